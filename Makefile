@@ -1,0 +1,68 @@
+PYTHON ?= python3
+
+BIN := .venv/bin
+ENVIRONMENT := .venv/.complete
+BROWSER := .venv/.browser
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-browser chromium check format details golden benchmark clean
+
+help: ## say what can be made
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 22
+
+demo: $(ENVIRONMENT) ## cost one network through every framework
+	@$(BIN)/python examples/vgg16_everywhere.py
+
+test: check ## run the checks and every test; all three frameworks must be there
+	COSTCORE_TEST_FRONTENDS=pytorch,chainer,onnx $(BIN)/python -m pytest -q
+
+test-browser: $(BROWSER) chromium ## open the HTML page in a headless Chromium, which root on Debian gets installed
+	$(BIN)/python -m pytest -q tests/browser
+
+chromium:
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
+	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || { \
+	    echo "the browser tests need the programs chromium and chromedriver; please install them" >&2; exit 1; }; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	    apt-get install -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core >/dev/null; }
+
+check: $(ENVIRONMENT) ## format, lint, types, generated documentation, architecture
+	$(BIN)/ruff format --check -q .
+	$(BIN)/ruff check -q .
+	$(BIN)/mypy
+	$(BIN)/python tools/make_details_md.py --check
+	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+format: $(ENVIRONMENT) ## put the code into its form
+	$(BIN)/ruff format -q .
+	$(BIN)/ruff check -q --fix .
+
+details: $(ENVIRONMENT) ## write DETAILS.md from the calculators
+	$(BIN)/python tools/make_details_md.py
+
+golden: $(ENVIRONMENT) ## write the expected outputs of tests and README anew; read the difference before committing it
+	$(BIN)/python -m pytest -q --overwrite
+
+benchmark: $(ENVIRONMENT) ## measure what counting costs
+	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean: ## remove the environment and everything that was built
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -not -path './.git/*' -exec rm -rf {} +
+
+# Chainer has no wheel. Its build needs pkg_resources, which setuptools 81 dropped; torch needs 77.0.3 or newer.
+# torch by its exact version and before everything else: asked for later, or without one, it brings gigabytes along.
+$(ENVIRONMENT): pyproject.toml constraints.txt
+	@echo "building the environment in .venv; this takes a few minutes once"
+	@$(PYTHON) -m venv .venv
+	@$(INSTALL) torch==2.13.0
+	@$(INSTALL) "setuptools>=77.0.3,<81" wheel numpy
+	@$(INSTALL) --no-build-isolation chainer
+	@$(INSTALL) --upgrade setuptools
+	@$(INSTALL) --no-build-isolation --editable ".[torch,onnx,dev]"
+	@touch $@
+
+$(BROWSER): $(ENVIRONMENT)
+	@$(INSTALL) --no-build-isolation --editable ".[browser]"
+	@touch $@

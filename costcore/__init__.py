@@ -1,0 +1,87 @@
+"""costcore: what one pass of a neural network costs, from one set of formulas, for every framework."""
+
+from os.path import exists as _exists
+
+TYPE_CHECKING = False  # type checkers know the name; importing `typing` would double the import time
+if TYPE_CHECKING:
+    from costcore.budget import check as check
+    from costcore.columns import ReportColumns as ReportColumns
+    from costcore.columns import SummaryColumns as SummaryColumns
+    from costcore.comparison import compare as compare
+    from costcore.errors import CostError as CostError
+    from costcore.errors import CostWarning as CostWarning
+    from costcore.estimating import estimate as estimate
+    from costcore.hook import ComputationalCostHook as ComputationalCostHook
+    from costcore.ir import Cost as Cost
+    from costcore.ir import Layer as Layer
+    from costcore.ir import Operations as Operations
+    from costcore.ir import Tensor as Tensor
+    from costcore.plugins import hookimpl as hookimpl
+    from costcore.report import Report as Report
+    from costcore.showing import GroupColumns as GroupColumns
+    from costcore.showing import LayerColumns as LayerColumns
+    from costcore.tree_view import TreeColumns as TreeColumns
+    from costcore.zoo import table as table
+
+__version__ = "0.1.0"
+
+# A checkout keeps calculators/ and frontends/ beside this folder, an installed package inside it.
+_beside = __path__[0].removesuffix("costcore")
+_rooms = _beside + "calculators/__init__.py", _beside + "frontends/__init__.py"
+if all(map(_exists, _rooms)):
+    __path__.append(_beside)
+
+_HOME = {
+    "ComputationalCostHook": "hook",
+    "Cost": "ir",
+    "CostError": "errors",
+    "CostWarning": "errors",
+    "GroupColumns": "showing",
+    "Layer": "ir",
+    "LayerColumns": "showing",
+    "Operations": "ir",
+    "Report": "report",
+    "ReportColumns": "columns",
+    "SummaryColumns": "columns",
+    "Tensor": "ir",
+    "TreeColumns": "tree_view",
+    "check": "budget",
+    "compare": "comparison",
+    "estimate": "estimating",
+    "hookimpl": "plugins",
+    "table": "zoo",
+}
+__all__ = [
+    "ComputationalCostHook",
+    "Cost",
+    "CostError",
+    "CostWarning",
+    "GroupColumns",
+    "Layer",
+    "LayerColumns",
+    "Operations",
+    "Report",
+    "ReportColumns",
+    "SummaryColumns",
+    "Tensor",
+    "TreeColumns",
+    "check",
+    "compare",
+    "estimate",
+    "hookimpl",
+    "table",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,8 @@
+"""``python -m costcore``: the command line."""
+
+import sys
+
+from costcore.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

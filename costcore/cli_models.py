@@ -1,0 +1,143 @@
+"""What the commands that take models share: their options, and the report of a model, a factory or a saved report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from costcore.errors import CostError, CostWarning
+from costcore.estimating import estimate
+from costcore.loading import INPUT_FORMS, check_target, load_model, parse_dims, parse_inputs
+from costcore.report import Report
+
+GOOD, PROBLEM, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+MODEL = "an .onnx file, package.module:factory, file.py:factory, or a report saved as .json"
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """The options that say what a model is run on and how it is counted."""
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="SHAPE", help=f"an input: {INPUT_FORMS}; may be repeated"
+    )
+    parser.add_argument(
+        "--dim", action="append", default=[], metavar="NAME=N", help="value of a named dimension (ONNX)"
+    )
+    parser.add_argument("--backward", action="store_true", help="count the backward pass too (PyTorch, Chainer)")
+    parser.add_argument(
+        "--regroup", action="store_true", help="count what exporters spell out as the operator it was (ONNX)"
+    )
+    parser.add_argument("--no-fma", action="store_true", help="count a fused multiply-add as two FLOPs")
+    parser.add_argument(
+        "--layout", default="framework", choices=["framework", "free"], help="free: moving data costs nothing"
+    )
+    parser.add_argument("--python-path", action="append", default=[], metavar="DIR", help="where to look for modules")
+
+
+def check_model(target: str) -> None:
+    """Refuse what names neither a model nor a saved report.
+
+    Raises:
+        ValueError: saying what is accepted.
+    """
+    if target.endswith(".json"):
+        return
+    try:
+        check_target(target)
+    except ValueError as error:
+        raise ValueError(f"{error}, or a report saved as .json") from error
+
+
+def options_of(given: argparse.Namespace, target: str, is_alone: bool = False) -> dict[str, Any]:
+    """The keyword arguments of :func:`costcore.estimate` that the command line asks for.
+
+    What is for ONNX only is left out for the other models of a command; a model that ``is_alone`` is to refuse it.
+
+    Raises:
+        ValueError: for a ``--dim`` of another form.
+    """
+    options: dict[str, Any] = {"fma_1flop": not given.no_fma, "layout": given.layout}
+    if is_alone or target.endswith(".onnx"):
+        if given.dim:
+            options["dims"] = parse_dims(given.dim)
+        if given.regroup:
+            options["regroup"] = True
+    if given.backward:
+        options["backward"] = True
+    return options
+
+
+def report_of(
+    target: str, given: argparse.Namespace, inputs: list[str] | None = None, is_alone: bool = False
+) -> Report:
+    """The report of what ``target`` names; warnings go to standard error as sentences.
+
+    A saved report is read as it is, but for ``--no-fma``, which holds for it too.
+
+    Args:
+        target: see :data:`MODEL`.
+        given: the parsed :func:`add_model_options`.
+        inputs: instead of ``--input``.
+        is_alone: whether this is the only model of the command, see :func:`options_of`.
+
+    Raises:
+        CostError, OSError: for a model or file that cannot be read; says which and why.
+        TypeError, ValueError: for an option that does not fit it.
+    """
+    if target.endswith(".json"):
+        return _saved(target, not given.no_fma)
+    parsed = parse_inputs(given.input if inputs is None else inputs)
+    path = sys.path
+    sys.path = [*given.python_path, *path]
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", CostWarning)
+            model = load_model(target)
+            try:
+                report = estimate(model, parsed, progress=progress, **options_of(given, target, is_alone))
+            except CostError as error:
+                if parsed is not None or isinstance(model, str):
+                    raise
+                raise CostError(f"{error}; no --input was given") from error
+    finally:
+        sys.path = path
+    for warning in caught:
+        print(f"costcore: {target}: {warning.message}", file=sys.stderr)
+    return report
+
+
+def _saved(path: str, fma_1flop: bool) -> Report:
+    report = Report.from_json(Path(path))
+    return report if fma_1flop else Report(report._priced, replace(report._run, fma_1flop=False))
+
+
+def run_command(parser: argparse.ArgumentParser, action: Any) -> int:
+    """Run a command's ``action``: its exit code, and for what it refuses a sentence and code 1, or 2 for arguments."""
+    try:
+        code = int(action())
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # keeps the interpreter quiet at exit
+        return GOOD
+    except (CostError, OSError) as error:
+        print(f"costcore: {error}", file=sys.stderr)
+        return PROBLEM
+    except (TypeError, ValueError) as error:
+        parser.error(str(error))
+
+
+def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
+    """A progress bar on standard error, where that is a terminal and the work takes longer than a second."""
+    if not sys.stderr.isatty():
+        return items
+    from tqdm import tqdm
+
+    bar: Iterable[Any] = tqdm(items, desc=what, delay=1.0, leave=False, file=sys.stderr)
+    return bar

@@ -1,0 +1,127 @@
+"""What a frontend is to the engine: where it lives, and the four things it offers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from os import PathLike, fspath
+from typing import Any, NamedTuple, Protocol, cast
+
+from costcore.engine import Recorder
+from costcore.errors import CostError, shortly
+from costcore.plugins import manager
+from costcore.translate import Row
+
+
+class FrontendSpec(NamedTuple):
+    """Where a frontend is found.
+
+    Attributes:
+        name: the word users and reports know it by, ``pytorch``.
+        framework: the framework's top-level module, ``torch``.
+        path: the frontend's import path.
+        suffixes: file names it reads end so, ``(".onnx",)``.
+    """
+
+    name: str
+    framework: str
+    path: str
+    suffixes: tuple[str, ...] = ()
+
+
+class Frontend(Protocol):
+    """The module behind a :class:`FrontendSpec`. Importing it imports its framework."""
+
+    ROWS: Iterable[Row]
+
+    def capture(self, recorder: Recorder) -> AbstractContextManager[object] | None:
+        """Record whatever this framework runs inside the context; None where the framework runs nothing (ONNX)."""
+
+    def accepts(self, model: object) -> bool:
+        """Whether :meth:`estimate` takes this model."""
+
+    def estimate(self, recorder: Recorder, model: Any, inputs: Any, **options: Any) -> None:
+        """Record the calls of one pass of ``model``; an option it does not know is a TypeError naming those it does."""
+
+    def native_names(self, op: object) -> tuple[str, ...]:
+        """The full names (as in :attr:`Call.native`) of an operator in any form users write it; () if not ours."""
+
+
+@cache
+def specs() -> Mapping[str, FrontendSpec]:
+    """Every registered frontend by name.
+
+    Raises:
+        CostError: where two plug-ins offer a frontend of the same name.
+    """
+    found: dict[str, FrontendSpec] = {}
+    for part in reversed(manager().hook.costcore_frontends()):
+        for spec in part:
+            if spec.name in found:
+                raise CostError(f"two frontends are named {spec.name!r}: {found[spec.name].path} and {spec.path}")
+            found[spec.name] = spec
+    return found
+
+
+@cache
+def rows(name: str) -> tuple[Row, ...]:
+    """The whole table of a frontend: rows of plug-ins, then its own."""
+    extra = [row for part in manager().hook.costcore_rows(frontend=name) for row in part]
+    return (*extra, *load(name).ROWS)
+
+
+def load(name: str) -> Frontend:
+    """The frontend of that name, imported, and its framework with it.
+
+    Raises:
+        ValueError: for an unknown name.
+        CostError: where its framework cannot be imported.
+    """
+    if name not in specs():
+        raise ValueError(f"unknown frontend {name!r}; known are {', '.join(sorted(specs()))}")
+    spec = specs()[name]
+    try:
+        return cast(Frontend, import_module(spec.path))
+    except ImportError as error:
+        if not _is_missing(spec.framework):
+            raise CostError(f"the {name} frontend cannot be imported: {error}") from error
+        raise CostError(
+            f"the {name} frontend needs {spec.framework}, which cannot be imported ({error}); "
+            f'install it with: pip install "costcore[{spec.framework}]"'
+        ) from error
+
+
+def _is_missing(framework: str) -> bool:
+    return framework not in sys.modules and find_spec(framework) is None
+
+
+def loaded() -> list[str]:
+    """The frontends whose framework this process has imported already."""
+    return [name for name, spec in specs().items() if spec.framework in sys.modules]
+
+
+def frontend_of(model: object) -> Frontend:
+    """The frontend that takes ``model``: by file name for a path, else by asking those whose framework is imported.
+
+    Raises:
+        CostError: where none does.
+    """
+    if isinstance(model, (str, PathLike)):
+        for spec in specs().values():
+            if fspath(model).endswith(spec.suffixes or ("\0",)):
+                return load(spec.name)
+    readers = [spec.name for spec in specs().values() if spec.suffixes] if isinstance(model, bytes) else []
+    for name in dict.fromkeys([*loaded(), *readers]):
+        frontend = load(name)
+        if frontend.accepts(model):
+            return frontend
+    known = ", ".join(sorted(specs()))
+    hint = f": a class, not an object of it, {model.__name__}(…)" if isinstance(model, type) else ""
+    raise CostError(
+        f"no frontend takes {shortly(model)} ({type(model).__name__}){hint}; accepted are a torch.nn.Module, a "
+        f"chainer.Link, an ONNX ModelProto, its bytes, or the path of an .onnx file (frontends: {known})"
+    )

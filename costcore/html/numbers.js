@@ -1,0 +1,86 @@
+// Exact numbers as people read them. A number is a BigInt, a formula over symbolic dimensions is its text.
+
+const BASE = { flops: 1000n, bytes: 1024n };
+const PREFIXES = ["", "K", "M", "G", "T"];
+const DIGITS = 3;
+
+function amount(text) {
+  return text === null ? null : /^-?\d+$/.test(text) ? BigInt(text) : text;
+}
+
+const isNumber = (value) => typeof value === "bigint";
+
+/** The power of the largest prefix under which the value is at least 1. */
+function powerOf(value, kind) {
+  let power = 0;
+  while (power + 1 < PREFIXES.length && isNumber(value) && value >= BASE[kind] ** BigInt(power + 1)) power += 1;
+  return power;
+}
+
+/** The value under a prefix, rounded half to even without passing through a float. */
+function scaled(value, power, kind) {
+  if (power === 0) return grouped(value);
+  const unit = BASE[kind] ** BigInt(power);
+  const ten = 10n ** BigInt(DIGITS);
+  let units = (value * ten) / unit;
+  const twice = 2n * ((value * ten) % unit);
+  if (twice > unit || (twice === unit && units % 2n === 1n)) units += 1n;
+  return `${grouped(units / ten)}.${String(units % ten).padStart(DIGITS, "0")}`;
+}
+
+const plural = (n, word) => `${grouped(n)} ${word}${n === 1 ? "" : "s"}`;
+
+const grouped = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, ",");
+
+function unitOf(power, kind) {
+  return kind === "bytes" ? (power ? `${PREFIXES[power]}iB` : "B") : PREFIXES[power];
+}
+
+/** `4.112 G`, `97.492 MiB`, a formula as it is. */
+function readable(value, kind) {
+  if (value === null) return "–";
+  if (!isNumber(value)) return value;
+  const power = powerOf(value, kind);
+  return `${scaled(value, power, kind)} ${unitOf(power, kind)}`.trim();
+}
+
+/** `4.112 G (4,111,514,624)`, and no repetition where both are the same. */
+function readableAndExact(value, kind) {
+  if (!isNumber(value) || powerOf(value, kind) === 0) return readable(value, kind);
+  return `${readable(value, kind)} (${grouped(value)}${kind === "bytes" ? " B" : ""})`;
+}
+
+/** `4.112 G (4,111,514,624), 12.3%` */
+function amountAndShare(value, { key, kind }) {
+  return `${readableAndExact(value, kind)}, ${percent(ratio(value, totals[key]))}`;
+}
+
+/** Part of a whole as a float for lengths and percentages; null where formulas leave it open. */
+function ratio(part, whole) {
+  if (!isNumber(part) || !isNumber(whole)) return null;
+  return whole === 0n ? 0 : Number(part) / Number(whole);
+}
+
+function percent(share) {
+  if (share === null) return "–";
+  if (share > 0 && share < 0.0001) return "<0.01%";
+  return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 2 : 1)}%`;
+}
+
+const milliseconds = (seconds) => (seconds === null ? "–" : (1000 * seconds).toFixed(3));
+
+function intensityText(value) {
+  if (value === null) return "–";
+  if (value >= 1000) return grouped(Math.round(value));
+  return value > 0 && value < 0.001 ? value.toExponential(1) : String(Number(value.toPrecision(3)));
+}
+
+function sum(items, key) {
+  let total = 0n;
+  for (const item of items) {
+    if (item[key] === null) continue;
+    if (!isNumber(item[key])) return null;
+    total += item[key];
+  }
+  return total;
+}

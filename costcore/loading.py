@@ -1,0 +1,168 @@
+"""Models and inputs as the command line names them."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from costcore.errors import CostError
+from costcore.ir import BITS, Tensor
+
+MOST_NAMES = 10
+"""Names of a module that a message lists."""
+
+INPUT_FORMS = "1x3x224x224, NAME=1x3x224x224, NAME=1x128:int64, or NAME=[2,3] for values"
+
+
+def load_model(target: str) -> Any:
+    """The model that ``target`` names: an ``.onnx`` path as it is, else what ``module:factory`` returns.
+
+    ``module`` is ``package.module`` or ``file.py``; ``factory`` is a function or class called without arguments, or a
+    model. This runs the user's code.
+
+    Raises:
+        ValueError: where ``target`` has none of these forms.
+        CostError: where the code cannot be found or fails; says where.
+    """
+    check_target(target)
+    if target.endswith(".onnx"):
+        return target
+    source, _, name = target.rpartition(":")
+    module = _run(f"{source} cannot be loaded", lambda: _import(source))
+    factory = module
+    for part in name.split("."):
+        if not hasattr(factory, part):
+            raise CostError(f"{source} has no {name!r}; {_offered(module, name)}")
+        factory = getattr(factory, part)
+    if inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial):
+        factory = _run(f"{target} failed", factory)
+    if factory is None:
+        raise CostError(f"{target} gave None; expected a model, or a function without arguments that returns one")
+    return factory
+
+
+def _offered(module: ModuleType, name: str) -> str:
+    """What a module offers: names alike first, then its own, then what it imported; no modules."""
+    things = {word: thing for word, thing in vars(module).items() if not word.startswith("_")}
+    words = [word for word, thing in things.items() if not inspect.ismodule(thing)]
+    words.sort(key=lambda word: getattr(things[word], "__module__", module.__name__) != module.__name__)
+    names = [*dict.fromkeys([*get_close_matches(name, words, MOST_NAMES), *words])]
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"it offers {', '.join(names[:MOST_NAMES]) or 'nothing'}{more}"
+
+
+def check_target(target: str) -> None:
+    """Refuse what cannot name a model.
+
+    Raises:
+        ValueError: saying what is accepted.
+    """
+    source, _, name = target.rpartition(":")
+    if not target.endswith(".onnx") and not (source and name):
+        known = "a path ending in .onnx, package.module:factory, file.py:factory"
+        raise ValueError(f"{target!r} is no model; accepted are {known}")
+
+
+def parse_inputs(texts: Sequence[str]) -> Any:
+    """Inputs as ``--input`` gives them: None for none, one shape for a single unnamed one, a tuple, or a dict by name.
+
+    Raises:
+        ValueError: for a text that is none of :data:`INPUT_FORMS`, or where named and unnamed are mixed.
+    """
+    named: dict[str, Any] = {}
+    unnamed: list[Any] = []
+    for text in texts:
+        name, separator, value = text.rpartition("=")
+        if separator and not name:
+            raise ValueError(f"--input {text!r} has an empty name; accepted are {INPUT_FORMS}")
+        if name in named:
+            raise ValueError(f"--input {name!r} is given twice")
+        if separator:
+            named[name] = _value(text, value)
+        else:
+            unnamed.append(_value(text, value))
+    if named and unnamed:
+        raise ValueError("--input is given both with and without names; name all of them or none")
+    if named:
+        return named
+    return None if not unnamed else unnamed[0] if len(unnamed) == 1 else tuple(unnamed)
+
+
+def parse_dims(texts: Sequence[str]) -> dict[str, int]:
+    """Named dimensions as ``--dim batch=8`` gives them.
+
+    Raises:
+        ValueError: for a text of another form.
+    """
+    dims = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not (separator and name and value.isdecimal()):
+            raise ValueError(f"--dim {text!r} is not of the form NAME=8")
+        dims[name] = int(value)
+    return dims
+
+
+def _value(text: str, value: str) -> Any:
+    if value.startswith("["):
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"--input {text!r}: {error}; accepted are {INPUT_FORMS}") from error
+    match = re.fullmatch(r"(\d+(?:x\d+)*|scalar)(?::(\w+))?", value)
+    if not match:
+        raise ValueError(f"--input {text!r} is not understood; accepted are {INPUT_FORMS}")
+    shape = () if match[1] == "scalar" else tuple(int(size) for size in match[1].split("x"))
+    if match[2] is None:
+        return shape
+    if match[2] not in BITS:
+        raise ValueError(f"--input {text!r}: unknown element type {match[2]!r}; known are {', '.join(BITS)}")
+    return Tensor(shape, match[2])
+
+
+_files: dict[tuple[Path, int, int], ModuleType] = {}
+"""Source files that were run, by path, time and size, and what came of them: two models of one file are of one run."""
+
+
+def _import(source: str) -> ModuleType:
+    if not source.endswith(".py"):
+        return import_module(source)
+    path = Path(source)
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file: {source}")
+    stat = path.stat()
+    key = path.resolve(), stat.st_mtime_ns, stat.st_size
+    if key in _files:
+        return _files[key]
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{source} is no Python source file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    spec.loader.exec_module(module)
+    _files[key] = module
+    return module
+
+
+def _run(problem: str, action: Any) -> Any:
+    """Run the user's code, and say where it failed; it can fail in any way it likes."""
+    try:
+        return action()
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        last = next((f for f in reversed(frames) if f.filename != __file__ and "importlib" not in f.filename), None)
+        place = f" at {last.filename}:{last.lineno}" if last else ""
+        if isinstance(error, ModuleNotFoundError):
+            place += "; --python-path DIR says where to look for modules"
+        raise CostError(f"{problem}: {type(error).__name__}: {error}{place}") from error

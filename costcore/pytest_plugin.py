@@ -1,0 +1,67 @@
+"""The pytest plug-in: a fixture that holds a model to its budget."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from costcore.budget import BudgetLike
+    from costcore.report import Report
+
+LIMITS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params")
+SECTIONS = ("strict", "baseline", "max_increase", "total", "module", "operator")
+
+
+class CostBudget:
+    """What the fixture ``cost_budget`` gives a test; see :meth:`__call__`."""
+
+    def __call__(self, model: Any, inputs: Any = None, budget: BudgetLike | None = None, **given: Any) -> Report:
+        """Fail the test where ``model`` costs more than its budget; returns its report.
+
+        ``cost_budget(model, (1, 3, 224, 224), flops="4.2G", n_params=25_600_000)`` or
+        ``cost_budget(report, "budget.toml")``.
+
+        Args:
+            model: a model, as for :func:`costcore.estimate`, or a report that was made already.
+            inputs: what the model is run on; for a report, its budget may stand here.
+            budget: the path of a TOML file, a mapping that says the same, or a :class:`costcore.budget.Budget`.
+            given: limits on totals (``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw``, ``n_params``), the other
+                entries of a budget (``module={"layer?": {"macs": "1G"}}``, ``operator``, ``baseline``,
+                ``max_increase``, ``strict``), and arguments of :func:`costcore.estimate`.
+
+        Raises:
+            TypeError, ValueError: for arguments that are not accepted; says what is.
+        """
+        __tracebackhide__ = True
+        from costcore.budget import check
+        from costcore.estimating import estimate
+        from costcore.report import Report
+        from costcore.run import tell
+
+        limits = {key: given.pop(key) for key in LIMITS if key in given}
+        said = {key: given.pop(key) for key in SECTIONS if key in given}
+        if limits:
+            said["total"] = {**said.get("total", {}), **limits}
+        if isinstance(model, Report):
+            if budget is None:
+                budget, inputs = inputs, None
+            if inputs is not None or given:
+                raise TypeError(f"a report is made already: it takes a budget, not {', '.join(given) or 'inputs'}")
+            report = model
+            tell(report)
+        else:
+            report = estimate(model, inputs, **given)
+        budgets = [part for part in (budget, said or None) if part is not None]
+        if not budgets:
+            raise TypeError(f"no budget: give the path of a TOML file, or limits by name, {', '.join(LIMITS)}")
+        if breaches := [breach for part in budgets for breach in check(report, part)]:
+            pytest.fail("over budget\n" + "\n".join(map(str, breaches)), pytrace=False)
+        return report
+
+
+@pytest.fixture(scope="session")
+def cost_budget() -> CostBudget:
+    """Holds a model to its budget: ``cost_budget(model, inputs, flops="4.2G")``, ``cost_budget(report, "b.toml")``."""
+    return CostBudget()

@@ -1,0 +1,101 @@
+"""From a recorded run to its report: settings checked, calls priced, unknown operators told."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from costcore.custom import CustomCalculators
+from costcore.engine import Priced, Recorder, Run
+from costcore.errors import CostError, CostWarning, PartialReportError
+from costcore.honesty import unknown_operators
+from costcore.pricing import Pricer
+from costcore.report import Report
+
+LAYOUTS = ("framework", "free")
+
+Progress: TypeAlias = "Callable[[Iterable[Any], str], Iterable[Any]]"
+
+
+def check_settings(fma_1flop: object, layout: object) -> None:
+    """Refuse settings that mean nothing.
+
+    Raises:
+        TypeError, ValueError: saying what is accepted.
+    """
+    if not isinstance(fma_1flop, bool):
+        raise TypeError(f"fma_1flop must be True (a fused multiply-add is one FLOP) or False (two), got {fma_1flop!r}")
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout={layout!r} is not known; accepted are {', '.join(map(repr, LAYOUTS))}")
+
+
+def price(recorder: Recorder, custom: CustomCalculators, layout: str) -> list[Priced]:
+    """Every recorded call with its cost."""
+    pricer = Pricer(custom.table(), layout)
+    seconds = recorder.seconds if recorder.measure_time else {}  # a hook beside this one may have asked for them
+    priced = []
+    for i, call in enumerate(recorder.progress(recorder.calls, "pricing")):
+        if i in recorder.costs or i in recorder.failures:
+            item = Priced(call, recorder.costs.get(i), recorder.failures.get(i, ""))
+        else:
+            item = pricer(call)
+        priced.append(item._replace(seconds=seconds[i]) if i in seconds else item)
+    return priced
+
+
+def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, layout: str) -> Report:
+    """The report of what was recorded so far."""
+    notes = list(recorder.notes)
+    if recorder.measure_time and recorder.calls and not recorder.seconds:
+        notes.append("no time was measured: the frontends of this run do not measure single calls")
+    run = Run(
+        fma_1flop,
+        layout,
+        dict(recorder.parameters),
+        recorder.n_params_model,
+        dict(recorder.modules),
+        dict(recorder.frameworks),
+        tuple(recorder.assumptions),
+        tuple(notes),
+    )
+    return Report(number(price(recorder, custom, layout)), run)
+
+
+def number(priced: list[Priced]) -> list[Priced]:
+    """Name every call ``<type>-<n>``, n from 1 for each type."""
+    seen: dict[str, int] = {}
+    for item in priced:
+        kind = item.call.type
+        seen[kind] = seen.get(kind, 0) + 1
+        item.call.name = f"{kind}-{seen[kind]}"
+    return priced
+
+
+def tell(report: Report, stacklevel: int = 3, strict: bool = False) -> None:
+    """Warn once for every kind of operator that could not be priced.
+
+    Raises:
+        PartialReportError: where there is one and ``strict`` allows none.
+        CostError: where a calculator of the user's, or a plug-in's, failed.
+    """
+    if strict and (unknown_kinds := unknown_operators(report._priced)):
+        error = PartialReportError(f"the report is partial; not counted: {'; '.join(map(str, unknown_kinds))}")
+        error.report = report
+        raise error
+    unknown: dict[str, list[dict[str, Any]]] = {}
+    for entry in report.ignored_layers.values():
+        unknown.setdefault(entry["reason"], []).append(entry)
+    failed = [reason for reason in unknown if not reason.startswith("no calculator")]
+    for reason, entries in unknown.items():
+        if reason not in failed:
+            first = entries[0]
+            place = f", first in module {first['module']!r}" if first["module"] else ""
+            warnings.warn(
+                f"{reason}: {len(entries)} call{'s' * (len(entries) > 1)} of {first['type']!r} not counted{place}; "
+                "see ignored_layers, or add one with add_custom_cost_calculator",
+                CostWarning,
+                stacklevel=stacklevel,
+            )
+    if failed:
+        raise CostError("; ".join(failed) + "; everything else is counted, and these calls stand in ignored_layers")

@@ -1,0 +1,67 @@
+"""Values put in for the symbolic dimensions of a run."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from costcore.dims import as_dim, is_symbolic
+from costcore.engine import Call, Priced, Run
+from costcore.errors import CostError
+from costcore.ir import KINDS, Cost, Operations
+
+
+def put_values(priced: Sequence[Priced], run: Run, values: Mapping[str, int]) -> tuple[list[Priced], Run]:
+    """The same calls and run with ``values`` in place of the symbols of those names.
+
+    Raises:
+        TypeError: for a value that is no integer.
+        CostError: for a name that is no symbol of these calls; lists those that are.
+    """
+    given = {name: as_dim(value) for name, value in values.items()}
+    symbols = {symbol.name: symbol for symbol in _symbols(priced)}
+    unknown = [name for name in given if name not in symbols]
+    if unknown:
+        known = ", ".join(sorted(symbols)) or "none"
+        raise CostError(f"{', '.join(unknown)}: no such symbolic dimension; those of this report are: {known}")
+    chosen = {symbols[name]: value for name, value in given.items()}
+
+    def put(value: Any) -> Any:
+        return as_dim(value.subs(chosen)) if is_symbolic(value) else value
+
+    changed = [item._replace(call=_put_call(item.call, put), cost=_put_cost(item.cost, put)) for item in priced]
+    return changed, replace(
+        run,
+        parameters={identity: put(size) for identity, size in run.parameters.items()},
+        n_params_model=put(run.n_params_model),
+        modules={path: module._replace(buffers=put(module.buffers)) for path, module in run.modules.items()},
+    )
+
+
+def _symbols(priced: Sequence[Priced]) -> set[Any]:
+    dims: list[Any] = [item.call.times for item in priced]
+    for item in priced:
+        for tensor in (*item.call.layer.inputs.values(), *item.call.layer.outputs):
+            dims += tensor.shape
+    return {symbol for dim in dims if is_symbolic(dim) for symbol in dim.free_symbols}
+
+
+def _put_call(call: Call, put: Callable[[Any], Any]) -> Call:
+    changed = copy.copy(call)
+    changed.layer, changed.times = call.layer.map_dims(put), put(call.times)
+    return changed
+
+
+def _put_cost(cost: Cost | None, put: Callable[[Any], Any]) -> Cost | None:
+    if cost is None:
+        return None
+    operations = cost.flops
+    flops = (
+        Operations(*(put(getattr(operations, k)) for k in KINDS))
+        if isinstance(operations, Operations)
+        else put(operations)
+    )
+    params = {name: tuple(map(put, v)) if isinstance(v, tuple) else put(v) for name, v in cost.params.items()}
+    return Cost(flops, put(cost.mread), put(cost.mwrite), params, put(cost.macs))

@@ -1,0 +1,358 @@
+"""The HTML page in a real browser: fast with many calls, sorted, opened and searched by hand, and never taken over."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import sympy
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
+
+from costcore import compare
+from tests import html_reports
+
+SECONDS = 3
+"""How long a page of 10,000 calls may take until it is drawn."""
+
+
+def rows(browser):
+    """The texts of the rows in sight, cell by cell."""
+    return browser.execute_script("""
+        const rows = [...document.querySelectorAll('#table tbody tr[tabindex]')];
+        return rows.map(row => [...row.cells].map(cell => cell.innerText.trim()));
+    """)
+
+
+def names(browser):
+    """The names in the first column, without the sign that opens and closes."""
+    return browser.execute_script("return [...document.querySelectorAll('#table .name')].map(e => e.textContent)")
+
+
+def button(browser, text):
+    found = browser.find_elements(By.CSS_SELECTOR, "button")
+    return next(each for each in found if each.text.startswith(text))
+
+
+def toggle(browser, name):
+    return browser.find_element(By.CSS_SELECTOR, f'#table button[aria-label$=" {name}"]')
+
+
+def wait_for(condition):
+    """Drawing may take a frame or two."""
+    for _ in range(100):
+        if result := condition():
+            return result
+        time.sleep(0.02)
+    raise AssertionError(condition)
+
+
+def dots(browser):
+    return browser.execute_script("return document.querySelectorAll('#scatter .dots').length")
+
+
+def test_ten_thousand_calls_open_in_time_and_few_rows_are_in_the_page(shown):
+    report = html_reports.many(10_000)
+    start = time.perf_counter()
+    browser = shown(report)
+    wait_for(lambda: dots(browser))
+    took = browser.execute_script("return performance.now()") / 1000
+    assert took < SECONDS, f"{took:.2f} s in the browser, {time.perf_counter() - start:.2f} s with making the page"
+    button(browser, "Expand all").click()
+    table = browser.find_element(By.ID, "table")
+    # the model, `blocks`, 200 of them, `layers` in each, 10 of them, the calls, and the head of the table
+    assert table.get_attribute("aria-rowcount") == str(1 + 1 + 200 + 200 + 2000 + 10_000 + 1)
+    assert 10 < len(rows(browser)) < 100
+
+
+def test_scrolling_shows_the_last_of_many_rows(shown):
+    browser = shown(html_reports.many(10_000))
+    button(browser, "All calls").click()
+    browser.execute_script("const s = document.getElementById('scroller'); s.scrollTop = s.scrollHeight")
+    wait_for(lambda: names(browser)[-1] == "mul_type-9999")
+
+
+def test_a_click_on_a_head_sorts_by_exact_numbers(shown):
+    """Four calls whose FLOPs a float cannot tell apart: 2**60 and one, two, three more."""
+    order = (2, 0, 3, 1)
+    browser = shown(html_reports.report(html_reports.call("mul", "", 2**60 + i, 8, 8, name=f"call{i}") for i in order))
+    button(browser, "All calls").click()
+    assert names(browser) == ["call2", "call0", "call3", "call1"]
+    for expected, direction in (
+        (["call3", "call2", "call1", "call0"], "descending"),
+        (["call0", "call1", "call2", "call3"], "ascending"),
+        (["call2", "call0", "call3", "call1"], None),
+    ):
+        button(browser, "FLOPs").click()
+        assert names(browser) == expected
+        sorted_by = browser.find_elements(By.CSS_SELECTOR, "#table th[aria-sort]")
+        assert [head.get_attribute("aria-sort") for head in sorted_by] == ([direction] if direction else [])
+
+
+def test_sorting_keeps_children_with_their_parents(shown):
+    browser = shown(html_reports.small())
+    button(browser, "Expand all").click()
+    in_order = ["Net", "block", "(own calls)", "relu_type-1", "fc", "linear_type-0", "head", "linear_type-2"]
+    assert names(browser) == in_order
+    button(browser, "FLOPs").click()
+    largest_first = ["Net", "head", "linear_type-2", "block", "fc", "linear_type-0", "(own calls)", "relu_type-1"]
+    assert names(browser) == largest_first
+    button(browser, "Module or call").click()
+    by_name = ["Net", "block", "(own calls)", "relu_type-1", "fc", "linear_type-0", "head", "linear_type-2"]
+    assert names(browser) == by_name
+
+
+def test_a_click_closes_and_opens_a_module(shown):
+    browser = shown(html_reports.small())
+    assert names(browser) == ["Net", "block", "(own calls)", "fc", "head"]
+    toggle(browser, "block").click()
+    assert names(browser) == ["Net", "block", "head"]
+    row = toggle(browser, "block").find_element(By.XPATH, "./ancestor::tr")
+    assert (row.get_attribute("aria-expanded"), row.get_attribute("aria-level")) == ("false", "2")
+    toggle(browser, "block").click()
+    assert names(browser) == ["Net", "block", "(own calls)", "fc", "head"]
+    button(browser, "Collapse all").click()
+    assert names(browser) == ["Net"]
+
+
+def test_the_tree_can_be_walked_by_keys(shown):
+    browser = shown(html_reports.small())
+    browser.execute_script("document.querySelector('#table tr[tabindex=\"0\"]').focus()")
+
+    def press(*keys):
+        for key in keys:
+            browser.switch_to.active_element.send_keys(key)
+
+    def focused():
+        return browser.switch_to.active_element.find_element(By.CSS_SELECTOR, ".name").text
+
+    press(Keys.ARROW_DOWN)
+    assert focused() == "block"
+    press(Keys.ARROW_LEFT)
+    assert (focused(), names(browser)) == ("block", ["Net", "block", "head"])
+    press(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert focused() == "(own calls)"
+    press(Keys.ARROW_LEFT)
+    assert focused() == "block"
+    press(Keys.END)
+    assert focused() == "head"
+    press(Keys.ENTER)
+    detail = browser.find_element(By.ID, "detail")
+    assert "1.153 E" not in detail.text and "1,152,921,504,606,846,977" in detail.text
+    press(Keys.ESCAPE)
+    assert not detail.is_displayed()
+    assert focused() == "head"
+
+
+def test_a_head_can_be_pressed_by_key_and_keeps_the_focus(shown):
+    browser = shown(html_reports.small())
+    browser.execute_script("document.querySelectorAll('#table thead button')[4].focus()")
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    assert browser.switch_to.active_element.text == "FLOPs ▼"
+
+
+def test_search_filters_and_sums(shown):
+    """``linear`` are both calls of type linear_type, and the two modules of type Linear."""
+    browser = shown(html_reports.small())
+    search = browser.find_element(By.ID, "search")
+    search.send_keys("linear")
+    wait_for(lambda: "relu_type-1" not in names(browser) and "(own calls)" not in names(browser))
+    assert "2 modules, 2 calls" in browser.find_element(By.ID, "found").text
+    button(browser, "All calls").click()
+    assert names(browser) == ["linear_type-0", "linear_type-2"]
+    search.send_keys(" fc")
+    wait_for(lambda: names(browser) == ["linear_type-0"])
+    assert "1 module, 1 call: 600 FLOPs" in browser.find_element(By.ID, "found").text
+    search.send_keys(" nothing-like-it")
+    wait_for(lambda: names(browser) == [])
+    search.clear()
+    search.send_keys(" ")
+    wait_for(lambda: len(names(browser)) == 3)
+
+
+def test_numbers_in_three_ways(shown):
+    """2**60 + 631 FLOPs; 200 B read, of which ``fc`` reads 100."""
+    browser = shown(html_reports.small())
+    unit = Select(browser.find_element(By.ID, "unit"))
+
+    def flops():
+        return [row[4] for row in rows(browser)]
+
+    assert flops() == ["1,152,921.505 T", "630", "30", "600", "1,152,921.505 T"]
+    unit.select_by_value("aligned")
+    assert flops() == ["1,152,921.505", "0.000", "0.000", "0.000", "1,152,921.505"]
+    assert button(browser, "FLOPs").text == "FLOPs (T)"
+    unit.select_by_value("exact")
+    assert flops() == ["1,152,921,504,606,847,607", "630", "30", "600", "1,152,921,504,606,846,977"]
+    assert [row[6] for row in rows(browser)] == ["200", "120", "20", "100", "80"]
+
+
+def test_charts_follow_the_metric(shown):
+    browser = shown(html_reports.small())
+    metric = Select(browser.find_element(By.ID, "metric"))
+
+    def bars():
+        found = browser.find_elements(By.CSS_SELECTOR, "#bars tr")
+        return [[cell.text for cell in row.find_elements(By.CSS_SELECTOR, "button, td.n")] for row in found]
+
+    metric.select_by_visible_text("bytes read and written")
+    assert bars() == [["linear", "228 B", "85.1%"], ["relu", "40 B", "14.9%"]]
+    metric.select_by_visible_text("parameters")
+    assert bars() == [["linear", "1.024 K", "100.0%"], ["relu", "0", "0.0%"]]
+    assert [row[-1] for row in rows(browser)] == ["100.0%", "97.7%", "0.0%", "97.7%", "2.34%"]
+
+
+def test_areas_are_in_proportion_and_lead_into_modules(shown):
+    """300 of 400 FLOPs in one module, 100 in the other."""
+    calls = [html_reports.call("mul", "large.a", 200, 8, 8), html_reports.call("add", "large.b", 100, 8, 8)]
+    browser = shown(html_reports.report([*calls, html_reports.call("add", "small", 100, 8, 8)]))
+    area = """
+        const boxes = [...document.querySelectorAll('#map > g')];
+        return Object.fromEntries(boxes.map(g => {
+          const { width, height } = g.querySelector('.box').getBBox();
+          return [g.getAttribute('aria-label').split(',')[0], (width + 2) * (height + 2)];
+        }));
+    """
+    areas = browser.execute_script(area)
+    assert areas["large"] / areas["small"] == pytest.approx(3, rel=1e-3)
+    large = browser.find_element(By.CSS_SELECTOR, '#map g[aria-label^="large,"]')
+    large.send_keys(Keys.ENTER)
+    areas = browser.execute_script(area)
+    assert areas["large.a"] / areas["large.b"] == pytest.approx(2, rel=1e-3)
+    assert browser.find_element(By.CSS_SELECTOR, '#crumbs [aria-current="location"]').text == "large"
+    browser.find_element(By.CSS_SELECTOR, "#crumbs button").click()
+    assert set(browser.execute_script(area)) == {"large", "small"}
+
+
+def test_a_dot_tells_intensity_and_leads_to_its_call(shown):
+    """600 FLOPs over 120 bytes are 5 a byte."""
+    browser = shown(
+        html_reports.report([html_reports.call("linear", "fc", 600, 100, 20), html_reports.call("view", "", 0, 0, 0)])
+    )
+    wait_for(lambda: dots(browser))
+    assert browser.find_element(By.ID, "scatter-note").text == "1 call, without 1 that move no bytes"
+    scatter = browser.find_element(By.ID, "scatter")
+    scatter.send_keys(Keys.ARROW_RIGHT)
+    assert "5 FLOP/B" in browser.find_element(By.ID, "tip").text
+    scatter.send_keys(Keys.ENTER)
+    assert browser.find_element(By.ID, "detail-title").text == "linear_type-0"
+
+
+def test_an_operator_leads_to_its_calls(shown):
+    browser = shown(html_reports.small())
+    browser.find_element(By.CSS_SELECTOR, "#bars button").click()
+    assert names(browser) == ["linear_type-0", "linear_type-2"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_theme_is_the_systems_until_it_is_chosen(shown, browser, scheme):
+    other = {"light": "dark", "dark": "light"}[scheme]
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    try:
+        shown(html_reports.small())
+
+        def brightness():
+            colour = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+            return sum(map(int, colour.removeprefix("rgb(").removesuffix(")").split(",")))
+
+        of = {scheme: brightness()}
+        browser.find_element(By.ID, "theme").click()
+        of[other] = brightness()
+        assert of["dark"] < 150 < 600 < of["light"]
+        browser.find_element(By.ID, "theme").click()
+        assert brightness() == of[scheme]
+        browser.find_element(By.ID, "theme").click()
+        assert brightness() == of[scheme]
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_hostile_names_do_nothing(shown):
+    """No element but the page's own comes from them, and they are shown as they are."""
+    browser = shown(html_reports.hostile())
+    assert browser.title == html_reports.HOSTILE[0]
+    count = "return ['script', 'img', 'iframe', 'object'].map(tag => document.querySelectorAll(tag).length)"
+    button(browser, "Expand all").click()
+    wait_for(lambda: dots(browser))
+    assert set(html_reports.HOSTILE[:3]) <= set(names(browser))
+    for row in range(len(rows(browser))):
+        browser.execute_script("document.querySelectorAll('#table tbody tr[tabindex]')[arguments[0]].click()", row)
+    button(browser, "All calls").click()
+    browser.find_element(By.ID, "search").send_keys("<img src=x")
+    assert browser.execute_script(count) == [2, 0, 0, 0]
+    assert browser.title == html_reports.HOSTILE[0]
+
+
+def test_unknown_calls_are_marked(shown):
+    browser = shown(html_reports.report([html_reports.call("mul", "a", 8, 4, 4), html_reports.unknown("toy::x", "a")]))
+    button(browser, "Expand all").click()
+    assert rows(browser)[0][0].endswith("1 not counted")
+    assert rows(browser)[-1][4:8] == ["–"] * 4
+    assert browser.find_element(By.ID, "unknown").is_displayed()
+
+
+def test_formulas_are_shown_without_bars(shown):
+    n = sympy.Symbol("batch", integer=True, positive=True)
+    calls = [html_reports.call("linear", "fc", 10 * n, 4 * n, 2 * n), html_reports.call("relu", "act", 5, 4, 4)]
+    browser = shown(html_reports.report(calls))
+    assert [row[4] for row in rows(browser)] == ["10*batch + 5", "10*batch", "5"]
+    assert [row[-1] for row in rows(browser)] == ["–"] * 3
+    assert not browser.find_element(By.ID, "map").is_displayed()
+    assert "formula" in browser.find_element(By.ID, "map-note").text
+    assert [bar for bar in browser.find_elements(By.CSS_SELECTOR, "#bars .fill") if bar.is_displayed()] == []
+    assert [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, "#bars td.n")] == ["10*batch", "–", "5", "–"]
+    button(browser, "FLOPs").click()
+    assert names(browser) == ["total", "fc", "act"]
+
+
+def test_measured_time_has_a_column(shown):
+    calls = [html_reports.call("mul", "a", 8, 4, 4)._replace(seconds=0.002), html_reports.call("mul", "b", 8, 4, 4)]
+    browser = shown(html_reports.report(calls))
+    assert button(browser, "Measured").text == "Measured (ms)"
+    assert [row[-1] for row in rows(browser)] == ["2.000", "2.000", "–"]
+
+
+def test_a_report_of_nothing_is_a_page(shown):
+    browser = shown(html_reports.report([]))
+    assert names(browser) == ["total"]
+    assert browser.find_element(By.ID, "map-note").text == "Nothing to draw: it is zero."
+
+
+def folded(browser):
+    """The texts of the headings of what can be folded, and whether each is open."""
+    found = browser.find_elements(By.CSS_SELECTOR, "details")
+    return [(each.find_element(By.CSS_SELECTOR, "h2").text, each.get_attribute("open") is not None) for each in found]
+
+
+def test_a_comparison_folds_without_a_script(shown):
+    """A head of 2**60 + 1 FLOPs became one of 40."""
+    new = html_reports.report([html_reports.call("linear", "head", 40, 80, 28, 40)])
+    browser = shown(compare(html_reports.small(), new))
+    headings = [heading for heading, _ in folded(browser)]
+    assert headings == ["By operator", "Calls: 0 added, 2 removed, 1 changed"]
+    assert "1152921.505 T" in browser.find_elements(By.CSS_SELECTOR, "table")[0].text
+    browser.find_element(By.CSS_SELECTOR, "summary").click()
+    assert folded(browser) == [(headings[0], False), (headings[1], True)]
+    assert not browser.find_elements(By.CSS_SELECTOR, "table")[0].is_displayed()
+
+
+def test_a_comparison_of_hostile_names_does_nothing(shown):
+    browser = shown(compare(html_reports.small(), html_reports.hostile(), names=html_reports.HOSTILE[:2]))
+    assert browser.title == " → ".join(html_reports.HOSTILE[:2])
+    count = "return ['script', 'img', 'iframe', 'object'].map(tag => document.querySelectorAll(tag).length)"
+    assert browser.execute_script(count) == [0, 0, 0, 0]
+    assert all(name in browser.find_element(By.TAG_NAME, "body").text for name in html_reports.HOSTILE[:3])
+
+
+@pytest.mark.parametrize(("scheme", "least", "most"), [("light", 600, 765), ("dark", 0, 150)])
+def test_a_comparison_has_the_theme_of_the_system(shown, browser, scheme, least, most):
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    try:
+        shown(compare(html_reports.small(), html_reports.small()))
+        colour = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert least < sum(map(int, colour.removeprefix("rgb(").removesuffix(")").split(","))) < most
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

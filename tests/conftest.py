@@ -1,0 +1,49 @@
+"""A framework that was asked for and is missing ends the run; one that was not asked for leaves its tests out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from costcore.frontend import specs
+from tests.frameworks import VARIABLE, available, missing
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--overwrite", action="store_true", help="write the files of tests/golden anew")
+
+
+@pytest.fixture
+def golden(pytestconfig: pytest.Config) -> Callable[[str, str], None]:
+    """Hold a text to a file of tests/golden; ``python -m pytest --overwrite`` writes the files anew."""
+
+    def compare(name: str, text: str) -> None:
+        file = GOLDEN / name
+        if pytestconfig.getoption("--overwrite"):
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8", newline="\n")
+        assert file.read_text(encoding="utf-8") == text
+
+    return compare
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "frontend(*names): needs the frameworks of these frontends")
+    if names := missing():
+        raise pytest.UsageError(f"{VARIABLE} asks for {', '.join(names)}: unknown, or its framework is not installed")
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave a frontend's tests alone where its framework is neither asked for nor installed."""
+    names = {collection_path.name, collection_path.stem.removeprefix("test_")}
+    return True if names & (specs().keys() - set(available())) else None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("frontend"):
+        if absent := set(marker.args) - set(available()):
+            pytest.skip(f"neither asked for nor installed: {', '.join(sorted(absent))}")

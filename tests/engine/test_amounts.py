@@ -1,0 +1,81 @@
+from fractions import Fraction
+
+import pytest
+from sympy import Symbol
+
+from costcore.amounts import exact, parse_amount, parse_percent, readable
+
+
+@pytest.mark.parametrize(
+    ("value", "metric", "number"),
+    [
+        (25_600_000, "n_params", 25600000),
+        ("4.1G", "flops", 4100000000),
+        ("4.1 G", "macs", 4100000000),
+        ("12", "flops", 12),
+        ("25_600_000", "n_params", 25600000),
+        ("0.0015K", "flops", 1),
+        ("100 MiB", "mread", 104857600),
+        ("100MB", "mwrite", 100000000),
+        ("1.5 KiB", "mrw", 1536),
+        ("7 B", "mread", 7),
+        ("7", "mread", 7),
+    ],
+)
+def test_amounts_are_numbers_or_texts_with_a_unit(value, metric, number):
+    assert parse_amount(value, metric) == number
+
+
+@pytest.mark.parametrize(
+    ("value", "metric"),
+    [
+        ("4.1GB", "flops"),
+        ("4 Gi", "flops"),
+        ("4 Gi", "mread"),
+        ("100M", "mread"),
+        ("iB", "mread"),
+        ("-1", "flops"),
+        (-1, "flops"),
+        ("", "flops"),
+        ("1e9", "flops"),
+        ("4X", "flops"),
+    ],
+)
+def test_what_is_no_amount_is_refused_with_what_is(value, metric):
+    with pytest.raises(ValueError, match=r"must be an int or a text like|negative"):
+        parse_amount(value, metric)
+
+
+@pytest.mark.parametrize("value", [1.5, True, None, [1]])
+def test_amounts_are_not_floats(value):
+    with pytest.raises(TypeError, match="must be an int or a text like"):
+        parse_amount(value, "flops")
+
+
+def test_percentages():
+    assert parse_percent("1%") == Fraction(1, 100)
+    assert parse_percent(" 0.5 % ") == Fraction(1, 200)
+    assert parse_percent("1") is parse_percent(1) is parse_percent("-1%") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "metric", "text"),
+    [
+        (0, "flops", "0"),
+        (999, "flops", "999"),
+        (1500, "flops", "1.5 K"),
+        (4_089_184_256, "macs", "4.089 G"),
+        (-2_000_000, "n_params", "-2 M"),
+        (1023, "mread", "1023 B"),
+        (104857600, "mread", "100 MiB"),
+        (Symbol("n") * 2, "flops", "2*n"),
+    ],
+)
+def test_amounts_are_written_with_the_prefix_that_suits_them(value, metric, text):
+    assert readable(value, metric) == text
+
+
+def test_a_sign_where_it_is_asked_for():
+    assert readable(1500, "flops", signed=True) == "+1.5 K"
+    assert readable(0, "flops", signed=True) == "0"
+    assert exact(1234567) == "1,234,567"

@@ -1,0 +1,273 @@
+"""The HTML page as text: complete in itself, exact, and safe against the names in it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+import sympy
+
+from costcore.html import embedded, to_html
+from costcore.html.data import page_data
+from tests import html_reports
+
+VOID = {"meta", "link", "input", "br", "img"}
+
+
+class Page(HTMLParser):
+    """What a parser makes of a page: elements with their attributes and text, and the data inside."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.scripts: list[str] = []
+        self.styles: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(dict(attrs)) == len(attrs), (tag, attrs)
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        inside = self._open[-1] if self._open else ""
+        {"script": self.scripts, "style": self.styles}.get(inside, self.words).append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return json.loads(self.scripts[0])
+
+
+def symbolic():
+    n = sympy.Symbol("batch", integer=True, positive=True)
+    calls = [html_reports.call("linear", "fc", 10 * n, 4 * n, 2 * n, 10 * n), html_reports.call("relu", "act", 5, 4, 4)]
+    return html_reports.report(calls)
+
+
+REPORTS = {
+    "small": html_reports.small,
+    "hostile": html_reports.hostile,
+    "symbolic": symbolic,
+    "empty": lambda: html_reports.report([]),
+}
+
+
+def table(data: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    columns, rows = data[name]["columns"], data[name]["rows"]
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_page_is_well_formed_and_asks_for_nothing_outside(name):
+    text = to_html(REPORTS[name]())
+    page = Page(text)
+    assert "http:" not in text and "https:" not in text and "//cdn" not in text
+    assert [attrs for _, attrs in page.elements if {"src", "srcset", "action", "data"} & attrs.keys()] == []
+    targets = {attrs["href"] for _, attrs in page.elements if "href" in attrs}
+    assert targets <= {"data:,", "#unknown"}
+    assert "@import" not in page.styles[0] and "url(" not in page.styles[0]
+    identities = [attrs["id"] for _, attrs in page.elements if "id" in attrs]
+    assert len(identities) == len(set(identities))
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_every_label_and_link_leads_to_an_element(name):
+    page = Page(to_html(REPORTS[name]()))
+    identities = {attrs["id"] for _, attrs in page.elements if "id" in attrs}
+    named = {attrs["aria-labelledby"] for _, attrs in page.elements if "aria-labelledby" in attrs}
+    links = {attrs["href"][1:] for tag, attrs in page.elements if tag == "a"}
+    assert named | links <= identities
+
+
+def test_the_policy_admits_the_one_script_and_style_there_are():
+    page = Page(to_html(html_reports.small()))
+    (policy,) = (attrs["content"] for tag, attrs in page.elements if attrs.get("http-equiv"))
+    assert re.search(r"default-src 'none'", policy)
+    for kind, source in (("script", page.scripts[1]), ("style", page.styles[0])):
+        digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert len(page.scripts) == 2
+    assert not any("style" in attrs or any(key.startswith("on") for key in attrs) for _, attrs in page.elements)
+
+
+def test_equal_reports_are_equal_bytes():
+    assert to_html(html_reports.small()) == to_html(html_reports.small())
+    assert to_html(html_reports.hostile()) == to_html(html_reports.hostile())
+
+
+def test_hostile_names_are_text():
+    """The elements are those of a page without such names, and the names are readable."""
+    text = to_html(html_reports.hostile())
+    page = Page(text)
+    assert {tag for tag, _ in page.elements} <= {tag for tag, _ in Page(to_html(REPORTS["small"]())).elements} | {
+        *("a", "table", "thead", "tbody", "tr", "th", "td", "small")
+    }
+    assert text.encode("utf-8")
+    assert "\u202e" not in text and "\u2066" not in text and "\x00" not in text
+    for name in html_reports.HOSTILE[:3]:
+        assert name in page.text
+        assert name in {call["name"] for call in table(page.data, "calls")}
+    assert "right\\u202eot\\u2066tfel שלום" in page.text
+
+
+@pytest.mark.parametrize("text", ["</script>", "<!--", "]]>", "a & b", "\u2028", "שלום"])
+def test_embedded_data_cannot_end_its_element(text):
+    data = embedded({text: [text]})
+    assert data.isascii() and not re.search("[<>&]", data)
+    assert json.loads(data) == {text: [text]}
+
+
+def test_totals_are_readable_and_exact():
+    """600 + 30 + 2**60 + 1 FLOPs, 590 + 2**60 MACs, 100 + 20 + 80 B read, 20 + 20 + 28 B written, 1000 + 24 params."""
+    text = Page(to_html(html_reports.small())).text
+    for title, readable, exact in (
+        ("FLOPs", "1152921.505 T", "1,152,921,504,606,847,607"),
+        ("MACs", "1152921.505 T", "1,152,921,504,606,847,566"),
+        ("Parameters", "1.024 K", "1,024"),
+        ("Bytes read", "200 B", ""),
+        ("Bytes written", "68 B", ""),
+        ("Calls", "3", "all of them counted"),
+    ):
+        assert f"{title} {readable} {exact}".strip() in text
+    assert "✓ complete" in text and "Not counted" not in text
+
+
+def test_what_the_numbers_rest_on_is_told():
+    text = Page(to_html(html_reports.small())).text
+    for words in (
+        "toy 7.1",
+        "convention costcore-1",
+        "a fused multiply-add counts as one FLOP",
+        "the mask is True (net.py:12)",
+    ):
+        assert words in text
+    two = html_reports.report([], fma_1flop=False, layout="free", notes=("fell back",))
+    text = Page(to_html(two)).text
+    for words in (
+        "a fused multiply-add counts as two FLOPs",
+        "layout operators are free",
+        "fell back",
+        "Nothing was assumed.",
+    ):
+        assert words in text
+
+
+def test_unknown_operators_are_told_with_bytes_and_place():
+    """Two calls, each of which reads 2 * 3 and writes 2 * 4 elements of 4 bytes: 48 B and 64 B."""
+    where = '  File "net.py", line 7, in forward\n    y = mystery(x)\n'
+    calls = [html_reports.unknown("toy::mystery", "block", where), html_reports.unknown("toy::mystery", "head")]
+    text = Page(to_html(html_reports.report(calls))).text
+    assert "⚠ partial: 2 calls not counted" in text
+    assert "toy::mystery 2 48 B 64 B block net.py:7 in forward" in text
+
+
+def test_the_reason_is_told_where_a_calculator_failed():
+    item = html_reports.unknown("toy::mystery", "")._replace(reason="the calculator raised KeyError")
+    assert "toy::mystery the calculator raised KeyError" in Page(to_html(html_reports.report([item]))).text
+
+
+def test_the_heading_is_the_model_or_what_is_asked_for():
+    assert "<title>Net</title>" in to_html(html_reports.small())
+    assert "<title>a &lt;b&gt;</title>" in to_html(html_reports.small(), title="a <b>")
+    assert "<title>Cost report</title>" in to_html(html_reports.report([]))
+
+
+def test_exact_numbers_are_texts():
+    data = Page(to_html(html_reports.small())).data
+    assert data["totals"]["flops"] == "1152921504606847607"
+    assert table(data, "nodes")[0]["flops"] == "1152921504606847607"
+    (head,) = (layer for layer in table(data, "layers") if layer["macs"] == "1152921504606846976")
+    assert head["flops"] == "1152921504606846977"
+
+
+def test_the_tree_has_every_call_once_at_its_module():
+    data = page_data(html_reports.small())
+    nodes = table(data, "nodes")
+    assert [(node["depth"], node["name"], node["path"]) for node in nodes] == [
+        (0, "Net", ""),
+        (1, "block", "block"),
+        (2, "(own calls)", "block"),
+        (2, "fc", "block.fc"),
+        (1, "head", "head"),
+    ]
+    assert [(call["name"], nodes[call["node"]]["name"]) for call in table(data, "calls")] == [
+        ("linear_type-0", "fc"),
+        ("relu_type-1", "(own calls)"),
+        ("linear_type-2", "head"),
+    ]
+
+
+def test_parts_add_up_to_their_whole():
+    data = page_data(html_reports.many(500))
+    nodes, layers, calls = table(data, "nodes"), table(data, "layers"), table(data, "calls")
+    parents: dict[int, int] = {}
+    path: list[int] = []
+    for place, node in enumerate(nodes):
+        del path[node["depth"] :]
+        parents[place] = path[-1] if path else -1
+        path.append(place)
+    for key in ("flops", "macs", "mrw", "n_own"):
+        for place, node in enumerate(nodes):
+            inside = sum(int(nodes[child][key]) for child, parent in parents.items() if parent == place)
+            own = sum(
+                int(call[key] if key == "n_own" else layers[call["layer"]][key])
+                for call in calls
+                if call["node"] == place
+            )
+            assert int(node[key]) == inside + own
+        assert sum(int(operator[key]) for operator in table(data, "operators")) == int(data["totals"][key])
+        assert nodes[0][key] == data["totals"][key]
+
+
+def test_a_shared_parameter_is_once_in_what_is_drawn():
+    """``head`` reads 1000 + 24 parameters, the 1000 after ``block.fc``."""
+    data = page_data(html_reports.small())
+    assert [call["n_own"] for call in table(data, "calls")] == ["1000", "0", "24"]
+    assert [node["n_own"] for node in table(data, "nodes")] == ["1024", "1000", "0", "1000", "24"]
+    assert {row["op"]: row["n_own"] for row in table(data, "operators")} == {"linear": "1024", "relu": "0"}
+
+
+def test_formulas_are_text():
+    page = Page(to_html(symbolic()))
+    assert "FLOPs 10*batch + 5" in page.text and "FLOPs per byte –" in page.text
+    assert page.data["totals"]["mrw"] == "6*batch + 8"
+    assert [layer["flops"] for layer in table(page.data, "layers")] == ["10*batch", "5"]
+
+
+def test_like_calls_share_what_is_told_of_them():
+    calls = [html_reports.call("relu", f"layer{i}", 8, 4, 4) for i in range(100)]
+    data = page_data(html_reports.report(calls))
+    assert (len(data["layers"]["rows"]), len(data["calls"]["rows"])) == (1, 100)
+
+
+def test_measured_time_is_told_where_there_is_any():
+    assert page_data(html_reports.small())["measured"] is False
+    calls = [html_reports.call("relu", "a", 8, 4, 4)._replace(seconds=0.25), html_reports.call("relu", "b", 8, 4, 4)]
+    report = html_reports.report(calls)
+    data = page_data(report)
+    assert data["measured"] is True
+    assert [call["seconds"] for call in table(data, "calls")] == [0.25, None]
+    assert "Measured time 250.0 ms" in Page(to_html(report)).text
+
+
+def test_a_very_deep_model_has_a_page():
+    deep = ".".join("m" * 3000)
+    data = page_data(html_reports.report([html_reports.call("relu", deep, 8, 4, 4)]))
+    assert [node["flops"] for node in table(data, "nodes")] == ["8"] * 3001

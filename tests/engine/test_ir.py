@@ -1,0 +1,97 @@
+import pickle
+
+import pytest
+import sympy
+
+from costcore import Layer, Operations, Tensor
+from costcore.dims import as_dim, ceil_div, ceil_log2, maximum, minimum
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "nbytes"),
+    [
+        ("float32", (2, 3), 24),
+        ("float64", (), 8),
+        ("bfloat16", (5,), 10),
+        ("bool", (7,), 7),
+        ("int4", (3,), 2),  # 12 bits
+        ("int4", (4, 4), 8),
+        ("uint1", (9,), 2),
+        ("float8_e4m3fn", (6,), 6),
+        ("complex64", (2,), 16),
+        ("float32", (0, 5), 0),
+    ],
+)
+def test_bytes_follow_the_element_type_and_sub_byte_types_are_packed(dtype, shape, nbytes):
+    assert Tensor(shape, dtype).nbytes == nbytes
+
+
+def test_a_scalar_constant_takes_no_bytes_but_a_scalar_tensor_does():
+    assert Tensor((), "float32", "const").nbytes == 0
+    assert Tensor((), "float32").nbytes == 4
+    assert Tensor((2,), "float32", "const").nbytes == 8
+
+
+def test_operations_add_and_repeat():
+    one = Operations(fma=2, mul=1, special=3)
+    assert one + Operations(fma=1, cmp=5) == Operations(fma=3, mul=1, cmp=5, special=3)
+    assert one * 10 == 10 * one == Operations(fma=20, mul=10, special=30)
+
+
+def test_only_fma_changes_with_the_switch():
+    all_kinds = Operations(fma=1, mul=10, add=100, div=1000, cmp=10000, special=100000)
+    assert all_kinds.flops(fma_1flop=True) == 111111
+    assert all_kinds.flops(fma_1flop=False) == 111112
+
+
+def layer(**attrs):
+    return Layer(
+        "conv", {"x": Tensor((1, 3, 8, 8)), "w": Tensor((4, 3, 3, 3), role="param")}, [Tensor((1, 4, 6, 6))], attrs
+    )
+
+
+def test_equal_layers_are_equal_and_hash_alike():
+    assert layer(kernel=(3, 3)) == layer(kernel=(3, 3))
+    assert len({layer(kernel=(3, 3)), layer(kernel=(3, 3)), layer(kernel=(5, 5))}) == 2
+
+
+def test_a_layer_cannot_be_changed():
+    with pytest.raises(TypeError, match="cannot be changed"):
+        layer().attrs["kernel"] = (1, 1)
+    with pytest.raises(TypeError, match="cannot be changed"):
+        layer().inputs.update(b=Tensor((4,)))
+
+
+def test_a_layer_survives_pickling():
+    assert pickle.loads(pickle.dumps(layer(kernel=(3, 3)))) == layer(kernel=(3, 3))
+
+
+def test_a_layer_knows_its_bytes_and_parameters():
+    assert layer().read == 4 * (3 * 8 * 8 + 4 * 3 * 3 * 3)
+    assert layer().written == 4 * 4 * 6 * 6
+    assert layer().n_params == 4 * 3 * 3 * 3
+    assert layer().get("b") is None
+
+
+def test_symbols_stay_symbols_and_become_ints_again():
+    n = sympy.Symbol("n", integer=True, positive=True)
+    symbolic = Tensor((n, 3), "int4")
+    assert symbolic.nbytes.subs(n, 5) == 8  # 15 elements of half a byte
+    assert as_dim((n + 1).subs(n, 4)) == 5
+    assert type(as_dim((n + 1).subs(n, 4))) is int
+
+
+@pytest.mark.parametrize("wrong", [2.5, "3", None, sympy.Rational(1, 2)])
+def test_dimensions_are_integers(wrong):
+    with pytest.raises(TypeError, match="integer"):
+        as_dim(wrong)
+
+
+def test_helpers_agree_on_ints_and_symbols():
+    n = sympy.Symbol("n", integer=True, positive=True)
+    for value in range(1, 20):
+        assert minimum(n, 7).subs(n, value) == minimum(value, 7) == min(value, 7)
+        assert maximum(n, 7).subs(n, value) == maximum(value, 7) == max(value, 7)
+        assert ceil_div(n, 4).subs(n, value) == ceil_div(value, 4) == -(-value // 4)
+        assert ceil_log2(n).subs(n, value) == ceil_log2(value)
+    assert [ceil_log2(v) for v in (0, 1, 2, 3, 4, 5, 8, 9, 1024, 1025)] == [0, 0, 1, 2, 2, 3, 3, 4, 10, 11]

@@ -1,0 +1,135 @@
+"""What people do wrong at the command line and in Python is told in a sentence that helps."""
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from costcore import CostError, cli_diff, estimate
+from costcore.cli import main
+from costcore.engine import user_traceback
+from costcore.errors import shortly, why
+from costcore.frontend import load
+from costcore.loading import MOST_NAMES, load_model
+
+MODEL = """
+from tests.engine.toy import Model
+runs = []
+def small():
+    return Model("toy::Double")
+def large():
+    return Model("toy::Double", "toy::Double")
+def nothing():
+    pass
+def waits():
+    raise KeyboardInterrupt
+"""
+
+
+@pytest.fixture
+def model(tmp_path, toy):
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    return path
+
+
+@pytest.mark.parametrize("command", [[], ["diff"], ["table", "--jobs", "1"]])
+def test_an_interrupt_is_a_word_and_exit_code_130(model, capsys, command):
+    targets = [f"{model}:waits"] * (2 if command[:1] == ["diff"] else 1)
+    assert main([*command, *targets]) == 130
+    assert capsys.readouterr().err == "costcore: interrupted\n"
+
+
+def test_a_word_that_is_no_command_is_told_with_the_commands(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["compare", "a.onnx", "b.onnx"])
+    assert left.value.code == 2
+    assert "'compare' is neither a model nor a command; commands are check, diff, table" in capsys.readouterr().err
+
+
+def test_the_usage_above_an_error_is_one_line(capsys):
+    with pytest.raises(SystemExit):
+        main(["net.onnx", "--depth", "2"])
+    assert capsys.readouterr().err.splitlines() == [
+        "usage: costcore MODEL [options]      (--help lists the options)",
+        "costcore: error: --depth is for --tree",
+    ]
+
+
+def test_a_misspelt_factory_is_told_the_nearest(model):
+    with pytest.raises(CostError, match=r"has no 'larg'; it offers large, runs, small, nothing, waits, Model$"):
+        load_model(f"{model}:larg")
+
+
+def test_of_a_module_of_many_names_only_some_are_listed(monkeypatch):
+    many = ModuleType("many_names")
+    vars(many).update({f"name{i}": i for i in range(100)})
+    monkeypatch.setitem(sys.modules, "many_names", many)
+    with pytest.raises(CostError, match=rf"it offers name0, .* and {100 - MOST_NAMES} more$"):
+        load_model("many_names:x")
+
+
+def test_a_factory_that_returns_nothing_is_named(model):
+    with pytest.raises(CostError, match=r"model\.py:nothing gave None; expected a model, or a function"):
+        load_model(f"{model}:nothing")
+
+
+def test_two_models_of_a_file_are_of_one_run_of_it(model, capsys):
+    first = load_model(f"{model}:runs")
+    assert load_model(f"{model}:runs") is first
+    assert cli_diff.main([f"{model}:small", f"{model}:large", "--input", "2x3"]) == 0
+    model.write_text(MODEL + "\n# another\n")
+    assert load_model(f"{model}:runs") is not first
+
+
+def test_missing_inputs_are_named(model, capsys):
+    assert main([f"{model}:small"]) == 1
+    assert capsys.readouterr().err == "costcore: a toy model wants a shape, got None; no --input was given\n"
+    assert main([f"{model}:small", "--input", "a=2x3"]) == 1
+    assert "no --input" not in capsys.readouterr().err
+
+
+def test_files_that_cannot_be_written_or_read_are_named_as_they_were_given(model, tmp_path, capsys):
+    target = tmp_path / "none" / "report.json"
+    assert main([f"{model}:small", "--input", "2x3", "--output", str(target)]) == 1
+    assert capsys.readouterr().err == f"costcore: {target} cannot be written: No such file or directory\n"
+    assert main(["check", f"{model}:small", "--budget", str(tmp_path / "none.toml")]) == 2
+    assert capsys.readouterr().err == f"costcore: {tmp_path / 'none.toml'} cannot be read: No such file or directory\n"
+    assert main([str(tmp_path / "none.json")]) == 1
+    assert capsys.readouterr().err == f"costcore: {tmp_path / 'none.json'} cannot be read: No such file or directory\n"
+
+
+def test_a_class_in_place_of_its_object_is_told(toy):
+    with pytest.raises(CostError, match=r"a class, not an object of it, Model\(…\)"):
+        estimate(toy.Model)
+
+
+def test_a_large_thing_in_place_of_a_model_is_told_shortly(toy):
+    with pytest.raises(CostError) as caught:
+        estimate({"weights": [0.0] * 10_000})
+    assert len(str(caught.value)) < 350
+
+
+def test_a_frontend_that_is_broken_is_not_taken_for_a_missing_framework(toy, monkeypatch):
+    broken = ModuleType(toy.FRONTEND)
+    monkeypatch.setitem(sys.modules, toy.FRONTEND, None)
+    monkeypatch.setitem(sys.modules, toy.FRAMEWORK, broken)
+    with pytest.raises(CostError, match=r"frontend cannot be imported: .*") as caught:
+        load("toy")
+    assert "pip install" not in str(caught.value)
+    monkeypatch.delitem(sys.modules, toy.FRAMEWORK)
+    with pytest.raises(CostError, match=r"needs toy_framework, which cannot be imported .* pip install"):
+        load("toy")
+
+
+def test_the_place_in_the_users_code_is_above_the_framework(toy, monkeypatch):
+    framework: dict[str, object] = {"__name__": "toy_framework.ops", "where": user_traceback}
+    exec("def run():\n    return where()", framework)
+    lines = framework["run"]().splitlines()
+    assert lines[-2].endswith("in test_the_place_in_the_users_code_is_above_the_framework")
+
+
+def test_words_for_errors():
+    assert why(FileNotFoundError(2, "No such file or directory", "a")) == "No such file or directory"
+    assert why(OSError("odd")) == "odd"
+    assert shortly("x" * 100) == "'" + "x" * 78 + "…"

@@ -1,0 +1,137 @@
+import pluggy
+import pytest
+
+from costcore import CostError, Tensor, estimate, hookimpl, plugins
+from costcore.frontend import FrontendSpec, load
+from costcore.registry import calculators
+from costcore.renderers import renderers
+from costcore.translate import Native, Row, Translator
+
+
+@pytest.fixture
+def registered():
+    """Registers plug-ins, and takes them out again."""
+    taken = []
+
+    def register(plugin):
+        taken.append(plugin)
+        plugins.register(plugin)
+
+    yield register
+    for plugin in taken:
+        if plugins.manager().is_registered(plugin):
+            plugins.unregister(plugin)
+
+
+def test_two_calculators_of_one_operator_are_an_error_naming_both(registered):
+    class Second:
+        @hookimpl
+        def costcore_calculators(self):
+            return {"conv": calc_conv}
+
+    def calc_conv(layer):
+        return 0, 0, 0, {}
+
+    registered(Second())
+    with pytest.raises(CostError, match=r"'conv' has two calculators, .*connection.calc_conv and .*calc_conv"):
+        calculators()
+
+
+def test_two_frontends_of_one_name_are_an_error(registered, toy):
+    class Second:
+        @hookimpl
+        def costcore_frontends(self):
+            return [FrontendSpec("toy", "os", "elsewhere")]
+
+    registered(Second())
+    with pytest.raises(CostError, match="two frontends are named 'toy': toy_frontend and elsewhere"):
+        estimate(toy.Model(), (1,))
+
+
+def test_a_renderer_of_a_plugin_is_a_mode(registered, toy, capsys):
+    class Lines:
+        @hookimpl
+        def costcore_renderers(self):
+            return {"lines": lambda table: f"{len(table.rows)} lines\n"}
+
+    registered(Lines())
+    estimate(toy.Model("toy::Double"), (1,)).show_report(mode="lines")
+    assert capsys.readouterr().out == "2 lines\n"
+
+
+def test_a_hook_nobody_knows_is_refused(registered):
+    class Misspelt:
+        @hookimpl
+        def costcore_calculator(self):
+            return {}
+
+    with pytest.raises(pluggy.PluginValidationError, match="costcore_calculator"):
+        registered(Misspelt())
+
+
+def test_a_plugin_taken_out_leaves_nothing(registered):
+    class Lines:
+        @hookimpl
+        def costcore_renderers(self):
+            return {"lines": str}
+
+    plugin = Lines()
+    registered(plugin)
+    assert "lines" in renderers()
+    plugins.unregister(plugin)
+    assert "lines" not in renderers()
+
+
+def test_an_unknown_frontend_names_the_known():
+    with pytest.raises(ValueError, match="known are chainer, onnx, pytorch"):
+        load("jax")
+
+
+def test_a_frontend_without_its_framework_says_what_to_install(registered):
+    class Missing:
+        @hookimpl
+        def costcore_frontends(self):
+            return [FrontendSpec("missing", "no_such_framework", "no_such_module")]
+
+    registered(Missing())
+    with pytest.raises(CostError, match=r"needs no_such_framework.*pip install"):
+        load("missing")
+
+
+def as_tensor(value, role):
+    return Tensor(tuple(map(int, value.split("x"))), role=role) if isinstance(value, str) else None
+
+
+def test_the_first_row_whose_condition_holds_is_taken():
+    translate = Translator(
+        [
+            Row("f", "special", {"x": "a"}, when=lambda args: args["n"] > 1),
+            Row(
+                "f", "plain", {"x": "a", "w": "weight", "b": "bias"}, {"n": "n", "twice": lambda args: [args["n"]] * 2}
+            ),
+        ],
+        as_tensor,
+    )
+    done = translate(Native("f", {"a": "2x3", "weight": "3x3", "bias": None, "n": 1}, ["2x3", None]))
+    assert done.known
+    assert done.layer.op == "plain"
+    assert {name: t.role for name, t in done.layer.inputs.items()} == {"x": "data", "w": "param"}
+    assert done.layer.attrs == {"n": 1, "twice": (1, 1)}
+    assert done.inputs == ("2x3", "3x3")
+    assert done.outputs == ("2x3",)
+    assert translate(Native("f", {"a": "2x3", "n": 2}, ["2x3"])).layer.op == "special"
+
+
+def test_a_list_feeds_numbered_operands():
+    translate = Translator([Row("cat", "concat", {"x*": "tensors"})], as_tensor)
+    layer = translate(Native("cat", {"tensors": ["1", "2"]}, ["3"])).layer
+    assert list(layer.inputs) == ["x0", "x1"]
+
+
+def test_what_no_row_speaks_of_keeps_its_name_and_all_its_tensors():
+    translate = Translator([Row("f", "op", when=lambda args: False)], as_tensor)
+    done = translate(Native("f", {"a": ["1x2", ["3"]], "flag": True}, ["4"]))
+    assert not done.known
+    assert done.layer.op == "f"
+    assert [t.shape for t in done.layer.inputs.values()] == [(1, 2), (3,)]
+    assert [t.shape for t in done.layer.outputs] == [(4,)]

@@ -1,0 +1,122 @@
+"""The arrows between the rooms never turn back: who may import whom."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from importlib.util import resolve_name
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+FRAMEWORKS = {"chainer", "numpy", "onnx", "sympy", "torch"}
+"""What costs time to import: nowhere at module level but in its own frontend."""
+
+ALLOWED = {
+    "costcore": {"costcore", "joblib", "pandas", "pluggy", "pytest", "rich", "sympy", "texttable", "tomli", "tqdm"},
+    "costcore.calculators": {"costcore.ir"},
+    "costcore.frontends": {"costcore"},
+    "costcore.frontends.chainer": {"costcore", "chainer", "numpy", "pkg_resources"},
+    "costcore.frontends.onnx": {"costcore", "google.protobuf", "numpy", "onnx", "sympy"},
+    "costcore.frontends.pytorch": {"costcore", "numpy", "sympy", "torch"},
+}
+"""By room: what of outside the standard library it may import, a module with everything in it."""
+
+FOUND_BY_PLUGINS = {"costcore.calculators": {"costcore.plugins", "costcore.registry"}}
+"""What the ``__init__`` of a room may import besides."""
+
+ROOMS = ("costcore.calculators", "costcore.frontends")
+
+
+def module_of(file: Path) -> str:
+    """The name that a file of a room is imported by."""
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    inside = parts if parts[0] == "costcore" else ("costcore", *parts)
+    return ".".join(inside)
+
+
+def is_in(module: str, packages: set[str] | tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def imports(source: str, package: str) -> Iterator[tuple[str, bool, bool]]:
+    """Every name that is imported, whether importing the file imports it, and whether it is written relative."""
+    tree = ast.parse(source)
+    later: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        is_for_types = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        if is_for_types or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            later.update(ast.walk(node))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            names = [f"{base}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            names = [argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant)]
+        else:
+            continue
+        yield from ((name, node not in later, getattr(node, "level", 0) > 0) for name in names)
+
+
+def turned_back(source: str, module: str, is_package: bool = False) -> set[str]:
+    """The imports of a file that its room does not allow.
+
+    A room imports itself by relative imports: type checkers, which read the checkout, do not find it under costcore/.
+    """
+    package = module if is_package else module.rpartition(".")[0]
+    room = max((room for room in ALLOWED if is_in(module, {room})), key=len)
+    allowed = ALLOWED[room] | (FOUND_BY_PLUGINS.get(module, set()) if is_package else set())
+    own_framework = ALLOWED[room] if room.startswith("costcore.frontends.") else set()
+    wrong = set()
+    for name, at_once, is_relative in imports(source, package):
+        if name.partition(".")[0] in sys.stdlib_module_names:
+            continue
+        beside = is_in(name, {room}) and is_relative and room != "costcore"
+        outside = not beside and (not is_in(name, allowed) or is_in(name, ROOMS))
+        too_early = at_once and name.partition(".")[0] in FRAMEWORKS - own_framework
+        if outside or too_early:
+            wrong.add(name)
+    return wrong
+
+
+FILES = sorted(file for room in ("costcore", "calculators", "frontends") for file in (ROOT / room).rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_imports_follow_the_arrows(file):
+    is_package = file.stem == "__init__"
+    module = module_of(file.parent if is_package else file)
+    assert turned_back(file.read_text(encoding="utf-8"), module, is_package) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "wrong"),
+    [
+        ("costcore.report", "import torch", {"torch"}),
+        ("costcore.report", "def f():\n    import torch", {"torch"}),
+        ("costcore.report", "from costcore.calculators import conv", {"costcore.calculators.conv"}),
+        ("costcore.report", "from costcore import calculators", {"costcore.calculators"}),
+        ("costcore.report", "from .frontends import onnx", {"costcore.frontends.onnx"}),
+        ("costcore.report", "from importlib import import_module\nimport_module('torch')", {"torch"}),
+        ("costcore.dims", "import sympy", {"sympy"}),
+        ("costcore.dims", "if TYPE_CHECKING:\n    import sympy\ndef f():\n    import sympy", set()),
+        ("costcore.report", "import json\nfrom costcore.ir import Layer\nimport pluggy", set()),
+        ("costcore.calculators.conv", "from costcore.ir import Layer", set()),
+        ("costcore.calculators.conv", "from .windows import window", set()),
+        ("costcore.calculators.conv", "from costcore.calculators.windows import a", {"costcore.calculators.windows.a"}),
+        ("costcore.calculators.conv", "from costcore.engine import Call", {"costcore.engine.Call"}),
+        ("costcore.calculators.conv", "from ..frontends import onnx", {"costcore.frontends.onnx"}),
+        ("costcore.calculators.conv", "import numpy", {"numpy"}),
+        ("costcore.frontends.onnx.table", "import onnx\nfrom costcore.translate import Row", set()),
+        ("costcore.frontends.onnx.table", "import torch", {"torch"}),
+        ("costcore.frontends.onnx.table", "from ..pytorch import table", {"costcore.frontends.pytorch.table"}),
+        ("costcore.frontends.onnx.table", "from costcore.calculators.conv import x", {"costcore.calculators.conv.x"}),
+    ],
+)
+def test_the_walk_sees_what_it_should(module, source, wrong):
+    assert turned_back(source, module) == wrong

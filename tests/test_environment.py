@@ -1,0 +1,50 @@
+"""What was asked to be tested is tested."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from costcore.frontend import load, specs
+from tests import frameworks
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_frontend_of_this_run_loads_and_has_a_table():
+    for name in frameworks.available():
+        assert tuple(load(name).ROWS), name
+
+
+def test_asked_for_and_missing_is_said_to_be_missing(monkeypatch):
+    monkeypatch.setenv(frameworks.VARIABLE, "onnx, nonesuch")
+    monkeypatch.setattr(frameworks, "find_spec", lambda framework: None)
+    assert frameworks.asked() == ("onnx", "nonesuch")
+    assert frameworks.missing() == ("onnx", "nonesuch")
+
+
+def test_not_asked_for_is_what_is_installed(monkeypatch):
+    monkeypatch.delenv(frameworks.VARIABLE, raising=False)
+    monkeypatch.setattr(frameworks, "find_spec", lambda framework: framework == "torch" or None)
+    assert frameworks.available() == ("pytorch",)
+    assert frameworks.missing() == ()
+
+
+@pytest.mark.parametrize("name", ["nonesuch", "chainer"])
+def test_a_run_that_misses_what_was_asked_for_fails(name, tmp_path):
+    """A `chainer` that cannot be found: the framework's name stands for nothing in this subprocess."""
+    (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{specs().get(name, (0, name))[1]!r}] = None\n")
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", str(ROOT / "tests" / "test_architecture.py")],
+        cwd=ROOT,
+        env={**os.environ, frameworks.VARIABLE: name, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == pytest.ExitCode.USAGE_ERROR, run.stdout
+    assert f"{frameworks.VARIABLE} asks for {name}" in run.stderr
