@@ -1,0 +1,169 @@
+"""Layout: operators that show, order or copy elements without looking at them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Cost, Layer, Operations, covers, layout_operator, minimum
+
+FREE: Mapping[str, str] = {
+    "reshape": "the elements in another shape",
+    "view": "another look at the same memory, which the framework guarantees",
+    "identity": "x",
+    "constant": "a value that is known before the run",
+    "shape": "the sizes of x along its axes",
+    "size": "the number of elements of x",
+    "empty": "memory with nothing in it",
+}
+
+
+@covers(FREE)
+def calc_free(layer: Layer) -> Cost:
+    """Free on purpose: nothing is computed, and no element is read or written.
+
+    A reshape that the framework has to make by copying shows as a ``copy`` beside it.
+
+    Shapes: x[N, C] -> y[N*C]
+    """
+    return Cost(Operations(), 0, 0, layer.attrs)
+
+
+COPIES: Mapping[str, str] = {
+    "transpose": "axes in another order",
+    "broadcast_to": "x repeated along axes of size 1 and new ones",
+    "copy": "x in memory of its own",
+    "flip": "axes reversed",
+    "roll": "elements moved around an axis",
+    "rot90": "a plane turned by right angles",
+    "pixel_shuffle": "channels laid out in space, depth_to_space",
+    "depth_to_space": "channels laid out in space",
+    "space_to_depth": "blocks of space laid out in channels, pixel_unshuffle",
+    "channel_shuffle": "channels of groups interleaved",
+    "reverse_sequence": "the first elements of each row reversed",
+}
+
+
+@layout_operator
+@covers(COPIES)
+def calc_copy(layer: Layer) -> Cost:
+    """Whole input laid out anew: every element of x is read once, every element of y written.
+
+    Shapes: x[N, C] -> y[N, C]
+    """
+    return Cost(Operations(), layer["x"].nbytes, layer.written, layer.attrs)
+
+
+PARTS: Mapping[str, str] = {
+    "slice": "a range along axes",
+    "select": "one index along an axis",
+    "split": "consecutive ranges along an axis, one an output",
+    "unbind": "every index along an axis, one an output",
+    "diagonal": "the elements with equal indices along two axes",
+}
+
+
+@layout_operator
+@covers(PARTS)
+def calc_part(layer: Layer) -> Cost:
+    """Part of the input copied: as many elements are read as are written.
+
+    Shapes: x[N, C] -> y[M, C]
+    """
+    elements = sum(y.size for y in layer.outputs)
+    return Cost(Operations(), layer["x"].bytes_of(elements), layer.written, layer.attrs)
+
+
+OVERLAPS: Mapping[str, str] = {
+    "as_strided": "elements at given distances in memory",
+    "unfold": "overlapping ranges along an axis",
+}
+
+
+@layout_operator
+@covers(OVERLAPS)
+def calc_overlapping(layer: Layer) -> Cost:
+    """Parts of the input copied that may overlap: at most as many elements are read as are written, and none twice.
+
+    Shapes: x[N] -> y[M, K]
+    """
+    x = layer["x"]
+    return Cost(Operations(), x.bytes_of(minimum(layer.out.size, x.size)), layer.written, layer.attrs)
+
+
+MOVES: Mapping[str, str] = {
+    "concat": "operands one after another along an axis",
+    "stack": "operands one after another along a new axis",
+    "pad_sequence": "sequences padded to one length and stacked",
+    "block_diag": "operands along a diagonal, zeros elsewhere",
+    "meshgrid": "operands repeated along the axes of all others",
+    "broadcast_arrays": "operands repeated to one shape",
+    "transpose_sequence": "steps of all sequences in place of sequences of steps",
+    "tile": "x repeated along its axes",
+    "repeat": "each element repeated",
+    "pad": "x with a border: constant, reflected, replicated or wrapped",
+    "triu": "the upper triangle, zeros elsewhere",
+    "tril": "the lower triangle, zeros elsewhere",
+    "diag_embed": "x on the diagonal of a matrix, zeros elsewhere",
+    "cast": "x in another element type",
+    "bitcast": "the bits of x as another element type",
+    "complex": "complex numbers of a real and an imaginary part",
+    "one_hot": "one where an index points, zero elsewhere",
+    "shift": "channels moved in space, each in its own direction",
+}
+
+
+@covers(MOVES)
+def calc_move(layer: Layer) -> Cost:
+    """Elements moved, joined or converted: no operations; operands are read once, the output written once.
+
+    What a border or a repetition is filled with is read once, as part of x. A triangle counts as if x were read whole.
+
+    Shapes: x[N, C] -> y[M, C]
+    """
+    return Cost(Operations(), layer.read, layer.written, layer.attrs)
+
+
+CROPS: Mapping[str, str] = {
+    "center_crop_pad": "the middle of x, padded where it is too small",
+    "im2col": "patches of x as columns",
+}
+
+
+@covers(CROPS)
+def calc_crop(layer: Layer) -> Cost:
+    """Elements moved where some may be left out: at most as many are read as are written, and none twice.
+
+    Shapes: x[N, C, H, W] -> y[N, K*C, L]
+    """
+    x = layer["x"]
+    return Cost(Operations(), x.bytes_of(minimum(layer.out.size, x.size)), layer.written, layer.attrs)
+
+
+def calc_col2im(layer: Layer) -> Cost:
+    """Columns added back as overlapping patches: one addition per input element, onto an output that starts at zero.
+
+    Shapes: x[N, K*C, L] -> y[N, C, H, W]
+    """
+    return Cost(Operations(add=layer["x"].size), layer.read, layer.written, layer.attrs)
+
+
+GENERATED: Mapping[str, str] = {
+    "full": "one value everywhere",
+    "arange": "equally spaced values from a start by a step",
+    "linspace": "equally spaced values between two ends",
+    "eye": "ones on a diagonal, zeros elsewhere",
+    "random": "random numbers of any distribution",
+    "triangle_indices": "the indices of a triangle",
+}
+
+
+@covers(GENERATED)
+def calc_generated(layer: Layer) -> Cost:
+    """New values by rule or at random: no operations (indices and random bits are free), only the output is written.
+
+    An array that stands for a shape or a template is not read; scalars given as operands are.
+
+    Shapes: -> y[N, C]
+    """
+    scalars = sum(operand.nbytes for operand in layer.inputs.values() if not operand.shape)
+    return Cost(Operations(), scalars, layer.written, layer.attrs)

@@ -1,0 +1,68 @@
+"""Optimizers as one operator: a step on every parameter from its gradient and its running moments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from costcore.ir import Cost, Layer, Operations, covers
+
+
+class Step(NamedTuple):
+    """What a step does to each parameter x with gradient g: operations, and the definition they are counted from.
+
+    ``regular`` is the part that goes where the setting ``weight_decay`` is 0; ``held`` how many moments each has.
+    """
+
+    operations: Operations
+    definition: str
+    held: int
+
+
+STEPS: Mapping[str, Step] = {
+    "adagrad_step": Step(
+        Operations(fma=1, mul=1, add=2, div=1, special=1),
+        "h = fma(g, g, h); x - r * g / (sqrt(h) + eps)",
+        1,
+    ),
+    "adam_step": Step(
+        Operations(fma=2, mul=4, add=2, div=1, special=1),
+        "v = fma(alpha, v, one_alpha * g); h = fma(beta, h, one_beta * g * g); x - r * v / (sqrt(h) + eps)",
+        2,
+    ),
+    "momentum_step": Step(Operations(fma=2, mul=1), "v = fma(alpha, v, beta * g); fma(-r, v, x)", 1),
+    "sgd_step": Step(Operations(fma=1), "fma(-r, g, x)", 0),
+    "sgd_momentum_step": Step(Operations(fma=2), "v = fma(alpha, v, g); fma(-r, v, x)", 1),
+    "sgd_nesterov_step": Step(Operations(fma=3), "v = fma(alpha, v, g); fma(-r, fma(alpha, v, g), x)", 1),
+    "nesterov_step": Step(Operations(fma=3, mul=1), "v = fma(alpha, v, beta * g); fma(-r, fma(alpha, v, g), x)", 1),
+}
+
+
+@covers(STEPS)
+def calc_optimizer_step(layer: Layer) -> Cost:
+    """A step of an optimizer: for every parameter the operations of its definition; bias correction is once and free.
+
+    ``amsgrad`` keeps the largest second moment as well, 1 cmp; ``dampening`` multiplies the gradient that a momentum
+    takes, 1 mul; ``maximize`` negates it, 1 add; ``scaled`` divides it by a common factor first, 1 div.
+
+    Operands ``x0``, ``x1`` … are the parameters, then their gradients, then their moments; the outputs are the new
+    parameters and moments. A ``weight_decay`` other than 0 adds it times x to the gradient first, 1 fma; a
+    ``weight_decay_after`` multiplies the new parameter, 1 mul. What follows from the learning rate and the number of
+    steps alone is scalar arithmetic, and free.
+
+    Source: ONNX operators Adagrad, Adam and Momentum; PyTorch's SGD; Duchi et al., JMLR 2011; Kingma and Ba,
+    arXiv:1412.6980; Reddi et al. (AMSGrad), arXiv:1904.09237.
+
+    Shapes: x0[N], x1[N], x2[N], x3[N] -> y[N], m[N], v[N]
+    """
+    step, on = STEPS[layer.op], {name for name, value in layer.attrs.items() if value}
+    held = step.held + (1 if "amsgrad" in on else 0)
+    size = sum(y.size for y in layer.outputs) // (1 + held)
+    extra = Operations(
+        fma=1 if "weight_decay" in on else 0,
+        mul=len(on & {"weight_decay_after", "dampening"}),
+        add=1 if "maximize" in on else 0,
+        div=1 if "scaled" in on else 0,
+        cmp=1 if "amsgrad" in on else 0,
+    )
+    return Cost(size * (step.operations + extra), layer.read, layer.written, layer.attrs)

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import pytest
+
+from costcore.calculators.container import TEXT
+from costcore.ir import Operations, Tensor
+from tests.calculators.layers import cost, moved, operations
+
+
+def test_containers_move_nothing() -> None:
+    assert cost("container", {"x": (3, 4)}, (3, 4))[:3] == (Operations(), 0, 0)
+
+
+@pytest.mark.parametrize("op", sorted(TEXT))
+def test_texts_take_no_bytes_that_a_shape_could_tell(op: str) -> None:
+    given, made = {"x": Tensor((3,), "string")}, Tensor((3,), "int64")
+    assert operations(op, given, made) == Operations()
+    assert moved(op, given, made) == (0, 24)
+
+
+def test_ngrams() -> None:
+    # 2 rows, 5 one-grams and 4 pairs each
+    given = {"x": Tensor((2, 5), "int64")}
+    assert operations("count_ngrams", given, (2, 7), grams=9) == Operations(add=18)
+    assert operations("count_ngrams", given, (2, 7), grams=9, weighted=True) == Operations(add=18, mul=14)

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from costcore.calculators.optimizer import STEPS
+from costcore.ir import Operations
+from tests.calculators.counting import measure
+from tests.calculators.layers import cost, operations
+
+WORDS = {"r": 0.1, "eps": 1e-8, "alpha": 0.9, "beta": 0.9, "one_alpha": 0.1, "one_beta": 0.1}
+
+
+@pytest.mark.parametrize("op", sorted(STEPS))
+def test_steps_are_their_definitions(op: str) -> None:
+    step = STEPS[op]
+    _, counted = measure(step.definition, "x=0.5", "g=0.2", "v=0.3", "h=0.4", **WORDS)
+    assert counted == step.operations
+    operands = {f"x{i}": (7,) for i in range(2 + step.held)}
+    result = cost(op, operands, *[(7,)] * (1 + step.held))
+    assert result.flops == 7 * counted
+    assert (result.mread, result.mwrite) == (28 * (2 + step.held), 28 * (1 + step.held))
+
+
+def test_several_parameters_and_weight_decay() -> None:
+    operands = {f"x{i}": (3 if i % 2 else 4,) for i in range(6)}
+    outputs = [(4,), (3,), (4,), (3,)]
+    plain = operations("momentum_step", operands, *outputs)
+    assert plain == 7 * Operations(fma=2, mul=1)
+    decayed = operations("momentum_step", operands, *outputs, weight_decay=0.1, weight_decay_after=0.1)
+    assert decayed == plain + 7 * Operations(fma=1, mul=1)
+
+
+def test_what_a_step_may_do_besides() -> None:
+    operands, outputs = {f"x{i}": (7,) for i in range(5)}, [(7,)] * 4
+    plain = operations("adam_step", {f"x{i}": (7,) for i in range(4)}, *outputs[:3])
+    assert operations("adam_step", operands, *outputs, amsgrad=True) == plain + Operations(cmp=7)
+    asked = operations("adam_step", operands, *outputs[:3], maximize=True, scaled=True, dampening=0.5)
+    assert asked == plain + Operations(add=7, div=7, mul=7)

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from costcore.ir import Operations, Tensor
+from tests.calculators.counting import count, dot, exp, maximum, minimum, total
+from tests.calculators.layers import cost, moved, operations
+
+
+def again(value):
+    """A real number quantised."""
+    return minimum(maximum(round(value / 0.5) + 3, 0), 255)
+
+
+def test_quantised_linear_layer_is_its_definition() -> None:
+    def definition(x, w, b):
+        x, w = ([[value - 3 for value in row] for row in array] for array in (x, w))
+        for row in x:
+            for column, start in zip(w, b, strict=True):
+                value = round(dot(row, column, start) * 0.25)
+                minimum(maximum(value + 3, 0), 255)
+
+    given = {
+        "x": Tensor((2, 3), "uint8"),
+        "w": Tensor((4, 3), "int8"),
+        "b": Tensor((4,), "int32"),
+        **{f"{name}_{part}": None for name in "xwy" for part in ("scale", "zero_point")},
+    }
+    result = cost("quantized_linear", given, Tensor((2, 4), "uint8"))
+    assert result.flops == count(definition, (2, 3), (4, 3), (4,))
+    assert (result.macs, result.mread, result.mwrite) == (24, 6 + 12 + 16, 8)
+
+
+def test_quantised_products_that_stay_integers_or_become_real() -> None:
+    given = {"x0": Tensor((2, 3), "uint8"), "x1": Tensor((3, 4), "uint8")}
+    bare = Operations(mul=8, fma=16)
+    assert operations("quantized_matmul", given, Tensor((2, 4), "int32")) == bare
+    shifted = {**given, "x1_zero_point": Tensor((4,), "uint8")}
+    assert operations("quantized_matmul", shifted, Tensor((2, 4), "int32")) == bare + Operations(add=12)
+    assert operations("quantized_matmul", {**given, "x0_scale": None}, (2, 4)) == bare + Operations(mul=8)
+    conv = {"x": (1, 2, 4, 4), "w": (3, 2, 3, 3), "y_scale": None}
+    assert operations("quantized_conv", conv, (1, 3, 2, 2)) == Operations(mul=12 + 12, fma=12 * 17, cmp=36)
+
+
+def test_product_of_values_quantised_by_their_range() -> None:
+    def definition(x):
+        values = list(x.ravel())
+        low = total_range(values, minimum)
+        high = total_range(values, maximum)
+        scale = (high - low) / 255
+        zero = minimum(maximum(round(0 - low / scale), 0), 255)
+        for value in values:
+            minimum(maximum(round(value / scale) + zero, 0), 255) - zero
+
+    def total_range(values, pick):
+        found = 0
+        for value in values:
+            found = pick(value, found)
+        return found
+
+    given = {"x0": (2, 3), "x1": Tensor((3, 4), "uint8"), "x1_scale": None}
+    product = Operations(mul=8 + 8, fma=16)
+    assert operations("dynamic_quantized_matmul", given, (2, 4)) == product + count(definition, (2, 3))
+
+
+def test_unary_operators_between_dequantising_and_quantising() -> None:
+    def real(x):
+        return [[(value - 3) * 0.5 for value in row] for row in x]
+
+    def sigmoid(x):
+        return [[again(1 / (1 + exp(-value))) for value in row] for row in real(x)]
+
+    def softmax(x):
+        for row in real(x):
+            powers = [exp(value) for value in row]
+            summed = total(powers)
+            [again(value / summed) for value in powers]
+
+    def mean(x):
+        for row in real(x):
+            again(total(row) / 4)
+
+    given = {"x": Tensor((2, 4), "uint8"), "x_scale": None, "x_zero_point": None, "y_scale": None, "y_zero_point": None}
+    assert operations("quantized_sigmoid", given, Tensor((2, 4), "uint8")) == count(sigmoid, (2, 4))
+    assert operations("quantized_softmax", given, Tensor((2, 4), "uint8"), axis=1) == count(softmax, (2, 4))
+    assert operations("quantized_reduce_mean", given, Tensor((2,), "uint8"), axis=(1,)) == count(mean, (2, 4))
+    assert moved("quantized_sigmoid", given, Tensor((2, 4), "uint8")) == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("op", "each"), [("add", Operations(add=1)), ("mul", Operations(mul=1)), ("where", Operations(cmp=1))]
+)
+def test_pairs_between_dequantising_and_quantising(op: str, each: Operations) -> None:
+    given = {f"x{i}{part}": Tensor((2, 3), "uint8") if not part else None for i in range(2) for part in ("", "_scale")}
+    if op == "where":
+        given["condition"] = Tensor((2, 3), "bool")
+    expected = 6 * each + Operations(mul=12) + 6 * Operations(div=1, cmp=3)
+    assert operations(f"quantized_{op}", given, Tensor((2, 3), "uint8")) == expected
+
+
+def test_packed_weights_are_made_real_once() -> None:
+    def definition(x, w):
+        real = np.array([[(value - 8) * 0.5 for value in row] for row in w], dtype=object)
+        for row in x:
+            for column in real:
+                dot(row, column)
+
+    given = {"x": (2, 4), "w": Tensor((3, 4), "uint4"), "w_scale": (3, 1), "w_zero_point": Tensor((3,), "uint8")}
+    result = cost("packed_linear", given, (2, 3))
+    assert result.flops == count(definition, (2, 4), (3, 4))
+    assert (result.macs, result.mread) == (24, 4 * 8 + 6 + 12 + 3)
+
+
+def test_rows_of_packed_tables() -> None:
+    given = {"x": Tensor((5,), "int64"), "w": Tensor((100, 8), "uint4"), "w_scale": (100, 2)}
+    result = cost("packed_embedding", given, (5, 8))
+    assert result.flops == Operations(mul=40)
+    assert (result.mread, result.mwrite) == (5 * 8 + 20 + 4 * 10, 4 * 40)
