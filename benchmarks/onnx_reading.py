@@ -1,0 +1,170 @@
+"""What reading an ONNX model costs: time and memory with weights outside and inside, and time by number of nodes.
+
+Run from the root of the repository: ``python benchmarks/onnx_reading.py [--rounds N] [case ...]``. Every measurement is
+a process of its own; time is CPU time, and memory the peak, above what the imports take. Weights are holes in sparse
+files, which take no place on the disk, and are gone afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from onnx import GraphProto, ModelProto, TensorProto, helper
+
+WIDTH = 2500
+LAYER = 4 * WIDTH * WIDTH
+"""Bytes of the weight of one layer: 25 MB."""
+
+MEASURE = """
+import json, sys, time
+import numpy, onnx, sympy, costcore
+from pathlib import Path
+from costcore.frontend import load
+from costcore.registry import calculators
+load("onnx"), calculators(), sympy.Symbol("n"), costcore.estimate
+def peak():
+    return next(int(line.split()[1]) for line in Path("/proc/self/status").open() if line.startswith("VmHWM"))
+before, start = peak(), time.process_time()
+ACTION
+print(json.dumps([time.process_time() - start, (peak() - before) / 1024]))
+"""
+ESTIMATE = "costcore.estimate(sys.argv[1])"
+LOAD = "onnx.load(sys.argv[1])"
+
+
+def field(number: int, content: bytes, more: int = 0) -> bytes:
+    """A protobuf field of bytes, of which the last ``more`` are not here."""
+    length, head = len(content) + more, bytearray([number << 3 | 2])
+    while length > 0x7F:
+        head.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes(head) + bytes([length]) + content
+
+
+def products(count: int) -> GraphProto:
+    """A chain of matrix products with activations between; its weights are still to come."""
+    nodes = []
+    for i in range(count):
+        nodes.append(helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"y{i}"]))
+        nodes.append(helper.make_node("Relu", [f"y{i}"], [f"x{i + 1}"]))
+    entries = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ("n", WIDTH)) for n in ("x0", f"x{count}")]
+    return helper.make_graph(nodes, "products", entries[:1], entries[1:])
+
+
+def weight(i: int) -> TensorProto:
+    """The weight of a layer, without its elements."""
+    return TensorProto(name=f"w{i}", dims=(WIDTH, WIDTH), data_type=TensorProto.FLOAT)
+
+
+def around(graph: GraphProto) -> ModelProto:
+    """The model of a graph."""
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def outside(folder: Path, gigabytes: int, is_there: bool) -> Path:
+    """A model whose weights are in another file."""
+    count = gigabytes * 1_000_000_000 // LAYER
+    graph = products(count)
+    for i in range(count):
+        tensor = weight(i)
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", "weights.bin"), ("offset", i * LAYER), ("length", LAYER)):
+            tensor.external_data.add(key=key, value=str(value))
+        graph.initializer.append(tensor)
+    path = folder / "outside.onnx"
+    path.write_bytes(around(graph).SerializeToString())
+    if is_there:
+        with (folder / "weights.bin").open("wb") as file:
+            file.truncate(count * LAYER)
+    return path
+
+
+def inside(folder: Path, megabytes: int) -> Path:
+    """A model with its weights in itself."""
+    count = megabytes * 1_000_000 // LAYER
+    heads = [weight(i).SerializeToString() + field(9, b"", LAYER) for i in range(count)]
+    tensors = [field(5, head, LAYER) for head in heads]
+    nodes = products(count).SerializeToString()
+    path = folder / "inside.onnx"
+    with path.open("wb") as file:
+        file.write(field(7, nodes, sum(map(len, tensors)) + count * LAYER))
+        for tensor in tensors:
+            file.write(tensor)
+            file.seek(LAYER, 1)
+        file.write(around(GraphProto()).SerializeToString().replace(field(7, b""), b""))
+    return path
+
+
+def chain(folder: Path, nodes: int) -> Path:
+    """A model of many small nodes: products onto a bias, sums and activations."""
+    made, x = [], "x"
+    for i in range(nodes // 4):
+        names = [f"{kind}{i}" for kind in "abcd"]
+        made.append(helper.make_node("MatMul", [x, "w"], names[:1]))
+        made.append(helper.make_node("Add", [names[0], "b"], names[1:2]))
+        made.append(helper.make_node("Relu", [names[1]], names[2:3]))
+        made.append(helper.make_node("Add", [names[2], x], names[3:]))
+        x = names[3]
+    entries = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (4, 8)) for n in ("x", x)]
+    stored = [TensorProto(name=n, dims=dims, data_type=TensorProto.FLOAT) for n, dims in (("w", (8, 8)), ("b", (8,)))]
+    path = folder / "chain.onnx"
+    path.write_bytes(around(helper.make_graph(made, "chain", entries[:1], entries[1:], stored)).SerializeToString())
+    return path
+
+
+def measured(path: Path, action: str, rounds: int) -> tuple[float, float]:
+    """Least seconds and least MiB of several processes."""
+    runs = []
+    for _ in range(rounds):
+        command = [sys.executable, "-c", MEASURE.replace("ACTION", action), str(path)]
+        runs.append(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+    return min(seconds for seconds, _ in runs), min(mebibytes for _, mebibytes in runs)
+
+
+def weights_outside(folder: Path, rounds: int) -> Iterator[str]:
+    """3 GB in another file, which is there or not."""
+    for is_there in (True, False):
+        seconds, mebibytes = measured(outside(folder, 3, is_there), ESTIMATE, rounds)
+        yield f"3 GB outside, {'present' if is_there else 'absent'}: {seconds * 1e3:.0f} ms, {mebibytes:.0f} MiB"
+        (folder / "weights.bin").unlink(missing_ok=True)
+
+
+def weights_inside(folder: Path, rounds: int) -> Iterator[str]:
+    """600 MB in the model itself, against onnx's own loader."""
+    path = inside(folder, 600)
+    ours, theirs = (measured(path, action, rounds) for action in (ESTIMATE, LOAD))
+    for name, (seconds, mebibytes) in (("estimate", ours), ("onnx.load", theirs)):
+        yield f"600 MB inside, {name}: {seconds * 1e3:.0f} ms, {mebibytes:.0f} MiB"
+    yield f"600 MB inside: {ours[0] / theirs[0]:.3f} of the time, {ours[1] / theirs[1]:.3f} of the memory"
+
+
+def many_nodes(folder: Path, rounds: int) -> Iterator[str]:
+    """10,000 and 100,000 nodes."""
+    for nodes in (10_000, 100_000):
+        seconds, mebibytes = measured(chain(folder, nodes), ESTIMATE, rounds)
+        yield f"{nodes} nodes: {seconds:.2f} s ({seconds / nodes * 1e6:.0f} us a node), {mebibytes:.0f} MiB"
+
+
+CASES = {"outside": weights_outside, "inside": weights_inside, "nodes": many_nodes}
+
+
+def main(names: Iterable[str], rounds: int) -> None:
+    """Print a line for every measurement."""
+    for name in names or CASES:
+        with TemporaryDirectory() as folder:
+            for line in CASES[name](Path(folder), rounds):
+                print(line, flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", choices=[*CASES, []], metavar="case", help=", ".join(CASES))
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    main(arguments.cases, arguments.rounds)

@@ -1,0 +1,246 @@
+"""What counting costs in time: a plain pass of a network, a captured one, one under FlopCounterMode.
+
+``python benchmarks/pytorch_capture.py [--rounds N] [--only NAME ...]`` prints two Markdown tables. The first holds the
+bars: CPU time of one thread, all ways interleaved in one process, the least of all rounds, in milliseconds. A capture
+is everything from entering the ``with`` block to having left it, with nothing known from captures before it. The second
+says what later captures of the same kinds of calls take, then the report, and ``estimate`` as a whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from time import process_time
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from costcore import estimate
+from costcore.custom import CustomCalculators
+from costcore.engine import Recorder
+from costcore.frontends.pytorch import capture
+from costcore.frontends.pytorch.known import forget
+from costcore.report import Report
+from costcore.run import make_report
+from tests.networks_pytorch import NETWORKS, Residual, conv, without_data
+
+
+class Norm(nn.Module):
+    """RMSNorm, written out."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5) * self.weight
+
+
+class Attention(nn.Module):
+    """Causal attention with rotary positions, several query heads to one of keys and values."""
+
+    def __init__(self, width: int, heads: int, kv_heads: int) -> None:
+        super().__init__()
+        self.size = width // heads
+        self.query, self.out = nn.Linear(width, width, False), nn.Linear(width, width, False)
+        self.key, self.value = (nn.Linear(width, kv_heads * self.size, False) for _ in range(2))
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        q, k, v = (f(x).unflatten(-1, (-1, self.size)).transpose(1, 2) for f in (self.query, self.key, self.value))
+        q, k = rotated(q, cos, sin), rotated(k, cos, sin)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    a, b = x.chunk(2, -1)
+    return x * cos + torch.cat([-b, a], -1) * sin
+
+
+class Block(nn.Module):
+    """Attention and SwiGLU, a norm before each."""
+
+    def __init__(self, width: int, heads: int, kv_heads: int, hidden: int) -> None:
+        super().__init__()
+        self.before, self.attention = Norm(width), Attention(width, heads, kv_heads)
+        self.between, self.down = Norm(width), nn.Linear(hidden, width, False)
+        self.gate, self.up = nn.Linear(width, hidden, False), nn.Linear(width, hidden, False)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        x = x + self.attention(self.before(x), cos, sin)
+        y = self.between(x)
+        return x + self.down(functional.silu(self.gate(y)) * self.up(y))
+
+
+class Llama(nn.Module):
+    """Dubey et al., arXiv:2407.21783, table 3: the shapes of the 405B model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        words, width, depth, heads, kv_heads, hidden = 128_256, 16_384, 126, 128, 8, 53_248
+        self.size, self.words = width // heads, nn.Embedding(words, width)
+        self.blocks = nn.ModuleList(Block(width, heads, kv_heads, hidden) for _ in range(depth))
+        self.norm, self.head = Norm(width), nn.Linear(width, words, False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        pairs = torch.arange(0, self.size, 2, device=tokens.device)
+        angles = torch.outer(places, 500_000 ** (-pairs / self.size)).repeat(1, 2)
+        x, cos, sin = self.words(tokens), angles.cos(), angles.sin()
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return self.head(self.norm(x))
+
+
+def resnet18() -> nn.Module:
+    """He et al., arXiv:1512.03385, table 1."""
+    layers = [conv(3, 64, 7, stride=2), nn.MaxPool2d(3, 2, 1)]
+    channels = 64
+    for stage, width in enumerate((64, 128, 256, 512)):
+        for block in range(2):
+            stride = 2 if stage and not block else 1
+            body = nn.Sequential(conv(channels, width, 3, stride=stride), conv(width, width, 3, act=None))
+            shortcut = conv(channels, width, act=None, stride=stride) if stride != 1 else None
+            layers.append(Residual(body, shortcut, nn.ReLU(inplace=True)))
+            channels = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000)).eval()
+
+
+class Case(NamedTuple):
+    """A network, its input, and the bars: capture / plain at most, FlopCounterMode / capture at least."""
+
+    name: str
+    build: Callable[[], nn.Module]
+    make: Callable[[], Tensor]
+    to_plain: float
+    to_counter: float | None = None
+    backward: bool = False
+
+
+def cases() -> Iterator[Case]:
+    meta = torch.device("meta")
+    for name, to_plain, to_counter in (("resnet50", 0.6, 2.5), ("vit_b_16", 0.35, 4.0)):
+        build, shape, *_ = NETWORKS[name]
+        for backward in (False, True):
+            yield Case(
+                name,
+                lambda build=build: without_data(build),  # type: ignore[misc]
+                lambda shape=shape: torch.empty(shape, device=meta),  # type: ignore[misc]
+                1.0 if backward else to_plain,
+                None if backward else to_counter,
+                backward,
+            )
+    for backward in (False, True):
+        yield Case(
+            "Llama-405B",
+            lambda: without_data(Llama),
+            lambda: torch.empty((1, 4096), dtype=torch.int64, device=meta),
+            1.0 if backward else 0.2,
+            None if backward else 8.0,
+            backward,
+        )
+    for batch in (1, 8):
+        name = f"ResNet-18, with data, batch {batch}"
+        yield Case(name, resnet18, lambda batch=batch: torch.ones(batch, 3, 224, 224), 1.1)  # type: ignore[misc]
+
+
+class Measured(NamedTuple):
+    """Least seconds by way, and the macs that two of the ways counted."""
+
+    seconds: dict[str, float]
+    macs: int
+    counter_macs: int
+
+
+def report_of(recorder: Recorder) -> Report:
+    return make_report(recorder, CustomCalculators(), True, "framework")
+
+
+def measure(case: Case, rounds: int) -> Measured:
+    model = case.build()
+    least: dict[str, float] = {}
+    macs = counter_macs = 0
+
+    def take(way: str, around: AbstractContextManager[object]) -> None:
+        x = case.make()
+        model.zero_grad()
+        gc.collect()
+        with torch.set_grad_enabled(case.backward):
+            start = process_time()
+            with around:
+                y = model(x)
+                if case.backward:
+                    torch.autograd.backward(y, torch.empty_like(y))
+            least[way] = min(least.get(way, float("inf")), process_time() - start)
+
+    for _ in range(rounds):
+        take("plain", nullcontext())
+        forget()
+        recorder = Recorder()
+        take("capture", capture(recorder))
+        take("again", capture(Recorder()))
+        counter = FlopCounterMode(display=False)
+        take("counter", counter)
+        start = process_time()
+        total = report_of(recorder).total_report
+        least["report"] = min(least.get("report", float("inf")), process_time() - start)
+        macs, counter_macs = total["macs"], counter.get_total_flops() // 2
+        x = case.make()
+        start = process_time()
+        estimate(model, x, backward=case.backward)
+        least["estimate"] = min(least.get("estimate", float("inf")), process_time() - start)
+    return Measured(least, macs, counter_macs)
+
+
+def verdict(found: float, bar: float | None, at_most: bool) -> str:
+    if bar is None:
+        return ""
+    missed = found > bar if at_most else found < bar
+    return f"missed by {abs(found - bar):.2f}" if missed else "met"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", help="names of cases")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    chosen = [case for case in cases() if not arguments.only or case.name in arguments.only]
+    print("| network | pass | plain ms | capture ms | ratio | bar | | FlopCounter ms | times faster | bar | | macs |")
+    print("|---|---|--:|--:|--:|--:|---|--:|--:|--:|---|---|")
+    results = []
+    for case in chosen:
+        found = measure(case, arguments.rounds if case.make().is_meta else 2 * arguments.rounds)
+        results.append((case, found))
+        ms = {way: f"{1e3 * seconds:.1f}" for way, seconds in found.seconds.items()}
+        ratio = found.seconds["capture"] / found.seconds["plain"]
+        faster = found.seconds["counter"] / found.seconds["capture"]
+        bar = f"{case.to_counter:g}" if case.to_counter else ""
+        print(
+            f"| {case.name} | {'forward + backward' if case.backward else 'forward'} | {ms['plain']} | {ms['capture']} "
+            f"| {ratio:.2f} | {case.to_plain:g} | {verdict(ratio, case.to_plain, True)} | {ms['counter']} "
+            f"| {faster:.1f} | {bar} | {verdict(faster, case.to_counter, False)} "
+            f"| {'equal' if found.macs == found.counter_macs else f'{found.macs} / {found.counter_macs}'} |",
+            flush=True,
+        )
+    print("\n| network | pass | later capture ms | ratio | report ms | estimate ms |")
+    print("|---|---|--:|--:|--:|--:|")
+    for case, found in results:
+        ms = {way: f"{1e3 * seconds:.1f}" for way, seconds in found.seconds.items()}
+        print(
+            f"| {case.name} | {'forward + backward' if case.backward else 'forward'} | {ms['again']} "
+            f"| {found.seconds['again'] / found.seconds['plain']:.2f} | {ms['report']} | {ms['estimate']} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""The frontends: one package a framework, imported only when that framework is wanted."""
+
+from __future__ import annotations
+
+if __name__ != "costcore.frontends":
+    raise ImportError("import costcore.frontends, not frontends")
+
+from costcore.frontend import FrontendSpec
+from costcore.plugins import hookimpl
+
+
+@hookimpl
+def costcore_frontends() -> tuple[FrontendSpec, ...]:
+    """The built-in frontends."""
+    return (
+        FrontendSpec("pytorch", "torch", f"{__name__}.pytorch"),
+        FrontendSpec("chainer", "chainer", f"{__name__}.chainer.frontend"),
+        FrontendSpec("onnx", "onnx", f"{__name__}.onnx", (".onnx",)),
+    )

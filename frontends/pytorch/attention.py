@@ -1,0 +1,45 @@
+"""Attention without data, as a CPU would compute it.
+
+On the meta device PyTorch takes ``scaled_dot_product_attention`` apart into plain products; on a CPU one fused kernel
+does it, whose output has other strides (so that other copies follow) and whose backward pass is one operator.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+NAME = "aten::scaled_dot_product_attention"
+
+
+def fused(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor | None:
+    """What the fused kernel returns; None where a CPU would not use it, or the operands are not on the meta device."""
+    operands = (query, key, value)
+    if not query.is_meta or dropout_p or any(x.dim() != 4 or x.stride(-1) != 1 or 0 in x.shape for x in operands):
+        return None
+    heads = query.shape[1] if not enable_gqa else key.shape[1]
+    like = (query.shape[0], heads, query.shape[3])
+    if any((x.shape[0], x.shape[1], x.shape[3]) != like for x in (key, value)) or query.shape[1] % heads:
+        return None
+    if key.shape[2] != value.shape[2] or any(x.dtype != query.dtype for x in (key, value)):
+        return None
+    if attn_mask is not None:
+        if attn_mask.requires_grad or attn_mask.dim() not in (2, 4) or is_causal:
+            return None
+        if attn_mask.dtype is torch.bool:
+            attn_mask = attn_mask.new_empty(attn_mask.shape, dtype=query.dtype)
+    kernel: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    output: Tensor = kernel(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
+    return output

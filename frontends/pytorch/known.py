@@ -1,0 +1,119 @@
+"""What was found out about operators and their calls, kept from one capture to the next.
+
+It depends on the table, and on a few settings of PyTorch that say what an operator returns; it holds no tensor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from costcore.frontend import rows
+from costcore.ir import Layer
+from costcore.registry import calculators
+from costcore.translate import Translator
+
+from .memo import NUMBERS, Again, Key
+from .plan import Plan
+from .tensors import operand
+
+MOST_ENTRIES = 10_000
+"""So many kinds of calls are remembered before all are forgotten; a large network has a few hundred."""
+
+_IN_KEYS = frozenset(
+    (
+        *(torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format),
+        *(tuple, str, type(None), *NUMBERS),
+    )
+)
+
+
+class Template:
+    """All that calls of one key have in common whose operands come from the same kinds of places.
+
+    Attributes:
+        layer: what is executed.
+        inputs: for every input of the layer the position of its tensor among those of the call, -1 for a number.
+        outputs: the same for every output; the returned tensors follow those of the arguments.
+        places: both, one after the other.
+        learned: positions of the operands that are learned parameters.
+        is_known: whether it has a price.
+    """
+
+    __slots__ = ("inputs", "is_known", "layer", "learned", "outputs", "places")
+
+    def __init__(self, layer: Layer, inputs: tuple[int, ...], outputs: tuple[int, ...], is_known: bool) -> None:
+        self.layer = layer
+        self.inputs = inputs
+        self.outputs = outputs
+        self.places = inputs + outputs
+        self.is_known = is_known
+        roles = [tensor.role for tensor in layer.inputs.values()]
+        self.learned = tuple(i for i, role in zip(inputs, roles, strict=True) if i >= 0 and role == "param")
+
+
+class Entry:
+    """What is known of calls of one key: how to make their results again, and their templates by origins."""
+
+    __slots__ = ("again", "plan", "templates")
+
+    def __init__(self, plan: Plan, again: Again | None) -> None:
+        self.plan = plan
+        self.again = again
+        self.templates: dict[int, Template] = {}
+
+
+class Knowledge:
+    """Plans by operator (its id), entries by key, and the table."""
+
+    def __init__(self) -> None:
+        self._rows = rows("pytorch")
+        self._calculators = calculators()
+        self.translator = Translator(self._rows, operand)
+        self._names = frozenset(row.native for row in self._rows)
+        self.plans: dict[int, Plan] = {}
+        self.entries: dict[Key, Entry] = {}
+
+    @property
+    def is_current(self) -> bool:
+        """Whether no plug-in changed the tables since."""
+        return self._rows is rows("pytorch") and self._calculators is calculators()
+
+    def plan(self, func: Any) -> Plan:
+        """How an operator is treated."""
+        plan = self.plans.get(id(func))
+        if plan is None:
+            plan = self.plans[id(func)] = Plan(func, self._names)
+        return plan
+
+    def keep(self, key: Key, entry: Entry) -> bool:
+        """Remember calls of one of PyTorch's own operators; False where the key may hold anything of the user's."""
+        if not entry.plan.native.startswith("aten::"):
+            return False
+        if any(type(part) not in _IN_KEYS and part not in NUMBERS for part in key[1:]):
+            return False
+        if len(self.entries) >= MOST_ENTRIES:
+            self.entries.clear()
+        self.entries[key] = entry
+        return True
+
+
+_all: dict[tuple[Any, ...], Knowledge] = {}
+
+
+def knowledge(has_memo: bool) -> Knowledge:
+    """What is known of operators as they are called now.
+
+    What they return, and so what is called next, may depend on a few settings beside their arguments.
+    """
+    settings = (has_memo, torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled())
+    found = _all.get(settings)
+    if found is None or not found.is_current:
+        found = _all[settings] = Knowledge()
+    return found
+
+
+def forget() -> None:
+    """Begin anew, as in a fresh process."""
+    _all.clear()

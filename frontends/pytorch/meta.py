@@ -1,0 +1,221 @@
+"""What one pass of a module costs, without weights or arithmetic: it is run on the meta device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from costcore.engine import Recorder
+from costcore.errors import CostError
+from costcore.ir import Tensor as Operand
+
+from .capture import capture, paused
+from .metacopy import META, meta_copy, modules_of
+from .session import Session
+
+
+def accepts(model: object) -> bool:
+    """Whether ``model`` is a module of PyTorch."""
+    return isinstance(model, Module)
+
+
+def estimate(
+    recorder: Recorder,
+    model: Module,
+    inputs: Any,
+    *,
+    backward: bool = False,
+    dtype: torch.dtype | None = None,
+    **options: Any,
+) -> None:
+    """Record one pass of ``model`` on ``inputs``.
+
+    The model is copied to the meta device, without its weights, and the copy is run, every module in the train or eval
+    mode it is in. The caller's model and the random state stay as they are.
+
+    Args:
+        recorder: what is written to.
+        model: the module.
+        inputs: a shape (a tuple of ints), a :class:`costcore.Tensor` (a shape with an element type), a tensor or array
+            (of which shape and type are taken), a list or tuple of these for several arguments, a dict for named ones,
+            nested as the module takes them; None for no arguments.
+        backward: whether the backward pass of the sum of all floating-point outputs is recorded as well.
+        dtype: element type of the inputs given as shapes; None: that of the first floating-point parameter.
+        options: none but these are known.
+
+    Raises:
+        TypeError: for an unknown option, or an input that is none of the above.
+        CostError: where the model has lazy modules, or fails; names the module and the reason.
+    """
+    if options:
+        unknown = ", ".join(map(repr, options))
+        raise TypeError(f"estimate of a PyTorch module does not know {unknown}; it knows 'backward' and 'dtype'")
+    twin = meta_copy(model)
+    recorder.n_params_model = _parameter_count(model)
+    args, kwargs = _arguments(inputs, dtype or _parameter_type(twin))
+    with _random_state_kept(), _hooks_kept(model), capture(recorder, takes_data_away=True) as session:
+        with torch.set_grad_enabled(backward), _Failure(model, session, "forward"):
+            result = twin(*args, **kwargs)
+        if backward:
+            with paused(session):
+                outputs = [x for x in _tensors(result) if x.requires_grad and (x.is_floating_point() or x.is_complex())]
+                gradients = [torch.ones_like(x) for x in outputs]
+            if not outputs:
+                raise CostError(
+                    f"{type(model).__name__} has no backward pass: no floating-point output depends on a tensor that "
+                    "requires a gradient"
+                )
+            with _Failure(model, session, "backward"):
+                torch.autograd.backward(outputs, gradients)
+
+
+class _Failure(AbstractContextManager["_Failure"]):
+    """Says where in the model an exception of the model came from."""
+
+    def __init__(self, model: Module, session: Session, phase: str) -> None:
+        self._model = model
+        self._session = session
+        self._phase = phase
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        modules = self._session.modules
+        where = modules.failed_in if modules.failed is error else ""
+        modules.failed = None
+        if isinstance(error, Exception) and not isinstance(error, CostError):
+            name = type(self._model).__name__
+            place = name if where in ("", name) else f"{name}, module {where}"
+            raise CostError(
+                f"{place}: the {self._phase} pass on the meta device raised {type(error).__name__}: {error}"
+            ) from error
+
+
+@contextmanager
+def _random_state_kept() -> Iterator[None]:
+    state = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+
+
+@contextmanager
+def _hooks_kept(model: Module) -> Iterator[None]:
+    """A hook of the user's runs in the copy, but what it removes by its handle is the hook of the model."""
+    kept = [
+        (hooks, dict(hooks))
+        for module in modules_of(model)
+        for name, hooks in vars(module).items()
+        if name.endswith("_hooks") and isinstance(hooks, dict) and hooks
+    ]
+    try:
+        yield
+    finally:
+        for hooks, before in kept:
+            if hooks != before:
+                hooks.clear()
+                hooks.update(before)
+
+
+def _parameter_count(model: Module) -> int:
+    counted: dict[int, int] = {}
+    for module in modules_of(model):
+        for parameter in module._parameters.values():
+            if parameter is not None:
+                counted[id(parameter)] = parameter.numel()
+    return sum(counted.values())
+
+
+def _parameter_type(model: Module) -> torch.dtype:
+    for module in modules_of(model):
+        for parameter in module._parameters.values():
+            if parameter is not None and parameter.is_floating_point():
+                return parameter.dtype
+    return torch.get_default_dtype()
+
+
+def _arguments(inputs: Any, dtype: torch.dtype) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    made: dict[int, Tensor] = {}
+    if inputs is None:
+        return (), {}
+    if isinstance(inputs, Mapping):
+        return (), {name: _value(value, dtype, name, made) for name, value in inputs.items()}
+    if _is_shape(inputs) or not isinstance(inputs, (list, tuple)):
+        if isinstance(inputs, (bool, int, float, str)):
+            raise TypeError(f"inputs: expected {EXPECTED}, got {inputs!r}")
+        return (_value(inputs, dtype, "inputs", made),), {}
+    return [_value(value, dtype, f"inputs[{i}]", made) for i, value in enumerate(inputs)], {}
+
+
+def _torch_type(name: str, where: str) -> torch.dtype:
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"{where}: PyTorch has no element type {name!r}")
+    return dtype
+
+
+def _is_shape(value: Any) -> bool:
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) > 0
+        and all(isinstance(size, int) and not isinstance(size, bool) for size in value)
+    )
+
+
+EXPECTED = "a shape (a tuple of ints), a costcore.Tensor, a tensor or array, or a tuple, list or dict of these"
+
+
+def _value(value: Any, dtype: torch.dtype, name: str, made: dict[int, Tensor]) -> Any:
+    """An argument of the model: tensors on the meta device in the place of shapes, tensors and arrays.
+
+    A tensor that is given twice stays one: some models look.
+    """
+    if isinstance(value, Tensor):
+        if id(value) not in made:
+            made[id(value)] = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=META)
+        return made[id(value)]
+    if isinstance(value, Operand):
+        return _empty(value.shape, _torch_type(value.dtype, name), name)
+    if _is_shape(value):
+        if min(value) < 0:
+            raise ValueError(f"{name}: the shape {tuple(value)} has a negative size")
+        return _empty(value, dtype, name)
+    if isinstance(value, Mapping):
+        return {key: _value(item, dtype, f"{name}[{key!r}]", made) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_value(item, dtype, f"{name}[{i}]", made) for i, item in enumerate(value)]
+        return type(value)(items) if type(value) in (list, tuple) else type(value)(*items)
+    if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
+        return torch.as_tensor(value).to(META)
+    if isinstance(value, (bool, int, float, str)) or value is None:
+        return value
+    raise TypeError(f"{name}: expected {EXPECTED}, got {value!r} ({type(value).__name__})")
+
+
+def _empty(shape: Sequence[int], dtype: torch.dtype, name: str) -> Tensor:
+    try:
+        return torch.empty(tuple(shape), dtype=dtype, device=META)
+    except RuntimeError as error:
+        raise CostError(f"{name}: PyTorch cannot make a tensor of shape {tuple(shape)}: {error}") from error
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """Every tensor in what a model returned: nested lists, tuples, dicts and dataclasses."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            yield from _tensors(getattr(value, name))

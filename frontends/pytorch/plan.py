@@ -1,0 +1,152 @@
+"""What to do with an operator when it runs: decided once per operator and capture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+
+from .control import CONTROL, FLEX, FLEX_ARGUMENTS, FLEX_ROW
+from .dynamic import STAND_INS
+from .frames import FRAMES
+from .memo import repeats
+from .naming import native_name, type_name
+from .quick import QUICK
+
+BOOKKEEPING = frozenset(
+    {
+        *("aten::empty", "aten::empty_like", "aten::empty_permuted", "aten::empty_strided"),
+        *("aten::new_empty", "aten::new_empty_strided", "aten::resize", "aten::resize_as", "aten::set"),
+        *(
+            "aten::scalar_tensor",
+            "aten::detach",
+            "aten::alias",
+            "aten::lift",
+            "aten::lift_fresh",
+            "aten::_version",
+            "aten::record_stream",
+            "aten::_has_same_storage_numel",
+        ),
+        *("aten::_efficientzerotensor", "aten::_linalg_check_errors", "aten::is_coalesced"),
+        *("aten::q_scale", "aten::q_zero_point", "aten::qscheme", "aten::q_per_channel_scales", "aten::is_set_to"),
+        *("aten::q_per_channel_zero_points", "aten::q_per_channel_axis", "aten::_nnz", "aten::dense_dim"),
+        *("aten::sparse_dim", "aten::_dimI", "aten::_dimV", "aten::_coalesced"),
+        *("aten::is_pinned", "aten::_pin_memory", "aten::is_same_size", "aten::_assert_async"),
+        *("aten::_assert_tensor_metadata", "aten::_has_compatible_shallow_copy_type", "aten::_functional_assert_async"),
+        *(
+            "aten::sym_size",
+            "aten::sym_stride",
+            "aten::sym_numel",
+            "aten::sym_storage_offset",
+            "aten::sym_is_contiguous",
+        ),
+        *("aten::is_contiguous", "aten::stride", "aten::size", "aten::_backward", "aten::requires_grad", "aten::dim"),
+        *("_c10d_functional::wait_tensor", "_c10d_functional::_wrap_tensor_autograd", "c10d_functional::wait_tensor"),
+    }
+)
+"""The framework's own housekeeping, which is never listed."""
+
+SAME_VALUE = frozenset({"aten::detach", "aten::alias", "aten::lift", "aten::lift_fresh"})
+"""Bookkeeping that returns its input under another name."""
+
+NAMESPACES = (
+    *("profiler::", "prim::", "prims::device_put"),
+    *("aten::_nested_get_", "aten::_nested_view_from_jagged"),
+    *("aten::_nested_tensor_size", "aten::_nested_tensor_strides", "aten::_nested_tensor_storage_offsets"),
+)
+
+
+class Plan:
+    """How one operator is treated.
+
+    Attributes:
+        native: its full name.
+        type: its name in reports.
+        row: the name its rows go by in the table.
+        is_listed: whether calls of it are recorded.
+        is_same: whether it returns its input under another name.
+        again: given a call, how its result can be made again without running it, or None; see :func:`repeats`.
+        is_usual: whether it is listed, and nothing of what follows holds of it.
+        is_clone: whether it is what autograd saves a tensor with.
+        stand_in: what gives its result where tensors have no data and the result depends on data.
+        quick: what may give its result where no tensor has data, without its kernel.
+        decompose: whether its pieces are to be recorded in its place.
+        runs_functions: whether it is control flow, whose functions are run and recorded in its place.
+        arguments: name and default of its arguments, in order.
+        written: positions and names of the arguments it writes to.
+    """
+
+    __slots__ = (
+        "again",
+        "arguments",
+        "decompose",
+        "func",
+        "is_clone",
+        "is_listed",
+        "is_same",
+        "is_usual",
+        "native",
+        "quick",
+        "row",
+        "runs_functions",
+        "stand_in",
+        "type",
+        "written",
+    )
+
+    def __init__(self, func: Any, rows: Collection[str]) -> None:
+        self.func = func
+        self.native = native_name(func)
+        self.type = type_name(self.native)
+        self.row = self.native
+        self.is_listed = self.native not in BOOKKEEPING and not self.native.startswith(NAMESPACES)
+        self.is_same = self.native in SAME_VALUE
+        self.is_clone = self.native == "aten::clone"
+        self.again: Callable[..., Any] | None = None
+        self.stand_in: Callable[..., Any] | None = None
+        self.quick: Callable[..., Any] | None = None
+        self.decompose = False
+        self.runs_functions = isinstance(func, HigherOrderOperator) and func.name() in CONTROL
+        self.arguments: tuple[tuple[str, Any], ...] = ()
+        self.written: tuple[tuple[int, str], ...] = ()
+        if isinstance(func, OpOverload):
+            self._read_schema(func, rows)
+        elif func.name() == FLEX:
+            self.row = FLEX_ROW
+            self.arguments = tuple((name, None) for name in FLEX_ARGUMENTS)
+        self.is_usual = self.is_listed and not (self.stand_in or self.decompose or self.runs_functions)
+
+    def _read_schema(self, func: OpOverload, rows: Collection[str]) -> None:
+        schema = func._schema
+        name, overload = schema.name, schema.overload_name
+        self.stand_in = STAND_INS.get(name)
+        self.quick = QUICK.get(name) if overload in ("", "default") else None
+        names = (name, name[:-1]) if name.endswith("_") and not name.endswith("__") else (name,)
+        if name.startswith("prims::"):
+            names = (*names, name.replace("prims::", "aten::"))
+        wanted = [f"{word}.{overload}" for word in names if overload] + [*names, self.native]
+        self.row = next((word for word in wanted if word in rows), self.native)
+        self.again = repeats(func)
+        self.arguments = tuple((argument.name, argument.default_value) for argument in schema.arguments)
+        self.written = tuple(
+            (position, argument.name)
+            for position, argument in enumerate(schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        )
+        frame = name.removeprefix("aten::") + (f".{overload}" if overload else "")
+        self.decompose = (
+            frame not in FRAMES
+            and self.is_listed
+            and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+        )
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """All arguments by name, defaults included."""
+        if isinstance(self.func, HigherOrderOperator) and not self.arguments:
+            return {**{f"x{i}": value for i, value in enumerate(args)}, **kwargs}
+        bound = dict(self.arguments)
+        bound.update(zip((name for name, _ in self.arguments), args, strict=False))
+        bound.update(kwargs)
+        return bound

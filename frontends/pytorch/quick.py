@@ -1,0 +1,78 @@
+"""Results on the meta device without the meta kernel, where it is Python and takes a millisecond.
+
+Only for plain cases, whose result is known from the operands; everything else, and everything that is wrong, is left to
+PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+TYPES = (torch.float32, torch.float64)
+
+_LIKE_INPUT = """
+relu sigmoid tanh silu mish gelu elu leaky_relu hardtanh hardswish hardsigmoid
+neg abs exp log sqrt rsqrt reciprocal erf sin cos
+"""
+
+
+def _is_usual(x: Tensor) -> bool:
+    is_dense = x.is_contiguous() or (x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last))
+    return bool(is_dense and x.dtype in TYPES)
+
+
+def _fits(vectors: Sequence[Tensor | None], shape: tuple[int, ...], x: Tensor) -> bool:
+    return all(v is None or (tuple(v.shape) == shape and v.dtype == x.dtype) for v in vectors)
+
+
+def _like(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
+    return torch.empty_like(x) if _is_usual(x) else None
+
+
+def _in_place(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
+    return x if _is_usual(x) else None
+
+
+def _batch_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mean: Tensor | None,
+    var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, ...] | None:
+    """As a CPU returns it: the statistics of the batch are kept in training only."""
+    if x.dim() < 2 or not _is_usual(x) or not _fits((weight, bias, mean, var), (x.shape[1],), x):
+        return None
+    if mean is None or var is None:
+        return None
+    kept = x.shape[1] if training else 0
+    return torch.empty_like(x), x.new_empty((kept,)), x.new_empty((kept,))
+
+
+def _layer_norm(
+    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, ...] | None:
+    shape = tuple(normalized_shape)
+    rank = x.dim() - len(shape)
+    if x.dtype not in TYPES or not x.is_contiguous() or tuple(x.shape[rank:]) != shape or rank < 0:
+        return None
+    if not _fits((weight, bias), shape, x):
+        return None
+    rows = (*x.shape[:rank], *[1] * len(shape))
+    return torch.empty_like(x), x.new_empty(rows), x.new_empty(rows)
+
+
+QUICK: Mapping[str, Callable[..., Any]] = {
+    **{f"aten::{name}": _like for name in _LIKE_INPUT.split()},
+    **{f"aten::{name}_": _in_place for name in _LIKE_INPUT.split()},
+    "aten::native_batch_norm": _batch_norm,
+    "aten::native_layer_norm": _layer_norm,
+}
+"""What gives the result of an operator whose tensors all have no data, or None; by the name in its schema."""

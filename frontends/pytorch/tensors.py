@@ -1,0 +1,105 @@
+"""What a tensor of PyTorch is to a layer: shape, neutral element type, role."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from costcore.ir import BITS, Role
+from costcore.ir import Tensor as Operand
+
+_TYPES = {
+    "quint8": "uint8",
+    "qint8": "int8",
+    "qint32": "int32",
+    "quint4x2": "uint4",
+    "quint2x4": "uint2",
+    "float8_e8m0fnu": "float8_e8m0",
+    "float4_e2m1fn_x2": "uint8",  # two packed elements, which PyTorch shows as one
+    "bits8": "uint8",
+    "bits16": "uint16",
+    "bits1x8": "uint8",
+    "bits2x4": "uint8",
+    "bits4x2": "uint8",
+}
+
+
+class Number(NamedTuple):
+    """A Python number that stands where an operand may stand: an operand that takes no bytes."""
+
+    value: complex
+
+
+class Given(NamedTuple):
+    """An operand that is no learned parameter by its place, whatever its neutral name: class weights, an addend."""
+
+    value: Any
+
+
+SPARSE_LAYOUTS = frozenset((torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc))
+
+
+@cache
+def type_name(dtype: torch.dtype) -> str:
+    """The neutral name of an element type."""
+    name = str(dtype).removeprefix("torch.")
+    name = _TYPES.get(name, name)
+    return name if name in BITS else f"uint{dtype.itemsize * 8}"
+
+
+def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The shape in plain ints; of a sparse tensor that of its values, of a nested one that of a batch that packs it."""
+    if tensor.layout in SPARSE_LAYOUTS:
+        with _disable_current_modes():
+            held = tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()
+        return tuple([int(size) for size in held.shape])
+    if not tensor.is_nested:
+        return tuple([int(size) for size in tensor.shape])
+    with _disable_current_modes():
+        return _packed(tensor)
+
+
+def _packed(tensor: torch.Tensor) -> tuple[int, ...]:
+    """One sample with all the others appended along the ragged axis; of several ragged axes: all elements in a row."""
+    if tensor.layout is torch.jagged:
+        return (1, *tensor.values().shape)
+    sizes, ragged = tensor._nested_tensor_size(), _ragged_axes(tensor)
+    if len(ragged) > 1:
+        return (int(sizes.prod(-1).sum()),)
+    packed: list[int] = sizes[0].tolist()
+    axis = ragged[0] if ragged else 0
+    packed[axis] = int(sizes[:, axis].sum())
+    return (1, *packed)
+
+
+def _ragged_axes(tensor: torch.Tensor) -> list[int]:
+    sizes = tensor._nested_tensor_size()
+    return [axis for axis in range(sizes.shape[1]) if sizes[:, axis].unique().numel() > 1]
+
+
+def is_twice_ragged(value: Any) -> bool:
+    """Whether the samples of a nested tensor differ in more than one size, so that its shape says little."""
+    if not isinstance(value, torch.Tensor) or not value.is_nested or value.layout is torch.jagged:
+        return False
+    with _disable_current_modes():
+        return len(_ragged_axes(value)) > 1
+
+
+def operand(value: Any, role: Role) -> Operand | None:
+    """The neutral operand of a tensor or a :class:`Number`; None for everything else."""
+    if isinstance(value, torch.Tensor):
+        return Operand(shape_of(value), type_name(value.dtype), role)
+    if type(value) is Number:
+        return Operand((), _number_type(value.value), "const")
+    return None
+
+
+def _number_type(value: complex) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int64"
+    return "complex64" if isinstance(value, complex) else "float32"

@@ -1,0 +1,63 @@
+"""Record a run of PyTorch, and look at what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+from costcore.engine import Call, Recorder
+from costcore.frontends.pytorch import capture, estimate
+from costcore.pricing import Pricer
+from costcore.registry import calculators
+
+GRAD_MODES = {"grad": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch.inference_mode}
+
+
+def record(run: Callable[[], object], **settings: Any) -> Recorder:
+    """What ``run`` does."""
+    recorder = Recorder()
+    with capture(recorder, **settings):
+        run()
+    return recorder
+
+
+def estimated(model: torch.nn.Module, inputs: Any, **options: Any) -> Recorder:
+    """What one pass of ``model`` does."""
+    recorder = Recorder()
+    estimate(recorder, model, inputs, **options)
+    return recorder
+
+
+def types(recorder: Recorder, phase: str | None = None) -> list[str]:
+    return [call.type for call in recorder.calls if phase is None or call.phase == phase]
+
+
+def listed(recorder: Recorder) -> list[tuple[Any, ...]]:
+    """All that a list of layers says, ids apart."""
+    return [(call.type, call.native, call.module, call.phase, call.layer) for call in recorder.calls]
+
+
+def macs(calls: Sequence[Call]) -> int:
+    """Macs of all calls, each of which must have a price."""
+    pricer = Pricer(calculators())
+    total = 0
+    for call in calls:
+        priced = pricer(call)
+        assert priced.cost is not None, (call.native, priced.reason)
+        total += priced.cost.macs
+    return total
+
+
+def state_of_torch() -> tuple[Any, ...]:
+    """What a capture changes in PyTorch while it lasts."""
+    return (
+        tuple(_get_current_dispatch_mode_stack()),
+        torch.nn.Module.__call__,
+        torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.PreDispatch),
+        torch.backends.mha.get_fastpath_enabled(),
+        torch.is_grad_enabled(),
+        torch.ops.higher_order.cond.non_fallthrough_keys.has(torch._C.DispatchKey.PreDispatch),
+    )

@@ -1,0 +1,228 @@
+"""Estimates: the caller's model is neither touched nor copied, and what depends on data is said."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from costcore import CostError, Tensor
+from tests.frontends.pytorch.recording import estimated, macs, state_of_torch, types
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind():
+    before = state_of_torch()
+    yield
+    assert state_of_torch() == before
+
+
+class Call(nn.Module):
+    """A function as a module with one parameter."""
+
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function, self.w = function, nn.Parameter(torch.ones(4))
+
+    def forward(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
+def test_the_model_is_left_as_it_was():
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout())
+    model[1].eval()
+    seen = []
+    model[0].register_forward_hook(lambda module, args, output: seen.append(module))
+    model[0].weight.requires_grad_(False)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    attributes = [dict(vars(module)) for module in model.modules()]
+    recorder = estimated(model, (2, 4), backward=True)
+    assert "dropout" in types(recorder)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert [dict(vars(module)) for module in model.modules()] == attributes
+    assert [module.training for module in model.modules()] == [True, True, False, True]
+    assert [parameter.grad for parameter in model.parameters()] == [None] * 4
+    assert len(seen) == 1
+    assert seen[0] is not model[0]
+
+
+def test_the_random_state_is_left_as_it_was():
+    model, state = nn.Sequential(nn.Dropout(), Call(lambda x: x + torch.rand(4))), torch.get_rng_state()
+    estimated(model, (2, 4))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_no_weight_is_copied():
+    model = nn.Linear(2**20, 2**15, device="meta")  # 128 GiB
+    assert macs(estimated(model, (1, 2**20)).calls) == 2**35
+    real = nn.Linear(8, 8)
+    twins = []
+    real.register_forward_pre_hook(lambda module, args: twins.append(module.weight))
+    estimated(real, (2, 8))
+    assert twins[0].is_meta
+    assert twins[0] is not real.weight
+
+
+def test_tied_parameters_stay_tied():
+    model = nn.Sequential(nn.Embedding(10, 4), nn.Linear(4, 10, bias=False))
+    model[1].weight = model[0].weight
+    recorder = estimated(model, torch.zeros(3, dtype=torch.int64))
+    assert recorder.n_params_model == 40
+    assert sum(recorder.parameters.values()) == 40
+
+
+def test_what_cannot_be_copied_is_shared():
+    model = nn.Linear(4, 4)
+    model.lock = threading.Lock()
+    assert types(estimated(model, (2, 4))) == ["linear"]
+
+
+def test_deep_and_cyclic_models():
+    model = nn.Linear(4, 4)
+    model.owner = nn.Module()
+    model.owner.child = model
+    assert types(estimated(model, (2, 4))) == ["linear"]
+    for _ in range(150):
+        model = nn.Sequential(model)
+    assert types(estimated(model, (2, 4))) == ["linear"]
+
+
+def test_weight_norm_and_other_parametrizations():
+    model = nn.utils.parametrizations.weight_norm(nn.Linear(4, 5))
+    recorder = estimated(model, (2, 4))
+    assert "linear" in types(recorder)
+    assert recorder.n_params_model == 4 * 5 + 5 + 5
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        (2, 4),
+        [2, 4],
+        ((2, 4),),
+        [(2, 4)],
+        {"input": (2, 4)},
+        torch.ones(2, 4),
+        numpy.ones((2, 4), "float32"),
+        Tensor((2, 4)),
+        [torch.ones(2, 4)],
+    ],
+    ids=str,
+)
+def test_inputs_in_any_form(inputs):
+    (call,) = estimated(nn.Linear(4, 5), inputs).calls
+    assert call.layer["x"].shape == (2, 4)
+    assert call.layer["x"].dtype == "float32"
+
+
+def test_nested_and_named_inputs():
+    recorder = estimated(nn.LSTM(3, 4), ((5, 2, 3), ((1, 2, 4), (1, 2, 4))))
+    assert [t.role for t in recorder.calls[0].layer.inputs.values()][:3] == ["data", "state", "state"]
+    model = Call(lambda x, pair, flag, scale=1.0: x * scale if flag else pair["a"])
+    recorder = estimated(model, {"x": (2, 3), "pair": {"a": (5,)}, "flag": True, "scale": 2.0})
+    assert types(recorder) == ["mul"]
+    assert types(estimated(Call(lambda: torch.ones(3)), None)) == ["ones"]
+
+
+def test_the_type_of_inputs_is_that_of_the_parameters():
+    assert estimated(nn.Linear(4, 5).double(), (2, 4)).calls[0].layer["x"].dtype == "float64"
+    assert estimated(nn.Linear(4, 5), torch.ones(2, 4)).calls[0].layer["x"].dtype == "float32"
+    model = Call(lambda x: x + 1)
+    assert estimated(model, (2, 4), dtype=torch.int32).calls[0].layer["x0"].dtype == "int32"
+
+
+def test_an_input_given_twice_stays_one():
+    x = torch.ones(2, 3, 8)
+    recorder = estimated(nn.MultiheadAttention(8, 2, batch_first=True), (x, x, x))
+    assert types(recorder).count("linear") == 2  # one projection for all three, and the output's
+
+
+def test_the_backward_pass():
+    model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
+    recorder = estimated(model, (2, 4), backward=True)
+    forward = macs([call for call in recorder.calls if call.phase == "forward"])
+    backward = [call for call in recorder.calls if call.type == "mm"]
+    assert forward == 2 * 4 * 5 + 2 * 5 * 3
+    assert macs(backward) == 2 * 4 * 5 + 2 * 2 * 5 * 3  # the first layer's input needs no gradient
+    assert {call.phase for call in backward} == {"backward"}
+    with pytest.raises(CostError, match="no backward pass"):
+        estimated(nn.ReLU(), (2, 4), backward=True)
+
+
+def test_questions_about_data_are_answered_and_noted():
+    def model(x):
+        if (x > 0).all():
+            x = x * x.sum().item()
+        return x[x > 0]
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Call(model)
+
+        def forward(self, x):
+            return self.inner(x)
+
+    recorder = estimated(Outer(), (2, 3))
+    assert recorder.calls[-1].layer.out.shape == (6,)
+    assert [(a.what.partition(" ")[2][:5], a.where) for a in recorder.assumptions] == [
+        ("bool ", "inner"),
+        ("numbe", "inner"),
+        ("mask ", "inner"),
+    ]
+
+
+def test_sizes_that_depend_on_data_are_the_largest():
+    def model(x):
+        return x.nonzero(), x.masked_select(x > 0), torch.unique(x), torch.unique(x, dim=0)
+
+    recorder = estimated(Call(model), (2, 3))
+    shapes = [call.layer.outputs[0].shape for call in recorder.calls if call.type != "gt"]
+    assert shapes == [(6, 2), (6,), (6,), (2, 3)]
+
+
+def test_data_that_a_model_makes_itself_is_real():
+    def model(x):
+        sizes = torch.arange(1, 3).tolist()
+        return x.new_zeros(sizes) + torch.ones(2)
+
+    recorder = estimated(Call(model), (2, 3))
+    assert recorder.calls[-1].layer.out.shape == (1, 2)
+    assert recorder.assumptions == []
+
+
+def test_constants_without_a_device_meet_the_model():
+    recorder = estimated(Call(lambda x: functional.softmax(x + torch.ones(3), -1)), (2, 3))
+    assert types(recorder) == ["ones", "add", "softmax"]
+
+
+def test_a_failure_names_the_module_and_the_reason():
+    model = nn.Sequential(nn.Linear(4, 5), nn.Sequential(nn.ReLU(), nn.Linear(4, 5)))
+    with pytest.raises(CostError, match=r"Sequential, module 1\.1 \(Linear\): .* raised RuntimeError: ") as failure:
+        estimated(model, (2, 4))
+    assert isinstance(failure.value.__cause__, RuntimeError)
+
+
+def test_lazy_modules_are_refused():
+    with pytest.raises(CostError, match="lazy"):
+        estimated(nn.Sequential(nn.LazyLinear(4)), (2, 4))
+
+
+@pytest.mark.parametrize(("inputs", "error"), [("x", TypeError), (3, TypeError), (object(), TypeError)])
+def test_other_inputs_are_refused(inputs, error):
+    with pytest.raises(error, match="a shape"):
+        estimated(nn.Linear(4, 5), inputs)
+
+
+def test_a_negative_size_is_refused():
+    with pytest.raises(ValueError, match="negative"):
+        estimated(nn.Linear(4, 5), (-1, 4))
+
+
+def test_unknown_options_are_refused_and_the_known_ones_named():
+    with pytest.raises(TypeError, match=r"'depth'.*'backward'"):
+        estimated(nn.Linear(4, 5), (2, 4), depth=3)

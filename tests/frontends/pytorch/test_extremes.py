@@ -1,0 +1,273 @@
+"""Models and inputs at the limits: shared, deep, cyclic, empty, huge, lazy, unknown, and of any signature."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from costcore import ComputationalCostHook, CostError, CostWarning, Tensor, estimate
+from tests.frontends.pytorch.recording import estimated, macs, record, types
+from tests.frontends.pytorch.test_estimate import Call
+from tests.frontends.pytorch.world import unchanged
+
+X = torch.ones(2, 4)
+
+
+def test_p14_statistics_of_batch_norm_are_not_updated_by_an_estimate():
+    model = nn.BatchNorm1d(4)
+    with unchanged(model):
+        estimate(model, (2, 4), backward=True)
+    assert model.num_batches_tracked == 0
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_p17_shared_modules_and_tied_weights_cost_every_time_and_are_counted_once(device):
+    layer = nn.Linear(4, 4)
+    other = nn.Linear(4, 4, bias=False)
+    other.weight = layer.weight
+    model = nn.Sequential(layer, nn.Sequential(layer), other)
+    if device == "meta":
+        report = estimate(model, (2, 4))
+    else:
+        with ComputationalCostHook(frontends=["pytorch"]) as cch:
+            model(X)
+        report = cch.report
+    assert report.total_report["macs"] == 3 * 2 * 4 * 4
+    assert report.total_report["n_params"] == 4 * 4 + 4
+    assert report.total_report.get("n_params_model", 4 * 4 + 4) == 4 * 4 + 4
+    assert [entry["module"] for entry in report.layer_report.values()] == ["0", "0", "2"]
+
+
+def test_p18_lazy_modules_are_refused_with_a_sentence_and_stay_lazy():
+    model = nn.Sequential(nn.LazyLinear(5), nn.LazyBatchNorm1d())
+    with unchanged(model), pytest.raises(CostError, match=r"LazyLinear.*run the model once"):
+        estimate(model, (2, 4))
+    assert isinstance(model[0].weight, nn.UninitializedParameter)
+    model(X)
+    assert macs(estimated(model, (2, 4)).calls) == 2 * 4 * 5
+
+
+def test_p18_lazy_modules_of_a_counted_run():
+    model = nn.LazyLinear(5)
+    assert macs(record(lambda: model(X)).calls) == 2 * 4 * 5
+
+
+def test_p19_in_place_and_out_cost_what_out_of_place_costs():
+    def costs(run):
+        with ComputationalCostHook(frontends=["pytorch"]) as cch:
+            run(torch.ones(2, 4))
+        return [(e["op"], e["flops"], e["mread"], e["mwrite"]) for e in cch.layer_report.values() if e["op"] != "full"]
+
+    out = torch.empty(2, 4)
+    assert costs(lambda x: x.add(X)) == costs(lambda x: x.add_(X)) == costs(lambda x: torch.add(x, X, out=out))
+    assert costs(functional.relu) == costs(functional.relu_) == costs(partial(functional.relu, inplace=True))
+    assert [bytes_ for _, *bytes_ in costs(lambda x: x.view(8).unsqueeze(0).t()[1:])] == [[0, 0, 0]] * 4
+
+
+@pytest.mark.parametrize("depth", [200, 220])
+@pytest.mark.parametrize("backward", [False, True])
+def test_p20_as_deep_as_the_bare_model(depth, backward):
+    model = nn.Linear(4, 4)
+    for _ in range(depth):
+        model = nn.Sequential(model)
+    model(X)
+    assert types(record(lambda: model(X))) == ["linear"]
+    recorder = estimated(model, (2, 4), backward=backward)
+    assert recorder.calls[0].module == ".".join(["0"] * depth)
+
+
+def test_p21_a_graph_of_modules_with_a_cycle():
+    model = nn.Sequential(nn.Linear(4, 4))
+    model[0].owner = nn.ModuleList([model])
+    assert [(c.type, c.module) for c in record(lambda: model(X)).calls] == [("linear", "0")]
+    with unchanged():
+        recorder = estimated(model, (2, 4), backward=True)
+    assert macs(recorder.calls) == 2 * (2 * 4 * 4)  # forward, and the gradient of the weight
+    assert recorder.modules["0.owner.0"].same_as == ""
+
+
+def test_p22_an_empty_batch_costs_nothing_and_a_wrong_shape_is_an_error():
+    report = estimate(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), (0, 3, 8, 8))
+    assert (report.total_report["flops"], report.total_report["macs"]) == (0, 0)
+    with pytest.raises(CostError, match=r"Sequential, module 0 \(Conv2d\): .*RuntimeError"):
+        estimate(nn.Sequential(nn.Conv2d(3, 4, 3)), (1, 3, 2, 2))
+
+
+def test_p23_a_product_with_more_than_2_to_the_63_macs():
+    with torch.device("meta"):
+        model = nn.Linear(2**31, 2**20, bias=False)
+    report = estimate(model, (2**20, 2**31))
+    assert report.total_report["macs"] == 2**20 * 2**31 * 2**20 == 2361183241434822606848
+    report.show_summary_report(mode="table")
+
+
+def test_p24_a_tensor_too_large_for_pytorch_is_an_error():
+    with pytest.raises(CostError, match=r"inputs: .*\(1099511627776, 1099511627776\).*Storage size"):
+        estimate(nn.ReLU(), (2**40, 2**40))
+    with pytest.raises(CostError, match="Storage size"):
+        estimate(Call(lambda x: x @ x.T), (2**33, 1))
+
+
+def test_p26_operators_of_users_are_named_and_can_be_priced():
+    with torch.library._scoped_library("costcoretest", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+        library.impl("twice", torch.empty_like, "Meta")
+
+        def twice(x):
+            return torch.ops.costcoretest.twice(x)
+
+        with pytest.warns(CostWarning, match="costcoretest::twice"):
+            report = estimate(Call(twice), (2, 4))
+        (ignored,) = report.ignored_layers.values()
+        assert (ignored["type"], ignored["mread"], ignored["mwrite"]) == ("costcoretest::twice", 32, 32)
+        cch = ComputationalCostHook(frontends=["pytorch"])
+        cch.add_custom_cost_calculator("costcoretest::twice", lambda layer: (layer.out.size, layer.read, 0, {}))
+        with cch:
+            twice(X)
+        assert (cch.total_report["flops"], cch.total_report["mread"], cch.ignored_layers) == (8, 32, {})
+
+
+def test_p26_functions_of_users_with_a_gradient():
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * x.square() * 3
+
+    recorder = estimated(Call(lambda x: Cube.apply(x) @ x.T), (2, 4))
+    assert types(recorder)[:2] == ["mul", "mul"]
+    x = torch.ones(2, 4, requires_grad=True)
+    recorder = record(lambda: Cube.apply(x).sum().backward())
+    assert [t for t in types(recorder, "backward") if t in ("mul", "pow", "square")][1:] == ["mul", "mul"]
+
+
+def test_p32_checkpoints_are_recomputed_as_they_are_executed():
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), torch.ones(2, 4, requires_grad=True)
+    found = {}
+    for is_reentrant in (True, False):
+        recorder = record(lambda r=is_reentrant: checkpoint(model, x, use_reentrant=r).sum().backward())
+        found[is_reentrant] = macs([call for call in recorder.calls if call.phase == "recompute"])
+        assert macs([call for call in recorder.calls if call.phase != "recompute"]) == 3 * 2 * (2 * 4 * 4)
+    assert found == {True: 2 * (2 * 4 * 4), False: 2 * 4 * 4}  # the second kind stops where it has what it needs
+
+
+@dataclasses.dataclass
+class Output:
+    y: torch.Tensor
+    nothing: None = None
+    more: tuple = ()
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [
+        (lambda x, *, scale: x * scale, {"x": (2, 4), "scale": 2.0}),
+        (lambda *xs: xs[0] + xs[1], [(2, 4), (2, 4)]),
+        (lambda x, flag=None: {"y": x if flag else x + 1, "none": None}, {"x": (2, 4), "flag": False}),
+        (lambda xs: [x + 1 for x in xs], [[(2, 4), (3,)]]),
+        (lambda tree: tree["a"]["b"][0] + 1, {"tree": {"a": {"b": [(2, 4)]}}}),
+        (lambda x: x.float() + 1, Tensor((2, 4), "int64")),
+        (lambda x, name: x + len(name), ((2, 4), "text")),
+    ],
+)
+def test_p35_any_signature(function, inputs):
+    recorder = estimated(Call(function), inputs)
+    assert {"add", "mul"} & set(types(recorder))
+
+
+def test_p35_any_output():
+    def run(x):
+        return Output(x @ x.T, more=({"z": x.sum()}, None, "text", 3))
+
+    model = Call(lambda x: run(x * model_scale(x)))
+    model_scale = torch.ones_like
+    assert macs(estimated(model, (2, 4)).calls) == 2 * 4 * 2
+    linear = nn.Linear(4, 3)
+    model = Call(lambda x: Output(x.sum(), more=[{"z": x}, None]))
+    recorder = estimated(nn.Sequential(linear, model), (2, 4), backward=True)
+    assert macs([call for call in recorder.calls if call.phase == "backward"]) == 2 * 4 * 3
+
+
+def test_p35_functions_and_partials_under_a_hook():
+    run = partial(functional.linear, weight=torch.ones(5, 4))
+    assert macs(record(lambda: run(X)).calls) == 2 * 4 * 5
+
+
+DATA_DEPENDENT = {
+    "nonzero": (lambda x: x.nonzero(), (8, 2)),
+    "where": (lambda x: torch.where(x > 0)[0], (8,)),
+    "argwhere": (torch.argwhere, (8, 2)),
+    "mask": (lambda x: x[x > 0], (8,)),
+    "mask of rows": (lambda x: x[x.sum(1) > 0], (2, 4)),
+    "masked_select": (lambda x: x.masked_select(x > 0), (8,)),
+    "unique": (torch.unique, (8,)),
+    "unique_consecutive": (torch.unique_consecutive, (8,)),
+    "unique of rows": (lambda x: torch.unique(x, dim=0), (2, 4)),
+    "bincount": (lambda x: torch.bincount(x[0].long(), minlength=5), (5,)),
+    "repeat_interleave": (lambda x: torch.repeat_interleave(x[0].long()), (4,)),
+    "histogram": (lambda x: torch.histogram(x, 6)[0], (6,)),
+    "lstsq": (lambda x: torch.linalg.lstsq(x.T, x.T)[0], (2, 2)),
+    "to the CPU": (lambda x: x.cpu() + 1, (2, 4)),
+}
+"""What depends on data, and the shape of its result where there is none: the largest possible, or of ones."""
+
+
+@pytest.mark.parametrize("name", DATA_DEPENDENT)
+def test_p36_what_depends_on_data_takes_its_largest_size(name):
+    function, shape = DATA_DEPENDENT[name]
+    recorder = estimated(Call(function), (2, 4))
+    assert recorder.calls[-1].layer.outputs[0].shape == shape
+    under_a_hook = record(lambda: function(torch.ones(2, 4, device="meta")))
+    assert [call.layer for call in under_a_hook.calls[1:]] == [call.layer for call in recorder.calls]
+    assert [a.what for a in recorder.assumptions] == [a.what for a in under_a_hook.assumptions]
+    assert len(recorder.assumptions) == (name not in ("histogram", "lstsq"))
+
+
+def test_p36_questions_and_numbers():
+    def model(x):
+        steps = int(x.sum()) + 2
+        if (x > 0).any() and bool(x[0, 0]) and torch.equal(x, x) and torch.allclose(x, x):
+            x = x.expand(steps, 2, 4)
+        return x * x.max().item()
+
+    recorder = estimated(Call(model), (2, 4))
+    assert recorder.calls[-1].layer.out.shape == (3, 2, 4)
+    assert {a.what for a in recorder.assumptions} == {
+        "a bool asked of a tensor without data is True",
+        "a number asked of a tensor without data is 1",
+    }
+
+
+def test_p36_a_loop_until_data_changes_is_an_error():
+    def model(x):
+        while (x > 0).any():
+            x = x - 1
+        return x
+
+    with pytest.raises(CostError, match="seems to loop until its data changes"):
+        estimate(Call(model), (1,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_products_of_groups_in_every_type(dtype, device):
+    rows, weights = torch.ones(16, 8, dtype=dtype, device=device), torch.ones(3, 8, 8, dtype=dtype, device=device)
+    ends = torch.tensor([4, 8, 16], dtype=torch.int32).to(device)
+    if device == "cpu" and dtype is torch.float16:
+        rows, weights = rows.bfloat16(), weights.bfloat16()  # a CPU has no kernel for this type
+    recorder = record(lambda: torch._grouped_mm(rows, weights, offs=ends))
+    assert recorder.calls[-1].layer.out.shape == (16, 8)
+    assert macs(recorder.calls) == 16 * 8 * 8
+    assert recorder.assumptions == []
