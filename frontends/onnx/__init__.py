@@ -1,0 +1,159 @@
+"""The ONNX frontend: reads a model's graph, never runs it, and never looks at its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from os import PathLike, fspath
+from typing import Any
+
+from onnx import ModelProto
+from onnx import __version__ as onnx_version
+from onnx.defs import onnx_opset_version
+
+from costcore.engine import Recorder
+from costcore.errors import CostError
+from costcore.frontend import rows
+
+from .checking import compare_with_onnx
+from .control import CONTROL
+from .dimensions import Dimensions
+from .expansions import Expansions
+from .functions import Functions
+from .graph import Walker
+from .inputs import bound_inputs
+from .names import native_name
+from .node import ONNX, signature
+from .order import some
+from .patterns import PATTERNS
+from .read import read_model
+from .regroup import regroup as regrouped
+from .scope import Place, Scope
+from .table import ROWS
+from .values import Value
+
+OPTIONS = ("dims", "regroup", "check_shapes")
+"""What :func:`estimate` takes beyond model and inputs."""
+
+__all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
+
+
+def capture(recorder: Recorder) -> None:
+    """ONNX models are read, not run: there is nothing to capture."""
+
+
+def accepts(model: object) -> bool:
+    """Whether :func:`estimate` takes ``model``: a ``ModelProto``, its bytes, or a path ending in ``.onnx``."""
+    if isinstance(model, (str, PathLike)):
+        return fspath(model).endswith(".onnx")
+    return isinstance(model, (ModelProto, bytes, bytearray, memoryview))
+
+
+def estimate(
+    recorder: Recorder,
+    model: Any,
+    inputs: Any = None,
+    *,
+    dims: Mapping[str, Any] | None = None,
+    regroup: bool | Collection[str] = False,
+    check_shapes: bool = False,
+    **unknown: Any,
+) -> None:
+    """Record the calls of one pass of ``model``.
+
+    ``recorder.n_params_model`` counts the elements of its stored tensors that are read as learned parameters, and of
+    floating-point ones that no node reads, each once. Tensors that are read only as state (running mean and variance,
+    initial states) or only as settings (scales of a resize) are none, nor are single numbers that are not read as a
+    weight or bias.
+
+    Args:
+        recorder: takes the calls.
+        model: a path, bytes or a ``ModelProto``.
+        inputs: shapes (tuples) and values (arrays or lists) by input name, or in order; what the model says itself
+            by default.
+        dims: numbers for named dimensions and for symbols this reader made up, ``{"batch": 8}``.
+        regroup: whether nodes in which an exporter spelled out one operator are counted as that operator, and listed
+            as notes; or the names of those wanted, of :data:`.patterns.PATTERNS` (``("linear", "attention")``).
+        check_shapes: whether shapes are compared with those that onnx infers, in a process of its own; where they
+            differ, a note says so.
+        unknown: other options, which are refused.
+
+    Raises:
+        CostError: for a file that is no ONNX model, or a model that is wrong; names file, node and reason.
+        TypeError, ValueError: for an option that is not accepted; says what is.
+    """
+    if unknown:
+        raise TypeError(f"ONNX models know no option {next(iter(unknown))!r}; known are {', '.join(OPTIONS)}")
+    groups = _groups(regroup)
+    proto, name = read_model(model)
+    recorder.frameworks["onnx"] = onnx_version
+    try:
+        walker, values = _walk(recorder, proto, inputs, dims, groups)
+        if check_shapes:
+            compare_with_onnx(proto, values, walker.note)
+    except CostError as error:
+        raise CostError(f"{name}: {error}") from error
+
+
+def native_names(op: object) -> tuple[str, ...]:
+    """The full name of an operator written ``Conv``, ``onnx::Conv``, ``ai.onnx::Conv`` or ``com.microsoft::X``."""
+    if not isinstance(op, str):
+        return ()
+    native = native_name(op)
+    domain, _, kind = native.partition("::")
+    if "::" in op and (domain == ONNX or "." in domain):
+        return (native,)
+    return (native,) if "::" not in op and signature(ONNX, kind, 1 << 30) else ()
+
+
+def _groups(regroup: object) -> Collection[str]:
+    """The names of the groups to look for.
+
+    Raises:
+        TypeError, ValueError: where they are none.
+    """
+    if isinstance(regroup, bool):
+        return PATTERNS if regroup else ()
+    if isinstance(regroup, str) or not isinstance(regroup, Collection):
+        raise TypeError(f"regroup must be True, False or names of groups, got {regroup!r}")
+    for name in regroup:
+        if name not in PATTERNS:
+            raise ValueError(f"regroup names {name!r}; known are {', '.join(PATTERNS)}")
+    return regroup
+
+
+def _versions(proto: Any, note: Callable[[str], None]) -> dict[str, int]:
+    """The version of each domain."""
+    versions: dict[str, int] = {}
+    for entry in proto.opset_import:
+        domain = entry.domain or ONNX
+        if versions.setdefault(domain, entry.version) != entry.version:
+            versions[domain] = max(versions[domain], entry.version)
+            note(f"the model imports several versions of {domain}; {versions[domain]} was taken")
+    newest = onnx_opset_version()
+    if versions.get(ONNX, 0) > newest:
+        note(f"the model uses version {versions[ONNX]} of {ONNX}; it was read as version {newest}, the last known here")
+    return versions
+
+
+def _walk(
+    recorder: Recorder, proto: Any, inputs: Any, dims: Mapping[str, Any] | None, groups: Collection[str]
+) -> tuple[Walker, Mapping[str, Value]]:
+    """Record a parsed model; returns the walk, and the values of the outermost graph by name."""
+    dimensions = Dimensions(dims)
+    walker = Walker(recorder, rows("onnx"), dimensions, Functions(proto), CONTROL, Expansions(rows("onnx")))
+    walker.history = [] if groups else None
+    graph = proto.graph
+    stored = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
+    scope = Scope()
+    scope.values.update(bound_inputs([i for i in graph.input if i.name not in stored], inputs, dimensions))
+    opsets = _versions(proto, walker.note)
+    walker.run(walker.graph(graph, scope, Place(opsets)))
+    dimensions.check()
+    outputs = {entry.name for entry in graph.output}
+    unread = [repr(tensor.name) for tensor in walker.initializers if not tensor.uses and tensor.name not in outputs]
+    if unread:
+        walker.note(f"no node reads these stored tensors: {some(unread)}")
+    if groups:
+        regrouped(walker, groups)
+    recorder.n_params_model = sum(tensor.size for tensor in walker.stored.values() if tensor.is_parameter)
+    return walker, scope.values

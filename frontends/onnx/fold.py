@@ -1,0 +1,166 @@
+"""Arithmetic on the few elements that are known before a run: object arrays of exact numbers and expressions."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from costcore.dims import as_dim, is_symbolic, maximum, minimum
+
+LONGEST = 200
+"""Expressions of more parts are given up."""
+
+
+def fold_elements(function: Callable[..., Any], arrays: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """The elements ``function`` makes of ``arrays``, in ``shape``; None where they cannot be told exactly."""
+    try:
+        result = np.asarray(function(*arrays), dtype=object).reshape(shape)
+    except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError):
+        return None  # a comparison of symbols, a division by zero, an index outside: the run will tell
+    return result if all(map(_is_tellable, result.flat)) else None
+
+
+def _is_tellable(element: Any) -> bool:
+    """Whether an element is a number its type can hold, or a short expression."""
+    if isinstance(element, (bool, float)):
+        return True
+    if isinstance(element, int):
+        return -(1 << 63) <= element < 1 << 64
+    if not is_symbolic(element):
+        return False
+    from sympy import preorder_traversal
+
+    return sum(1 for _ in islice(preorder_traversal(element), LONGEST + 1)) <= LONGEST
+
+
+def each(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` of elements as a function of broadcast arrays."""
+
+    def apply(*arrays: Any) -> Any:
+        broadcast = np.broadcast_arrays(*arrays)
+        result = np.empty(broadcast[0].shape, dtype=object)
+        for where in np.ndindex(result.shape):
+            result[where] = function(*(array[where] for array in broadcast))
+        return result
+
+    return apply
+
+
+def exact(number: Any) -> Any:
+    """A float as the fraction it is, so that it can be mixed with symbols."""
+    if isinstance(number, float):
+        from sympy import Integer, Rational
+
+        return Integer(int(number)) if number.is_integer() else Rational(str(number))
+    return number
+
+
+def _mixed(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def apply(a: Any, b: Any) -> Any:
+        return _plain(function(exact(a), exact(b))) if is_symbolic(a) or is_symbolic(b) else function(a, b)
+
+    return apply
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if is_symbolic(value) and value.is_Integer else value
+
+
+def _div(a: Any, b: Any) -> Any:
+    """Quotient of integers as ONNX has it, cut off towards zero (symbols are sizes, hence positive)."""
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return a // b
+
+
+def _pow(a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int) and abs(a) > 1 and not 0 <= b <= 64:
+        raise ArithmeticError("no element type holds it")
+    return a**b
+
+
+def _floor(a: Any) -> Any:
+    from sympy import floor
+
+    return _plain(floor(a)) if is_symbolic(a) else a if isinstance(a, int) else float(math.floor(a))
+
+
+def _ceil(a: Any) -> Any:
+    from sympy import ceiling
+
+    return _plain(ceiling(a)) if is_symbolic(a) else a if isinstance(a, int) else float(math.ceil(a))
+
+
+def _truth(relation: Any) -> bool:
+    """A decided comparison; TypeError where symbols leave it open."""
+    return bool(relation)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if is_symbolic(a) or is_symbolic(b):
+        from sympy import Eq
+
+        return _truth(Eq(exact(a), exact(b)))
+    return bool(a == b)
+
+
+BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
+    "Add": _mixed(operator.add),
+    "Sub": _mixed(operator.sub),
+    "Mul": _mixed(operator.mul),
+    "Div": _mixed(_div),
+    "Div of floats": _mixed(operator.truediv),
+    "Pow": _mixed(_pow),
+    "Mod": _mixed(operator.mod),
+    "Max": _mixed(maximum),
+    "Min": _mixed(minimum),
+    "Equal": _equal,
+    "Less": lambda a, b: _truth(exact(a) < exact(b)),
+    "LessOrEqual": lambda a, b: _truth(exact(a) <= exact(b)),
+    "Greater": lambda a, b: _truth(exact(a) > exact(b)),
+    "GreaterOrEqual": lambda a, b: _truth(exact(a) >= exact(b)),
+    "And": lambda a, b: bool(a) and bool(b),
+    "Or": lambda a, b: bool(a) or bool(b),
+    "Xor": lambda a, b: bool(a) != bool(b),
+}
+"""Functions of two elements by operator."""
+
+UNARY: Mapping[str, Callable[[Any], Any]] = {
+    "Abs": abs,
+    "Neg": operator.neg,
+    "Not": lambda a: not a,
+    "Floor": _floor,
+    "Ceil": _ceil,
+    "Round": lambda a: a if isinstance(a, int) else float(round(a)),
+    "Relu": lambda a: _plain(maximum(exact(a), 0)) if is_symbolic(a) else max(a, 0),
+    "Sqrt": lambda a: _plain(a**0.5) if not is_symbolic(a) else _root(a),
+    "Reciprocal": lambda a: 1 / exact(a) if is_symbolic(a) else 1.0 / a,
+    "Exp": lambda a: math.exp(a),
+    "Log": lambda a: math.log(a),
+    "Sign": lambda a: 1 if is_symbolic(a) and a.is_positive else (a > 0) - (a < 0),
+}
+"""Functions of one element by operator."""
+
+
+def _root(a: Any) -> Any:
+    from sympy import sqrt
+
+    return _plain(sqrt(a))
+
+
+def cast(dtype: str) -> Callable[[Any], Any]:
+    """An element as another element type has it."""
+
+    def convert(a: Any) -> Any:
+        if dtype == "bool":
+            return bool(a) if not is_symbolic(a) else not _equal(a, 0)
+        if is_symbolic(a):
+            return a if "float" in dtype or a.is_integer else as_dim(_floor(a))
+        return float(a) if "float" in dtype else int(a)
+
+    return convert

@@ -1,0 +1,84 @@
+"""The functions a model brings along: who calls whom, and how many nodes that expands to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from costcore.errors import CostError
+
+from .node import ONNX
+from .order import inner_graphs
+
+MANY = 100_000
+"""Where a model's functions expand to more nodes than this, equal calls are walked once and multiplied."""
+
+
+class Functions:
+    """The model's own functions by full name.
+
+    Args:
+        model: the ``ModelProto``.
+
+    Attributes:
+        expanded: how many nodes all calls expand to.
+
+    Raises:
+        CostError: where a function calls itself, through others or not; names them.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._by_name: Mapping[str, Any] = {name_of(f.domain, f.name): f for f in model.functions}
+        self.expanded = 0
+        if self._by_name:
+            sizes = self._sizes(model.graph.node)
+            self.expanded = sum(sizes[key] for key in self._calls(model.graph.node))
+
+    def get(self, key: str) -> Any:
+        """The ``FunctionProto`` of that full name, or None."""
+        return self._by_name.get(key)
+
+    def _calls(self, nodes: Any) -> Iterator[str]:
+        """The functions that nodes and the graphs inside them call, once for every call."""
+        waiting = [nodes]
+        while waiting:
+            for node in waiting.pop():
+                key = name_of(node.domain, node.op_type)
+                if key in self._by_name:
+                    yield key
+                waiting += [graph.node for graph in inner_graphs(node)]
+
+    def _sizes(self, nodes: Any) -> dict[str, int]:
+        """How many nodes one call of each function expands to, of those that ``nodes`` reach."""
+        sizes: dict[str, int] = {}
+        path: dict[str, Iterator[str]] = {}
+        waiting = list(dict.fromkeys(self._calls(nodes)))
+        callees: dict[str, list[str]] = {}
+        while waiting or path:
+            if not path:
+                self._enter(waiting.pop(), path, callees, sizes)
+                continue
+            key = next(reversed(path))
+            callee = next((name for name in path[key] if name not in sizes), None)
+            if callee is None:
+                del path[key]
+                sizes[key] = len(self._by_name[key].node) + sum(sizes[name] for name in callees[key])
+            elif callee in path:
+                circle = [*list(path)[list(path).index(callee) :], callee]
+                shown = circle if len(circle) < 12 else [*circle[:10], "…", callee]
+                raise CostError(f"a function calls itself: {' -> '.join(shown)}")
+            else:
+                self._enter(callee, path, callees, sizes)
+        return sizes
+
+    def _enter(
+        self, key: str, path: dict[str, Iterator[str]], callees: dict[str, list[str]], sizes: Mapping[str, int]
+    ) -> None:
+        if key not in sizes:
+            callees[key] = list(self._calls(self._by_name[key].node))
+            path[key] = iter(dict.fromkeys(callees[key]))
+
+
+def name_of(domain: str, op: str) -> str:
+    """The full name of an operator or function."""
+    return f"{domain or ONNX}::{op}"

@@ -1,0 +1,256 @@
+"""Walk a model's graph in order, infer every value, and record every node as a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from onnx import defs
+
+from costcore.engine import Call, Recorder
+from costcore.errors import CostError
+from costcore.translate import Row
+
+from .checking import differs, written
+from .dimensions import Dimensions
+from .functions import MANY, Functions
+from .node import ONNX, Node, describe
+from .order import in_order, inner_graphs
+from .recording import Recording
+from .repeats import Repeats
+from .scope import Place, Scope
+from .shapes import infer
+from .storage import QUANTIZED, in_their_roles, stored_values
+from .values import STORED, Stored, Undetermined, Value
+
+Walk: TypeAlias = "Generator[Any, Any, list[Value]]"
+"""A walk over one graph; it yields the walks over inner graphs, and returns its outputs. No nesting uses the stack."""
+
+Outputs: TypeAlias = "Generator[Any, Any, list[Value | None]]"
+"""A walk over a node that holds graphs; it returns the node's outputs."""
+
+NO_VERSION = 1 << 20
+"""Versions from here on are none."""
+
+MOST_NODES = 1_000_000
+"""More nodes than this, functions and bodies expanded, are refused."""
+
+
+class Walker(Recording):
+    """Walks one model.
+
+    Args:
+        recorder: takes the calls.
+        rows: the table.
+        dims: named dimensions.
+        functions: the model's own functions.
+        control: how operators that hold graphs are walked.
+        expand: the walk of an operator that stands for others; None for one that does not.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        rows: Iterable[Row],
+        dims: Dimensions,
+        functions: Functions,
+        control: Mapping[str, Callable[[Walker, Node, Scope, Place], Outputs]],
+        expand: Callable[[Walker, Node, Scope, Place], Outputs | None] = lambda *_: None,
+    ) -> None:
+        super().__init__(recorder, rows, dims)
+        self.functions = functions
+        self.control = control
+        self.expand = expand
+        self.stored: dict[tuple[str, str], Stored] = {}
+        """Stored tensors by place and name: one that is met again is the same."""
+        self.initializers: list[Stored] = []
+        self.history: list[tuple[Node, Call]] | None = None
+        """Every recorded node with its call, where a list is put here before the walk."""
+        self.kept: list[Value] = []
+        """With a history: values that are read by something that is no recorded node."""
+        self._nodes_left = MOST_NODES
+        self._repeats = Repeats() if functions.expanded > MANY else None
+
+    def run(self, walk: Walk) -> list[Value]:
+        """Run a walk and those it yields, without recursion."""
+        walks, result = [walk], None
+        while walks:
+            try:
+                walks.append(walks[-1].send(result))
+                result = None
+            except StopIteration as done:
+                walks.pop()
+                result = done.value
+        return result or []
+
+    def graph(self, graph: Any, scope: Scope, place: Place) -> Walk:
+        """Walk a graph whose inputs are in ``scope`` already."""
+        for name, value in stored_values(graph, self.note):
+            scope.values[name] = self.keep(value, place.source, name)
+            if value.stored is not None:
+                self.initializers.append(value.stored)
+        scope.declared = {entry.name: entry.type for entry in (*graph.value_info, *graph.output)}
+        yield from self.nodes(graph.node, scope, place, [entry.name for entry in graph.output])
+        outputs = []
+        for entry in graph.output:
+            made = scope.find(entry.name)
+            if made is None:
+                raise CostError(f"nothing makes the output {entry.name!r}")
+            outputs.append(made)
+        self.keep_from_regrouping(outputs)
+        return outputs
+
+    def nodes(self, nodes: Sequence[Any], scope: Scope, place: Place, outputs: Sequence[str]) -> Walk:
+        """Walk nodes that see ``scope``, and whose values named ``outputs`` are read elsewhere."""
+        ordered = in_order(nodes, outputs, lambda name: scope.find(name) is not None, self.note)
+        shown: Iterable[Any] = ordered if place.functions or place.region else self.recorder.progress(ordered, "nodes")
+        for proto in shown:
+            self._nodes_left -= 1
+            if self._nodes_left < 0:
+                raise CostError(f"it expands to more than {MOST_NODES} nodes")
+            node = self.bind(proto, scope, place)
+            try:
+                walk = self.special(node, scope, place)
+                made = self.plain(node, scope, place) if walk is None else (yield from walk)
+            except CostError:
+                raise
+            except MISFITS as error:
+                raise misfit(node, error) from error
+            if walk is None and self.history is None:
+                node.args.clear()  # it holds the node itself, which would wait for the garbage collector
+            for name, value in zip(proto.output, made, strict=False):
+                if name and value is not None:
+                    scope.values[name] = value
+        return []
+
+    def plain(self, node: Node, scope: Scope, place: Place) -> list[Value | None]:
+        """The outputs of a node that is just a node, which is recorded."""
+        made = infer(node, self.dims, scope.declared.get, place.names)
+        for value in node.cache.get(STORED, ()):
+            self.keep(value, place.source, value.stored.name)
+        node.outputs = made
+        for name, value in zip(node.proto.output, made, strict=False):
+            said = scope.declared.get(name)
+            if said is not None and value is not None and differs(value.shape, said.tensor_type):
+                self.note(
+                    f"{node.label} makes {name!r} of shape {value.shape}, "
+                    f"but the model declares {written(said.tensor_type)}"
+                )
+        call = self.record(node, place)
+        if self.history is not None:
+            self.history.append((node, call))
+        if self._repeats is not None:
+            self._repeats.count(call)
+        return made
+
+    def special(self, node: Node, scope: Scope, place: Place) -> Outputs | None:
+        """The walk over what a node holds, calls or stands for; None where it is just a node."""
+        function = self.functions.get(node.key)
+        if function is not None:
+            return self.call(node, function, place)
+        if inner_graphs(node.proto):
+            walk = self.control.get(node.key)
+            if walk is not None:
+                self.keep_from_regrouping(node.inputs)
+                return walk(self, node, scope, place)
+        expansion = self.expand(self, node, scope, place)
+        if expansion is not None:
+            self.keep_from_regrouping(node.inputs)
+        return expansion
+
+    def bind(self, proto: Any, scope: Scope, place: Place) -> Node:
+        """The node with its inputs and attributes.
+
+        Raises:
+            CostError: where it reads what nothing makes, or an attribute is missing or of another type.
+        """
+        domain = proto.domain or ONNX
+        version = place.opsets.get(domain)
+        if version is None or not 1 <= version < NO_VERSION:
+            version = defs.onnx_opset_version() if domain == ONNX else 1
+            self.note(f"the model does not say which version of {domain} it uses; {version} was taken")
+        if not (isinstance(proto.op_type, str) and isinstance(proto.domain, str) and isinstance(proto.name, str)):
+            raise CostError(f"{describe(proto)} has a name, a kind or a domain that is no text")
+        own = scope.values
+        inputs = [own[name] if name in own else scope.find(name) if name else None for name in proto.input]
+        if proto.op_type in QUANTIZED:
+            inputs = in_their_roles(proto.op_type, inputs)
+        node = Node(proto, version, inputs, place.resolved(proto))
+        if node.version > version and node.schema is not None:
+            self.note(f"version {version} of {domain} has no {node.op}; it was read as of version {node.version}")
+        if not any(proto.output):
+            raise node.error("makes nothing")
+        for name, value in zip(proto.input, inputs, strict=True):
+            if name and value is None:
+                raise node.error(f"reads {name!r}, which nothing makes")
+            if value is not None and value.stored is not None:
+                value.stored.uses.add("setting")
+        return node
+
+    def call(self, node: Node, function: Any, place: Place) -> Outputs:
+        """The outputs of a call of one of the model's functions: its nodes are walked anew for every call.
+
+        Where that would be too many, equal calls outside of loops and branches are walked once, and multiplied.
+        """
+        if self._repeats is None or place.region:
+            anew: list[Value | None] = yield self._expanded(node, function, place)
+            return anew
+        given = place.resolved(node.proto)
+        known = self._repeats.again(node, given, place)
+        if known is not None:
+            return known
+        self.note(
+            f"the model's functions expand to {self.functions.expanded} nodes: calls of one function with equal "
+            "inputs are counted together, at the place of the first"
+        )
+        self._repeats.enter()
+        outputs: list[Value | None] = yield self._expanded(node, function, place)
+        self._repeats.leave(node, given, place, outputs)
+        return outputs
+
+    def _expanded(self, node: Node, function: Any, place: Place) -> Outputs:
+        scope = Scope()
+        for name, value in zip(function.input, node.inputs, strict=False):
+            if value is not None:
+                scope.values[name] = value
+        for name in function.input[len(node.inputs) :]:
+            scope.values[name] = Value(None)
+        scope.declared = {entry.name: entry.type for entry in function.value_info}
+        caller = node.proto.name or node.op
+        inside = Place(
+            opsets={entry.domain or ONNX: entry.version for entry in function.opset_import} or place.opsets,
+            module=".".join(filter(None, (place.module, caller.strip("/").replace("/", ".")))),
+            names=f"{place.names}{caller}/",
+            times=place.times,
+            region=place.region,
+            attributes={**{a.name: a for a in function.attribute_proto}, **place.resolved(node.proto)},
+            functions=(node.key,),
+            source=node.key,
+        )
+        yield self.nodes(function.node, scope, inside, function.output)
+        return [scope.find(name) for name in function.output]
+
+    def keep(self, value: Value, place: str, name: str) -> Value:
+        """Remember the stored tensor of ``value``, or give it the one that was met under this name before."""
+        if value.stored is not None:
+            value.stored = self.stored.setdefault((place, name), value.stored)
+        return value
+
+    def keep_from_regrouping(self, values: Iterable[Value | None]) -> None:
+        """Say that something other than a recorded node reads these values."""
+        if self.history is not None:
+            self.kept += [value for value in values if value is not None]
+
+
+MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, Undetermined)
+"""What rules and rows raise where a node's inputs or settings are none that its operator takes."""
+
+
+def misfit(node: Node, error: Exception) -> CostError:
+    """The error that a node does not fit its operator."""
+    shapes = ", ".join("none" if value is None else str(value.shape) for value in node.inputs)
+    why = str(error).splitlines()
+    return node.error(
+        f"has inputs or attributes that its operator does not take (inputs of shapes {shapes}; "
+        f"{type(error).__name__}{f': {why[0]}' if why else ''})"
+    )

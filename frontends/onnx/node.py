@@ -1,0 +1,313 @@
+"""One node of a graph as rules and table rows see it: arguments by the schema's names, whatever the opset version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from onnx import AttributeProto, defs
+
+from costcore.dims import Dim, is_symbolic
+from costcore.errors import CostError
+from costcore.ir import prod
+
+from .contrib import CURRENT, inputs_of
+from .fold import fold_elements
+from .values import FOLDED, LARGEST, Container, Undetermined, Value
+
+ONNX = "ai.onnx"
+NODE = "@node"
+"""The key under which a node's arguments hold the node itself."""
+
+
+class Signature(NamedTuple):
+    """What a schema says.
+
+    Attributes:
+        since: the version it came with.
+        inputs: names of inputs, variadic ones marked.
+        defaults: of attributes by name.
+        schema: the schema itself; None where there is none.
+        types: of attributes by name.
+        required: the attributes that must be there.
+        least: how many inputs may not be left out; they come first.
+        tensors_only: whether it takes neither sequences nor maps nor optionals.
+        makes_tensors: whether it makes none of them.
+    """
+
+    since: int
+    inputs: tuple[tuple[str, bool], ...]
+    defaults: Mapping[str, Any]
+    schema: Any
+    types: Mapping[str, int] = MappingProxyType({})
+    required: frozenset[str] = frozenset()
+    least: int = 0
+    tensors_only: bool = False
+    makes_tensors: bool = False
+
+
+@cache
+def signature(domain: str, op: str, version: int) -> Signature | None:
+    """The schema of an operator in the given version of its domain, or what ONNX Runtime adds; None for others.
+
+    An operator that came with a later version is read as of the version known last.
+    """
+    schema = _schema(op, version, "" if domain == ONNX else domain)
+    if schema is None:
+        added = inputs_of(f"{domain}::{op}")
+        return Signature(CURRENT, added, {}, None) if added else None
+    single, variadic = defs.OpSchema.FormalParameterOption.Single, defs.OpSchema.FormalParameterOption.Variadic
+    return Signature(
+        schema.since_version,
+        tuple((formal.name, formal.option == variadic) for formal in schema.inputs),
+        {name: setting(a.default_value) for name, a in schema.attributes.items() if a.default_value.type},
+        schema,
+        {name: int(a.type.value) for name, a in schema.attributes.items()},
+        frozenset(name for name, a in schema.attributes.items() if a.required),
+        next((i for i, f in enumerate(schema.inputs) if f.option != single), len(schema.inputs)),
+        all(kind.startswith("tensor") for formal in schema.inputs for kind in formal.types),
+        all(kind.startswith("tensor") for formal in schema.outputs for kind in formal.types),
+    )
+
+
+def _schema(op: str, version: int, domain: str) -> Any:
+    """The schema of that version, else the last; None where there is none."""
+    for place in ((version, domain), (domain,)):
+        try:
+            return defs.get_schema(op, *place)
+        except defs.SchemaError:
+            continue
+    return None
+
+
+def setting(attribute: Any) -> Any:
+    """An attribute as a plain value: numbers, strings and tuples of them; tensors and graphs as they are."""
+    kind = attribute.type
+    if kind == AttributeProto.FLOAT:
+        return float(f"{attribute.f:.7g}")  # the shortest decimal that the writer can have meant
+    if kind == AttributeProto.STRING:
+        return attribute.s.decode("utf-8", "replace")
+    if kind == AttributeProto.STRINGS:
+        return tuple(s.decode("utf-8", "replace") for s in attribute.strings)
+    if kind == AttributeProto.FLOATS:
+        return tuple(float(f"{f:.7g}") for f in attribute.floats)
+    name = _FIELDS.get(kind)
+    if name is None:
+        return None
+    value = getattr(attribute, name)
+    return tuple(value) if name.endswith("s") else value
+
+
+_FIELDS = {
+    AttributeProto.INT: "i",
+    AttributeProto.INTS: "ints",
+    AttributeProto.TENSOR: "t",
+    AttributeProto.TENSORS: "tensors",
+    AttributeProto.GRAPH: "g",
+    AttributeProto.GRAPHS: "graphs",
+    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
+}
+
+
+class Node:
+    """A node with its inputs resolved.
+
+    Attributes:
+        op: operator type, ``Conv``.
+        key: full name, ``ai.onnx::Conv``.
+        version: version of the operator's schema; 0 where onnx has no schema of it.
+        inputs: its inputs by position, None where left out.
+        args: inputs and attributes by the schema's names, and the node itself as ``NODE``.
+        outputs: its outputs by position once they are inferred, None where left out.
+        assumed: what was assumed to infer them.
+        makes_tensors: whether its outputs are neither sequences nor maps nor optionals.
+    """
+
+    __slots__ = (
+        *("args", "assumed", "cache", "inputs", "key", "makes_tensors", "op", "outputs", "proto", "schema", "version"),
+    )
+
+    def __init__(self, proto: Any, version: int, inputs: list[Value | None], attributes: Mapping[str, Any]) -> None:
+        self.proto = proto
+        self.op = proto.op_type
+        domain = proto.domain or ONNX
+        self.key = f"{domain}::{self.op}"
+        self.inputs = inputs
+        self.outputs: list[Value | None] = []
+        self.assumed: list[str] = []
+        self.cache: dict[str, Any] = {}
+        known = signature(domain, self.op, version)
+        self.version = known.since if known else 0
+        self.schema = known.schema if known else None
+        self.makes_tensors = known is not None and known.makes_tensors
+        self.args: dict[str, Any] = dict(known.defaults) if known else {}
+        types = known.types if known else {}
+        for name, attribute in attributes.items():
+            if types.get(name, attribute.type) != attribute.type:
+                raise self.error(
+                    f"has the attribute {name!r} as {_word(attribute.type)}, but it must be {_word(types[name])}"
+                )
+            self.args[name] = setting(attribute)
+        if known and known.required and not known.required <= attributes.keys():
+            raise self.error(f"has no attribute {min(known.required - attributes.keys())!r}")
+        if known and (len(inputs) < known.least or None in inputs[: known.least]):
+            raise self.error(f"lacks one of its inputs {', '.join(name for name, _ in known.inputs[: known.least])}")
+        if known and known.tensors_only:
+            for value in inputs:
+                if value is not None and value.shape is None and isinstance(value, Container):
+                    raise self.error("is given a sequence, and takes tensors")
+        self.args.update(_bound(known.inputs if known else (("inputs", True),), inputs))
+        self.args[NODE] = self
+
+    @property
+    def label(self) -> str:
+        """The words it is called by in messages."""
+        return describe(self.proto)
+
+    def get(self, *names: str) -> Any:
+        """The argument of the first of these names that is given (names change with versions); None for none."""
+        return next((value for name in names if (value := self.args.get(name)) is not None), None)
+
+    def value(self, *names: str) -> Value:
+        """The input of that name.
+
+        Raises:
+            CostError: where it is left out.
+        """
+        value = self.get(*names)
+        if not isinstance(value, Value):
+            raise self.error(f"has no input {names[0]!r}")
+        return value
+
+    def values(self, name: str) -> list[Value]:
+        """The inputs of a variadic name."""
+        values: list[Value] = self.args.get(name) or []
+        if not values:
+            raise self.error(f"has no input {name!r}")
+        return values
+
+    def numbers(self, *names: str) -> tuple[Any, ...] | None:
+        """The numbers of an attribute, or of an input whose elements are known; None where it is left out.
+
+        Raises:
+            Undetermined: where the elements are not known.
+        """
+        value = self.get(*names)
+        if isinstance(value, Value):
+            if value.data is None:
+                raise Undetermined
+            return tuple(value.data.ravel().tolist())
+        return (value,) if isinstance(value, (int, float)) else value
+
+    def number(self, *names: str) -> Any:
+        """The one number of an attribute or a known input; None where it is left out."""
+        numbers = self.numbers(*names)
+        return numbers[0] if numbers else None
+
+    def axes(self, rank: int, *names: str) -> tuple[int, ...] | None:
+        """Axes as non-negative numbers, None where they are left out.
+
+        Raises:
+            CostError: for an axis that the operand does not have.
+        """
+        axes = self.numbers(*names)
+        if axes is None:
+            return None
+        for axis in axes:
+            if is_symbolic(axis):
+                raise Undetermined
+            if not -rank <= axis < rank:
+                raise self.error(f"has {names[0]} {axis}, but its operand has {rank} dimensions")
+        return tuple(int(axis) % rank for axis in axes)
+
+    def axis(self, rank: int, *names: str) -> int | None:
+        """One axis as a non-negative number."""
+        axes = self.axes(rank, *names)
+        return axes[0] if axes else None
+
+    def result(
+        self,
+        shape: Sequence[Dim | None] | None,
+        dtype: str,
+        fold: Callable[..., Any] | None = None,
+        count: int | None = None,
+    ) -> Value:
+        """An output of this node; None stands for a dimension that cannot be told.
+
+        Args:
+            shape: its dimensions.
+            dtype: its element type.
+            fold: makes its elements from arrays of the inputs' elements. An operator with it, whose inputs are all
+                constants, makes a constant, unless its output is large.
+            count: how many of the inputs its elements are made from, the first ones; all where None.
+        """
+        known: Any = tuple(shape) if shape is not None else None
+        result = Value(known, dtype)  # None among the dimensions is filled in before anybody else looks
+        given = [value for value in self.inputs[:count] if value is not None]
+        if fold is None or known is None or not all(isinstance(d, int) for d in known) or prod(known) > FOLDED:
+            return result
+        if all(value.role == "const" for value in given) and not self._sized_by_shapes():
+            result.role = "const"
+            result.follows_shapes = any(value.follows_shapes for value in given)
+        if all(value.data is not None for value in given):
+            result.data = fold_elements(fold, [value.data for value in given], known)
+        return result
+
+    def _sized_by_shapes(self) -> bool:
+        """Whether shapes of this run decide how many elements it makes: then it is no constant, large or small."""
+        first = _SIZED_BY.get(self.op)
+        return first is not None and any(value is not None and value.follows_shapes for value in self.inputs[first:])
+
+    def renamed(self, x: Value, shape: Sequence[Dim | None]) -> Value:
+        """An output that is the input ``x`` under another shape; a stored tensor stays one."""
+        result = self.result(shape, x.dtype, lambda data, *_: data)
+        if x.stored is not None:
+            result.role, result.stored = x.role, x.stored
+        return result
+
+    def error(self, why: str) -> CostError:
+        """The error that this node is wrong."""
+        return CostError(f"{self.label} {why}")
+
+
+_SIZED_BY = {
+    **dict.fromkeys(("ConstantOfShape", "Range", "EyeLike"), 0),
+    **dict.fromkeys(("Expand", "OneHot", "Pad", "Slice", "Split", "Tile", "Resize", "Upsample", "TopK"), 1),
+}
+"""The first of the inputs that say how large the output is."""
+
+
+def _word(kind: int) -> str:
+    """The name of an attribute type."""
+    return str(AttributeProto.AttributeType.Name(kind)) if kind in AttributeProto.AttributeType.values() else str(kind)
+
+
+def describe(proto: Any) -> str:
+    """The words a node is called by in messages."""
+    if proto.name:
+        return f"node {proto.name!r} ({proto.op_type})"
+    made = next((name for name in proto.output if name), "")
+    return f"the {proto.op_type} node that makes {made!r}"
+
+
+def _bound(formals: Sequence[tuple[str, bool]], inputs: list[Value | None]) -> Iterable[tuple[str, Any]]:
+    for position, (name, variadic) in enumerate(formals):
+        if variadic:
+            yield name, [value for value in inputs[position:] if value is not None]
+        elif position < len(inputs) and inputs[position] is not None:
+            yield name, inputs[position]
+
+
+def check_size(value: Value, node: Node) -> None:
+    """Refuse dimensions that are negative, or too long to work with.
+
+    Raises:
+        CostError: naming the node.
+    """
+    for d in value.shape or ():
+        if isinstance(d, float):
+            raise node.error(f"makes a dimension of length {d}")
+        if isinstance(d, int) and not 0 <= d < LARGEST:
+            raise node.error(f"makes the impossible dimension {d if d < 0 else '2**4096 or more'}")

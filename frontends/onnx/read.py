@@ -1,0 +1,62 @@
+"""Get a model without its weights from a path, from bytes or from a ``ModelProto``."""
+
+from __future__ import annotations
+
+import mmap
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from onnx import ModelProto
+
+from costcore.errors import CostError
+
+from .wire import Buffer, without_weights
+
+
+def read_model(source: Any) -> tuple[Any, str]:
+    """The model and the words it is called by in messages. No file that the model names is opened.
+
+    Raises:
+        CostError: where the file cannot be read, or what it holds is not an ONNX model.
+        TypeError: for a source of another kind.
+    """
+    if isinstance(source, ModelProto):
+        return _checked(source, "this ModelProto"), "the model"
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _parsed(bytes(source), f"{len(source)} bytes"), "the model"
+    if isinstance(source, (str, PathLike)):
+        path = Path(fspath(source))
+        return _from_file(path), str(path)
+    raise TypeError(f"expected a path, bytes or an onnx.ModelProto, got {type(source).__name__}")
+
+
+def _from_file(path: Path) -> Any:
+    try:
+        if path.exists() and not path.is_file():
+            raise CostError(f"{path} is not a file")
+        with path.open("rb") as file:
+            if path.stat().st_size == 0:
+                raise CostError(f"{path} is not an ONNX model: it is empty")
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                return _parsed(mapped, str(path))
+    except OSError as error:
+        raise CostError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _parsed(buffer: Buffer, name: str) -> Any:
+    model = ModelProto()
+    try:
+        model.ParseFromString(without_weights(buffer))
+    except (DecodeError, ValueError) as error:
+        raise CostError(f"{name} is not an ONNX model: {error}") from error
+    return _checked(model, name)
+
+
+def _checked(model: Any, name: str) -> Any:
+    if not model.HasField("graph"):
+        raise CostError(f"{name} is not an ONNX model: it holds no graph")
+    if not (model.graph.node or model.graph.output):
+        raise CostError(f"{name} is not an ONNX model: its graph has no nodes and no outputs")
+    return model

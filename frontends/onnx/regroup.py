@@ -1,0 +1,158 @@
+"""Count as one operator what an exporter wrote as several: exact patterns, on request only."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+
+from costcore.engine import Call
+from costcore.ir import Layer
+from costcore.translate import ROLES
+
+from .graph import Walker
+from .match import Group, Groups, Made, Match, Pattern, matches
+from .names import innermost_class, origin
+from .node import Node
+from .patterns import PATTERNS
+from .values import Stored, Value
+
+
+def regroup(walker: Walker, names: Collection[str]) -> None:
+    """Replace the calls of every group of nodes that spells out one operator by one call, and list them as notes.
+
+    A group is taken only where its nodes run equally often at one place, where nothing else reads a value between them
+    (no other node, no inner graph, no output of the model), and where an exporter that notes from which operation of
+    the user's program a node comes notes the same one for all of them.
+
+    Args:
+        walker: the walk that recorded the calls; it kept its history.
+        names: the groups to look for, of :data:`PATTERNS`.
+    """
+    recorder = walker.recorder
+    counted = set(map(id, recorder.calls))
+    history = [Made(node, call, order) for order, (node, call) in enumerate(walker.history or ())]
+    search = Search(walker, [made for made in history if id(made.call) in counted], _readers(walker, history))
+    chosen = [groups for name, groups in PATTERNS.items() if name in names]
+    for made in reversed(history):
+        if id(made.call) in counted and made.node not in search.taken:
+            search.at(made, chosen)
+    calls = [search.replaced.get(id(call), call) for call in recorder.calls if id(call) not in search.gone]
+    recorder.calls[:] = calls
+    search.forget_constants()
+    recorder.notes.extend(reversed(search.notes))
+
+
+def _readers(walker: Walker, history: Iterable[Made]) -> dict[Value, set[Node | None]]:
+    """What reads a value; None stands for whatever is no recorded node."""
+    readers: dict[Value, set[Node | None]] = {value: {None} for value in walker.kept}
+    for made in history:
+        for value in made.node.inputs:
+            if value is not None:
+                readers.setdefault(value, set()).add(made.node)
+    return readers
+
+
+class Search:
+    """The groups found so far.
+
+    Args:
+        walker: the walk.
+        history: the nodes that are counted.
+        readers: the nodes that read a value, None for anything else that does.
+    """
+
+    def __init__(self, walker: Walker, history: Iterable[Made], readers: dict[Value, set[Node | None]]) -> None:
+        self.walker = walker
+        self.makers = {value: made for made in history for value in made.node.outputs if value is not None}
+        self.readers = readers
+        self.taken: set[Node] = set()
+        self.gone: set[int] = set()
+        self.replaced: dict[int, Call] = {}
+        self.notes: list[str] = []
+        self._stored: dict[int, Stored] = {}
+
+    def at(self, root: Made, patterns: Iterable[Groups]) -> None:
+        """Take the first group that ends in ``root``."""
+        for groups in patterns:
+            if root.node.op in groups.roots:
+                group = next(self._groups(groups, root), None)
+                if group is not None:
+                    self._take(root, group)
+                    return
+
+    def _groups(self, groups: Groups, root: Made) -> Iterator[Group]:
+        for match in matches(groups.pattern, root.node.outputs[0], self.makers):
+            if self.is_one(match.nodes, groups.taken_apart):
+                group = groups.build(match, self.extended)
+                if group is not None:
+                    yield group
+
+    def extended(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
+        """``match`` with the nodes that made ``value``, where they fit ``pattern``.
+
+        Unless they may be ``shared``, nothing else may read from them.
+        """
+        found = matches(pattern, value, self.makers, match)
+        return next((longer for longer in found if shared or self.is_one(longer.nodes)), None)
+
+    def is_one(self, nodes: tuple[Made, ...], taken_apart: str = "") -> bool:
+        """Whether nodes, the root first, are a group of their own.
+
+        Args:
+            nodes: the nodes.
+            taken_apart: a class of modules whose operation the exporter's framework itself takes apart.
+        """
+        root, inside = nodes[0], {made.node for made in nodes}
+        if inside & self.taken:
+            return False
+        if any(made.call.times != root.call.times or made.call.region != root.call.region for made in nodes):
+            return False
+        between = (value for node in inside if node is not root.node for value in node.outputs)
+        if any(value is not None and not self.readers.get(value, set()) <= inside for value in between):
+            return False
+        if any(value is not None and self.readers.get(value) for value in root.node.outputs[1:]):
+            return False
+        origins = {origin(node.proto) for node in inside}
+        if len(origins) == 1 or not taken_apart:
+            return len(origins) == 1
+        return "" not in origins and {innermost_class(node.proto) for node in inside} == {taken_apart}
+
+    def _take(self, root: Made, group: Group) -> None:
+        nodes = sorted({made.order: made for made in group.nodes}.values(), key=lambda made: made.order)
+        self.taken.update(made.node for made in nodes)
+        self.gone.update(id(made.call) for made in nodes if made is not root)
+        for value in (value for made in nodes for value in made.node.inputs):
+            if value is not None and value.stored is not None:
+                self._stored[id(value.stored)] = value.stored
+        tensors = {
+            name: value.tensor(ROLES.get(name.rstrip(string.digits), "data")) for name, value in group.operands.items()
+        }
+        layer = self.walker.recorder.intern(Layer(group.op, tensors, root.call.layer.outputs, group.attrs))
+        inputs = tuple(self.walker.identity(value) for value in group.operands.values())
+        self.replaced[id(root.call)] = replace(
+            root.call,
+            layer=layer,
+            type=group.type,
+            native=f"ai.onnx::{group.type}",
+            module=_around([made.call.module for made in nodes]),
+            inputs=inputs,
+            parameters=tuple(i for i, t in zip(inputs, layer.inputs.values(), strict=True) if t.role == "param"),
+        )
+        self.notes.append(f"regrouped as {group.op}: {', '.join(made.node.label for made in nodes)}")
+
+    def forget_constants(self) -> None:
+        """Stored tensors that only spelled-out definitions read (the ones and zeros of a norm) are no parameters."""
+        recorder = self.walker.recorder
+        read = {identity for call in recorder.calls for identity in call.parameters}
+        for stored in self._stored.values():
+            if stored.identity in recorder.parameters and stored.identity not in read:
+                del recorder.parameters[stored.identity]
+                stored.uses = {"setting"}
+
+
+def _around(modules: list[str]) -> str:
+    """The innermost module around all of these."""
+    paths = [module.split(".") for module in modules]
+    count = next((i for i, parts in enumerate(zip(*paths, strict=False)) if len(set(parts)) > 1), min(map(len, paths)))
+    return ".".join(paths[0][:count])

@@ -1,0 +1,120 @@
+"""Shapes, element types and small values of a graph, without running it: one rule an operator, in tables by family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from costcore.dims import Dim
+
+from .. import containers as held
+from ..dimensions import Dimensions
+from ..node import Node, check_size
+from ..values import DTYPES, Container, Undetermined, Value
+from . import (
+    classical,
+    containers,
+    contrib,
+    contrib_attention,
+    elementwise,
+    layout,
+    products,
+    reductions,
+    sources,
+    spatial,
+    states,
+)
+from .opinion import second_opinion
+from .rules import Rule
+
+FAMILIES = (elementwise, layout, sources, spatial, reductions, products, containers, states)
+
+RULES: dict[str, Rule] = {
+    **{f"ai.onnx::{op}": rule for family in FAMILIES for op, rule in family.RULES.items()},
+    **{f"ai.onnx.ml::{op}": rule for op, rule in classical.ML_RULES.items()},
+    **{f"ai.onnx.preview::{op}": rule for op, rule in states.PREVIEW_RULES.items()},
+    **{f"ai.onnx.preview.training::{op}": rule for op, rule in states.TRAINING_RULES.items()},
+    **{f"com.microsoft::{op}": rule for op, rule in (contrib.ADDED | contrib_attention.ADDED).items()},
+    **{f"com.microsoft.nchwc::{op}": rule for op, rule in contrib.BLOCKED.items()},
+    **{f"ai.onnx::{op}": rule for op, rule in contrib.STANDARD.items()},
+}
+"""The rule of each operator by full name."""
+
+Declared = Callable[[str], Any]
+"""The ``TypeProto`` the model declares for a value name, or None."""
+
+
+def infer(node: Node, dims: Dimensions, declared: Declared, place: str = "") -> list[Value | None]:
+    """The outputs of a node: by its rule, else by onnx's own, then what the model declares, then fresh symbols.
+
+    Args:
+        node: the node, its inputs known.
+        dims: names of dimensions.
+        declared: what the model says of a value.
+        place: goes before the names of fresh symbols.
+
+    Raises:
+        CostError: where the node is wrong.
+    """
+    outputs: list[Value | None] = []
+    found = _ruled(node) or second_opinion(node, dims)
+    for i, name in enumerate(node.proto.output):
+        if not name:
+            outputs.append(None)
+            continue
+        value = found[i] if i < len(found) else Value(None, "")
+        said = declared(name)
+        if value.shape is None and said is not None and said.WhichOneof("value") not in (None, "tensor_type"):
+            value = value if isinstance(value, Container) else held.declared(said, dims, f"{place}{name}")
+        if isinstance(value, Container):
+            outputs.append(value)
+            continue
+        _complete(value, said, f"{place}{name}", dims, node)
+        check_size(value, node)
+        outputs.append(value)
+    return outputs
+
+
+def _ruled(node: Node) -> Sequence[Value]:
+    rule = RULES.get(node.key)
+    if rule is None:
+        return ()
+    try:
+        return rule(node)
+    except Undetermined:
+        return ()
+
+
+def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: Node) -> None:
+    """Fill in what is not known of ``value``."""
+    kind = declared.tensor_type if declared is not None and declared.HasField("tensor_type") else None
+    if not value.dtype:
+        value.dtype = DTYPES.get(kind.elem_type, "float32") if kind is not None else "float32"
+    told = declared_shape(kind, dims)
+    if value.shape is None:
+        if told is None:
+            return
+        value.shape = told
+    elif None not in value.shape:
+        return
+    if told is None or len(told) != len(value.shape):
+        told = (None,) * len(value.shape)
+    shape = [told[i] if d is None else d for i, d in enumerate(value.shape)]
+    for i, d in enumerate(shape):
+        if d is None:
+            shape[i] = dims(f"{name}_{i}")
+            node.assumed.append(f"the length of axis {i} of {name!r} depends on data: it is the symbol {name}_{i}")
+    value.shape = tuple(shape)
+
+
+def declared_shape(kind: Any, dims: Dimensions) -> tuple[Dim | None, ...] | None:
+    """The shape of a tensor type: numbers, named dimensions, None for dimensions it leaves open."""
+    if kind is None or not kind.HasField("shape"):
+        return None
+    return tuple(_declared_dim(d, dims) for d in kind.shape.dim)
+
+
+def _declared_dim(d: Any, dims: Dimensions) -> Dim | None:
+    if d.HasField("dim_value"):
+        return int(d.dim_value) if d.dim_value >= 0 else None
+    return dims(d.dim_param) if d.dim_param else None

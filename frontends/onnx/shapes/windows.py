@@ -1,0 +1,128 @@
+"""The windows of convolutions and poolings: kernel, stride, dilation and padding, with ``auto_pad`` resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from costcore.dims import Dim, ceil_div, maximum
+
+from ..node import Node
+
+
+class Windows(NamedTuple):
+    """Settings along the spatial axes, and the output's lengths."""
+
+    kernel: tuple[Dim, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    before: tuple[Dim, ...]
+    after: tuple[Dim, ...]
+    out: tuple[Dim, ...]
+
+    @property
+    def padding(self) -> tuple[Dim, ...] | tuple[tuple[Dim, Dim], ...]:
+        """One number an axis where both ends are padded alike, else a pair an axis."""
+        return self.before if self.before == self.after else tuple(zip(self.before, self.after, strict=True))
+
+
+def settings(node: Node, kernel: Sequence[Dim], rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Strides, dilations and pads (all beginnings, then all ends), checked.
+
+    Raises:
+        CostError: for settings of the wrong length, or that are not positive.
+    """
+
+    def read(name: str, count: int, default: int, least: int | None) -> tuple[int, ...]:
+        given: tuple[int, ...] = tuple(node.args.get(name) or ()) or (default,) * count
+        if len(given) != count:
+            raise node.error(f"has {len(given)} {name} for {rank} spatial dimensions")
+        if least is not None and min(given) < least:
+            raise node.error(f"has {name} {given}, of which none may be below {least}")
+        return given
+
+    if len(kernel) != rank or any(isinstance(k, int) and k < 1 for k in kernel):
+        raise node.error(f"has the kernel {tuple(kernel)} for {rank} spatial dimensions")
+    automatic = node.args.get("auto_pad", "NOTSET") not in ("NOTSET", "")
+    pads = (0,) * (2 * rank) if automatic else read("pads", 2 * rank, 0, None)
+    return read("strides", rank, 1, 1), read("dilations", rank, 1, 1), pads
+
+
+def windows(node: Node, space: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
+    """The windows of a convolution or pooling over ``space``.
+
+    Raises:
+        CostError: where a window is larger than the padded input, or a setting is wrong.
+    """
+    rank = len(space)
+    stride, dilation, pads = settings(node, kernel, rank)
+    before, after, out = list[Dim](pads[:rank]), list[Dim](pads[rank:]), list[Dim]()
+    mode = node.args.get("auto_pad", "NOTSET")
+    for i, (length, k, s, d) in enumerate(zip(space, kernel, stride, dilation, strict=True)):
+        reach = d * (k - 1) + 1
+        if mode.startswith("SAME"):
+            out.append(ceil_div(length, s))
+            total = maximum((out[i] - 1) * s + reach - length, 0)
+            before[i] = total // 2 if mode == "SAME_UPPER" else total - total // 2
+            after[i] = total - before[i]
+            continue
+        room = length + before[i] + after[i] - reach
+        if isinstance(room, int) and room < 0 and length != 0:
+            raise node.error(f"has the kernel {tuple(kernel)}, larger than its padded input of shape {tuple(space)}")
+        if node.args.get("ceil_mode"):
+            count = ceil_div(room, s) + 1
+            if isinstance(count, int) and isinstance(length, int) and (count - 1) * s >= length + before[i]:
+                count -= 1  # the last window would begin in the padding behind the input
+        else:
+            count = room // s + 1
+        out.append(maximum(count, 0) if isinstance(count, int) else count)
+    return Windows(tuple(kernel), stride, dilation, tuple(before), tuple(after), tuple(out))
+
+
+def transposed_windows(node: Node, space: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
+    """The windows of a transposed convolution: they lie on the output.
+
+    Raises:
+        CostError: where a setting is wrong.
+    """
+    rank = len(space)
+    stride, dilation, pads = settings(node, kernel, rank)
+    extra = tuple(node.args.get("output_padding") or ()) or (0,) * rank
+    wanted = tuple(node.args.get("output_shape") or ())[-rank:]
+    mode = node.args.get("auto_pad", "NOTSET")
+    before, after, out = list[Dim](pads[:rank]), list[Dim](pads[rank:]), list[Dim]()
+    for i, (length, k, s, d) in enumerate(zip(space, kernel, stride, dilation, strict=True)):
+        full = s * (length - 1) + extra[i] + d * (k - 1) + 1
+        if wanted or mode.startswith("SAME"):
+            out.append(wanted[i] if wanted else length * s)
+            total = maximum(full - out[i], 0)
+            after[i] = total // 2 if mode != "SAME_UPPER" else total - total // 2
+            before[i] = total - after[i]
+        else:
+            out.append(full - before[i] - after[i])
+        if isinstance(out[i], int) and out[i] < 1 and length != 0:
+            raise node.error(f"makes an output of length {out[i]} along spatial axis {i}")
+    return Windows(tuple(kernel), stride, dilation, tuple(before), tuple(after), tuple(out))
+
+
+def kernel_of(node: Node) -> tuple[Dim, ...]:
+    """The kernel of a pooling.
+
+    Raises:
+        CostError: where it is left out.
+    """
+    kernel = node.args.get("kernel_shape")
+    if not kernel:
+        raise node.error("has no kernel_shape")
+    return tuple(kernel)
+
+
+def spatial(node: Node, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The spatial dimensions of ``[N, C, ...]``.
+
+    Raises:
+        CostError: where there is none.
+    """
+    if len(shape) < 3:
+        raise node.error(f"needs an input of 3 or more dimensions, got {tuple(shape)}")
+    return tuple(shape[2:])

@@ -1,0 +1,32 @@
+"""The whole table: one row an ONNX operator, for all its versions."""
+
+from __future__ import annotations
+
+from costcore.translate import Row
+
+from . import (
+    table_classical,
+    table_contrib,
+    table_contrib_attention,
+    table_contrib_norms,
+    table_contrib_quantized,
+    table_elementwise,
+    table_layers,
+    table_layout,
+    table_states,
+)
+
+FAMILIES = (
+    table_layers,
+    table_elementwise,
+    table_layout,
+    table_states,
+    table_classical,
+    table_contrib,
+    table_contrib_attention,
+    table_contrib_norms,
+    table_contrib_quantized,
+)
+
+ROWS: tuple[Row, ...] = tuple(row for family in FAMILIES for row in family.ROWS)
+"""Rows by family, keyed by full native name; arguments go by the names of the operator's schema."""

@@ -1,0 +1,62 @@
+"""Second opinions on shapes: what the model declares, and what onnx infers; and the options of reading."""
+
+from __future__ import annotations
+
+import subprocess
+
+import onnx
+import pytest
+
+from costcore import estimate
+from tests.frontends.onnx.test_graphs import model, node
+from tests.networks_onnx import Graph, encoder, unet
+
+
+def test_a_shape_that_the_model_declares_otherwise_is_told():
+    made = model(node("Relu", ["x"], ["a"], "first"), node("Neg", ["a"], ["y"]))
+    entry = made.graph.value_info.add(name="a")
+    entry.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    for length in (1, 5):
+        entry.type.tensor_type.shape.dim.add(dim_value=length)
+    report = estimate(made)
+    assert report.notes == ["node 'first' (Relu) makes 'a' of shape (1, 4), but the model declares (1, 5)"]
+    assert report.total_report["flops"] == 8
+    entry.type.tensor_type.shape.dim[1].dim_param = "n"
+    assert not estimate(made).notes
+
+
+def test_a_shape_that_onnx_infers_otherwise_is_told_where_asked_for():
+    # onnx takes an omitted `onesided` for 0; its default is 1: 16 // 2 + 1 bins
+    g = Graph(17)
+    made = g.model({"x": (1, 128, 1)}, g("STFT", "x", g.number(8, scalar=True), "", g.number(16, scalar=True)))
+    assert not estimate(made).notes
+    assert estimate(made, check_shapes=True).notes == [
+        "onnx infers the shape (1, 15, 16, 2) of 'STFT_0_0'; here it is (1, 15, 9, 2)"
+    ]
+
+
+@pytest.mark.parametrize("network", [unet, encoder])
+def test_networks_are_inferred_alike(network):
+    assert not estimate(network(2), check_shapes=True).notes
+    assert not estimate(network("n"), check_shapes=True, dims={"n": 3}).notes
+
+
+def test_inference_that_fails_or_takes_long_is_told(monkeypatch):
+    made = model(node("Relu", ["x"], ["y"]), opset=20)
+    monkeypatch.setattr("costcore.frontends.onnx.checking.CHILD", "raise SystemExit('no memory')")
+    assert estimate(made, check_shapes=True).notes == ["onnx's own inference of shapes failed: no memory"]
+
+    def late(*_, timeout, **__):
+        raise subprocess.TimeoutExpired("onnx", timeout)
+
+    monkeypatch.setattr(subprocess, "run", late)
+    assert estimate(made, check_shapes=True).notes == ["onnx's own inference of shapes was stopped after 60 seconds"]
+
+
+def test_options_that_are_none_are_refused():
+    with pytest.raises(TypeError, match="ONNX models know no option 'backward'; known are dims, regroup, check_shapes"):
+        estimate(model(node("Relu", ["x"], ["y"])), backward=True)
+
+
+def test_the_version_of_onnx_stands_in_the_report():
+    assert estimate(model(node("Relu", ["x"], ["y"]))).versions["onnx"] == onnx.__version__

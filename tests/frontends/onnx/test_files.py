@@ -1,0 +1,203 @@
+"""Files and bytes: what is no model is said to be none, and nothing but the model file is opened."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import time
+from pathlib import Path
+
+import pytest
+from onnx import ModelProto, TensorProto, helper
+
+from costcore import CostError, estimate
+from costcore.frontends.onnx import accepts
+from costcore.frontends.onnx.wire import SMALL, without_weights
+from tests.frontends.onnx.reading import read, shapes
+from tests.networks_onnx import Graph, absent, make_model, vgg16
+
+PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00"
+
+
+def heavy(elements: int = 1_000_000) -> ModelProto:
+    """A product with a stored matrix of ``elements`` floats, written into the model itself."""
+    g = Graph()
+    y = g("MatMul", "x", "w")
+    model = g.model({"x": (1, elements // 10)}, y)
+    model.graph.initializer.add(
+        name="w", dims=(elements // 10, 10), data_type=TensorProto.FLOAT, raw_data=b"\x00" * (4 * elements)
+    )
+    return model
+
+
+@pytest.mark.parametrize("content", [b"", PNG, b"PK\x03\x04" + b"\x00" * 40, b"{}", b"name: torch\n", os.urandom(64)])
+def test_what_is_no_model_is_named(tmp_path, content):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(content)
+    with pytest.raises(CostError, match=r"net\.onnx is not an ONNX model: "):
+        estimate(path)
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path):
+    with pytest.raises(CostError, match=r"nowhere\.onnx cannot be read: No such file"):
+        estimate(str(tmp_path / "nowhere.onnx"))
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(CostError, match=r"folder\.onnx is not a file"):
+        estimate(tmp_path / "folder.onnx")
+
+
+@pytest.mark.parametrize("sixteenths", range(16))
+def test_a_truncated_file_is_refused(tmp_path, sixteenths):
+    content = vgg16().SerializeToString()
+    path = tmp_path / "cut.onnx"
+    path.write_bytes(content[: len(content) * sixteenths // 16])
+    with pytest.raises(CostError, match=r"cut\.onnx is not an ONNX model: "):
+        estimate(path)
+
+
+def test_path_bytes_and_proto_say_the_same(tmp_path):
+    model = vgg16()
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    totals = [estimate(source).total_report for source in (model, model.SerializeToString(), path, str(path))]
+    assert totals[0]["n_params"] == 138_357_544
+    assert all(total == totals[0] for total in totals)
+    assert all(map(accepts, (model, model.SerializeToString(), path, str(path))))
+    assert not any(map(accepts, (None, 3, "net.pt", Path("net"))))
+
+
+@pytest.mark.parametrize("location", ["../s", "a/../../s", "/etc/passwd", "..\\s", "ok.bin\0x", "", "fifo"])
+def test_no_other_file_is_opened(tmp_path, monkeypatch, location):
+    model = make_model(
+        helper.make_graph(
+            [helper.make_node("Add", ["x", "w"], ["y"])],
+            "graph",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 4096))],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+            [absent("w", (4096,), location)],
+        )
+    )
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    os.mkfifo(tmp_path / "fifo")
+    opened = []
+
+    def watched(file, *args, **kwargs):
+        opened.append(Path(file).name)
+        return original(file, *args, **kwargs)
+
+    original = io.open
+    estimate(path)  # imports are done
+    monkeypatch.setattr(io, "open", watched)
+    monkeypatch.setattr(builtins, "open", watched)
+    assert estimate(path).total_report["mread"] == 4 * (2 * 4096 + 4096)
+    assert opened == ["net.onnx"] * len(opened)
+
+
+def test_weights_are_left_out_while_a_file_is_read(tmp_path):
+    model = heavy()
+    content = model.SerializeToString()
+    assert len(content) > 4_000_000
+    assert len(without_weights(content)) < 1000
+    path = tmp_path / "net.onnx"
+    path.write_bytes(content)
+    assert estimate(path).total_report == estimate(model).total_report
+    assert estimate(path).total_report["macs"] == 1_000_000
+
+
+def test_small_tensors_keep_their_elements(tmp_path):
+    # 1024 elements of the widest type stay; whatever is copied is copied byte by byte
+    model = vgg16()
+    model.graph.initializer.add(name="s", dims=(1024,), data_type=TensorProto.COMPLEX128, raw_data=b"\x01" * 16384)
+    assert SMALL > 16384
+    assert without_weights(model.SerializeToString()) == model.SerializeToString()
+
+
+def test_a_file_larger_than_protobuf_allows(tmp_path):
+    # a sparse file: an initializer whose raw_data is 3 GiB of nothing
+    size = 3 << 30
+    head, tail = _around_raw_data(heavy(10), size)
+    path = tmp_path / "large.onnx"
+    with path.open("wb") as file:
+        file.write(head)
+        file.seek(size, os.SEEK_CUR)
+        file.write(tail)
+    started = time.perf_counter()
+    assert estimate(path).total_report["macs"] == 10
+    assert time.perf_counter() - started < 2
+
+
+def _varint(value: int) -> bytes:
+    encoded = b""
+    while value > 0x7F:
+        encoded, value = encoded + bytes([value & 0x7F | 0x80]), value >> 7
+    return encoded + bytes([value])
+
+
+def _around_raw_data(model: ModelProto, size: int) -> tuple[bytes, bytes]:
+    """A serialised model of one initializer, up to its elements and from behind them, where those take ``size``."""
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    field = tensor.SerializeToString() + b"\x4a" + _varint(size)  # 9: raw_data
+    del model.graph.initializer[:]
+    graph = model.graph.SerializeToString() + b"\x2a" + _varint(len(field) + size) + field  # 5: initializer
+    model.ClearField("graph")
+    rest = model.SerializeToString()
+    return b"\x3a" + _varint(len(graph) + size) + graph, rest  # 7: graph
+
+
+@pytest.mark.parametrize("length", [2, "n"])
+def test_doubling_by_concat_is_exact_and_quick(length):
+    g, x = Graph(), "x"
+    for _ in range(200):
+        x = g("Concat", x, x, axis=0)
+    started = time.perf_counter()
+    found = shapes(g.model({"x": (length,)}, x))
+    assert [(str(d),) for (d,) in found] == [(str(2**201 if length == 2 else f"{2**200}*n"),)]
+    assert time.perf_counter() - started < 1
+
+
+def test_doubling_of_constants_folds_no_more_than_a_little():
+    g = Graph()
+    x = g.number(1, 2)
+    for _ in range(200):
+        x = g("Concat", x, x, axis=0)
+    assert shapes(g.model({}, x)) == [(2**201,)]
+
+
+def test_a_chain_of_doublings_without_end_is_refused():
+    g, x = Graph(), "x"
+    for _ in range(5000):
+        x = g("Concat", x, x, axis=0)
+    with pytest.raises(CostError, match=r"Concat node that makes .* impossible dimension"):
+        read(g.model({"x": (2,)}, x))
+
+
+def test_products_of_shapes_without_end_stay_small():
+    g = Graph()
+    x = g("Shape", "x")
+    for _ in range(200):
+        x = g("Mul", g("Add", x, g.number(1)), g("Mul", x, x))
+    assert len(read(g.model({"x": (3, "n")}, g("Expand", "x", x))).calls) > 600
+
+
+HUGE = 1 << 40
+
+
+@pytest.mark.parametrize(
+    ("op", "constants", "shape"),
+    [
+        ("ConstantOfShape", [(HUGE, 1 << 20)], (HUGE, 1 << 20)),
+        ("Range", [0, HUGE, 1], (HUGE,)),
+        ("Tile", [(1, 2, 3), (HUGE,)], (3 * HUGE,)),
+        ("OneHot", [(1, 2), 1 << 60, (0, 1)], (2, 1 << 60)),
+        ("Expand", [(1,), (HUGE, HUGE)], (HUGE, HUGE)),
+    ],
+)
+def test_large_results_are_integers_and_nothing_is_allocated(op, constants, shape):
+    g = Graph()
+    given = [g.number(*c) if isinstance(c, tuple) else g.number(c, scalar=True) for c in constants]
+    started = time.perf_counter()
+    assert shapes(g.model({}, g(op, *given))) == [shape]
+    assert time.perf_counter() - started < 1

@@ -1,0 +1,80 @@
+"""Damaged models are refused with an error of ours, or read; nothing else happens, and it does not take long.
+
+``COSTCORE_FUZZ=100000`` asks for more cases than the suite has time for; the number of a case is its seed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from random import Random
+
+import pytest
+from onnx import TensorProto, helper
+
+from costcore import CostError, estimate
+from tests.frontends.onnx.mutations import MUTATIONS
+from tests.frontends.onnx.test_graphs import branches, function, loop, node, with_functions
+from tests.networks_onnx import Graph, encoder, unet
+
+CASES = int(os.environ.get("COSTCORE_FUZZ", "2000"))
+LONGEST = 10.0
+"""Seconds that one case may take, on the slowest of machines."""
+
+
+def quantized() -> bytes:
+    g = Graph()
+    scale, zero = g.number(0.5, dtype=TensorProto.FLOAT, scalar=True), g.number(0, dtype=TensorProto.INT8, scalar=True)
+    g.stored.append(helper.make_tensor("w", TensorProto.INT8, (4, 3, 1, 1), range(12)))
+    x = g("DequantizeLinear", g("QuantizeLinear", "x", scale, zero), scale, zero)
+    y = g("Conv", x, g("DequantizeLinear", "w", scale, zero))
+    return g.model({"x": ("n", 3, 8, 8)}, y).SerializeToString()
+
+
+def functions() -> bytes:
+    twice = [node("Inner", ["a"], ["m"], domain="local", slope=0.5), node("Inner", ["m"], ["b"], domain="local")]
+    leaky = node("LeakyRelu", ["a"], ["b"])
+    leaky.attribute.add(name="alpha", ref_attr_name="slope", type=1)
+    return with_functions(function("Inner", leaky), function("Outer", *twice), call="Outer").SerializeToString()
+
+
+def shapes() -> bytes:
+    g = Graph()
+    x = g("Resize", "x", "", g.number(1.0, 1.0, 2.0, 2.0, dtype=TensorProto.FLOAT))
+    parts = g("Split", g("Pad", x, g.number(0, 0, 1, 1, 0, 0, 1, 1)), g.number(1, 2), outputs=2, axis=1)
+    y = g("Concat", g("Tile", parts[0], g.number(1, 2, 1, 1)), parts[1], axis=1)
+    index = g("Range", g.number(0, scalar=True), g.number(3, scalar=True), g.number(1, scalar=True))
+    y = g("Gather", g("Expand", y, g.number(2, 4, 1, 1)), index, axis=1)
+    y = g("ReduceMean", g("Transpose", y, perm=[0, 2, 3, 1]), g.number(1, 2), keepdims=0)
+    steps = g("Unsqueeze", y, g.number(0))
+    outputs = g("LSTM", steps, g.weight(1, 16, 3), g.weight(1, 16, 4), hidden_size=4, outputs=3)
+    z = g("Where", g("Greater", outputs[1], outputs[2]), g("Gemm", y, g.weight(4, 3), transB=1), outputs[2])
+    return g.model({"x": (2, 3, 4, "w")}, g("TopK", g("NonZero", z), g.number(1), outputs=2)[0]).SerializeToString()
+
+
+MODELS = (
+    encoder("n", "t", vocabulary=5).SerializeToString(),
+    unet("n", 4, 1, 20).SerializeToString(),
+    branches(1, 3, "c").SerializeToString(),
+    loop("m").SerializeToString(),
+    *(make() for make in (quantized, functions, shapes)),
+)
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_damaged_models_are_read_or_refused(part):
+    for seed in range(part, CASES, 8):
+        random = Random(seed)
+        content = random.choice(MUTATIONS)(random.choice(MODELS), random)
+        started = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # unknown operators are what is meant
+            try:
+                estimate(content, regroup=random.random() < 0.5)
+            except CostError as error:
+                ours = ("the model: ", "the calculator ", f"{len(content)} bytes is not an ONNX model: ")
+                assert str(error).startswith(ours), seed
+            except Exception as error:
+                raise AssertionError(f"case {seed}") from error
+        assert time.perf_counter() - started < LONGEST, seed

@@ -1,0 +1,375 @@
+"""Graphs that mean harm, or that nobody meant: exact integers or one sentence, within bounds."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from onnx import AttributeProto, ModelProto, TensorProto, helper
+
+from costcore import CostError, CostWarning, estimate
+from costcore.cli import main
+from tests.frontends.onnx.reading import read, total
+from tests.frontends.onnx.test_graphs import branches, function, model, node, with_functions
+from tests.networks_onnx import Graph
+
+F, B, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
+
+
+def conv(x: tuple[int, ...] = (1, 3, 8, 8), w: tuple[int, ...] = (4, 3, 3, 3), **settings: Any) -> ModelProto:
+    g = Graph()
+    return g.model({"x": x}, g("Conv", "x", g.weight(*w), name="/stem/Conv", **settings))
+
+
+WRONG = {
+    "cycle": (
+        model(node("Add", ["x", "b"], ["a"], "first"), node("Relu", ["a"], ["b"], "second"), output="a"),
+        "the graph has a cycle: node 'second' (Relu) -> node 'first' (Add) -> node 'second' (Relu)",
+    ),
+    "two makers": (
+        model(node("Relu", ["x"], ["y"], "a"), node("Neg", ["x"], ["y"], "b")),
+        "node 'a' (Relu) and node 'b' (Neg) both make 'y'",
+    ),
+    "no maker": (model(node("Relu", ["z"], ["y"], "a")), "node 'a' (Relu) reads 'z', which nothing makes"),
+    "negative": (model(node("Relu", ["x"], ["y"]), x=(-3, 4)), "input 'x' has a negative dimension"),
+    "kernel": (conv(w=(4, 3, 9, 9)), "node '/stem/Conv' (Conv) has the kernel (9, 9), larger than its padded input"),
+    "groups": (conv(group=0), "node '/stem/Conv' (Conv) has 0 groups"),
+    "strides": (conv(strides=[1, 0]), "node '/stem/Conv' (Conv) has strides (1, 0), of which none may be below 1"),
+    "attribute": (conv(strides=[1.5, 1.5]), "node '/stem/Conv' (Conv) has the attribute 'strides' as FLOATS, but it"),
+    "functions": (
+        with_functions(function("F", node("F", ["a"], ["b"], domain="local")), call="F"),
+        "a function calls itself: local::F -> local::F",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_is_wrong_is_one_sentence_and_exit_code_1(tmp_path, capsys, kind):
+    made, sentence = WRONG[kind]
+    path = tmp_path / "net.onnx"
+    path.write_bytes(made.SerializeToString())
+    assert main([str(path)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"costcore: {path}: {sentence}")
+    assert err.count("\n") == 1
+
+
+def test_names_that_repeat_or_are_missing_get_ids_of_their_own():
+    made = model(node("Relu", ["x"], ["a"], "same"), node("Relu", ["a"], ["b"], "same"), node("Neg", ["b"], ["y"]))
+    assert list(estimate(made).layer_report) == ["Relu-1", "Relu-2", "Neg-1"]
+
+
+def test_sizes_beyond_64_bits_are_exact():
+    report = estimate(model(node("Relu", ["x"], ["y"]), x=(2**62, 2**62)))
+    assert report.total_report["mread"] == 4 * 2**124
+
+
+@pytest.mark.parametrize(
+    ("data_type", "shape", "nbytes"),
+    [
+        (TensorProto.INT4, (3, 5), 8),  # 15 elements of 4 bits
+        (TensorProto.UINT4, (2, 5), 5),
+        (TensorProto.FLOAT4E2M1, (7,), 4),
+        (TensorProto.FLOAT8E4M3FN, (7,), 7),
+        (TensorProto.FLOAT16, (7,), 14),
+        (TensorProto.COMPLEX128, (7,), 112),
+        (TensorProto.STRING, (7,), 0),  # a shape does not tell how long strings are
+    ],
+)
+def test_stored_tensors_take_the_bytes_of_their_type(data_type, shape, nbytes):
+    g = Graph()
+    g.stored.append(TensorProto(name="w", dims=shape, data_type=data_type))
+    (call,) = read(g.model({"x": (1,)}, g("Add", "x", "w"))).calls
+    assert call.layer["x1"].nbytes == nbytes
+
+
+def test_an_unknown_element_type_is_refused():
+    g = Graph()
+    g.stored.append(TensorProto(name="w", dims=(3,), data_type=999))
+    with pytest.raises(CostError, match="initializer 'w' has the unknown element type 999"):
+        read(g.model({"x": (3,)}, g("Add", "x", "w")))
+
+
+def test_fewer_bytes_than_the_shape_needs_are_told():
+    g = Graph()
+    g.stored.append(TensorProto(name="w", dims=(3,), data_type=F, raw_data=bytes(8)))
+    report = estimate(g.model({"x": (3,)}, g("Add", "x", "w")))
+    assert report.total_report["mread"] == 4 * 6
+    assert report.notes == ["initializer 'w' needs 12 bytes, but the model holds 8 of it"]
+
+
+def test_sparse_tensors_have_their_dense_shape():
+    g = Graph()
+    made = g.model({"x": (2, 1000)}, g("MatMul", "x", "w"))
+    values = helper.make_tensor("w", F, (2,), (1.0, 2.0))
+    places = helper.make_tensor("places", INT64, (2,), (5, 900))
+    made.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, (1000, 4)))
+    assert estimate(made).total_report["macs"] == 2 * 1000 * 4
+
+
+def nested(depth: int) -> ModelProto:
+    """Branches in branches, and an activation in the innermost."""
+    inner = [node("Relu", ["x"], ["y0"])]
+    for i in range(depth):
+        body = helper.make_graph(inner, f"body{i}", [], [helper.make_tensor_value_info(f"y{i}", F, (1, 4))])
+        other = body if i == 0 else _other(i)
+        inner = [node("If", ["c"], [f"y{i + 1}"], f"if{i}", then_branch=body, else_branch=other)]
+    made = model(*inner, output=f"y{depth}")
+    made.graph.input.append(helper.make_tensor_value_info("c", B, ()))
+    return made
+
+
+def _other(i: int) -> Any:
+    nodes = [node("Identity", ["x"], [f"y{i}"])]
+    return helper.make_graph(nodes, f"other{i}", [], [helper.make_tensor_value_info(f"y{i}", F, (1, 4))])
+
+
+def test_branches_thirty_deep():
+    report = estimate(nested(30).SerializeToString())
+    assert report.total_report["flops"] == 4
+    assert report.layer_report["Relu-1"]["flops"] == 4
+
+
+@pytest.mark.parametrize("depth", [60, 5_000])
+def test_branches_too_deep_for_the_format_are_refused_with_text(depth):
+    def field(number: int, content: bytes) -> bytes:
+        length, size = bytearray(), len(content)
+        while size > 0x7F:
+            length.append(size & 0x7F | 0x80)
+            size >>= 7
+        return bytes([number << 3 | 2]) + bytes(length) + bytes([size]) + content
+
+    branch = AttributeProto(name="then_branch", type=AttributeProto.GRAPH).SerializeToString()
+    graph = b""
+    for _ in range(depth):
+        graph = field(1, node("If", ["c"], ["y"]).SerializeToString() + field(5, branch + field(6, graph)))
+    with pytest.raises(CostError, match="is not an ONNX model: "):
+        estimate(field(7, graph))
+
+
+def test_calls_that_double_thirty_times_are_counted_in_no_time():
+    twice = [
+        function(f"F{i}", *(node(f"F{i + 1}", [a], [b], domain="local") for a, b in (("a", "m"), ("m", "b"))))
+        for i in range(30)
+    ]
+    made = with_functions(*twice, function("F30", node("Relu", ["a"], ["b"])), call="F0")
+    started = time.perf_counter()
+    report = estimate(made)
+    assert time.perf_counter() - started < 1
+    assert report.total_report["flops"] == 4 * 2**30
+    assert report.total_report["mread"] == 16 * 2**30
+    assert report.notes == [
+        f"the model's functions expand to {sum(2**i for i in range(1, 31)) + 2**30} nodes: calls of one function with "
+        "equal inputs are counted together, at the place of the first"
+    ]
+
+
+def test_calls_of_other_shapes_are_counted_apart(monkeypatch):
+    monkeypatch.setattr("costcore.frontends.onnx.graph.MANY", 1)
+    joined = [node("Concat", ["a", "a"], ["m"], axis=0), node("Relu", ["m"], ["b"])]
+    levels = [function(f"F{i}", *_two(f"F{i + 1}")) for i in range(3)]
+    report = estimate(with_functions(*levels, function("F3", *joined), call="F0"))
+    assert report.total_report["flops"] == sum(4 * 2**i for i in range(1, 9))  # each of 8 calls doubles
+    assert len(report.calls) == 16
+
+
+def test_attributes_and_stored_tensors_keep_calls_apart(monkeypatch):
+    monkeypatch.setattr("costcore.frontends.onnx.graph.MANY", 1)
+    made = with_functions(
+        function("F", *_two("G")),
+        function("G", node("Add", ["a", "a"], ["c"]), node("LeakyRelu", ["c"], ["b"])),
+        call="F",
+    )
+    assert [call.times for call in estimate(made).calls] == [2, 2]
+    made.functions[0].node[1].attribute.append(helper.make_attribute("slope", 0.5))
+    assert [call.times for call in estimate(made).calls] == [1, 1, 1, 1]
+
+
+def _two(name: str) -> list[Any]:
+    return [node(name, ["a"], ["m"], domain="local"), node(name, ["m"], ["b"], domain="local")]
+
+
+def test_functions_that_call_each_other_from_inside_branches_are_refused():
+    body = helper.make_graph(
+        [node("G", ["a"], ["b"], domain="local")], "body", [], [helper.make_tensor_value_info("b", F, None)]
+    )
+    choice = [node("Constant", [], ["c"], value=helper.make_tensor("", B, (), [True]))]
+    choice.append(node("If", ["c"], ["b"], then_branch=body, else_branch=body))
+    functions = function("F", *choice), function("G", node("F", ["a"], ["b"], domain="local"))
+    with pytest.raises(CostError, match="a function calls itself: local::F -> local::G -> local::F"):
+        estimate(with_functions(*functions, call="F"))
+
+
+def test_both_branches_are_told_where_the_condition_is_open():
+    report = estimate(branches(1, 3, "c"))
+    (assumption,) = report.assumptions
+    assert "the dearer branch, 'else' (12 FLOPs), is counted; 'then' has 4" in assumption.what
+
+
+def test_names_of_inner_graphs_are_their_own():
+    # the branch stores a "w" of its own, and makes a "t" that a later node outside makes as well
+    nodes = [node("Add", ["x", "w"], ["t"]), node("Relu", ["t"], ["out"])]
+    stored = helper.make_tensor("w", F, (3, 4), [0.0] * 12)
+    body = helper.make_graph(nodes, "body", [], [helper.make_tensor_value_info("out", F, None)], [stored])
+    made = model(
+        node("Constant", [], ["yes"], value=helper.make_tensor("", B, (), [True])),
+        node("If", ["yes"], ["inner"], then_branch=body, else_branch=body),
+        node("Relu", ["inner"], ["t"]),
+        node("Add", ["t", "w"], ["y"]),
+    )
+    made.graph.initializer.append(helper.make_tensor("w", F, (4,), [0.0] * 4))
+    report = estimate(made)
+    assert report.total_report["flops"] == 4 * 12
+    assert report.total_report["n_params"] == 12 + 4
+    assert not report.notes
+
+
+@pytest.mark.parametrize(
+    ("versions", "note"),
+    [
+        ([("", 9999)], "the model uses version 9999 of ai.onnx; it was read as version "),
+        ([("", 0)], "the model does not say which version of ai.onnx it uses; "),
+        ([("", -1)], "the model does not say which version of ai.onnx it uses; "),
+        ([], "the model does not say which version of ai.onnx it uses; "),
+        ([("", 13), ("", 17)], "the model imports several versions of ai.onnx; 17 was taken"),
+        ([("", 17), ("made.up", 3)], ""),
+    ],
+)
+def test_versions_that_do_not_exist(versions, note):
+    made = model(node("Relu", ["x"], ["y"]))
+    made.ir_version = 9999
+    del made.opset_import[:]
+    for domain, version in versions:
+        made.opset_import.add(domain=domain, version=version)
+    report = estimate(made)
+    assert report.total_report["flops"] == 4
+    assert [n[: len(note)] for n in report.notes] == ([note] if note else [])
+
+
+def test_an_operator_of_a_later_version_is_read_as_such():
+    report = estimate(model(node("Gelu", ["x"], ["y"]), opset=13))
+    assert report.total_report["flops"] == 5 * 4
+    assert report.notes == ["version 13 of ai.onnx has no Gelu; it was read as of version 20"]
+
+
+def test_operators_of_unknown_domains_are_listed():
+    with pytest.warns(CostWarning, match="no calculator for 'made.up::Wave': 1 call of 'Wave' not counted"):
+        report = estimate(model(node("Wave", ["x"], ["a"], domain="made.up"), node("Relu", ["x"], ["y"])))
+    assert [entry["type"] for entry in report.ignored_layers.values()] == ["Wave"]
+    assert report.total_report["flops"] == 4
+
+
+def quantized(shared: bool = False) -> ModelProto:
+    """A convolution of quantised data by weights of 8 bits and a bias of 32, once or twice."""
+    g = Graph()
+    scale, zero = g.number(0.5, dtype=F, scalar=True), g.number(0, dtype=TensorProto.INT8, scalar=True)
+    channels = g.number(*[0.5] * 4, dtype=F)
+    g.stored.append(TensorProto(name="w", dims=(4, 4, 1, 1), data_type=TensorProto.INT8))
+    g.stored.append(TensorProto(name="b", dims=(4,), data_type=TensorProto.INT32))
+    x = "x"
+    for _ in range(2 if shared else 1):
+        x = g("DequantizeLinear", g("QuantizeLinear", x, scale, zero), scale, zero)
+        w, b = g("DequantizeLinear", "w", channels, axis=0), g("DequantizeLinear", "b", channels)
+        x = g("Conv", x, w, b)
+    return g.model({"x": (1, 4, 8, 8)}, x)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_quantised_weights_are_parameters_once_at_their_stored_width(shared):
+    report = estimate(quantized(shared))
+    assert report.total_report["n_params"] == report.total_report["n_params_model"] == 16 + 4
+    reads = [call.layer for call in report.calls if call.parameters]
+    assert [layer["x"].nbytes for layer in reads] == [16, 4 * 4] * (2 if shared else 1)
+    assert not report.notes
+
+
+def test_quantised_operators_have_their_weights_as_parameters():
+    g = Graph()
+    scale, zero = g.number(0.5, dtype=F, scalar=True), g.number(0, dtype=TensorProto.UINT8, scalar=True)
+    g.stored.append(TensorProto(name="w", dims=(4, 3, 1, 1), data_type=TensorProto.UINT8))
+    y = g("QLinearConv", "x", scale, zero, "w", g.number(*[0.5] * 4, dtype=F), zero, scale, zero)
+    report = estimate(g.model({"x": (TensorProto.UINT8, (1, 3, 8, 8))}, y))
+    assert report.total_report["n_params"] == report.total_report["n_params_model"] == 12
+    assert report.total_report["macs"] == 4 * 64 * 3
+
+
+def test_a_tensor_of_many_nodes_counts_once_and_one_of_none_is_listed():
+    g = Graph()
+    w = g.weight(4, 4)
+    g.weight(7)
+    report = estimate(g.model({"x": (2, 4)}, g("MatMul", g("MatMul", "x", w), w)))
+    assert report.total_report["n_params"] == 16
+    assert report.total_report["n_params_model"] == 16 + 7
+    assert report.notes == ["no node reads these stored tensors: 'w1'"]
+
+
+def test_nodes_that_nobody_reads_are_counted_and_listed():
+    report = estimate(model(node("Relu", ["x"], ["y"]), node("Neg", ["x"], ["z"], "spare"), node("Abs", ["z"], ["w"])))
+    assert report.total_report["flops"] == 3 * 4
+    assert report.notes == ["nothing reads what these nodes make; they are counted: the Abs node that makes 'w'"]
+
+
+def test_a_buffer_is_no_parameter_where_the_exporter_says_so():
+    g = Graph()
+    made = g.model({"x": (2, 4)}, g("Mul", "x", g.weight(4)))
+    assert estimate(made).total_report["n_params_model"] == 4
+    entry = made.graph.value_info.add(name="w0")
+    entry.metadata_props.add(key="pkg.torch.export.graph_signature.InputSpec.kind", value="BUFFER")
+    total_report = estimate(made).total_report
+    assert total_report["n_params"] == total_report["n_params_model"] == 0
+    assert total_report["mread"] == 4 * (8 + 4)
+
+
+@pytest.mark.parametrize(("trips", "flops"), [(0, 0), (-1, 0), (1 << 62, 8 << 62)])
+def test_loops_are_never_unrolled(trips, flops):
+    body = helper.make_graph(
+        [node("Relu", ["v"], ["w"]), node("Neg", ["w"], ["u"]), node("Identity", ["go"], ["go_on"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", INT64, ()),
+            helper.make_tensor_value_info("go", B, ()),
+            helper.make_tensor_value_info("v", F, (1, 4)),
+        ],
+        [helper.make_tensor_value_info(name, F, None) for name in ("go_on", "u")],
+    )
+    made = model(node("Constant", [], ["m"], value_int=trips), node("Loop", ["m", "", "x"], ["y"], body=body))
+    started = time.perf_counter()
+    assert total(read(made).calls, "flops") == flops
+    assert time.perf_counter() - started < 1
+
+
+def test_a_loop_whose_condition_is_false_runs_not_at_all():
+    body = helper.make_graph(
+        [node("Relu", ["x"], ["w"]), node("Identity", ["go"], ["go_on"])],
+        "body",
+        [helper.make_tensor_value_info("i", INT64, ()), helper.make_tensor_value_info("go", B, ())],
+        [helper.make_tensor_value_info(name, F, None) for name in ("go_on", "w")],
+    )
+    made = model(
+        node("Constant", [], ["m"], value_int=5),
+        node("Constant", [], ["no"], value=helper.make_tensor("", B, (), [False])),
+        node("Loop", ["m", "no"], ["y"], body=body),
+    )
+    assert total(read(made).calls, "flops") == 0
+
+
+def test_a_value_that_grows_in_a_loop_is_assumed_and_said():
+    body = helper.make_graph(
+        [node("Concat", ["v", "v"], ["w"], axis=1), node("Identity", ["go"], ["go_on"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", INT64, ()),
+            helper.make_tensor_value_info("go", B, ()),
+            helper.make_tensor_value_info("v", F, None),
+        ],
+        [helper.make_tensor_value_info(name, F, None) for name in ("go_on", "w")],
+    )
+    made = model(
+        node("Constant", [], ["m"], value_int=5), node("Loop", ["m", "", "x"], ["z"], "grow", body=body),
+        node("Relu", ["z"], ["y"]),
+    )  # fmt: skip
+    report = estimate(made)
+    assert [str(symbol) for symbol in report.total_report["flops"].free_symbols] == ["z_1"]
+    assert any("grows from one iteration to the next" in a.what for a in report.assumptions)

@@ -1,0 +1,523 @@
+"""Operators that exporters spell out: taken for the one operator they are, and for nothing that only looks like it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from onnx import ModelProto, TensorProto, helper
+
+from costcore import Report, estimate
+from costcore.frontends.onnx.patterns import PATTERNS
+from tests.networks_onnx import Graph
+
+FLOAT, BOOL = TensorProto.FLOAT, TensorProto.BOOL
+LOWEST = -3.4028234663852886e38
+
+
+class Spelled(Graph):
+    """A graph of spelled-out operators."""
+
+    def scalar(self, value: float) -> str:
+        return self.number(value, dtype=FLOAT, scalar=True)
+
+    def ones(self, count: int, value: float = 1.0) -> str:
+        return self.number(*[value] * count, dtype=FLOAT)
+
+
+Write = Callable[..., str]
+
+
+def linear(g: Spelled) -> str:
+    return g("Add", g.weight(5), g("MatMul", "x", g("Transpose", g.weight(5, 8), perm=[1, 0])))
+
+
+def linear_folded(g: Spelled) -> str:
+    return g("Add", g("MatMul", "x", g.weight(8, 5)), g.weight(5))
+
+
+def linear_unbiased(g: Spelled) -> str:
+    return g("MatMul", "x", g("Transpose", g.weight(5, 8), perm=[1, 0]))
+
+
+def conv(g: Spelled) -> str:
+    """A convolution with a computed bias of zeros, as the newer exporter writes it without folding."""
+    return g("Conv", "x", g.weight(4, 6, 3), g("Expand", g.scalar(0.0), g.number(4)))
+
+
+def layer_norm(g: Spelled, axes: tuple[int, ...] = (-1,), other: tuple[int, ...] | None = None) -> str:
+    centred = g("Sub", "x", g("ReduceMean", "x", g.number(*axes)))
+    variance = g("ReduceMean", g("Pow", centred, g.scalar(2.0)), g.number(*(other or axes)))
+    y = g("Div", centred, g("Sqrt", g("Add", variance, g.scalar(1e-5))))
+    return g("Add", g("Mul", y, g.weight(8)), g.weight(8))
+
+
+def layer_norm_of_products(g: Spelled) -> str:
+    centred = g("Sub", "x", g("ReduceMean", "x", g.number(2)))
+    variance = g("ReduceMean", g("Mul", centred, centred), g.number(2))
+    return g("Div", centred, g("Sqrt", g("Add", g.scalar(1e-5), variance)))
+
+
+def rms_norm(g: Spelled, axes: tuple[int, ...] = (-1,)) -> str:
+    mean = g("ReduceMean", g("Pow", "x", g.scalar(2.0)), g.number(*axes))
+    scale = g("Reciprocal", g("Sqrt", g("Add", mean, g.scalar(1e-6))))
+    return g("Mul", g.weight(8), g("Mul", "x", scale))
+
+
+def rms_norm_by_division(g: Spelled) -> str:
+    mean = g("ReduceMean", g("Mul", "x", "x"), g.number(-1))
+    return g("Div", "x", g("Sqrt", g("Add", mean, g.scalar(1e-6))))
+
+
+def group_norm(g: Spelled) -> str:
+    rows = g("Reshape", "x", g.number(0, 3, -1))
+    normal = g("InstanceNormalization", rows, g.ones(3), g.ones(3, 0.0))
+    y = g("Mul", g("Reshape", normal, g("Shape", "x")), g("Unsqueeze", g.weight(6), g.number(1)))
+    return g("Add", y, g("Unsqueeze", g.weight(6), g.number(1)))
+
+
+def gelu(g: Spelled) -> str:
+    """As the older exporter writes it."""
+    inner = g("Add", g("Erf", g("Div", "x", g.scalar(2**0.5))), g.scalar(1.0))
+    return g("Mul", g("Mul", "x", inner), g.scalar(0.5))
+
+
+def gelu_of_half(g: Spelled) -> str:
+    """As the newer one does."""
+    inner = g("Add", g("Erf", g("Mul", "x", g.scalar(0.5**0.5))), g.scalar(1.0))
+    return g("Mul", "x", g("Mul", g.scalar(0.5), inner))
+
+
+def gelu_tanh(g: Spelled) -> str:
+    cube = g("Pow", "x", g.scalar(3.0))
+    inner = g("Mul", g.scalar(0.7978845608), g("Add", "x", g("Mul", g.scalar(0.044715), cube)))
+    return g("Mul", "x", g("Mul", g.scalar(0.5), g("Add", g("Tanh", inner), g.scalar(1.0))))
+
+
+def gelu_tanh_of_products(g: Spelled) -> str:
+    cube = g("Mul", "x", g("Mul", "x", "x"))
+    inner = g("Mul", g.scalar(0.7978845608), g("Add", "x", g("Mul", g.scalar(0.044715), cube)))
+    return g("Mul", g.scalar(0.5), g("Mul", "x", g("Add", g.scalar(1.0), g("Tanh", inner))))
+
+
+def silu(g: Spelled) -> str:
+    return g("Mul", "x", g("Sigmoid", "x"))
+
+
+def elu(g: Spelled) -> str:
+    return g("Mul", g("Elu", g("Mul", "x", g.scalar(1.0)), alpha=0.5), g.scalar(1.0))
+
+
+def rsqrt(g: Spelled) -> str:
+    return g("Reciprocal", g("Sqrt", "x"))
+
+
+def select(g: Spelled) -> str:
+    return g("Gather", "x", g.number(1, scalar=True), axis=1)
+
+
+def same_type(g: Spelled) -> str:
+    return g("Cast", "x", to=FLOAT)
+
+
+def scores(g: Spelled, mask: str = "", axis: int = -1, k: str = "k") -> str:
+    k = g("Transpose", k, perm=[0, 1, 3, 2])
+    y = g("MatMul", g("Mul", "q", g.scalar(0.6)), g("Mul", k, g.scalar(0.6)))
+    return g("Softmax", g("Add", y, mask) if mask else y, axis=axis)
+
+
+def attention(g: Spelled) -> str:
+    """As the older exporter writes it."""
+    return g("MatMul", scores(g), "v")
+
+
+def attention_by_reshapes(g: Spelled) -> str:
+    """As the newer exporter turns the keys."""
+    k = g("Transpose", g("Reshape", "k", g.number(-1, 4, 8)), perm=[0, 2, 1])
+    k = g("Reshape", k, g.number(2, 3, 8, 4))
+    y = g("Softmax", g("MatMul", g("Mul", "q", g.scalar(0.6)), g("Mul", k, g.scalar(0.6))))
+    return g("MatMul", y, "v")
+
+
+def attention_masked(g: Spelled) -> str:
+    return g("MatMul", scores(g, "mask"), "v")
+
+
+def attention_where(g: Spelled, lowest: float = LOWEST) -> str:
+    """A mask of bools, and no weights where a row has none."""
+    zero = g.scalar(0.0)
+    weights = scores(g, g("Where", "allowed", zero, g.scalar(lowest)))
+    return g("MatMul", g("Where", g("IsNaN", weights), zero, weights), "v")
+
+
+def attention_causal(g: Spelled, upper: int = 0) -> str:
+    ones = g("Expand", g.scalar(1.0), g.number(4, 4))
+    lower = g("Trilu", g("Relu", ones) if upper < 0 else ones, upper=max(upper, 0))
+    zero = g.scalar(0.0)
+    mask = g("Where", g("Equal", lower, zero), g.scalar(float("-inf")), zero)
+    return g("MatMul", scores(g, mask), "v")
+
+
+X = {"x": (2, 6, 8)}
+QKV = dict.fromkeys("qkv", (2, 3, 4, 8))
+MASKED = {**QKV, "mask": (4, 4)}
+ALLOWED = {**QKV, "allowed": (BOOL, (2, 1, 4, 4))}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator, how it is spelled out, and what it costs: FLOPs with a fused multiply-add as one, and bytes."""
+
+    write: Write
+    op: str
+    inputs: dict[str, Any]
+    flops: int
+    mread: int
+    mwrite: int
+    any_number: tuple[float, ...] = ()
+    """Constants that the definition leaves open."""
+
+
+# |x| = 96 in 12 rows of 8; a norm over c elements: 15+9+16+3+1 = 44 a row of 8 with affine, 8 fewer without;
+# root mean square: 7+17+1+2+1 = 28 a row with weight, 20 without; 6 groups of 16: 31+17+32+3+1 = 84.
+# Attention: 96 scores of 8 products, 192 outputs of 4, one scale a score, 24 rows of softmax with 2*4 + 3.
+ATTENTION = 96 * 8 + 192 * 4 + 96 + 24 * 11
+CASES = (
+    Case(linear, "linear", X, 12 * 5 * 8, 4 * (96 + 40 + 5), 4 * 60),
+    Case(linear_folded, "linear", X, 12 * 5 * 8, 4 * (96 + 40 + 5), 4 * 60),
+    Case(linear_unbiased, "linear", X, 12 * 5 * 8, 4 * (96 + 40), 4 * 60),
+    Case(conv, "conv", X, 2 * 4 * 6 * 6 * 3, 4 * (96 + 72), 4 * 48),
+    Case(layer_norm, "layer_norm", X, 12 * 44, 4 * (96 + 16), 4 * 96, (1e-5,)),
+    Case(layer_norm_of_products, "layer_norm", X, 12 * 36, 4 * 96, 4 * 96, (1e-5,)),
+    Case(rms_norm, "rms_norm", X, 12 * 28, 4 * (96 + 8), 4 * 96, (1e-6,)),
+    Case(rms_norm_by_division, "rms_norm", X, 12 * 20, 4 * 96, 4 * 96, (1e-6,)),
+    Case(group_norm, "group_norm", X, 6 * 84, 4 * (96 + 12), 4 * 96),
+    Case(gelu, "gelu", X, 5 * 96, 4 * 96, 4 * 96),
+    Case(gelu_of_half, "gelu", X, 5 * 96, 4 * 96, 4 * 96),
+    Case(gelu_tanh, "gelu", X, 9 * 96, 4 * 96, 4 * 96),
+    Case(gelu_tanh_of_products, "gelu", X, 9 * 96, 4 * 96, 4 * 96),
+    Case(silu, "silu", X, 5 * 96, 4 * 96, 4 * 96),
+    Case(elu, "elu", X, 4 * 96, 4 * 96, 4 * 96),
+    Case(rsqrt, "rsqrt", X, 2 * 96, 4 * 96, 4 * 96),
+    Case(select, "slice", X, 0, 4 * 16, 4 * 16),
+    Case(same_type, "identity", X, 0, 0, 0),
+    Case(attention, "attention", QKV, ATTENTION, 4 * 3 * 192, 4 * 192, (0.6,)),
+    Case(attention_by_reshapes, "attention", QKV, ATTENTION, 4 * 3 * 192, 4 * 192, (0.6,)),
+    Case(attention_masked, "attention", MASKED, ATTENTION + 96, 4 * (3 * 192 + 16), 4 * 192, (0.6,)),
+    Case(attention_where, "attention", ALLOWED, ATTENTION + 96, 4 * 3 * 192 + 32, 4 * 192, (0.6,)),
+    Case(attention_causal, "attention", QKV, ATTENTION, 4 * 3 * 192, 4 * 192, (0.6,)),
+)
+BY_NAME = {case.write.__name__: case for case in CASES}
+every_case = pytest.mark.parametrize("case", CASES, ids=BY_NAME)
+
+
+def model(case: Case, **options: Any) -> ModelProto:
+    g = Spelled()
+    return g.model(case.inputs, case.write(g, **options))
+
+
+def priced(report: Report) -> list[tuple[Any, ...]]:
+    """The calls that are more than shapes and constants."""
+    names = ("op", "flops", "mread", "mwrite")
+    found = (tuple(entry[name] for name in names) for entry in report.layer_report.values())
+    return [row for row in found if row[0] not in ("constant", "shape", "reshape")]
+
+
+def is_as_before(changed: ModelProto, op: str) -> bool:
+    """Whether nothing of this model is taken for ``op`` that was none before."""
+    plain, asked = estimate(changed), estimate(changed, regroup=True)
+    return [e["op"] for e in plain.layer_report.values()].count(op) == sum(
+        call.layer.op == op for call in asked.calls
+    ) and not any(note.startswith(f"regrouped as {op}: ") for note in asked.notes)
+
+
+@every_case
+def test_it_is_counted_as_the_one_operator_it_is(case):
+    report = estimate(model(case), regroup=True)
+    assert priced(report) == [(case.op, case.flops, case.mread, case.mwrite)]
+
+
+@every_case
+def test_it_is_listed_with_its_nodes(case):
+    made = model(case)
+    (note,) = estimate(made, regroup=True).notes
+    assert note.startswith(f"regrouped as {case.op}: ")
+    assert f"the {made.graph.node[-1].op_type} node that makes {made.graph.output[0].name!r}" in note
+
+
+@every_case
+def test_it_is_never_done_unasked(case):
+    report = estimate(model(case))
+    assert not report.notes
+    spelled = [row for row in priced(report) if row[0] != case.op]
+    assert spelled or case.op in ("conv", "slice", "identity")
+    if case.op == "conv":
+        assert priced(report)[-1] == ("conv", case.flops, case.mread + 4 * 4, case.mwrite)
+
+
+def between(case: Case) -> list[str]:
+    """The values between the nodes of a group: all that nodes make but constants, shapes and the last."""
+    names = [node.output[0] for node in model(case).graph.node]
+    calls = estimate(model(case)).calls
+    return [n for n, call in zip(names, calls, strict=True) if call.layer.op not in ("constant", "shape")][:-1]
+
+
+BETWEEN = [(case, name) for case in CASES for name in between(case)]
+every_value = pytest.mark.parametrize(("case", "name"), BETWEEN, ids=[f"{c.write.__name__}-{n}" for c, n in BETWEEN])
+
+
+def is_still_made(changed: ModelProto, name: str) -> bool:
+    """Whether a value is made by a call of its own, or is the last that a smaller group makes."""
+    groups = [note.partition(": ")[2].split(", ") for note in estimate(changed, regroup=True).notes]
+    return not any(node.endswith(f" makes {name!r}") for nodes in groups for node in nodes[:-1])
+
+
+@every_value
+def test_a_value_that_another_node_reads_keeps_it_apart(case, name):
+    changed = model(case)
+    changed.graph.node.append(helper.make_node("Neg", [name], ["other"]))
+    changed.graph.output.append(helper.make_tensor_value_info("other", FLOAT, None))
+    assert is_still_made(changed, name)
+
+
+@every_value
+def test_a_value_that_is_an_output_keeps_it_apart(case, name):
+    changed = model(case)
+    changed.graph.output.append(helper.make_tensor_value_info(name, FLOAT, None))
+    assert is_still_made(changed, name)
+
+
+@every_value
+def test_a_value_that_an_inner_graph_captures_keeps_it_apart(case, name):
+    changed = model(case)
+    body = helper.make_graph(
+        [helper.make_node("Neg", [name], ["z"])], "body", [], [helper.make_tensor_value_info("z", FLOAT, None)]
+    )
+    changed.graph.input.append(helper.make_tensor_value_info("c", BOOL, ()))
+    changed.graph.node.append(helper.make_node("If", ["c"], ["other"], then_branch=body, else_branch=body))
+    changed.graph.output.append(helper.make_tensor_value_info("other", FLOAT, None))
+    assert is_still_made(changed, name)
+
+
+def constants(case: Case) -> list[int]:
+    """The stored floats that the definition of the operator fixes."""
+    stored = model(case).graph.initializer
+    return [
+        i
+        for i, tensor in enumerate(stored)
+        if tensor.data_type == FLOAT and tensor.float_data and tensor.float_data[0] not in _rounded(case.any_number)
+    ]
+
+
+def _rounded(numbers: tuple[float, ...]) -> list[float]:
+    return [helper.make_tensor("", FLOAT, (), [number]).float_data[0] for number in numbers]
+
+
+CONSTANTS = [(case, i) for case in CASES for i in constants(case)]
+
+
+@pytest.mark.parametrize(("case", "i"), CONSTANTS, ids=[f"{c.write.__name__}-{i}" for c, i in CONSTANTS])
+def test_another_constant_keeps_it_apart(case, i):
+    changed = model(case)
+    tensor = changed.graph.initializer[i]
+    tensor.float_data[0] = tensor.float_data[0] * 1.001 if abs(tensor.float_data[0]) in range(1, 10) else 0.37
+    if case.op == "attention" and case.write is not attention_where:  # it is attention still, with a mask that is added
+        (call,) = (call for call in estimate(changed, regroup=True).calls if call.layer.op == "attention")
+        assert "mask" in call.layer
+        assert not call.layer.attrs["causal"]
+    else:
+        assert is_as_before(changed, case.op)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("layer_norm", {"axes": (1,)}),
+        ("layer_norm", {"axes": (0, 1)}),
+        ("layer_norm", {"axes": (-1,), "other": (1, 2)}),
+        ("rms_norm", {"axes": (1,)}),
+    ],
+)
+def test_another_axis_keeps_it_apart(name, options):
+    assert is_as_before(model(BY_NAME[name], **options), BY_NAME[name].op)
+
+
+def change(case: Case, kind: str, **attributes: Any) -> ModelProto:
+    """The model with attributes of its last node of a kind changed."""
+    changed = model(case)
+    node = [node for node in changed.graph.node if node.op_type == kind][-1]
+    kept = [a for a in node.attribute if a.name not in attributes]
+    del node.attribute[:]
+    node.attribute.extend([*kept, *(helper.make_attribute(name, value) for name, value in attributes.items())])
+    return changed
+
+
+def test_a_softmax_over_queries_is_no_attention():
+    assert is_as_before(change(BY_NAME["attention"], "Softmax", axis=2), "attention")
+
+
+def test_an_upper_triangle_is_a_mask_and_not_causal():
+    report = estimate(change(BY_NAME["attention_causal"], "Trilu", upper=1), regroup=True)
+    (call,) = (call for call in report.calls if call.layer.op == "attention")
+    assert "mask" in call.layer
+    assert call.layer.attrs["causal"] is False
+
+
+@pytest.mark.parametrize("shape", [(6, 1), (6, 5), (1, 5), (1,)])
+def test_a_bias_of_another_shape_is_added(shape):
+    g = Spelled()
+    y = g("Add", g("MatMul", "x", g.weight(8, 5)), g.weight(*shape))
+    assert is_as_before(g.model(X, y), "linear")
+
+
+def test_a_computed_weight_or_bias_is_none():
+    g = Spelled()
+    y = g("Add", g("MatMul", "x", g("Transpose", "w", perm=[1, 0])), "b")
+    assert is_as_before(g.model({**X, "w": (5, 8), "b": (5,)}, y), "linear")
+
+
+def test_a_weight_that_broadcasts_is_none_of_a_norm():
+    g = Spelled()
+    centred = g("Sub", "x", g("ReduceMean", "x", g.number(-1)))
+    variance = g("ReduceMean", g("Mul", centred, centred), g.number(-1))
+    y = g("Div", centred, g("Sqrt", g("Add", variance, g.scalar(1e-5))))
+    y = g("Mul", y, g.weight(6, 8))
+    report = estimate(g.model(X, y), regroup=True)
+    assert [row[0] for row in priced(report)] == ["layer_norm", "mul"]
+
+
+def test_a_bias_that_is_stored_stays_one_even_of_zeros():
+    g = Spelled()
+    y = g("Conv", "x", g.weight(4, 6, 3), g.ones(4, 0.0))
+    assert is_as_before(g.model(X, y), "conv") is True
+    assert estimate(g.model(X, y), regroup=True).total_report["n_params"] == 4 * 6 * 3 + 4
+
+
+def test_keys_in_another_order_are_read_as_they_are():
+    # the older exporter joins the user's transpose of [N, T, H, D] with its own; what is left is only moved
+    g = Spelled()
+    k = g("Transpose", "k", perm=[0, 2, 3, 1])
+    y = g("Softmax", g("MatMul", g("Mul", "q", g.scalar(0.6)), g("Mul", k, g.scalar(0.6))))
+    report = estimate(g.model({**QKV, "k": (2, 4, 3, 8)}, g("MatMul", y, "v")), regroup=True)
+    assert priced(report) == [("transpose", 0, 4 * 192, 4 * 192), ("attention", ATTENTION, 4 * 3 * 192, 4 * 192)]
+    assert report.calls[-1].layer["k"].shape == (2, 3, 4, 8)
+
+
+def test_learned_tensors_of_a_group_are_its_parameters():
+    before, after = (estimate(model(BY_NAME["group_norm"]), regroup=regroup) for regroup in (False, True))
+    # the ones and zeros that the exporter writes are no parameters of the norm
+    assert after.total_report["n_params"] == after.total_report["n_params_model"] == 12
+    assert before.total_report["n_params"] == 12 + 6
+
+
+def from_operation(made: ModelProto, *operations: str, module: str = "") -> ModelProto:
+    """The model with the operation of the user's program noted at each of its nodes."""
+    for node, operation in zip(made.graph.node, operations, strict=True):
+        node.metadata_props.add(key="pkg.torch.onnx.fx_node", value=operation)
+        if module:
+            node.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=f"['Net', '{module}', 'aten.x']")
+    return made
+
+
+def test_nodes_that_are_said_to_be_several_operations_stay_apart():
+    case = BY_NAME["silu"]
+    assert priced(estimate(from_operation(model(case), "silu", "silu"), regroup=True))[0][0] == "silu"
+    assert is_as_before(from_operation(model(case), "sigmoid", "mul"), "silu")
+
+
+def test_an_operation_that_pytorch_takes_apart_is_known_by_its_module():
+    case, kinds = BY_NAME["rms_norm"], ("pow", "mean", "add", "rsqrt", "rsqrt", "mul", "mul_1")
+    norm = "torch.nn.modules.normalization.RMSNorm"
+    assert len(priced(estimate(from_operation(model(case), *kinds, module=norm), regroup=True))) == 1
+    assert is_as_before(from_operation(model(case), *kinds, module="my.Norm"), "rms_norm")
+
+
+def test_heads_that_the_exporter_repeats_are_read_once():
+    def made(*operations: str) -> ModelProto:
+        g = Spelled()
+
+        def many(name: str) -> str:
+            spread = g("Expand", g("Unsqueeze", name, g.number(2)), g.number(2, 3, 2, 4, 8))
+            return g("Reshape", spread, g.number(2, 6, 4, 8))
+
+        k, v = many("k"), many("v")
+        y = g("MatMul", scores(g, k=k), v)
+        result = g.model({**QKV, "q": (2, 6, 4, 8)}, y)
+        return from_operation(result, *operations) if operations else result
+
+    report = estimate(made(*["attention"] * 12), regroup=True)
+    assert [row[0] for row in priced(report)] == ["attention"]
+    assert report.total_report["mread"] == 4 * (384 + 192 + 192)
+    byhand = estimate(made(*["repeat"] * 6, *["attention"] * 6), regroup=True)
+    assert byhand.calls[-1].layer["k"].shape == (2, 6, 4, 8)
+    assert estimate(made(), regroup=True).calls[-1].layer["k"].shape == (2, 6, 4, 8)
+
+
+def test_groups_in_loops_count_as_often_as_they_run():
+    g = Spelled()
+    inner = Spelled()
+    inner.stored = g.stored
+    y = inner("Mul", "v", inner("Sigmoid", "v"))
+    entries = [helper.make_tensor_value_info("i", TensorProto.INT64, ()), helper.make_tensor_value_info("go", BOOL, ())]
+    body = helper.make_graph(
+        [*inner.nodes, helper.make_node("Identity", ["go"], ["go_on"])],
+        "body",
+        [*entries, helper.make_tensor_value_info("v", FLOAT, (2, 6, 8))],
+        [helper.make_tensor_value_info("go_on", BOOL, ()), helper.make_tensor_value_info(y, FLOAT, None)],
+    )
+    report = estimate(g.model(X, g("Loop", g.number(7, scalar=True), "", "x", body=body)), regroup=True)
+    assert [row for row in priced(report) if row[0] == "silu"] == [("silu", 7 * 5 * 96, 7 * 4 * 96, 7 * 4 * 96)]
+
+
+def test_a_group_across_the_edge_of_a_loop_is_none():
+    inner = Spelled()
+    entries = [helper.make_tensor_value_info("i", TensorProto.INT64, ()), helper.make_tensor_value_info("go", BOOL, ())]
+    y = inner("Mul", "x", "gate")
+    body = helper.make_graph(
+        [*inner.nodes, helper.make_node("Identity", ["go"], ["go_on"])],
+        "body",
+        entries,
+        [helper.make_tensor_value_info("go_on", BOOL, ()), helper.make_tensor_value_info(y, FLOAT, None)],
+    )
+    g = Spelled()
+    g.nodes.append(helper.make_node("Sigmoid", ["x"], ["gate"]))
+    assert is_as_before(g.model(X, g("Loop", g.number(7, scalar=True), "", body=body)), "silu")
+
+
+def test_some_groups_only():
+    g = Spelled()
+    x = g("Relu", linear(g))
+    made = g.model(X, g("Mul", x, g("Sigmoid", x)))
+    before = ["transpose", "matmul", "add", "relu"]
+    assert [row[0] for row in priced(estimate(made, regroup=("silu",)))] == [*before, "silu"]
+    assert [row[0] for row in priced(estimate(made, regroup=["linear"]))] == ["linear", "relu", "sigmoid", "mul"]
+    with pytest.raises(ValueError, match="regroup names 'sylu'; known are attention, linear"):
+        estimate(made, regroup=["sylu"])
+    for wrong in ("linear", 3):
+        with pytest.raises(TypeError, match="regroup must be True, False or names"):
+            estimate(made, regroup=wrong)
+
+
+def test_every_group_has_a_case():
+    made = {case.write.__name__ for case in CASES}
+    assert PATTERNS.keys() - made == {"identity", "slice"}
+    assert {case.op for case in CASES} >= {"identity", "slice"}
+
+
+def test_ids_tie_groups_into_the_graph():
+    g = Spelled()
+    report = estimate(g.model(X, g("Relu", gelu(g))), regroup=True)
+    calls = [call for call in report.calls if call.layer.op != "constant"]
+    assert [call.type for call in calls] == ["Gelu", "Relu"]
+    for first, second in pairwise(calls):
+        assert first.outputs == second.inputs
+
+
+def test_modules_of_a_group_are_those_around_all_of_it():
+    made = model(BY_NAME["silu"])
+    made.graph.node[0].name, made.graph.node[1].name = "/block/act/gate/Sigmoid", "/block/act/Mul"
+    (call,) = estimate(made, regroup=True).calls
+    assert call.module == "block.act"

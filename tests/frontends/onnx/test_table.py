@@ -1,0 +1,121 @@
+"""The table, against the schemas of the installed onnx."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from onnx import defs
+
+from costcore.frontends.onnx import ROWS, native_names
+from costcore.frontends.onnx.contrib import INPUTS, NCHWC_INPUTS, STANDARD_INPUTS
+from costcore.frontends.onnx.shapes import RULES
+from costcore.registry import calculators
+from tests.frontends.onnx.reading import read
+from tests.networks_onnx import Graph
+
+SCHEMAS = {f"{s.domain or 'ai.onnx'}::{s.name}" for s in defs.get_all_schemas_with_history()}
+
+# What ONNX Runtime adds; its nchwc operators are in no document, and like those of the standard.
+ADDED = json.loads((Path(__file__).parents[2] / "data" / "ort_contrib.json").read_text())["operators"]
+BLOCKED = {f"com.microsoft.nchwc::{op}" for op in NCHWC_INPUTS}
+STANDARD = {f"ai.onnx::{op}" for op in STANDARD_INPUTS}
+
+
+def is_added(native: str) -> bool:
+    domain, _, op = native.partition("::")
+    return (domain == "com.microsoft" and op in ADDED) or native in BLOCKED | STANDARD
+
+
+def arguments(native: str) -> set[str]:
+    """Names of inputs and attributes of all versions of an operator."""
+    if native.startswith("com.microsoft::"):
+        schema = ADDED[native.partition("::")[2]]
+        return {*schema["inputs"], *schema["attrs"]}
+    versions = [s for s in defs.get_all_schemas_with_history() if f"{s.domain or 'ai.onnx'}::{s.name}" == native]
+    return {p.name for s in versions for p in s.inputs} | {a for s in versions for a in s.attributes}
+
+
+def newest() -> int:
+    return defs.onnx_opset_version()
+
+
+@pytest.mark.parametrize("native", sorted({row.native for row in ROWS}))
+def test_every_key_is_an_operator_of_onnx_and_names_its_arguments(native):
+    if native not in SCHEMAS and not native.startswith("com.microsoft::"):
+        assert newest() < 28 or is_added(native), f"{native} is in no version of onnx"
+        return
+    for row in ROWS:
+        if row.native == native and newest() >= 28:
+            named = {source for source in (*row.inputs.values(), *row.attrs.values()) if isinstance(source, str)}
+            assert named <= arguments(native)
+
+
+def test_every_row_names_operators_that_have_a_calculator():
+    for row in ROWS:
+        names = (row.op,) if isinstance(row.op, str) else row.ops
+        assert names, f"the row of {row.native} does not say what it may be"
+        assert set(names) <= calculators().keys(), row.native
+
+
+def test_every_rule_of_shapes_is_of_an_operator():
+    if newest() >= 28:
+        assert {key for key in RULES if not is_added(key)} <= SCHEMAS
+
+
+@pytest.mark.parametrize("op", sorted(INPUTS))
+def test_inputs_of_added_operators_are_named_in_order(op):
+    assert INPUTS[op].replace("*", "").split() == ADDED[op]["inputs"]
+
+
+def test_every_schema_of_the_standard_has_a_price_or_a_body():
+    if newest() < 28:
+        return
+    walked = {"ai.onnx::If", "ai.onnx::Loop", "ai.onnx::Scan", "ai.onnx::SequenceMap"}
+    walked |= {"ai.onnx.preview.training::Gradient"}
+    priced = {row.native for row in ROWS}
+    schemas = {f"{s.domain or 'ai.onnx'}::{s.name}" for s in defs.get_all_schemas()}
+    assert len(schemas) == 227
+    assert schemas - priced - walked == set()
+
+
+@pytest.mark.parametrize(
+    ("op", "names"),
+    [
+        ("Conv", ("ai.onnx::Conv",)),
+        ("onnx::Conv", ("ai.onnx::Conv",)),
+        ("ai.onnx::Conv", ("ai.onnx::Conv",)),
+        ("::Conv", ("ai.onnx::Conv",)),
+        ("com.microsoft::FusedConv", ("com.microsoft::FusedConv",)),
+        ("conv", ()),
+        ("aten::conv2d", ()),
+        (print, ()),
+    ],
+)
+def test_names_users_write(op, names):
+    assert native_names(op) == names
+
+
+def test_an_unknown_operator_is_named_and_not_counted():
+    g = Graph()
+    model = g.model({"x": (1, 4)}, g("Relu", g("Mystery", "x", domain="my.domain", name="/block/odd")))
+    model.opset_import.add(domain="my.domain", version=3)
+    mystery, relu = read(model).calls
+    assert (mystery.native, mystery.layer.op) == ("my.domain::Mystery", "my.domain::Mystery")
+    assert (mystery.type, mystery.module, mystery.where) == ("Mystery", "block", "node '/block/odd' (Mystery)")
+    assert mystery.layer["x0"].shape == (1, 4)
+    assert relu.layer.op == "ai.onnx::Relu", "of unknown rank, so nothing is made up about it"
+
+
+def test_a_declared_shape_lets_the_rest_be_counted():
+    g = Graph()
+    y = g("Mystery", "x", domain="my.domain")
+    model = g.model({"x": (1, 4)}, g("Relu", y))
+    model.opset_import.add(domain="my.domain", version=3)
+    value = model.graph.value_info.add(name=y)
+    value.type.tensor_type.elem_type = 1
+    for d in (2, 5):
+        value.type.tensor_type.shape.dim.add(dim_value=d)
+    relu = read(model).calls[-1]
+    assert (relu.layer.op, relu.layer.out.shape) == ("relu", (2, 5))
