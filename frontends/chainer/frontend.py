@@ -1,0 +1,13 @@
+"""The frontend of Chainer: see :class:`costcore.frontend.Frontend` for what each of these is."""
+
+from __future__ import annotations
+
+from . import compat  # noqa: F401 - mends Chainer where that is needed, so it comes first
+from .hooks import Capture
+from .names import native_names
+from .single_run import accepts, estimate
+from .table import ROWS
+
+capture = Capture
+
+__all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]

@@ -1,0 +1,16 @@
+"""Chainer's own networks, built without drawing their millions of random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import chainer
+
+
+def without_weights(make: Callable[..., Any]) -> Any:
+    """A network of ``chainer.links`` whose weights are zero: what it costs does not depend on them."""
+    zero = patch.object(chainer.initializers.Normal, "__call__", lambda self, array: array.fill(0))
+    with zero:
+        return make(pretrained_model=None)

@@ -1,0 +1,252 @@
+"""What chainer-computational-cost 0.1.2 got wrong, by the numbers of a list of its faults: by hand, and right here."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import chainer
+import chainer.functions as F  # noqa: N812 - as Chainer's manual has it
+import chainer.links as L  # noqa: N812
+import numpy as np
+import pytest
+
+from costcore import ComputationalCostHook, CostWarning
+
+# --- formulas
+
+
+def x(*shape, dtype="float32"):
+    return np.ones(shape, dtype)
+
+
+def v(*shape):
+    return chainer.Variable(x(*shape))
+
+
+def pooled_and_back(values):
+    y, indexes = F.max_pooling_2d(values, 2, return_indices=True)
+    return F.upsampling_2d(y, indexes, 2, outsize=(4, 4))
+
+
+FORMULAS = {
+    # name: (what runs, [type, FLOPs with FMA 1 and 2, bytes read and written])
+    # 5 outputs of 3 products onto the bias, which is no operation of its own
+    "1 bias of linear": (
+        lambda: F.linear(x(1, 3), x(5, 3), x(5)),
+        [("LinearFunction", 15, 30, 4 * (3 + 15 + 5), 4 * 5)],
+    ),
+    # 4 rows of them
+    "2, 3 bias and output of a batch": (
+        lambda: F.linear(x(4, 3), x(5, 3), x(5)),
+        [("LinearFunction", 60, 120, 4 * (12 + 15 + 5), 4 * 20)],
+    ),
+    # 8 -> 8 channels, 3 x 3, 6 x 6 results, no bias: 288 dot products of length 72
+    "4 convolution without bias": (
+        lambda: F.convolution_2d(x(1, 8, 8, 8), x(8, 8, 3, 3)),
+        [("Convolution2DFunction", 288 * 72, 41184, 4 * (512 + 576), 4 * 288)],
+    ),
+    "4 in 2 groups": (
+        lambda: F.convolution_2d(x(1, 8, 8, 8), x(8, 4, 3, 3), groups=2),
+        [("Convolution2DFunction", 288 * 36, 20448, 4 * (512 + 288), 4 * 288)],
+    ),
+    # a channel at a time: 288 dot products of length 9
+    "5 depthwise": (
+        lambda: F.convolution_2d(x(1, 8, 8, 8), x(8, 1, 3, 3), groups=8),
+        [("Convolution2DFunction", 288 * 9, 4896, 4 * (512 + 72), 4 * 288)],
+    ),
+    # 27 elements times 3 * 9 products, added onto an output of the size asked for, that starts at the bias or at zero
+    "6 deconvolution": (
+        lambda: F.deconvolution_2d(x(1, 3, 3, 3), x(3, 3, 3, 3), stride=3, outsize=(10, 10)),
+        [("Deconvolution2DFunction", 27 * 27, 2 * 27 * 27, 4 * (27 + 81), 1200)],
+    ),
+    "6 with a bias": (
+        lambda: F.deconvolution_2d(x(1, 3, 3, 3), x(3, 3, 3, 3), x(3), stride=3),
+        [("Deconvolution2DFunction", 27 * 27, 2 * 27 * 27, 4 * (27 + 81 + 3), 972)],
+    ),
+    # window 3: 6 FLOPs, or 7, for each of 5 * 4 * 2 elements
+    "7 local response normalisation of a batch": (
+        lambda: F.local_response_normalization(x(5, 4, 2, 1), n=3, k=1.5),
+        [("LocalResponseNormalization", 40 * 6, 40 * 7, 160, 160)],
+    ),
+    # 2 rows of 6: 6 exp, 5 add, 6 div
+    "8 softmax along a negative axis": (lambda: F.softmax(x(2, 6), axis=-1), [("Softmax", 34, 34, 48, 48)]),
+    "8 softmax of a vector": (lambda: F.softmax(x(6), axis=0), [("Softmax", 17, 17, 24, 24)]),
+    "9 constants": (
+        lambda: (v(3, 4) + 2.5) * 2,
+        [("AddConstant", 12, 12, 48, 48), ("MulConstant", 12, 12, 48, 48)],
+    ),
+    "10 broadcast both ways": (
+        lambda: (v(3, 1) + v(1, 4), v(3, 1) * v(1, 4)),
+        [("Add", 12, 12, 4 * (3 + 4), 48), ("Mul", 12, 12, 4 * (3 + 4), 48)],
+    ),
+    # int32 indices, whatever the type of the values
+    "11 argmax of float16": (
+        lambda: F.argmax(x(4, 8, dtype="float16"), axis=1),
+        [("ArgMax", 4 * 7, 4 * 7, 64, 4 * 4)],
+    ),
+    "11 float16 values, float32 parameters": (
+        lambda: F.fixed_batch_normalization(x(2, 3, dtype="float16"), x(3), x(3), x(3), x(3)),
+        [("FixedBatchNormalization", 6, 12, 2 * 6 + 4 * 2 * 3, 2 * 6)],
+    ),
+    # 2 x 2 windows of [1, 1, 4, 4]; on a CPU the indexes of the maxima are int64
+    "11 upsampling with indexes": (
+        lambda: pooled_and_back(x(1, 1, 4, 4)),
+        [("MaxPoolingND", 4 * 3, 4 * 3, 64, 16), ("Upsampling2D", 0, 0, 16 + 4 * 8, 64)],
+    ),
+    # parameters of shape (3, 4, 4): 48 of them, twice
+    "12 batch normalisation with one parameter an element": (
+        lambda: F.fixed_batch_normalization(*[x(2, 3, 4, 4), *[x(3, 4, 4)] * 4]),
+        [("FixedBatchNormalization", 96, 192, 4 * (96 + 2 * 48), 4 * 96)],
+    ),
+    # training, 3 channels of 4 elements, by the table of COUNTING.md: 2m + 2 fma, 5 mul, 2m add, 3 div, 1 special each;
+    # x, two parameters and two running statistics are read; y and the statistics written
+    "12 batch normalisation in training": (
+        lambda: F.batch_normalization(x(4, 3), x(3), x(3), running_mean=x(3), running_var=x(3)),
+        [("BatchNormalization", 3 * (10 + 5 + 8 + 3 + 1), 3 * (20 + 17), 4 * (12 + 4 * 3), 4 * (12 + 2 * 3))],
+    ),
+    # 2 rows of 3 * 4: per row 12 products, a root, +eps, 12 divisions
+    "13 L2 normalisation along two axes": (
+        lambda: F.normalize(x(2, 3, 4), axis=(1, 2)),
+        [("NormalizeL2", 2 * (12 + 2 + 12), 2 * (2 * 12 - 1 + 2 + 12), 96, 96)],
+    ),
+    "14 sum of nothing": (lambda: F.sum(x(0, 3)), [("Sum", 0, 0, 0, 4)]),
+    "14 maximum of one": (lambda: F.max(x(1)), [("Max", 0, 0, 4, 4)]),
+    # 9 FLOPs an element; 4 of x are needed for each of y, and there are 16 and 64
+    "15 resize to few": (lambda: F.resize_images(x(1, 1, 8, 8), (2, 2)), [("ResizeImages", 36, 36, 4 * 16, 16)]),
+    "15 resize to many": (lambda: F.resize_images(x(1, 1, 8, 8), (9, 9)), [("ResizeImages", 729, 729, 4 * 64, 324)]),
+    "15 output of a batch": (
+        lambda: F.convolution_2d(x(2, 1, 3, 3), x(1, 1, 3, 3), x(1)),
+        [("Convolution2DFunction", 18, 36, 4 * (18 + 9 + 1), 4 * 2)],
+    ),
+    # 3 x 3 windows at stride 2 over 4 + 2: 3 x 3 of them where the last is not whole, and each counts whole
+    "15 windows on padding and beyond the edge": (
+        lambda: F.max_pooling_2d(x(1, 1, 4, 4), 3, stride=2, pad=1),
+        [("MaxPoolingND", 9 * 8, 9 * 8, 64, 36)],
+    ),
+    "15 average on padding": (
+        lambda: F.average_pooling_2d(x(1, 1, 4, 4), 2, stride=2, pad=1),
+        [("AveragePooling2D", 9 * 4, 9 * 4, 64, 36)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_formula(name):
+    run, expected = FORMULAS[name]
+    hooks = [ComputationalCostHook(fma_1flop=fma, frontends=["chainer"]) for fma in (True, False)]
+
+    with hooks[0], hooks[1]:
+        run()
+
+    for hook, flops in zip(hooks, (1, 2), strict=True):
+        entries = hook.layer_report.values()
+        assert [(e["type"], e["flops"], e["mread"], e["mwrite"]) for e in entries] == [
+            (row[0], row[flops], row[3], row[4]) for row in expected
+        ]
+
+
+# --- behaviour
+
+
+def test_16_nothing_runs_twice():
+    """A second pass would move the running mean from 0 to 0.75 and draw other random numbers."""
+    norm, calls = L.BatchNormalization(3, decay=0.5, initial_avg_mean=0), []
+
+    class Counts(chainer.Function):
+        def forward(self, inputs):
+            calls.append(inputs)
+            return (inputs[0].copy(),)
+
+    np.random.seed(7)
+    mask = np.random.rand(8, 3) >= 0.5
+    np.random.seed(7)
+    with pytest.warns(CostWarning), ComputationalCostHook():
+        norm(x(4, 3))
+        Counts()(x(3))
+        dropped = F.dropout(x(8, 3), 0.5)
+
+    assert norm.avg_mean.tolist() == [0.5, 0.5, 0.5]
+    assert len(calls) == 1
+    assert (dropped.array != 0).tolist() == mask.tolist()
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda: F.reshape(x(2, 3), (3, 2)),
+        lambda: F.transpose(x(2, 3)),
+        lambda: F.concat([x(2, 3), x(2, 3)]),
+        lambda: v(4)[1:3],
+        lambda: F.max_pooling_2d(x(1, 1, 2, 2), 1),
+    ],
+)
+def test_17_shares_of_nothing(run):
+    with ComputationalCostHook() as cch:
+        run()
+    (entry,) = cch.layer_report.values()
+    assert entry["flops"] == entry["flops%"] == 0
+    assert entry["mread%"] in (0, 100)
+
+
+def test_18_documented_columns_have_a_total():
+    with ComputationalCostHook() as cch:
+        F.relu(x(2, 3))
+    stream = io.StringIO()
+    cch.show_report(stream, columns=["name", "input_shapes", "output_shapes", "params", "flops"])
+    assert stream.getvalue().splitlines()[-1] == "total,,,,6"
+
+
+def test_19_calculators_and_names_are_those_of_one_hook():
+    first, second = ComputationalCostHook(), ComputationalCostHook()
+    with pytest.warns(CostWarning, match="replaces"):
+        first.add_custom_cost_calculator(F.math.basic_math.Add, lambda func, in_data, **kwargs: (7, 0, 0, {}))
+    with first:
+        third = ComputationalCostHook()
+        with second, third:
+            v(3) + v(3)
+    assert [hook.total_report["flops"] for hook in (first, second, third)] == [7, 3, 3]
+
+
+def test_20_texts_are_quoted():
+    class Odd(chainer.FunctionNode):
+        def forward(self, inputs):
+            return (inputs[0].copy(),)
+
+    Odd.__name__ = 'a,b|"c"'
+    cch = ComputationalCostHook()
+    cch.add_custom_cost_calculator(Odd, lambda func, in_data, **kwargs: (1, 2, 3, {"text": "x,y|z"}))
+    with cch:
+        Odd().apply((x(3),))
+
+    comma, bar = io.StringIO(), io.StringIO()
+    cch.show_report(comma, columns=["name", "params"])
+    cch.show_report(bar, columns=["name", "params"], mode="md")
+    assert list(csv.reader(io.StringIO(comma.getvalue())))[1] == ['a,b|"c"-1', "text=x,y|z"]
+    assert r"a,b\|" in bar.getvalue() and r"x,y\|z" in bar.getvalue()
+
+
+def test_21_integers_of_numpy():
+    cch = ComputationalCostHook()
+    with pytest.warns(CostWarning, match="replaces"):
+        cch.add_custom_cost_calculator(
+            F.math.basic_math.Add, lambda func, in_data, **kwargs: (np.int64(5), np.int32(2), np.uint8(3), {})
+        )
+    with cch:
+        v(3) + v(3)
+    entry = cch.layer_report["Add-1"]
+    assert (entry["flops"], entry["mread"], entry["mwrite"]) == (5, 8, 12)
+    assert {type(entry[key]) for key in ("flops", "mread", "mwrite")} == {int}
+
+
+def test_22_old_style_functions_and_arguments_by_both_names():
+    with ComputationalCostHook() as cch:
+        F.hinge(x(2, 3), np.zeros(2, "int32"))
+        F.r2_score(x(4, 3), x(4, 3))
+    assert list(cch.layer_report) == ["Hinge-1", "R2_score-1"]
+
+    stream = io.StringIO()
+    with pytest.raises(TypeError, match="ost and dst"):
+        cch.show_report(ost=stream, dst=stream)
+    cch.show_report(dst=stream)
+    assert stream.getvalue().startswith("Layer name,FLOPs,MemRead B")

@@ -1,0 +1,212 @@
+"""Every function of Chainer: the classes of the last release, and a run of each public function."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import chainer
+import numpy
+import pytest
+from chainer import functions
+from chainer.functions.theano.theano_function import TheanoFunction
+
+from costcore import ComputationalCostHook, CostWarning
+from costcore.frontend import rows
+from costcore.frontends.chainer.arrays import tensor
+from costcore.frontends.chainer.hooks import CONTAINERS
+from costcore.frontends.chainer.names import function_classes
+from costcore.ir import Layer, Operations
+from costcore.registry import calculators
+from costcore.translate import Native, Translator
+from tests.frontends.chainer.calls import CALLS, i, x
+from tests.frontends.chainer.running import counted, outcome
+
+CLASSES = json.loads((Path(__file__).parents[2] / "data" / "chainer_functions.json").read_text())
+CLASSES = {kind: {name.rpartition(".")[2] for name in CLASSES[kind]} for kind in ("forward", "backward")}
+
+ONLY_OTHERS_ARE_MADE_FROM = {"BaseNStepRNN", "IndexSelectorBase", "Pooling2D", "SelectorBase", "_PoolingND"}
+UNKNOWN = {"TheanoFunction"}
+"""Runs a function that Theano compiled, of which Chainer's hooks see nothing: it stays unknown, and is told."""
+
+NEEDS_SCIPY = (
+    *("digamma", "erfcinv", "erfcx", "erfinv", "lgamma", "log_ndtr", "ndtri", "polygamma", "zeta"),
+    *("sparse_matmul", "sparse_matmul, dense first"),
+)
+OF_SCIPY = {
+    *("CooMatMul", "CooMatMulGradSP", "DiGamma", "ErfInv", "ErfcInv", "Erfcx", "LGamma", "LogNdtr", "Ndtri"),
+    *("PolyGamma", "Zeta"),
+}
+OF_GPUS = {
+    *("ClippedReLUGrad3", "CudnnRNNWeightConcat", "DropoutGradCuDNN", "ReLUGradCudnn", "RsqrtGPU"),
+    *("NStepBiGRU", "NStepBiLSTM", "NStepBiRNNReLU", "NStepBiRNNTanh"),
+    *("NStepGRU", "NStepLSTM", "NStepRNNReLU", "NStepRNNTanh"),
+}
+
+
+def test_list_is_that_of_the_installed_chainer():
+    installed = {f.__name__ for f in function_classes() if f.__module__.startswith("chainer.functions.")}
+    assert installed - ONLY_OTHERS_ARE_MADE_FROM == CLASSES["forward"] | CLASSES["backward"] - ONLY_OTHERS_ARE_MADE_FROM
+    assert (len(CLASSES["forward"]), len(CLASSES["backward"])) == (198, 67)
+
+
+@pytest.mark.parametrize("kind", ["forward", "backward"])
+def test_classes_that_are_neither_priced_nor_containers(kind):
+    known = {row.native.removeprefix("chainer::") for row in rows("chainer")}
+    containers = {name.removeprefix("chainer::") for name in CONTAINERS}
+    assert CLASSES[kind] - known - containers - UNKNOWN - ONLY_OTHERS_ARE_MADE_FROM == set()
+
+
+def test_theano_function_is_told_to_be_unknown():
+    compiled = type("Compiled", (), {"indices": [], "__call__": lambda self: [numpy.ones(3, "float32")]})()
+
+    with pytest.warns(CostWarning, match="TheanoFunction"), ComputationalCostHook(frontends=["chainer"]) as hook:
+        TheanoFunction(compiled, None)()
+
+    assert list(hook.ignored_layers) == ["TheanoFunction-1"]
+    assert hook.total_report["flops"] == 0
+
+
+# --- every public function, forward and backward
+
+
+def test_every_public_function_is_called():
+    public = {name for name, f in vars(functions).items() if not name.startswith("_") and inspect.isroutine(f)}
+    assert {name.partition(",")[0] for name in CALLS} == public
+    assert len(public) == 216
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_priced_and_as_without_the_hook(name):
+    try:
+        expected, left = outcome(name)
+    except (ImportError, RuntimeError) as error:
+        assert name in NEEDS_SCIPY
+        with pytest.raises(type(error), match=r"(?i)scipy"), ComputationalCostHook(frontends=["chainer"]):
+            outcome(name)
+        assert not chainer.get_function_hooks()
+        return
+
+    hook, results, state = counted(name)
+
+    assert hook.ignored_layers == {}
+    assert state == left
+    assert hook.layer_report or name in ("ceil", "fix", "floor", "sign")  # which Chainer computes without a function
+    for result, wanted in zip(results, expected, strict=True):
+        numpy.testing.assert_array_equal(result, wanted)
+
+
+TWICE = (
+    *("lstm", "slstm", "group_normalization", "clipped_relu", "max_pooling_2d", "elu", "bilinear", "batch_matmul"),
+    *("normalize", "einsum, a trace", "einsum, three", "softmax_cross_entropy, twice"),
+)
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("name", TWICE)
+def test_gradients_of_gradients_are_priced(name):
+    hook, results, _ = counted(name, twice=True)
+
+    assert hook.ignored_layers == {}
+    for result, wanted in zip(results, outcome(name, twice=True)[0], strict=True):
+        numpy.testing.assert_array_equal(result, wanted)
+    assert {entry["phase"] for entry in hook.layer_report.values()} == {"forward", "backward"}
+
+
+@pytest.mark.usefixtures("quiet")
+def test_classes_that_no_call_runs():
+    runs = [(name, False) for name in CALLS if name not in NEEDS_SCIPY] + [(name, True) for name in TWICE]
+    types = {entry["type"] for run in runs for entry in counted(*run)[0].layer_report.values()}
+    classes = CLASSES["forward"] | CLASSES["backward"]
+    containers = {"Forget"}
+    assert classes - types - OF_SCIPY == OF_GPUS | UNKNOWN | containers | (ONLY_OTHERS_ARE_MADE_FROM & classes)
+
+
+# --- functions that only run on a GPU, from what cuDNN's would be given
+
+
+def translated(name: str, inputs: list[Any], outputs: list[Any], gradients: list[Any] = (), **attributes: Any) -> Layer:
+    function = SimpleNamespace(**attributes)
+    arguments = {"function": function, "origin": None, "inputs": inputs, "gradients": gradients}
+    seen = Translator(rows("chainer"), tensor)(Native(f"chainer::{name}", arguments, outputs))
+    assert seen.known
+    return seen.layer
+
+
+def priced(layer: Layer) -> Any:
+    return calculators()[layer.op](layer)
+
+
+# 2 layers of 3 units over 4 features, 2 sequences of 5 steps in all; for each layer its inputs and its state
+LENGTHS = {1: (4 + 3) + (3 + 3), 2: (4 + 3) + (6 + 3)}
+
+
+@pytest.mark.parametrize(
+    ("name", "op", "gates", "directions"),
+    [
+        ("NStepLSTM", "lstm", 4, 1),
+        ("NStepBiLSTM", "lstm", 4, 2),
+        ("NStepGRU", "gru", 3, 1),
+        ("NStepBiGRU", "gru", 3, 2),
+        ("NStepRNNTanh", "rnn", 1, 1),
+        ("NStepBiRNNTanh", "rnn", 1, 2),
+        ("NStepRNNReLU", "rnn", 1, 1),
+        ("NStepBiRNNReLU", "rnn", 1, 2),
+    ],
+)
+def test_recurrent_layers_of_cudnn(name, op, gates, directions):
+    products = 5 * 3 * directions * LENGTHS[directions] * gates
+    weights, biases = 3 * directions * LENGTHS[directions] * gates, 2 * 2 * directions * gates * 3
+    states = [x(2 * directions, 2, 3)] * (2 if op == "lstm" else 1)
+    inputs = [*states, x(weights + biases, 1, 1), x(5, 4)]
+    y = x(5, 3 * directions)
+
+    forward = translated(name, inputs, [*states, y], n_layers=2)
+    cost = priced(forward)
+    assert (forward.op, cost.macs) == (op, products)
+    n_states = 2 * directions * 2 * 3 * len(states)
+    assert cost.mread == 4 * (5 * 4 + n_states + weights + biases)
+    assert cost.mwrite == 4 * (5 * 3 * directions + n_states)
+    assert cost.flops.fma >= products  # all products, onto biases
+
+    backward = translated(f"{name}Backward", inputs, [*states, *inputs[-2:]], [*states, y], n_layers=2)
+    assert (backward.op, priced(backward).macs) == (f"{op}_backward", 2 * products)
+
+
+def test_other_functions_of_a_gpu():
+    weights = [x(3, 4), x(3, 3), x(3), x(3)]
+    joined = translated("CudnnRNNWeightConcat", weights, [x(27, 1, 1)])
+    assert (joined.op, priced(joined).mread, priced(joined).mwrite) == ("concat", 4 * 27, 4 * 27)
+    parted = translated("CudnnRNNWeightConcatBackward", weights, weights, [x(27, 1, 1)])
+    assert (parted.op, priced(parted).mread, priced(parted).mwrite) == ("split", 4 * 27, 4 * 27)
+
+    # dy where the states of cuDNN's dropout, some bytes of bits, say so
+    dropped = translated("DropoutGradCuDNN", [x(4, 6)], [x(4, 6)], states=numpy.zeros(3, "uint8"))
+    assert priced(dropped)[:3] == (Operations(mul=24), 4 * 24 + 3, 4 * 24)
+
+    clipped = translated("ClippedReLUGrad3", [x(6)], [x(6)], x=x(6), y=x(6), cap=2)
+    assert priced(clipped)[:3] == (Operations(cmp=12), 4 * 12, 4 * 6)
+    rectified = translated("ReLUGradCudnn", [x(6)], [x(6)], x=x(6), y=x(6))
+    assert priced(rectified)[:3] == (Operations(cmp=6), 4 * 12, 4 * 6)
+    assert priced(translated("RsqrtGPU", [x(6)], [x(6)])).flops == Operations(div=6, special=6)
+
+
+@pytest.mark.parametrize("name", sorted(OF_SCIPY - {"CooMatMul", "CooMatMulGradSP"}))
+def test_special_functions_of_scipy(name):
+    """One evaluation an element; of two arguments the first is held by the function."""
+    layer = translated(name, [x(6)] * (2 if name == "PolyGamma" else 1), [x(6)], _x=x(6))
+    n_read = 12 if name in ("PolyGamma", "Zeta") else 6
+    assert priced(layer)[:3] == (Operations(special=6), 4 * n_read, 24)
+
+
+def test_sparse_products():
+    """[2, 3] with 3 nonzero elements, times [3, 4]: 3 * 4 products; for its gradient 3 dot products of length 4."""
+    places = {"sp_row": i(0, 1, 1), "sp_col": i(0, 0, 2), "transa": False}
+    product = priced(translated("CooMatMul", [x(3), x(4, 3)], [x(2, 4)], **places, transb=True))
+    assert product[:3] == (Operations(fma=12), 4 * (3 + 12 + 3 + 3), 4 * 8) and product.macs == 12
+    gradient = priced(translated("CooMatMulGradSP", [x(2, 4), x(3, 4)], [x(3)], **places, transb=True))
+    assert gradient[:3] == (Operations(mul=3, fma=9), 4 * (8 + 12 + 3 + 3), 4 * 3) and gradient.macs == 12

@@ -1,0 +1,80 @@
+"""Calculators in the older form, ``calculator(function, in_data, **kwargs)``, which tell elements."""
+
+from __future__ import annotations
+
+import re
+
+import numpy
+import pytest
+from chainer import functions
+
+from costcore import CostError
+from tests.frontends.chainer.test_hooks import Breaks, Twice, calls, counting, nothing_is_left, x
+
+
+def test_calculator_in_elements():
+    def calculator(function, in_data, **kwargs):
+        assert type(function) is functions.math.basic_math.Add
+        return numpy.int64(7), in_data[0].size, 3, {"one": kwargs["fma_1flop"]}
+
+    hook = counting(fma_1flop=False)
+    with pytest.warns(UserWarning, match="replaces the built-in"):
+        hook.add_custom_cost_calculator(functions.math.basic_math.Add, calculator)
+    with hook:
+        functions.add(x(5).astype("float16"), x(5).astype("float16"))
+
+    entry = hook.layer_report["Add-1"]
+    assert (entry["flops"], entry["mread"], entry["mwrite"]) == (7, 2 * 5, 2 * 3)
+    assert entry["params"] == {"one": False}
+
+
+def test_calculator_in_elements_may_leave_out_settings():
+    hook = counting()
+    hook.add_custom_cost_calculator(Twice, lambda function, in_data, **kwargs: (0, 0, 0))
+
+    with hook:
+        Twice()(x(2))
+
+    entry = hook.layer_report["Twice-1"]
+    assert (entry["flops"], entry["mread"], entry["mwrite"], entry["params"]) == (0, 0, 0, {})
+
+
+def raises(function, in_data, **kwargs):
+    raise NotImplementedError("not yet")
+
+
+@pytest.mark.parametrize(
+    ("calculator", "reason"),
+    [
+        (raises, "raised NotImplementedError: not yet"),
+        (lambda function, in_data, **kwargs: in_data[7].size, "raised IndexError"),
+        (lambda function, in_data, **kwargs: (1, 2), r"returned \(1, 2\); expected \(flops, read, written"),
+        (lambda function, in_data, **kwargs: None, "returned None"),
+        (lambda function, in_data, **kwargs: (0.5, 2, 3, {}), "0.5"),
+        (lambda function, in_data, **kwargs: (1, 2, 3, 4), "returned"),
+    ],
+)
+def test_calculator_in_elements_that_fails_does_not_break_the_run(calculator, reason):
+    hook = counting()
+    hook.add_custom_cost_calculator(Twice, calculator)
+    seen = []
+
+    with pytest.raises(CostError, match=rf"calculator .* for Twice .*{reason}.*ignored_layers"), hook:
+        seen.append(functions.relu(Twice()(x(2))))
+
+    assert seen[0].array.tolist() == [2, 2]
+    assert calls(hook) == ["ReLU"]
+    (entry,) = hook.ignored_layers.values()
+    assert entry["type"] == "Twice" and re.search(reason, entry["reason"])
+    assert hook.total_report["flops"] == 2
+    assert nothing_is_left()
+
+
+def test_mistake_of_the_user_is_told_before_that_of_a_calculator():
+    hook = counting()
+    hook.add_custom_cost_calculator(Twice, raises)
+
+    with pytest.raises(RuntimeError, match="on purpose"), hook:
+        Breaks().apply((Twice()(x(2)).array,))
+
+    assert [entry["type"] for entry in hook.ignored_layers.values()] == ["Twice"]

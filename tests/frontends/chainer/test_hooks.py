@@ -1,0 +1,479 @@
+"""What is recorded, and that the run, the model and Chainer are left as they were."""
+
+from __future__ import annotations
+
+import threading
+
+import chainer
+import chainerx
+import numpy
+import pytest
+from chainer import functions, links
+
+from costcore import ComputationalCostHook, CostError
+from costcore.engine import Recorder
+from costcore.frontend import load
+
+
+def counting(**settings):
+    return ComputationalCostHook(frontends=["chainer"], **settings)
+
+
+def calls(hook, *fields):
+    """One tuple of ``fields`` a call; without fields the types."""
+    entries = hook.layer_report.values()
+    return [tuple(entry[name] for name in fields) if fields else entry["type"] for entry in entries]
+
+
+def x(*shape):
+    return numpy.ones(shape, "float32")
+
+
+class Breaks(chainer.FunctionNode):
+    """Raises when it is run."""
+
+    def forward(self, inputs):
+        raise RuntimeError("broken on purpose")
+
+
+class Twice(chainer.Function):
+    """An old-style function with a backward that runs no other function."""
+
+    def forward(self, inputs):
+        return (inputs[0] * 2,)
+
+    def backward(self, inputs, gradients):
+        return (gradients[0] * 2,)
+
+
+class Passes(chainer.Function):
+    """An old-style function whose gradient is the one it is given."""
+
+    def forward(self, inputs):
+        return (inputs[0].copy(),)
+
+    def backward(self, inputs, gradients):
+        return (gradients[0],)
+
+
+class Accumulates(chainer.FunctionNode):
+    """Computes its gradient by the method that hooks cannot watch."""
+
+    def forward(self, inputs):
+        return (inputs[0].copy(),)
+
+    def backward_accumulate(self, target_input_indexes, grad_outputs, grad_inputs):
+        return (chainer.Variable(grad_outputs[0].array * 1),)
+
+
+def nothing_is_left():
+    return not chainer.get_function_hooks() and not chainer._get_link_hooks() and chainer.config.use_static_graph
+
+
+# --- leaving things as they were
+
+
+def test_exception_in_a_function():
+    broken = Breaks()
+
+    with pytest.raises(RuntimeError, match="on purpose"), counting() as hook:
+        functions.relu(functions.relu(x(3)))
+        broken.apply((x(3),))
+
+    assert calls(hook) == ["ReLU", "ReLU"]
+    assert "forward" not in vars(broken)
+    assert nothing_is_left()
+
+
+def test_counting_goes_on_after_an_exception_in_a_link():
+    class Model(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.fails = links.Linear(3, 2)
+                self.works = links.Linear(3, 2)
+
+        def forward(self, values):
+            with pytest.raises(chainer.utils.type_check.InvalidType):
+                self.fails(values.T)
+            return functions.relu(self.works(functions.sigmoid(values)))
+
+    with counting() as hook:
+        Model()(x(4, 3))
+
+    assert calls(hook, "type", "module") == [
+        ("Sigmoid", ""),
+        ("LinearFunction", "works"),
+        ("ReLU", ""),
+    ]
+
+
+def test_hook_of_the_user_beside_ours():
+    with chainer.function_hooks.TimerHook() as timer, counting() as hook:
+        functions.relu(x(3))
+
+    assert calls(hook) == ["ReLU"]
+    assert [label for label, _ in timer.call_history] == ["ReLU"]
+
+
+def test_nested_hooks_both_count():
+    outer, inner = counting(), counting()
+    seen = []
+
+    class Looks(chainer.FunctionNode):
+        def forward(self, inputs):
+            seen.append("forward" in vars(self))
+            return (inputs[0].copy(),)
+
+        def backward(self, indexes, gradients):
+            return (gradients[0] * 2,)
+
+    with pytest.warns(UserWarning, match="Looks"), outer:
+        functions.relu(x(3))
+        with inner:
+            y = Looks().apply((chainer.Variable(x(3)),))[0]
+        functions.tanh(x(3))
+
+    assert calls(inner) == [] and [entry["type"] for entry in inner.ignored_layers.values()] == ["Looks"]
+    assert calls(outer) == ["ReLU", "Tanh"]
+    assert seen == [False]
+    assert "forward" not in vars(y.creator)
+    assert nothing_is_left()
+
+
+def test_forward_runs_once():
+    runs = []
+
+    class Counts(chainer.FunctionNode):
+        def forward(self, inputs):
+            runs.append(1)
+            return (inputs[0].copy(),)
+
+    with pytest.warns(UserWarning, match="Counts"), counting():
+        Counts().apply((x(3),))
+
+    assert len(runs) == 1
+
+
+def run_dropout_and_batch_norm():
+    numpy.random.seed(0)
+    norm = links.BatchNormalization(3, decay=0.5)
+    y = functions.dropout(norm(numpy.arange(6, dtype="float32").reshape(2, 3)), 0.5)
+    return y.array, norm.avg_mean, norm.avg_var, numpy.random.rand()
+
+
+def test_random_numbers_and_statistics_as_without_the_hook():
+    expected = run_dropout_and_batch_norm()
+
+    with counting():
+        counted = run_dropout_and_batch_norm()
+
+    for one, other in zip(counted, expected, strict=True):
+        numpy.testing.assert_array_equal(one, other)
+
+
+def test_other_threads_are_not_counted_and_count_for_themselves():
+    theirs = counting()
+
+    def work():
+        functions.tanh(x(2))
+        with theirs:
+            functions.sigmoid(x(2))
+
+    with counting() as hook:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        functions.relu(x(2))
+
+    assert calls(hook) == ["ReLU"]
+    assert calls(theirs) == ["Sigmoid"]
+
+
+def test_chainerx_arrays_are_refused(monkeypatch):
+    class Array:
+        """As much of a ChainerX array as a build without ChainerX can have."""
+
+    monkeypatch.setattr(chainerx, "ndarray", Array)
+    monkeypatch.setattr(chainerx, "is_available", lambda: True)
+    apply = chainer.FunctionNode.apply
+
+    with pytest.raises(CostError, match=r"ReLU is given a ChainerX array.*from_chx"), counting():
+        functions.activation.relu.ReLU().apply((Array(),))
+
+    assert chainer.FunctionNode.apply is apply
+    assert nothing_is_left()
+
+
+# --- what is a call
+
+
+def test_old_style_functions_go_by_their_own_names():
+    v = chainer.Variable(x(3))
+
+    with pytest.warns(UserWarning, match="not counted"), counting() as hook:
+        y = Passes()(Twice()(v) + Twice()(v))
+        y.grad = x(3)
+        y.backward()
+
+    assert calls(hook, "type", "phase") == [("Add", "forward"), ("Add", "backward")]  # the latter joins gradients of v
+    assert sorted(entry["type"] for entry in hook.ignored_layers.values()) == [
+        "Passes",
+        "Twice",
+        "Twice",
+        "TwiceBackward",
+        "TwiceBackward",
+    ]
+    assert v.grad.tolist() == [4, 4, 4]
+
+
+def test_gradient_by_a_way_that_is_not_watched_is_unknown_and_not_nothing():
+    v = chainer.Variable(x(3))
+
+    with pytest.warns(UserWarning, match="Accumulates"), counting() as hook:
+        y = Accumulates().apply((v,))[0]
+        y.grad = x(3)
+        y.backward()
+
+    assert [entry["type"] for entry in hook.ignored_layers.values()] == ["Accumulates", "AccumulatesBackward"]
+
+
+def test_forget_counts_what_it_runs_and_runs_again():
+    v = chainer.Variable(x(3))
+
+    with counting() as hook:
+        y = functions.forget(lambda a: functions.exp(functions.tanh(a)), v)
+        y.grad = x(3)
+        y.backward()
+
+    assert calls(hook, "type", "phase") == [
+        ("Tanh", "forward"),
+        ("Exp", "forward"),
+        ("Tanh", "recompute"),
+        ("Exp", "recompute"),
+        ("Mul", "backward"),
+        ("TanhGrad", "backward"),
+    ]
+
+
+def test_static_graph_is_counted_every_time():
+    class Static(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.layer = links.Linear(3, 2)
+
+        @chainer.static_graph
+        def __call__(self, values):
+            return functions.relu(self.layer(values))
+
+    net = Static()
+
+    with counting() as hook:
+        net(x(1, 3))
+        net(x(1, 3))
+
+    assert calls(hook) == ["LinearFunction", "ReLU"] * 2
+    assert not hasattr(net, "static_schedule")
+
+
+def test_n_step_lstm_counts_its_products_once():
+    """One layer, 3 inputs, 4 hidden units, sequences of 2 and 1 steps: 3 steps of 4 * (3 + 4) * 4 products."""
+    net = links.NStepLSTM(1, 3, 4, 0)
+
+    with counting() as hook:
+        net(None, None, [x(2, 3), x(1, 3)])
+
+    assert hook.total_report["macs"] == 3 * 4 * (3 + 4) * 4
+    assert hook.ignored_layers == {}
+
+
+def test_backward_with_inputs_that_were_not_kept_and_gradients_that_are_none():
+    v = chainer.Variable(x(4, 6))
+
+    with counting() as hook:
+        left, right = functions.split_axis(v, 2, axis=1)  # right gets no gradient
+        y = functions.sum(functions.relu(left) * 2)
+        y.backward()
+
+    backward = [kind for kind, phase in calls(hook, "type", "phase") if phase == "backward"]
+    assert backward[-1] == "Concat"
+    assert v.grad.shape == (4, 6)
+    assert right.grad is None
+
+
+def test_gradients_by_chainer_grad():
+    v = chainer.Variable(x(3))
+
+    with counting() as hook:
+        chainer.grad([functions.tanh(v)], [v], [chainer.Variable(x(3))])
+
+    assert calls(hook, "type", "phase") == [("Tanh", "forward"), ("TanhGrad", "backward")]
+
+
+# --- where a call is
+
+
+class Block(chainer.Chain):
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.inner = links.Linear(3, 3)
+
+    def forward(self, values):
+        return functions.relu(self.inner(values))
+
+
+class Nested(chainer.Chain):
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.blocks = chainer.ChainList(Block(), Block())
+            self.last = links.Linear(3, 2)
+
+    def forward(self, values):
+        for block in self.blocks:
+            values = block(values)
+        return functions.sum(self.last(values))
+
+
+def test_modules_of_forward_and_backward():
+    net = Nested()
+
+    with counting() as hook:
+        net(x(1, 3)).backward()
+
+    places = calls(hook, "type", "module", "phase")
+    assert [place for place in places if place[2] == "forward"] == [
+        ("LinearFunction", "blocks.0.inner", "forward"),
+        ("ReLU", "blocks.0", "forward"),
+        ("LinearFunction", "blocks.1.inner", "forward"),
+        ("ReLU", "blocks.1", "forward"),
+        ("LinearFunction", "last", "forward"),
+        ("Sum", "", "forward"),
+    ]
+    assert ("LinearGradData", "blocks.1.inner", "backward") in places
+    assert ("ReLUGrad2", "blocks.0", "backward") in places
+
+
+def test_modules_of_recomputation():
+    class Model(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.block = Block()
+
+        def forward(self, values):
+            return functions.sum(functions.forget(self.block, values))
+
+    net = Model()
+
+    with counting() as hook:
+        net(chainer.Variable(x(1, 3))).backward()
+
+    assert [entry for entry in calls(hook, "type", "module", "phase") if entry[2] == "recompute"] == [
+        ("LinearFunction", "block.inner", "recompute"),
+        ("ReLU", "block", "recompute"),
+    ]
+
+
+def test_link_that_the_model_calls_without_owning_it():
+    other = links.Linear(3, 3)
+
+    class Model(chainer.Chain):
+        def forward(self, values):
+            return other(values)
+
+    with counting() as hook:
+        Model()(x(1, 3))
+
+    assert calls(hook, "module") == [("Linear",)]
+
+
+def test_traceback_where_asked_for_and_of_unknown_functions_always():
+    with counting(tracebacks=True) as hook:
+        functions.relu(x(1))
+    with pytest.warns(UserWarning), counting() as plain:
+        functions.relu(x(1))
+        Twice()(x(1))
+
+    assert "test_traceback_where_asked_for" in hook.layer_report["ReLU-1"]["traceback"]
+    assert "costcore/frontends" not in hook.layer_report["ReLU-1"]["traceback"]
+    assert not plain.layer_report["ReLU-1"].get("traceback")
+    assert "test_traceback_where_asked_for" in plain.ignored_layers["Twice-1"]["traceback"]
+
+
+# --- parameters
+
+
+def test_parameters_are_counted_once_however_often_they_are_read():
+    layer = links.Linear(3, 3)
+
+    with counting() as hook:
+        layer(layer(x(2, 3)))
+        functions.linear(x(2, 3), layer.W.array.T)
+
+    assert hook.total_report["n_params"] == 3 * 3 + 3
+    assert hook.total_report["n_layers"] == 3
+
+
+def test_parameters_initialised_by_the_run_are_parameters():
+    layer = links.Linear(None, 3)
+
+    with counting() as hook:
+        layer(x(2, 5))
+
+    assert hook.total_report["n_params"] == 5 * 3 + 3
+
+
+def test_weights_that_are_results_or_stand_for_missing_ones_are_no_parameters():
+    norm = links.BatchNormalization(3, use_gamma=False)
+
+    with chainer.using_config("train", False), counting() as hook:
+        norm(x(2, 3))
+        functions.linear(x(2, 3), functions.tanh(x(4, 3)))
+
+    # beta; not the ones for gamma, the running statistics, or the weight that tanh computed
+    assert hook.total_report["n_params"] == 3
+
+
+def test_parameter_under_another_name_is_a_parameter():
+    scale = links.Scale(1, (3,))
+
+    with counting() as hook:
+        scale(x(2, 3))
+
+    assert hook.total_report["n_params"] == 3
+
+
+def test_functions_called_with_arrays_have_the_parameters_of_their_operands():
+    with counting() as hook:
+        functions.linear(x(2, 3), x(4, 3), x(4))
+
+    assert hook.total_report["n_params"] == 4 * 3 + 4
+
+
+def test_ids_tie_calls_together():
+    recorder = Recorder()
+
+    with load("chainer").capture(recorder):
+        v = chainer.Variable(x(2, 3))
+        h = functions.reshape(functions.tanh(v), (3, 2))
+        functions.relu(h)
+
+    tanh, reshape, relu = recorder.calls
+    assert tanh.outputs == reshape.inputs and reshape.outputs == relu.inputs
+    assert len({*tanh.inputs, *tanh.outputs, *reshape.outputs, *relu.outputs}) == 4
+    assert reshape.storages[0] == reshape.storages[1] == relu.storages[0]
+    assert relu.storages[0] != relu.storages[1]
+    assert tanh.saved == tanh.outputs and reshape.saved == ()
+    assert recorder.frameworks == {"chainer": chainer.__version__}
+
+
+def test_duration_where_asked_for():
+    recorder = Recorder(measure_time=True)
+
+    with load("chainer").capture(recorder):
+        functions.tanh(x(2, 3))
+
+    assert list(recorder.seconds) == [0] and recorder.seconds[0] > 0

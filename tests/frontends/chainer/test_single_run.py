@@ -1,0 +1,146 @@
+"""``estimate`` of a link: what it takes, and that the link stays as it was."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import chainer
+import numpy
+import pytest
+from chainer import functions, links
+
+from costcore import CostError, Tensor, estimate
+
+
+class Several(chainer.Chain):
+    """Takes arrays by position and name, and lists of them."""
+
+    def __init__(self):
+        super().__init__()
+        with self.init_scope():
+            self.layer = links.Linear(3, 2)
+
+    def forward(self, a, b=None, more=()):
+        y = self.layer(a)
+        if b is not None:
+            y = y + self.layer(b)
+        return [y, {"sums": tuple(functions.sum(each) for each in more)}]
+
+
+A = (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "types"),
+    [
+        (A, ["LinearFunction"]),
+        (list(A), ["LinearFunction"]),
+        (numpy.ones(A, "float32"), ["LinearFunction"]),
+        (chainer.Variable(numpy.ones(A, "float32")), ["LinearFunction"]),
+        (Tensor(A), ["LinearFunction"]),
+        ((A, A), ["LinearFunction", "LinearFunction", "Add"]),
+        ([A, numpy.ones(A, "float32")], ["LinearFunction", "LinearFunction", "Add"]),
+        ({"a": A, "b": A}, ["LinearFunction", "LinearFunction", "Add"]),
+        ({"a": A, "more": [(2,), (3,)]}, ["LinearFunction", "Sum", "Sum"]),
+    ],
+)
+def test_inputs(inputs, types):
+    report = estimate(Several(), inputs)
+
+    assert [entry["type"] for entry in report.layer_report.values()] == types
+
+
+def test_element_type_of_inputs():
+    report = estimate(links.EmbedID(10, 4), Tensor((5,), "int32"))
+
+    # 5 indices of 4 B, 5 rows of 4 float32
+    assert report.total_report["mread"] == 5 * 4 + 5 * 4 * 4
+
+
+@pytest.mark.parametrize("inputs", [None, "1x3", ((4, 3), None), {"a": 2.5}])
+def test_inputs_that_are_none(inputs):
+    with pytest.raises(CostError, match=r"argument .* of Several is .*; accepted are a shape"):
+        estimate(Several(), inputs)
+
+
+def test_unknown_option():
+    with pytest.raises(TypeError, match="does not know 'dims'; it knows 'backward'"):
+        estimate(Several(), A, dims={"batch": 2})
+
+
+class Stateful(chainer.Chain):
+    """Has everything that a run changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+        with self.init_scope():
+            self.lazy = links.Linear(None, 3)
+            self.norm = links.BatchNormalization(3)
+            self.rnn = links.StatefulGRU(3, 3)
+        self.kept = [self.norm]
+
+    def forward(self, values):
+        self.calls += 1
+        return functions.dropout(self.rnn(self.kept[0](self.lazy(values))), 0.5)
+
+
+def test_the_link_is_left_as_it_was():
+    net = Stateful()
+    net.norm.gamma.grad = numpy.full(3, 7, "float32")
+    mean, gamma = net.norm.avg_mean.copy(), net.norm.gamma.array
+    random.seed(1)
+    numpy.random.seed(1)
+    expected = random.random(), numpy.random.rand()
+    random.seed(1)
+    numpy.random.seed(1)
+
+    with chainer.using_config("train", True):
+        report = estimate(net, (4, 5), backward=True)
+
+    assert net.calls == 0
+    assert not net.lazy.W.is_initialized
+    assert net.norm.avg_mean.tolist() == mean.tolist()
+    assert net.rnn.h is None
+    assert net.norm.gamma.array is gamma
+    assert net.norm.gamma.grad.tolist() == [7, 7, 7]
+    assert (random.random(), numpy.random.rand()) == expected
+    # (5 + 1) * 3, two vectors, and of the GRU's six (3 + 1) * 3 the two that a first step, without a state, reads
+    assert report.total_report["n_params"] == 18 + 6 + 2 * 12
+    assert report.total_report["n_params_model"] == 18 + 6 + 6 * 12
+
+
+def test_shared_links_and_parameters_are_one():
+    class Shared(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.one = links.Linear(3, 3)
+                self.other = self.one
+
+        def forward(self, values):
+            return self.other(self.one(values))
+
+    total = estimate(Shared(), (2, 3)).total_report
+
+    assert (total["n_params"], total["n_params_model"]) == (12, 12)
+
+
+def test_configuration_is_the_callers():
+    norm = links.BatchNormalization(3)
+
+    with chainer.using_config("train", False):
+        inference = estimate(norm, (2, 3))
+    training = estimate(norm, (2, 3))
+
+    assert list(inference.summary_report) == ["FixedBatchNormalization", "total"]
+    assert list(training.summary_report) == ["BatchNormalization", "total"]
+
+
+def test_link_that_cannot_be_copied():
+    net = Several()
+    net.lock = threading.Lock()
+
+    with pytest.raises(CostError, match=r"Several cannot be copied .*inside a ComputationalCostHook"):
+        estimate(net, A)
