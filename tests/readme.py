@@ -1,0 +1,84 @@
+"""The examples of README.md: what each runs, and what it is said to print."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+README = Path(__file__).parents[1] / "README.md"
+
+FENCE = re.compile(r"^```(?P<language>[a-z-]*)\n(?P<body>.*?)^```\n", re.MULTILINE | re.DOTALL)
+
+
+class Example(NamedTuple):
+    """A fenced block to run, what it is said to print, and where in the text that stands.
+
+    A ``console`` block is said to print itself: commands and what each prints. ``output`` is None where none is told.
+    """
+
+    language: str
+    code: str
+    line: int
+    output: str | None
+    span: tuple[int, int]
+
+
+def examples(text: str) -> list[Example]:
+    """The runnable blocks, in order: ``python``, and ``console`` with lines that start with ``$``.
+
+    A block of language ``text`` that follows a ``python`` block with nothing but markup between is what it prints.
+    """
+    blocks = list(FENCE.finditer(text))
+    found = []
+    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+        if block["language"] not in ("python", "console"):
+            continue
+        line = text.count("\n", 0, block.start()) + 1
+        following = following if block["language"] == "python" else block
+        said = following is not None and (
+            following is block or _belongs(text[block.end() : following.start()], following)
+        )
+        output, span = (following["body"], following.span("body")) if said and following else (None, block.span("body"))
+        found.append(Example(block["language"], block["body"], line, output, span))
+    return found
+
+
+def _belongs(between: str, following: re.Match[str]) -> bool:
+    """Whether a block is the output of the one before it: nothing but a blank line or markup lies between."""
+    return following["language"] == "text" and not re.sub(r"<[^>]*>[^<\n]*|\s", "", between)
+
+
+def run(example: Example, folder: Path, namespace: dict[str, object]) -> str:
+    """What the example prints, run in ``folder``; Python blocks of one section share ``namespace``."""
+    if example.language == "python":
+        printed, before = io.StringIO(), Path.cwd()
+        os.chdir(folder)
+        try:
+            with contextlib.redirect_stdout(printed):
+                exec(compile(example.code, f"README.md:{example.line}", "exec"), namespace)
+        finally:
+            os.chdir(before)
+        return printed.getvalue()
+    commands = [line[2:] for line in example.code.splitlines() if line.startswith("$ ")]
+    return "".join(f"$ {command}\n{_shell(command, folder)}" for command in commands)
+
+
+def _shell(command: str, folder: Path) -> str:
+    program, *arguments = shlex.split(command)
+    assert program == "costcore", f"README.md runs {program!r}; console examples are of costcore alone"
+    done = subprocess.run(
+        [sys.executable, "-m", "costcore", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(README.parent), "PATH": "", "COLUMNS": "120"},
+        check=False,
+    )
+    return done.stdout + done.stderr

@@ -1,0 +1,146 @@
+"""The real networks whose reports are held to what is promised of reports, and what is known of each beforehand."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from costcore import Report, estimate
+from costcore.chrome_trace import to_chrome_trace
+from costcore.html import to_html
+from costcore.model_card import to_model_card
+from costcore.viewers import to_model_explorer
+
+IMAGE = (1, 3, 224, 224)
+TOKENS = 128
+
+
+class Subject(NamedTuple):
+    """A network: how it is built, what it is run on, the frontends it needs, and its costs by other hands than ours."""
+
+    build: Callable[[], Any]
+    inputs: Callable[[], Any]
+    frontends: tuple[str, ...]
+    macs: int
+    n_params: int
+    output: tuple[int, ...]
+
+    def count(self, model: Any, **options: Any) -> Report:
+        """The report of the network that ``build`` made."""
+        if "chainer" not in self.frontends:
+            return estimate(model, self.inputs(), **options)
+        import chainer
+
+        with chainer.using_config("train", False):
+            return estimate(model, self.inputs(), **options)
+
+
+def resnet50() -> Any:
+    """ResNet-50 without weights."""
+    from tests import networks_pytorch as networks
+
+    return networks.without_data(networks.resnet50)
+
+
+def llama() -> Any:
+    """Llama 3.2 1B without weights."""
+    from tests import networks_llama as networks
+    from tests.networks_pytorch import without_data
+
+    return without_data(networks.Llama)
+
+
+def tokens() -> Any:
+    """The numbers of words; all the same one."""
+    import torch
+
+    return torch.zeros(1, TOKENS, dtype=torch.int64)
+
+
+def vgg16() -> Any:
+    """Chainer's VGG16, its weights zero."""
+    import costcore.frontends.chainer.compat  # noqa: F401 - before chainer
+    from tests.frontends.chainer import networks
+
+    return networks.without_weights(networks.chainer.links.VGG16Layers)
+
+
+def image() -> Any:
+    """A black picture."""
+    import numpy
+
+    return numpy.zeros(IMAGE, "float32")
+
+
+def exported() -> Any:
+    """ResNet-50 as PyTorch writes it to ONNX, with batch norms that have seen data (like ones would be stored once)."""
+    import onnx
+    import torch
+
+    from tests import networks_onnx
+    from tests import networks_pytorch as networks
+
+    net = networks.resnet50().eval()
+    for module in net.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.uniform_(module.bias)
+    written = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's own
+        torch.onnx.export(net, (torch.zeros(IMAGE),), written, dynamo=False, opset_version=18)
+    model = onnx.load_from_string(written.getvalue())
+    for tensor in model.graph.initializer:
+        if tensor.ByteSize() > 1000:
+            tensor.CopyFrom(networks_onnx.absent(tensor.name, tensor.dims))  # what it costs does not depend on them
+    return model
+
+
+# Weights of ResNet-50: 25,557,032, of which the scale and shift of 26,560 normalised channels. Folded into the
+# convolutions, these become as many biases.
+RESNET50 = 25_557_032
+FOLDED = RESNET50 - 2 * 26_560 + 26_560
+# Multiply-adds: torchvision's table has 4.089e9 for ResNet-50. Of VGG16, 15,346,630,656 in convolutions
+# (chainer-computational-cost), and 25088 * 4096 + 4096 * 4096 + 4096 * 1000.
+RESNET50_MACS = 4_089_184_256
+VGG16_MACS = 15_346_630_656 + 123_633_664
+# A layer of Llama 3.2 1B: queries and outputs, keys and values, three products of the perceptron. Every weight is
+# used once a word, that of the word embedding in the last product; 32 heads of 64 have two products for all pairs.
+LLAMA_LAYER = 2 * 2048 * 2048 + 2 * 2048 * 512 + 3 * 2048 * 8192
+LLAMA_WORDS = 128_256 * 2048
+LLAMA = 16 * (LLAMA_LAYER + 2 * 2048) + 2048 + LLAMA_WORDS
+LLAMA_MACS = TOKENS * (16 * LLAMA_LAYER + LLAMA_WORDS) + 16 * 2 * 32 * 64 * TOKENS**2
+
+SUBJECTS: Mapping[str, Subject] = {
+    "resnet50": Subject(resnet50, lambda: IMAGE, ("pytorch",), RESNET50_MACS, RESNET50, (1, 1000)),
+    "llama": Subject(llama, tokens, ("pytorch",), LLAMA_MACS, LLAMA, (1, TOKENS, 128_256)),
+    "vgg16": Subject(vgg16, image, ("chainer",), VGG16_MACS, 138_357_544, (1, 1000)),
+    "export": Subject(exported, lambda: None, ("pytorch", "onnx"), RESNET50_MACS, FOLDED, (1, 1000)),
+}
+
+WRITERS: Mapping[str, Callable[[Report], str]] = {
+    "json": Report.to_json,
+    "csv": Report.to_csv,
+    "md": Report.to_markdown,
+    "html": to_html,
+    "explorer": to_model_explorer,
+    "trace": to_chrome_trace,
+    "card": to_model_card,
+}
+"""Every file that a report can be."""
+
+
+def digests(report: Report) -> dict[str, str]:
+    """A digest of every file of a report."""
+    return {kind: sha256(write(report).encode()).hexdigest() for kind, write in WRITERS.items()}
+
+
+def anew(graph: str) -> list[dict[str, str]]:
+    """The digests of every network, built and counted anew; of the exported one, read from the file ``graph``."""
+    import onnx
+
+    models = {name: subject.build() for name, subject in SUBJECTS.items() if name != "export"}
+    models["export"] = onnx.load(graph, load_external_data=False)
+    return [digests(subject.count(models[name])) for name, subject in SUBJECTS.items()]

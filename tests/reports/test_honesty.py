@@ -1,0 +1,149 @@
+"""A real network followed by an operator that nobody knows: partial, told in every form, and an error where strict."""
+
+from __future__ import annotations
+
+import io
+import json
+from math import prod
+from pathlib import Path
+
+import pytest
+
+from costcore import CostError, CostWarning, Report, check, compare
+from costcore.cli import main
+
+pytestmark = pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+
+
+PARTIAL = pytest.StashKey[dict[str, Report]]()
+
+
+def in_pytorch(net):
+    """The network with an operator of PyTorch's that has no formula."""
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = net
+
+        def forward(self, x):
+            return torch.ops.costcorereports.mystery(self.net(x))
+
+    return Net().eval()
+
+
+def in_chainer(net):
+    """The network with a function of the user's own."""
+    import chainer
+
+    class Mystery(chainer.FunctionNode):
+        def forward(self, inputs):
+            return (inputs[0] * 2,)
+
+    class Net(chainer.Chain):
+        def __init__(self):
+            super().__init__()
+            with self.init_scope():
+                self.net = net
+
+        def forward(self, x):
+            return Mystery().apply((self.net(x)["prob"],))[0]
+
+    return Net()
+
+
+def in_onnx(net):
+    """The graph with a node of a domain of its own."""
+    from onnx import TensorProto, helper
+
+    graph = helper.make_graph(
+        [*net.graph.node, helper.make_node("Mystery", [net.graph.output[0].name], ["after"], domain="mylib")],
+        "graph",
+        net.graph.input,
+        [helper.make_tensor_value_info("after", TensorProto.FLOAT, (1, 1000))],
+        net.graph.initializer,
+    )
+    return helper.make_model(graph, opset_imports=[*net.opset_import, helper.make_opsetid("mylib", 1)])
+
+
+@pytest.fixture(scope="session")
+def library():
+    """An operator of PyTorch's that has no formula."""
+    import torch
+
+    with torch.library._scoped_library("costcorereports", "DEF") as made:
+        made.define("mystery(Tensor x) -> Tensor")
+        made.impl("mystery", lambda x: x * 2, "CompositeExplicitAutograd")
+        yield
+
+
+@pytest.fixture
+def mystery(each, request):
+    """The network with the unknown operator."""
+    if "onnx" in each.subject.frontends:
+        return in_onnx(each.model)
+    if "chainer" in each.subject.frontends:
+        return in_chainer(each.model)
+    request.getfixturevalue("library")
+    return in_pytorch(each.model)
+
+
+@pytest.fixture
+def partial(each, mystery, request):
+    """Its report, made once."""
+    made = request.config.stash.setdefault(PARTIAL, {})
+    if each.name not in made:
+        with pytest.warns(CostWarning, match="(?i)mystery"):
+            made[each.name] = each.subject.count(mystery)
+    return made[each.name]
+
+
+def test_a_complete_report_says_so(report):
+    assert (report.status, report.ignored_layers) == ("complete", {})
+    assert report.assumptions == []
+    assert report.versions["convention"] == "costcore-1"
+    assert {"torch", "chainer", "onnx"} & report.versions.keys()
+
+
+def test_an_unknown_operator_is_told_and_costs_nothing(each, partial, tmp_path, capsys):
+    """Every score of four bytes goes in and comes out."""
+    n_bytes = 4 * prod(each.subject.output)
+    assert partial.status == "partial"
+    (unknown,) = partial.ignored_layers.values()
+    assert (unknown["mread"], unknown["mwrite"]) == (n_bytes, n_bytes)
+    if "onnx" not in each.subject.frontends:
+        assert Path(__file__).name in unknown["traceback"]
+    keys = ("flops", "macs", "mread", "mwrite", "n_params", "n_layers")
+    totals = (partial.total_report, each.report.total_report)
+    assert {key: totals[0][key] for key in keys} == {key: totals[1][key] for key in keys}
+    assert partial.tree()["n_unknown"] == 1
+    told = f"1 call, reads {n_bytes} B, writes {n_bytes} B"
+    for mode in ("table", "md"):
+        stream = io.StringIO()
+        partial.show_summary_report(stream, mode)
+        assert "partial: 1 call of 1 unknown operator is not in these figures" in stream.getvalue()
+        assert told in stream.getvalue()
+    partial.to_json(tmp_path / "partial.json")
+    assert main([str(tmp_path / "partial.json"), "--summary", "--format", "csv"]) == 0
+    assert told in capsys.readouterr().err
+
+
+def test_every_file_says_partial(partial):
+    assert json.loads(partial.to_json())["status"] == "partial"
+    assert Report.from_json(partial.to_json()) == partial
+    assert "partial: 1 call not counted" in partial.to_html()
+    assert "partial" in partial.to_model_card()
+    assert '"status":"partial' in partial.to_chrome_trace().replace(": ", ":")
+    (verdict,) = [line for line in compare(partial, partial, names=("a", "b")).verdict if line.startswith("b is")]
+    assert "1 calls of unknown operators" in verdict
+
+
+def test_strict_is_an_error_and_exit_code_1(each, mystery, partial, tmp_path, capsys):
+    with pytest.raises(CostError, match=r"(?i)mystery"):
+        each.subject.count(mystery, strict=True)
+    (breach,) = check(partial, {"strict": True})
+    assert "partial" in str(breach)
+    partial.to_json(tmp_path / "partial.json")
+    assert main([str(tmp_path / "partial.json"), "--summary", "--strict"]) == 1
+    assert "--strict does not allow" in capsys.readouterr().err

@@ -1,0 +1,227 @@
+"""DETAILS.md is what the calculators compute, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import wraps
+from typing import NamedTuple
+
+import pytest
+
+from costcore.errors import CostError
+from costcore.ir import Cost, Operations, ceil_div, ceil_log2, covers, layout_operator, maximum, prod
+from costcore.translate import Row
+from tools import make_details_md
+from tools.formulas import Manual, Writer
+
+needs_all = pytest.mark.frontend(*make_details_md.FRONTENDS)
+
+
+class Entry(NamedTuple):
+    operations: Operations
+    definition: str
+
+
+FAMILY = {"double": Entry(Operations(mul=1), "2·x"), "shrink": Entry(Operations(fma=1, cmp=2), "clip(a·x + b, 0, 1)")}
+
+
+def calc_dot(layer):
+    """Dot products.
+
+    Prose.
+
+    Shapes: x[N, F_in], w[F_out, F_in/G], b[F_out]? -> y[N, F_out]
+    Settings: groups=G
+    """
+    macs = layer.out.size * layer["w"].shape[1]
+    fma, mul = (macs, 0) if "b" in layer else (macs - layer.out.size, layer.out.size)
+    return Cost(Operations(fma=fma, mul=mul), layer.read, layer.written, layer.attrs, macs)
+
+
+@covers(FAMILY)
+def calc_pair(layer):
+    """One result per element.
+
+    Shapes: x[N] -> y[N]
+    """
+    return Cost(FAMILY[layer.op].operations * layer.out.size, layer.read, layer.written, layer.attrs)
+
+
+@covers("stay", "rest")
+def calc_free(layer):
+    """Nothing is done.
+
+    Shapes: x[N] -> y[N]
+    """
+    return Cost(0, 0, 0, layer.attrs)
+
+
+@layout_operator
+def calc_turn(layer):
+    """Moved.
+
+    Shapes: x[N, C] -> y[C, N]
+    """
+    return Cost(0, layer.read, layer.written, layer.attrs)
+
+
+CALCULATORS = {
+    "dot": calc_dot,
+    **dict.fromkeys(FAMILY, calc_pair),
+    **dict.fromkeys(("stay", "rest"), calc_free),
+    "turn": calc_turn,
+}
+TABLES = {
+    "one": [Row("a::dot", "dot"), Row("a::mm", "dot"), Row("b::turn", "turn")],
+    "two": [Row("Any", lambda args: args["op"], ops=("double", "stay"))],
+}
+
+
+def section_of(text: str, title: str) -> str:
+    """What stands under a heading."""
+    return text.partition(f"### {title}\n")[2].partition("\n#")[0].strip()
+
+
+def test_an_operator_with_and_without_bias():
+    assert section_of(make_details_md.render(CALCULATORS, TABLES), "dot") == (
+        "Dot products.\n\nProse.\n\n"
+        "`x[N, F_in], w[F_out, F_in/G], b[F_out]? -> y[N, F_out]` with `groups=G`\n\n"
+        "|  | with `b` | without `b` |\n"
+        "| :-- | :-- | :-- |\n"
+        "| fma | `N·F_out·F_in/G` | `N·F_out·(F_in/G - 1)` |\n"
+        "| mul | `0` | `N·F_out` |\n"
+        "| FLOPs, FMA = 1 | `N·F_out·F_in/G` | `N·F_out·F_in/G` |\n"
+        "| FLOPs, FMA = 2 | `2·N·F_out·F_in/G` | `N·F_out·(2·F_in/G - 1)` |\n"
+        "| MACs | `N·F_out·F_in/G` | `N·F_out·F_in/G` |\n"
+        "| read | `N·F_in + F_out·F_in/G + F_out` | `N·F_in + F_out·F_in/G` |\n"
+        "| written | `N·F_out` | `N·F_out` |"
+    )
+
+
+def test_a_family_has_a_line_per_operator():
+    assert section_of(make_details_md.render(CALCULATORS, TABLES), "family pair") == (
+        "One result per element.\n\n"
+        "`x[N] -> y[N]`\n\n"
+        "| operator | definition | operations | FLOPs, FMA = 1 | FLOPs, FMA = 2 |\n"
+        "| :-- | :-- | :-- | :-- | :-- |\n"
+        "| `double` | `2·x` | `mul N` | `N` | `N` |\n"
+        "| `shrink` | `clip(a·x + b, 0, 1)` | `fma N, cmp 2·N` | `3·N` | `4·N` |\n\n"
+        "All of them: read `N`, written `N`."
+    )
+
+
+def test_free_and_layout_operators_are_said_to_be():
+    text = make_details_md.render(CALCULATORS, TABLES)
+    assert section_of(text, "family free").endswith(
+        "All of them are free: no operations, and nothing is read or written."
+    )
+    assert section_of(text, "turn").endswith("*Layout operator.*")
+
+
+def test_the_matrix_names_what_each_framework_calls_it():
+    text = make_details_md.render(CALCULATORS, TABLES)
+    assert "| `dot` | `dot`, `mm` | |\n" in text
+    assert "| `stay` |  | `Any` |\n" in text
+    assert "| `turn` | `b::turn` | |\n" in text
+
+
+def test_a_manual_that_cannot_be_run_is_named():
+    def calc_mute(layer):
+        """No shapes."""
+
+    with pytest.raises(CostError, match="calc_mute: the manual cannot be run on symbols: a line 'Shapes:"):
+        make_details_md.render({**CALCULATORS, "mute": calc_mute}, TABLES)
+
+
+def test_a_row_without_a_calculator_is_named():
+    with pytest.raises(CostError, match="rows name operators that no calculator prices: wave"):
+        make_details_md.render(CALCULATORS, {"one": [Row("a::wave", "wave")]})
+
+
+def test_a_row_that_chooses_must_say_among_what():
+    with pytest.raises(CostError, match="do not say in `ops` among which: a::wave"):
+        make_details_md.render(CALCULATORS, {"one": [Row("a::wave", lambda args: "dot")]})
+
+
+@pytest.mark.parametrize(
+    ("shapes", "optional"),
+    [
+        ("x[N], w[N], b[N] -> y[N]", ("b",)),
+        ("x[N], w[N]?, b0[N], mask[N]? -> y[N]", ("w", "b0", "mask")),
+        ("dy[N], x[N], b[N] -> dx[N], db[N]", ()),
+    ],
+)
+def test_biases_and_marked_operands_are_optional(shapes, optional):
+    assert Manual.of(f"Shapes: {shapes}").optional == optional
+
+
+def test_settings_of_every_sort_are_read():
+    manual = Manual.of(
+        'Shapes: x[N, 2*C] -> y[N]\nSettings: kernel=(K, 3), mode="linear", keepdims=True, axis=1, no=None'
+    )
+    layer = manual.layer("op")
+    kernel = layer.attrs["kernel"]
+    assert str(kernel[0]) == "K"
+    assert {**layer.attrs, "kernel": kernel[1]} == {
+        "kernel": 3,
+        "mode": "linear",
+        "keepdims": True,
+        "axis": 1,
+        "no": None,
+    }
+    assert str(layer["x"].nbytes) == "2*C*N"
+
+
+N, C, K = (Manual.of("Shapes: x[N, C, K] -> y[]").layer("op")["x"]).shape
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (7, "7"),
+        (C * N, "N·C"),
+        (2 * N * C - N, "N·(2·C - 1)"),
+        (4 * N + 6, "2·(2·N + 3)"),
+        (N * C**2 / K, "N·C^2/K"),
+        (N * C // 2, "floor(N·C/2)"),
+        (N * ceil_div(C, K), "N·ceil(C/K)"),
+        (C * ceil_log2(C), "C·ceil(log2(C))"),
+        (maximum(C, N) - 1, "max(N, C) - 1"),
+        (prod((N, K - 1)) + C, "N·K - N + C"),
+    ],
+)
+def test_formulas_are_written_plainly(value, text):
+    assert Writer(["N", "C", "K"]).factored(value) == text
+
+
+@needs_all
+def test_the_committed_file_is_current(capsys):
+    status = make_details_md.main(["--check"])
+    assert (status, capsys.readouterr().out) == (0, "")
+
+
+@needs_all
+def test_the_order_does_not_depend_on_hashes():
+    command = [sys.executable, make_details_md.__file__, "--check"]
+    run = subprocess.run(
+        command, env={**os.environ, "PYTHONHASHSEED": "1"}, capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stdout) == (0, ""), run.stderr
+
+
+@needs_all
+def test_a_changed_coefficient_makes_the_check_fail(monkeypatch, capsys):
+    calculators = make_details_md.costcore_calculators()
+    original = calculators["conv"]
+
+    @wraps(original)
+    def changed(layer):
+        cost = Cost(*original(layer))
+        return cost._replace(flops=cost.flops * 3)
+
+    monkeypatch.setattr(make_details_md, "costcore_calculators", lambda: {**calculators, "conv": changed})
+    assert make_details_md.main(["--check"]) == 1
+    assert "+| FLOPs, FMA = 1 | `3·" in capsys.readouterr().out

@@ -1,0 +1,39 @@
+"""Every example in a docstring of the rooms is run.
+
+``pytest --doctest-modules`` would import the rooms under their short names, so doctest is asked directly.
+"""
+
+from __future__ import annotations
+
+import doctest
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.frameworks import available
+
+ROOT = Path(__file__).parents[1]
+FRONTENDS = ROOT / "frontends"
+
+
+def modules():
+    """The import names of all modules of the rooms; of frontends, those whose framework this run is about."""
+    folders = [ROOT / "costcore", ROOT / "calculators", *(FRONTENDS / name for name in available())]
+    for file in sorted(file for folder in folders for file in folder.rglob("*.py")):
+        parts = file.relative_to(ROOT).with_suffix("").parts
+        if file.stem != "__main__":
+            yield ".".join(("costcore", *parts) if parts[0] != "costcore" else parts).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("name", list(modules()))
+def test_examples_hold(name):
+    if name.startswith("costcore.frontends.chainer"):
+        import_module("costcore.frontends.chainer.compat")
+    assert doctest.testmod(import_module(name)).failed == 0
+
+
+def test_an_example_that_is_wrong_fails(capsys):
+    example = doctest.DocTestParser().get_doctest(">>> 1 + 1\n3\n", {}, "wrong", None, 0)
+    assert doctest.DocTestRunner().run(example).failed == 1
+    assert "Expected:" in capsys.readouterr().out

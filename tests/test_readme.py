@@ -1,0 +1,38 @@
+"""README.md says what happens: every example runs, and prints what stands below it.
+
+``python -m pytest tests/test_readme.py --overwrite`` writes the outputs anew.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.readme import README, examples, run
+
+pytestmark = pytest.mark.frontend("pytorch", "onnx", "chainer")
+
+
+def test_every_example_prints_what_the_readme_says(tmp_path, request):
+    text, namespace = README.read_text(encoding="utf-8"), {}
+    renewed = []
+    for example in examples(text):
+        printed = run(example, tmp_path, namespace)
+        if request.config.getoption("--overwrite") and example.output is not None:
+            renewed.append((example.span, printed))
+        else:
+            assert printed == (example.output or ""), f"README.md:{example.line}"
+    for (start, end), printed in reversed(renewed):
+        text = text[:start] + printed + text[end:]
+    if renewed:
+        README.write_text(text, encoding="utf-8")
+
+
+def test_the_two_commands_stand_in_the_readme():
+    text = README.read_text(encoding="utf-8")
+    assert "make demo" in text and "make test" in text
+
+
+def test_a_wrong_output_would_be_seen(tmp_path):
+    example = examples("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")[0]
+    assert example.output == "3\n"
+    assert run(example, tmp_path, {}) == "2\n"
