@@ -209,7 +209,7 @@ def calc_cosine_similarity(layer: Layer) -> Cost:
     Settings: axis=1
     """
     count = layer.out.size
-    length = layer["x0"].shape[layer.attrs["axis"]]
+    length = layer["x0"].shape[layer.attrs["axis"]] if layer["x0"].shape else 1
     operations = dot_products(3 * count, 3 * count * length) + Operations(mul=1, div=1, cmp=1, special=1) * count
     return Cost(operations, layer.read, layer.written, layer.attrs)
 

@@ -55,8 +55,7 @@ def overload(name: str) -> torch._ops.OpOverload | None:
 def register(frame: Callable[..., Any]) -> None:
     """Register a kernel for every frame, for the rest of the process.
 
-    It calls ``frame(operator, keyset, args, kwargs)``. Where the key is not included in the state of the thread, nothing
-    comes by.
+    It calls ``frame(operator, keyset, args, kwargs)``. Where the key is not in the state of the thread, nothing does.
     """
     library = torch.library.Library("aten", "IMPL")
     for name in sorted(FRAMES):

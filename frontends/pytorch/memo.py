@@ -167,7 +167,7 @@ def _first(args: Sequence[Any]) -> Any:
 def _viewed(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Again | None:
     """Views of the first argument."""
     made = (result,) if isinstance(result, Tensor) else tuple(result)
-    if len(tensors) != 1 or not all(map(is_plain_meta, (*tensors, *made))):
+    if len(tensors) != 1 or not made or not all(map(is_plain_meta, (*tensors, *made))):
         return None
     (x,) = tensors
     if x is not args[0] or any(view.dtype != x.dtype for view in made):

@@ -51,6 +51,9 @@ BOOKKEEPING = frozenset(
 SAME_VALUE = frozenset({"aten::detach", "aten::alias", "aten::lift", "aten::lift_fresh"})
 """Bookkeeping that returns its input under another name."""
 
+VARYING = frozenset({"torchvision::nms", *(f"aten::_to_sparse{kind}" for kind in ("", "_csr", "_csc", "_bsr", "_bsc"))})
+"""Operators whose outputs have shapes that depend on data, beside those that PyTorch tags so."""
+
 NAMESPACES = (
     *("profiler::", "prim::", "prims::device_put"),
     *("aten::_nested_get_", "aten::_nested_view_from_jagged"),
@@ -73,6 +76,7 @@ class Plan:
         stand_in: what gives its result where tensors have no data and the result depends on data.
         quick: what may give its result where no tensor has data, without its kernel.
         decompose: whether its pieces are to be recorded in its place.
+        varies: whether the shapes of its outputs depend on data, so that nothing is known of a call from another.
         runs_functions: whether it is control flow, whose functions are run and recorded in its place.
         arguments: name and default of its arguments, in order.
         written: positions and names of the arguments it writes to.
@@ -93,6 +97,7 @@ class Plan:
         "runs_functions",
         "stand_in",
         "type",
+        "varies",
         "written",
     )
 
@@ -108,6 +113,7 @@ class Plan:
         self.stand_in: Callable[..., Any] | None = None
         self.quick: Callable[..., Any] | None = None
         self.decompose = False
+        self.varies = False
         self.runs_functions = isinstance(func, HigherOrderOperator) and func.name() in CONTROL
         self.arguments: tuple[tuple[str, Any], ...] = ()
         self.written: tuple[tuple[int, str], ...] = ()
@@ -129,6 +135,7 @@ class Plan:
         wanted = [f"{word}.{overload}" for word in names if overload] + [*names, self.native]
         self.row = next((word for word in wanted if word in rows), self.native)
         self.again = repeats(func)
+        self.varies = torch.Tag.dynamic_output_shape in func.tags or name in VARYING
         self.arguments = tuple((argument.name, argument.default_value) for argument in schema.arguments)
         self.written = tuple(
             (position, argument.name)

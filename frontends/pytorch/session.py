@@ -234,7 +234,9 @@ class Session(TorchDispatchMode):
     def _entry(self, plan: Plan, key: Key | None, args: Any, tensors: Sequence[Tensor], result: Any) -> Entry:
         again = plan.again(args, tensors, result) if key is not None and self._has_memo and plan.again else None
         entry = Entry(plan, again)
-        if key is not None and not self.knowledge.keep(key, entry):
+        if key is None or (plan.varies and not all(tensor.is_meta for tensor in tensors)):
+            return entry
+        if not self.knowledge.keep(key, entry):
             self._own_entries[key] = entry
         return entry
 

@@ -132,7 +132,13 @@ def samples(info: Any, requires_grad: bool) -> Iterator[Any]:
     return islice(info.sample_inputs_func(info, "cpu", dtype, requires_grad), SAMPLES)
 
 
-def check_everywhere(function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+GRAD_MODE_MATTERS = {
+    "nn.LinearCrossEntropyLoss": "its forward pass makes the gradients that will be needed",
+    "nn.functional.linear_cross_entropy.chunked": "the same",
+}
+
+
+def check_everywhere(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
     """Run and price in all modes; grad mode changes nothing."""
 
     def run() -> Any:
@@ -140,7 +146,7 @@ def check_everywhere(function: Callable[..., Any], args: Any, kwargs: Any) -> No
 
     found = recorded(run)
     with torch.no_grad():
-        assert recorded(run) == found
+        assert recorded(run) == found or name in GRAD_MODE_MATTERS
     with torch.inference_mode():
         recorded(run)
     twins = without_data((function, args, kwargs))
@@ -152,7 +158,7 @@ def check_everywhere(function: Callable[..., Any], args: Any, kwargs: Any) -> No
 def test_operator(name):
     info = OPERATORS[name]
     for sample in samples(info, requires_grad=False):
-        check_everywhere(info, (sample.input, *sample.args), sample.kwargs)
+        check_everywhere(name, info, (sample.input, *sample.args), sample.kwargs)
     for sample in samples(info, requires_grad=True):
 
         def train(sample: Any = sample) -> None:
@@ -179,5 +185,5 @@ def test_module(name, is_training):
         module = info.module_cls(*made.args, **made.kwargs).train(is_training)
         if info.is_lazy:
             module(*args, **kwargs)
-        check_everywhere(module, args, kwargs)
+        check_everywhere(name, module, args, kwargs)
         recorded(lambda run=(module, args, kwargs): backward(run[0](*run[1], **run[2])))

@@ -185,3 +185,16 @@ def test_quantisation_and_back():
     assert (layer.op, cost.flops, cost.mread, cost.mwrite) == ("dequantize", Operations(add=12, mul=12), 12, 48)
     faked = record(lambda: torch.fake_quantize_per_tensor_affine(x, 0.1, 3, 0, 255))
     assert "fake_quantize" in [call.layer.op for call in faked.calls]
+
+
+def test_a_call_whose_output_depends_on_data_tells_nothing_of_another():
+    def run():
+        for row in (torch.tensor([1, 0, 0]), torch.tensor([1, 1, 1])):
+            torch.nonzero(row)
+            torch.masked_select(row, row > 0)
+            functional.one_hot(row)
+
+    found = [call.layer.out.shape for call in record(run).calls if call.layer.op != "greater"]
+    assert found == [(1, 1), (1,), (3, 2), (3, 1), (3,), (3, 2)]
+    wider = record(lambda: [functional.one_hot(torch.tensor([n])) for n in (1, 4)])
+    assert [call.layer.out.shape for call in wider.calls if call.layer.op == "one_hot"] == [(1, 2), (1, 5)]
