@@ -251,7 +251,7 @@ def calc_triplet_margin_loss(layer: Layer) -> Cost:
     """
     size, count = layer["x0"].size, prod(layer["x0"].shape[:-1])
     distances, minima = (3, 1) if layer.attrs.get("swap") else (2, 0)
-    distance = dot_products(count, size) + Operations(add=2 * size, special=count)
+    distance = norms(layer.attrs.get("p", 2), size, count) + Operations(add=2 * size)
     operations = distances * distance + Operations(add=2, cmp=1 + minima) * count + reduce(layer, count)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import fsum
 from typing import Any
 
+from costcore.bulk import collector_off
 from costcore.dims import Dim, is_symbolic
 from costcore.engine import Call, Priced, Run
 from costcore.ir import KINDS, Cost, Operations
@@ -29,7 +30,8 @@ class Ledger:
         counted = [(item, item.cost) for item in priced if item.cost is not None]
         self._parameters = run.parameters
         self.counted = [(item.call, cost) for item, cost in counted]
-        self.entries = {item.call.name: _entry(item, cost, run.fma_1flop) for item, cost in counted}
+        with collector_off():
+            self.entries = {item.call.name: _entry(item, cost, run.fma_1flop) for item, cost in counted}
         self.total = {"name": "total", "type": "total", **self._sums([call for call, _ in self.counted])}
         if run.n_params_model is not None:
             self.total["n_params_model"] = run.n_params_model

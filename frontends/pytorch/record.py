@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
+from costcore.bulk import collector_off
 from costcore.engine import Call, Recorder, user_traceback
 from costcore.ir import Layer, Role
 from costcore.ir import Tensor as Operand
@@ -22,18 +21,6 @@ from .tensors import Given, Number, is_twice_ragged, operand
 
 PRODUCTS = frozenset(("attention", "einsum", "linear", "matmul"))
 """Operators whose cost does not follow from the number of elements: unknown where that is all that is known."""
-
-
-@contextmanager
-def _collector_off() -> Iterator[None]:
-    """Many objects are about to be made, and none is garbage: looking for it takes longer than making them."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 class Sink:
@@ -105,7 +92,7 @@ class Sink:
         calls = self.recorder.calls
         first = len(calls)
         self.recorder.seconds.update({first + i: time for i, (time, _) in extra.items() if time is not None})
-        with _collector_off():
+        with collector_off():
             calls += [self._call(row, extra[i][1] if i in extra else "") for i, row in enumerate(rows)]
 
     def _call(self, row: tuple[Any, ...], where: str) -> Call:

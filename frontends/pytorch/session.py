@@ -250,7 +250,13 @@ class Session(TorchDispatchMode):
         if assumption:
             self.assume(assumption)
         if not self._in_frame:
-            self._note(Entry(plan, None), _tensors_of(args, kwargs), args, kwargs, result)
+            tensors: list[Tensor] = []
+            try:
+                key = key_of(plan, args, kwargs, tensors)
+                entry = self._own_entries.setdefault(key, Entry(plan, None))
+            except (RuntimeError, TypeError):
+                entry, tensors = Entry(plan, None), _tensors_of(args, kwargs)
+            self._note(entry, tensors, args, kwargs, result)
         return result
 
     def assume(self, assumption: str) -> None:

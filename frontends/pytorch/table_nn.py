@@ -6,7 +6,7 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from .rules import axis, constant, first, normalized_axes, only_first, reduction, same, spread, unlearned
+from .rules import axis, constant, first, given, normalized_axes, only_first, reduction, same, spread, unlearned
 
 _WB: dict[str, Source] = {"w": "weight", "b": "bias"}
 _STATISTICS: dict[str, Source] = {"mean": "running_mean", "var": "running_var"}
@@ -266,7 +266,7 @@ LOSSES = (
         "triplet_margin_loss",
         "triplet_margin_loss",
         {"x0": "anchor", "x1": "positive", "x2": "negative"},
-        {"swap": "swap"},
+        {"swap": "swap", "p": given("p", 2)},
     ),
     *_loss("ctc_loss _ctc_loss", "ctc_loss", {"x": "log_probs", "target": "targets"}),
     Row("aten::cosine_similarity", "cosine_similarity", {"x0": "x1", "x1": "x2"}, {"axis": axis()}),
