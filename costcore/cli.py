@@ -191,9 +191,13 @@ def _view(given: argparse.Namespace) -> str:
 
 
 def _report(given: argparse.Namespace) -> Report:
-    live = given.input or given.dim or given.backward or given.regroup or given.layout != "framework"
+    live = (
+        given.input or given.dim or given.backward or given.regroup or given.check_shapes or given.layout != "framework"
+    )
     if given.model.endswith(".json") and live:
-        raise ValueError("a saved report takes none of --input, --dim, --backward, --regroup and --layout")
+        raise ValueError(
+            "a saved report takes none of --input, --dim, --backward, --regroup, --check-shapes and --layout"
+        )
     return report_of(given.model, given, is_alone=True)
 
 

@@ -33,6 +33,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--regroup", action="store_true", help="count what exporters spell out as the operator it was (ONNX)"
     )
+    parser.add_argument(
+        "--check-shapes", action="store_true", help="ask onnx for its shapes too, tell differences (ONNX)"
+    )
     parser.add_argument("--no-fma", action="store_true", help="count a fused multiply-add as two FLOPs")
     parser.add_argument(
         "--layout", default="framework", choices=["framework", "free"], help="free: moving data costs nothing"
@@ -66,8 +69,7 @@ def options_of(given: argparse.Namespace, target: str, is_alone: bool = False) -
     if is_alone or target.endswith(".onnx"):
         if given.dim:
             options["dims"] = parse_dims(given.dim)
-        if given.regroup:
-            options["regroup"] = True
+        options |= {name: True for name in ("regroup", "check_shapes") if getattr(given, name)}
     if given.backward:
         options["backward"] = True
     return options

@@ -80,7 +80,7 @@ class Table:
         (ost or sys.stdout).write(renderer(table._replace(rows=rows)))
 
 
-FOR_ONNX = ("dims", "regroup")
+FOR_ONNX = ("check_shapes", "dims", "regroup")
 """Options that only ONNX models know."""
 
 Named: TypeAlias = "tuple[str, Any, Any]"
@@ -107,7 +107,7 @@ def table(
             in this process.
         python_path: folders where targets look for modules.
         options: further arguments of :func:`costcore.estimate`, the same for all; of targets only those that end in
-            ``.onnx`` are given ``dims`` and ``regroup``.
+            ``.onnx`` are given ``dims``, ``regroup`` and ``check_shapes``.
 
     Raises:
         CostError: where ``jobs`` asks for processes and joblib is not installed.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from costcore.frontend import specs
-from tests.frameworks import VARIABLE, asked, available, missing
+from tests.frameworks import VARIABLE, available, missing
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -39,12 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leave a frontend's tests alone where its framework is neither asked for nor installed.
-
-    So too those of a library's networks: where frameworks are asked for, as ``make test`` does, it has to be there.
-    """
-    if collection_path.name == "test_transformers.py" and not asked() and find_spec("transformers") is None:
-        return True
+    """Leave a frontend's tests alone where its framework is neither asked for nor installed."""
     names = {collection_path.name, collection_path.stem.removeprefix("test_")}
     return True if names & (specs().keys() - set(available())) else None
 

@@ -31,7 +31,7 @@ def estimate(
     inputs: Any,
     *,
     backward: bool = False,
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype | str | None = None,
     **options: Any,
 ) -> None:
     """Record one pass of ``model`` on ``inputs``.
@@ -42,11 +42,12 @@ def estimate(
     Args:
         recorder: what is written to.
         model: the module.
-        inputs: a shape (a tuple of ints), a :class:`costcore.Tensor` (a shape with an element type), a tensor or array
-            (of which shape and type are taken), a list or tuple of these for several arguments, a dict for named ones,
-            nested as the module takes them; None for no arguments.
+        inputs: a shape (a tuple of ints), a shape with an element type (``((1, 128), torch.int64)``, or a
+            :class:`costcore.Tensor`), a tensor or array (of which shape and type are taken), a list or tuple of these
+            for several arguments, a dict for named ones, nested as the module takes them; None for no arguments.
         backward: whether the backward pass of the sum of all floating-point outputs is recorded as well.
-        dtype: element type of the inputs given as shapes; None: that of the first floating-point parameter.
+        dtype: element type of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: that of the first
+            floating-point parameter.
         options: none but these are known.
 
     Raises:
@@ -58,6 +59,8 @@ def estimate(
         raise TypeError(f"estimate of a PyTorch module does not know {unknown}; it knows 'backward' and 'dtype'")
     twin = meta_copy(model)
     recorder.n_params_model = _parameter_count(model)
+    if isinstance(dtype, str):
+        dtype = _torch_type(dtype, "dtype")
     args, kwargs = _arguments(inputs, dtype or _parameter_type(twin))
     with _random_state_kept(), _hooks_kept(model), capture(recorder, takes_data_away=True) as session:
         with torch.set_grad_enabled(backward), _Failure(model, session, "forward"):
@@ -73,6 +76,9 @@ def estimate(
                 )
             with _Failure(model, session, "backward"):
                 torch.autograd.backward(outputs, gradients)
+
+
+INTEGERS = "; give inputs of whole numbers as a shape with a type, ((1, 128), torch.int64), or dtype='int64' for all"
 
 
 class _Failure(AbstractContextManager["_Failure"]):
@@ -92,8 +98,9 @@ class _Failure(AbstractContextManager["_Failure"]):
         if isinstance(error, Exception) and not isinstance(error, CostError):
             name = type(self._model).__name__
             place = name if where in ("", name) else f"{name}, module {where}"
+            hint = INTEGERS if "Long, Int" in str(error) else ""
             raise CostError(
-                f"{place}: the {self._phase} pass on the meta device raised {type(error).__name__}: {error}"
+                f"{place}: the {self._phase} pass on the meta device raised {type(error).__name__}: {error}{hint}"
             ) from error
 
 
@@ -147,7 +154,7 @@ def _arguments(inputs: Any, dtype: torch.dtype) -> tuple[Sequence[Any], Mapping[
         return (), {}
     if isinstance(inputs, Mapping):
         return (), {name: _value(value, dtype, name, made) for name, value in inputs.items()}
-    if _is_shape(inputs) or not isinstance(inputs, (list, tuple)):
+    if _is_shape(inputs) or _is_typed_shape(inputs) or not isinstance(inputs, (list, tuple)):
         if isinstance(inputs, (bool, int, float, str)):
             raise TypeError(f"inputs: expected {EXPECTED}, got {inputs!r}")
         return (_value(inputs, dtype, "inputs", made),), {}
@@ -169,6 +176,10 @@ def _is_shape(value: Any) -> bool:
     )
 
 
+def _is_typed_shape(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and _is_shape(value[0]) and isinstance(value[1], torch.dtype)
+
+
 EXPECTED = "a shape (a tuple of ints), a costcore.Tensor, a tensor or array, or a tuple, list or dict of these"
 
 
@@ -183,6 +194,8 @@ def _value(value: Any, dtype: torch.dtype, name: str, made: dict[int, Tensor]) -
         return made[id(value)]
     if isinstance(value, Operand):
         return _empty(value.shape, _torch_type(value.dtype, name), name)
+    if _is_typed_shape(value):
+        value, dtype = value
     if _is_shape(value):
         if min(value) < 0:
             raise ValueError(f"{name}: the shape {tuple(value)} has a negative size")

@@ -46,11 +46,22 @@ def resnet50() -> Any:
 
 
 def llama() -> Any:
-    """Llama 3.2 1B without weights."""
-    from tests import networks_llama as networks
-    from tests.networks_pytorch import without_data
+    """Llama 3.2 1B of transformers without weights, made from its published sizes."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
 
-    return without_data(networks.Llama)
+    config = LlamaConfig(
+        vocab_size=128_256,
+        hidden_size=2048,
+        intermediate_size=8192,
+        num_hidden_layers=16,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        tie_word_embeddings=True,
+        use_cache=False,
+    )
+    with torch.device("meta"):
+        return LlamaForCausalLM(config).eval()
 
 
 def tokens() -> Any:

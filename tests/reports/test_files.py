@@ -54,6 +54,7 @@ def test_another_process_with_another_hash_seed_writes_the_same_bytes(counted, t
 
 def test_markdown_has_a_row_a_call(report):
     lines = report.to_markdown(unit=None).splitlines()
+    lines = lines[: lines.index("")] if "" in lines else lines  # what was assumed stands below
     assert lines[0] == "| Layer name | FLOPs | MemRead B | MemWrite B | MemR+W B |"
     assert len(lines) == 2 + report.total_report["n_layers"] + 1
     total = report.total_report

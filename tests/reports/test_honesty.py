@@ -28,7 +28,8 @@ def in_pytorch(net):
             self.net = net
 
         def forward(self, x):
-            return torch.ops.costcorereports.mystery(self.net(x))
+            y = self.net(x)
+            return torch.ops.costcorereports.mystery(getattr(y, "logits", y))
 
     return Net().eval()
 
@@ -99,9 +100,10 @@ def partial(each, mystery, request):
     return made[each.name]
 
 
-def test_a_complete_report_says_so(report):
+def test_a_complete_report_says_so(each, report):
     assert (report.status, report.ignored_layers) == ("complete", {})
-    assert report.assumptions == []
+    asks_for_data = [("a bool asked of a tensor without data is True", "model")]  # are these packed sequences?
+    assert report.assumptions == (asks_for_data if each.name == "llama" else [])
     assert report.versions["convention"] == "costcore-1"
     assert {"torch", "chainer", "onnx"} & report.versions.keys()
 

@@ -135,6 +135,17 @@ def test_the_type_of_inputs_is_that_of_the_parameters():
     assert estimated(model, (2, 4), dtype=torch.int32).calls[0].layer["x0"].dtype == "int32"
 
 
+@pytest.mark.parametrize("inputs", [((2, 3), torch.int64), [((2, 3), torch.int64)], {"input": ((2, 3), torch.int64)}])
+def test_inputs_of_whole_numbers(inputs):
+    model = nn.Embedding(10, 4)
+    assert estimated(model, inputs).calls[0].layer["x"].dtype == "int64"
+    assert estimated(model, (2, 3), dtype="int64").calls[0].layer["x"].dtype == "int64"
+    with pytest.raises(CostError, match=r"whole numbers .*torch\.int64"):
+        estimated(model, (2, 3))
+    with pytest.raises(ValueError, match="no element type 'integer'"):
+        estimated(model, (2, 3), dtype="integer")
+
+
 def test_an_input_given_twice_stays_one():
     x = torch.ones(2, 3, 8)
     recorder = estimated(nn.MultiheadAttention(8, 2, batch_first=True), (x, x, x))
