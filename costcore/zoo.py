@@ -97,7 +97,7 @@ def table(
     """The costs of many models, one row each; a model that fails has a row that says why.
 
     Args:
-        models: models as for :func:`costcore.estimate`, or targets as on the command line
+        models: models as for :func:`costcore.estimate`, reports, or targets as on the command line
             (``"torchvision.models:resnet50"``, ``"net.onnx"``, a saved ``"report.json"``), which are loaded in the
             process that reads them; each may be a tuple ``(name, model)`` or ``(name, model, inputs)``. A mapping
             gives the names.
@@ -207,6 +207,8 @@ def _row(
 
 
 def _report(model: Any, inputs: Any, options: Mapping[str, Any]) -> Report:
+    if isinstance(model, Report):
+        return model
     if not isinstance(model, str):
         return estimate(model, inputs, **options)
     if model.endswith(".json"):

@@ -5,7 +5,7 @@ from pathlib import Path
 import joblib
 import pytest
 
-from costcore import CostError
+from costcore import CostError, estimate
 from costcore.zoo import Table, table
 
 ROOT = str(Path(__file__).parents[2])
@@ -55,6 +55,16 @@ def test_one_row_a_model_in_the_order_given(toy):
 def test_a_mapping_gives_names_and_options_are_for_all(toy):
     made = table({"a": toy.Model("toy::Double")}, (2, 3), layout="free", fma_1flop=False)
     assert [(row.name, row.status) for row in made.rows] == [("a", "complete")]
+
+
+def test_reports_and_saved_reports_are_models_too(toy, tmp_path):
+    report = estimate(toy.Model("toy::Double"), (2, 3))
+    report.to_json(tmp_path / "saved.json")
+    made = table({"counted": report, "saved": str(tmp_path / "saved.json")})
+    assert [(row.name, row.costs["flops"], row.status) for row in made.rows] == [
+        ("counted", 6, "complete"),  # 2 x 3 products
+        ("saved", 6, "complete"),
+    ]
 
 
 def test_partial_and_failed_rows_say_why(toy):
