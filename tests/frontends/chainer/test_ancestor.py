@@ -19,8 +19,6 @@ import pytest
 from costcore import ComputationalCostHook, CostWarning, ReportColumns, SummaryColumns
 from tests.frontends.chainer.networks import without_weights
 
-# --- the quickstart
-
 LAYERS = """\
 Convolution2DFunction-1 0.087 0.001 0.012 0.013
 ReLU-1 0.003 0.012 0.012 0.024
@@ -206,9 +204,6 @@ def test_reports_as_dictionaries(cch):
     # 15,488,423,327 there, which adds the biases of the three fully connected layers once more: 4096 + 4096 + 1000
     assert cch.total_report["flops"] == 15_488_423_327 - 9_192
     assert cch.ignored_layers == {}
-
-
-# --- calculators of one's own, and functions without one
 
 
 def custom_calculator(func, in_data, **kwargs):

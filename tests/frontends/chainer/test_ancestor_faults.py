@@ -13,8 +13,6 @@ import pytest
 
 from costcore import ComputationalCostHook, CostWarning
 
-# --- formulas
-
 
 def x(*shape, dtype="float32"):
     return np.ones(shape, dtype)
@@ -144,9 +142,6 @@ def test_formula(name):
         assert [(e["type"], e["flops"], e["mread"], e["mwrite"]) for e in entries] == [
             (row[0], row[flops], row[3], row[4]) for row in expected
         ]
-
-
-# --- behaviour
 
 
 def test_16_nothing_runs_twice():

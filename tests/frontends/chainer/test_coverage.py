@@ -70,9 +70,6 @@ def test_theano_function_is_told_to_be_unknown():
     assert hook.total_report["flops"] == 0
 
 
-# --- every public function, forward and backward
-
-
 def test_every_public_function_is_called():
     public = {name for name, f in vars(functions).items() if not name.startswith("_") and inspect.isroutine(f)}
     assert {name.partition(",")[0] for name in CALLS} == public
@@ -124,9 +121,6 @@ def test_classes_that_no_call_runs():
     classes = CLASSES["forward"] | CLASSES["backward"]
     containers = {"Forget"}
     assert classes - types - OF_SCIPY == OF_GPUS | UNKNOWN | containers | (ONLY_OTHERS_ARE_MADE_FROM & classes)
-
-
-# --- functions that only run on a GPU, from what cuDNN's would be given
 
 
 def translated(name: str, inputs: list[Any], outputs: list[Any], gradients: list[Any] = (), **attributes: Any) -> Layer:

@@ -70,9 +70,6 @@ def nothing_is_left():
     return not chainer.get_function_hooks() and not chainer._get_link_hooks() and chainer.config.use_static_graph
 
 
-# --- leaving things as they were
-
-
 def test_exception_in_a_function():
     broken = Breaks()
 
@@ -205,9 +202,6 @@ def test_chainerx_arrays_are_refused(monkeypatch):
     assert nothing_is_left()
 
 
-# --- what is a call
-
-
 def test_old_style_functions_go_by_their_own_names():
     v = chainer.Variable(x(3))
 
@@ -311,9 +305,6 @@ def test_gradients_by_chainer_grad():
     assert calls(hook, "type", "phase") == [("Tanh", "forward"), ("TanhGrad", "backward")]
 
 
-# --- where a call is
-
-
 class Block(chainer.Chain):
     def __init__(self):
         super().__init__()
@@ -401,9 +392,6 @@ def test_traceback_where_asked_for_and_of_unknown_functions_always():
     assert "costcore/frontends" not in hook.layer_report["ReLU-1"]["traceback"]
     assert not plain.layer_report["ReLU-1"].get("traceback")
     assert "test_traceback_where_asked_for" in plain.ignored_layers["Twice-1"]["traceback"]
-
-
-# --- parameters
 
 
 def test_parameters_are_counted_once_however_often_they_are_read():

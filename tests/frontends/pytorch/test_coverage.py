@@ -74,9 +74,6 @@ def test_every_overload_is_in_the_table_or_not_listed_or_taken_apart(kind):
     assert unknown == UNKNOWN
 
 
-# --- every operator that PyTorch tests
-
-
 def fails(run: Callable[[], Any]) -> bool:
     try:
         run()
@@ -165,9 +162,6 @@ def test_operator(name):
             backward(sample.output_process_fn_grad(info(sample.input, *sample.args, **sample.kwargs)))
 
         recorded(train)
-
-
-# --- every module that PyTorch tests
 
 
 @pytest.mark.parametrize("name", MODULES)
