@@ -16,7 +16,7 @@ from costcore.ir import Cost, Layer
 
 _OWN = tuple(str(Path(__file__).parents[1] / room) + os.sep for room in ("costcore", "calculators", "frontends"))
 
-PHASES = ("forward", "backward", "recompute")
+PHASES = ("forward", "backward", "recompute", "optimizer")
 
 CONVENTION = "costcore-1"
 """The counting rules of this version, as DETAILS.md has them."""
@@ -32,7 +32,7 @@ class Call:
         native: the framework's full name (``aten::conv2d``, ``ai.onnx::Conv``), which custom calculators go by.
         name: unique in a report, ``<type>-<n>``; given by the report.
         module: path of the module in the model, ``""`` outside any.
-        phase: ``forward``, ``backward`` or ``recompute``.
+        phase: ``forward``, ``backward``, ``recompute`` or ``optimizer``.
         times: how often it ran, an int or a symbol; more than 1 inside the body of a loop.
         region: the loop body or branch it belongs to, ``""`` for none.
         inputs, outputs: operand ids in the order of the layer's tensors; equal ids are the same value.

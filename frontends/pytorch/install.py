@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import autocast, distributed, frames, functions, outlines
 from .memo import tensors_of
@@ -38,6 +39,7 @@ def acquire(has_frames: bool) -> None:
         if _users == 0:
             with ExitStack() as stack:
                 _watch_modules(stack)
+                _watch_optimizers(stack)
                 _use_plain_attention(stack)
                 _watch_compiler(stack)
                 _let_flex_attention_run_without_data(stack)
@@ -120,6 +122,20 @@ def _watch_modules(stack: ExitStack) -> None:
 
     Module.__call__ = __call__
     stack.callback(restore)
+
+
+def _watch_optimizers(stack: ExitStack) -> None:
+    """Tell the capture when an optimizer makes a step."""
+
+    def steps(is_stepping: bool) -> Callable[..., None]:
+        def hook(*_: object) -> None:
+            if LOCAL.session is not None:
+                LOCAL.session.is_stepping = is_stepping
+
+        return hook
+
+    stack.callback(register_optimizer_step_pre_hook(steps(True)).remove)
+    stack.callback(register_optimizer_step_post_hook(steps(False)).remove)
 
 
 def _use_plain_attention(stack: ExitStack) -> None:

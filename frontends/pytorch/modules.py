@@ -23,6 +23,11 @@ class ModuleStack:
         self.failed_in = ""
         """Path and class of the innermost module that the exception ``failed`` came out of."""
 
+    @property
+    def is_running(self) -> bool:
+        """Whether any module is running."""
+        return bool(self._running)
+
     def enter(self, module: Module) -> None:
         """``module`` is called, inside of those running now."""
         if not self._running and module is not self.root:

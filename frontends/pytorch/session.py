@@ -57,6 +57,8 @@ class Session(TorchDispatchMode):
         self._takes_data_away = takes_data_away
         self.modules = ModuleStack()
         self.is_paused = False
+        self.is_stepping = False
+        """Whether an optimizer makes a step; what runs with gradients or in a module meanwhile is none of it."""
         self._in_frame = False
         self._has_memo = has_memo and _mode_count() == 0
         self.knowledge = knowledge(self._has_memo)
@@ -282,7 +284,9 @@ class Session(TorchDispatchMode):
         plan = entry.plan
         node = _current_node()
         if node is None:
-            phase, module = "forward", self.modules.path
+            steps = self.is_stepping and not (_grad_enabled() or self.modules.is_running)
+            phase = "optimizer" if steps else "forward"
+            module = self.modules.path
         else:
             phase = phase_of(node)
             module = self.modules.path if phase == "recompute" else self._home(node)

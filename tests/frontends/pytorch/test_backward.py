@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from functools import partial
 from itertools import pairwise
@@ -150,13 +151,47 @@ def test_a_step_of_training_by_phase(device, foreach):
         loss.backward()
         optimizer.step()
     entries = list(cch.layer_report.values())
-    by_phase = {phase: [entry for entry in entries if entry["phase"] == phase] for phase in ("forward", "backward")}
+    phases = ("forward", "backward", "optimizer")
+    by_phase = {phase: [entry for entry in entries if entry["phase"] == phase] for phase in phases}
     assert sum(entry["macs"] for entry in by_phase["forward"]) == 2 * (4 * 5 + 5 * 3)
     assert sum(entry["macs"] for entry in by_phase["backward"]) == 2 * (4 * 5 + 2 * 5 * 3)
-    # the optimizer runs after the backward pass: w -= 0.1 * gradient, a product and a sum for each parameter
-    steps = entries[entries.index(by_phase["backward"][-1]) + 1 :]
-    assert sum(entry["operations"]["fma"] for entry in steps) == 4 * 5 + 5 + 5 * 3 + 3
+    # w -= 0.1 * gradient, a product and a sum for each parameter
+    assert sum(entry["operations"]["fma"] for entry in by_phase["optimizer"]) == 4 * 5 + 5 + 5 * 3 + 3
+    assert sum(map(len, by_phase.values())) == len(entries)
     assert cch.ignored_layers == {}
+
+
+def test_what_a_closure_runs_is_no_part_of_the_step():
+    model = perceptron(4, 5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def closure():
+        loss = model(torch.ones(2, 4)).sum()
+        loss.backward()
+        return loss
+
+    calls = record(lambda: optimizer.step(closure)).calls
+    assert {call.native for call in calls if call.layer.op == "linear"} == {"aten::linear"}
+    assert {call.phase for call in calls if call.layer.op == "linear"} == {"forward"}
+    assert [call.phase for call in calls][-1] == "optimizer"
+    after = record(lambda: model(torch.ones(2, 4))).calls
+    assert {call.phase for call in after} == {"forward"}
+
+
+def test_a_model_that_runs_after_a_failed_step_runs_forward():
+    class Failing(torch.optim.SGD):
+        def step(self, closure=None):
+            raise ArithmeticError("no step")
+
+    model, x = perceptron(4, 5), torch.ones(2, 4)
+
+    def run():
+        with contextlib.suppress(ArithmeticError):
+            Failing(model.parameters(), lr=0.1).step()
+        with torch.no_grad():
+            model(x)
+
+    assert {call.phase for call in record(run).calls} == {"forward"}
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
