@@ -20,13 +20,13 @@ def module_of(node: Any) -> str:
         if entry.key == SCOPES:
             scopes = [a or b for a, b in _QUOTED.findall(entry.value)]
             return scopes[-2] if len(scopes) > 1 else ""
-    path = ""
-    for part in node.name.split("/")[:-1]:
-        if path and part.startswith(path + "."):
-            path = part  # PyTorch names the parts of a Sequential in full: /layer1/layer1.0/conv1/Conv
-        elif part:
-            path = f"{path}.{part}" if path else part
-    return path
+    parts: list[str] = []
+    for part in filter(None, node.name.split("/")[:-1]):
+        if parts and part.startswith(parts[-1] + "."):
+            parts[-1] = part  # PyTorch names the parts of a Sequential with its name: /layer1/layer1.0/conv1/Conv
+        else:
+            parts.append(part)
+    return ".".join(parts)
 
 
 def origin(node: Any) -> str:

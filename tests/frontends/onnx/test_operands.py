@@ -100,6 +100,7 @@ def test_values_of_real_inputs_do_not_make_the_run_free():
     [
         ("/layer1/layer1.0/conv1/Conv", "layer1.0.conv1"),
         ("/layer1/0/conv1/Conv", "layer1.0.conv1"),
+        ("/2/body/body.0/body.0.0/Conv", "2.body.0.0"),
         ("/conv1/Conv", "conv1"),
         ("Conv_12", ""),
         ("", ""),
