@@ -3,7 +3,8 @@
 ``python benchmarks/pytorch_capture.py [--rounds N] [--only NAME ...]`` prints two Markdown tables. The first holds the
 bars: CPU time of one thread, all ways interleaved in one process, the least of all rounds, in milliseconds. A capture
 is everything from entering the ``with`` block to having left it, with nothing known from captures before it. The second
-says what later captures of the same kinds of calls take, then the report, and ``estimate`` as a whole.
+says what later captures of the same kinds of calls take, the same as users write it (``ComputationalCostHook``, which
+prices every call before it is left), then the report alone, and ``estimate`` as a whole.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from costcore import estimate
+from costcore import ComputationalCostHook, estimate
 from costcore.custom import CustomCalculators
 from costcore.engine import Recorder
 from costcore.frontends.pytorch import capture
@@ -198,6 +199,7 @@ def measure(case: Case, rounds: int) -> Measured:
         recorder = Recorder()
         take("capture", capture(recorder))
         take("again", capture(Recorder()))
+        take("hook", ComputationalCostHook(frontends=["pytorch"]))
         counter = FlopCounterMode(display=False)
         take("counter", counter)
         start = process_time()
@@ -242,13 +244,14 @@ def main() -> None:
             f"| {'equal' if found.macs == found.counter_macs else f'{found.macs} / {found.counter_macs}'} |",
             flush=True,
         )
-    print("\n| network | pass | later capture ms | ratio | report ms | estimate ms |")
-    print("|---|---|--:|--:|--:|--:|")
+    print("\n| network | pass | later capture ms | ratio | hook ms | ratio | report ms | estimate ms |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|")
     for case, found in results:
         ms = {way: f"{1e3 * seconds:.1f}" for way, seconds in found.seconds.items()}
+        again, hook = (found.seconds[way] / found.seconds["plain"] for way in ("again", "hook"))
         print(
-            f"| {case.name} | {'forward + backward' if case.backward else 'forward'} | {ms['again']} "
-            f"| {found.seconds['again'] / found.seconds['plain']:.2f} | {ms['report']} | {ms['estimate']} |"
+            f"| {case.name} | {'forward + backward' if case.backward else 'forward'} | {ms['again']} | {again:.2f} "
+            f"| {ms['hook']} | {hook:.2f} | {ms['report']} | {ms['estimate']} |"
         )
 
 

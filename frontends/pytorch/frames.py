@@ -18,8 +18,10 @@ import torch
 PRE_DISPATCH = torch._C.DispatchKey.PreDispatch
 AFTER = torch._C._dispatch_keyset_full_after(PRE_DISPATCH)
 """The keys that come after it; a frame passes its operator on to those."""
-UNSEEN = AFTER.remove(torch._C.DispatchKey.Python).remove(torch._C.DispatchKey.PythonTLSSnapshot)
-"""Those of them that no dispatch mode stands at."""
+_MODES = (torch._C.DispatchKey.Python, torch._C.DispatchKey.PythonTLSSnapshot)
+HIDDEN = torch._C.DispatchKeySet(PRE_DISPATCH).add(_MODES[0]).add(_MODES[1])
+"""The keys at which anything is seen; without them an operator runs as if nothing was captured."""
+UNSEEN = AFTER - HIDDEN
 
 _NAMES = """
 linear matmul einsum bilinear
@@ -52,16 +54,16 @@ def overload(name: str) -> torch._ops.OpOverload | None:
     return getattr(packet, name.partition(".")[2] or "default", None)
 
 
-def register(frame: Callable[..., Any]) -> None:
+def register(running: Callable[[], Any]) -> None:
     """Register a kernel for every frame, for the rest of the process.
 
-    It calls ``frame(operator, keyset, args, kwargs)``. Where the key is not in the state of the thread, nothing does.
+    It tells the capture of the thread, ``running()``. Where the key is not in the state of the thread, nothing does.
     """
     library = torch.library.Library("aten", "IMPL")
     for name in sorted(FRAMES):
         operator = overload(name)
         if operator is not None:
-            library.impl(name, _kernel(operator, frame), "PreDispatch", with_keyset=True)
+            library.impl(name, _kernel(operator, running), "PreDispatch", with_keyset=True)
     _libraries.append(library)
 
 
@@ -69,9 +71,12 @@ _libraries: list[torch.library.Library] = []
 """Kept, as kernels go with the library that brought them."""
 
 
-def _kernel(operator: torch._ops.OpOverload, frame: Callable[..., Any]) -> Callable[..., Any]:
+def _kernel(operator: torch._ops.OpOverload, running: Callable[[], Any]) -> Callable[..., Any]:
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-        return frame(operator, keyset, args, kwargs)
+        session = running()
+        if session is None:
+            return operator.redispatch(keyset & AFTER, *args, **kwargs)
+        return session.frame(operator, keyset, args, kwargs)
 
     return kernel
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import _len_torch_dispatch_stack
 
 from .control import CONTROL, FLEX, FLEX_ASSUMED, flex_without_data
@@ -23,34 +24,33 @@ _functorch_level = torch._C._functorch.maybe_current_level
 
 
 def let_pass(stack: ExitStack, running: Callable[[], Session | None]) -> None:
-    """Tell all such operators what to do at the key of the frames, which none of them knows.
+    """Stand at the key of the frames, for which no such operator has a kernel.
 
     Args:
-        stack: what puts them back.
+        stack: what puts PyTorch back.
         running: the capture of the thread that asks.
     """
-    changed: list[tuple[Any, Any]] = []
+    original, keys_for = HigherOrderOperator.dispatch, torch._ops._compute_keyset
+
+    def dispatch(self: Any, key: Any, /, *args: Any, **kwargs: Any) -> Any:
+        session = running() if key == PRE_DISPATCH else None
+        if session is None:
+            return original(self, key, *args, **kwargs)
+        if self.name() in CONTROL or self.name() == FLEX:
+            return _run(session, self, args, kwargs)
+        keys = keys_for(args, kwargs, self.non_fallthrough_keys.remove(PRE_DISPATCH))
+        return original(self, keys.highestPriorityTypeId(), *args, **kwargs)
 
     def restore() -> None:
-        for operator, keys in changed:
-            operator.non_fallthrough_keys = keys
-            operator._dispatch_cache.pop(PRE_DISPATCH, None)
+        if HigherOrderOperator.dispatch is dispatch:
+            HigherOrderOperator.dispatch = original
 
+    HigherOrderOperator.dispatch = dispatch
     stack.callback(restore)
-    for name, operator in torch._ops._higher_order_ops.items():
-        keys = operator.non_fallthrough_keys
-        if name in CONTROL or name == FLEX:
-            changed.append((operator, keys))
-            operator.non_fallthrough_keys = keys.add(PRE_DISPATCH)
-            operator._dispatch_cache[PRE_DISPATCH] = partial(_run, running, operator)
-        elif keys.has(PRE_DISPATCH):
-            changed.append((operator, keys))
-            operator.non_fallthrough_keys = keys.remove(PRE_DISPATCH)
 
 
-def _run(running: Callable[[], Session | None], operator: Any, *args: Any, **kwargs: Any) -> Any:
-    session = running()
-    if session is None or session.is_paused or _functorch_level() is not None or _len_torch_dispatch_stack() != 1:
+def _run(session: Session, operator: Any, args: Any, kwargs: Any) -> Any:
+    if session.is_paused or _functorch_level() is not None or _len_torch_dispatch_stack() != 1:
         return _as_usual(operator, args, kwargs)  # something else is to see it first
     if operator.name() != FLEX:
         return CONTROL[operator.name()](session.assume, *args, **kwargs)

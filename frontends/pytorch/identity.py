@@ -20,8 +20,8 @@ Known: TypeAlias = "tuple[ref[Tensor], int, int]"
 """A tensor object, the number of the value it holds, and where that comes from."""
 
 
-Memory: TypeAlias = "tuple[ref[Any] | None, int, bool, dict[tuple[int, int], int] | None]"
-"""A storage, its id, whether an operator of this run made it, and the ids of the parameters in it by place and size."""
+Memory: TypeAlias = "tuple[ref[Any] | None, int, bool]"
+"""A storage, its id, and whether an operator of this run made it."""
 
 
 class Identities:
@@ -44,28 +44,30 @@ class Identities:
         self.storages = [0]
         self.parameters = [0]
         self._memories: dict[int, Memory] = {}
+        self._learned_in: dict[int, dict[tuple[int, int], int]] = {}
+        """Ids of the parameters in a memory by place and size, by the id of the memory."""
 
     def of(self, tensor: Tensor) -> Known:
         """What an operand is known as; one never seen before comes from outside of the run."""
         found = self.known.get(id(tensor))
         if found is not None and found[0]() is tensor:
             return found
-        return self._meet(tensor)
+        return self.meet(tensor)
 
-    def _meet(self, tensor: Tensor) -> Known:
-        memory = self._memory(tensor, is_computed=False)
-        if type(tensor) is Parameter or isinstance(tensor, Parameter):
-            parameter = self._learned(tensor, memory)
-        else:
-            parameter = _parameter_at(tensor, memory) if memory[3] else 0
-            if not parameter and not memory[2] and tensor._is_view() and isinstance(tensor._base, Parameter):
-                parameter = self._learned(tensor._base, memory)
+    def meet(self, tensor: Tensor) -> Known:
+        """Take up an operand that was never seen before."""
+        memory = self._memory(tensor, False)
+        if type(tensor) is not Tensor and isinstance(tensor, Parameter):
+            return self._remember(tensor, memory, self._learned(tensor, memory))
+        parameter = self._parameter_at(tensor, memory)
+        if not parameter and not memory[2] and tensor._is_view() and isinstance(tensor._base, Parameter):
+            parameter = self._learned(tensor._base, memory)
         return self._remember(tensor, memory, parameter)
 
     def made(self, tensor: Tensor) -> Known:
         """Take up what an operator returned: a new value, in new memory or (views, in-place) in known memory."""
         memory = self._memory(tensor, True)
-        return self._remember(tensor, memory, 0 if memory[3] is None else _parameter_at(tensor, memory))
+        return self._remember(tensor, memory, self._parameter_at(tensor, memory))
 
     def same(self, tensor: Tensor, other: Tensor) -> None:
         """Take up a tensor that is ``other`` again under another name, as ``detach`` returns it."""
@@ -78,13 +80,13 @@ class Identities:
 
     def learn(self, tensor: Tensor, number: int) -> None:
         """Make a parameter of an operand that is learned because of what it is to its operator."""
-        self.parameters[number] = self._learned(tensor, self._memory(tensor, is_computed=False))
+        self.parameters[number] = self._learned(tensor, self._memory(tensor, False))
 
     def take_for_learned(self, tensor: Tensor) -> None:
         """Take up a tensor as a parameter that is none by its type: the part that this process holds of one."""
         _, number, origin = self.of(tensor)
         if origin != LEARNED:
-            self.parameters[number] = self._learned(tensor, self._memory(tensor, is_computed=False))
+            self.learn(tensor, number)
             self.known[id(tensor)] = (ref(tensor), number, LEARNED)
 
     def _remember(self, tensor: Tensor, memory: Memory, parameter: int) -> Known:
@@ -99,35 +101,32 @@ class Identities:
         try:
             storage = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):  # sparse and opaque tensors have none
-            return None, self._new_id(), is_computed, None
+            return None, self._new_id(), is_computed
         address = storage._cdata
         memory = self._memories.get(address)
         if memory is None or memory[0] is None or memory[0]() is not storage:
-            memory = self._memories[address] = (ref(storage), self._new_id(), is_computed, None)
+            memory = self._memories[address] = (ref(storage), self._new_id(), is_computed)
         return memory
 
     def _learned(self, tensor: Tensor, memory: Memory) -> int:
         """The id of the parameter that a tensor is, whole."""
-        storage, identity, is_computed, parameters = memory
         size = tensor.numel()
-        if storage is None:
+        if memory[0] is None:
             return self._recorder.parameter(size)
-        if parameters is None:
-            parameters = {}
-            self._memories[tensor.untyped_storage()._cdata] = (storage, identity, is_computed, parameters)
+        parameters = self._learned_in.setdefault(memory[1], {})
         place = tensor.storage_offset(), size
         found = parameters.get(place)
         if found is None:
             found = parameters[place] = self._recorder.parameter(size)
         return found
 
-
-def _parameter_at(tensor: Tensor, memory: Memory) -> int:
-    """The id of the parameter that covers the first element of a tensor, 0 for none."""
-    if not memory[3]:
+    def _parameter_at(self, tensor: Tensor, memory: Memory) -> int:
+        """The id of the parameter that covers the first element of a tensor, 0 for none."""
+        parameters = self._learned_in.get(memory[1])
+        if parameters is None:
+            return 0
+        offset = tensor.storage_offset()
+        for (start, size), identity in parameters.items():
+            if start <= offset < start + max(size, 1):
+                return identity
         return 0
-    offset = tensor.storage_offset()
-    for (start, size), identity in memory[3].items():
-        if start <= offset < start + max(size, 1):
-            return identity
-    return 0

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from . import autocast, distributed, frames, functions, outlines
 from .memo import tensors_of
@@ -74,14 +74,7 @@ def _is_capturing() -> bool:
 
 @cache
 def _register_frames() -> None:
-    frames.register(_frame)
-
-
-def _frame(operator: Any, keyset: Any, args: Any, kwargs: Any) -> Any:
-    session = LOCAL.session
-    if session is None:
-        return operator.redispatch(keyset & frames.AFTER, *args, **kwargs)
-    return session.frame(operator, keyset, args, kwargs)
+    frames.register(_running)
 
 
 _strays: dict[int, None] = {}
@@ -125,17 +118,13 @@ def _watch_modules(stack: ExitStack) -> None:
 
 
 def _watch_optimizers(stack: ExitStack) -> None:
-    """Tell the capture when an optimizer makes a step."""
+    """Tell the capture when an optimizer begins a step."""
 
-    def steps(is_stepping: bool) -> Callable[..., None]:
-        def hook(*_: object) -> None:
-            if LOCAL.session is not None:
-                LOCAL.session.is_stepping = is_stepping
+    def hook(*_: object) -> None:
+        if LOCAL.session is not None:
+            LOCAL.session.places.begin_step()
 
-        return hook
-
-    stack.callback(register_optimizer_step_pre_hook(steps(True)).remove)
-    stack.callback(register_optimizer_step_post_hook(steps(False)).remove)
+    stack.callback(register_optimizer_step_pre_hook(hook).remove)
 
 
 def _use_plain_attention(stack: ExitStack) -> None:

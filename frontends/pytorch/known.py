@@ -54,37 +54,54 @@ class Template:
 
 
 class Entry:
-    """What is known of calls of one key: how to make their results again, and their templates by origins."""
+    """What is known of calls of one key.
 
-    __slots__ = ("again", "plan", "templates")
+    Attributes:
+        plan: how their operator is treated.
+        again: how to make their results again, if it can be told.
+        have_data: whether all their operands are ordinary tensors with data.
+        templates: what they are to a recorder, by origins of the operands.
+    """
 
-    def __init__(self, plan: Plan, again: Again | None) -> None:
+    __slots__ = ("again", "have_data", "plan", "templates")
+
+    def __init__(self, plan: Plan, again: Again | None = None, have_data: bool = False) -> None:
         self.plan = plan
         self.again = again
+        self.have_data = have_data
         self.templates: dict[int, Template] = {}
 
 
-class Knowledge:
-    """Plans by operator (its id), entries by key, and the table."""
+class Table:
+    """The table, and plans of operators by id, which hold whatever the settings."""
 
     def __init__(self) -> None:
-        self._rows = rows("pytorch")
-        self._calculators = calculators()
-        self.translator = Translator(self._rows, operand)
-        self._names = frozenset(row.native for row in self._rows)
+        self.rows = rows("pytorch")
+        self.calculators = calculators()
+        self.translator = Translator(self.rows, operand)
+        self.names = frozenset(row.native for row in self.rows)
         self.plans: dict[int, Plan] = {}
-        self.entries: dict[Key, Entry] = {}
 
     @property
     def is_current(self) -> bool:
         """Whether no plug-in changed the tables since."""
-        return self._rows is rows("pytorch") and self._calculators is calculators()
+        return self.rows is rows("pytorch") and self.calculators is calculators()
+
+
+class Knowledge:
+    """The table, and entries by key."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.translator = table.translator
+        self.plans = table.plans
+        self.entries: dict[Key, Entry] = {}
 
     def plan(self, func: Any) -> Plan:
         """How an operator is treated."""
         plan = self.plans.get(id(func))
         if plan is None:
-            plan = self.plans[id(func)] = Plan(func, self._names)
+            plan = self.plans[id(func)] = Plan(func, self.table.names)
         return plan
 
     def keep(self, key: Key, entry: Entry) -> bool:
@@ -99,6 +116,7 @@ class Knowledge:
         return True
 
 
+_table: Table | None = None
 _all: dict[tuple[Any, ...], Knowledge] = {}
 
 
@@ -107,13 +125,19 @@ def knowledge(has_memo: bool) -> Knowledge:
 
     What they return, and so what is called next, may depend on a few settings beside their arguments.
     """
+    global _table
+    if _table is None or not _table.is_current:
+        _table = Table()
+        _all.clear()
     settings = (has_memo, torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled())
     found = _all.get(settings)
-    if found is None or not found.is_current:
-        found = _all[settings] = Knowledge()
+    if found is None:
+        found = _all[settings] = Knowledge(_table)
     return found
 
 
 def forget() -> None:
-    """Begin anew, as in a fresh process."""
+    """Forget all that was found out from calls: the next capture is like the first."""
     _all.clear()
+    if _table is not None:
+        _table.plans.clear()

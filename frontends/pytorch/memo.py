@@ -84,6 +84,16 @@ def tensors_of(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> list[Te
     return list(all_tensors((*args, *(kwargs or {}).values())))
 
 
+def have_data(tensors: Sequence[Tensor]) -> bool:
+    """Whether these are ordinary tensors with data."""
+    return all(type(tensor) in PLAIN and not tensor.is_meta for tensor in tensors)
+
+
+def are_distributed(tensors: Sequence[Tensor]) -> bool:
+    """Whether any of these is spread over devices."""
+    return any(kind.__name__ == "DTensor" for tensor in tensors for kind in type(tensor).__mro__)
+
+
 def is_mixed(tensors: Sequence[Tensor]) -> bool:
     """Whether some tensors have data and others do not."""
     return len({tensor.is_meta for tensor in tensors}) > 1
@@ -118,7 +128,8 @@ def repeats(func: Any) -> Callable[[Sequence[Any], Sequence[Tensor], Any], Again
     What is returned takes the positional arguments, the tensors and the result of a first call.
     """
     schema = func._schema
-    changes = [i for i, argument in enumerate(schema.arguments) if argument.alias_info is not None]
+    arguments = schema.arguments
+    changes = [i for i, argument in enumerate(arguments) if argument.alias_info is not None]
     returned = schema.returns
     if not returned or torch.Tag.inplace_view in func.tags:
         return _never
@@ -127,7 +138,7 @@ def repeats(func: Any) -> Callable[[Sequence[Any], Sequence[Tensor], Any], Again
         return _new if is_new else _never
     if changes != [0] or len(returned) != 1 or not schema.name.startswith("aten::"):
         return _never
-    if schema.arguments[0].alias_info.is_write:
+    if arguments[0].alias_info.is_write:
         is_first = str(returned[0].type) == "Tensor" and schema.name.endswith("_") and not schema.name.endswith("__")
         return _written if is_first else _never
     return _never if schema.name == "aten::as_strided" else _viewed  # which counts from the start of the memory

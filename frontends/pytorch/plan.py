@@ -136,10 +136,11 @@ class Plan:
         self.row = next((word for word in wanted if word in rows), self.native)
         self.again = repeats(func)
         self.varies = torch.Tag.dynamic_output_shape in func.tags or name in VARYING
-        self.arguments = tuple((argument.name, argument.default_value) for argument in schema.arguments)
+        arguments = schema.arguments  # made anew each time
+        self.arguments = tuple((argument.name, argument.default_value) for argument in arguments)
         self.written = tuple(
             (position, argument.name)
-            for position, argument in enumerate(schema.arguments)
+            for position, argument in enumerate(arguments)
             if argument.alias_info is not None and argument.alias_info.is_write
         )
         frame = name.removeprefix("aten::") + (f".{overload}" if overload else "")
@@ -148,6 +149,14 @@ class Plan:
             and self.is_listed
             and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
         )
+
+    def targets(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """What it writes to."""
+        found: list[Any] = []
+        for position, name in self.written:
+            value = args[position] if position < len(args) else kwargs.get(name)
+            found += value if isinstance(value, (list, tuple)) else (value,)
+        return found
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """All arguments by name, defaults included."""

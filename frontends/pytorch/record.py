@@ -62,7 +62,7 @@ class Sink:
         for tensor in tensors:
             found = known.get(id(tensor))
             if found is None or found[0]() is not tensor:
-                found = identities.of(tensor)
+                found = identities.meet(tensor)
             values.append(found[1])
             origins = 3 * origins + found[2]
         for value in results:

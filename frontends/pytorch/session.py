@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
@@ -21,20 +20,18 @@ from costcore.errors import CostError
 
 from . import attention, autocast
 from .control import CONTROL
-from .frames import AFTER, UNSEEN, casts_first
+from .frames import AFTER, HIDDEN, UNSEEN, casts_first
 from .known import Entry, knowledge
-from .memo import PLAIN, Key, all_tensors, is_mixed, is_plain_meta, key_of, without_data
-from .modules import ModuleStack
-from .phases import phase_of
+from .memo import PLAIN, Key, are_distributed, have_data, is_mixed, is_plain_meta, key_of, tensors_of, without_data
+from .places import Places
 from .plan import Plan
 from .record import Sink
 
 _grad_enabled = torch.is_grad_enabled
 _sequence_number = torch.autograd._get_sequence_nr
-_current_node = torch._C._current_autograd_node
 _functorch_level = torch._C._functorch.maybe_current_level
 _any_autocast = torch._C._is_any_autocast_enabled
-_without_dispatch = torch._C._DisableTorchDispatch
+_hidden = torch._C._ExcludeDispatchKeyGuard
 _mode_count = torch._C._len_torch_dispatch_stack
 
 MOST_ASSUMPTIONS = 100_000
@@ -55,10 +52,9 @@ class Session(TorchDispatchMode):
         super().__init__()
         self.sinks: list[Sink] = []
         self._takes_data_away = takes_data_away
-        self.modules = ModuleStack()
+        self.places = Places(_sequence_number())
+        self.modules = self.places.modules
         self.is_paused = False
-        self.is_stepping = False
-        """Whether an optimizer makes a step; what runs with gradients or in a module meanwhile is none of it."""
         self._in_frame = False
         self._has_memo = has_memo and _mode_count() == 0
         self.knowledge = knowledge(self._has_memo)
@@ -75,9 +71,6 @@ class Session(TorchDispatchMode):
         self._assumed = 0
         self._measures = False
         self._seconds: float | None = None
-        self._numbers: list[int] = []
-        self._homes: list[str] = []
-        self._last_number = _sequence_number()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -155,7 +148,7 @@ class Session(TorchDispatchMode):
             key = key_of(plan, args, kwargs, tensors)
             entry = self._entries.get(key)
         except (RuntimeError, TypeError):  # sparse tensors have no strides, ragged ones unhashable shapes
-            return None, None, _tensors_of(args, kwargs)
+            return None, None, tensors_of(args, kwargs)
         return key, entry or self._own_entries.get(key), tensors
 
     def _run(self, plan: Plan, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
@@ -180,7 +173,7 @@ class Session(TorchDispatchMode):
             return operator.redispatch(keyset & AFTER, *args, **kwargs)
         plan = self._plans.get(id(operator)) or self.knowledge.plan(operator)
         key, entry, tensors = self._find(plan, args, kwargs)
-        if entry is None and not all(type(tensor) in PLAIN for tensor in tensors) and _is_distributed(tensors):
+        if entry is None and not all(type(tensor) in PLAIN for tensor in tensors) and are_distributed(tensors):
             return operator.redispatch(keyset & AFTER, *args, **kwargs)
         if _any_autocast():
             if casts_first(operator, keyset & AFTER):
@@ -191,10 +184,11 @@ class Session(TorchDispatchMode):
             if plan.native in autocast.INSIDE:
                 key = entry = None  # what it returns depends on more than its operands
         if entry is not None and entry.again is not None and not _grad_enabled() and _mode_count() == 1:
-            with _without_dispatch():
+            with _hidden(HIDDEN):
                 result = entry.again(args)
         else:
-            result = self._run_frame(operator, plan, keyset, tensors, args, kwargs)
+            has_data = have_data(tensors) if entry is None else entry.have_data
+            result = self._run_frame(operator, plan, keyset, args, kwargs, has_data)
             if entry is None:
                 entry = self._entry(plan, key, args, tensors, result)
         self._note(entry, tensors, args, kwargs, result)
@@ -208,26 +202,23 @@ class Session(TorchDispatchMode):
         finally:
             self._in_frame = was_in_frame
         if not self._in_frame:
-            self._note(Entry(self.knowledge.plan(operator), None), _tensors_of(args, kwargs), args, kwargs, result)
+            self._note(Entry(self.knowledge.plan(operator)), tensors_of(args, kwargs), args, kwargs, result)
         return result
 
-    def _run_frame(
-        self, operator: Any, plan: Plan, keyset: Any, tensors: Sequence[Tensor], args: Any, kwargs: Any
-    ) -> Any:
+    def _run_frame(self, operator: Any, plan: Plan, keyset: Any, args: Any, kwargs: Any, has_data: bool) -> Any:
         self._in_frame = True
         try:
-            if _mode_count() == 1 and all(type(tensor) in PLAIN and not tensor.is_meta for tensor in tensors):
-                start = perf_counter()  # with data, nothing that could be spared or assumed lies below
-                with _without_dispatch():
+            start = perf_counter()
+            if has_data and _mode_count() == 1:  # nothing that could be spared or assumed lies below
+                with _hidden(HIDDEN):
                     result = operator.redispatch(keyset & UNSEEN, *args, **kwargs)
-                self._seconds = perf_counter() - start
-                return result
-            if plan.native == autocast.FUSED and _any_autocast():
-                args = autocast.cast(args, autocast.lower_type())
-            result = attention.fused(*args, **kwargs) if plan.native == attention.NAME else None
-            if result is None:
-                start = perf_counter()
-                result = operator.redispatch(keyset & AFTER, *args, **kwargs)
+            else:
+                if plan.native == autocast.FUSED and _any_autocast():
+                    args = autocast.cast(args, autocast.lower_type())
+                result = attention.fused(*args, **kwargs) if plan.native == attention.NAME else None
+                if result is None:
+                    result = operator.redispatch(keyset & AFTER, *args, **kwargs)
+            if self._measures:
                 self._seconds = perf_counter() - start
         finally:
             self._in_frame = False
@@ -235,7 +226,7 @@ class Session(TorchDispatchMode):
 
     def _entry(self, plan: Plan, key: Key | None, args: Any, tensors: Sequence[Tensor], result: Any) -> Entry:
         again = plan.again(args, tensors, result) if key is not None and self._has_memo and plan.again else None
-        entry = Entry(plan, again)
+        entry = Entry(plan, again, key is not None and have_data(tensors))
         if key is None or (plan.varies and not all(tensor.is_meta for tensor in tensors)):
             return entry
         if not self.knowledge.keep(key, entry):
@@ -255,9 +246,9 @@ class Session(TorchDispatchMode):
             tensors: list[Tensor] = []
             try:
                 key = key_of(plan, args, kwargs, tensors)
-                entry = self._own_entries.setdefault(key, Entry(plan, None))
+                entry = self._own_entries.setdefault(key, Entry(plan))
             except (RuntimeError, TypeError):
-                entry, tensors = Entry(plan, None), _tensors_of(args, kwargs)
+                entry, tensors = Entry(plan), tensors_of(args, kwargs)
             self._note(entry, tensors, args, kwargs, result)
         return result
 
@@ -282,15 +273,8 @@ class Session(TorchDispatchMode):
 
     def _note(self, entry: Entry, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
         plan = entry.plan
-        node = _current_node()
-        if node is None:
-            steps = self.is_stepping and not (_grad_enabled() or self.modules.is_running)
-            phase = "optimizer" if steps else "forward"
-            module = self.modules.path
-        else:
-            phase = phase_of(node)
-            module = self.modules.path if phase == "recompute" else self._home(node)
         number = _sequence_number()
+        module, phase = self.places.here(number, self._home_of)
         if plan.is_clone:
             self._cloned = (number, id(tensors[0]))
         elif self._cloned is not None:
@@ -298,39 +282,16 @@ class Session(TorchDispatchMode):
                 for sink in self.sinks:
                     sink.forget_last()
             self._cloned = None
-        if number > self._last_number:
-            self._last_number = number
-            self._numbers.append(number)
-            self._homes.append(module)
         results: Sequence[Any]
         if isinstance(result, Tensor):
             results = (result,)
         elif isinstance(result, (list, tuple)):
             results = result
         else:
-            results = tuple(_written(plan, args, kwargs or {}))
+            results = plan.targets(args, kwargs or {})
         for sink in self.sinks:
             sink.note(entry, tensors, args, kwargs, results, module, phase, self._seconds)
         self._seconds = None
 
-    def _home(self, node: Any) -> str:
-        """Path of the module whose forward pass made a node of the backward pass."""
-        variable = getattr(node, "variable", None)
-        if isinstance(variable, Tensor):
-            return self.sinks[-1].home_of(variable) if self.sinks else ""
-        at = bisect_right(self._numbers, node._sequence_nr())
-        return self._homes[at] if at < len(self._homes) else ""
-
-
-def _tensors_of(args: Any, kwargs: Any) -> list[Tensor]:
-    return list(all_tensors((*args, *(kwargs or {}).values())))
-
-
-def _written(plan: Plan, args: Any, kwargs: Any) -> Any:
-    for position, name in plan.written:
-        value = args[position] if position < len(args) else kwargs.get(name)
-        yield from value if isinstance(value, (list, tuple)) else (value,)
-
-
-def _is_distributed(tensors: Sequence[Tensor]) -> bool:
-    return any(kind.__name__ == "DTensor" for tensor in tensors for kind in type(tensor).__mro__)
+    def _home_of(self, parameter: Tensor) -> str:
+        return self.sinks[-1].home_of(parameter) if self.sinks else ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from torch.nn import Module as TorchModule
+from torch.nn import Parameter
+from torch.nn.parameter import is_lazy
 
 from costcore.engine import Module
 
@@ -25,22 +27,20 @@ def module_tree(model: TorchModule, identities: Identities) -> dict[str, Module]
         if not module._parameters and not module._buffers:
             tree[path] = Module(name)
             continue
-        held = [parameter for parameter in module._parameters.values() if _has_shape(parameter)]
-        ids = [_identity(parameter, identities) for parameter in held]
-        frozen = [identity for identity, parameter in zip(ids, held, strict=True) if not parameter.requires_grad]
-        buffers = sum([buffer.numel() for buffer in module._buffers.values() if _has_shape(buffer)])
-        tree[path] = Module(name, tuple(dict.fromkeys(ids)), tuple(dict.fromkeys(frozen)), buffers)
+        held: dict[int, bool] = {}
+        for parameter in module._parameters.values():
+            if parameter is not None and not is_lazy(parameter):
+                identity = _identity(parameter, identities)
+                held[identity] = held.get(identity, True) and parameter.requires_grad
+        frozen = tuple([identity for identity, is_trained in held.items() if not is_trained])
+        buffers = [x.numel() for x in module._buffers.values() if x is not None and not is_lazy(x)]
+        tree[path] = Module(name, tuple(held), frozen, sum(buffers))
     return tree
 
 
 def _identity(parameter: Any, identities: Identities) -> int:
     """The id of a parameter; of one that is spread over devices, of the part that is here."""
-    here = getattr(parameter, "_local_tensor", None)
-    if here is None:
-        return identities.parameter_of(parameter)
-    identities.take_for_learned(here)
-    return identities.parameter_of(here)
-
-
-def _has_shape(tensor: object) -> bool:
-    return tensor is not None and not type(tensor).__name__.startswith("Uninitialized")
+    if type(parameter) is not Parameter and (here := getattr(parameter, "_local_tensor", None)) is not None:
+        identities.take_for_learned(here)
+        return identities.parameter_of(here)
+    return identities.parameter_of(parameter)

@@ -59,5 +59,5 @@ def state_of_torch() -> tuple[Any, ...]:
         torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.PreDispatch),
         torch.backends.mha.get_fastpath_enabled(),
         torch.is_grad_enabled(),
-        torch.ops.higher_order.cond.non_fallthrough_keys.has(torch._C.DispatchKey.PreDispatch),
+        torch._ops.HigherOrderOperator.dispatch,
     )

@@ -194,6 +194,41 @@ def test_a_model_that_runs_after_a_failed_step_runs_forward():
     assert {call.phase for call in record(run).calls} == {"forward"}
 
 
+class Cautious(torch.optim.SGD):
+    """Takes a step with another optimizer first, and a number of its own; may fail then."""
+
+    def __init__(self, first, fails):
+        super().__init__([torch.nn.Parameter(torch.ones(3))], lr=0.1)
+        self.first, self.fails = first, fails
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        if self.first is not None:
+            with contextlib.suppress(ArithmeticError):
+                self.first.step()
+        torch.ones(3).exp()
+        if self.fails:
+            raise ArithmeticError("no step")
+
+
+@pytest.mark.parametrize("inner_fails", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("frames", [False, True])
+def test_a_step_ends_with_its_function_however_that_ends(frames, fails, inner_fails):
+    outer = Cautious(Cautious(None, inner_fails), fails)
+
+    def run():
+        for _ in range(2):
+            with contextlib.suppress(ArithmeticError):
+                outer.step()
+            with torch.no_grad():
+                torch.ones(3).log()
+
+    calls = record(run, has_frames=frames).calls
+    found = [(call.layer.op, call.phase) for call in calls if call.layer.op in ("exp", "log")]
+    assert found == 2 * [("exp", "optimizer"), ("exp", "optimizer"), ("log", "forward")]
+
+
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_recomputation_costs_another_forward_pass(device):
     model = perceptron(4, 8, 4).to(device)
