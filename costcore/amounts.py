@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from costcore.dims import Dim, is_symbolic
-from costcore.units import BASES, PREFIXES, prefix_for, scaled
+from costcore.units import BASES, PREFIXES, prefix_for, scaled, written
 
 METRICS: Mapping[str, tuple[str, str]] = {
     "flops": ("FLOPs", "flops"),
@@ -58,7 +58,7 @@ def parse_percent(value: object) -> Fraction | None:
 
 def exact(value: Any) -> str:
     """A whole number with its thousands apart, or an expression as it is."""
-    return str(value) if is_symbolic(value) else f"{value:,}"
+    return written(value) if is_symbolic(value) else f"{value:,}"
 
 
 def readable(value: Dim, metric: str, n_digits: int = 3, signed: bool = False) -> str:
@@ -80,4 +80,4 @@ def jsonable(value: Any) -> Any:
         return {str(name): jsonable(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [jsonable(part) for part in value]
-    return str(value)
+    return written(value)

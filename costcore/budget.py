@@ -155,7 +155,7 @@ def _raised(old: int, increase: Fraction | int) -> tuple[int, str]:
 def _whole(value: Dim, limit: Limit, where: str) -> int:
     if is_symbolic(value):
         raise CostError(
-            f"{limit}: {limit.metric} of {where} is {value}; give its dimensions values (--dim, report.subs)"
+            f"{limit}: {limit.metric} of {where} is {exact(value)}; give its dimensions values (--dim, report.subs)"
         )
     return int(value)
 

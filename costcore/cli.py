@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from costcore import __version__
-from costcore.cli_models import GOOD, INTERRUPTED, MODEL, PROBLEM, add_model_options, check_model, report_of
+from costcore.cli_models import GOOD, INTERRUPTED, MODEL, PROBLEM, add_model_options, check_model, report_of, tell
 from costcore.columns import REPORT, SUMMARY, Column, ReportColumns, SummaryColumns, choose
 from costcore.entries import KEYS
 from costcore.errors import CostError
@@ -215,11 +215,11 @@ def _show(report: Report, given: argparse.Namespace, options: dict[str, Any]) ->
         FILES[Path(given.output).suffix](report, show, given.output)
     if given.output is not None or given.format not in (None, *FOOTED):
         for remark in report.remarks:
-            print(remark, file=sys.stderr)
+            tell(remark)
     for note in report.notes:
-        print(f"note: {note}", file=sys.stderr)
+        tell(f"note: {note}")
 
 
 def _fail(text: str) -> int:
-    print(f"costcore: {text}", file=sys.stderr)
+    tell(f"costcore: {text}")
     return PROBLEM

@@ -11,7 +11,7 @@ from costcore.budget import Breach, check
 from costcore.budget_file import BudgetError, read_budget
 from costcore.cli_models import GOOD, MODEL, PROBLEM, USAGE, add_model_options, check_model, report_of, run_command
 from costcore.columns import Table
-from costcore.renderers import to_markdown
+from costcore.renderers import printable, to_markdown
 
 EXAMPLES = """a budget:
   [total]
@@ -70,7 +70,7 @@ def _check(given: argparse.Namespace) -> int:
 
 
 def _lines(given: argparse.Namespace, breaches: Sequence[Breach]) -> list[str]:
-    return [f"{given.model}: {breach}" for breach in breaches] or [f"{given.model}: within {given.budget}"]
+    return [printable(f"{given.model}: {breach}") for breach in breaches] or [f"{given.model}: within {given.budget}"]
 
 
 def _markdown(given: argparse.Namespace, breaches: Sequence[Breach]) -> list[str]:

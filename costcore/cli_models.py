@@ -14,9 +14,13 @@ from typing import Any
 from costcore.errors import CostError, CostWarning
 from costcore.estimating import estimate
 from costcore.loading import INPUT_FORMS, check_target, load_model, parse_dims, parse_inputs
+from costcore.renderers import printable
 from costcore.report import Report
 
 GOOD, PROBLEM, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+LONGEST_MESSAGE = 10_000
+"""Longer messages are cut (characters): a name in a model can be of any length."""
 
 MODEL = "an .onnx file, package.module:factory, file.py:factory, or a report saved as .json"
 
@@ -27,7 +31,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "--input", action="append", default=[], metavar="SHAPE", help=f"an input: {INPUT_FORMS}; may be repeated"
     )
     parser.add_argument(
-        "--dim", action="append", default=[], metavar="NAME=N", help="value of a named dimension (ONNX)"
+        "--dim", action="append", default=[], metavar="NAME=N", help="a named dimension (ONNX); may be repeated"
     )
     parser.add_argument("--backward", action="store_true", help="count the backward pass too (PyTorch, Chainer)")
     parser.add_argument(
@@ -110,7 +114,7 @@ def report_of(
     finally:
         sys.path = path
     for warning in caught:
-        print(f"costcore: {target}: {warning.message}", file=sys.stderr)
+        tell(f"costcore: {target}: {warning.message}")
     return report
 
 
@@ -129,10 +133,16 @@ def run_command(parser: argparse.ArgumentParser, action: Any) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # keeps the interpreter quiet at exit
         return GOOD
     except (CostError, OSError) as error:
-        print(f"costcore: {error}", file=sys.stderr)
+        tell(f"costcore: {error}")
         return PROBLEM
     except (TypeError, ValueError) as error:
         parser.error(str(error))
+
+
+def tell(text: str) -> None:
+    """Write to standard error. Names in it come from models: what a terminal would obey is spelled out."""
+    shown = "\n".join(map(printable, text.split("\n")))
+    print(shown if len(shown) <= LONGEST_MESSAGE else shown[: LONGEST_MESSAGE - 1] + "…", file=sys.stderr)
 
 
 def progress(items: Iterable[Any], what: str) -> Iterable[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from costcore.units import check_digits, check_unit, prefix_for, rounded, scaled
+from costcore.units import check_digits, check_unit, prefix_for, rounded, scaled, written
 
 
 class Column(NamedTuple):
@@ -185,15 +185,15 @@ def _cell(value: Any, kind: str, digits: int) -> str:
     if kind == "seconds":
         return rounded(1000 * Fraction(value), digits)
     if kind == "shape":
-        return str(tuple(value))
+        return written(tuple(value))
     if kind == "shapes":
-        return str([tuple(shape) for shape in value])
+        return written([tuple(shape) for shape in value])
     if kind == "settings":
         return ", ".join(f"{name}={setting(v)}" for name, v in value.items())
-    return str(value)
+    return written(value)
 
 
 def setting(value: Any) -> str:
     """A setting as people write it: ``(3, 3)`` is 3."""
     alike = isinstance(value, tuple) and value and all(v == value[0] for v in value)
-    return str(value[0] if alike else value)
+    return written(value[0] if alike else value)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from functools import cache
+from collections.abc import Iterable
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ else:
 
 def is_symbolic(value: object) -> bool:
     """Whether ``value`` is a symbolic expression; asks without importing sympy."""
-    return hasattr(value, "free_symbols")
+    return hasattr(type(value), "free_symbols")  # of the object itself, it would be computed
 
 
 def as_dim(value: Any) -> Dim:
@@ -40,6 +41,22 @@ def as_dim(value: Any) -> Dim:
         raise TypeError(f"expected an integer or an integer symbol, got {value!r} ({type(value).__name__})") from None
 
 
+def added(amounts: Iterable[Dim]) -> Dim:
+    """The sum of many integers and expressions; equal expressions are counted, and all are added at once."""
+    number = 0
+    times: dict[Any, int] = {}
+    for amount in amounts:
+        if is_symbolic(amount):
+            times[amount] = times.get(amount, 0) + 1
+        else:
+            number += amount
+    if not times:
+        return number
+    from sympy import Add
+
+    return as_dim(Add(number, *[amount * count for amount, count in times.items()]))
+
+
 def minimum(a: Dim, b: Dim) -> Dim:
     """The smaller of two dimensions."""
     if is_symbolic(a) or is_symbolic(b):
@@ -58,9 +75,36 @@ def maximum(a: Dim, b: Dim) -> Dim:
     return max(a, b)
 
 
+def quotient(a: Dim, b: Dim) -> Dim:
+    """``a // b``; where the factors of ``b`` cancel, without asking what is known of the rest, which can take long."""
+    if is_symbolic(a) or is_symbolic(b):
+        from sympy import fraction
+
+        exact = a / b
+        if fraction(exact)[1] == 1:
+            return as_dim(exact)
+    return a // b
+
+
 def ceil_div(a: Dim, b: Dim) -> Dim:
     """``a / b`` rounded up."""
     return -(-a // b)
+
+
+HIGHEST_DEGREE = 16
+"""Products of more symbols than this are no sizes of a network, and take forever to work with."""
+
+
+@lru_cache(maxsize=1 << 12)
+def degree(dim: Any) -> int:
+    """How many symbols are multiplied in the longest product of an integer expression; 0 for a number."""
+    if not is_symbolic(dim) or dim.is_number:
+        return 0
+    if dim.is_Symbol:
+        return 1
+    if dim.is_Pow:
+        return degree(dim.base) * abs(int(dim.exp)) if dim.exp.is_Integer else HIGHEST_DEGREE + 1
+    return (sum if dim.is_Mul else max)(map(degree, dim.args))
 
 
 def gcd(a: Dim, b: Dim) -> Dim:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from costcore import __version__
 from costcore.dims import Dim
-from costcore.ir import Cost, Layer
+from costcore.ir import Calculator, Cost, Layer
 
 _OWN = tuple(str(Path(__file__).parents[1] / room) + os.sep for room in ("costcore", "calculators", "frontends"))
 
@@ -121,6 +121,7 @@ class Recorder:
         fma_1flop: what such a calculator is told.
         progress: wraps long loops, ``progress(items, what)``.
         measure_time: whether a frontend that really runs the model shall measure every call.
+        calculators: calculators of this run only, by neutral or native name.
     """
 
     def __init__(
@@ -130,12 +131,14 @@ class Recorder:
         fma_1flop: bool = True,
         progress: Callable[[Iterable[Any], str], Iterable[Any]] | None = None,
         measure_time: bool = False,
+        calculators: Mapping[str, Calculator] | None = None,
     ) -> None:
         self.tracebacks = tracebacks
         self.elementwise = {} if elementwise is None else elementwise
         self.fma_1flop = fma_1flop
         self.progress = progress or (lambda items, what: items)
         self.measure_time = measure_time
+        self.calculators = {} if calculators is None else calculators
         self._calls: list[Call] = []
         self.pending: list[Callable[[], None]] = []
         """What frontends that are still recording do before anybody looks at the calls: append those they hold back."""
@@ -188,6 +191,17 @@ class Recorder:
     def assume(self, what: str, where: str = "") -> None:
         """Note something that was assumed, once for every place."""
         self._assumptions[Assumption(what, where)] = None
+
+    @property
+    def assumed(self) -> int:
+        """How many assumptions were noted."""
+        return len(self._assumptions)
+
+    def keep(self, calls: int, assumptions: int) -> None:
+        """Forget all but the first so many calls and assumptions: what was read after them is read anew."""
+        del self.calls[calls:]
+        while len(self._assumptions) > assumptions:
+            self._assumptions.popitem()
 
     @property
     def assumptions(self) -> list[Assumption]:

@@ -7,7 +7,7 @@ from math import fsum
 from typing import Any
 
 from costcore.bulk import collector_off
-from costcore.dims import Dim, is_symbolic
+from costcore.dims import Dim, added, is_symbolic
 from costcore.engine import Call, Priced, Run
 from costcore.ir import KINDS, Cost, Operations
 
@@ -76,8 +76,8 @@ class Ledger:
     def _sums(self, calls: list[Call]) -> dict[str, Any]:
         entries = [self.entries[call.name] for call in calls]
         distinct = {identity for call in calls for identity in call.parameters}
-        sums = {key: sum(entry[key] for entry in entries) for key in SUMS}
-        sums |= {"n_layers": len(calls), "n_params": sum(self._parameters[identity] for identity in sorted(distinct))}
+        sums = {key: added(entry[key] for entry in entries) for key in SUMS}
+        sums |= {"n_layers": len(calls), "n_params": added(self._parameters[identity] for identity in distinct)}
         measured = [entry["seconds"] for entry in entries if "seconds" in entry]
         return {**sums, "seconds": fsum(measured)} if measured else sums
 
@@ -167,4 +167,4 @@ def per_layer(ledger: Ledger) -> list[dict[str, Any]]:
             "flops_fma1": flops_of(cost, True) * call.times,
         }
         lines.append(line)
-    return [*lines, {**ledger.total, "module": "total", **{key: sum(line[key] for line in lines) for key in own}}]
+    return [*lines, {**ledger.total, "module": "total", **{key: added(line[key] for line in lines) for key in own}}]

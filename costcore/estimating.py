@@ -50,7 +50,7 @@ def estimate(
     custom = CustomCalculators()
     for op, calculator in (calculators or {}).items():
         custom.add(op, calculator)
-    recorder = Recorder(tracebacks, custom.by_elements, fma_1flop, progress)
+    recorder = Recorder(tracebacks, custom.by_elements, fma_1flop, progress, calculators=custom.by_layer)
     frontend.estimate(recorder, model, inputs, **options)
     report = make_report(recorder, custom, fma_1flop, layout)
     tell(report, strict=strict)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from os import PathLike, fspath
+from os import PathLike, fsdecode
 from typing import Any, NamedTuple, Protocol, cast
 
 from costcore.engine import Recorder
@@ -112,9 +112,10 @@ def frontend_of(model: object) -> Frontend:
     """
     if isinstance(model, (str, PathLike)):
         for spec in specs().values():
-            if fspath(model).endswith(spec.suffixes or ("\0",)):
+            if fsdecode(model).endswith(spec.suffixes or ("\0",)):
                 return load(spec.name)
-    readers = [spec.name for spec in specs().values() if spec.suffixes] if isinstance(model, bytes) else []
+    is_file = isinstance(model, (bytes, bytearray, memoryview))
+    readers = [spec.name for spec in specs().values() if spec.suffixes] if is_file else []
     for name in dict.fromkeys([*loaded(), *readers]):
         frontend = load(name)
         if frontend.accepts(model):

@@ -103,13 +103,15 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
     """Named dimensions as ``--dim batch=8`` gives them.
 
     Raises:
-        ValueError: for a text of another form.
+        ValueError: for a text of another form, or a name that is given twice.
     """
-    dims = {}
+    dims: dict[str, int] = {}
     for text in texts:
-        name, separator, value = text.partition("=")
+        name, separator, value = text.rpartition("=")
         if not (separator and name and value.isdecimal()):
             raise ValueError(f"--dim {text!r} is not of the form NAME=8")
+        if name in dims:
+            raise ValueError(f"--dim {name!r} is given twice")
         dims[name] = int(value)
     return dims
 

@@ -96,7 +96,7 @@ def cost_of_empty(layer: Layer) -> Cost | None:
     """The cost of an operator with an empty input or output: no operations, and the bytes that are left to move."""
 
     def is_empty(size: Dim) -> bool:
-        return isinstance(size, int) and size == 0
+        return as_dim(size) == 0  # zero times a symbol is a zero of sympy
 
     if layer.outputs and all(is_empty(tensor.size) for tensor in layer.outputs):
         return Cost(Operations(), 0, 0, layer.attrs)

@@ -110,4 +110,4 @@ def _no_formula(text: str) -> str:
 def escaped(text: str) -> str:
     """``text`` as it can stand in a cell or a line of Markdown."""
     text = printable(text.replace("\n", " ").replace("\r", " ").replace("\\", "\\\\"))
-    return text.replace("|", "\\|").replace("`", "\\`").replace("<", "&lt;")
+    return text.replace("|", "\\|").replace("`", "\\`").replace("*", "\\*").replace("<", "&lt;")

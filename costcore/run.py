@@ -86,16 +86,18 @@ def tell(report: Report, stacklevel: int = 3, strict: bool = False) -> None:
     unknown: dict[str, list[dict[str, Any]]] = {}
     for entry in report.ignored_layers.values():
         unknown.setdefault(entry["reason"], []).append(entry)
-    failed = [reason for reason in unknown if not reason.startswith("no calculator")]
+    failed: list[str] = []
     for reason, entries in unknown.items():
-        if reason not in failed:
-            first = entries[0]
-            place = f", first in module {first['module']!r}" if first["module"] else ""
-            warnings.warn(
-                f"{reason}: {len(entries)} call{'s' * (len(entries) > 1)} of {first['type']!r} not counted{place}; "
-                "see ignored_layers, or add one with add_custom_cost_calculator",
-                CostWarning,
-                stacklevel=stacklevel,
-            )
+        first = entries[0]
+        calls = f"{len(entries)} call{'s' * (len(entries) > 1)} of {first['type']!r}"
+        place = f", first in module {first['module']!r}" if first["module"] else ""
+        if not reason.startswith("no calculator"):
+            failed.append(f"{reason} ({calls}{place})")
+            continue
+        warnings.warn(
+            f"{reason}: {calls} not counted{place}; see ignored_layers, or add one with add_custom_cost_calculator",
+            CostWarning,
+            stacklevel=stacklevel,
+        )
     if failed:
         raise CostError("; ".join(failed) + "; everything else is counted, and these calls stand in ignored_layers")

@@ -19,6 +19,9 @@ ROLES: Mapping[str, Role] = {
 }
 """Role of an operand by its neutral name without trailing digits; every other operand is data."""
 
+MOST_SETTINGS = 1024
+"""Longer lists of numbers or texts are no settings of an operator that no row speaks of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Native:
@@ -40,7 +43,8 @@ class Row:
         native: the framework's full name of the operation.
         op: the neutral name, or a function of all arguments that returns it.
         inputs: which argument feeds which operand: the framework's argument name, or a function of all arguments.
-            An argument that is a list of tensors feeds ``x0``, ``x1`` … for an operand written ``x*``.
+            An argument that is a list of tensors feeds ``x0``, ``x1`` … for an operand written ``x*``, ``x0_scale`` …
+            for one written ``x*_scale``.
         attrs: the same for the settings.
         when: the row holds only where this is true of the arguments; None: always.
         outputs: which outputs count, as a function of arguments and outputs; None: all of them.
@@ -87,15 +91,21 @@ class Translator:
         other._rows = self._rows
         return other
 
+    def knows(self, native: str) -> bool:
+        """Whether a row speaks of an operation."""
+        return native in self._rows
+
     def __call__(self, native: Native) -> Translation:
-        """The layer of ``native``; where no row holds, a layer of the framework's own name with all its tensors."""
+        """The layer of ``native``; where no row holds, of the framework's own name, with all tensors and settings."""
         for row in self._rows.get(native.name, ()):
             if row.when is None or row.when(native.args):
                 return self._translate(row, native)
         found = [(value, tensor) for value in flatten(native.args.values()) if (tensor := self._tensor(value, "data"))]
         values, tensors = zip(*found, strict=True) if found else ((), ())
         outputs = self._outputs(native.outputs)
-        layer = Layer(native.name, {f"x{i}": tensor for i, tensor in enumerate(tensors)}, outputs.values())
+        operands = {f"x{i}": tensor for i, tensor in enumerate(tensors)}
+        settings = {name: hashable(value) for name, value in native.args.items() if _is_setting(value)}
+        layer = Layer(native.name, operands, outputs.values(), settings)
         return Translation(layer, values, tuple(native.outputs[i] for i in outputs), known=False)
 
     def _translate(self, row: Row, native: Native) -> Translation:
@@ -121,8 +131,8 @@ class Translator:
     def _operands(row: Row, args: Arguments) -> Iterable[tuple[str, Any]]:
         for name, source in row.inputs.items():
             value = pull(source, args)
-            if name.endswith("*"):
-                yield from ((f"{name[:-1]}{i}", v) for i, v in enumerate(value or ()))
+            if "*" in name:
+                yield from ((name.replace("*", str(i)), v) for i, v in enumerate(value or ()))
             elif value is not None:
                 yield name, value
 
@@ -139,6 +149,13 @@ def flatten(values: Iterable[Any]) -> Iterable[Any]:
             yield from flatten(value)
         else:
             yield value
+
+
+def _is_setting(value: Any) -> bool:
+    """Whether an argument of an unknown operator is a number or a text, or a few of these."""
+    if isinstance(value, (list, tuple)):
+        return 0 < len(value) <= MOST_SETTINGS and all(map(_is_setting, value))
+    return isinstance(value, (bool, int, float, str))
 
 
 def hashable(value: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from costcore.dims import Dim
+from costcore.dims import Dim, added
 from costcore.engine import Module, Priced, Run
 from costcore.entries import SUMS, Ledger, memory, shares
 
@@ -123,6 +123,8 @@ def _count(
     """Sum what a node does and holds itself; ``first`` notes where each parameter was met first."""
     module, sums = node.module or Module(""), node.sums
     identities = list(module.parameters)
+    entries: list[dict[str, Any]] = []
+    activations: list[Dim] = []
     for i in node.calls:
         call, cost = priced[i].call, priced[i].cost
         identities += [identity for identity in call.parameters if identity not in held]
@@ -131,13 +133,13 @@ def _count(
             sums["n_unknown"] += 1
             continue
         entry = ledger.entries[call.name]
-        for key in SUMS:
-            sums[key] += entry[key]
+        entries.append(entry)
         if call.phase == "forward":
-            sums["activations"] += memory(call, cost)
+            activations.append(memory(call, cost))
         if "seconds" in entry:
             sums["seconds"] = sums.get("seconds", 0.0) + entry["seconds"]
         sums["n_layers"] += 1
+    sums.update({key: added(entry[key] for entry in entries) for key in SUMS}, activations=added(activations))
     frozen = set(module.frozen)
     for identity in dict.fromkeys(identities):
         if first.setdefault(identity, position) == position:
@@ -153,9 +155,10 @@ def _add_up(nodes: list[_Node], run: Run, first: dict[int, int]) -> list[Dim]:
     shared: list[Dim] = []
     for position in range(len(nodes) - 1, -1, -1):
         node = nodes[position]
+        parts = [node.sums, *(child.sums for child in node.children)]
+        for key in dict.fromkeys(key for sums in parts for key in sums) if node.children else ():
+            node.sums[key] = added(sums[key] for sums in parts if key in sums)
         for child in node.children:
-            for key, amount in child.sums.items():
-                node.sums[key] = node.sums.get(key, 0) + amount
             node.output = max(node.output, child.output)
             if len(child.late) > len(node.late):
                 node.late, child.late = child.late, node.late

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
 
 from costcore.dims import Dim, is_symbolic
 
@@ -51,6 +52,22 @@ def prefix_for(values: Iterable[Dim], kind: str) -> str:
     return chosen
 
 
+def written(value: Any) -> str:
+    """A number, a formula, or a tuple or list of these as text: ``4*n``, ``(n, 3)``.
+
+    Dimensions are called what the model calls them; a name that is no word is quoted, ``4*'batch size'``, so that a
+    formula cannot be misread.
+    """
+    if isinstance(value, (tuple, list)):
+        parts = (written(v) if is_symbolic(v) or isinstance(v, (tuple, list)) else repr(v) for v in value)
+        inside = ", ".join(parts)
+        return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' * (len(value) == 1)})"
+    if not is_symbolic(value):
+        return str(value)
+    odd = {s: type(s)(repr(s.name), **s.assumptions0) for s in value.free_symbols if not s.name.isidentifier()}
+    return str(value.xreplace(odd) if odd else value)
+
+
 def scaled(value: Dim, prefix: str, kind: str, n_digits: int, fixed: bool = False) -> str:
     """``value`` under ``prefix``, rounded to ``n_digits`` (half to even) without passing through a float.
 
@@ -63,7 +80,7 @@ def scaled(value: Dim, prefix: str, kind: str, n_digits: int, fixed: bool = Fals
     """
     if is_symbolic(value):
         scale = BASES[kind] ** PREFIXES.index(prefix)
-        return str(value) if scale == 1 else f"({value})/{scale}"
+        return written(value) if scale == 1 else f"({written(value)})/{scale}"
     if not prefix:
         return str(value)
     return rounded(Fraction(value, BASES[kind] ** PREFIXES.index(prefix)), n_digits, fixed)

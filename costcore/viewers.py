@@ -14,6 +14,7 @@ from costcore.errors import CostError
 from costcore.ir import Tensor
 from costcore.paths import names_along
 from costcore.report import Report
+from costcore.units import written
 
 Keys: TypeAlias = "Mapping[str, str] | Callable[[Call], str]"
 
@@ -48,7 +49,7 @@ def to_model_explorer(report: Report, metric: str = "flops", keys: Keys | None =
             values[node] = values.get(node, 0) + layers[call.name][metric]
     for node, value in values.items():
         if is_symbolic(value):
-            raise CostError(f"{metric} of {node} is {value}; give its dimensions values (report.subs) first")
+            raise CostError(f"{metric} of {node} is {written(value)}; give its dimensions values (report.subs) first")
     results = {node: {"value": value} for node, value in values.items()}
     return json_text({"results": results, "gradient": [{"stop": stop, "bgColor": color} for stop, color in _GRADIENT]})
 
@@ -115,8 +116,8 @@ def json_text(content: Any) -> str:
 
 
 def _tensor(tensor: Tensor) -> str:
-    return f"{tensor.dtype}[{', '.join(map(str, tensor.shape))}]"
+    return f"{tensor.dtype}[{', '.join(map(written, tensor.shape))}]"
 
 
 def _word(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else written(value)

@@ -27,7 +27,7 @@ function bar(title, value, largest, metric, colour) {
   const fill = make("span", { className: "fill", hidden: length === null || value === 0n });
   fill.style.width = `${Math.min(100, 100 * (length || 0))}%`;
   fill.style.background = colour;
-  const exactly = isNumber(value) ? grouped(value) : "";
+  const exactly = isNumber(value) ? grouped(value) : (value ?? "");
   const share = percent(ratio(value, totals[metric.key]));
   return make("tr", {
     children: [

@@ -63,7 +63,7 @@ def _settings(comparison: Comparison) -> str:
 
 def _total(key: str, delta: Delta) -> str:
     title = METRICS[key][0].capitalize() if METRICS[key][1] == "bytes" or key == "n_params" else METRICS[key][0]
-    value = str(delta.new) if is_symbolic(delta.new) else readable(delta.new, key)
+    value = exact(delta.new) if is_symbolic(delta.new) else readable(delta.new, key)
     if delta.equal:
         return figure(title, value, "unchanged")
     ratio = "" if delta.ratio is None else f", ×{delta.ratio:.4f}"

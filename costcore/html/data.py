@@ -12,6 +12,7 @@ from costcore.entries import SUMS, Ledger, ignored
 from costcore.honesty import call_site
 from costcore.renderers import printable
 from costcore.tree import walk
+from costcore.units import written
 
 if TYPE_CHECKING:
     from costcore.figures import Figures
@@ -81,7 +82,7 @@ def own_parameters(priced: Iterable[Priced], run: Run) -> list[Dim]:
 
 def exact(value: Dim | None) -> str | None:
     """A whole number in decimal digits, or an expression as text."""
-    return None if value is None else str(value)
+    return None if value is None else written(value)
 
 
 def _operators(ledger: Ledger) -> list[list[Any]]:
@@ -154,7 +155,7 @@ def _call(item: Priced, ledger: Ledger, layers: dict[tuple[Any, ...], int], plac
         "inputs": ", ".join(f"{printable(name)} {shape(t.shape)}" for name, t in call.layer.inputs.items()),
         "outputs": ", ".join(map(shape, entry["output_shapes"])),
         "settings": printable(", ".join(f"{name}={setting(value)}" for name, value in entry["params"].items())),
-        "operations": ", ".join(f"{kind} {n}" for kind, n in entry["operations"].items()),
+        "operations": ", ".join(f"{kind} {written(n)}" for kind, n in entry["operations"].items()),
         "reason": printable(item.reason),
     }
     key = tuple(layer[name] for name in LAYER)
@@ -172,4 +173,4 @@ def _call(item: Priced, ledger: Ledger, layers: dict[tuple[Any, ...], int], plac
 
 def shape(dims: Iterable[Dim]) -> str:
     """A shape as people write it, ``1 × 3 × 224 × 224``; a scalar is ``()``."""
-    return printable(" × ".join(map(str, dims))) or "()"
+    return printable(" × ".join(map(written, dims))) or "()"

@@ -11,13 +11,13 @@ from costcore.amounts import METRICS, exact, readable
 from costcore.dims import Dim, is_symbolic
 from costcore.honesty import unknown_operators
 from costcore.renderers import printable
-from costcore.units import rounded
+from costcore.units import rounded, written
 
 if TYPE_CHECKING:
     from costcore.figures import Figures
 
 LONGEST_EXPRESSION = 24
-"""Longer expressions are written small in their card (characters)."""
+"""Longer values are written small in their card (characters), as formulas always are."""
 
 
 def text(value: str) -> str:
@@ -112,14 +112,14 @@ def _list(lines: Iterable[str]) -> str:
 
 def _card(title: str, value: Dim, metric: str, note: str = "") -> str:
     if is_symbolic(value):
-        return figure(title, str(value), note)
+        return figure(title, written(value), note, is_formula=True)
     large, full = readable(value, metric), exact(value) + (" B" if METRICS[metric][1] == "bytes" else "")
     return figure(title, large, note or ("" if full == large else full))
 
 
-def figure(title: str, value: str, note: str) -> str:
+def figure(title: str, value: str, note: str, is_formula: bool = False) -> str:
     """A card: what it is, its value, and a note in small print."""
-    long = " class='long'" if len(value) > LONGEST_EXPRESSION else ""
+    long = " class='long'" if is_formula or len(value) > LONGEST_EXPRESSION else ""
     return f"<div class='card'><dt>{title}</dt><dd{long}>{text(value)}</dd><dd class='note'>{text(note)}</dd></div>"
 
 

@@ -4,7 +4,7 @@ import pytest
 import sympy
 
 from costcore import Layer, Operations, Tensor
-from costcore.dims import as_dim, ceil_div, ceil_log2, maximum, minimum
+from costcore.dims import as_dim, ceil_div, ceil_log2, degree, maximum, minimum, quotient
 
 
 @pytest.mark.parametrize(
@@ -95,3 +95,18 @@ def test_helpers_agree_on_ints_and_symbols():
         assert ceil_div(n, 4).subs(n, value) == ceil_div(value, 4) == -(-value // 4)
         assert ceil_log2(n).subs(n, value) == ceil_log2(value)
     assert [ceil_log2(v) for v in (0, 1, 2, 3, 4, 5, 8, 9, 1024, 1025)] == [0, 0, 1, 2, 2, 3, 3, 4, 10, 11]
+
+
+def test_quotients_of_symbols_are_exact_where_factors_cancel():
+    n, m = sympy.symbols("n m", integer=True, positive=True)
+    assert quotient(7, 2) == 3
+    assert quotient(6 * n * m, 2 * m) == 3 * n
+    assert quotient(n + 1, 1) == n + 1
+    assert quotient(n, 2).subs(n, 7) == 3
+
+
+def test_the_degree_is_that_of_the_longest_product():
+    n, m = sympy.symbols("n m", integer=True, positive=True)
+    assert [degree(d) for d in (5, sympy.Integer(5), n, n * m, n**3 * m + n, (n + m) ** 2 // 3)] == [0, 0, 1, 2, 4, 2]
+    assert degree(sympy.Max(n, 2 * n * m)) == 2
+    assert degree(2**n) > 16

@@ -1,0 +1,137 @@
+"""Reports whose totals are formulas: how dimensions are called, what may be put in, and that every view takes them."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from costcore import CostError, Report, compare, estimate
+from costcore.cli import main
+from costcore.loading import parse_dims
+
+pytestmark = pytest.mark.frontend("onnx")
+
+
+def product(*shape: int | str) -> Any:
+    """An input times a stored matrix of 3 columns, and an activation."""
+    from onnx import TensorProto, helper
+
+    stored = TensorProto(name="w", dims=(shape[-1], 3), data_type=TensorProto.FLOAT)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["h"], name="/head/MatMul"), helper.make_node("Relu", ["h"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [stored],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def convolution() -> Any:
+    """A 3 x 3 convolution without padding of one channel, of unknown height."""
+    from onnx import TensorProto, helper
+
+    stored = TensorProto(name="w", dims=(1, 1, 3, 3), data_type=TensorProto.FLOAT)
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, "h", 4))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [stored],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def table(report: Report, **options: Any) -> str:
+    stream = io.StringIO()
+    report.show_report(stream, **options)
+    return stream.getvalue()
+
+
+ODD = ["batch size", "2*n", "n + 1", "a/b", "0", "-1", "it's", "<b>", "|", "`x`", "a\nb", "\x1b[31m", "\u202e", "🚀"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_names_that_are_no_words_are_quoted(name):
+    report = estimate(product(name, 4))
+    # n x 4 by 4 x 3: 12 products a row
+    assert report.total_report["macs"].free_symbols.pop().name == name
+    csv = report.to_csv(columns=["macs"])
+    assert f"12*{name!r}" in csv.replace('""', '"')
+    (shape,) = json.loads(report.to_chrome_trace())["traceEvents"][-1]["args"]["inputs"].splitlines()
+    assert shape == f"x: float32[{name!r}, 3]"
+    assert report.subs(**{name: 2}).total_report["macs"] == 24
+
+
+@pytest.mark.parametrize("name", ["batch", "unk__1", "lambda", "E", "naïve"])
+def test_words_are_written_as_they_are(name):
+    report = estimate(product(name, 4))
+    assert report.to_csv(columns=["name", "macs", "input_shapes"]).splitlines()[1] == (
+        f'MatMul-1,12*{name},"[({name}, 4), (4, 3)]"'
+    )
+
+
+@pytest.mark.parametrize("name", ["batch", *ODD])
+def test_every_view_takes_formulas(name):
+    report = estimate(product(name, "s", 4))
+    for mode in ("csv", "md", "table", "color"):
+        for unit in (None, "K", "auto", "autoaligned"):
+            shown = table(report, mode=mode, unit=unit, columns=["name", "flops", "mrw", "flops%", "input_shapes"])
+            assert "MatMul-1" in shown
+            report.show_tree(io.StringIO(), mode=mode, unit=unit, sort="flops", top=1)
+            report.show_layers(io.StringIO(), mode=mode, unit=unit, sort="madd", top=1)
+            report.show_by("module", "op", ost=io.StringIO(), mode=mode, unit=unit, sort="mrw", top=1)
+            report.show_summary_report(io.StringIO(), mode=mode, unit=unit, sort="flops", top=1)
+    assert Report.from_json(report.to_json()) == report
+    assert report.to_html() and report.to_markdown() and report.to_model_card()
+    assert compare(report, report).equal
+    with pytest.raises(CostError, match="give its dimensions values"):
+        report.to_model_explorer()
+
+
+def test_markdown_shows_products_as_products():
+    # unescaped, 12*batch*s is an emphasised "batch" between a 12 and an s
+    shown = table(estimate(product("batch", "s", 4)), mode="md", unit=None, columns=["name", "macs"])
+    assert shown.splitlines()[2] == r"| MatMul-1 | 12\*batch\*s |"
+
+
+def test_no_length_is_negative():
+    report = estimate(product("batch", 4))
+    with pytest.raises(CostError, match="batch cannot be negative, got -3"):
+        report.subs(batch=-3)
+    # 3 rows of weights on 2 rows of data: 2 - 3 + 1 = 0 rows of output; on 1 row, -1
+    assert estimate(convolution()).subs(h=2).total_report["macs"] == 0
+    with pytest.raises(CostError, match=r"Conv-1 has no shape for these values: \(1, 1, -1, 2\)"):
+        estimate(convolution()).subs(h=1)
+
+
+@pytest.mark.parametrize("other", ["s", 5])
+def test_an_empty_batch_costs_nothing_however_it_is_said(other):
+    model = product("batch", other, 4)
+    for report in (estimate(model).subs(batch=0), estimate(model, dims={"batch": 0})):
+        assert [report.total_report[key] for key in ("flops", "macs", "mread", "mwrite")] == [0, 0, 0, 0]
+        assert report.total_report["n_params"] == 12
+
+
+def test_dims_of_the_command_line():
+    assert parse_dims(["batch=8", "2*n=4", "a=b=3"]) == {"batch": 8, "2*n": 4, "a=b": 3}
+    with pytest.raises(ValueError, match="--dim 'batch' is given twice"):
+        parse_dims(["batch=8", "batch=9"])
+
+
+def test_the_command_line_puts_values_in(tmp_path, capsys):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(product("batch size", 4).SerializeToString())
+    options = ["--summary", "--format", "csv", "--unit", "none", "--columns", "type,macs"]
+    assert main([str(path), *options]) == 0
+    assert "MatMul,12*'batch size'" in capsys.readouterr().out
+    assert main([str(path), *options, "--dim", "batch size=2"]) == 0
+    assert "MatMul,24" in capsys.readouterr().out
+
+
+def test_formulas_in_cards_are_small_and_never_the_largest_text_of_the_page():
+    page = estimate(product("n", 4)).to_html()
+    assert "<dt>MACs</dt><dd class='long'>12*n</dd>" in page
