@@ -1,4 +1,4 @@
-"""What reading an ONNX model costs: time and memory with weights outside and inside, and time by number of nodes.
+"""What reading an ONNX model costs: time and memory with weights outside and inside, time by nodes and by symbols.
 
 Run from the root of the repository: ``python benchmarks/onnx_reading.py [--rounds N] [case ...]``. Every measurement is
 a process of its own; time is CPU time, and memory the peak, above what the imports take. Weights are holes in sparse
@@ -35,6 +35,7 @@ ACTION
 print(json.dumps([time.process_time() - start, (peak() - before) / 1024]))
 """
 ESTIMATE = "costcore.estimate(sys.argv[1])"
+TOTAL = "costcore.estimate(sys.argv[1]).total_report"
 LOAD = "onnx.load(sys.argv[1])"
 
 
@@ -101,7 +102,7 @@ def inside(folder: Path, megabytes: int) -> Path:
     return path
 
 
-def chain(folder: Path, nodes: int) -> Path:
+def chain(folder: Path, nodes: int, batch: int | str = 4) -> Path:
     """A model of many small nodes: products onto a bias, sums and activations."""
     made, x = [], "x"
     for i in range(nodes // 4):
@@ -111,7 +112,7 @@ def chain(folder: Path, nodes: int) -> Path:
         made.append(helper.make_node("Relu", [names[1]], names[2:3]))
         made.append(helper.make_node("Add", [names[2], x], names[3:]))
         x = names[3]
-    entries = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (4, 8)) for n in ("x", x)]
+    entries = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (batch, 8)) for n in ("x", x)]
     stored = [TensorProto(name=n, dims=dims, data_type=TensorProto.FLOAT) for n, dims in (("w", (8, 8)), ("b", (8,)))]
     path = folder / "chain.onnx"
     path.write_bytes(around(helper.make_graph(made, "chain", entries[:1], entries[1:], stored)).SerializeToString())
@@ -151,7 +152,16 @@ def many_nodes(folder: Path, rounds: int) -> Iterator[str]:
         yield f"{nodes} nodes: {seconds:.2f} s ({seconds / nodes * 1e6:.0f} us a node), {mebibytes:.0f} MiB"
 
 
-CASES = {"outside": weights_outside, "inside": weights_inside, "nodes": many_nodes}
+def symbols(folder: Path, rounds: int) -> Iterator[str]:
+    """10,000 and 100,000 nodes, read, priced and summed, the batch a number or a symbol."""
+    for nodes in (10_000, 100_000):
+        for batch in (4, "batch"):
+            seconds, _ = measured(chain(folder, nodes, batch), TOTAL, rounds)
+            each = seconds / nodes * 1e6
+            yield f"{nodes} nodes and their total, batch {batch!r}: {seconds:.2f} s ({each:.0f} us a node)"
+
+
+CASES = {"outside": weights_outside, "inside": weights_inside, "nodes": many_nodes, "symbols": symbols}
 
 
 def main(names: Iterable[str], rounds: int) -> None:

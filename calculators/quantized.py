@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from costcore.ir import Calculator, Cost, Dim, Layer, Operations, covers
 
-from .activation import calc_activation
+from .activation import calc_activation, calc_gelu
 from .array import calc_move
-from .connection import calc_conv, calc_linear, calc_matmul
+from .connection import calc_conv, calc_conv_transpose, calc_linear, calc_matmul
 from .elementwise import calc_nary, calc_sum_of_operands, calc_where
+from .normalization import calc_layer_norm
 from .pooling import calc_pool
 from .quantization import calc_dynamic_quantize
 from .reduction import calc_reduction
@@ -46,12 +47,16 @@ def _integer_products(layer: Layer, calculator: Calculator, op: str) -> Cost:
     return _cost(layer, Cost(*calculator(_plain(layer, op))), operations)
 
 
-PRODUCTS: Mapping[str, Calculator] = {"quantized_conv": calc_conv, "quantized_linear": calc_linear}
+PRODUCTS: Mapping[str, Calculator] = {
+    "quantized_conv": calc_conv,
+    "quantized_conv_transpose": calc_conv_transpose,
+    "quantized_linear": calc_linear,
+}
 
 
 @covers(*PRODUCTS)
 def calc_quantized_product(layer: Layer) -> Cost:
-    """Convolution or linear layer of quantised values, in integers.
+    """Convolution, transposed or not, or linear layer of quantised values, in integers.
 
     One add per element of each operand that has a zero point (``x_zero_point``, ``w_zero_point``); the products and
     sums of the operator, which are its macs. Where the output is quantised again (``y_scale`` given) 1 mul by the
@@ -98,7 +103,9 @@ def _between(layer: Layer, calculator: Calculator) -> Cost:
 UNARY: Mapping[str, Calculator] = {
     "quantized_sigmoid": calc_activation,
     "quantized_leaky_relu": calc_activation,
+    "quantized_gelu": calc_gelu,
     "quantized_softmax": calc_softmax,
+    "quantized_layer_norm": calc_layer_norm,
     "quantized_avg_pool": calc_pool,
     "quantized_reduce_mean": calc_reduction,
 }

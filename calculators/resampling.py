@@ -58,7 +58,8 @@ def calc_affine_grid(layer: Layer) -> Cost:
     """Sampling points of an affine map: each of r coordinates is a dot product with a point (p_1, ..., p_r, 1).
 
     That is the matrix product of theta [N, r, r + 1] with homogeneous coordinates, as frameworks define it: of length
-    r + 1, and macs. The coordinates themselves are index arithmetic.
+    r + 1, and macs. The coordinates themselves are index arithmetic. (The function that spells out ONNX's AffineGrid
+    makes maps of space, 3 x 4, of those of the plane, 2 x 3: twice the products, none of which the operator needs.)
 
     Source: Jaderberg et al., Spatial Transformer Networks, arXiv:1506.02025.
 

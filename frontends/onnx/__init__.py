@@ -16,18 +16,18 @@ from costcore.frontend import rows
 
 from .checking import compare_with_onnx
 from .control import CONTROL
-from .dimensions import Dimensions
+from .dimensions import Dimensions, declared_names
 from .expansions import Expansions
 from .functions import Functions
 from .graph import Walker
 from .inputs import bound_inputs
 from .names import native_name
-from .node import ONNX, signature
 from .order import some
 from .patterns import PATTERNS
 from .read import read_model
 from .regroup import regroup as regrouped
 from .scope import Place, Scope
+from .signature import ONNX, signature
 from .table import ROWS
 from .values import Value
 
@@ -72,7 +72,8 @@ def estimate(
             by default.
         dims: numbers for named dimensions and for symbols this reader made up, ``{"batch": 8}``.
         regroup: whether nodes in which an exporter spelled out one operator are counted as that operator, and listed
-            as notes; or the names of those wanted, of :data:`.patterns.PATTERNS` (``("linear", "attention")``).
+            as notes; or names of :data:`.patterns.PATTERNS` (``("rms_norm", "gelu")``): only these, and also where the
+            user's program spelled them out itself.
         check_shapes: whether shapes are compared with those that onnx infers, in a process of its own; where they
             differ, a note says so.
         unknown: other options, which are refused.
@@ -83,11 +84,11 @@ def estimate(
     """
     if unknown:
         raise TypeError(f"ONNX models know no option {next(iter(unknown))!r}; known are {', '.join(OPTIONS)}")
-    groups = _groups(regroup)
+    asked = _asked(regroup)
     proto, name = read_model(model)
     recorder.frameworks["onnx"] = onnx_version
     try:
-        walker, values = _walk(recorder, proto, inputs, dims, groups)
+        walker, values = _walk(recorder, proto, inputs, dims, asked)
         if check_shapes:
             compare_with_onnx(proto, values, walker.note)
     except CostError as error:
@@ -105,14 +106,14 @@ def native_names(op: object) -> tuple[str, ...]:
     return (native,) if "::" not in op and signature(ONNX, kind, 1 << 30) else ()
 
 
-def _groups(regroup: object) -> Collection[str]:
-    """The names of the groups to look for.
+def _asked(regroup: object) -> bool | Collection[str]:
+    """What to look for.
 
     Raises:
-        TypeError, ValueError: where they are none.
+        TypeError, ValueError: for anything but True, False and names of groups.
     """
     if isinstance(regroup, bool):
-        return PATTERNS if regroup else ()
+        return regroup
     if isinstance(regroup, str) or not isinstance(regroup, Collection):
         raise TypeError(f"regroup must be True, False or names of groups, got {regroup!r}")
     for name in regroup:
@@ -136,16 +137,17 @@ def _versions(proto: Any, note: Callable[[str], None]) -> dict[str, int]:
 
 
 def _walk(
-    recorder: Recorder, proto: Any, inputs: Any, dims: Mapping[str, Any] | None, groups: Collection[str]
+    recorder: Recorder, proto: Any, inputs: Any, dims: Mapping[str, Any] | None, asked: bool | Collection[str]
 ) -> tuple[Walker, Mapping[str, Value]]:
     """Record a parsed model; returns the walk, and the values of the outermost graph by name."""
-    dimensions = Dimensions(dims)
+    dimensions = Dimensions(dims, declared_names(proto.graph.input))
     walker = Walker(recorder, rows("onnx"), dimensions, Functions(proto), CONTROL, Expansions(rows("onnx")))
-    walker.history = [] if groups else None
+    walker.history = [] if asked else None
     graph = proto.graph
+    walker.numbers_in_nodes = proto.producer_name == "pytorch" and bool(graph.initializer)
     stored = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     scope = Scope()
-    scope.values.update(bound_inputs([i for i in graph.input if i.name not in stored], inputs, dimensions))
+    scope.values.update(bound_inputs(graph.input, inputs, dimensions, stored))
     opsets = _versions(proto, walker.note)
     walker.run(walker.graph(graph, scope, Place(opsets)))
     dimensions.check()
@@ -153,7 +155,8 @@ def _walk(
     unread = [repr(tensor.name) for tensor in walker.initializers if not tensor.uses and tensor.name not in outputs]
     if unread:
         walker.note(f"no node reads these stored tensors: {some(unread)}")
-    if groups:
-        regrouped(walker, groups)
+    if asked:
+        regrouped(walker, asked, proto.producer_name)
+    recorder.modules.update(walker.modules.tree(walker.stored.values(), walker.stored_identity))
     recorder.n_params_model = sum(tensor.size for tensor in walker.stored.values() if tensor.is_parameter)
     return walker, scope.values

@@ -62,9 +62,14 @@ def _build(match: Match, extend: Extend) -> Group | None:
         else:
             operands["mask"] = mask
     guarded = "IsNaN" in {made.node.op for made in match.nodes}
-    if guarded and (mask is None or extend(match, mask, _MASKED, shared=True) is None):
+    if guarded and (mask is None or not (_is_folded(match, mask) or extend(match, mask, _MASKED, shared=True))):
         return None  # only a mask of bools leaves rows without weights
     return Group("attention", "Attention", operands, attrs, match.nodes)
+
+
+def _is_folded(match: Match, mask: Value) -> bool:
+    """Whether a mask was of bools before an exporter that notes origins, and guards for these only, stored it."""
+    return mask.stored is not None and bool(origin(match.nodes[0].node.proto))
 
 
 def _is_key(match: Match, shape: tuple[object, ...]) -> bool:

@@ -81,13 +81,13 @@ def declared(kind: Any, dims: Dimensions, name: str) -> Value:
         return Value(shape, dtype)
     if kind.HasField("sequence_type"):
         element = declared(kind.sequence_type.elem_type, dims, name)
-        return Container(dtype=element.dtype, element=element, length=dims(f"{name}_length"))
+        return Container(dtype=element.dtype, element=element, length=dims.fresh(f"{name}_length"))
     if kind.HasField("optional_type"):
         element = declared(kind.optional_type.elem_type, dims, name)
         return Container(dtype=element.dtype, kind="optional", element=element)
     if kind.HasField("map_type"):
         element = declared(kind.map_type.value_type, dims, name)
-        return Container(dtype=element.dtype, kind="map", element=element, length=dims(f"{name}_length"))
+        return Container(dtype=element.dtype, kind="map", element=element, length=dims.fresh(f"{name}_length"))
     return Value(None, "float32")
 
 

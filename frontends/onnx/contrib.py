@@ -1,6 +1,6 @@
 """Signatures of operators that ONNX Runtime adds to the standard: the names of their inputs, in order.
 
-Source: microsoft/onnxruntime, docs/ContribOperators.md (1.31), and its schemas of the nchwc domain.
+Source: microsoft/onnxruntime, docs/ContribOperators.md (1.31), and its schemas of the nchwc and nhwc domains.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from costcore.translate import Row
 
 MICROSOFT = "com.microsoft"
 NCHWC = "com.microsoft.nchwc"
+NHWC = "com.ms.internal.nhwc"
 
 CURRENT = 99
 """The version they read as, where they are like operators of the standard: like the newest of those."""
@@ -105,6 +106,83 @@ INPUTS: Mapping[str, str] = {
     "Range": "start limit delta",
     "Trilu": "X k",
     "TorchEmbedding": "weight indices padding_idx scale_grad_by_freq",
+    "AttnLSTM": "X W R B sequence_lens initial_h initial_c P QW MW V M memory_seq_lens AW",
+    "BeamSearch": "input_ids max_length min_length num_beams num_return_sequences length_penalty repetition_penalty "
+    "vocab_mask prefix_vocab_mask attention_mask decoder_input_ids logits_processor",
+    "BifurcationDetector": "src_tokens cur_tokens prev_suffix_match_idx pred_tokens",
+    "BitmaskBiasDropout": "data bias residual ratio training_mode",
+    "BitmaskDropout": "data ratio training_mode",
+    "BranchwiseRMSNorm": "X scale",
+    "CDist": "A B",
+    "ComplexMul": "A B",
+    "ComplexMulConj": "A B",
+    "ConvTransposeWithDynamicPads": "X W Pads B",
+    "CropAndResize": "X rois batch_indices crop_size",
+    "DecoderAttention": "query key q_weight kv_weight bias key_padding_mask key_cache value_cache static_kv use_past "
+    "has_layer_state has_key_padding_mask",
+    "DequantizeBFP": "x shape strides",
+    "DequantizeWithOrder": "input scale_input",
+    "DynamicQuantizeLSTM": "X W R B sequence_lens initial_h initial_c P W_scale W_zero_point R_scale R_zero_point",
+    "DynamicSparseAttention": "query key value past_key past_value auxiliary_key auxiliary_value selected_indices "
+    "selected_counts seqlens_k total_sequence_length cos_cache sin_cache position_ids q_norm_weight k_norm_weight "
+    "head_sink",
+    "DynamicTimeWarping": "input",
+    "EngramGate": "key query value key_norm_scale query_norm_scale conv_norm_scale",
+    "ExpandDims": "X axis",
+    "GatedAdd": "X Y gate",
+    "GatedRelativePositionBias": "query_layer query_bias rel_pos weight bias eco_a token_offset",
+    "GreedySearch": "input_ids max_length min_length repetition_penalty vocab_mask prefix_vocab_mask attention_mask",
+    "HyperConnectionPostMix": "streams block_output post_mix stream_mix",
+    "HyperConnectionPreMix": "streams pre_mix",
+    "Irfft": "X",
+    "IsAllFinite": "*input",
+    "LinearAttentionGate": "a dt_bias decay_scale b",
+    "LongformerAttention": "input weight bias mask global_weight global_bias global",
+    "MatMulNBitsMlp": "A skip norm_scale gate_B gate_scales gate_bias up_B up_scales up_bias",
+    "MatMulNBitsQkv": "A skip norm_scale q_B q_scales q_bias k_B k_scales k_bias v_B v_scales v_bias",
+    "MaxpoolWithMask": "X M",
+    "MulInteger": "A A_zero_point B B_zero_point",
+    "MurmurHash3": "X",
+    "NGramHashMapping": "input_ids multipliers vocab_sizes past_ids head_offsets eos_token_id segment_ids",
+    "NGramRepeatBlock": "input_ids scores",
+    "PackedSparseAttentionIndexer": "query key query_norm_weight key_norm_weight cos_cache sin_cache "
+    "cumulative_sequence_lengths past_sequence_lengths gate position_bias head_weights position_ids past_key_state "
+    "past_kv_buffer past_gate_buffer past_state_lengths state_update_capture_count state_update_active",
+    "QEmbedLayerNormalization": "input_ids segment_ids word_embedding_quant position_embedding_quant "
+    "segment_embedding gamma_quant beta_quant mask word_embedding_scale position_embedding_scale "
+    "segment_embedding_scale gamma_scale beta_scale word_embedding_zero_point position_embedding_zero_point "
+    "segment_embedding_zero_point gamma_zero_point beta_zero_point",
+    "QOrderedGelu": "X scale_X scale_Y",
+    "QOrderedLayerNormalization": "X scale_X scale B scale_Y",
+    "QOrderedLongformerAttention": "input scale_input weight scale_weight bias scale_bias scale_qkv_gemm mask "
+    "global_weight scale_global_weight global_bias scale_global_gemm global scale_output",
+    "QOrderedMatMul": "A scale_A B scale_B scale_Y bias C scale_C",
+    "QuantizeBFP": "x",
+    "QuantizeWithOrder": "input scale_input",
+    "RelativePositionBias": "bias_table query_length key_length",
+    "RemovePadding": "input sequence_token_count",
+    "RestorePadding": "input token_offset",
+    "Rfft": "X",
+    "SampleOp": "X",
+    "Sampling": "input_ids max_length min_length repetition_penalty vocab_mask prefix_vocab_mask attention_mask "
+    "presence_mask seed",
+    "ScaledSiLU": "X scale",
+    "SparseAttentionIndexer": "query key query_norm_weight key_norm_weight cos_cache sin_cache mask past_key gate "
+    "position_bias head_weights position_ids past_sequence_length past_proj_buffer",
+    "SparsePagedAttention": "query key value key_cache value_cache cumulative_sequence_length past_seqlens "
+    "block_table slot_mapping selected_indices selected_counts auxiliary_key auxiliary_value auxiliary_lengths "
+    "cos_cache sin_cache head_sink q_norm_weight k_norm_weight k_scale v_scale attention_metadata",
+    "SparseToDenseMatMul": "A B",
+    "Tokenizer": "X",
+    "UnfoldTensor": "input",
+    "Unique": "x",
+    "VarlenCausalConvWithState": "input weight cumulative_sequence_length bias initial_state capture_count",
+    "VarlenNGramHashMapping": "input_ids multipliers vocab_sizes cumulative_sequence_length past_ids head_offsets "
+    "eos_token_id segment_ids past_segment_ids capture_count",
+    "WhisperBeamSearch": "input_ids max_length min_length num_beams num_return_sequences length_penalty "
+    "repetition_penalty vocab_mask prefix_vocab_mask attention_mask decoder_input_ids logits_processor "
+    "cross_qk_layer_head extra_decoding_ids temperature",
+    "WordConvEmbedding": "Sequence W B C",
 }
 """Inputs of com.microsoft operators; ``*`` marks the variadic one."""
 
@@ -121,14 +199,88 @@ NCHWC_INPUTS: Mapping[str, str] = {
 
 STANDARD_INPUTS: Mapping[str, str] = {
     "SimplifiedLayerNormalization": "X scale B",
+    "Affine": "X",
+    "Crop": "input",
+    "ImageScaler": "input",
+    "DynamicSlice": "data starts ends axes",
+    "ParametricSoftplus": "X",
+    "Scale": "input",
+    "ScaledTanh": "input",
+    **dict.fromkeys(("MemcpyFromHost", "MemcpyToHost"), "X"),
 }
-"""Operators that ONNX Runtime puts into the default domain."""
+"""Operators that ONNX Runtime puts into the default domain, among them those that onnx itself has given up."""
+
+NHWC_INPUTS: Mapping[str, str] = {
+    "Conv": "X W B",
+    "ConvTranspose": "X W B",
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "LRN", "GlobalMaxPool", "GlobalAveragePool"), "X"),
+    "GlobalLpPool": "X",
+    "MaxUnpool": "X I output_shape",
+    "BatchNormalization": "X scale B input_mean input_var",
+    "InstanceNormalization": "input scale B",
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), "input"),
+    "GridSample": "X grid",
+    "Resize": "X roi scales sizes",
+    "QLinearConv": "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B",
+    "QLinearConvTranspose": "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B",
+    "QLinearAveragePool": "X x_scale x_zero_point y_scale y_zero_point",
+}
+"""Inputs of the operators of the domain in which ONNX Runtime's layout transformer writes channels last."""
 
 CONTRIB: Mapping[str, str] = {
     **{f"{MICROSOFT}::{op}": names for op, names in INPUTS.items()},
     **{f"{NCHWC}::{op}": names for op, names in NCHWC_INPUTS.items()},
+    **{f"{NHWC}::{op}": names for op, names in NHWC_INPUTS.items()},
     **{f"ai.onnx::{op}": names for op, names in STANDARD_INPUTS.items()},
 }
+
+
+REQUIRED: Mapping[int, str] = {
+    2: "Attention BeamSearch BiasDropout BiasGelu BiasSoftmax BiasSplitGelu BitmaskBiasDropout CDist "
+    "CausalConvWithState ComplexMul ComplexMulConj ConvTransposeWithDynamicPads DequantizeLinear DequantizeWithOrder "
+    "ExpandDims FusedConv FusedGemm FusedMatMul FusedMatMulActivation GatherND GemmFastGelu GemmFloat8 GreedySearch "
+    "GridSample HyperConnectionPreMix MatMulInteger16 MaxpoolWithMask NGramRepeatBlock NhwcConv NhwcFusedConv Pad "
+    "QLinearAdd QLinearAveragePool QLinearConcat QLinearLeakyRelu QLinearMul QLinearReduceMean QLinearSigmoid "
+    "QLinearSoftmax QuantizeLinear QuantizeWithOrder Range RemovePadding RestorePadding Sampling SparseToDenseMatMul "
+    "TorchEmbedding TransposeMatMul WhisperBeamSearch",
+    3: "AttnLSTM BiasAdd BifurcationDetector DecoderMaskedSelfAttention DequantizeBFP DynamicQuantizeLSTM "
+    "DynamicQuantizeMatMul GatedAdd GatedRMSNorm GatherBlockQuantized GroupNorm HyperConnectionPostMix "
+    "LinearAttention LinearAttentionGate MatMulBlockQuantizedFp8Weight MatMulBnb4 MatMulFpQ4 MatMulNBits MoE "
+    "NGramHashMapping QMoE QOrderedGelu QOrderedLayerNormalization RelativePositionBias SkipLayerNormalization "
+    "SkipSimplifiedLayerNormalization VarlenCausalConvWithState",
+    4: "CropAndResize MRotaryEmbedding MatMulBlockQuantizedFp4Weight MatMulIntegerToFloat RotaryEmbedding "
+    "SkipGroupNorm VarlenNGramHashMapping WordConvEmbedding",
+    5: "DecoderAttention EngramGate GemmaRotaryEmbedding PackedAttention QAttention QLinearGlobalAveragePool "
+    "QOrderedMatMul",
+    6: "GatedRelativePositionBias QGemm",
+    7: "LongformerAttention",
+    8: "QLinearConv",
+    9: "QLinearWhere",
+    14: "QOrderedAttention QOrderedLongformerAttention",
+}
+"""How many of the first inputs of a com.microsoft operator may not be left out, where it is more than one."""
+
+NHWC_REQUIRED: Mapping[int, str] = {
+    2: "Conv ConvTranspose GridSample MaxUnpool QLinearAveragePool",
+    3: "InstanceNormalization",
+    5: "BatchNormalization",
+    8: "QLinearConv QLinearConvTranspose",
+}
+"""The same of operators with channels last."""
+
+LEAST: Mapping[str, int] = {
+    **{f"{MICROSOFT}::{op}": least for least, ops in REQUIRED.items() for op in ops.split()},
+    **{f"{NHWC}::{op}": least for least, ops in NHWC_REQUIRED.items() for op in ops.split()},
+    f"{NCHWC}::Conv": 2,
+    "ai.onnx::SimplifiedLayerNormalization": 2,
+    "ai.onnx::DynamicSlice": 3,
+    f"{MICROSOFT}::IsAllFinite": 0,
+}
+
+
+def least_of(key: str) -> int:
+    """How many of the first inputs of an operator, by its full name, may not be left out."""
+    return LEAST.get(key, 1)
 
 
 def with_own_inputs(row: Row) -> Row:

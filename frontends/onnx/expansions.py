@@ -11,9 +11,10 @@ from costcore.translate import Row
 
 from .containers import common, element_of, repeated, sequence
 from .gradients import GRADIENT, gradient
-from .graph import Outputs, Walker
-from .node import ONNX, Node
+from .graph import Outputs, Walker, inner_scope
+from .node import Node
 from .scope import Place, Scope, inside
+from .signature import ONNX
 from .values import DTYPES, Container, Value
 
 NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
@@ -82,10 +83,7 @@ def _type(value: Value | None) -> bytes | None:
 
 def _defined(walker: Walker, node: Node, function: Any, place: Place) -> Outputs:
     """The outputs of an operator, by the function that defines it; the region of its calls says so."""
-    scope, region = Scope(), inside(place, node, "definition")
-    for name, value in zip(function.input, node.inputs, strict=False):
-        if value is not None:
-            scope.values[name] = value
+    scope, region = inner_scope(function, node.inputs), inside(place, node, "definition")
     given = place.resolved(node.proto)
     attributes = node.schema.attributes if node.schema is not None else {}
     defaults = {name: a.default_value for name, a in attributes.items() if a.default_value.type}
@@ -153,7 +151,7 @@ def _iterations(
     if all(not isinstance(value, Container) or value.items is not None for value in given) and isinstance(length, int):
         return [([item(value, i) for value in given], None) for i in range(length)], length
     if length is None:
-        length = walker.dims(f"{place.names}{node.proto.name or node.proto.output[0]}_items")
+        length = walker.dims.fresh(f"{place.names}{node.proto.name or node.proto.output[0]}_items")
         walker.assume(f"the length of a sequence depends on data: it is the symbol {length}", node.label)
     values = []
     for k, value in enumerate(given):
@@ -162,6 +160,6 @@ def _iterations(
             values.append(Value(None, value.dtype))
             continue
         name = f"{place.names}{node.proto.name or node.proto.output[0]}_item{k}"
-        shape = tuple(walker.dims(f"{name}_{i}") if d is None else d for i, d in enumerate(element.shape))
+        shape = tuple(walker.dims.fresh(f"{name}_{i}") if d is None else d for i, d in enumerate(element.shape))
         values.append(Value(shape, element.dtype))
     return [(values, length)], length

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import as_dim, is_symbolic, maximum, minimum
+from costcore.dims import HIGHEST_DEGREE, as_dim, degree, is_symbolic, maximum, minimum
 
 LONGEST = 200
 """Expressions of more parts are given up."""
@@ -31,7 +31,7 @@ def _is_tellable(element: Any) -> bool:
         return True
     if isinstance(element, int):
         return -(1 << 63) <= element < 1 << 64
-    if not is_symbolic(element):
+    if not is_symbolic(element) or degree(element) > HIGHEST_DEGREE:
         return False
     from sympy import preorder_traversal
 

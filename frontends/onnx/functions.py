@@ -7,8 +7,8 @@ from typing import Any
 
 from costcore.errors import CostError
 
-from .node import ONNX
 from .order import inner_graphs
+from .signature import ONNX
 
 MANY = 100_000
 """Where a model's functions expand to more nodes than this, equal calls are walked once and multiplied."""
@@ -24,26 +24,30 @@ class Functions:
         expanded: how many nodes all calls expand to.
 
     Raises:
-        CostError: where a function calls itself, through others or not; names them.
+        CostError: where two functions have the same name, or one calls itself, through others or not; names them.
     """
 
     def __init__(self, model: Any) -> None:
-        self._by_name: Mapping[str, Any] = {name_of(f.domain, f.name): f for f in model.functions}
+        self._by_name: dict[str, Any] = {}
+        for function in model.functions:
+            name = name_of(function.domain, function.name, function.overload)
+            if self._by_name.setdefault(name, function) is not function:
+                raise CostError(f"a function is there twice: {name}")
         self.expanded = 0
         if self._by_name:
             sizes = self._sizes(model.graph.node)
             self.expanded = sum(sizes[key] for key in self._calls(model.graph.node))
 
-    def get(self, key: str) -> Any:
-        """The ``FunctionProto`` of that full name, or None."""
-        return self._by_name.get(key)
+    def called_by(self, node: Any) -> Any:
+        """The ``FunctionProto`` that a node calls, or None."""
+        return self._by_name.get(_callee(node)) if self._by_name else None
 
     def _calls(self, nodes: Any) -> Iterator[str]:
         """The functions that nodes and the graphs inside them call, once for every call."""
         waiting = [nodes]
         while waiting:
             for node in waiting.pop():
-                key = name_of(node.domain, node.op_type)
+                key = _callee(node)
                 if key in self._by_name:
                     yield key
                 waiting += [graph.node for graph in inner_graphs(node)]
@@ -79,6 +83,10 @@ class Functions:
             path[key] = iter(dict.fromkeys(callees[key]))
 
 
-def name_of(domain: str, op: str) -> str:
-    """The full name of an operator or function."""
-    return f"{domain or ONNX}::{op}"
+def name_of(domain: str, name: str, overload: str = "") -> str:
+    """The full name of a function, of which there may be several overloads."""
+    return f"{domain or ONNX}::{name}{f':{overload}' if overload else ''}"
+
+
+def _callee(node: Any) -> str:
+    return name_of(node.domain, node.op_type, node.overload)

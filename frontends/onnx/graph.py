@@ -14,12 +14,13 @@ from costcore.translate import Row
 from .checking import differs, written
 from .dimensions import Dimensions
 from .functions import MANY, Functions
-from .node import ONNX, Node, describe
+from .node import Node, describe
 from .order import in_order, inner_graphs
 from .recording import Recording
 from .repeats import Repeats
 from .scope import Place, Scope
 from .shapes import infer
+from .signature import ONNX
 from .storage import QUANTIZED, in_their_roles, stored_values
 from .values import STORED, Stored, Undetermined, Value
 
@@ -34,6 +35,9 @@ NO_VERSION = 1 << 20
 
 MOST_NODES = 1_000_000
 """More nodes than this, functions and bodies expanded, are refused."""
+
+MOST_UNROLLED = 10_000
+"""More nodes than this are not walked for the sake of single iterations, in all loops of a model together."""
 
 
 class Walker(Recording):
@@ -63,12 +67,16 @@ class Walker(Recording):
         self.expand = expand
         self.stored: dict[tuple[str, str], Stored] = {}
         """Stored tensors by place and name: one that is met again is the same."""
-        self.initializers: list[Stored] = []
+        self.initializers: dict[Stored, None] = {}
+        self.numbers_in_nodes = False
+        """Whether the exporter keeps all learned tensors as initializers, so that what a node holds is a number."""
         self.history: list[tuple[Node, Call]] | None = None
         """Every recorded node with its call, where a list is put here before the walk."""
         self.kept: list[Value] = []
         """With a history: values that are read by something that is no recorded node."""
         self._nodes_left = MOST_NODES
+        self.spare = 0 if functions.expanded > MANY else MOST_UNROLLED
+        """How many nodes may yet be walked for the sake of single iterations of loops."""
         self._repeats = Repeats() if functions.expanded > MANY else None
 
     def run(self, walk: Walk) -> list[Value]:
@@ -88,7 +96,7 @@ class Walker(Recording):
         for name, value in stored_values(graph, self.note):
             scope.values[name] = self.keep(value, place.source, name)
             if value.stored is not None:
-                self.initializers.append(value.stored)
+                self.initializers.setdefault(value.stored)
         scope.declared = {entry.name: entry.type for entry in (*graph.value_info, *graph.output)}
         yield from self.nodes(graph.node, scope, place, [entry.name for entry in graph.output])
         outputs = []
@@ -102,7 +110,7 @@ class Walker(Recording):
 
     def nodes(self, nodes: Sequence[Any], scope: Scope, place: Place, outputs: Sequence[str]) -> Walk:
         """Walk nodes that see ``scope``, and whose values named ``outputs`` are read elsewhere."""
-        ordered = in_order(nodes, outputs, lambda name: scope.find(name) is not None, self.note)
+        ordered = in_order(nodes, outputs, scope.values, scope.knows, self.note)
         shown: Iterable[Any] = ordered if place.functions or place.region else self.recorder.progress(ordered, "nodes")
         for proto in shown:
             self._nodes_left -= 1
@@ -127,6 +135,7 @@ class Walker(Recording):
         """The outputs of a node that is just a node, which is recorded."""
         made = infer(node, self.dims, scope.declared.get, place.names)
         for value in node.cache.get(STORED, ()):
+            value.stored.is_number = self.numbers_in_nodes and node.op == "Constant"
             self.keep(value, place.source, value.stored.name)
         node.outputs = made
         for name, value in zip(node.proto.output, made, strict=False):
@@ -136,18 +145,22 @@ class Walker(Recording):
                     f"{node.label} makes {name!r} of shape {value.shape}, "
                     f"but the model declares {written(said.tensor_type)}"
                 )
+        self._recorded(node, place)
+        return made
+
+    def _recorded(self, node: Node, place: Place) -> None:
         call = self.record(node, place)
         if self.history is not None:
             self.history.append((node, call))
         if self._repeats is not None:
             self._repeats.count(call)
-        return made
 
     def special(self, node: Node, scope: Scope, place: Place) -> Outputs | None:
         """The walk over what a node holds, calls or stands for; None where it is just a node."""
-        function = self.functions.get(node.key)
+        function = self.functions.called_by(node.proto)
         if function is not None:
-            return self.call(node, function, place)
+            is_priced = node.key in self.recorder.calculators or self.translator.knows(node.key)
+            return self.priced(node, function, place) if is_priced else self.call(node, function, place)
         if inner_graphs(node.proto):
             walk = self.control.get(node.key)
             if walk is not None:
@@ -181,11 +194,16 @@ class Walker(Recording):
         if not any(proto.output):
             raise node.error("makes nothing")
         for name, value in zip(proto.input, inputs, strict=True):
-            if name and value is None:
+            if name and value is None and not scope.knows(name):
                 raise node.error(f"reads {name!r}, which nothing makes")
             if value is not None and value.stored is not None:
                 value.stored.uses.add("setting")
         return node
+
+    @property
+    def walked(self) -> int:
+        """How many nodes were walked so far."""
+        return MOST_NODES - self._nodes_left
 
     def call(self, node: Node, function: Any, place: Place) -> Outputs:
         """The outputs of a call of one of the model's functions: its nodes are walked anew for every call.
@@ -208,18 +226,22 @@ class Walker(Recording):
         self._repeats.leave(node, given, place, outputs)
         return outputs
 
+    def priced(self, node: Node, function: Any, place: Place) -> Outputs:
+        """The outputs of a call of a function that has a formula, which wins: its body tells shapes only."""
+        begun, assumed = len(self.recorder.calls), self.recorder.assumed
+        node.outputs = yield self._expanded(node, function, place)
+        self.recorder.keep(begun, assumed)
+        self._recorded(node, place)
+        return node.outputs
+
     def _expanded(self, node: Node, function: Any, place: Place) -> Outputs:
-        scope = Scope()
-        for name, value in zip(function.input, node.inputs, strict=False):
-            if value is not None:
-                scope.values[name] = value
-        for name in function.input[len(node.inputs) :]:
-            scope.values[name] = Value(None)
+        scope = inner_scope(function, node.inputs)
         scope.declared = {entry.name: entry.type for entry in function.value_info}
         caller = node.proto.name or node.op
+        module = self.modules.of_call(node.proto, place.module)
         inside = Place(
             opsets={entry.domain or ONNX: entry.version for entry in function.opset_import} or place.opsets,
-            module=".".join(filter(None, (place.module, caller.strip("/").replace("/", ".")))),
+            module=module,
             names=f"{place.names}{caller}/",
             times=place.times,
             region=place.region,
@@ -242,12 +264,22 @@ class Walker(Recording):
             self.kept += [value for value in values if value is not None]
 
 
+def inner_scope(function: Any, given: Sequence[Value | None]) -> Scope:
+    """What the nodes of a function see: its inputs, of which the last may be left out."""
+    scope = Scope()
+    scope.values.update((name, value) for name, value in zip(function.input, given, strict=False) if value is not None)
+    scope.absent = frozenset(name for name in function.input if name not in scope.values)
+    return scope
+
+
 MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, Undetermined)
 """What rules and rows raise where a node's inputs or settings are none that its operator takes."""
 
 
 def misfit(node: Node, error: Exception) -> CostError:
     """The error that a node does not fit its operator."""
+    if isinstance(error, Undetermined):
+        return node.error("needs to know the dimensions of its inputs, which follow from data; give the model's inputs")
     shapes = ", ".join("none" if value is None else str(value.shape) for value in node.inputs)
     why = str(error).splitlines()
     return node.error(

@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from costcore.dims import Dim, as_dim
 from costcore.errors import CostError
-from costcore.ir import prod
+from costcore.ir import Tensor, prod
 
 from .containers import declared as container
 from .containers import sequence
 from .dimensions import Dimensions
 from .shapes import declared_shape
-from .values import FOLDED, Container, Value, dtype_of
+from .values import FOLDED, LARGEST, Container, Value, dtype_of
+
+MOST_AXES = 1000
+"""Inputs of more dimensions are refused: no framework has them."""
 
 
-def bound_inputs(declared: Sequence[Any], given: Any, dims: Dimensions) -> dict[str, Value]:
+def bound_inputs(
+    declared: Sequence[Any], given: Any, dims: Dimensions, stored: Collection[str] = ()
+) -> dict[str, Value]:
     """The value of every input.
 
     Args:
-        declared: the model's inputs (``ValueInfoProto``), without initializers.
+        declared: the model's inputs (``ValueInfoProto``).
         given: shapes (tuples) and values (arrays or lists) by name, or in order, or just one.
         dims: names of dimensions, which given shapes bind.
+        stored: names of initializers; one that is an input too has the shape it is stored with.
 
     Raises:
-        CostError: for an input that does not exist, has another rank or another length, or has no shape at all.
+        CostError: for an input that does not exist, has another rank, length or type, or has no shape at all; for two
+            inputs of one name.
     """
-    wanted = _by_name([entry.name for entry in declared], given)
+    declared = [entry for entry in declared if entry.name not in stored]
+    names = [entry.name for entry in declared]
+    for name, count in Counter(names).most_common(1):
+        if count > 1:
+            raise CostError(f"{count} inputs of the model are called {name!r}")
+    wanted = _by_name(names, given, stored)
     tensors = [entry for entry in declared if entry.type.WhichOneof("value") in (None, "tensor_type")]
     bound = {entry.name: _bind(entry, wanted.get(entry.name), dims) for entry in tensors}
     return {
@@ -40,11 +53,13 @@ def bound_inputs(declared: Sequence[Any], given: Any, dims: Dimensions) -> dict[
     }
 
 
-def _by_name(names: Sequence[str], given: Any) -> Mapping[str, Any]:
+def _by_name(names: Sequence[str], given: Any, stored: Collection[str]) -> Mapping[str, Any]:
     if given is None:
         return {}
     if isinstance(given, Mapping):
         for name in given:
+            if name in stored:
+                raise CostError(f"{name!r} is stored in the model and keeps its shape; inputs are {list(names)}")
             if name not in names:
                 raise CostError(f"the model has no input {name!r}; its inputs are {list(names)}")
         return given
@@ -64,12 +79,13 @@ def _is_one_input(part: Any) -> bool:
 class _Given:
     """A shape, and the elements where they are few."""
 
-    def __init__(self, given: Any, name: str) -> None:
+    def __init__(self, given: Any, name: str, dims: Dimensions) -> None:
         self.data: Any = None
+        self.dtype = given.dtype if isinstance(given, Tensor) else ""
         if isinstance(given, tuple):
-            self.shape = given
+            self.shape: Any = given
         elif isinstance(given, (list, int, float, bool)):
-            self._take(np.array(given), name)
+            self._take(_array(given, name), name)
         elif hasattr(given, "shape"):
             self.shape = tuple(given.shape)
             is_small = all(isinstance(d, int) for d in self.shape) and prod(self.shape) <= FOLDED
@@ -80,6 +96,14 @@ class _Given:
                 f"input {name!r} is given as {type(given).__name__}; accepted are a shape (a tuple of ints) and values "
                 "(an array or a list)"
             )
+        if "" in self.shape:
+            raise CostError(f"input {name!r} is given the shape {self.shape}, in which a dimension has no name")
+        try:
+            self.shape = tuple(dims(d) if isinstance(d, str) else as_dim(d) for d in self.shape)
+        except TypeError as error:
+            raise CostError(f"input {name!r} is given the shape {self.shape}: {error}") from None
+        if any(isinstance(d, int) and d < 0 for d in self.shape):
+            raise CostError(f"input {name!r} is given the negative shape {self.shape}")
 
     def _take(self, array: Any, name: str) -> None:
         if array.dtype.kind not in "biuf":
@@ -88,18 +112,22 @@ class _Given:
         self.data = array.astype(object) if array.size <= FOLDED else None
 
 
+def _array(values: Any, name: str) -> Any:
+    try:
+        return np.array(values)
+    except ValueError as error:
+        raise CostError(f"input {name!r} is given lists of different lengths, which make no array") from error
+
+
 def _bind(entry: Any, given: Any, dims: Dimensions) -> _Given | None:
     """What is given of an input, held against what the model declares of it."""
     if given is None:
         return None
     kind, where = entry.type.tensor_type, f"input {entry.name!r}"
-    found = _Given(given, entry.name)
-    try:
-        found.shape = tuple(dims(d) if isinstance(d, str) else as_dim(d) for d in found.shape)
-    except TypeError as error:
-        raise CostError(f"{where} is given the shape {found.shape}: {error}") from None
-    if any(isinstance(d, int) and d < 0 for d in found.shape):
-        raise CostError(f"{where} is given the negative shape {found.shape}")
+    found = _Given(given, entry.name, dims)
+    dtype = dtype_of(kind.elem_type, where) if kind.elem_type else ""
+    if found.dtype and dtype and found.dtype != dtype:
+        raise CostError(f"{where} is {dtype} in the model, but {found.dtype} is given")
     if not kind.HasField("shape"):
         return found
     if len(kind.shape.dim) != len(found.shape):
@@ -123,10 +151,10 @@ def _container(entry: Any, given: Any, dims: Dimensions) -> Value:
         kind, inner = inner.kind, inner.element
     dtype = inner.dtype if inner is not None else declared.dtype
     if kind == "sequence" and isinstance(given, (list, tuple)):
-        found = [_Given(part, f"{entry.name}[{i}]") for i, part in enumerate(given)]
+        found = [_Given(part, f"{entry.name}[{i}]", dims) for i, part in enumerate(given)]
         return sequence([Value(part.shape, dtype, part.data) for part in found], dtype)
     if kind == "optional":
-        one = _Given(given, entry.name)
+        one = _Given(given, entry.name, dims)
         return Value(one.shape, dtype, one.data)
     raise CostError(
         f"input {entry.name!r} is a {kind}; accepted is a list of the shapes or values of what it holds, for a sequence"
@@ -135,16 +163,29 @@ def _container(entry: Any, given: Any, dims: Dimensions) -> Value:
 
 def _value(entry: Any, given: _Given | None, dims: Dimensions) -> Value:
     where = f"input {entry.name!r}"
-    if not entry.type.HasField("tensor_type"):
-        return Value(None)
     kind = entry.type.tensor_type
-    dtype = dtype_of(kind.elem_type, where)
+    has_type = entry.type.HasField("tensor_type")
     if given is not None:
-        return Value(given.shape, dtype, given.data)
+        dtype = dtype_of(kind.elem_type, where) if has_type else given.dtype or "float32"
+        return _bounded(Value(given.shape, dtype, given.data), where)
+    if not has_type:
+        raise CostError(
+            f"{where} has no type in the model; give it one: inputs={{{entry.name!r}: Tensor((1, 128), 'int64')}}"
+        )
+    dtype = dtype_of(kind.elem_type, where)
     if any(d.HasField("dim_value") and d.dim_value < 0 for d in kind.shape.dim):
         raise CostError(f"{where} has a negative dimension in its shape {[d.dim_value for d in kind.shape.dim]}")
     shape = declared_shape(kind, dims)
     if shape is None:
         raise CostError(f"{where} has no shape in the model; give it one: inputs={{{entry.name!r}: (1, 3, 224, 224)}}")
-    named: list[Dim] = [dims(f"{entry.name}_{i}") if d is None else d for i, d in enumerate(shape)]
-    return Value(tuple(named), dtype)
+    named: list[Dim] = [dims.fresh(f"{entry.name}_{i}") if d is None else d for i, d in enumerate(shape)]
+    return _bounded(Value(tuple(named), dtype), where)
+
+
+def _bounded(value: Value, where: str) -> Value:
+    """The value, which is no larger than its size can be told."""
+    if len(value.known) > MOST_AXES:
+        raise CostError(f"{where} has {len(value.known)} dimensions; at most {MOST_AXES} are read")
+    if prod(d for d in value.known if isinstance(d, int)) >= LARGEST:
+        raise CostError(f"{where} has 2**4096 elements or more")
+    return value

@@ -193,7 +193,7 @@ class Groups(NamedTuple):
         roots: kinds of the last node.
         pattern: the nodes.
         build: the group a match is, or None where it is none after all.
-        taken_apart: class of the modules whose operation PyTorch itself takes apart before its exporter sees it.
+        taken_apart: the call, as a regular expression, that PyTorch takes apart before its exporter sees it.
     """
 
     roots: tuple[str, ...]

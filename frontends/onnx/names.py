@@ -11,22 +11,28 @@ SCOPES = "pkg.torch.onnx.name_scopes"
 CLASSES, OPERATION = "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.fx_node"
 """In the same order their classes; and the operation of the user's program a node was written for."""
 
+TRACE = "pkg.torch.onnx.stack_trace"
+"""The lines that called it, the innermost last."""
+
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
-def module_of(node: Any) -> str:
-    """The path of the module a node was exported from, ``layer1.0.conv1``; ``""`` where nothing says."""
+def scopes(node: Any) -> list[str] | None:
+    """The paths of the modules around a node as metadata has them, the outermost (the model, ``""``) first."""
+    return _listed(node, SCOPES)
+
+
+def classes(node: Any) -> list[str]:
+    """The classes of the same modules, ``torch.nn.modules.conv.Conv2d``."""
+    return _listed(node, CLASSES) or []
+
+
+def _listed(node: Any, key: str) -> list[str] | None:
+    """What a list in metadata holds, but for the last, which is the node; None where there is no such list."""
     for entry in node.metadata_props:
-        if entry.key == SCOPES:
-            scopes = [a or b for a, b in _QUOTED.findall(entry.value)]
-            return scopes[-2] if len(scopes) > 1 else ""
-    parts: list[str] = []
-    for part in filter(None, node.name.split("/")[:-1]):
-        if parts and part.startswith(parts[-1] + "."):
-            parts[-1] = part  # PyTorch names the parts of a Sequential with its name: /layer1/layer1.0/conv1/Conv
-        else:
-            parts.append(part)
-    return ".".join(parts)
+        if entry.key == key:
+            return [a or b for a, b in _QUOTED.findall(entry.value)][:-1]
+    return None
 
 
 def origin(node: Any) -> str:
@@ -34,13 +40,10 @@ def origin(node: Any) -> str:
     return next((str(entry.value) for entry in node.metadata_props if entry.key == OPERATION), "")
 
 
-def innermost_class(node: Any) -> str:
-    """The class of the innermost module around a node; ``""`` where nothing says."""
-    for entry in node.metadata_props:
-        if entry.key == CLASSES:
-            classes = [a or b for a, b in _QUOTED.findall(entry.value)]
-            return classes[-2] if len(classes) > 1 else ""
-    return ""
+def source_line(node: Any) -> str:
+    """The line of the user's program, or of PyTorch's modules, that called what a node was written for, or ``""``."""
+    trace = next((str(entry.value) for entry in node.metadata_props if entry.key == TRACE), "")
+    return next(reversed(trace.splitlines()), "")
 
 
 def native_name(op: str) -> str:

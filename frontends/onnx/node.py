@@ -3,112 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-from onnx import AttributeProto, defs
-
-from costcore.dims import Dim, is_symbolic
+from costcore.dims import HIGHEST_DEGREE, Dim, degree, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import prod
 
-from .contrib import CURRENT, inputs_of
+from .accepted import ACCEPTED
 from .fold import fold_elements
+from .signature import ONNX, setting, signature, type_name, types_of_any_version
 from .values import FOLDED, LARGEST, Container, Undetermined, Value
 
-ONNX = "ai.onnx"
 NODE = "@node"
 """The key under which a node's arguments hold the node itself."""
-
-
-class Signature(NamedTuple):
-    """What a schema says.
-
-    Attributes:
-        since: the version it came with.
-        inputs: names of inputs, variadic ones marked.
-        defaults: of attributes by name.
-        schema: the schema itself; None where there is none.
-        types: of attributes by name.
-        required: the attributes that must be there.
-        least: how many inputs may not be left out; they come first.
-        tensors_only: whether it takes neither sequences nor maps nor optionals.
-        makes_tensors: whether it makes none of them.
-    """
-
-    since: int
-    inputs: tuple[tuple[str, bool], ...]
-    defaults: Mapping[str, Any]
-    schema: Any
-    types: Mapping[str, int] = MappingProxyType({})
-    required: frozenset[str] = frozenset()
-    least: int = 0
-    tensors_only: bool = False
-    makes_tensors: bool = False
-
-
-@cache
-def signature(domain: str, op: str, version: int) -> Signature | None:
-    """The schema of an operator in the given version of its domain, or what ONNX Runtime adds; None for others.
-
-    An operator that came with a later version is read as of the version known last.
-    """
-    schema = _schema(op, version, "" if domain == ONNX else domain)
-    if schema is None:
-        added = inputs_of(f"{domain}::{op}")
-        return Signature(CURRENT, added, {}, None) if added else None
-    single, variadic = defs.OpSchema.FormalParameterOption.Single, defs.OpSchema.FormalParameterOption.Variadic
-    return Signature(
-        schema.since_version,
-        tuple((formal.name, formal.option == variadic) for formal in schema.inputs),
-        {name: setting(a.default_value) for name, a in schema.attributes.items() if a.default_value.type},
-        schema,
-        {name: int(a.type.value) for name, a in schema.attributes.items()},
-        frozenset(name for name, a in schema.attributes.items() if a.required),
-        next((i for i, f in enumerate(schema.inputs) if f.option != single), len(schema.inputs)),
-        all(kind.startswith("tensor") for formal in schema.inputs for kind in formal.types),
-        all(kind.startswith("tensor") for formal in schema.outputs for kind in formal.types),
-    )
-
-
-def _schema(op: str, version: int, domain: str) -> Any:
-    """The schema of that version, else the last; None where there is none."""
-    for place in ((version, domain), (domain,)):
-        try:
-            return defs.get_schema(op, *place)
-        except defs.SchemaError:
-            continue
-    return None
-
-
-def setting(attribute: Any) -> Any:
-    """An attribute as a plain value: numbers, strings and tuples of them; tensors and graphs as they are."""
-    kind = attribute.type
-    if kind == AttributeProto.FLOAT:
-        return float(f"{attribute.f:.7g}")  # the shortest decimal that the writer can have meant
-    if kind == AttributeProto.STRING:
-        return attribute.s.decode("utf-8", "replace")
-    if kind == AttributeProto.STRINGS:
-        return tuple(s.decode("utf-8", "replace") for s in attribute.strings)
-    if kind == AttributeProto.FLOATS:
-        return tuple(float(f"{f:.7g}") for f in attribute.floats)
-    name = _FIELDS.get(kind)
-    if name is None:
-        return None
-    value = getattr(attribute, name)
-    return tuple(value) if name.endswith("s") else value
-
-
-_FIELDS = {
-    AttributeProto.INT: "i",
-    AttributeProto.INTS: "ints",
-    AttributeProto.TENSOR: "t",
-    AttributeProto.TENSORS: "tensors",
-    AttributeProto.GRAPH: "g",
-    AttributeProto.GRAPHS: "graphs",
-    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
-}
 
 
 class Node:
@@ -143,12 +50,9 @@ class Node:
         self.schema = known.schema if known else None
         self.makes_tensors = known is not None and known.makes_tensors
         self.args: dict[str, Any] = dict(known.defaults) if known else {}
-        types = known.types if known else {}
         for name, attribute in attributes.items():
-            if types.get(name, attribute.type) != attribute.type:
-                raise self.error(
-                    f"has the attribute {name!r} as {_word(attribute.type)}, but it must be {_word(types[name])}"
-                )
+            if known and known.types.get(name) != attribute.type:
+                self._check_type(attribute, known.types.get(name))
             self.args[name] = setting(attribute)
         if known and known.required and not known.required <= attributes.keys():
             raise self.error(f"has no attribute {min(known.required - attributes.keys())!r}")
@@ -160,6 +64,20 @@ class Node:
                     raise self.error("is given a sequence, and takes tensors")
         self.args.update(_bound(known.inputs if known else (("inputs", True),), inputs))
         self.args[NODE] = self
+        limits = ACCEPTED.get(self.key)
+        if limits is not None:
+            limits.check(self.args, self.error)
+
+    def _check_type(self, attribute: Any, expected: int | None) -> None:
+        """Refuse an attribute of a type that it has not, in this version or, where it is not of this one, in any."""
+        types = {expected} if expected is not None else None
+        if types is None and self.schema is not None:
+            types = types_of_any_version(self.key).get(attribute.name)
+        if types and attribute.type not in types:
+            raise self.error(
+                f"has the attribute {attribute.name!r} as {type_name(attribute.type)}, but it must be "
+                f"{' or '.join(type_name(kind) for kind in sorted(types))}"
+            )
 
     @property
     def label(self) -> str:
@@ -279,11 +197,6 @@ _SIZED_BY = {
 """The first of the inputs that say how large the output is."""
 
 
-def _word(kind: int) -> str:
-    """The name of an attribute type."""
-    return str(AttributeProto.AttributeType.Name(kind)) if kind in AttributeProto.AttributeType.values() else str(kind)
-
-
 def describe(proto: Any) -> str:
     """The words a node is called by in messages."""
     if proto.name:
@@ -306,8 +219,17 @@ def check_size(value: Value, node: Node) -> None:
     Raises:
         CostError: naming the node.
     """
+    count = 1
     for d in value.shape or ():
-        if isinstance(d, float):
+        if isinstance(d, int):
+            if not 0 <= d < LARGEST:
+                raise node.error(f"makes the impossible dimension {d if d < 0 else '2**4096 or more'}")
+            count *= d
+        elif isinstance(d, float):
             raise node.error(f"makes a dimension of length {d}")
-        if isinstance(d, int) and not 0 <= d < LARGEST:
-            raise node.error(f"makes the impossible dimension {d if d < 0 else '2**4096 or more'}")
+        elif is_symbolic(d) and d.is_negative:
+            raise node.error(f"makes the impossible dimension {d}")
+        elif degree(d) > HIGHEST_DEGREE:
+            raise node.error(f"makes a dimension that multiplies more than {HIGHEST_DEGREE} symbols; give them numbers")
+    if count >= LARGEST:
+        raise node.error("makes a tensor of 2**4096 elements or more")

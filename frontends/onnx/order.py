@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from costcore.errors import CostError
@@ -37,24 +37,32 @@ def _made_in(graph: Any) -> set[str]:
 
 
 def in_order(
-    nodes: Sequence[Any], outputs: Iterable[str], is_known: Callable[[str], bool], note: Callable[[str], None]
+    nodes: Sequence[Any],
+    outputs: Iterable[str],
+    given: Collection[str],
+    is_known: Callable[[str], bool],
+    note: Callable[[str], None],
 ) -> Sequence[Any]:
     """``nodes`` so that each comes after those it reads from; says so where they were in another order.
 
     Args:
         nodes: the nodes of one graph.
         outputs: the values that the graph puts out.
+        given: the inputs and stored tensors of that graph.
         is_known: whether a value is there before any of them runs.
         note: takes the remarks that they had to be sorted, and that nothing reads what some of them make.
 
     Raises:
-        CostError: for a value that two nodes make, one that nothing makes, and for a cycle; names the nodes.
+        CostError: for a value that two nodes make or that is given, one that nothing makes, and for a cycle; names
+            the nodes.
     """
     maker: dict[str, int] = {}
     for i, node in enumerate(nodes):
         for name in node.output:
             if not name:
                 continue
+            if name in given:
+                raise CostError(f"{describe(node)} makes {name!r}, which the graph has already, given or stored")
             if name in maker:
                 raise CostError(f"{describe(nodes[maker[name]])} and {describe(node)} both make {name!r}")
             maker[name] = i

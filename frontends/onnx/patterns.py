@@ -7,7 +7,9 @@ from math import pi, sqrt
 from typing import Any
 
 from .attention import ATTENTION
-from .match import Either, Extend, Group, Groups, Made, Match, Named, Number, Op, Operand, product
+from .match import Either, Extend, Group, Groups, Made, Match, Named, Number, Op, Operand, Pattern, product
+from .moves import AS_STRIDED, INDEX, ROLL, TRACED_ROLL
+from .names import origin
 from .values import FLOATS, Value
 
 X, W, B = Operand("x"), Operand("w"), Operand("b")
@@ -50,9 +52,16 @@ def _activation(op: str, kind: str, attrs: Mapping[str, Any]) -> Any:
     return build
 
 
-_ERF = Op("Erf", Either((Op("Div", X, Number(sqrt(2))), Op("Mul", X, Number(sqrt(0.5))))))
-_CUBE = Either((Op("Pow", X, Number(3.0)), Op("Mul", X, Op("Mul", X, X))))
-_TANH = Op("Tanh", Op("Mul", Number(sqrt(2 / pi)), Op("Add", X, Op("Mul", Number(0.044715), _CUBE))))
+_QUOTIENT = Op("Div", X, Number(sqrt(2)))
+_ERF = Op("Erf", Either((_QUOTIENT, Op("Mul", X, Number(sqrt(0.5))))))
+_PRODUCTS = Op("Mul", X, Op("Mul", X, X))
+
+
+def _tanh(cube: Pattern) -> Op:
+    return Op("Tanh", Op("Mul", Number(sqrt(2 / pi)), Op("Add", X, Op("Mul", Number(0.044715), cube))))
+
+
+_TANH = _tanh(Either((Op("Pow", X, Number(3.0)), _PRODUCTS)))
 
 
 def _is_swap(made: Made) -> bool:
@@ -76,7 +85,8 @@ def _linear(match: Match, _: Extend) -> Group | None:
         w = w.viewed(w.shape[::-1])
     operands = {"x": x, "w": w}
     if b is not None:
-        if not learned(b, w.known[0]):
+        is_said = bool(origin(match.nodes[0].node.proto))  # to be one operation, which takes a computed bias too
+        if not (learned(b, w.known[0]) or (is_said and b.shape == w.known[:1])):
             return None
         operands["b"] = b
     return Group("linear", "Gemm", operands, {}, match.nodes)
@@ -166,6 +176,28 @@ def _select(match: Match, _: Extend) -> Group | None:
     return Group("slice", "Gather", {"x": match.values["x"]}, attrs, match.nodes)
 
 
+_V, _G = Operand("w0"), Operand("w1")
+_LENGTH = Op("ReduceL2", _V)
+_WEIGHT_NORM = Either((Op("Mul", _V, Op("Div", _G, _LENGTH)), Op("Mul", Op("Div", _V, _LENGTH), _G)))
+
+
+def _weight_norm(match: Match, _: Extend) -> Group | None:
+    """Directions of a weight, and lengths along one axis."""
+    v, g = match.values["w0"].shape, match.values["w1"].shape
+    reduced = next(made.call.layer for made in match.nodes if made.node.op == "ReduceL2")
+    left = [i for i in range(len(v or ())) if i not in (reduced.attrs.get("axis") or ())]
+    if len(left) != 1 or reduced.out.shape != g or match.nodes[0].call.layer.out.shape != v:
+        return None
+    return Group(
+        "weight_norm", "WeightNorm", {n: match.values[n] for n in ("w0", "w1")}, {"axis": left[0]}, match.nodes
+    )
+
+
+def _not_equal(match: Match, _: Extend) -> Group | None:
+    operands = {"x0": match.values["x"], "x1": match.values["other"]}
+    return Group("not_equal", "NotEqual", operands, {}, match.nodes)
+
+
 def _rsqrt(match: Match, _: Extend) -> Group | None:
     return Group("rsqrt", "Rsqrt", {"x": match.values["x"]}, {}, match.nodes) if like_x(match) else None
 
@@ -176,7 +208,8 @@ def _same_type(match: Match, _: Extend) -> Group | None:
 
 
 _SQRT = Op("Sqrt", X)
-RMS_NORM = "torch.nn.modules.normalization.RMSNorm"
+_CALL_OF_WEIGHT_NORM = r"\btorch\._weight_norm\("
+_CALL_OF_RMS_NORM = r"\b(F|functional|torch)\.rms_norm\("
 
 PATTERNS: Mapping[str, Groups] = {
     "attention": ATTENTION,
@@ -187,7 +220,10 @@ PATTERNS: Mapping[str, Groups] = {
     "layer_norm": Groups(
         ("Add", "Mul", "Div", "Cast"), _affine(_LAYER_NORM, True), _norm("layer_norm", "LayerNormalization")
     ),
-    "rms_norm": Groups(("Mul", "Div"), _affine(_RMS_NORM, False), _norm("rms_norm", "RMSNormalization"), RMS_NORM),
+    "rms_norm": Groups(
+        ("Mul", "Div"), _affine(_RMS_NORM, False), _norm("rms_norm", "RMSNormalization"), _CALL_OF_RMS_NORM
+    ),
+    "weight_norm": Groups(("Mul",), _WEIGHT_NORM, _weight_norm, _CALL_OF_WEIGHT_NORM),
     "group_norm": Groups(("Add",), Op("Add", Op("Mul", _GROUP_NORM, _as("w")), _as("b")), _group_norm),
     "gelu": Groups(
         ("Mul",), product(X, HALF, Op("Add", _ERF, ONE)), _activation("gelu", "Gelu", {"approximate": "none"})
@@ -197,10 +233,25 @@ PATTERNS: Mapping[str, Groups] = {
     ),
     "silu": Groups(("Mul",), Op("Mul", X, Op("Sigmoid", X)), _activation("silu", "Swish", {})),
     "elu": Groups(("Mul",), Op("Mul", Op("Elu", Op("Mul", X, ONE)), ONE), _elu),
+    "not_equal": Groups(("Not",), Op("Not", Op("Equal", X, Operand("other"))), _not_equal),
     "rsqrt": Groups(("Reciprocal", "Div"), Either((Op("Reciprocal", _SQRT), Op("Div", ONE, _SQRT))), _rsqrt),
     "identity": Groups(
         ("Cast", "CastLike"), Either((Op("Cast", X), Op("CastLike", X, Operand("like")))), _same_type
     ),
     "slice": Groups(("Gather",), Op("Gather", X, Named("place", Number())), _select),
+    "roll": ROLL,
+    "gather": INDEX,
+    "as_strided": AS_STRIDED,
 }  # fmt: skip
 """What ``regroup=True`` looks for, by name."""
+
+TRACED: Mapping[str, Pattern | None] = {
+    "gelu": Op("Mul", HALF, Op("Mul", X, Op("Add", Op("Erf", _QUOTIENT), ONE))),
+    "gelu_tanh": Op("Mul", HALF, Op("Mul", X, Op("Add", ONE, _tanh(_PRODUCTS)))),
+    "rms_norm": None,
+    "roll": TRACED_ROLL,
+}
+"""How PyTorch's older exporter, which traces and notes no origins, spells some of them, None if never.
+
+It cannot write ``rms_norm`` at all. What else computes the same was several operations in the user's program too.
+"""

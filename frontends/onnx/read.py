@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from os import PathLike, fspath
+from os import PathLike, fsdecode
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,11 @@ def read_model(source: Any) -> tuple[Any, str]:
     if isinstance(source, ModelProto):
         return _checked(source, "this ModelProto"), "the model"
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _parsed(bytes(source), f"{len(source)} bytes"), "the model"
+        view = memoryview(source)
+        flat = view.cast("B") if view.c_contiguous else view.tobytes()
+        return _parsed(flat, f"{view.nbytes} bytes"), "the model"
     if isinstance(source, (str, PathLike)):
-        path = Path(fspath(source))
+        path = Path(fsdecode(source))
         return _from_file(path), str(path)
     raise TypeError(f"expected a path, bytes or an onnx.ModelProto, got {type(source).__name__}")
 
@@ -43,9 +45,19 @@ def _from_file(path: Path) -> Any:
                 return _parsed(mapped, str(path))
     except OSError as error:
         raise CostError(f"{path} cannot be read: {error.strerror or error}") from error
+    except CostError:
+        raise
+    except ValueError as error:
+        raise CostError(f"{str(path)!r} is no path: {error}") from error
+
+
+POINTER = b"version https://git-lfs.github.com/"
+"""How a file begins that stands for a large one, which Git has not fetched."""
 
 
 def _parsed(buffer: Buffer, name: str) -> Any:
+    if bytes(buffer[: len(POINTER)]) == POINTER:
+        raise CostError(f"{name} is not an ONNX model: it is a pointer of Git LFS; git lfs pull fetches the model")
     model = ModelProto()
     try:
         model.ParseFromString(without_weights(buffer))

@@ -10,10 +10,10 @@ from costcore.ir import Layer, Role, Tensor
 from costcore.translate import Native, Row, Translation, Translator
 
 from .dimensions import Dimensions
-from .names import module_of
+from .modules import Modules
 from .node import Node
 from .scope import Place
-from .values import Container, Value
+from .values import Container, Stored, Value
 
 FREE = frozenset(("Constant", "Shape", "Size", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"))
 """Operators that are free whatever they are given; all others are free where they make constants of constants."""
@@ -32,39 +32,45 @@ class Recording:
         self.recorder = recorder
         self.translator = Translator(rows, self.tensor)
         self.dims = dims
+        self.modules = Modules()
         self._noted: set[str] = set()
         self._reads_elements = True
 
     def record(self, node: Node, place: Place) -> Call:
         """Record a node as a call."""
-        is_free, is_folded, is_told = node.op in FREE, True, True
+        is_free, is_folded, is_made, is_given = node.op in FREE, True, True, True
         for value in node.outputs:
             if value is not None:
                 is_folded = is_folded and value.role == "const"
                 if value.shape is None and not isinstance(value, Container):
-                    is_told = False
+                    is_made = False
                 elif value.shape is None and node.makes_tensors:
                     raise node.error("is declared to make a sequence, and makes tensors")
         for value in node.inputs:
             if value is not None and value.shape is None and not isinstance(value, Container):
-                is_told = False
+                is_given = False
         if is_folded and not is_free and any(value is not None for value in node.outputs):
             outputs = tuple(value for value in node.outputs if value is not None)
             layer = Layer("constant", {}, [value.tensor("data") for value in outputs])
             found = Translation(layer, (), outputs, known=True)
-        elif is_told:
+        elif is_made and is_given:
             self._reads_elements = not is_free
             found = self.translator(Native(node.key, node.args, node.outputs))
         else:
             found = self.unknown(node)
+            if is_given and node.schema is not None:
+                self.note(
+                    f"{node.label} is not counted, nor is what needs its shape: how many dimensions it makes depends "
+                    "on data; give the values of the model's inputs, or write the shape into the model"
+                )
         layer = self.recorder.intern(found.layer)
         inputs = tuple([self.identity(value) for value in found.inputs])
-        module = module_of(node.proto)
+        read = [value.stored for value in node.inputs if value is not None and value.stored is not None]
         call = Call(
             layer=layer,
             type=node.op,
             native=node.key,
-            module=f"{place.module}.{module}" if place.module and module else place.module or module,
+            module=self.modules.around(node.proto, place.module, read),
             times=place.times,
             region=place.region,
             inputs=inputs,
@@ -91,7 +97,7 @@ class Recording:
         def tensor(value: Value) -> Tensor:
             if value.shape is not None:
                 return value.tensor("data")
-            return Tensor((self.dims("unknown"),), value.dtype or "float32")
+            return Tensor((self.dims.fresh("unknown"),), value.dtype or "float32")
 
         inputs = tuple(value for value in node.inputs if value is not None)
         outputs = tuple(value for value in node.outputs if value is not None)
@@ -101,16 +107,18 @@ class Recording:
     def identity(self, value: Value) -> int:
         """The operand id of a value; that of a learned parameter is its parameter id."""
         if value.stored is not None:
-            stored = value.stored
-            if not stored.identity:
-                known = "param" in stored.uses
-                stored.identity = self.recorder.parameter(stored.size) if known else self.recorder.new_id()
-            elif "param" in stored.uses:
-                self.recorder.parameters.setdefault(stored.identity, stored.size)
-            return stored.identity
+            return self.stored_identity(value.stored, "param" in value.stored.uses)
         if not value.identity:
             value.identity = self.recorder.new_id()
         return value.identity
+
+    def stored_identity(self, stored: Stored, is_parameter: bool = True) -> int:
+        """The id of a stored tensor, which is that of a parameter where it is one."""
+        if not stored.identity:
+            stored.identity = self.recorder.parameter(stored.size) if is_parameter else self.recorder.new_id()
+        elif is_parameter:
+            self.recorder.parameters.setdefault(stored.identity, stored.size)
+        return stored.identity
 
     def note(self, what: str) -> None:
         """Tell the reader of the report something, once."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import string
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from costcore.engine import Call
@@ -12,28 +13,35 @@ from costcore.translate import ROLES
 
 from .graph import Walker
 from .match import Group, Groups, Made, Match, Pattern, matches
-from .names import innermost_class, origin
+from .names import origin, source_line
 from .node import Node
-from .patterns import PATTERNS
+from .patterns import PATTERNS, TRACED
 from .values import Stored, Value
 
+ELEMENTS_READ = {"Shape": 0, "Size": 0, "CastLike": 1}
+"""Operators that read the elements of so many inputs only, and of the others the shape or the type."""
 
-def regroup(walker: Walker, names: Collection[str]) -> None:
+
+def regroup(walker: Walker, asked: bool | Collection[str], producer: str) -> None:
     """Replace the calls of every group of nodes that spells out one operator by one call, and list them as notes.
 
-    A group is taken only where its nodes run equally often at one place, where nothing else reads a value between them
-    (no other node, no inner graph, no output of the model), and where an exporter that notes from which operation of
-    the user's program a node comes notes the same one for all of them.
+    A group is taken only where its nodes run equally often at one place, and where nothing else reads a value between
+    them (no other node, no inner graph, no output of the model). Unless groups are asked for by name, an exporter must
+    have spelled it out, as far as can be told: one that notes from which operation of the user's program a node comes
+    notes the same one for all of them, and one that notes nothing wrote just these nodes in this order.
 
     Args:
         walker: the walk that recorded the calls; it kept its history.
-        names: the groups to look for, of :data:`PATTERNS`.
+        asked: True, or names of :data:`PATTERNS`, which are found whoever spelled them out.
+        producer: what wrote the model.
     """
     recorder = walker.recorder
     counted = set(map(id, recorder.calls))
     history = [Made(node, call, order) for order, (node, call) in enumerate(walker.history or ())]
-    search = Search(walker, [made for made in history if id(made.call) in counted], _readers(walker, history))
-    chosen = [groups for name, groups in PATTERNS.items() if name in names]
+    nodes = [made for made in history if id(made.call) in counted]
+    search = Search(walker, nodes, _readers(walker, history), by_anyone=asked is not True)
+    is_traced = producer == "pytorch" and not any(origin(made.node.proto) for made in nodes)
+    chosen = list(_chosen(asked, TRACED if is_traced else {}))
     for made in reversed(history):
         if id(made.call) in counted and made.node not in search.taken:
             search.at(made, chosen)
@@ -43,11 +51,23 @@ def regroup(walker: Walker, names: Collection[str]) -> None:
     recorder.notes.extend(reversed(search.notes))
 
 
+def _chosen(asked: bool | Collection[str], spelled: Mapping[str, Pattern | None]) -> Iterator[Groups]:
+    """The groups to look for: those of these names, else all, as the exporter spells them."""
+    for name, groups in PATTERNS.items():
+        if not isinstance(asked, bool):
+            if name in asked:
+                yield groups
+            continue
+        pattern = spelled.get(name, groups.pattern)
+        if pattern is not None:
+            yield groups._replace(pattern=pattern)
+
+
 def _readers(walker: Walker, history: Iterable[Made]) -> dict[Value, set[Node | None]]:
-    """What reads a value; None stands for whatever is no recorded node."""
+    """What reads the elements of a value; None stands for whatever is no recorded node."""
     readers: dict[Value, set[Node | None]] = {value: {None} for value in walker.kept}
     for made in history:
-        for value in made.node.inputs:
+        for value in made.node.inputs[: ELEMENTS_READ.get(made.node.op)]:
             if value is not None:
                 readers.setdefault(value, set()).add(made.node)
     return readers
@@ -60,10 +80,14 @@ class Search:
         walker: the walk.
         history: the nodes that are counted.
         readers: the nodes that read a value, None for anything else that does.
+        by_anyone: whether groups may be spelled out by the user's program as well as by an exporter.
     """
 
-    def __init__(self, walker: Walker, history: Iterable[Made], readers: dict[Value, set[Node | None]]) -> None:
+    def __init__(
+        self, walker: Walker, history: Iterable[Made], readers: dict[Value, set[Node | None]], *, by_anyone: bool
+    ) -> None:
         self.walker = walker
+        self.by_anyone = by_anyone
         self.makers = {value: made for made in history for value in made.node.outputs if value is not None}
         self.readers = readers
         self.taken: set[Node] = set()
@@ -85,7 +109,7 @@ class Search:
         for match in matches(groups.pattern, root.node.outputs[0], self.makers):
             if self.is_one(match.nodes, groups.taken_apart):
                 group = groups.build(match, self.extended)
-                if group is not None:
+                if group is not None and all(value.shape is not None for value in group.operands.values()):
                     yield group
 
     def extended(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
@@ -101,7 +125,7 @@ class Search:
 
         Args:
             nodes: the nodes.
-            taken_apart: a class of modules whose operation the exporter's framework itself takes apart.
+            taken_apart: the call in the user's program that the exporter's framework itself takes apart.
         """
         root, inside = nodes[0], {made.node for made in nodes}
         if inside & self.taken:
@@ -113,10 +137,12 @@ class Search:
             return False
         if any(value is not None and self.readers.get(value) for value in root.node.outputs[1:]):
             return False
+        if self.by_anyone:
+            return True
         origins = {origin(node.proto) for node in inside}
         if len(origins) == 1 or not taken_apart:
             return len(origins) == 1
-        return "" not in origins and {innermost_class(node.proto) for node in inside} == {taken_apart}
+        return all(re.search(taken_apart, source_line(node.proto)) for node in inside)
 
     def _take(self, root: Made, group: Group) -> None:
         nodes = sorted({made.order: made for made in group.nodes}.values(), key=lambda made: made.order)

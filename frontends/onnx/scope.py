@@ -48,21 +48,33 @@ class Place:
 class Scope:
     """The values a graph sees: its own, and those of the graphs around it."""
 
-    __slots__ = ("declared", "parent", "values")
+    __slots__ = ("absent", "declared", "parent", "values")
 
     def __init__(self, parent: Scope | None = None) -> None:
         self.parent = parent
         self.values: dict[str, Value] = {}
         self.declared: dict[str, Any] = {}
+        self.absent: frozenset[str] = frozenset()
 
     def find(self, name: str) -> Value | None:
-        """The value of that name, the innermost first."""
+        """The value of that name, the innermost first; None also for an input that a function was not given."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.values:
                 return scope.values[name]
+            if name in scope.absent:
+                return None
             scope = scope.parent
         return None
+
+    def knows(self, name: str) -> bool:
+        """Whether there is such a name, be it of an input that a function was not given."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values or name in scope.absent:
+                return True
+            scope = scope.parent
+        return False
 
 
 def inside(place: Place, node: Node, part: str, times: Dim = 1) -> Place:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from onnx import TensorProto
 
+from costcore.errors import CostError
 from costcore.ir import BITS
 
 from .values import Value, stored_value
+from .wire import SMALL
 
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 """Metadata in which PyTorch's exporter says whether a tensor is a parameter or a buffer of a module."""
@@ -24,8 +27,14 @@ def stored_values(graph: Any, note: Callable[[str], None]) -> Iterator[tuple[str
         note: takes the remark that the stored bytes are not those the shape needs.
 
     Raises:
-        CostError: for a negative dimension or an unknown element type.
+        CostError: for two of one name, a negative dimension or an unknown element type.
     """
+    names = Counter(
+        tensor.name for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
+    )
+    for name, count in names.most_common(1):
+        if count > 1:
+            raise CostError(f"initializer {name!r} is there {count} times")
     buffers = {
         entry.name
         for entry in graph.value_info
@@ -50,9 +59,9 @@ def _as_buffer(value: Value) -> Value:
 def _check(tensor: Any, value: Value, note: Callable[[str], None]) -> None:
     """Say so where a file has other bytes than the shape needs; no file is opened for it."""
     bits = BITS[value.dtype]
-    if not bits:
-        return
     needed = -(-value.size * bits // 8)
+    if not bits or (needed > SMALL and tensor.data_location != TensorProto.EXTERNAL):
+        return  # of larger ones the reader leaves the bytes out, and asking a message for them copies them
     if tensor.data_location == TensorProto.EXTERNAL:
         told = next((entry.value for entry in tensor.external_data if entry.key == "length"), str(needed))
         if told != str(needed):

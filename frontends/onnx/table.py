@@ -8,8 +8,11 @@ from . import (
     table_classical,
     table_contrib,
     table_contrib_attention,
+    table_contrib_more,
+    table_contrib_nhwc,
     table_contrib_norms,
     table_contrib_quantized,
+    table_contrib_sparse,
     table_elementwise,
     table_layers,
     table_layout,
@@ -26,6 +29,9 @@ FAMILIES = (
     table_contrib_attention,
     table_contrib_norms,
     table_contrib_quantized,
+    table_contrib_more,
+    table_contrib_sparse,
+    table_contrib_nhwc,
 )
 
 ROWS: tuple[Row, ...] = tuple(row for family in FAMILIES for row in family.ROWS)

@@ -8,7 +8,8 @@ from costcore.translate import Arguments, Row
 
 from .contrib import with_own_inputs
 from .settings import first, node, window
-from .shapes.contrib import channels_first, transposed
+from .shapes.contrib import channels_first
+from .shapes.contrib_products import transposed
 from .table_layers import CONVOLUTION, POOL
 from .values import Value
 

@@ -87,8 +87,13 @@ SETTINGS = {
 
 DECODERS = (
     *("MultiHeadAttention", "DecoderMaskedMultiHeadAttention", "GroupQueryAttention", "SparseAttention"),
-    *("PagedAttention", "PackedMultiHeadAttention"),
+    "PackedMultiHeadAttention",
 )
+
+
+def _positions(a: Arguments) -> Any:
+    """How many keys the tables of all sequences can name."""
+    return a["block_table"].known[0] * node(a).cache[OPERANDS].keys
 
 
 def _in_three(a: Arguments) -> Value:
@@ -110,23 +115,6 @@ PROJECTED: Mapping[str, Any] = {
     "rotary_dim": _turned_heads,
     "keys": lambda a: a["token_offset"].known[1] if isinstance(a.get("token_offset"), Value) else None,
 }
-
-
-def _delta_heads(name: str) -> Any:
-    """Heads of a gated delta rule as ``[N, H, T, D]``; packed with the queries they are part of them."""
-
-    def read(a: Arguments) -> Value:
-        n = node(a)
-        made, state = n.outputs[0], n.outputs[1]
-        value: Value = a.get(name) or a["query"]
-        shape = value.known
-        if state is None or made is None:
-            raise n.error("has no output")
-        heads, width = made.known[-2], made.known[-1] if name == "value" else state.known[2]
-        lead = (1, *shape[:1]) if len(shape) == 2 or (a.get("key") is not None and len(shape) == 3) else shape[:2]
-        return value.viewed((lead[0], heads, lead[1], width))
-
-    return read
 
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swiglu": "swiglu", "identity": "none"}
@@ -158,6 +146,7 @@ ROUTING = {
 
 ATTENTION: tuple[Row, ...] = (
     *(Row(f"com.microsoft::{op}", "decoder_attention", OPERAND, SETTINGS) for op in DECODERS),
+    Row("com.microsoft::PagedAttention", "paged_attention", OPERAND, {**SETTINGS, "positions": _positions}),
     *(
         Row(
             f"com.microsoft::{op}",
@@ -221,24 +210,11 @@ ATTENTION: tuple[Row, ...] = (
         {"rule": lambda a: a.get("update_rule", "gated_delta")},
     ),
     Row(
-        "com.microsoft::GatedDeltaNet",
-        "linear_attention",
-        {
-            "q": _delta_heads("query"),
-            "k": _delta_heads("key"),
-            "v": _delta_heads("value"),
-            "decay": "decay",
-            "beta": "beta",
-            "state": "initial_state",
-        },
-        {"rule": lambda a: a.get("update_rule", "gated_delta")},
-        when=lambda a: isinstance(a.get("key"), Value),
-    ),
-    Row(
         "com.microsoft::CausalConvWithState",
         "causal_conv",
         {"x": "input", "w": "weight", "b": "bias", "state": "past_state"},
         {"activation": causal_activation},
+        when=lambda a: causal_activation(a) in (None, "silu"),
     ),
     *(
         Row(

@@ -22,18 +22,9 @@ def _made(scale: str, zero: str) -> dict[str, str]:
     return {"y_scale": scale, "y_zero_point": zero}
 
 
-MOST_JOINED = 64
-"""A quantised concatenation of more operands is left unknown."""
-
-
-def _third(operand: int, part: int) -> Any:
-    """An operand of a quantised concatenation, its scale or its zero point."""
-
-    def read(a: Arguments) -> Any:
-        given, place = a["inputs"], 3 * operand + part
-        return given[place] if place < len(given) else None
-
-    return read
+def _every_third(part: int) -> Any:
+    """The operands of a quantised concatenation, their scales or their zero points."""
+    return lambda a: a["inputs"][part::3]
 
 
 def _softmax_axes(a: Arguments) -> Any:
@@ -139,15 +130,12 @@ QUANTIZED: tuple[Row, ...] = (
         "com.microsoft::QLinearConcat",
         "quantized_concat",
         {
-            **{
-                f"x{i}{suffix}": _third(i, part)
-                for i in range(MOST_JOINED)
-                for part, suffix in enumerate(("", "_scale", "_zero_point"))
-            },
+            "x*": _every_third(0),
+            "x*_scale": _every_third(1),
+            "x*_zero_point": _every_third(2),
             **_made("Y_scale", "Y_zero_point"),
         },
         {"axis": told(lambda n: n.axis(len(n.values("inputs")[0].known), "axis"))},
-        when=lambda a: len(a["inputs"]) <= 3 * MOST_JOINED,
     ),
     Row(
         "com.microsoft::QLinearWhere",

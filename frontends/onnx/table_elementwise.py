@@ -101,6 +101,7 @@ def _dropout_outputs(a: Arguments, values: Any) -> Any:
 ROWS: tuple[Row, ...] = (
     *(Row(f"ai.onnx::{native}", op, {"x": INPUT}) for native, op in UNARY.items()),
     Row("ai.onnx::Swish", "silu", {"x": INPUT}, when=lambda a: a.get("alpha", 1.0) == 1),
+    Row("ai.onnx::Shrink", "hard_shrink", {"x": INPUT}, {"lambd": "lambd"}, when=lambda a: not a.get("bias")),
     *(Row(f"ai.onnx::{native}", op, {"x": INPUT}, attrs) for native, op, attrs in ACTIVATIONS),
     *(Row(f"ai.onnx::{native}", op, {"x*": given("A", "B")}) for native, op in NARY.items()),
     *(Row(f"ai.onnx::{native}", op, {"x*": "data_0"}) for native, op in VARIADIC.items()),

@@ -78,6 +78,7 @@ ROWS: tuple[Row, ...] = (
     Row("ai.onnx::DepthToSpace", "depth_to_space", {"x": "input"}, {"block": "blocksize"}),
     Row("ai.onnx::SpaceToDepth", "space_to_depth", {"x": "input"}, {"block": "blocksize"}),
     Row("ai.onnx::ReverseSequence", "reverse_sequence", {"x": "input", "lengths": "sequence_lens"}),
+    Row("ai.onnx::Concat", "copy", {"x": lambda a: a["inputs"][0]}, when=lambda a: len(a["inputs"]) == 1),
     Row(
         "ai.onnx::Concat",
         "concat",

@@ -40,7 +40,9 @@ DTYPES: Mapping[int, str] = {
 FLOATS = frozenset(dtype for dtype in DTYPES.values() if dtype.startswith(("float", "bfloat", "complex")))
 
 PLAIN = frozenset(
-    number for number, dtype in DTYPES.items() if dtype in ("bool", "float16", "float32", "float64") or "int" in dtype
+    number
+    for number, dtype in DTYPES.items()
+    if dtype in ("bool", "float16", "bfloat16", "float32", "float64") or "int" in dtype
 ) - frozenset(number for number, dtype in DTYPES.items() if BITS[dtype] < 8)
 """Numbers of the types whose elements are folded."""
 
@@ -56,6 +58,7 @@ class Stored:
         uses: how operators of this pass use it: ``param``, ``state``, ``const``, or ``setting`` (its elements say how).
         identity: its operand id, once an operator reads it.
         is_buffer: whether the exporter says that it is not learned.
+        is_number: whether it is written in a node, in a file whose exporter keeps learned tensors elsewhere.
     """
 
     name: str
@@ -64,11 +67,12 @@ class Stored:
     uses: set[str] = field(default_factory=set)
     identity: int = 0
     is_buffer: bool = False
+    is_number: bool = False
 
     @property
     def is_parameter(self) -> bool:
         """Whether it counts as a learned parameter of the model: read as one, or unread and looking like one."""
-        looks_like_one = self.dtype in FLOATS and self.size != 1 and not self.is_buffer
+        looks_like_one = self.dtype in FLOATS and self.size != 1 and not (self.is_buffer or self.is_number)
         return "param" in self.uses or (not self.uses and looks_like_one)
 
 
@@ -120,6 +124,8 @@ class Value:
             role = self.role
             if self.size == 1:
                 role, shape = "const", ()
+            elif self.stored is not None and self.stored.is_number:
+                role = "const"
         if self.stored is None or self.stored.is_buffer:
             role = "const" if role == "param" else role
         if self.stored is not None:
@@ -187,6 +193,7 @@ def _elements(proto: Any, size: int) -> Any:
     if size > FOLDED or proto.data_location == TensorProto.EXTERNAL or proto.data_type not in PLAIN:
         return None
     try:
-        return numpy_helper.to_array(proto).astype(object)
+        array = numpy_helper.to_array(proto)
+        return (array.astype("float32") if proto.data_type == TensorProto.BFLOAT16 else array).astype(object)
     except (TypeError, ValueError):
         return None  # left out when the file was read, or fewer bytes than the shape needs

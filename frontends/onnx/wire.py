@@ -51,6 +51,8 @@ def _kept(buffer: Buffer, position: int, end: int, message: Any, depth: int) -> 
         start = position
         tag, position = _varint(buffer, position, end)
         number, kind = tag >> 3, tag & 7
+        if number == 0:
+            raise ValueError(f"byte {start} starts no protobuf field")
         if kind == BYTES:
             length, position = _varint(buffer, position, end)
         elif kind == VARINT:

@@ -57,6 +57,7 @@ COPIES = (
         _X,
         {"padding": lambda args: args.get("pad", args.get("padding"))},
     ),
+    Row("aten::cat", "copy", {"x": lambda args: args["tensors"][0]}, when=lambda args: len(args["tensors"]) == 1),
     *(Row(f"aten::{name}", "concat", {"x*": "tensors"}, {"axis": axis()}) for name in ("cat", "_chunk_cat")),
     Row("aten::stack", "stack", {"x*": "tensors"}, {"axis": _new_axis}),
     Row("aten::block_diag", "block_diag", {"x*": "tensors"}),

@@ -1,9 +1,9 @@
 """The layers of the conformance table as Chainer runs them.
 
-Left out: what Chainer lacks (GELU, SiLU without a learned factor, Mish, Softsign, comparisons, adaptive pooling, top-k,
-instance and RMS normalisation, normalisation without weights, attention), what it composes of other functions (SELU,
-hard swish, and recurrent layers on a CPU), what it does not run (dropout at inference), the index type of argmax
-(int32), the mask of dropout (of the type of x), and the bilinear layer, whose bias comes with two matrices.
+Left out: what Chainer lacks (GELU, SiLU without a learned factor, Mish, Softsign, shrinking, comparisons, adaptive
+pooling, top-k, instance and RMS normalisation, normalisation without weights, attention), what it composes of other
+functions (SELU, hard swish, and recurrent layers on a CPU), what it does not run (dropout at inference), the index type
+of argmax (int32), the mask of dropout (of the type of x), and the bilinear layer, whose bias comes with two matrices.
 """
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ ARRAYS: dict[str, Builder] = {
     "resize_nearest": call(functions.resize_images, P, output_shape=(12, 12), mode="nearest"),
     "resize_bilinear": call(functions.resize_images, P, output_shape=(12, 12)),
     "resize_bilinear_down": call(functions.resize_images, P, output_shape=(2, 2)),
+    "affine_grid": call(functions.spatial_transformer_grid, (2, 2, 3), output_shape=(5, 6)),
 }
 
 LAYERS: dict[str, Builder] = {

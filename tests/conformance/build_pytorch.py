@@ -100,6 +100,8 @@ ELEMENTS: dict[str, Builder] = {
     "selu": call(functional.selu, A),
     "hard_sigmoid": call(functional.hardsigmoid, A),
     "hard_swish": call(functional.hardswish, A),
+    "hard_shrink": call(functional.hardshrink, A),
+    "soft_shrink": call(functional.softshrink, A),
     "clip": call(torch.clamp, A, -1, 2),
     "clip_below": call(torch.clamp, A, min=0),
     "add_broadcast": call(torch.add, (3, 1), (1, 4)),
@@ -139,6 +141,7 @@ POOLING: dict[str, Builder] = {
     "resize_nearest": call(functional.interpolate, P, scale_factor=2),
     "resize_bilinear": call(functional.interpolate, P, size=12, mode="bilinear"),
     "resize_bilinear_down": call(functional.interpolate, P, size=2, mode="bilinear"),
+    "affine_grid": call(functional.affine_grid, (2, 2, 3), size=(2, 3, 5, 6), align_corners=False),
 }
 
 LAYOUT: dict[str, Builder] = {

@@ -37,6 +37,9 @@ ACTIVATIONS: tuple[Case, ...] = (
     # scale, shift, clamp to [0, 1]
     Case("hard_sigmoid", "hard_sigmoid", Operations(mul=96, add=96, cmp=2 * 96), 96 * 4, 96 * 4),
     Case("hard_swish", "hard_swish", Operations(mul=2 * 96, add=96, cmp=2 * 96), 96 * 4, 96 * 4),
+    # to 0 within 0.5: two bounds; moved by 0.5 beyond them, up and down
+    Case("hard_shrink", "hard_shrink", Operations(cmp=2 * 96), 96 * 4, 96 * 4),
+    Case("soft_shrink", "soft_shrink", Operations(add=2 * 96, cmp=2 * 96), 96 * 4, 96 * 4),
     # to [-1, 2]: two bounds
     Case("clip", "clip", Operations(cmp=2 * 96), 96 * 4, 96 * 4),
     # from 0: one bound
@@ -109,6 +112,8 @@ POOLING: tuple[Case, ...] = (
     Case("resize_bilinear", "resize", Operations(mul=3 * 288, add=6 * 288), 72 * 4, 288 * 4),
     # bilinear, to [1, 2, 2, 2]: 8 samples of 4 elements
     Case("resize_bilinear_down", "resize", Operations(mul=3 * 8, add=6 * 8), 4 * 8 * 4, 8 * 4),
+    # two maps of the plane, theta[2, 2, 3], at 5 x 6 points: 2 dot products of length 3 a point
+    Case("affine_grid", "affine_grid", 2 * 30 * 2 * Operations(mul=1, fma=2), 12 * 4, 2 * 30 * 2 * 4, 2 * 30 * 2 * 3),
 )
 
 LAYOUT: tuple[Case, ...] = (

@@ -16,6 +16,10 @@ from . import (
     containers,
     contrib,
     contrib_attention,
+    contrib_more,
+    contrib_nhwc,
+    contrib_sparse,
+    contrib_text,
     elementwise,
     layout,
     products,
@@ -29,14 +33,17 @@ from .rules import Rule
 
 FAMILIES = (elementwise, layout, sources, spatial, reductions, products, containers, states)
 
+MICROSOFT = contrib.ADDED | contrib_attention.ADDED | contrib_sparse.ADDED | contrib_more.ADDED | contrib_text.ADDED
+
 RULES: dict[str, Rule] = {
     **{f"ai.onnx::{op}": rule for family in FAMILIES for op, rule in family.RULES.items()},
     **{f"ai.onnx.ml::{op}": rule for op, rule in classical.ML_RULES.items()},
     **{f"ai.onnx.preview::{op}": rule for op, rule in states.PREVIEW_RULES.items()},
     **{f"ai.onnx.preview.training::{op}": rule for op, rule in states.TRAINING_RULES.items()},
-    **{f"com.microsoft::{op}": rule for op, rule in (contrib.ADDED | contrib_attention.ADDED).items()},
+    **{f"com.microsoft::{op}": rule for op, rule in MICROSOFT.items()},
     **{f"com.microsoft.nchwc::{op}": rule for op, rule in contrib.BLOCKED.items()},
-    **{f"ai.onnx::{op}": rule for op, rule in contrib.STANDARD.items()},
+    **{f"com.ms.internal.nhwc::{op}": rule for op, rule in contrib_nhwc.ADDED.items()},
+    **{f"ai.onnx::{op}": rule for op, rule in (contrib.STANDARD | contrib_more.STANDARD).items()},
 }
 """The rule of each operator by full name."""
 
@@ -102,7 +109,7 @@ def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: No
     shape = [told[i] if d is None else d for i, d in enumerate(value.shape)]
     for i, d in enumerate(shape):
         if d is None:
-            shape[i] = dims(f"{name}_{i}")
+            shape[i] = dims.fresh(f"{name}_{i}")
             node.assumed.append(f"the length of axis {i} of {name!r} depends on data: it is the symbol {name}_{i}")
     value.shape = tuple(shape)
 

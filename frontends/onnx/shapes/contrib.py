@@ -1,4 +1,4 @@
-"""Shapes of operators that ONNX Runtime adds: products, quantised operators, norms, experts."""
+"""Shapes of operators that ONNX Runtime adds: convolutions, quantised operators, norms, experts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from costcore.dims import Dim
-from costcore.ir import prod
 
 from ..node import Node
-from ..values import DTYPES, Shape, Undetermined, Value
-from . import elementwise, layout, reductions, sources, spatial
+from ..values import Shape, Value
+from . import contrib_products, elementwise, layout, reductions, sources, spatial
+from .contrib_products import packed, width
 from .elementwise import broadcast
-from .products import product
 from .rules import Rule
 from .spatial import WINDOWS
 from .windows import Windows, kernel_of, windows
@@ -21,106 +20,6 @@ from .windows import Windows, kernel_of, windows
 def like(name: str, count: int = 1) -> Rule:
     """Outputs like the input of that name."""
     return lambda node: [node.result(node.value(name).known, node.value(name).dtype) for _ in range(count)]
-
-
-def transposed(node: Node, name: str) -> Shape:
-    """An operand of a matrix product as it is multiplied: ``trans`` swaps axes, ``transBatch`` moves the first.
-
-    With ``transBatch`` the first axis stands behind the batch axes: it goes before the last one.
-    """
-    shape = node.value(name).known
-    if node.args.get(f"transBatch{name}") and len(shape) > 2:
-        shape = (*shape[1:-1], shape[0], shape[-1])
-    return (*shape[:-2], shape[-1], shape[-2]) if node.args.get(f"trans{name}") and len(shape) > 1 else shape
-
-
-def matmul(node: Node) -> Sequence[Value]:
-    """A matrix product of A and B, either one transposed."""
-    a = node.value("A")
-    dtype = {"MatMulInteger16": "int32"}.get(node.op, a.dtype)
-    if node.op == "MatMulIntegerToFloat":
-        dtype = node.value("a_scale").dtype
-    if node.op == "GemmFloat8":
-        dtype = DTYPES.get(node.args.get("dtype") or 1, "float32")
-    return [node.result(product(node, transposed(node, "A"), transposed(node, "B")), dtype)]
-
-
-def gelu_gemm(node: Node) -> Sequence[Value]:
-    """A matrix product of X and W."""
-    x = node.value("X")
-    return [node.result(product(node, x.known, node.value("W").known), x.dtype)]
-
-
-def quantized_gemm(node: Node) -> Sequence[Value]:
-    """A product of quantised matrices: quantised again where the output has a scale, else in floats."""
-    zero = node.get("y_zero_point")
-    dtype = zero.dtype if zero is not None else node.value("a_scale").dtype
-    return [node.result(product(node, transposed(node, "A"), transposed(node, "B")), dtype)]
-
-
-def packed(node: Node, name: str, shape: Shape, dtype: str) -> Value:
-    """A weight stored in another form, as the weight that it is: its elements count, at their own width."""
-    value = node.value(name)
-    if value.stored is not None and all(isinstance(d, int) for d in shape):
-        value.stored.size, value.stored.dtype = prod(shape), dtype
-    view = value.viewed(shape)
-    view.dtype = dtype
-    node.cache[name] = view
-    return view
-
-
-def _said(node: Node, name: str) -> int:
-    number = node.args.get(name)
-    if not isinstance(number, int) or number < 1:
-        raise node.error(f"has no {name}")
-    return number
-
-
-def width(node: Node, *names: str) -> int:
-    """The bits of an element of packed weights, which the first of these attributes that is given says; else 4."""
-    bits: int = next((node.args[name] for name in names if node.args.get(name)), 4)
-    if not 1 <= bits <= 8:
-        raise node.error(f"has weights of {bits} bits")
-    return bits
-
-
-def packed_matmul(node: Node) -> Sequence[Value]:
-    """A product with a weight of ``N`` outputs and ``K`` inputs, which its attributes or its shape tell."""
-    a, b = node.value("A"), node.value("B")
-    if node.op == "MatMulBlockQuantizedFp4Weight":
-        shape: Shape = (b.known[0], 2 * b.known[1])
-        dtype = "float4_e2m1"
-    elif node.op == "MatMulBlockQuantizedFp8Weight":
-        shape, dtype = b.known, b.dtype
-    elif node.op == "MatMulFpQ4":
-        numbers = node.numbers("B_shape")
-        if numbers is None:
-            raise Undetermined
-        shape, dtype = (numbers[1], numbers[0]), "uint4"
-    else:
-        shape = (_said(node, "N"), _said(node, "K"))
-        bits = width(node, "bits") if node.op == "MatMulNBits" else 4
-        dtype = f"uint{bits}"
-    packed(node, "B", shape, dtype)
-    outputs, features = shape
-    if a.known[-1] != features and isinstance(a.known[-1], int) and isinstance(features, int):
-        if node.op != "MatMulBnb4" or node.args.get("transB", 1) or a.known[-1] != outputs:
-            raise node.error(f"multiplies rows of {a.known[-1]} by a weight of {features} inputs")
-        outputs = features
-    return [node.result((*a.known[:-1], outputs), a.dtype)]
-
-
-def packed_gather(node: Node) -> Sequence[Value]:
-    """Rows of a matrix stored in blocks, in the type of their scales."""
-    data, indices = node.value("data"), node.value("indices")
-    axis = node.axis(len(data.known), "gather_axis") or 0
-    shape = data.known
-    if data.dtype == "uint8" and (bits := width(node, "bits")) < 8:
-        shape = (*shape[:-1], shape[-1] * (8 // bits))
-        packed(node, "data", shape, f"uint{bits}")
-    else:
-        node.cache["data"] = data
-    return [node.result((*shape[:axis], *indices.known, *shape[axis + 1 :]), node.value("scales").dtype)]
 
 
 def channels_first(node: Node, shape: Shape) -> Shape:
@@ -190,12 +89,6 @@ def where(node: Node) -> Sequence[Value]:
     return [node.result(broadcast(node, *(value.known for value in values)), values[1].dtype)]
 
 
-def dynamic_matmul(node: Node) -> Sequence[Value]:
-    """A product of floats by quantised weights."""
-    a = node.value("A")
-    return [node.result(product(node, a.known, node.value("B").known), a.dtype)]
-
-
 def skipped(node: Node) -> Sequence[Value]:
     """The norm, mean and 1/deviation of every row, and the sum that was normalised."""
     x = node.value("input", "X")
@@ -253,16 +146,7 @@ def experts(node: Node) -> Sequence[Value]:
 
 
 ADDED: dict[str, Callable[[Node], Any]] = {
-    **dict.fromkeys(
-        ("FusedMatMul", "FusedMatMulActivation", "TransposeMatMul", "MatMulIntegerToFloat", "MatMulInteger16"), matmul
-    ),
-    **dict.fromkeys(("FusedGemm", "GemmFloat8"), matmul),
-    "GemmFastGelu": gelu_gemm,
-    "QGemm": quantized_gemm,
-    "DynamicQuantizeMatMul": dynamic_matmul,
-    **dict.fromkeys(("MatMulNBits", "MatMulBnb4", "MatMulFpQ4"), packed_matmul),
-    **dict.fromkeys(("MatMulBlockQuantizedFp4Weight", "MatMulBlockQuantizedFp8Weight"), packed_matmul),
-    "GatherBlockQuantized": packed_gather,
+    **contrib_products.ADDED,
     **dict.fromkeys(("FusedConv", "NhwcConv", "NhwcFusedConv", "QLinearConv"), conv),
     **dict.fromkeys(("NhwcMaxPool", "QLinearAveragePool", "QLinearGlobalAveragePool"), pool),
     **dict.fromkeys(("QLinearAdd", "QLinearMul"), pairwise("A", "B")),

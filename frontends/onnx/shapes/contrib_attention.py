@@ -37,7 +37,7 @@ def _split(value: Value, count: int, shape: Shape | None = None) -> Value:
     return value.viewed((batch, count, steps, width // count))
 
 
-def _rows(value: Value) -> Shape:
+def joined(value: Value) -> Shape:
     """``[T, H * D]`` of sequences joined, as one sequence."""
     return (1, *value.known) if len(value.known) == 2 else value.known
 
@@ -71,12 +71,12 @@ def multi_head(node: Node) -> Sequence[Value]:
     ]
 
 
-def _packed(node: Node, rows: Shape, count: int, shared: int) -> tuple[Value, Value, Value]:
+def unpacked(node: Node, rows: Shape, count: int, shared: int) -> tuple[Value, Value, Value]:
     """Queries, keys and values, which the query holds all where there is no key."""
     query, key, value = node.value("query"), node.get("key"), node.get("value")
     if key is not None and value is not None:
-        k = _split(key, shared, _rows(key))
-        return _split(query, count, rows), k, _split(value, shared, _rows(value))
+        k = _split(key, shared, joined(key))
+        return _split(query, count, rows), k, _split(value, shared, joined(value))
     width = rows[-1] // (count + 2 * shared)
     batch, steps = rows[:2]
     k = query.viewed((batch, shared, steps, width))
@@ -87,7 +87,7 @@ def grouped(node: Node) -> Sequence[Value]:
     """Attention with fewer key heads; the number of keys in use is a value."""
     query, past = node.value("query"), node.get("past_key")
     count, shared = heads(node, "num_heads"), heads(node, "kv_num_heads")
-    q, k, v = _packed(node, query.known, count, shared)
+    q, k, v = unpacked(node, query.known, count, shared)
     steps, told = k.known[2], node.get("total_sequence_length")
     total = told.data.ravel()[0] if told is not None and told.data is not None else None
     if total is None:
@@ -121,7 +121,7 @@ def paged(node: Node) -> Sequence[Value]:
     """Joined sequences on a cache in pages: as many keys each as a row of the page table can name, at most."""
     query, cache, table = node.value("query"), node.value("key_cache"), node.value("block_table")
     count, shared = heads(node, "num_heads"), heads(node, "kv_num_heads")
-    q, k, v = _packed(node, _rows(query), count, shared)
+    q, k, v = unpacked(node, joined(query), count, shared)
     keys = table.known[1] * cache.known[1]
     node.cache[OPERANDS] = Operands(q, k, v, keys)
     node.assumed.append("the lengths of the sequences depend on data: as long as the page table allows")
@@ -142,8 +142,8 @@ def packed_multi_head(node: Node) -> Sequence[Value]:
         tokens, _, _, width = query.known
         q = k = v = query.viewed((1, count, tokens, width))
     else:
-        q, k = (_split(value, count, _rows(value)) for value in (query, key))
-        v = _split(node.value("value"), count, _rows(node.value("value")))
+        q, k = (_split(value, count, joined(value)) for value in (query, key))
+        v = _split(node.value("value"), count, joined(node.value("value")))
     node.cache[OPERANDS] = Operands(q, k, v, offsets.known[1])
     node.assumed.append("the lengths of the sequences depend on data: all are as long as the longest may be")
     return [node.result((q.known[2], count * v.known[3]), query.dtype)]
@@ -179,22 +179,58 @@ def projected(node: Node) -> Sequence[Value]:
     return [node.result((batch, steps, features[2]), dtype), node.result(present, dtype)]
 
 
+def gated_linear_attention(node: Node) -> Sequence[Value]:
+    """As the operator of the standard, whose schema says which rule is the usual one."""
+    node.args.setdefault("update_rule", "gated_delta")
+    return linear_attention(node)
+
+
+class Delta(NamedTuple):
+    """Heads of keys and of values, and features of each of both."""
+
+    heads: tuple[Dim, Dim]
+    features: tuple[Dim, Dim]
+
+
+DELTA = "delta"
+"""Under this name a node's cache keeps its :class:`Delta`."""
+
+UPDATES = ("linear", "gated", "delta", "gated_delta")
+
+
 def delta_net(node: Node) -> Sequence[Value]:
-    """Joined sequences through gated delta rules; heads are axes of their own."""
-    query, value, state = node.value("query"), node.get("value"), node.get("initial_state")
-    if value is None:
+    """Joined sequences through gated delta rules; heads are axes of their own, or queries, keys and values are packed.
+
+    The state is ``[N, H_v, D_v, D]``.
+    """
+    query, key, value, state = node.value("query"), node.get("key"), node.get("value"), node.get("initial_state")
+    rule = node.args.get("update_rule", "gated_delta")
+    if rule not in UPDATES:
+        raise node.error(f"has the update_rule {rule!r}; known are {', '.join(UPDATES)}")
+    for name, part in (("decay", "gated"), ("beta", "delta")):
+        if part in rule and node.get(name) is None:
+            raise node.error(f"has no input {name!r}, which the update_rule {rule!r} needs")
+    if key is None or value is None:
         if state is None:
-            raise node.error("has no values, and no state that tells their heads")
-        shape = (*query.known[:-1], state.known[1], state.known[3])
+            raise node.error("has no keys and values, and no state that tells their heads")
+        lead, (_, heads_v, width_v, width) = query.known[:-1], state.known
+        heads_k = (query.known[-1] - heads_v * width_v) // (2 * width)
     else:
-        shape = value.known
-    count: Dim = 1 if state is None else state.known[0]
-    if state is None:
-        cuts = node.get("cu_seqlens")
-        count = cuts.known[0] - 1 if cuts is not None else shape[0] if len(shape) == 4 else 1
-    width = query.known[-1] if value is not None else state.known[2]
-    made = (count, shape[-2], width, shape[-1])
-    return [node.result(shape, query.dtype), node.result(made, state.dtype if state is not None else "float32")]
+        (*lead_axes, heads_v, width_v), (heads_k, width) = value.known, key.known[-2:]
+        lead = tuple(lead_axes)
+    cuts = node.get("cu_seqlens")
+    count: Dim = lead[0] if len(lead) == 2 else 1
+    if state is not None:
+        count = state.known[0]
+    elif cuts is not None:
+        count = cuts.known[0] - 1
+    node.cache[DELTA] = Delta((heads_k, heads_v), (width, width_v))
+    kept = node.args.get("state_update_capacity", 0) * (heads_v + heads_k * width + heads_v * width_v)
+    return [
+        node.result((*lead, heads_v, width_v), query.dtype),
+        node.result((count, heads_v, width_v, width), "float32"),
+        node.result((count, kept), "float32"),
+    ]
 
 
 def rotary(*names: str) -> Rule:
@@ -212,7 +248,7 @@ ADDED = {
     **dict.fromkeys(
         ("Attention", "DecoderMaskedSelfAttention", "PackedAttention", "QAttention", "QOrderedAttention"), projected
     ),
-    "LinearAttention": linear_attention,
+    "LinearAttention": gated_linear_attention,
     "CausalConvWithState": causal_conv,
     "GatedDeltaNet": delta_net,
     "RotaryEmbedding": rotary("input"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import Dim, ceil_div, is_symbolic, minimum
+from costcore.dims import Dim, ceil_div, is_symbolic, minimum, quotient
 from costcore.ir import prod
 
 from ..node import Node
@@ -40,7 +40,7 @@ def reshape(node: Node) -> Sequence[Value]:
         raise node.error(f"cannot reshape to {wanted}")
     rest = prod(d for d in wanted if d != -1)
     if unknown and rest != 0:
-        wanted = tuple(x.size // rest if d == -1 else d for d in wanted)
+        wanted = tuple(quotient(x.size, rest) if d == -1 else d for d in wanted)
     elif unknown:
         wanted = tuple(0 if d == -1 else d for d in wanted)
     if isinstance(x.size, int) and isinstance(prod(wanted), int) and x.size != prod(wanted):
@@ -124,6 +124,8 @@ def split(node: Node) -> Sequence[Value]:
         lengths = [part] * (count - 1) + [x.known[axis] - part * (count - 1)]
     elif len(lengths) != count:
         raise node.error(f"splits into {len(lengths)} lengths, but has {count} outputs")
+    elif all(isinstance(d, int) for d in (*lengths, x.known[axis])) and sum(lengths) != x.known[axis]:
+        raise node.error(f"splits {x.known[axis]} places into {tuple(lengths)}, which are {sum(lengths)}")
     ends = [sum(lengths[: i + 1]) for i in range(count)] if count <= 64 else []
     outputs = []
     for i, length in enumerate(lengths):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from onnx import TensorProto, TypeProto, checker, helper, shape_inference
@@ -22,32 +22,30 @@ def second_opinion(node: Node, dims: Dimensions) -> Sequence[Value]:
         return ()
     types: dict[str, Any] = {}
     data: dict[str, Any] = {}
-    symbols: dict[str, Dim] = {}
+    names: dict[Dim, str] = {}
     for name, value in zip(node.proto.input, node.inputs, strict=False):
         if value is None:
             continue
         if value.shape is None:
             return ()
-        types[name] = helper.make_tensor_type_proto(NUMBERS[value.dtype], list(_written(value.shape, symbols)))
+        types[name] = helper.make_tensor_type_proto(NUMBERS[value.dtype], list(_written(value.shape, names)))
         if value.data is not None and all(isinstance(element, (int, float)) for element in value.data.flat):
             data[name] = helper.make_tensor(name, NUMBERS[value.dtype], value.data.shape, value.data.ravel().tolist())
     try:
         found = shape_inference.infer_node_outputs(node.schema, node.proto, types, data)
     except (checker.ValidationError, shape_inference.InferenceError, RuntimeError, TypeError, ValueError):
         return ()
+    symbols = {name: d for d, name in names.items()}
     return [_read(found.get(name), symbols) for name in node.proto.output]
 
 
-def _written(shape: Iterable[Dim], symbols: dict[str, Dim]) -> Iterable[Any]:
+def _written(shape: Iterable[Dim], names: dict[Dim, str]) -> Iterable[Any]:
+    """Numbers that fit, and a name of its own for every other dimension: a symbol can be called as another prints."""
     for d in shape:
-        if isinstance(d, int) and d < 1 << 63:
-            yield d
-        else:
-            symbols[str(d)] = d
-            yield str(d)
+        yield d if isinstance(d, int) and d < 1 << 63 else names.setdefault(d, f"d{len(names)}")
 
 
-def _read(found: Any, symbols: dict[str, Dim]) -> Value:
+def _read(found: Any, symbols: Mapping[str, Dim]) -> Value:
     if not isinstance(found, TypeProto) or not found.HasField("tensor_type"):
         return Value(None, "")
     kind = found.tensor_type

@@ -119,6 +119,8 @@ def fourier(node: Node) -> Sequence[Value]:
     axis = node.axis(len(x.known), "axis") if node.get("axis") is not None else len(x.known) - 2
     if axis is None:
         raise Undetermined
+    if axis == len(x.known) - 1:
+        raise node.error(f"transforms axis {axis}, which holds the real and imaginary parts of {x.known}")
     one_sided, inverse = node.args.get("onesided"), node.args.get("inverse")
     if length is None:
         length = 2 * (x.known[axis] - 1) if one_sided and inverse else x.known[axis]

@@ -150,25 +150,35 @@ def top_k(node: Node) -> Sequence[Value]:
     return [node.result(shape, x.dtype), node.result(shape, "int64")]
 
 
+def _held(value: Value) -> int | None:
+    """How many elements are not zero; None where only data tells."""
+    if value.data is None or any(map(is_symbolic, value.data.flat)):
+        return None
+    return sum(map(bool, value.data.flat))
+
+
 def non_zero(node: Node) -> Sequence[Value]:
     """Places of non-zero elements: their number depends on data."""
-    return [node.result((max(len(node.value("X").known), 1), None), "int64")]
+    x = node.value("X")
+    return [node.result((max(len(x.known), 1), _held(x)), "int64", lambda data: np.nonzero(np.atleast_1d(data)))]
 
 
 def compress(node: Node) -> Sequence[Value]:
     """Slices where a condition holds: their number depends on data."""
-    x = node.value("input")
+    x, count = node.value("input"), _held(node.value("condition"))
     axis = node.axis(len(x.known), "axis")
-    shape = (None,) if axis is None else (*x.known[:axis], None, *x.known[axis + 1 :])
+    shape = (count,) if axis is None else (*x.known[:axis], count, *x.known[axis + 1 :])
     return [node.result(shape, x.dtype)]
 
 
 def unique(node: Node) -> Sequence[Value]:
-    """Different elements or slices, and three lists about them: their number depends on data."""
+    """Different elements or slices, where each is first, which each is, how often: their number depends on data."""
     x = node.value("X")
     axis = node.axis(len(x.known), "axis")
-    shape = (None,) if axis is None else (*x.known[:axis], None, *x.known[axis + 1 :])
-    return [node.result(shape, x.dtype), *(node.result((None,), "int64") for _ in range(3))]
+    length = x.size if axis is None else x.known[axis]
+    count = length if isinstance(length, int) and length < 2 else None
+    shape = (count,) if axis is None else (*x.known[:axis], count, *x.known[axis + 1 :])
+    return [node.result(shape, x.dtype), *(node.result((n,), "int64") for n in (count, length, count))]
 
 
 def normalized_strings(node: Node) -> Sequence[Value]:

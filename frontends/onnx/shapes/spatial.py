@@ -12,7 +12,7 @@ from costcore.dims import Dim, is_symbolic
 from ..fold import exact
 from ..node import Node
 from ..values import Value
-from .windows import Windows, kernel_of, spatial, transposed_windows, windows
+from .windows import Windows, kernel_of, kernel_of_weight, spatial, transposed_windows, windows
 
 WINDOWS = "windows"
 """Under this name a node's cache keeps its windows for the table rows."""
@@ -26,7 +26,7 @@ def conv(node: Node) -> Sequence[Value]:
     """Convolution, also of integers."""
     x, w = node.value("X", "x"), node.value("W", "w")
     _check_weight(node, x, w, transposed=False)
-    found = windows(node, spatial(node, x.known), node.args.get("kernel_shape") or w.known[2:])
+    found = windows(node, spatial(node, x.known), kernel_of_weight(node, w.known))
     node.cache[WINDOWS] = found
     zero = node.get("y_zero_point")
     dtype = zero.dtype if zero is not None else "int32" if node.op == "ConvInteger" else x.dtype
@@ -37,7 +37,7 @@ def conv_transpose(node: Node) -> Sequence[Value]:
     """Transposed convolution: the weight is ``[Cin, Cout/G, ...]``."""
     x, w = node.value("X"), node.value("W")
     _check_weight(node, x, w, transposed=True)
-    found = transposed_windows(node, spatial(node, x.known), node.args.get("kernel_shape") or w.known[2:])
+    found = transposed_windows(node, spatial(node, x.known), kernel_of_weight(node, w.known))
     node.cache[WINDOWS] = found
     return [node.result((x.known[0], w.known[1] * node.args.get("group", 1), *found.out), x.dtype)]
 

@@ -30,6 +30,9 @@ def linear_attention(node: Node) -> Sequence[Value]:
     for value in (q, k, v):
         if len(value.known) != 3:
             raise node.error(f"needs inputs of 3 dimensions, got {value.known}")
+    for name, part in (("decay", "gated"), ("beta", "delta")):
+        if part in node.args["update_rule"] and node.get(name) is None:
+            raise node.error(f"has no input {name!r}, which the update_rule {node.args['update_rule']!r} needs")
     batch, steps, _ = q.known
     width, features = k.known[-1] // shared, v.known[-1] // shared
     state = node.get("past_state")
@@ -72,7 +75,7 @@ def string_concat(node: Node) -> Sequence[Value]:
 def string_split(node: Node) -> Sequence[Value]:
     """The parts of every text, as many as the text with most of them has, and their number."""
     x = node.value("X")
-    return [node.result((*x.known, None), "string"), node.result(x.known, "int64")]
+    return [node.result((*x.known, 0 if x.size == 0 else None), "string"), node.result(x.known, "int64")]
 
 
 def image(node: Node) -> Sequence[Value]:
@@ -96,9 +99,10 @@ def gram_count(node: Node) -> Dim:
     skips = node.args.get("max_skip_count", 0)
     total: Dim = 0
     for size in range(least, min(most, 64) + 1):
-        for skip in range(skips + 1 if size > 1 else 1):
-            reach = length - (size - 1) * (skip + 1)
-            total = total + (max(reach, 0) if isinstance(reach, int) else reach)
+        count = skips + 1 if size > 1 else 1
+        if isinstance(length, int) and size > 1:
+            count = min(count, max(length - 1, 0) // (size - 1))
+        total = total + count * length - (size - 1) * (count * (count + 1) // 2)
     return total
 
 

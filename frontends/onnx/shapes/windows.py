@@ -117,6 +117,18 @@ def kernel_of(node: Node) -> tuple[Dim, ...]:
     return tuple(kernel)
 
 
+def kernel_of_weight(node: Node, weight: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The kernel of a convolution by a weight of this shape.
+
+    Raises:
+        CostError: where its attribute says otherwise.
+    """
+    kernel, said = tuple(weight[2:]), tuple(node.args.get("kernel_shape") or ())
+    if said and said != kernel and all(isinstance(k, int) for k in kernel):
+        raise node.error(f"has the kernel_shape {said}, but a weight of shape {tuple(weight)}")
+    return said or kernel
+
+
 def spatial(node: Node, shape: Sequence[Dim]) -> tuple[Dim, ...]:
     """The spatial dimensions of ``[N, C, ...]``.
 

@@ -36,6 +36,7 @@ class Reading(NamedTuple):
 
     Attributes:
         name: of the test case.
+        model: what was read.
         ops: types of its nodes.
         calls: what was recorded.
         operations: of all calls that have a price.
@@ -46,6 +47,7 @@ class Reading(NamedTuple):
     """
 
     name: str
+    model: ModelProto
     ops: tuple[str, ...]
     calls: list[Call]
     operations: Operations
@@ -118,7 +120,7 @@ def read_case(name: str, model: ModelProto, inputs: Any, expected: list[Any], pr
     ops = tuple(node.op_type for node in model.graph.node)
     names = [entry.name for entry in model.graph.output]
     outputs = list(zip(names, found[0], expected, strict=True)) if found else []
-    return Reading(name, ops, recorder.calls, operations, macs, unpriced, outputs, error)
+    return Reading(name, model, ops, recorder.calls, operations, macs, unpriced, outputs, error)
 
 
 def read_nodes() -> dict[str, Reading]:

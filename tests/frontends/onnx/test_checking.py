@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 from costcore import estimate
+from tests.frontends.onnx.reading import read
 from tests.frontends.onnx.test_graphs import model, node
 from tests.networks_onnx import Graph, encoder, unet
 
@@ -33,6 +34,17 @@ def test_a_shape_that_onnx_infers_otherwise_is_told_where_asked_for():
     assert estimate(made, check_shapes=True).notes == [
         "onnx infers the shape (1, 15, 16, 2) of 'STFT_0_0'; here it is (1, 15, 9, 2)"
     ]
+
+
+def test_onnx_infers_with_dimensions_that_print_alike():
+    # twice the rows, and columns of that name: an operator without a rule here keeps both
+    g = Graph(26)
+    y = g("BitCast", g("Concat", "x", "x", axis=0), to=onnx.TensorProto.INT32)
+    recorder = read(g.model({"x": (None, None)}, y), {"x": ("n", "2*n")})
+    rows, columns = recorder.calls[-1].layer.out.shape
+    assert (rows.free_symbols.pop().name, columns.name) == ("n", "2*n")
+    assert rows == 2 * recorder.calls[0].layer["x0"].shape[0]
+    assert recorder.calls[-1].layer.out.dtype == "int32"
 
 
 @pytest.mark.parametrize("network", [unet, encoder])

@@ -5,10 +5,14 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import subprocess
+import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
+import sympy
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import CostError, estimate
@@ -106,6 +110,59 @@ def test_weights_are_left_out_while_a_file_is_read(tmp_path):
     assert estimate(path).total_report["macs"] == 1_000_000
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_weights_are_left_out_of_bytes_without_copying_them(kind):
+    content = kind(heavy(4_000_000).SerializeToString())  # 16 MB of weights
+    estimate(content)
+    tracemalloc.start()
+    try:
+        assert estimate(content).total_report["macs"] == 4_000_000
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["bytes", "bytearray", "memoryview"])
+def test_bytes_are_taken_before_onnx_is_imported(tmp_path, kind):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(heavy(10).SerializeToString())
+    code = f"import costcore, pathlib, sys; content = {kind}(pathlib.Path(sys.argv[1]).read_bytes())"
+    code += "; print('onnx' in sys.modules, costcore.estimate(content).total_report['macs'])"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout == "False 10\n"
+
+
+def test_paths_of_every_kind(tmp_path):
+    class Named(os.PathLike):
+        def __fspath__(self):
+            return os.fsencode(tmp_path / "net.onnx")
+
+    (tmp_path / "net.onnx").write_bytes(heavy(10).SerializeToString())
+    assert estimate(Named()).total_report["macs"] == 10
+    (entry,) = os.scandir(os.fsencode(tmp_path))
+    assert estimate(entry).total_report["macs"] == 10
+
+
+def test_what_can_be_no_path_is_named():
+    with pytest.raises(CostError, match=r"'a\\x00\.onnx' is no path: embedded null byte"):
+        estimate("a\0.onnx")
+
+
+def test_a_large_file_of_nothing_is_refused_at_once(tmp_path):
+    path = tmp_path / "net.onnx"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+    started = time.perf_counter()
+    with pytest.raises(CostError, match=r"net\.onnx is not an ONNX model: byte 0 starts no protobuf field"):
+        estimate(path)
+    assert time.perf_counter() - started < 1
+
+
+def test_a_pointer_to_a_model_is_called_one():
+    with pytest.raises(CostError, match="it is a pointer of Git LFS; git lfs pull fetches the model"):
+        estimate(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+
+
 def test_small_tensors_keep_their_elements(tmp_path):
     # 1024 elements of the widest type stay; whatever is copied is copied byte by byte
     model = vgg16()
@@ -152,6 +209,7 @@ def test_doubling_by_concat_is_exact_and_quick(length):
     g, x = Graph(), "x"
     for _ in range(200):
         x = g("Concat", x, x, axis=0)
+    assert sympy.Symbol("n")  # imported, which takes longer than anything here
     started = time.perf_counter()
     found = shapes(g.model({"x": (length,)}, x))
     assert [(str(d),) for (d,) in found] == [(str(2**201 if length == 2 else f"{2**200}*n"),)]

@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper
+from sympy import Symbol
 
-from costcore import CostError
+from costcore import CostError, estimate
 from tests.frontends.onnx.reading import read, shapes, total
 from tests.networks_onnx import Graph, make_model
 
@@ -122,6 +123,12 @@ CONV = {"W": (4, 3, 3, 3)}
         ((1, 4, 8, 8), (3, 2, 3, 3), {"group": 2}, "has 2 groups, which do not divide 3 channels"),
         ((1, 3, 8), (4, 3, 3, 3), {}, "needs weights of the rank of its input"),
         ((1, 3, 8, 8), (4, 3, 3, 3), {"pads": [1, 1]}, "has 2 pads for 2 spatial dimensions"),
+        (
+            (1, 3, 8, 8),
+            (4, 3, 3, 3),
+            {"kernel_shape": [5, 5]},
+            "has the kernel_shape (5, 5), but a weight of shape (4, 3, 3, 3)",
+        ),
     ],
 )
 def test_impossible_convolutions(x, w, settings, message):
@@ -129,6 +136,99 @@ def test_impossible_convolutions(x, w, settings, message):
     y = g("Conv", "x", g.weight(*w), name="/layer1/conv/Conv", **settings)
     with pytest.raises(CostError, match=re.escape(f"node '/layer1/conv/Conv' (Conv) {message}")):
         read(g.model({"x": x}, y))
+
+
+def test_parts_that_are_not_the_whole_are_no_split():
+    g = Graph()
+    parts = g("Split", "x", g.number(2, 3), axis=1, outputs=2)
+    with pytest.raises(CostError, match=re.escape("splits 4 places into (2, 3), which are 5")):
+        read(g.model({"x": (1, 4)}, parts[0]))
+
+
+def test_a_name_stands_for_one_value():
+    g = Graph()
+    twice = g.model({"x": (1, 4)}, g("Add", "x", g.weight(4)))
+    twice.graph.initializer.append(twice.graph.initializer[0])
+    with pytest.raises(CostError, match="initializer 'w0' is there 2 times"):
+        read(twice)
+    g = Graph()
+    g.nodes.append(node("Relu", ["x"], [g.weight(4)], "act"))
+    with pytest.raises(CostError, match=re.escape("node 'act' (Relu) makes 'w0', which the graph has already")):
+        read(g.model({"x": (1, 4)}, "w0"))
+
+
+UNACCEPTED = {
+    "word": (
+        lambda g: g("GridSample", "x", g.weight(1, 8, 8, 2), name="n", mode="round"),
+        "node 'n' (GridSample) has the mode 'round'; accepted are 'linear', 'nearest', 'cubic', 'bilinear', 'bicubic'",
+    ),
+    "number": (
+        lambda g: g("GroupNormalization", "x", g.weight(4), g.weight(4), name="n", num_groups=-2),
+        "node 'n' (GroupNormalization) has num_groups -2; accepted are numbers from 1",
+    ),
+    "groups": (
+        lambda g: g("GroupNormalization", "x", g.weight(4), g.weight(4), name="n", num_groups=3),
+        "node 'n' (GroupNormalization) has num_groups 3, which does not divide the 4 channels of (1, 4, 8, 8)",
+    ),
+    "number of an operand": (
+        lambda g: g("Col2Im", "x", g.number(8, 8), g.number(0, 1), name="n"),
+        "node 'n' (Col2Im) has block_shape 0; accepted are numbers from 1",
+    ),
+    "dimensions": (
+        lambda g: g("NonMaxSuppression", "x", g.weight(1, 2, 6), name="n"),
+        "node 'n' (NonMaxSuppression) is given boxes of shape (1, 4, 8, 8); accepted are 3 dimensions",
+    ),
+    "different dimensions": (
+        lambda g: g("Attention", "x", g.weight(1, 4, 8), "x", name="n"),
+        "is given Q of shape (1, 4, 8, 8), K of shape (1, 4, 8), V of shape (1, 4, 8, 8); accepted are equally many",
+    ),
+    "one element": (
+        lambda g: g("Range", g.number(0, scalar=True), g.number(3, 4), g.number(1, scalar=True), name="n"),
+        "node 'n' (Range) is given limit of shape (2,); accepted is one element",
+    ),
+    "another version": (
+        lambda g: g("ReduceSum", "x", name="n", axes=1.5),
+        "node 'n' (ReduceSum) has the attribute 'axes' as FLOAT, but it must be INTS",
+    ),
+    "no schema": (
+        lambda g: g("GroupNorm", "x", g.weight(8), g.weight(8), name="n", domain="com.microsoft", groups=2.0),
+        "node 'n' (GroupNorm) has the attribute 'groups' as FLOAT, but it must be INT",
+    ),
+    "missing": (
+        lambda g: g("GroupNorm", "x", g.weight(8), g.weight(8), name="n", domain="com.microsoft"),
+        "node 'n' (GroupNorm) has no attribute 'groups'",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNACCEPTED)
+def test_settings_that_are_not_accepted_are_told_with_those_that_are(kind):
+    write, message = UNACCEPTED[kind]
+    g = Graph(24)
+    with pytest.raises(CostError, match=re.escape(message)):
+        read(g.model({"x": (1, 4, 8, 8)}, write(g)))
+
+
+def test_a_rank_that_follows_from_data_is_told_at_the_node_that_makes_it():
+    g = Graph()
+    summed = g("ReduceSum", "x", "axes", name="sum", keepdims=0)
+    made = g.model({"x": (2, 3), "axes": (INT64, ("k",))}, g("Relu", summed))
+    (note,) = read(made).notes
+    assert note.startswith("node 'sum' (ReduceSum) is not counted, nor is what needs its shape")
+    assert total(read(made, {"axes": [1]}).calls, "flops") == 2 * 2 + 2  # 2 rows of 3, and their activation
+
+
+@pytest.mark.parametrize("lengths", [["n"], [f"n{i}" for i in range(40)]])
+def test_symbolic_costs_add_up_to_their_total(lengths):
+    """Every branch costs 4 operations an element of its own length, however many lengths there are."""
+    g = Graph()
+    x = [g("Relu", g("Relu", g("Relu", g("Relu", f"x{i}")))) for i in range(len(lengths))]
+    report = estimate(g.model({f"x{i}": (n, 1) for i, n in enumerate(lengths)}, x))
+    values = {Symbol(n, integer=True, positive=True): i + 1 for i, n in enumerate(lengths)}
+    count = len(lengths) * (len(lengths) + 1) // 2  # 1 + 2 + ...
+    for sums in (report.total_report, report.tree(), report.summary_report["Relu"]):
+        assert sums["flops"].subs(values) == 4 * count
+        assert sums["mread"].subs(values) == sums["mwrite"].subs(values) == 4 * 4 * count
 
 
 def test_a_chain_and_a_wide_node_take_linear_time():

@@ -68,9 +68,11 @@ READ = 4 * (2 * 4096 + 4096)
         b"\xff" * 64,
         b"\x3a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",  # a graph of 2**63 bytes
         b"\x0b" * 100_000,  # groups without end
+        bytes(1 << 20),
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
         vgg16().SerializeToString()[:-5],
     ],
-    ids=["empty", "png", "zip", "text", "json", "bytes", "ones", "endless", "groups", "truncated"],
+    ids=["empty", "png", "zip", "text", "json", "bytes", "ones", "endless", "groups", "zeros", "lfs", "truncated"],
 )
 def test_what_is_no_model_is_one_sentence_and_exit_code_1(tmp_path, capsys, content):
     path = tmp_path / "net.onnx"
@@ -96,6 +98,39 @@ def test_a_path_that_is_no_file_is_one_sentence_and_exit_code_1(tmp_path, capsys
     assert err.startswith("costcore: ")
     assert str(path) in err
     assert "Traceback" not in err
+
+
+def named(name: str, domain: str = "") -> ModelProto:
+    """A product of shapes that do not fit, or in a domain of its own an operator that nobody knows."""
+    node = helper.make_node("MatMul" if not domain else "Wave", ["x", "w"], ["y"], name=name, domain=domain)
+    graph = helper.make_graph(
+        [node],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 8))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 8))],
+        [absent("w", (9, 4))],
+    )
+    return make_model(graph)
+
+
+@pytest.mark.parametrize(("domain", "code"), [("", 1), ("made\x1b[2J.up", 0)])
+@pytest.mark.parametrize("form", ["table", "csv", "md"])
+def test_no_name_is_obeyed_by_a_terminal(tmp_path, capsys, domain, code, form):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(named("evil\x1b[31m\r\u202ename", domain).SerializeToString())
+    assert main([str(path), "--format", form]) == code
+    out, err = capsys.readouterr()
+    assert not set("\x1b\r\u202e") & set(out + err)
+    assert r"evil\x1b[31m\r\u202ename" in (out + err).replace(2 * "\\", "\\")  # Markdown doubles them
+
+
+def test_a_name_of_a_million_letters_is_cut_in_messages(tmp_path, capsys):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(named("n" * 1_000_000).SerializeToString())
+    assert main([str(path)]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"costcore: {path}: node 'nnnnn")
+    assert len(err) <= 10_001
 
 
 def lay(folder: Path, kind: str) -> str:

@@ -27,6 +27,11 @@ WRONG = {
         model(node("Add", ["x", "b"], ["a"], "first"), node("Relu", ["a"], ["b"], "second"), output="a"),
         "the graph has a cycle: node 'second' (Relu) -> node 'first' (Add) -> node 'second' (Relu)",
     ),
+    "self loop": (
+        model(node("Relu", ["y"], ["y"])),
+        "the graph has a cycle: the Relu node that makes 'y' -> the Relu node that makes 'y'",
+    ),
+    "output": (model(node("Relu", ["x"], ["y"]), output="z"), "nothing makes the output 'z'"),
     "two makers": (
         model(node("Relu", ["x"], ["y"], "a"), node("Neg", ["x"], ["y"], "b")),
         "node 'a' (Relu) and node 'b' (Neg) both make 'y'",
@@ -35,6 +40,8 @@ WRONG = {
     "negative": (model(node("Relu", ["x"], ["y"]), x=(-3, 4)), "input 'x' has a negative dimension"),
     "kernel": (conv(w=(4, 3, 9, 9)), "node '/stem/Conv' (Conv) has the kernel (9, 9), larger than its padded input"),
     "groups": (conv(group=0), "node '/stem/Conv' (Conv) has 0 groups"),
+    "channels": (conv(group=2), "node '/stem/Conv' (Conv) has 3 input channels, but weights (4, 3, 3, 3) in 2 groups"),
+    "dilations": (conv(dilations=[0, 1]), "node '/stem/Conv' (Conv) has dilations (0, 1), of which none may be below"),
     "strides": (conv(strides=[1, 0]), "node '/stem/Conv' (Conv) has strides (1, 0), of which none may be below 1"),
     "attribute": (conv(strides=[1.5, 1.5]), "node '/stem/Conv' (Conv) has the attribute 'strides' as FLOATS, but it"),
     "functions": (
@@ -64,6 +71,23 @@ def test_names_that_repeat_or_are_missing_get_ids_of_their_own():
 def test_sizes_beyond_64_bits_are_exact():
     report = estimate(model(node("Relu", ["x"], ["y"]), x=(2**62, 2**62)))
     assert report.total_report["mread"] == 4 * 2**124
+
+
+def test_products_beyond_64_bits_are_exact():
+    # onnx infers no shape of these: 2**62 * 2**62 in one axis, then twice that
+    made = model(node("Flatten", ["x"], ["a"]), node("Concat", ["a", "a"], ["y"], axis=1), x=(2, 2**62, 2**62))
+    (joined,) = [call.layer.out.shape for call in read(made).calls if call.type == "Concat"]
+    assert joined == (2, 2**125)
+
+
+def test_a_cycle_through_a_branch_is_named():
+    body = helper.make_graph([node("Relu", ["z"], ["q"])], "body", [], [helper.make_tensor_value_info("q", F, None)])
+    made = model(
+        node("If", ["c"], ["y"], "choice", then_branch=body, else_branch=body), node("Neg", ["y"], ["z"], "back")
+    )
+    made.graph.input.append(helper.make_tensor_value_info("c", B, ()))
+    with pytest.raises(CostError, match=r"cycle: node 'back' \(Neg\) -> node 'choice' \(If\) -> node 'back' \(Neg\)"):
+        estimate(made)
 
 
 @pytest.mark.parametrize(
@@ -355,7 +379,7 @@ def test_a_loop_whose_condition_is_false_runs_not_at_all():
     assert total(read(made).calls, "flops") == 0
 
 
-def test_a_value_that_grows_in_a_loop_is_assumed_and_said():
+def test_a_value_that_grows_in_a_long_loop_is_assumed_and_said():
     body = helper.make_graph(
         [node("Concat", ["v", "v"], ["w"], axis=1), node("Identity", ["go"], ["go_on"])],
         "body",
@@ -367,9 +391,45 @@ def test_a_value_that_grows_in_a_loop_is_assumed_and_said():
         [helper.make_tensor_value_info(name, F, None) for name in ("go_on", "w")],
     )
     made = model(
-        node("Constant", [], ["m"], value_int=5), node("Loop", ["m", "", "x"], ["z"], "grow", body=body),
+        node("Constant", [], ["m"], value_int=65), node("Loop", ["m", "", "x"], ["z"], "grow", body=body),
         node("Relu", ["z"], ["y"]),
     )  # fmt: skip
     report = estimate(made)
     assert [str(symbol) for symbol in report.total_report["flops"].free_symbols] == ["z_1"]
     assert any("grows from one iteration to the next" in a.what for a in report.assumptions)
+
+
+def powers(times: int) -> ModelProto:
+    """A dimension that is squared so many times."""
+    g = Graph()
+    n = g("Shape", "x")
+    for _ in range(times):
+        n = g("Add", g("Mul", n, n), g.number(1))
+    return g.model({"x": ("n",)}, g("Expand", g.number(0, dtype=TensorProto.FLOAT), n))
+
+
+def outer_sums(times: int) -> ModelProto:
+    """As many elements as there were pairs of them, and those before, so many times."""
+    g, x = Graph(), "x"
+    for _ in range(times):
+        pairs = g("Add", g("Reshape", x, g.number(-1, 1)), g("Reshape", x, g.number(1, -1)))
+        x = g("Concat", x, g("Reshape", pairs, g.number(-1)), axis=0)
+    return g.model({"x": ("n",)}, x)
+
+
+def test_sizes_that_are_high_powers_of_a_symbol_are_given_up():
+    # x -> x² + 1, four times: the 16th power, which is the longest that is worked with; once more, and it is open
+    assert estimate(powers(4)).subs(n=1).total_report["mwrite"] == 4 * 677  # 1, 2, 5, 26, 677
+    report = estimate(powers(60))
+    assert any("depends on data" in assumption.what for assumption in report.assumptions)
+    with pytest.raises(CostError, match="multiplies more than 16 symbols; give them numbers"):
+        estimate(outer_sums(8))
+    # n + n² elements: 2, 6, 42 for one
+    assert estimate(outer_sums(2), {"x": (1,)}).calls[-1].layer.out.shape == (6,)
+
+
+def test_a_tensor_of_impossible_size_is_refused_though_each_dimension_is_possible():
+    g = Graph()
+    x = g("Expand", "x", g.number(*[1 << 62] * 70))
+    with pytest.raises(CostError, match=r"makes a tensor of 2\*\*4096 elements or more"):
+        estimate(g.model({"x": (1,)}, x))

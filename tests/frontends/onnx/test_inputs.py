@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import ModelProto, TensorProto
 
 from costcore import CostError, Tensor
 from tests.frontends.onnx.reading import read, shapes
@@ -81,6 +81,10 @@ def test_an_unknown_shape_is_made_of_symbols_that_can_be_bound():
         ({"x": (-8, 4)}, None, "negative shape"),
         ({"x": (8.5, 4)}, None, "expected an integer"),
         ({"x": "abc"}, None, "is given as str"),
+        ({"x": [[1, 2], [3]]}, None, "input 'x' is given lists of different lengths, which make no array"),
+        ({"x": ("", 4)}, None, "input 'x' is given the shape ('', 4), in which a dimension has no name"),
+        ({"x": Tensor((8, 4), "float16")}, None, "input 'x' is float32 in the model, but float16 is given"),
+        ({"x": (1 << 4095, 4)}, None, "input 'x' has 2**4096 elements or more"),
         (None, {"bach": 8}, "did you mean 'batch'?"),
         (None, {"batch": -1}, "negative length"),
     ],
@@ -94,3 +98,84 @@ def test_an_initializer_that_is_an_input_too_needs_no_shape():
     g = Graph()
     model = g.model({"x": (1, 4), "w0": (4,)}, g("Add", "x", g.weight(4)))
     assert read(model, (1, 4)).n_params_model == 4
+    with pytest.raises(CostError, match=re.escape("'w0' is stored in the model and keeps its shape; inputs are ['x']")):
+        read(model, {"x": (1, 4), "w0": (4,)})
+
+
+def untyped():
+    """A model that says nothing of its input."""
+    g = Graph()
+    model = g.model({"x": (2, 4)}, g("Relu", "x"))
+    model.graph.input[0].ClearField("type")
+    return model
+
+
+def test_an_input_without_a_type_takes_what_is_given():
+    (y,) = read(untyped(), (8, 4)).calls[0].layer.outputs
+    assert (y.shape, y.dtype) == ((8, 4), "float32")
+    (y,) = read(untyped(), Tensor((8, 4), "int64")).calls[0].layer.outputs
+    assert (y.shape, y.dtype) == ((8, 4), "int64")
+    with pytest.raises(CostError, match=re.escape("input 'x' has no type in the model; give it one: inputs={'x': ")):
+        read(untyped())
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((2,) * 1001, "input 'x' has 1001 dimensions; at most 1000 are read"),
+        (tuple(f"d{i}" for i in range(1001)), "input 'x' has 1001 dimensions; at most 1000 are read"),
+        ((1 << 62,) * 67, "input 'x' has 2**4096 elements or more"),  # 2**(62 * 67) = 2**4154
+    ],
+)
+def test_an_input_is_as_large_as_can_be_told(shape, message):
+    g = Graph()
+    with pytest.raises(CostError, match=re.escape(message)):
+        read(g.model({"x": shape}, g("Relu", "x")))
+
+
+def test_two_inputs_of_one_name_are_refused():
+    model = two()
+    model.graph.input[1].name = "x"
+    with pytest.raises(CostError, match="2 inputs of the model are called 'x'"):
+        read(model)
+
+
+@pytest.mark.parametrize("wrong", [["batch"], "batch", {1: 2}])
+def test_dims_that_are_no_lengths_by_name_are_refused(wrong):
+    with pytest.raises(TypeError, match=r"dims must give lengths by name, such as {'batch': 8}, got"):
+        read(two(), dims=wrong)
+    with pytest.raises(TypeError, match="dims gives 'batch' no length: expected an integer or an integer symbol, got"):
+        read(two(), dims={"batch": "8"})
+
+
+def test_names_made_up_for_dimensions_are_none_of_the_models():
+    g = Graph()
+    model = g.model({"x": (None, "x_0")}, g("Relu", "x"))
+    first, second = read(model).calls[0].layer.out.shape
+    assert (str(first), str(second)) == ("x_0'", "x_0")
+
+
+def cached() -> ModelProto:
+    """A decoder's mask, as exporters declare it: as long as the past and what is new."""
+    g = Graph()
+    past = (TensorProto.FLOAT, ("batch", "past"))
+    mask = (TensorProto.FLOAT, ("batch", "past + new"))
+    y = g("Concat", g("Relu", "mask"), "ids", "past", axis=1)
+    return g.model({"mask": mask, "ids": (TensorProto.FLOAT, ("batch", "new")), "past": past}, y)
+
+
+def test_names_that_are_sums_of_names_are_sums():
+    recorder = read(cached())
+    assert str(recorder.calls[0].layer.out.shape[1]) == "new + past"
+    assert shapes(cached(), dims={"batch": 1, "past": 7, "new": 2})[-1] == (1, 2 * 9)
+    given = {"mask": (1, 9), "ids": (1, 2), "past": (1, 7)}
+    assert shapes(cached(), given)[-1] == (1, 2 * 9)
+    with pytest.raises(CostError, match=re.escape("'past + new' is 9 by the other inputs, and 8 here")):
+        read(cached(), {**given, "mask": (1, 8)})
+
+
+def test_names_with_signs_are_just_names():
+    g = Graph()
+    model = g.model({"x": ("sequence-length", "2*rows", "a/b")}, g("Relu", "x"))
+    assert [str(d) for d in read(model).calls[0].layer.out.shape] == ["sequence-length", "2*rows", "a/b"]
+    assert shapes(model, dims={"sequence-length": 5, "2*rows": 4, "a/b": 3}) == [(5, 4, 3)]

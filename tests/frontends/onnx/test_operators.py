@@ -111,6 +111,17 @@ def test_places_of_what_is_not_zero():
     assert str(cost.mwrite) == "16*NonZero_0_0_1"
 
 
+def test_known_elements_say_how_many_are_picked():
+    assert priced("Compress", (3, 4), [1, 0, 1], axis=0)[0].out.shape == (2, 4)
+    assert priced("Compress", (3, 4), [0, 1, 1, 1])[0].out.shape == (3,)
+    layer, cost = priced("NonZero", [5, 0, 7])
+    assert (layer.op, layer.out.shape, cost.flops) == ("constant", (1, 2), Operations())
+    assert [y.shape for y in priced("Unique", (1,), outputs=4)[0].outputs] == [(1,)] * 4
+    first, _, inverse, _ = priced("Unique", (3, 2), outputs=4, axis=1)[0].outputs
+    assert (str(first.shape), inverse.shape) == ("(3, Unique_0_0_1)", (2,))
+    assert priced("StringSplit", (STRING, (0,)), outputs=2)[0].out.shape == (0, 0)
+
+
 def test_pools_that_no_model_of_the_corpus_has():
     layer, cost = priced("GlobalLpPool", (1, 3, 4, 4), p=2)
     assert (layer.out.shape, cost.flops) == ((1, 3, 1, 1), 3 * Operations(mul=1, fma=15, special=1))

@@ -111,12 +111,43 @@ def elu(g: Spelled) -> str:
     return g("Mul", g("Elu", g("Mul", "x", g.scalar(1.0)), alpha=0.5), g.scalar(1.0))
 
 
+def weight_norm(g: Spelled) -> str:
+    """As the older exporter writes it, of a weight that is an input here."""
+    return g("Mul", g("Div", "x", g("ReduceL2", "x", g.number(0, 2))), g.weight(1, 6, 1))
+
+
+def weight_norm_by_factor(g: Spelled) -> str:
+    """As the newer one does."""
+    return g("Mul", "x", g("Div", g.weight(1, 6, 1), g("ReduceL2", "x", g.number(0, 2))))
+
+
+def not_equal(g: Spelled) -> str:
+    return g("Not", g("Equal", "x", g.scalar(0.0)))
+
+
 def rsqrt(g: Spelled) -> str:
     return g("Reciprocal", g("Sqrt", "x"))
 
 
 def select(g: Spelled) -> str:
     return g("Gather", "x", g.number(1, scalar=True), axis=1)
+
+
+def roll(g: Spelled, late: tuple[int, ...] = (2, 1 << 62, 1), early: tuple[int, ...] = (0, 2, 1), axis: int = 1) -> str:
+    parts = (g("Slice", "x", *(g.number(place) for place in part)) for part in (late, early))
+    return g("Concat", *parts, axis=axis)
+
+
+def gather(g: Spelled, before: tuple[int, ...] = (1, 0, 2), after: tuple[int, ...] = (1, 0, 2)) -> str:
+    """As the newer exporter picks by one tensor of indices."""
+    spread = g("Expand", "indices", g("Shape", g("Max", "indices")))
+    column = g("Concat", g("Unsqueeze", spread, g.number(-1)), axis=-1)
+    return g("Transpose", g("GatherND", g("Transpose", "x", perm=before), column), perm=after)
+
+
+def as_strided(g: Spelled) -> str:
+    places = g("Reshape", g.number(0, 2, 4, 8, 10, 12), g.number(2, 3))
+    return g("Gather", g("Reshape", "x", g.number(-1)), places)
 
 
 def same_type(g: Spelled) -> str:
@@ -179,10 +210,13 @@ class Case:
     mwrite: int
     any_number: tuple[float, ...] = ()
     """Constants that the definition leaves open."""
+    origin: str = ""
+    """The operation that has to be noted at its nodes."""
 
 
 # |x| = 96 in 12 rows of 8; a norm over c elements: 15+9+16+3+1 = 44 a row of 8 with affine, 8 fewer without;
 # root mean square: 7+17+1+2+1 = 28 a row with weight, 20 without; 6 groups of 16: 31+17+32+3+1 = 84.
+# The length of 6 channels of 16 weights: 1+15+1, a quotient, 16 products: 34 a channel.
 # Attention: 96 scores of 8 products, 192 outputs of 4, one scale a score, 24 rows of softmax with 2*4 + 3.
 ATTENTION = 96 * 8 + 192 * 4 + 96 + 24 * 11
 CASES = (
@@ -201,8 +235,14 @@ CASES = (
     Case(gelu_tanh_of_products, "gelu", X, 9 * 96, 4 * 96, 4 * 96),
     Case(silu, "silu", X, 5 * 96, 4 * 96, 4 * 96),
     Case(elu, "elu", X, 4 * 96, 4 * 96, 4 * 96),
+    Case(weight_norm, "weight_norm", X, 6 * 34, 4 * (96 + 6), 4 * 96),
+    Case(weight_norm_by_factor, "weight_norm", X, 6 * 34, 4 * (96 + 6), 4 * 96),
+    Case(not_equal, "not_equal", X, 96, 4 * 96, 96, (0.0,)),
     Case(rsqrt, "rsqrt", X, 2 * 96, 4 * 96, 4 * 96),
     Case(select, "slice", X, 0, 4 * 16, 4 * 16),
+    Case(roll, "roll", X, 0, 4 * 96, 4 * 96),
+    Case(gather, "gather", {**X, "indices": (TensorProto.INT64, (3,))}, 0, 4 * 48 + 8 * 3, 4 * 48),
+    Case(as_strided, "as_strided", X, 0, 4 * 6, 4 * 6, origin="torch.ops.aten.as_strided.default"),
     Case(same_type, "identity", X, 0, 0, 0),
     Case(attention, "attention", QKV, ATTENTION, 4 * 3 * 192, 4 * 192, (0.6,)),
     Case(attention_by_reshapes, "attention", QKV, ATTENTION, 4 * 3 * 192, 4 * 192, (0.6,)),
@@ -216,7 +256,18 @@ every_case = pytest.mark.parametrize("case", CASES, ids=BY_NAME)
 
 def model(case: Case, **options: Any) -> ModelProto:
     g = Spelled()
-    return g.model(case.inputs, case.write(g, **options))
+    made = g.model(case.inputs, case.write(g, **options))
+    return from_operation(made, *[case.origin] * len(made.graph.node)) if case.origin else made
+
+
+def from_operation(made: ModelProto, *operations: str, line: str = "") -> ModelProto:
+    """The model with the operation of the user's program, and the line that called it, noted at each of its nodes."""
+    for node, operation in zip(made.graph.node, operations, strict=True):
+        node.metadata_props.add(key="pkg.torch.onnx.fx_node", value=operation)
+        if line:
+            trace = f'File "net.py", line 9, in forward\n    return self.norm(x)\n  File "norm.py", line 3\n    {line}'
+            node.metadata_props.add(key="pkg.torch.onnx.stack_trace", value=trace)
+    return made
 
 
 def priced(report: Report) -> list[tuple[Any, ...]]:
@@ -413,26 +464,63 @@ def test_learned_tensors_of_a_group_are_its_parameters():
     assert before.total_report["n_params"] == 12 + 6
 
 
-def from_operation(made: ModelProto, *operations: str, module: str = "") -> ModelProto:
-    """The model with the operation of the user's program noted at each of its nodes."""
-    for node, operation in zip(made.graph.node, operations, strict=True):
-        node.metadata_props.add(key="pkg.torch.onnx.fx_node", value=operation)
-        if module:
-            node.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=f"['Net', '{module}', 'aten.x']")
-    return made
-
-
 def test_nodes_that_are_said_to_be_several_operations_stay_apart():
     case = BY_NAME["silu"]
     assert priced(estimate(from_operation(model(case), "silu", "silu"), regroup=True))[0][0] == "silu"
     assert is_as_before(from_operation(model(case), "sigmoid", "mul"), "silu")
 
 
-def test_an_operation_that_pytorch_takes_apart_is_known_by_its_module():
+def test_an_operation_that_pytorch_takes_apart_is_known_by_its_call():
     case, kinds = BY_NAME["rms_norm"], ("pow", "mean", "add", "rsqrt", "rsqrt", "mul", "mul_1")
-    norm = "torch.nn.modules.normalization.RMSNorm"
-    assert len(priced(estimate(from_operation(model(case), *kinds, module=norm), regroup=True))) == 1
-    assert is_as_before(from_operation(model(case), *kinds, module="my.Norm"), "rms_norm")
+    for call in ("return F.rms_norm(x, shape, weight)", "y = torch.rms_norm(x, (8,)) + x"):
+        assert len(priced(estimate(from_operation(model(case), *kinds, line=call), regroup=True))) == 1
+    for own in ("return x * rsqrt(x.pow(2).mean(-1) + eps)", "return my_rms_norm(x)"):
+        assert is_as_before(from_operation(model(case), *kinds, line=own), "rms_norm")
+
+
+def by_pytorch(case: Case) -> ModelProto:
+    """The model as PyTorch's older exporter would sign it, which notes no operations."""
+    made = model(case)
+    made.producer_name = "pytorch"
+    return made
+
+
+@pytest.mark.parametrize("name", ["gelu_tanh", "gelu_of_half", "rms_norm", "rms_norm_by_division"])
+def test_what_the_older_exporter_never_writes_for_one_operation_was_several(name):
+    case = BY_NAME[name]
+    assert is_as_before(by_pytorch(case), case.op)
+    assert len(priced(estimate(model(case), regroup=True))) == 1
+
+
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh_of_products", "silu", "layer_norm", "group_norm", "attention"])
+def test_what_the_older_exporter_writes_for_one_operation_was_one(name):
+    case = BY_NAME[name]
+    report = estimate(by_pytorch(case), regroup=True)
+    assert priced(report) == [(case.op, case.flops, case.mread, case.mwrite)]
+
+
+@pytest.mark.parametrize("name", ["gelu_tanh", "rms_norm"])
+def test_by_name_it_is_one_operator_whoever_spelled_it_out(name):
+    case = BY_NAME[name]
+    made = by_pytorch(case)
+    assert priced(estimate(made, regroup=(name,))) == [(case.op, case.flops, case.mread, case.mwrite)]
+    from_operation(made, *(f"operation {i}" for i in range(len(made.graph.node))))
+    assert is_as_before(made, case.op)
+    assert priced(estimate(made, regroup=(name,))) == [(case.op, case.flops, case.mread, case.mwrite)]
+
+
+def test_numbers_in_nodes_are_no_parameters_where_pytorch_keeps_these_as_initializers():
+    def made(producer: str) -> ModelProto:
+        g = Spelled()
+        frequencies = helper.make_node("Constant", [], ["f"], value=helper.make_tensor("f", FLOAT, (8,), range(8)))
+        g.nodes.append(frequencies)
+        result = g.model(X, g("Mul", g("Mul", "x", "f"), g.weight(8)))
+        result.producer_name = producer
+        return result
+
+    assert estimate(made("pytorch")).total_report["n_params_model"] == 8
+    assert estimate(made("")).total_report["n_params_model"] == 16
+    assert estimate(made("pytorch")).total_report["mread"] == 2 * 4 * (96 + 8)
 
 
 def test_heads_that_the_exporter_repeats_are_read_once():
@@ -454,6 +542,14 @@ def test_heads_that_the_exporter_repeats_are_read_once():
     byhand = estimate(made(*["repeat"] * 6, *["attention"] * 6), regroup=True)
     assert byhand.calls[-1].layer["k"].shape == (2, 6, 4, 8)
     assert estimate(made(), regroup=True).calls[-1].layer["k"].shape == (2, 6, 4, 8)
+
+
+def test_who_only_asks_for_its_shape_does_not_read_a_value():
+    g = Spelled()
+    gate = g("Sigmoid", "x")
+    y = g("Mul", "x", gate)
+    made = g.model(X, g("Reshape", y, g("Shape", gate)))
+    assert [row[0] for row in priced(estimate(made, regroup=True))] == ["silu"]
 
 
 def test_groups_in_loops_count_as_often_as_they_run():

@@ -9,7 +9,7 @@ import pytest
 from onnx import defs
 
 from costcore.frontends.onnx import ROWS, native_names
-from costcore.frontends.onnx.contrib import INPUTS, NCHWC_INPUTS, STANDARD_INPUTS
+from costcore.frontends.onnx.contrib import INPUTS, NCHWC_INPUTS, NHWC_INPUTS, STANDARD_INPUTS
 from costcore.frontends.onnx.shapes import RULES
 from costcore.registry import calculators
 from tests.frontends.onnx.reading import read
@@ -17,15 +17,16 @@ from tests.networks_onnx import Graph
 
 SCHEMAS = {f"{s.domain or 'ai.onnx'}::{s.name}" for s in defs.get_all_schemas_with_history()}
 
-# What ONNX Runtime adds; its nchwc operators are in no document, and like those of the standard.
+# What ONNX Runtime adds; its nchwc and nhwc operators are in no document, and like those of the standard.
 ADDED = json.loads((Path(__file__).parents[2] / "data" / "ort_contrib.json").read_text())["operators"]
 BLOCKED = {f"com.microsoft.nchwc::{op}" for op in NCHWC_INPUTS}
+TURNED = {f"com.ms.internal.nhwc::{op}" for op in NHWC_INPUTS}
 STANDARD = {f"ai.onnx::{op}" for op in STANDARD_INPUTS}
 
 
 def is_added(native: str) -> bool:
     domain, _, op = native.partition("::")
-    return (domain == "com.microsoft" and op in ADDED) or native in BLOCKED | STANDARD
+    return (domain == "com.microsoft" and op in ADDED) or native in BLOCKED | TURNED | STANDARD
 
 
 def arguments(native: str) -> set[str]:

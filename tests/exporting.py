@@ -1,0 +1,51 @@
+"""Models by PyTorch's own exporters: the older one is built into torch, the newer one writes with onnxscript."""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from typing import Any
+
+import torch
+from torch import nn
+
+EXPORTERS = ("older", "newer")
+
+
+def export(
+    module: nn.Module, inputs: tuple[Any, ...], exporter: str, opset: int, batch: str = "", folded: bool = False
+) -> bytes:
+    """A module as a serialised model.
+
+    Args:
+        module: what is exported.
+        inputs: its inputs; they are called ``x0``, ``x1``, … by the older exporter.
+        exporter: one of :data:`EXPORTERS`.
+        opset: version of the operators.
+        batch: name of the first dimension of every input, which then may be of any size.
+        folded: whether the exporter computes what follows from constants alone, as it does by default.
+    """
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # exporters warn of themselves
+        if exporter == "older":
+            out, names = io.BytesIO(), [f"x{i}" for i in range(len(inputs))]
+            axes = {name: {0: batch} for name in names} if batch else None
+            options: dict[str, Any] = {"input_names": names, "dynamic_axes": axes, "do_constant_folding": folded}
+            torch.onnx.export(module, inputs, out, dynamo=False, opset_version=opset, **options)
+            return out.getvalue()
+        shapes = tuple({0: torch.export.Dim(batch)} for _ in inputs) if batch else None
+        options = {"dynamic_shapes": shapes, "optimize": folded, "verbose": False}
+        program = torch.onnx.export(module, inputs, dynamo=True, opset_version=opset, **options)
+        content: bytes = program.model_proto.SerializeToString()
+        return content
+
+
+def all_different(module: nn.Module) -> nn.Module:
+    """The module with weights that all differ: the older exporter stores equal ones once."""
+    torch.manual_seed(0)
+    for tensor in (*module.parameters(), *module.buffers()):
+        if tensor.is_floating_point():
+            tensor.data.uniform_(0.1, 1)
+    return module.eval()

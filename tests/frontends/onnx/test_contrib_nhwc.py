@@ -1,0 +1,93 @@
+"""Operators with channels last, and those that onnx has given up and ONNX Runtime has not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.frontends.onnx.contrib_lines import O, S, Z
+from tests.frontends.onnx.test_contrib import INT64, UINT8, priced, shapes
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs", "operations", "made"),
+    [
+        ("Affine", [(2, 3)], {"alpha": 2.0}, O(fma=6), (2, 3)),
+        ("ImageScaler", [(1, 3, 2, 2)], {"scale": 2.0, "bias": [0.0, 0.0, 0.0]}, O(fma=12), (1, 3, 2, 2)),
+        ("Scale", [(2, 3)], {"scale": 2.0}, O(mul=6), (2, 3)),
+        ("ScaledTanh", [(2, 3)], {"alpha": 2.0, "beta": 2.0}, 6 * O(mul=2, special=1), (2, 3)),
+        ("ParametricSoftplus", [(2, 3)], {"alpha": 2.0, "beta": 2.0}, 6 * O(mul=2, add=1, special=2), (2, 3)),
+        ("Crop", [(1, 3, 8, 9)], {"border": [1, 2, 3, 4]}, O(), (1, 3, 2, 5)),
+        ("DynamicSlice", [(4, 5), [1, 0], [3, 2]], {}, O(), (2, 2)),
+        ("MemcpyToHost", [(2, 3)], {}, O(), (2, 3)),
+    ],
+)
+def test_operators_that_the_standard_has_given_up(op, inputs, attrs, operations, made):
+    layer, cost, _ = priced(op, *inputs, domain="", **attrs)
+    assert (cost.flops, shapes(layer)) == (operations, [made])
+
+
+def last(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (shape[0], *shape[2:], shape[1])
+
+
+X = (1, 4, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "attrs"),
+    [
+        ("Conv", [{(6, 2, 3, 3)}, {(6,)}], {"group": 2, "pads": [1, 1, 1, 1], "strides": [2, 2]}),
+        ("ConvTranspose", [{(4, 3, 2, 2)}], {"strides": [2, 2]}),
+        ("MaxPool", [], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("AveragePool", [], {"kernel_shape": [3, 3], "auto_pad": "SAME_UPPER"}),
+        ("LpPool", [], {"kernel_shape": [2, 2]}),
+        ("GlobalAveragePool", [], {}),
+        ("GlobalMaxPool", [], {}),
+        ("GlobalLpPool", [], {}),
+        ("LRN", [], {"size": 3}),
+        ("BatchNormalization", [{(4,)}] * 4, {}),
+        ("InstanceNormalization", [{(4,)}] * 2, {}),
+        ("DepthToSpace", [], {"blocksize": 2}),
+        ("SpaceToDepth", [], {"blocksize": 2}),
+        ("GridSample", [(1, 3, 3, 2)], {}),
+        ("MaxUnpool", [(INT64, X)], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    ],
+)
+def test_channels_last_cost_what_channels_first_do(op, operands, attrs):
+    first, expected, _ = priced(op, X, *operands, domain="", **attrs)
+    turned, cost, _ = priced(op, last(X), *operands, domain="com.ms.internal.nhwc", **attrs)
+    assert turned.op == first.op
+    assert shapes(turned) == [last(shape) for shape in shapes(first)]
+    assert cost[:3] == expected[:3] and cost.macs == expected.macs
+
+
+def test_convolution_with_channels_last_and_an_activation():
+    # 4 outputs at 6 x 7 places, 27 products each
+    layer, cost, _ = priced(
+        "Conv", (1, 8, 9, 3), {(4, 3, 3, 3)}, {(4,)}, domain="com.ms.internal.nhwc", activation="Relu"
+    )
+    assert (layer.op, shapes(layer)) == ("fused_conv", [(1, 6, 7, 4)])
+    assert cost.flops == 168 * O(fma=27, cmp=1)
+
+
+def test_resize_with_channels_last():
+    layer, cost, _ = priced(
+        "Resize", (1, 4, 4, 3), None, [1.0, 2.0, 2.0, 1.0], domain="com.ms.internal.nhwc", mode="linear"
+    )
+    assert shapes(layer) == [(1, 8, 8, 3)]
+    assert cost.flops == 192 * O(mul=3, add=6)
+
+
+def test_quantised_layers_with_channels_last():
+    x, w = (UINT8, (1, 4, 4, 2)), {(UINT8, (2, 3, 2, 2))}
+    layer, cost, _ = priced("QLinearConvTranspose", x, S, Z, w, S, Z, S, Z, domain="com.ms.internal.nhwc")
+    assert (layer.op, shapes(layer)) == ("quantized_conv_transpose", [(1, 5, 5, 3)])
+    # 32 inputs of 3 * 4 products; zero points of inputs and weights; 75 outputs quantised
+    assert cost.flops == O(fma=384, add=32 + 24) + 75 * O(mul=1, cmp=3, add=1)
+    layer, cost, _ = priced(
+        "QLinearAveragePool", x, S, Z, S, Z, domain="com.ms.internal.nhwc", channels_last=1, kernel_shape=[2, 2]
+    )
+    assert shapes(layer) == [(1, 3, 3, 2)]
+    assert cost.flops == 32 * O(mul=1, add=1) + 18 * O(add=3, div=1) + 18 * O(div=1, cmp=3, add=1)
+    layer, cost, _ = priced("QLinearConv", x, S, Z, {(UINT8, (3, 2, 2, 2))}, S, Z, S, Z, domain="com.ms.internal.nhwc")
+    assert (shapes(layer), cost.macs) == ([(1, 3, 3, 3)], 27 * 8)

@@ -1,0 +1,197 @@
+"""Loops whose iterations differ: walked one after another where they are few, so that every shape is exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from onnx import ModelProto, TensorProto, helper
+
+from tests.frontends.onnx.reading import read, total
+from tests.frontends.onnx.test_graphs import model, node
+
+F, B, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
+
+
+def body_of(*nodes: Any, carried: tuple[str, ...] = (), outputs: tuple[str, ...] = ()) -> Any:
+    """A loop's body over the iteration number ``i``, the condition ``go`` and ``carried``."""
+    values = [helper.make_tensor_value_info("i", INT64, ()), helper.make_tensor_value_info("go", B, ())]
+    values += [helper.make_tensor_value_info(name, F, None) for name in carried]
+    made = [helper.make_tensor_value_info(name, F, None) for name in ("go_on", *outputs)]
+    return helper.make_graph([node("Identity", ["go"], ["go_on"]), *nodes], "body", values, made)
+
+
+def looped(body: Any, trips: int, inputs: list[str], outputs: list[str], *after: Any, **options: Any) -> ModelProto:
+    """A model that runs ``body`` and then the nodes ``after``, which make ``y``."""
+    trip_count = node("Constant", [], ["m"], value_int=trips)
+    return model(trip_count, node("Loop", ["m", "", *inputs], outputs, "again", body=body), *after, **options)
+
+
+def doubling(trips: int) -> ModelProto:
+    body = body_of(node("Concat", ["v", "v"], ["w"], axis=1), carried=("v",), outputs=("w",))
+    return looped(body, trips, ["x"], ["z"], node("Relu", ["z"], ["y"]), x=(1, 4))
+
+
+def test_a_value_that_grows_is_exact_where_the_iterations_are_few():
+    recorder = read(doubling(5))
+    joined = [call for call in recorder.calls if call.type == "Concat"]
+    assert [call.layer.out.shape for call in joined] == [(1, 8), (1, 16), (1, 32), (1, 64), (1, 128)]
+    assert [call.region for call in joined] == [f"again.body[{i}]" for i in range(5)]
+    assert total(joined, "mwrite") == 4 * (8 + 16 + 32 + 64 + 128)
+    assert total(recorder.calls, "flops") == 4 * 2**5, "the Relu of what the last iteration made"
+    assert recorder.assumptions == []
+
+
+def test_at_most_so_many_iterations_are_walked_one_after_another():
+    assert read(doubling(64)).calls[-1].layer.out.shape == (1, 4 * 2**64)
+    assert str(read(doubling(65)).calls[-1].layer.out.shape) == "(1, z_1)"
+
+
+def test_iterations_that_record_the_same_are_counted_together():
+    # the slice begins elsewhere every time, and is equally long
+    part = [
+        node("Constant", [], ["one"], value_ints=[1]),
+        node("Reshape", ["i", "one"], ["begin"]),
+        node("Add", ["begin", "one"], ["end"]),
+        node("Slice", ["x", "begin", "end", "one"], ["part"]),
+        node("Add", ["v", "part"], ["w"]),
+    ]
+    body = body_of(*part, carried=("v",), outputs=("w", "part"))
+    made = looped(body, 7, ["start"], ["last", "all"], node("Relu", ["all"], ["y"]), x=(3, 7))
+    made.graph.initializer.append(helper.make_tensor("start", F, (3, 1), (0.0,) * 3))
+    recorder = read(made)
+    assert {(call.times, call.region) for call in recorder.calls if call.region} == {(7, "again.body")}
+    # the slices are of 3 rows and 1 column: 7 times 1 number and 3 elements are added, and 7 * 3 clipped in the end
+    assert total(recorder.calls, "flops") == 7 * (1 + 3) + 21
+    assert recorder.calls[-1].layer.out.shape == (7, 3, 1)
+
+
+def test_neighbours_that_record_the_same_are_counted_together():
+    take = [node("SequenceAt", ["s", "i"], ["part"]), node("Exp", ["part"], ["e"])]
+    take += [node("ReduceSum", ["e"], ["r"], keepdims=0), node("Add", ["v", "r"], ["w"])]
+    body = body_of(*take, carried=("v",), outputs=("w",))
+    items = [node("SequenceConstruct", ["a", "b", "c", "a"], ["s"])]
+    made = looped(body, 4, ["x"], ["y"], x=())
+    for name, length in (("a", 3), ("b", 3), ("c", 5)):
+        made.graph.input.append(helper.make_tensor_value_info(name, F, (length,)))
+    made.graph.node.insert(0, items[0])
+    exps = [call for call in read(made).calls if call.type == "Exp"]
+    assert [(call.layer.out.shape, call.times, call.region) for call in exps] == [
+        ((3,), 2, "again.body[0..1]"),
+        ((5,), 1, "again.body[2]"),
+        ((3,), 1, "again.body[3]"),
+    ]
+
+
+def test_branches_in_a_body_are_named_behind_its_iteration():
+    def branch(op: str) -> Any:
+        return helper.make_graph([node(op, ["v"], ["c"])], op, [], [helper.make_tensor_value_info("c", F, None)])
+
+    choose = [
+        node("Constant", [], ["two"], value_int=2),
+        node("Less", ["i", "two"], ["early"]),
+        node("If", ["early"], ["w"], "choose", then_branch=branch("Exp"), else_branch=branch("Neg")),
+    ]
+    recorder = read(looped(body_of(*choose, carried=("v",), outputs=("w",)), 5, ["x"], ["y"], x=(3,)))
+    chosen = [(call.type, call.times, call.region) for call in recorder.calls if "choose" in call.region]
+    assert chosen == [("Exp", 2, "again.body[0..1]/choose.then"), ("Neg", 3, "again.body[2..4]/choose.else")]
+    assert recorder.assumptions == []
+
+
+def test_a_loop_of_no_iterations_hands_on_what_it_is_given():
+    recorder = read(doubling(0))
+    assert [call.type for call in recorder.calls] == ["Constant", "Relu"]
+    assert recorder.calls[-1].layer.out.shape == (1, 4)
+    assert recorder.assumptions == []
+
+
+def test_nothing_is_unrolled_where_no_shape_changes():
+    body = body_of(node("Exp", ["v"], ["w"]), carried=("v",), outputs=("w",))
+    (call,) = (call for call in read(looped(body, 5, ["x"], ["y"], x=(3,))).calls if call.type == "Exp")
+    assert (call.times, call.region) == (5, "again.body")
+
+
+def test_a_condition_that_depends_on_data_leaves_the_loop_as_a_formula():
+    grow = [node("Concat", ["v", "v"], ["w"], axis=0), node("ReduceMax", ["v"], ["most"], keepdims=0)]
+    values = [helper.make_tensor_value_info(*entry) for entry in (("i", INT64, ()), ("go", B, ()), ("v", F, None))]
+    made = [helper.make_tensor_value_info(name, F, None) for name in ("go_on", "w")]
+    body = helper.make_graph([*grow, node("Less", ["most", "most"], ["go_on"])], "body", values, made)
+    recorder = read(looped(body, 5, ["x"], ["z"], node("Relu", ["z"], ["y"]), x=(4,)))
+    assert str(recorder.calls[-1].layer.out.shape) == "(z_0,)"
+    assert [assumption.what for assumption in recorder.assumptions] == [
+        "the condition to go on depends on data: all iterations are counted",
+        "a value grows from one iteration to the next: its first shape is counted",
+    ]
+
+
+def test_the_work_on_single_iterations_is_bounded():
+    # three loops in each other: the innermost value doubles 64 * 64 * 64 times
+    body = body_of(node("Concat", ["v", "v"], ["w"], axis=1), carried=("v",), outputs=("w",))
+    for _ in range(2):
+        trip_count = node("Constant", [], ["m"], value_int=64)
+        body = body_of(trip_count, node("Loop", ["m", "", "v"], ["w"], body=body), carried=("v",), outputs=("w",))
+    recorder = read(looped(body, 64, ["x"], ["z"], node("Relu", ["z"], ["y"]), x=(1, 4)))
+    assert len(recorder.calls) < 10_000
+    assert str(recorder.calls[-1].layer.out.shape) == "(1, z_1)"
+
+
+def test_what_is_stored_in_a_body_is_one_parameter_however_often_it_is_walked():
+    stored = helper.make_tensor("w", F, (1, 2), (1.0, 2.0))
+    grow = [node("Concat", ["v", "w"], ["u"], axis=1)]
+    body = body_of(*grow, carried=("v",), outputs=("u",))
+    body.initializer.append(stored)
+    body.initializer.append(helper.make_tensor("spare", F, (3,), (0.0,) * 3))
+    recorder = read(looped(body, 3, ["x"], ["y"], x=(1, 4)))
+    assert recorder.calls[-1].layer.out.shape == (1, 4 + 3 * 2)
+    assert list(recorder.parameters.values()) == [2]
+    assert recorder.notes == ["no node reads these stored tensors: 'spare'"]
+
+
+def counting(most: int, first: list[Any], go_on: list[Any]) -> ModelProto:
+    """A loop of at most so many iterations that joins ``x`` to what it made, and goes on as ``go_on`` says."""
+    values = [helper.make_tensor_value_info(*entry) for entry in (("i", INT64, ()), ("go", B, ()), ("v", F, None))]
+    made = [helper.make_tensor_value_info(name, F, None) for name in ("go_on", "w")]
+    body = helper.make_graph([*go_on, node("Concat", ["v", "x"], ["w"], axis=0)], "body", values, made)
+    nodes = [node("Constant", [], ["m"], value_int=most), node("Constant", [], ["two"], value_int=2), *first]
+    begin = "begin" if first else ""
+    return model(*nodes, node("Loop", ["m", begin, "x"], ["z"], "again", body=body), node("Relu", ["z"], ["y"]), x=(4,))
+
+
+@pytest.mark.parametrize("most", [3, 64, 1 << 62])
+def test_a_condition_that_only_counts_says_how_often_a_loop_runs(most):
+    # it goes on after the iterations 0 and 1, and not after 2
+    recorder = read(counting(most, [], [node("Less", ["i", "two"], ["go_on"])]))
+    assert recorder.calls[-1].layer.out.shape == (4 + 3 * 4,)
+    assert [call.region for call in recorder.calls if call.type == "Concat"] == [f"again.body[{i}]" for i in range(3)]
+    assert recorder.assumptions == []
+
+
+def test_a_condition_that_always_holds_is_asked_so_often_and_no_more():
+    recorder = read(counting(1 << 62, [], [node("Less", ["i", "m"], ["go_on"])]))
+    assert str(recorder.calls[-1].layer.out.shape) == "(z_0,)"
+    assert [call.times for call in recorder.calls if call.type == "Concat"] == [1 << 62]
+
+
+def test_a_condition_to_begin_is_assumed_to_hold():
+    ask = [node("ReduceMax", ["x"], ["most"], keepdims=0), node("Less", ["most", "most"], ["begin"])]
+    recorder = read(counting(9, ask, [node("Less", ["i", "two"], ["go_on"])]))
+    assert recorder.calls[-1].layer.out.shape == (4 + 3 * 4,)
+    (assumption,) = recorder.assumptions
+    assert assumption.what == "the condition to begin depends on data: it is taken to hold"
+
+
+def test_what_grows_by_a_formula_stays_one():
+    # (n) joined to all its products with itself, again and again: n, n + n * n, ...
+    grow = [
+        node("Constant", [], ["column"], value_ints=[-1, 1]),
+        node("Constant", [], ["all"], value_ints=[-1]),
+        node("Reshape", ["v", "column"], ["c"]),
+        node("Mul", ["c", "v"], ["square"]),
+        node("Reshape", ["square", "all"], ["flat"]),
+        node("Concat", ["flat", "v"], ["w"], axis=0),
+    ]
+    body = body_of(*grow, carried=("v",), outputs=("w",))
+    recorder = read(looped(body, 60, ["x"], ["z"], node("Relu", ["z"], ["y"]), x=("n",)))
+    assert str(recorder.calls[-1].layer.out.shape) == "(z_0,)"
+    exact = read(looped(body, 3, ["x"], ["z"], node("Relu", ["z"], ["y"]), x=(2,)))
+    assert exact.calls[-1].layer.out.shape == (42 + 42 * 42,), "2, then 6, 42, 1806"

@@ -1,0 +1,185 @@
+"""The modules of a model, as PyTorch's exporters tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from onnx import ModelProto, NodeProto, TensorProto, helper
+
+from costcore import estimate
+from costcore.engine import Module
+from tests.frontends.onnx.reading import read
+from tests.frontends.onnx.test_graphs import function, with_functions
+from tests.networks_onnx import make_model
+
+F = TensorProto.FLOAT
+
+
+def node(
+    op: str, inputs: Sequence[str], output: str, name: str = "", scopes: dict[str, str] | None = None, **settings: Any
+) -> NodeProto:
+    """A node; ``scopes`` are the modules around it with their classes, as PyTorch's newer exporter writes them."""
+    made = helper.make_node(op, inputs, [output], name=name, **settings)
+    if scopes is not None:
+        paths, classes = [*scopes, output], [*scopes.values(), "aten.some.default"]
+        made.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=str(paths))
+        made.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=str(classes))
+    return made
+
+
+def model(nodes: Sequence[NodeProto], stored: dict[str, Sequence[int]], x: Sequence[int] = (1, 4)) -> ModelProto:
+    tensors = [TensorProto(name=name, dims=dims, data_type=F, raw_data=bytes(4)) for name, dims in stored.items()]
+    inputs = [helper.make_tensor_value_info("x", F, x)]
+    outputs = [helper.make_tensor_value_info(nodes[-1].output[0], F, None)]
+    return make_model(helper.make_graph(nodes, "graph", inputs, outputs, tensors))
+
+
+def sizes(made: ModelProto, **options: Any) -> dict[str, tuple[str, list[int], int]]:
+    """Class, sizes of the parameters and number of buffer elements of every module."""
+    recorder = read(made, **options)
+    return {
+        path: (module.type, [recorder.parameters[i] for i in module.parameters], module.buffers)
+        for path, module in recorder.modules.items()
+    }
+
+
+NET, SEQUENTIAL = {"": "nets.Net"}, {"": "nets.Net", "body": "torch.nn.modules.container.Sequential"}
+CONV, NORM = ({**SEQUENTIAL, f"body.{i}": f"torch.nn.modules.{kind}"} for i, kind in ((0, "conv.Conv1d"), (1, "bn.BN")))
+STATISTICS = ("body.1.weight", "body.1.bias", "body.1.running_mean", "body.1.running_var")
+CONVOLUTION = {"body.0.weight": (8, 2, 3), "body.0.bias": (8,), **dict.fromkeys(STATISTICS, (8,))}
+
+
+def test_the_newer_exporter_says_paths_and_classes():
+    nodes = [
+        node("Conv", ["x", "body.0.weight", "body.0.bias"], "a", scopes=CONV),
+        node("BatchNormalization", ["a", *STATISTICS], "b", scopes=NORM),
+        node("Relu", ["b"], "y", scopes=NET),
+    ]
+    made = model(nodes, CONVOLUTION, (1, 2, 10))
+    assert sizes(made) == {
+        "": ("Net", [], 0),
+        "body": ("Sequential", [], 0),
+        "body.0": ("Conv1d", [8 * 2 * 3, 8], 0),
+        "body.1": ("BN", [8, 8], 8 + 8),
+    }
+    assert [call.module for call in read(made).calls] == ["body.0", "body.1", ""]
+
+
+def test_the_older_exporter_says_paths_only():
+    nodes = [
+        node("Conv", ["x", "body.0.weight", "body.0.bias"], "a", "/body/body.0/Conv"),
+        node("BatchNormalization", ["a", *STATISTICS], "b", "/body/body.1/BatchNormalization"),
+        node("Relu", ["b"], "y", "/Relu"),
+    ]
+    assert sizes(model(nodes, CONVOLUTION, (1, 2, 10))) == {
+        "": ("", [], 0),
+        "body.0": ("", [8 * 2 * 3, 8], 0),
+        "body.1": ("", [8, 8], 8 + 8),
+    }
+
+
+def test_the_name_of_a_tensor_says_whose_it_is_before_the_nodes_that_read_it():
+    """A norm folded into the convolution before it leaves a node of the norm with the weights of the convolution."""
+    made = model([node("Conv", ["x", "body.0.weight", "body.0.bias"], "y", scopes=NORM)], CONVOLUTION, (1, 2, 10))
+    del made.graph.initializer[2:]
+    assert list(sizes(made)) == ["", "body", "body.0", "body.1"]
+    assert sizes(made)["body.0"] == ("", [48, 8], 0)
+    assert sizes(made)["body.1"] == ("BN", [], 0)
+
+
+def test_tensors_without_a_name_of_a_module_belong_to_those_whose_nodes_read_them():
+    nodes = [
+        node("MatMul", ["x", "onnx::MatMul_9"], "a", "/first/MatMul"),
+        node("MatMul", ["a", "onnx::MatMul_9"], "b", "/second/MatMul"),
+        node("Add", ["b", "scale"], "y", "/Add"),
+    ]
+    made = model(nodes, {"onnx::MatMul_9": (4, 4), "scale": (4,)})
+    assert sizes(made) == {"": ("", [4], 0), "first": ("", [16], 0), "second": ("", [16], 0)}
+    tree = estimate(made).tree()
+    assert (tree["n_trainable"], tree["n_params"]) == (4 + 16, 4 + 16)
+    assert [child["n_shared"] for child in tree["children"]] == [0, 0, 16]  # what the model reads itself, first, second
+
+
+def test_tied_weights_belong_to_both_and_count_once():
+    nodes = [
+        node("MatMul", ["x", "encode.weight"], "a", "/encode/MatMul"),
+        node("Transpose", ["encode.weight"], "t", "/decode/Transpose"),
+        node("MatMul", ["a", "t"], "y", "/decode/MatMul"),
+    ]
+    made = model(nodes, {"encode.weight": (4, 3)})
+    assert sizes(made) == {"": ("", [], 0), "encode": ("", [12], 0), "decode": ("", [12], 0)}
+    report = estimate(made)
+    assert report.tree()["n_params"] == report.total_report["n_params_model"] == 12
+
+
+def test_a_module_that_reads_the_weights_of_its_part_does_not_hold_them():
+    nodes = [
+        node("Gemm", ["x", "attention.out.weight"], "a", "/attention/out/Gemm"),
+        node("Gemm", ["a", "attention.out.weight"], "y", "/attention/Gemm"),
+    ]
+    assert sizes(model(nodes, {"attention.out.weight": (4, 4)})) == {
+        "": ("", [], 0),
+        "attention.out": ("", [16], 0),
+        "attention": ("", [], 0),
+    }
+
+
+def test_the_older_exporter_numbers_the_runs_of_one_module():
+    nodes = [
+        node("Gemm", ["x", "block.0.weight"], "a", "/block/block.0/Gemm"),
+        node("Relu", ["a"], "b", "/act/Relu"),
+        node("Gemm", ["b", "block.0.weight"], "c", "/block/block.0_1/Gemm"),
+        node("Relu", ["c"], "d", "/act_1/Relu"),
+        node("Gemm", ["d", "block.0_2.weight"], "e", "/block/block.0_2/Gemm"),  # another, which is called so
+        node("Relu", ["e"], "y", "/other_1/Relu"),
+    ]
+    made = model(nodes, {"block.0.weight": (4, 4), "block.0_2.weight": (4, 4)})
+    paths = ["block.0", "act", "block.0", "act", "block.0_2", "other_1"]
+    assert [call.module for call in read(made).calls] == paths
+    assert sizes(made)["block.0"] == sizes(made)["block.0_2"] == ("", [16], 0)
+
+
+def test_other_exporters_number_different_modules():
+    names = ("model/dense/MatMul", "model/dense_1/MatMul")
+    nodes = [node("MatMul", ["x", "k"], "a", names[0]), node("MatMul", ["a", "k"], "y", names[1])]
+    assert [call.module for call in read(model(nodes, {"k": (4, 4)})).calls] == ["model.dense", "model.dense_1"]
+
+
+def test_a_call_of_a_function_is_a_module_of_the_functions_name():
+    inner = helper.make_node("Inner", ["a"], ["b"], "left", domain="local")
+    made = with_functions(
+        function("Inner", helper.make_node("Relu", ["a"], ["b"])), function("Outer", inner), call="Outer"
+    )
+    modules = read(made).modules
+    assert modules == {"": Module(""), "outer": Module("Outer"), "outer.left": Module("Inner")}
+
+
+def test_a_function_that_the_exporter_kept_lies_in_the_module_of_its_call():
+    made = with_functions(function("gelu", helper.make_node("Relu", ["a"], ["b"])), call="gelu")
+    scopes = {"": "nets.Net", "act": "torch.nn.modules.activation.GELU"}
+    made.graph.node[0].CopyFrom(node("gelu", ["x"], "y", "node_gelu", scopes, domain="local"))
+    assert read(made).modules == {"": Module("Net"), "act": Module("GELU")}
+    assert [call.module for call in read(made).calls] == ["act"]
+
+
+def test_parameters_that_nothing_reads_stand_where_their_names_say():
+    made = model([node("Relu", ["x"], "y", "/act/Relu")], {"head.weight": (4, 4), "loose": (3, 3)})
+    assert sizes(made) == {"": ("", [9], 0), "act": ("", [], 0), "head": ("", [16], 0)}
+    assert estimate(made).tree()["n_params"] == 16 + 9
+
+
+def test_a_model_that_says_nothing_of_modules_has_none():
+    made = model([node("Gemm", ["x", "fc.weight"], "y", "Gemm_0")], {"fc.weight": (4, 4)})
+    assert read(made).modules == {}
+    assert estimate(made).tree()["n_trainable"] is None
+    assert estimate(made).tree()["n_params"] == 16
+
+
+def test_regrouped_nodes_leave_the_modules_as_they_are():
+    nodes = [
+        node("MatMul", ["x", "onnx::MatMul_3"], "a", "/fc/MatMul"),
+        node("Add", ["a", "fc.bias"], "y", "/fc/Add"),
+    ]
+    made = model(nodes, {"onnx::MatMul_3": (4, 4), "fc.bias": (4,)})
+    assert sizes(made) == sizes(made, regroup=True) == {"": ("", [], 0), "fc": ("", [16, 4], 0)}

@@ -1,0 +1,52 @@
+"""Operators of a domain of one's own: what is told of them, and what prices them."""
+
+from __future__ import annotations
+
+import pytest
+from onnx import TensorProto, helper
+
+from costcore import Cost, CostWarning, Operations, estimate
+
+
+def waves(**settings):
+    """An operator that nobody knows, which makes 16 numbers of 16 stored ones in every row."""
+    graph = helper.make_graph(
+        [helper.make_node("Wave", ["x", "w"], ["y"], name="wave", domain="my.ops", **settings)],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ("batch", 16))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ("batch", 16))],
+        [TensorProto(name="w", dims=(16,), data_type=TensorProto.FLOAT)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("my.ops", 1)])
+
+
+def test_an_unknown_operator_is_told_with_its_bytes():
+    with pytest.warns(CostWarning, match="no calculator for 'my.ops::Wave': 1 call of 'Wave' not counted"):
+        report = estimate(waves(), dims={"batch": 2})
+    told = report.ignored_layers["Wave-1"]
+    assert (told["native"], told["traceback"]) == ("my.ops::Wave", "node 'wave' (Wave)")
+    assert (told["mread"], told["mwrite"]) == (4 * (2 * 16 + 16), 4 * 2 * 16)
+    assert (told["input_shapes"], told["output_shapes"]) == ([(2, 16), (16,)], [(2, 16)])
+    assert report.total_report["mrw"] == 0
+    assert report.status == "partial"
+
+
+def test_a_calculator_sees_shapes_and_settings():
+    def calc_wave(layer):
+        assert layer.attrs == {"bands": 3, "mode": "sine", "range": (0.5, 2.0)}
+        return Cost(Operations(special=layer.attrs["bands"] * layer.out.size), layer.read, layer.written, layer.attrs)
+
+    model = waves(bands=3, mode="sine", range=(0.5, 2.0), table=helper.make_tensor("", TensorProto.FLOAT, (1,), [1.0]))
+    report = estimate(model, dims={"batch": 2}, calculators={"my.ops::Wave": calc_wave})
+    assert report.total_report["flops"] == 3 * 2 * 16
+    assert report.total_report["n_params"] == 16
+    assert report.layer_report["Wave-1"]["params"] == {"bands": 3, "mode": "sine", "range": (0.5, 2.0)}
+    assert report.status == "complete"
+
+
+def test_long_lists_are_no_settings():
+    def calc_wave(layer):
+        return Cost(0, 0, 0, layer.attrs)
+
+    report = estimate(waves(short=[1] * 1024, long=[1] * 1025), calculators={"my.ops::Wave": calc_wave})
+    assert report.layer_report["Wave-1"]["params"] == {"short": (1,) * 1024}

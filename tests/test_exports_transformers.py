@@ -1,0 +1,203 @@
+"""Networks of transformers, exported by PyTorch's own exporters, cost what they cost in PyTorch."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+
+from costcore import Report, estimate
+from tests import frameworks
+
+pytestmark = pytest.mark.frontend("pytorch", "onnx")
+
+if not {"pytorch", "onnx"} - set(frameworks.available()):
+    import torch
+    import transformers
+    from torch import nn
+
+    from tests.exporting import EXPORTERS, all_different, export
+
+N, T, D, F, HEADS, LAYERS, V = 2, 16, 64, 128, 4, 2, 100
+"""Sequences, their words, width, hidden units of a perceptron, heads, layers, different words."""
+PATCHES = 1 + (32 // 8) ** 2
+"""What a vision transformer sees of 32 x 32 pixels in patches of 8 x 8, and the class token."""
+
+PLAIN = ("macs", "n_params", "n_params_model")
+FIGURES = ("macs", "flops", "mread", "mwrite", "n_params", "n_params_model")
+
+
+class Network(NamedTuple):
+    """A class of transformers, its configuration, and what it is called with."""
+
+    model: str
+    config: str
+    settings: dict[str, Any]
+    inputs: tuple[str, ...]
+    options: dict[str, Any] = {}  # noqa: RUF012 - nobody writes into it
+    calls: dict[str, Any] = {}  # noqa: RUF012
+
+
+WORDS = {
+    "hidden_size": D,
+    "intermediate_size": F,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "vocab_size": V,
+    "max_position_embeddings": 64,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+SIZES_OF_GPT2 = {"n_embd": D, "n_layer": LAYERS, "n_head": HEADS, "vocab_size": V, "n_positions": 64}
+PIXELS = {name: WORDS[name] for name in ("hidden_size", "intermediate_size", "num_hidden_layers")}
+GIVEN = ("input_ids", "attention_mask", "position_ids")
+"""Given all of these, transformers runs the same operators whether it is exported or not."""
+
+NETWORKS = {
+    "bert": Network("BertForMaskedLM", "BertConfig", WORDS, GIVEN),
+    "gpt2": Network("GPT2LMHeadModel", "GPT2Config", SIZES_OF_GPT2, GIVEN, calls={"use_cache": False}),
+    "llama": Network(
+        "LlamaForCausalLM", "LlamaConfig", {**WORDS, "num_key_value_heads": 2}, GIVEN, calls={"use_cache": False}
+    ),
+    "vit": Network(
+        "ViTModel",
+        "ViTConfig",
+        {**PIXELS, "num_attention_heads": HEADS, "image_size": 32, "patch_size": 8},
+        ("pixel_values",),
+        options={"add_pooling_layer": False},
+    ),
+}
+
+MASKED = {
+    # Exported by the newer exporter, it builds a mask of bools for all pairs of patches, and all heads of a layer add
+    # it; run as it is, it knows that nothing is masked.
+    ("vit", "newer"): {
+        "flops": LAYERS * N * HEADS * PATCHES**2,
+        "mread": LAYERS * N * PATCHES**2,
+    }
+}
+
+
+@cache
+def network(name: str) -> Any:
+    """The network as a module that takes its inputs in order, and returns its first output."""
+    row = NETWORKS[name]
+
+    class Positional(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            config = getattr(transformers, row.config)(**row.settings)
+            self.model = getattr(transformers, row.model)(config, **row.options)
+
+        def forward(self, first: Any, mask: Any = None, positions: Any = None) -> torch.Tensor:
+            given = zip(row.inputs, (first, mask, positions), strict=False)
+            return self.model(**dict(given), **row.calls)[0]
+
+    return all_different(Positional())
+
+
+@cache
+def inputs(name: str) -> tuple[Any, ...]:
+    made = {
+        "input_ids": torch.arange(N * T).reshape(N, T),
+        "attention_mask": torch.ones(N, 1, T, T, dtype=torch.bool).tril(),
+        "position_ids": torch.arange(T).repeat(N, 1),
+        "pixel_values": torch.zeros(N, 3, 32, 32),
+    }
+    return tuple(made[given] for given in NETWORKS[name].inputs)
+
+
+@cache
+def exported(name: str, exporter: str, batch: str = "", folded: bool = False) -> bytes:
+    return export(network(name), inputs(name), exporter, 18, batch, folded)
+
+
+@cache
+def as_run(name: str) -> Report:
+    return estimate(network(name), inputs(name), layout="free")
+
+
+def differing(name: str, report: Report, figures: tuple[str, ...] = FIGURES) -> dict[str, int]:
+    """The figures that differ from PyTorch's, and by how much."""
+    totals = report.total_report, as_run(name).total_report
+    differences = {figure: totals[0][figure] - totals[1][figure] for figure in figures}
+    return {figure: difference for figure, difference in differences.items() if difference != 0}
+
+
+def cases() -> list[tuple[str, str]]:
+    if {"pytorch", "onnx"} - set(frameworks.available()):
+        return []
+    return [(name, exporter) for name in NETWORKS for exporter in EXPORTERS]
+
+
+each = pytest.mark.parametrize(("name", "exporter"), cases())
+
+
+@each
+def test_products_and_parameters_are_the_same_as_written(name, exporter):
+    report = estimate(exported(name, exporter), layout="free")
+    assert differing(name, report, PLAIN) == {}
+    assert not report.ignored_layers
+
+
+@each
+def test_operations_and_bytes_are_the_same_regrouped(name, exporter):
+    report = estimate(exported(name, exporter), layout="free", regroup=True)
+    assert differing(name, report) == MASKED.get((name, exporter), {})
+
+
+@each
+def test_a_symbolic_batch_gives_the_same(name, exporter):
+    model = exported(name, exporter, "batch")
+    report = estimate(model, layout="free", regroup=True)
+    assert {str(symbol) for symbol in report.total_report["flops"].free_symbols} == {"batch"}
+    expected = MASKED.get((name, exporter), {})
+    assert differing(name, report.subs(batch=N)) == expected
+    assert differing(name, estimate(model, layout="free", regroup=True, dims={"batch": N})) == expected
+    plain = estimate(model, layout="free").subs(batch=N)
+    assert differing(name, plain, PLAIN) == {}
+
+
+def folded() -> dict[tuple[str, str], dict[str, int]]:
+    """What changes where the exporter computes what follows from constants, as it does by default."""
+    stored_twice = {"n_params": V * D, "n_params_model": V * D}
+    # The mask of bools is turned into floats once for all layers, and read as such, with 3 bytes more a pair.
+    pairs = N * T * T
+    one_mask = {"flops": pairs, "mread": LAYERS * 3 * pairs + pairs, "mwrite": 4 * pairs}
+    # Rotations are multiplied by their scale, which is 1, and this is left out for the cosines and the sines.
+    unscaled = N * T * (D // HEADS)
+    patches = N * PATCHES**2
+    stored_mask = patches + (N - 1) * D  # of floats; and the class token, once for each image
+    return {
+        ("bert", "older"): stored_twice,
+        ("bert", "newer"): {**one_mask, **stored_twice},
+        ("gpt2", "older"): stored_twice,
+        ("gpt2", "newer"): {**one_mask, **stored_twice},
+        ("llama", "newer"): {
+            "flops": one_mask["flops"] - 2 * unscaled,
+            "mread": one_mask["mread"] - 2 * 4 * unscaled,
+            "mwrite": one_mask["mwrite"] - 2 * 4 * unscaled,
+        },
+        ("vit", "newer"): {
+            "flops": LAYERS * HEADS * patches,
+            "mread": LAYERS * 4 * patches,
+            "n_params": stored_mask,
+            "n_params_model": stored_mask,
+        },
+    }
+
+
+@each
+def test_what_folding_changes_is_known(name, exporter):
+    report = estimate(exported(name, exporter, folded=True), layout="free", regroup=True)
+    assert differing(name, report) == folded().get((name, exporter), {})
+    assert not report.ignored_layers
+
+
+def test_a_norm_of_the_network_itself_is_one_operator_where_it_is_asked_for():
+    for exporter in EXPORTERS:
+        model = exported("llama", exporter)
+        assert "rms_norm" not in estimate(model, regroup=True).by("op")
+        assert estimate(model, regroup=("rms_norm",)).by("op")["rms_norm"]["n_layers"] == 2 * LAYERS + 1
