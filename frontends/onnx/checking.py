@@ -91,7 +91,15 @@ def _bare(proto: Any, values: Mapping[str, Value]) -> Any:
     bare.opset_import.extend(proto.opset_import)
     bare.functions.extend(proto.functions)
     bare.graph.name = proto.graph.name
-    bare.graph.node.extend(proto.graph.node)
+    large = []
+    for node in proto.graph.node:
+        held = [a.t for a in node.attribute if a.HasField("t")] if node.op_type == "Constant" else []
+        if held and prod(held[0].dims) > FOLDED:
+            large.append((node.output[0], held[0]))
+        else:
+            bare.graph.node.add().CopyFrom(node)
+    for name, tensor in large:
+        bare.graph.initializer.add(name=name, dims=tensor.dims, data_type=tensor.data_type)
     for tensor in proto.graph.initializer:
         if prod(tensor.dims) <= FOLDED:
             bare.graph.initializer.add().CopyFrom(tensor)

@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 from costcore import estimate
+from costcore.frontends.onnx.checking import _bare
 from tests.frontends.onnx.reading import read
 from tests.frontends.onnx.test_graphs import model, node
 from tests.networks_onnx import Graph, encoder, unet
@@ -45,6 +46,13 @@ def test_onnx_infers_with_dimensions_that_print_alike():
     assert (rows.free_symbols.pop().name, columns.name) == ("n", "2*n")
     assert rows == 2 * recorder.calls[0].layer["x0"].shape[0]
     assert recorder.calls[-1].layer.out.dtype == "int32"
+
+
+def test_large_constants_are_not_copied_for_a_second_opinion():
+    held = onnx.helper.make_tensor("c", onnx.TensorProto.FLOAT, (1000, 1000), bytes(4_000_000), raw=True)
+    large = model(node("Constant", [], ["c"], value=held), node("MatMul", ["x", "c"], ["y"]), x=(2, 1000))
+    assert _bare(large, {}).ByteSize() < 1000
+    assert not estimate(large, check_shapes=True).notes
 
 
 @pytest.mark.parametrize("network", [unet, encoder])
