@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from os import PathLike
@@ -134,7 +135,7 @@ def _broken(report: Report, budget: Budget) -> Iterator[Breach]:
         matched = costs.matching(limit)
         if not matched and (limit.scope, limit.pattern) not in told:
             told.add((limit.scope, limit.pattern))
-            yield Breach(str(limit), reason=f"no {limit.scope} of this model matches")
+            yield Breach(str(limit), reason=f"no {limit.scope} of this model matches{costs.nearest(limit)}")
         for where, found in matched:
             value = _whole(found[limit.metric], limit, "the report")
             if limit.most is not None:
@@ -185,6 +186,13 @@ class _Costs:
         if not found and limit.scope == "operator" and any(fnmatchcase(op, limit.pattern) for op in calculators()):
             return [(f"operator {limit.pattern}", self.of(""))]
         return found
+
+    def nearest(self, limit: Limit) -> str:
+        """What a limit that holds nowhere may have been meant for."""
+        start = len(limit.scope) + 1
+        names = [where[start:] for where in self._sums if where.startswith(f"{limit.scope} ")]
+        near = get_close_matches(limit.pattern, names)
+        return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
     def _named(self, limit: Limit, places: Iterable[str]) -> list[tuple[str, Mapping[str, Dim]]]:
         start = len(limit.scope) + 1

@@ -60,7 +60,7 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
     except OSError as error:
         raise type(error)(f"{path} cannot be read: {why(error)}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BudgetError(f"{path}: {error}") from error
+        raise BudgetError(f"{path} is no TOML: {error}") from error
     return _Reader(str(path), text, path.parent).budget(content)
 
 

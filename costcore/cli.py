@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -58,6 +59,10 @@ exit codes: 0 good, 1 a problem with the model (with --strict also an unknown op
 A module:factory target runs that code; an .onnx file is only read."""
 
 
+REGROUPED = "regrouped as "
+"""How a note on operators that were counted as the one they spell out begins; the operator and a colon follow."""
+
+
 class View(NamedTuple):
     """What the command can show: the method of the report, its columns, and their sets."""
 
@@ -100,7 +105,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--unit", default="autoaligned", choices=["none", *filter(None, UNITS)], help="default: autoaligned"
     )
-    made.add_argument("--columns", metavar="NAMES", help="names separated by commas, or default, percent, all")
+    made.add_argument(
+        "--columns", action="append", metavar="NAMES", help="names separated by commas, or default, percent, all"
+    )
     made.add_argument(
         "--digits", type=int, default=3, metavar="N", help="digits after the decimal point (0-10), default 3"
     )
@@ -120,6 +127,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             module, _, function = COMMANDS[argv[0]].partition(":")
             return int(getattr(import_module(module), function)(argv[1:]))
         return _main(argv)
+    except CostError as error:  # a plug-in is broken: the renderers it may offer are among the arguments
+        return _fail(str(error))
     except KeyboardInterrupt:
         print("costcore: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -127,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str]) -> int:
     arguments = parser()
-    if argv and argv[0].isalpha():
+    if argv and argv[0].isalpha() and not Path(argv[0]).is_dir():
         arguments.error(f"{argv[0]!r} is neither a model nor a command; commands are {', '.join(COMMANDS)}")
     given = arguments.parse_args(argv)
     try:
@@ -176,10 +185,11 @@ def _options(given: argparse.Namespace) -> dict[str, Any]:
         choose(view.known, [given.sort])
     if name == "tree":
         options["depth"] = given.depth
-    if given.columns not in (None, "default"):
+    if given.columns not in (None, ["default"]):
         percent = getattr(view.sets, "DEFAULT_AND_PERCENT", view.sets.DEFAULT)
-        named = {"percent": percent, "all": view.sets.ALL}
-        options["columns"] = named.get(given.columns) or [column.strip() for column in given.columns.split(",")]
+        named = {"default": view.sets.DEFAULT, "percent": percent, "all": view.sets.ALL}
+        words = [word.strip() for text in given.columns for word in text.split(",")]
+        options["columns"] = [*dict.fromkeys(column for word in words for column in named.get(word, [word]))]
         choose(view.known, options["columns"])
     return {**options, "unit": None if given.unit == "none" else given.unit}
 
@@ -191,13 +201,9 @@ def _view(given: argparse.Namespace) -> str:
 
 
 def _report(given: argparse.Namespace) -> Report:
-    live = (
-        given.input or given.dim or given.backward or given.regroup or given.check_shapes or given.layout != "framework"
-    )
+    live = given.input or given.backward or given.regroup or given.check_shapes or given.layout != "framework"
     if given.model.endswith(".json") and live:
-        raise ValueError(
-            "a saved report takes none of --input, --dim, --backward, --regroup, --check-shapes and --layout"
-        )
+        raise ValueError("a saved report takes none of --input, --backward, --regroup, --check-shapes and --layout")
     return report_of(given.model, given, is_alone=True)
 
 
@@ -216,8 +222,18 @@ def _show(report: Report, given: argparse.Namespace, options: dict[str, Any]) ->
     if given.output is not None or given.format not in (None, *FOOTED):
         for remark in report.remarks:
             tell(remark)
-    for note in report.notes:
+    for note in _summed_up(report.notes):
         tell(f"note: {note}")
+
+
+def _summed_up(notes: Sequence[str]) -> list[str]:
+    """The notes, those on regrouping in one: a large network has hundreds."""
+    groups = [note[len(REGROUPED) :].partition(":")[0] for note in notes if note.startswith(REGROUPED)]
+    if len(groups) < 2:
+        return list(notes)
+    counts = ", ".join(f"{op} {n}" for op, n in Counter(groups).most_common())
+    line = f"regrouped {len(groups)} groups: {counts}; the report's notes list their nodes"
+    return [*(note for note in notes if not note.startswith(REGROUPED)), line]
 
 
 def _fail(text: str) -> int:

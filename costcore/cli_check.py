@@ -24,6 +24,10 @@ EXAMPLES = """a budget:
   [operator.conv_transpose]
   macs = 0
 
+limits on growth, above the tables:
+  baseline = "report.json"      a saved report, beside the budget
+  max_increase = "1%"           of every total
+
 exit codes: 0 within the budget, 1 a breach (one line each) or a problem with the model,
 2 a malformed budget or a problem with the arguments"""
 
@@ -61,7 +65,7 @@ def _check(given: argparse.Namespace) -> int:
         return USAGE
     if given.strict:
         budget = budget.as_strict()
-    report = report_of(given.model, given)
+    report = report_of(given.model, given, is_alone=True)
     breaches = check(report, budget)
     if unknown := report.ignored_layers:
         print(f"costcore: partial: {len(unknown)} calls of unknown operators are not counted", file=sys.stderr)

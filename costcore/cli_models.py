@@ -7,17 +7,19 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from costcore.errors import CostError, CostWarning
 from costcore.estimating import estimate
-from costcore.loading import INPUT_FORMS, check_target, load_model, parse_dims, parse_inputs
+from costcore.loading import INPUT_FORMS, check_target, load_model, looking_in, parse_dims, parse_inputs
 from costcore.renderers import printable
 from costcore.report import Report
+from costcore.saved import saved_report
 
 GOOD, PROBLEM, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+ONNX_FLAGS = {"dims": "--dim", "regroup": "--regroup", "check_shapes": "--check-shapes"}
+"""The options for ONNX models by the argument of :func:`costcore.estimate` that they are."""
 
 LONGEST_MESSAGE = 10_000
 """Longer messages are cut (characters): a name in a model can be of any length."""
@@ -31,7 +33,11 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "--input", action="append", default=[], metavar="SHAPE", help=f"an input: {INPUT_FORMS}; may be repeated"
     )
     parser.add_argument(
-        "--dim", action="append", default=[], metavar="NAME=N", help="a named dimension (ONNX); may be repeated"
+        "--dim",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="a named dimension (ONNX, saved reports); may be repeated",
     )
     parser.add_argument("--backward", action="store_true", help="count the backward pass too (PyTorch, Chainer)")
     parser.add_argument(
@@ -44,7 +50,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layout", default="framework", choices=["framework", "free"], help="free: moving data costs nothing"
     )
-    parser.add_argument("--python-path", action="append", default=[], metavar="DIR", help="where to look for modules")
+    parser.add_argument(
+        "--python-path", action="append", default=[], metavar="DIR", help="a folder of modules, beside the current one"
+    )
 
 
 def check_model(target: str) -> None:
@@ -84,7 +92,7 @@ def report_of(
 ) -> Report:
     """The report of what ``target`` names; warnings go to standard error as sentences.
 
-    A saved report is read as it is, but for ``--no-fma``, which holds for it too.
+    A saved report is read as it is, but for ``--no-fma`` and ``--dim``, which hold for it too.
 
     Args:
         target: see :data:`MODEL`.
@@ -97,30 +105,26 @@ def report_of(
         TypeError, ValueError: for an option that does not fit it.
     """
     if target.endswith(".json"):
-        return _saved(target, not given.no_fma)
+        return saved_report(target, not given.no_fma, parse_dims(given.dim), is_alone)
     parsed = parse_inputs(given.input if inputs is None else inputs)
-    path = sys.path
-    sys.path = [*given.python_path, *path]
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", CostWarning)
-            model = load_model(target)
-            try:
-                report = estimate(model, parsed, progress=progress, **options_of(given, target, is_alone))
-            except CostError as error:
-                if parsed is not None or isinstance(model, str):
-                    raise
-                raise CostError(f"{error}; no --input was given") from error
-    finally:
-        sys.path = path
+    with looking_in(given.python_path, target), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CostWarning)
+        model = load_model(target)
+        options = options_of(given, target, is_alone)
+        try:
+            report = estimate(model, parsed, progress=progress, **options)
+        except CostError as error:
+            if parsed is not None or isinstance(model, str):
+                raise
+            raise CostError(f"{error}; no --input was given") from error
+        except TypeError as error:
+            flags = [flag for name, flag in ONNX_FLAGS.items() if name in options and name in str(error)]
+            if not flags:
+                raise
+            raise TypeError(f"{', '.join(flags)} (ONNX only) cannot be used for {target}: {error}") from error
     for warning in caught:
         tell(f"costcore: {target}: {warning.message}")
     return report
-
-
-def _saved(path: str, fma_1flop: bool) -> Report:
-    report = Report.from_json(Path(path))
-    return report if fma_1flop else Report(report._priced, replace(report._run, fma_1flop=False))
 
 
 def run_command(parser: argparse.ArgumentParser, action: Any) -> int:

@@ -261,7 +261,7 @@ def compare(old: Report, new: Report, *, by: str | None = None, names: tuple[str
     """
     for report in (old, new):
         if not isinstance(report, Report):
-            raise TypeError(f"compare takes two reports, got {report!r}")
+            raise TypeError(f"compare takes two reports, as estimate makes them, got {type(report).__name__}")
     if by not in (None, *WAYS):
         raise ValueError(f"by={by!r} is not known; accepted are {', '.join(map(repr, WAYS))}")
     if old._run.fma_1flop != new._run.fma_1flop:

@@ -10,6 +10,7 @@ from costcore.amounts import METRICS, jsonable, readable
 from costcore.audit import Rewrite, audit
 from costcore.columns import Table, setting
 from costcore.comparison import COMPARED, Comparison, Delta, Difference
+from costcore.dims import magnitude
 from costcore.renderers import escaped, printable, renderer_for
 
 SCHEMA = "costcore-comparison-1"
@@ -86,16 +87,29 @@ def to_text(comparison: Comparison, mode: str, limit: int | None) -> str:
 
 
 def sections(comparison: Comparison) -> list[Section]:
-    """The tables, those with rows: totals first, then what differs."""
+    """The tables, those with rows: totals first, then what differs, the largest change first."""
     changed_ops = {op: sums for op, sums in comparison.operators.items() if any(not d.equal for d in sums.values())}
+    operators = dict(sorted(changed_ops.items(), key=lambda item: _weight(item[1]), reverse=True))
+    differences = sorted(
+        comparison.differences, key=lambda found: (_weight(found.costs), found.change == "changed"), reverse=True
+    )
     found = (
         Section("Totals", _totals(comparison), False),
-        Section("By operator", _operators(changed_ops), True),
+        Section("By operator", _operators(operators), True),
         Section("Conversion", _conversion(_audit(comparison)), False),
-        Section(_heading(comparison), _calls(comparison.differences), True),
+        Section(_heading(comparison), _calls(differences), True),
         Section("Modules under another name", _table(["old", "new"], comparison.moved), True),
     )
     return [section for section in found if section.table.rows]
+
+
+def _weight(costs: Mapping[str, Delta]) -> tuple[int, ...]:
+    """How much a change is: of FLOPs, then of bytes, then of parameters; equals stay in order of the model."""
+
+    def change(*keys: str) -> int:
+        return sum(abs(magnitude(costs[key].difference)) for key in keys if key in costs)
+
+    return change("flops"), change("mread", "mwrite"), change("n_params")
 
 
 def _section(section: Section, mode: str, limit: int | None) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from costcore.engine import Call
 from costcore.errors import CostWarning
 from costcore.frontend import load, loaded, rows
 from costcore.ir import Calculator
@@ -16,6 +17,9 @@ from costcore.registry import calculators, place
 
 ELEMENTWISE_FRONTEND = "chainer"
 """The frontend whose functions take calculators in the older form."""
+
+NEAR = 0.45
+"""How like two names are that may be meant for one another (``difflib``): convolution and conv2d are 0.47."""
 
 
 class CustomCalculators:
@@ -30,15 +34,18 @@ class CustomCalculators:
     def __init__(self) -> None:
         self.by_layer: dict[str, Calculator] = {}
         self.by_elements: dict[str, Any] = {}
+        self._added: dict[tuple[str, ...], Any] = {}
+        """Every calculator by all the names that its operator has."""
 
     def add(self, op: object, calculator: Any) -> None:
-        """Take ``calculator`` for ``op``.
+        """Take ``calculator`` for ``op``; warns where that has a built-in one.
 
         Args:
             op: a neutral name (``"conv"``), a framework's own operator (a Chainer function class, an aten operator, a
                 function of ``torch.nn.functional``), or its full name (``"ai.onnx::Conv"``, ``"mylib::foo"``).
-            calculator: ``calculator(layer) -> (flops, mread, mwrite, params[, macs])`` with bytes; or, for Chainer
-                functions, ``calculator(func, in_data, **kwargs) -> (flops, read, written, params)`` with elements.
+            calculator: ``calculator(layer) -> Cost``, or ``-> (flops, mread, mwrite, params[, macs])`` with bytes; or,
+                for Chainer functions, ``calculator(func, in_data, **kwargs) -> (flops, read, written, params)`` with
+                elements.
 
         Raises:
             TypeError: for something that cannot be called so, or an ``op`` that is no operator.
@@ -49,8 +56,8 @@ class CustomCalculators:
             older = load(ELEMENTWISE_FRONTEND).native_names(op) if ELEMENTWISE_FRONTEND in loaded() else ()
             if not older:
                 raise TypeError(
-                    f"{place(calculator)} takes (func, in_data), the form for Chainer functions, but {op!r} is none; "
-                    "write it as calculator(layer)"
+                    f"{place(calculator)} takes (func, in_data), the form for Chainer functions, but {_named(op)} is "
+                    "none; write it as calculator(layer)"
                 )
             names, table = older, self.by_elements
         else:
@@ -64,10 +71,31 @@ class CustomCalculators:
                 stacklevel=3,
             )
         table.update(dict.fromkeys(names, calculator))
+        self._added[names] = calculator
 
     def table(self) -> Mapping[str, Calculator]:
         """All calculators of the run: the registered ones, and these over them."""
         return {**calculators(), **self.by_layer}
+
+    def unused(self, calls: Iterable[Call]) -> list[str]:
+        """A sentence for every calculator that met none of ``calls``, with the nearest names that these have.
+
+        Nothing is said where nothing ran.
+        """
+        met = {(call.native, call.layer.op) for call in calls} if self._added else set()
+        natives: dict[str, list[str]] = {}
+        for native in sorted({native for native, _ in met}):
+            natives.setdefault(_kind(native), []).append(native)
+        known = self.table()
+        priced_by = {native if native in known or native in self.by_elements else op for native, op in met}
+        sentences = []
+        for names, calculator in self._added.items():
+            if priced_by and priced_by.isdisjoint(names):
+                kinds = (difflib.get_close_matches(_kind(name), natives, n=3, cutoff=NEAR) for name in names)
+                near = dict.fromkeys(native for close in kinds for kind in close for native in natives[kind])
+                hint = f"; the nearest that ran: {', '.join(near)}" if near else ""
+                sentences.append(f"{place(calculator)}, the calculator for {', '.join(names)}, met no call{hint}")
+        return sentences
 
 
 def resolve(op: object) -> tuple[str, ...]:
@@ -84,8 +112,8 @@ def resolve(op: object) -> tuple[str, ...]:
     if not isinstance(op, str):
         frontends = ", ".join(loaded()) or "none"
         raise TypeError(
-            f"{op!r} is no operator of a framework that is imported (frontends: {frontends}); expected a neutral name "
-            "such as 'conv', a full name such as 'ai.onnx::Conv', or a framework's own function or class"
+            f"{_named(op)} is no operator of a framework that is imported (frontends: {frontends}); expected a neutral "
+            "name such as 'conv', a full name such as 'ai.onnx::Conv', or a framework's own function or class"
         )
     domain, separator, kind = op.partition("::")
     if separator and domain and kind:
@@ -93,6 +121,17 @@ def resolve(op: object) -> tuple[str, ...]:
     near = difflib.get_close_matches(op, calculators(), n=3)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "; DETAILS.md lists the neutral names"
     raise ValueError(f"{op!r} is no operator: neither a neutral name nor of the form 'domain::Type'{hint}")
+
+
+def _kind(name: str) -> str:
+    """What two names are compared by: without the domain, which many have in common."""
+    return name.rpartition("::")[2].lower()
+
+
+def _named(op: object) -> str:
+    """An operator, or what was given for one, in a sentence: a model is told by its class."""
+    text = repr(op)
+    return text if len(text) <= 80 and "\n" not in text else f"an object of {type(op).__name__}"
 
 
 def _is_older_form(calculator: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -86,9 +86,57 @@ def quotient(a: Dim, b: Dim) -> Dim:
     return a // b
 
 
+def differ(a: Dim, b: Dim) -> bool:
+    """Whether two dimensions are different formulas, also when multiplied out."""
+    if a == b:
+        return False
+    if is_symbolic(a) or is_symbolic(b):
+        from sympy import expand
+
+        return bool(expand(a - b) != 0)
+    return True
+
+
 def ceil_div(a: Dim, b: Dim) -> Dim:
     """``a / b`` rounded up."""
     return -(-a // b)
+
+
+SAME = 64
+"""What every symbol stands for where formulas are ranked."""
+
+
+def magnitude(dim: Any) -> Any:
+    """A number to rank formulas by: every symbol stands for :data:`SAME`; a number is itself."""
+    return _at_same(dim) if is_symbolic(dim) else dim
+
+
+@lru_cache(maxsize=1 << 12)
+def _at_same(dim: Any) -> int:
+    """0 where the formula has no number there, as a quotient by zero."""
+    number = dim.subs(dict.fromkeys(dim.free_symbols, SAME))
+    return int(number) if number.is_finite else 0
+
+
+def share(part: Dim, whole: Dim) -> float | None:
+    """``part / whole``, 0 of a whole of 0; of formulas where one is a number times the other, else None."""
+    if not part:
+        return 0.0
+    if not is_symbolic(part) and not is_symbolic(whole):
+        return part / whole if whole else 0.0
+    terms, all_terms = _terms(part), _terms(whole)
+    if terms.keys() != all_terms.keys():
+        return None
+    ratios = {terms[term] / all_terms[term] for term in terms}
+    return float(ratios.pop()) if len(ratios) == 1 else None
+
+
+@lru_cache(maxsize=1 << 12)
+def _terms(dim: Any) -> Mapping[Any, Any]:
+    """The numbers in a sum of products, by what each is a multiple of."""
+    from sympy import sympify
+
+    return dict(sympify(dim).as_coefficients_dict())
 
 
 HIGHEST_DEGREE = 16

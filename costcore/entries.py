@@ -7,7 +7,7 @@ from math import fsum
 from typing import Any
 
 from costcore.bulk import collector_off
-from costcore.dims import Dim, added, is_symbolic
+from costcore.dims import Dim, added, share
 from costcore.engine import Call, Priced, Run
 from costcore.ir import KINDS, Cost, Operations
 
@@ -134,13 +134,8 @@ def ignored(item: Priced) -> dict[str, Any]:
 
 def shares(part: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, float | None]:
     """Percentages; 0 of a total of 0, None where symbols leave it open. Measured time only where there is any."""
-
-    def share(a: Any, b: Any) -> float | None:
-        if is_symbolic(a) or is_symbolic(b):
-            return None
-        return 100 * (a / b) if b else 0.0
-
-    return {f"{key}%": share(part[key], whole[key]) for key in SHARES if key in part and key in whole}
+    found = {key: share(part[key], whole[key]) for key in SHARES if key in part and key in whole}
+    return {f"{key}%": None if ratio is None else 100 * ratio for key, ratio in found.items()}
 
 
 def memory(call: Call, cost: Cost) -> Dim:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from costcore.report import Report
+
+
+WEIGHTS_ONLY = "weights do not say how they are used; give the model that code makes"
+"""What is said of weights in the place of a model."""
 
 
 class CostError(ValueError):
@@ -28,8 +33,8 @@ def why(error: Exception) -> str:
 
 
 def shortly(value: object) -> str:
-    """A value as far as a sentence takes it."""
-    text = repr(value)
+    """A value as far as a sentence takes it, on one line."""
+    text = re.sub(r"\s*\n\s*", " ", repr(value))
     return text if len(text) <= 80 else text[:79] + "…"
 
 

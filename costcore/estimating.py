@@ -38,7 +38,7 @@ def estimate(
         progress: wraps long loops, ``progress(items, what)``, to show how far they are.
         strict: whether an operator that could not be counted is an error.
         options: what the model's frontend knows beyond these: ``backward=True`` (PyTorch, Chainer),
-            ``dims={"batch": 8}`` (ONNX) …
+            ``dims={"batch": 8}``, ``regroup=True`` and ``check_shapes=True`` (ONNX).
 
     Raises:
         CostError: for a model that no frontend takes, cannot be read, or fails on these inputs; with ``strict`` a
@@ -53,5 +53,5 @@ def estimate(
     recorder = Recorder(tracebacks, custom.by_elements, fma_1flop, progress, calculators=custom.by_layer)
     frontend.estimate(recorder, model, inputs, **options)
     report = make_report(recorder, custom, fma_1flop, layout)
-    tell(report, strict=strict)
+    tell(report, custom, strict=strict)
     return report

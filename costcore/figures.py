@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -97,14 +97,20 @@ class Figures:
         """The lines under a table: unknown operators with their bytes and call sites, and assumptions."""
         return honesty.remarks(self._priced, self._run)
 
-    def subs(self: _Self, **values: int) -> _Self:
+    def subs(self: _Self, values: Mapping[str, int] | None = None, /, **named: int) -> _Self:
         """This report with values put in for its symbolic dimensions, ``report.subs(batch=8)``.
 
+        Args:
+            values: the same as a mapping, for names that are no Python identifiers, ``report.subs({"past+1": 8})``.
+            named: values by name; they go before those of the mapping.
+
         Raises:
-            TypeError: for a value that is no integer.
+            TypeError: for a value that is no integer, or values that are no mapping.
             CostError: for a name that is no symbol of this report; lists those that are.
         """
-        return type(self)(*put_values(self._priced, self._run, values))
+        if not isinstance(values, Mapping | None):
+            raise TypeError(f"expected a mapping of names to integers, {{'batch': 8}}, got {values!r}")
+        return type(self)(*put_values(self._priced, self._run, {**(values or {}), **named}))
 
     def by(self, *keys: str) -> dict[Any, dict[str, Any]]:
         """Sums of the calls grouped by what they have in common, in order of first call.

@@ -9,11 +9,13 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from os import PathLike, fsdecode
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 from costcore.engine import Recorder
-from costcore.errors import CostError, shortly
-from costcore.plugins import manager
+from costcore.errors import WEIGHTS_ONLY, CostError, shortly
+from costcore.loading import WEIGHTS
+from costcore.plugins import lists
 from costcore.translate import Row
 
 
@@ -56,10 +58,10 @@ def specs() -> Mapping[str, FrontendSpec]:
     """Every registered frontend by name.
 
     Raises:
-        CostError: where two plug-ins offer a frontend of the same name.
+        CostError: where two plug-ins offer a frontend of the same name, or one fails; names it.
     """
     found: dict[str, FrontendSpec] = {}
-    for part in reversed(manager().hook.costcore_frontends()):
+    for part in lists("costcore_frontends", FrontendSpec):
         for spec in part:
             if spec.name in found:
                 raise CostError(f"two frontends are named {spec.name!r}: {found[spec.name].path} and {spec.path}")
@@ -69,8 +71,13 @@ def specs() -> Mapping[str, FrontendSpec]:
 
 @cache
 def rows(name: str) -> tuple[Row, ...]:
-    """The whole table of a frontend: rows of plug-ins, then its own."""
-    extra = [row for part in manager().hook.costcore_rows(frontend=name) for row in part]
+    """The whole table of a frontend: rows of plug-ins, the last registered first, then its own.
+
+    Raises:
+        CostError: where a plug-in fails; names it.
+    """
+    parts = [*lists("costcore_rows", Row, frontend=name)]
+    extra = [row for part in reversed(parts) for row in part]
     return (*extra, *load(name).ROWS)
 
 
@@ -104,6 +111,24 @@ def loaded() -> list[str]:
     return [name for name, spec in specs().items() if spec.framework in sys.modules]
 
 
+def _hint(model: object) -> str:
+    """What to do with something that is nearly a model."""
+    if isinstance(model, type):
+        return f": a class, not an object of it, {model.__name__}(…)"
+    if isinstance(model, (str, PathLike)):
+        path = fsdecode(model)
+        if Path(path).is_dir():
+            return ": it is a directory"
+        if path.endswith(".json"):
+            return ": a saved report is read by Report.from_json"
+        return f": {WEIGHTS_ONLY}" if path.endswith(WEIGHTS) else ""
+    if isinstance(model, Mapping) and model and all(hasattr(value, "shape") for value in model.values()):
+        return f": {WEIGHTS_ONLY}"
+    if type(model).__name__ == "ExportedProgram":
+        return ": give its module, program.module()"
+    return ""
+
+
 def frontend_of(model: object) -> Frontend:
     """The frontend that takes ``model``: by file name for a path, else by asking those whose framework is imported.
 
@@ -121,8 +146,7 @@ def frontend_of(model: object) -> Frontend:
         if frontend.accepts(model):
             return frontend
     known = ", ".join(sorted(specs()))
-    hint = f": a class, not an object of it, {model.__name__}(…)" if isinstance(model, type) else ""
     raise CostError(
-        f"no frontend takes {shortly(model)} ({type(model).__name__}){hint}; accepted are a torch.nn.Module, a "
+        f"no frontend takes {shortly(model)} ({type(model).__name__}){_hint(model)}; accepted are a torch.nn.Module, a "
         f"chainer.Link, an ONNX ModelProto, its bytes, or the path of an .onnx file (frontends: {known})"
     )

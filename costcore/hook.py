@@ -65,7 +65,12 @@ class ComputationalCostHook:
         self._report: Report | None = None
 
     def add_custom_cost_calculator(self, op: object, calculator: Any) -> None:
-        """Price ``op`` by ``calculator`` for this hook only; see :meth:`CustomCalculators.add` for both arguments.
+        """Price ``op`` by ``calculator`` for this hook only.
+
+        Args:
+            op: a neutral name (``"conv"``), a full name (``"mylib::stft"``), or a framework's own function or class.
+            calculator: ``calculator(layer)``, which returns a :class:`Cost`, or a tuple
+                ``(flops, mread, mwrite, params[, macs])``; :meth:`CustomCalculators.add` tells more.
 
         Raises:
             TypeError, ValueError: for an operator or a calculator that is not accepted; says what is.
@@ -95,7 +100,7 @@ class ComputationalCostHook:
         if stack is not None:
             stack.__exit__(kind, error, traceback)
         if kind is None:
-            tell(self.report, strict=self._strict)
+            tell(self.report, self._custom, strict=self._strict)
 
     @property
     def report(self) -> Report:

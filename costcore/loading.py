@@ -8,7 +8,8 @@ import json
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
@@ -22,7 +23,25 @@ from costcore.ir import BITS, Tensor
 MOST_NAMES = 10
 """Names of a module that a message lists."""
 
+WEIGHTS = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
+"""How the names of files that hold weights end."""
+
 INPUT_FORMS = "1x3x224x224, NAME=1x3x224x224, NAME=1x128:int64, or NAME=[2,3] for values"
+
+
+@contextmanager
+def looking_in(folders: Sequence[str], target: object) -> Iterator[None]:
+    """Look for modules in ``folders`` and then, where ``target`` names code, in the current one as ``python -m`` does.
+
+    A file of a model is only read: nothing beside it is to be imported.
+    """
+    path = sys.path
+    here = [""] if isinstance(target, str) and not target.endswith((".onnx", ".json")) else []
+    sys.path = [*folders, *here, *path]
+    try:
+        yield
+    finally:
+        sys.path = path
 
 
 def load_model(target: str) -> Any:
@@ -71,7 +90,16 @@ def check_target(target: str) -> None:
     source, _, name = target.rpartition(":")
     if not target.endswith(".onnx") and not (source and name):
         known = "a path ending in .onnx, package.module:factory, file.py:factory"
-        raise ValueError(f"{target!r} is no model; accepted are {known}")
+        raise ValueError(f"{target!r} is no model{_lacking(target)}; accepted are {known}")
+
+
+def _lacking(target: str) -> str:
+    """What the path of a source file, of a file of weights or of a directory lacks."""
+    if target.endswith(".py"):
+        return f": the name of what makes it is missing, {target}:NAME"
+    if target.endswith(WEIGHTS):
+        return ": weights do not say how they are used; name the code that makes the model"
+    return ": it is a directory" if Path(target).is_dir() else ""
 
 
 def parse_inputs(texts: Sequence[str]) -> Any:
@@ -166,5 +194,5 @@ def _run(problem: str, action: Any) -> Any:
         last = next((f for f in reversed(frames) if f.filename != __file__ and "importlib" not in f.filename), None)
         place = f" at {last.filename}:{last.lineno}" if last else ""
         if isinstance(error, ModuleNotFoundError):
-            place += "; --python-path DIR says where to look for modules"
+            place += "; --python-path DIR says where to look for modules, beside the current folder"
         raise CostError(f"{problem}: {type(error).__name__}: {error}{place}") from error

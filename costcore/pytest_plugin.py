@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,17 +49,32 @@ class CostBudget:
             if budget is None:
                 budget, inputs = inputs, None
             if inputs is not None or given:
-                raise TypeError(f"a report is made already: it takes a budget, not {', '.join(given) or 'inputs'}")
+                told = f"{', '.join(given)}{_limits(given)}" if given else "inputs"
+                raise TypeError(f"a report is made already: it takes a budget, not {told}")
             report = model
             tell(report)
         else:
-            report = estimate(model, inputs, **given)
+            try:
+                report = estimate(model, inputs, **given)
+            except TypeError as error:
+                own = estimate.__kwdefaults__ or {}
+                if unknown := [name for name in given if name not in own and name in str(error)]:
+                    raise TypeError(f"{error}{_limits(unknown)}") from error
+                raise
         budgets = [part for part in (budget, said or None) if part is not None]
         if not budgets:
             raise TypeError(f"no budget: give the path of a TOML file, or limits by name, {', '.join(LIMITS)}")
         if breaches := [breach for part in budgets for breach in check(report, part)]:
             pytest.fail("over budget\n" + "\n".join(map(str, breaches)), pytrace=False)
         return report
+
+
+def _limits(unknown: Iterable[str]) -> str:
+    """The limits that there are, and those that words nobody knows may have been meant for."""
+    from difflib import get_close_matches
+
+    near = [match for name in unknown for match in get_close_matches(name.lower(), (*LIMITS, *SECTIONS), 1)]
+    return f"; limits are {', '.join(LIMITS)}" + (f": did you mean {' and '.join(near)}?" if near else "")
 
 
 @pytest.fixture(scope="session")

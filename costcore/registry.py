@@ -9,7 +9,7 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.ir import Calculator
-from costcore.plugins import manager
+from costcore.plugins import mappings
 
 PREFIX = "calc_"
 
@@ -52,9 +52,9 @@ def calculators() -> Mapping[str, Calculator]:
     """Every registered calculator by operator, built-in and from plug-ins.
 
     Raises:
-        CostError: where two plug-ins offer a calculator of the same operator.
+        CostError: where two plug-ins offer a calculator of the same operator, or one fails; names it.
     """
     table: dict[str, Calculator] = {}
-    for part in reversed(manager().hook.costcore_calculators()):
+    for part in mappings("costcore_calculators"):
         add(table, part)
     return table

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from costcore.columns import Table
 from costcore.errors import CostError
-from costcore.plugins import hookimpl, manager
+from costcore.plugins import hookimpl, mappings
 
 Renderer: TypeAlias = "Callable[[Table], str]"
 
@@ -29,10 +29,10 @@ def renderers() -> Mapping[str, Renderer]:
     """Every registered renderer by the word for it.
 
     Raises:
-        CostError: where two plug-ins offer the same word.
+        CostError: where two plug-ins offer the same word, or one fails; names it.
     """
     table: dict[str, Renderer] = {}
-    for part in reversed(manager().hook.costcore_renderers()):
+    for part in mappings("costcore_renderers"):
         for mode, renderer in part.items():
             if mode in table:
                 raise CostError(f"two plug-ins offer a renderer for mode={mode!r}")

@@ -46,7 +46,7 @@ def price(recorder: Recorder, custom: CustomCalculators, layout: str) -> list[Pr
 
 def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, layout: str) -> Report:
     """The report of what was recorded so far."""
-    notes = list(recorder.notes)
+    notes = [*recorder.notes, *custom.unused(recorder.calls)]
     if recorder.measure_time and recorder.calls and not recorder.seconds:
         notes.append("no time was measured: the frontends of this run do not measure single calls")
     run = Run(
@@ -72,13 +72,15 @@ def number(priced: list[Priced]) -> list[Priced]:
     return priced
 
 
-def tell(report: Report, stacklevel: int = 3, strict: bool = False) -> None:
-    """Warn once for every kind of operator that could not be priced.
+def tell(report: Report, custom: CustomCalculators | None = None, stacklevel: int = 3, strict: bool = False) -> None:
+    """Warn once for every calculator that met no call, and for every kind of operator that could not be priced.
 
     Raises:
         PartialReportError: where there is one and ``strict`` allows none.
         CostError: where a calculator of the user's, or a plug-in's, failed.
     """
+    for sentence in custom.unused(item.call for item in report._priced) if custom else ():
+        warnings.warn(sentence, CostWarning, stacklevel=stacklevel)
     if strict and (unknown_kinds := unknown_operators(report._priced)):
         error = PartialReportError(f"the report is partial; not counted: {'; '.join(map(str, unknown_kinds))}")
         error.report = report

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from costcore.columns import COSTS, MEASURED, MORE, NUMERIC, PERCENT, REPORT, Column, choose, tabulate
-from costcore.dims import is_symbolic
+from costcore.dims import magnitude
 from costcore.engine import Call
 from costcore.entries import Ledger
 from costcore.honesty import foot
@@ -78,16 +78,16 @@ class Line(NamedTuple):
 def in_order(entries: Iterable[Any], column: Column, entry_of: Callable[[Any], Mapping[str, Any]]) -> list[Any]:
     """Largest numbers first, texts by the alphabet; equals stay in order.
 
-    What symbols leave open stands before all numbers, and what was not measured behind them.
+    Formulas are ranked by :func:`costcore.dims.magnitude`, shares as what they are shares of, and what was not
+    measured stands behind all numbers.
     """
+    key = column.key.removesuffix("%")
 
     def rank(item: Any) -> tuple[int, Any]:
-        value = entry_of(item).get(column.key, "")
+        value = entry_of(item).get(key, "")
         if column.kind not in NUMERIC:
-            return 1, str(value)
-        if isinstance(value, str):
-            return 2, 0
-        return (0, 0) if value is None or is_symbolic(value) else (1, -value)
+            return 0, str(value)
+        return (1, 0) if value is None or isinstance(value, str) else (0, -magnitude(value))
 
     return sorted(entries, key=rank)
 

@@ -16,15 +16,15 @@ from costcore.units import written
 
 
 def put_values(priced: Sequence[Priced], run: Run, values: Mapping[str, int]) -> tuple[list[Priced], Run]:
-    """The same calls and run with ``values`` in place of the symbols of those names.
+    """The same calls and run with ``values`` in place of the symbols of those names (texts, or symbols themselves).
 
     Raises:
         TypeError: for a value that is no integer.
         CostError: for a name that is no symbol of these calls, lists those that are; for a value that is negative, or
             too small for a call, whose shape would be negative.
     """
-    given = {name: as_dim(value) for name, value in values.items()}
-    symbols = {symbol.name: symbol for symbol in _symbols(priced)}
+    given = {str(name): as_dim(value) for name, value in values.items()}
+    symbols = {symbol.name: symbol for symbol in symbols_in(priced)}
     unknown = [name for name in given if name not in symbols]
     if unknown:
         known = ", ".join(sorted(symbols)) or "none"
@@ -45,7 +45,8 @@ def put_values(priced: Sequence[Priced], run: Run, values: Mapping[str, int]) ->
     )
 
 
-def _symbols(priced: Sequence[Priced]) -> set[Any]:
+def symbols_in(priced: Sequence[Priced]) -> set[Any]:
+    """The symbolic dimensions of calls, those of a loop's passes among them."""
     dims: list[Any] = [item.call.times for item in priced]
     for item in priced:
         for tensor in (*item.call.layer.inputs.values(), *item.call.layer.outputs):

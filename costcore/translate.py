@@ -104,8 +104,7 @@ class Translator:
         values, tensors = zip(*found, strict=True) if found else ((), ())
         outputs = self._outputs(native.outputs)
         operands = {f"x{i}": tensor for i, tensor in enumerate(tensors)}
-        settings = {name: hashable(value) for name, value in native.args.items() if _is_setting(value)}
-        layer = Layer(native.name, operands, outputs.values(), settings)
+        layer = Layer(native.name, operands, outputs.values(), settings(native.args))
         return Translation(layer, values, tuple(native.outputs[i] for i in outputs), known=False)
 
     def _translate(self, row: Row, native: Native) -> Translation:
@@ -149,6 +148,11 @@ def flatten(values: Iterable[Any]) -> Iterable[Any]:
             yield from flatten(value)
         else:
             yield value
+
+
+def settings(args: Arguments) -> dict[str, Any]:
+    """The arguments of an operation that no row speaks of, but for tensors and long lists."""
+    return {name: hashable(value) for name, value in args.items() if _is_setting(value)}
 
 
 def _is_setting(value: Any) -> bool:

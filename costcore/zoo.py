@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from costcore.columns import Column, tabulate
@@ -15,9 +14,10 @@ from costcore.dims import Dim
 from costcore.entries import memory
 from costcore.errors import CostError, CostWarning
 from costcore.estimating import estimate
-from costcore.loading import load_model
+from costcore.loading import load_model, looking_in
 from costcore.renderers import renderer_for
 from costcore.report import Report
+from costcore.saved import saved_report
 
 COLUMNS = (
     Column("name", "Model"),
@@ -105,9 +105,9 @@ def table(
         jobs: processes at work, by joblib (``pip install "costcore[parallel]"``); -1 is one a core. Where not given,
             what ``joblib.parallel_config`` says, with whatever backend (Dask, Ray) it names, else one after the other
             in this process.
-        python_path: folders where targets look for modules.
+        python_path: folders where targets look for modules before the current one.
         options: further arguments of :func:`costcore.estimate`, the same for all; of targets only those that end in
-            ``.onnx`` are given ``dims``, ``regroup`` and ``check_shapes``.
+            ``.onnx`` are given ``dims``, ``regroup`` and ``check_shapes``, and saved reports with symbols ``dims``.
 
     Raises:
         CostError: where ``jobs`` asks for processes and joblib is not installed.
@@ -185,17 +185,13 @@ def _row(
     position: int, name: str, model: Any, inputs: Any, python_path: Sequence[str], options: Mapping[str, Any]
 ) -> tuple[int, Row]:
     """One row, in whatever process this runs."""
-    path = sys.path
-    sys.path = [*python_path, *path]
     try:
-        with warnings.catch_warnings():
+        with looking_in(python_path, model), warnings.catch_warnings():
             warnings.simplefilter("ignore", CostWarning)  # the row says what is unknown
             report = _report(model, inputs, options)
     except Exception as error:  # whatever a model does, the others have their rows
         words = str(error) if isinstance(error, CostError) else f"{type(error).__name__}: {error}"
         return position, Row(name, {}, words, failed=True)
-    finally:
-        sys.path = path
     total, unknown = report.total_report, report.ignored_layers
     kinds = ", ".join(dict.fromkeys(entry["type"] for entry in unknown.values()))
     status = f"partial: {len(unknown)} calls of {kinds}" if unknown else "complete"
@@ -212,7 +208,7 @@ def _report(model: Any, inputs: Any, options: Mapping[str, Any]) -> Report:
     if not isinstance(model, str):
         return estimate(model, inputs, **options)
     if model.endswith(".json"):
-        return Report.from_json(Path(model))
+        return saved_report(model, options.get("fma_1flop", True), options.get("dims"))
     fitting = options if model.endswith(".onnx") else {k: v for k, v in options.items() if k not in FOR_ONNX}
     return estimate(load_model(model), inputs, **fitting)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from costcore.columns import setting
-from costcore.dims import Dim
+from costcore.dims import Dim, is_symbolic, magnitude
 from costcore.engine import Priced, Run
 from costcore.entries import SUMS, Ledger, ignored
 from costcore.honesty import call_site
@@ -40,6 +40,25 @@ OPERATOR = ("op", "n_layers", *METRICS)
 """What is told of an operator: its sums over all calls."""
 
 
+class _Exact:
+    """Writes amounts as text: whole numbers in decimal digits, formulas as they are.
+
+    Attributes:
+        ranks: the formulas written so far, and the numbers they are sorted by.
+    """
+
+    def __init__(self) -> None:
+        self.ranks: dict[str, str] = {}
+
+    def __call__(self, value: Dim | None) -> str | None:
+        if value is None:
+            return None
+        text = written(value)
+        if is_symbolic(value) and text not in self.ranks:
+            self.ranks[text] = str(magnitude(value))
+        return text
+
+
 class _Home(NamedTuple):
     """Where in the tree the calls of a module stand."""
 
@@ -56,16 +75,19 @@ def page_data(report: Figures) -> dict[str, Any]:
     places = [homes[item.call.module].place for item in priced]
     sums = _sums(places, owned, [depth for depth, _ in nodes])
     layers: dict[tuple[Any, ...], int] = {}
-    calls = [_call(item, ledger, layers, place, own) for item, place, own in zip(priced, places, owned, strict=True)]
+    exact = _Exact()
+    told = zip(priced, places, owned, strict=True)
+    calls = [_call(item, ledger, layers, place, own, exact) for item, place, own in told]
     totals = {**ledger.total, "n_own": sums[0]}
     return {
         "model": printable(nodes[0][1]["type"]),
         "totals": {key: exact(totals[key]) for key in METRICS},
         "measured": "seconds" in ledger.total,
-        "operators": {"columns": OPERATOR, "rows": _operators(ledger)},
-        "nodes": {"columns": NODE, "rows": [_node(*node, own) for node, own in zip(nodes, sums, strict=True)]},
+        "operators": {"columns": OPERATOR, "rows": _operators(ledger, exact)},
+        "nodes": {"columns": NODE, "rows": [_node(*node, own, exact) for node, own in zip(nodes, sums, strict=True)]},
         "layers": {"columns": LAYER, "rows": [list(layer) for layer in layers]},
         "calls": {"columns": CALL, "rows": calls},
+        "ranks": exact.ranks,
     }
 
 
@@ -80,12 +102,7 @@ def own_parameters(priced: Iterable[Priced], run: Run) -> list[Dim]:
     return found
 
 
-def exact(value: Dim | None) -> str | None:
-    """A whole number in decimal digits, or an expression as text."""
-    return None if value is None else written(value)
-
-
-def _operators(ledger: Ledger) -> list[list[Any]]:
+def _operators(ledger: Ledger, exact: _Exact) -> list[list[Any]]:
     rows = []
     for op, sums in ledger.by("op").items():
         sums["n_own"] = sums["n_params"] - sums["n_shared"]
@@ -123,7 +140,7 @@ def _parents(depths: list[int]) -> list[int]:
     return parents
 
 
-def _node(depth: int, node: Mapping[str, Any], own: Dim) -> list[Any]:
+def _node(depth: int, node: Mapping[str, Any], own: Dim, exact: _Exact) -> list[Any]:
     texts = {key: printable(node[key]) for key in ("path", "type", "same_as")}
     amounts = {key: exact(node[key]) for key in NODE if key in node and (key in SUMS or key.startswith("n_"))}
     entry = {
@@ -141,7 +158,9 @@ def _node(depth: int, node: Mapping[str, Any], own: Dim) -> list[Any]:
     return [entry[key] for key in NODE]
 
 
-def _call(item: Priced, ledger: Ledger, layers: dict[tuple[Any, ...], int], place: int, own: Dim) -> list[Any]:
+def _call(
+    item: Priced, ledger: Ledger, layers: dict[tuple[Any, ...], int], place: int, own: Dim, exact: _Exact
+) -> list[Any]:
     call = item.call
     if item.cost is None:
         entry = {**ignored(item), "op": "", "dtype": "", "params": {}, "operations": {}, "n_params": None}

@@ -24,6 +24,7 @@ const AMOUNTS = [
 ];
 
 const totals = Object.fromEntries(Object.entries(report.totals).map(([key, text]) => [key, amount(text)]));
+const ranks = Object.fromEntries(Object.entries(report.ranks).map(([formula, number]) => [formula, BigInt(number)]));
 const nodes = records(report.nodes);
 const layers = records(report.layers);
 const calls = records(report.calls);
@@ -99,14 +100,24 @@ function byOperator(items, key) {
     if (!groups.has(call.op)) groups.set(call.op, []);
     groups.get(call.op).push(call);
   }
-  const found = [...groups].map(([op, members]) => ({ op, calls: members.length, value: sum(members, key) }));
-  return found.sort((a, b) => compare(a.value, b.value, true));
+  const found = [...groups].map(([op, members]) => ({
+    op,
+    calls: members.length,
+    value: sum(members, key),
+    rank: members.reduce((total, call) => total + (rankOf(call[key]) ?? 0n), 0n),
+  }));
+  return found.sort((a, b) => compare(a.rank, b.rank, true));
 }
 
-/** Order of two cells: what formulas leave open before all numbers, what is not known behind them. */
-function compare(a, b, descending) {
-  const rank = (value) => (value === null || value === "" ? 2 : typeof value === "string" ? 0 : 1);
-  if (rank(a) !== rank(b)) return rank(a) - rank(b);
+/** The number that an amount is sorted by: a formula has one for all its symbols at one size. */
+function rankOf(value) {
+  return typeof value === "string" ? (value in ranks ? ranks[value] : null) : value;
+}
+
+/** Order of two cells: numbers, and what is not known behind them. */
+function compare(first, second, descending) {
+  const [a, b] = [rankOf(first), rankOf(second)];
+  if (a === null || b === null) return (a === null) - (b === null);
   const order = a < b ? -1 : a > b ? 1 : 0;
   return descending ? -order : order;
 }

@@ -54,7 +54,7 @@ function listRows(found, order) {
 /** How two rows compare by a column, or null for the order of the model. */
 function orderBy(column, descending) {
   if (!column) return null;
-  const cell = (item) => (column.value ? column.value(item) : item[column.key]);
+  const cell = column.rank ?? column.value ?? ((item) => item[column.key]);
   const text = column.kind === "text";
   const key = text ? (item) => String(cell(item)).toLowerCase() : cell;
   const keys = new Map();

@@ -39,6 +39,7 @@ const table = find("table");
 const body = table.tBodies[0];
 const share = COLUMNS.find((column) => column.key === "share");
 share.value = (item) => ratio(item[state.metric.key], totals[state.metric.key]);
+share.rank = (item) => item[state.metric.key];
 
 function drawHead() {
   const cells = COLUMNS.map((column) => {

@@ -14,6 +14,7 @@ from costcore.engine import Recorder
 from . import autocast, install
 from .frames import PRE_DISPATCH
 from .install import LOCAL
+from .known import knowledge
 from .memo import tensors_of
 from .record import Sink
 from .session import Session
@@ -101,7 +102,11 @@ def can_frame() -> bool:
     """Whether composite operators can be seen whole: tried once, on a fully connected layer of a 3-d input.
 
     It is tried in a thread of its own, where no mode, autocast or ``vmap`` of the caller's is at work.
+
+    Raises:
+        CostError: for a plug-in that is broken; here, since a thread would tell nobody.
     """
+    knowledge(has_memo=True)
     found: list[str] = []
 
     def attempt() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from operator import index
 from types import TracebackType
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from costcore.dims import is_symbolic
 from costcore.engine import Recorder
 from costcore.errors import CostError
 from costcore.ir import Tensor as Operand
@@ -158,6 +160,8 @@ def _arguments(inputs: Any, dtype: torch.dtype) -> tuple[Sequence[Any], Mapping[
         if isinstance(inputs, (bool, int, float, str)):
             raise TypeError(f"inputs: expected {EXPECTED}, got {inputs!r}")
         return (_value(inputs, dtype, "inputs", made),), {}
+    if any(type(item) is int for item in inputs) and all(map(_is_plain, inputs)):  # no module takes these alone
+        _sizes(inputs, "inputs")
     return [_value(value, dtype, f"inputs[{i}]", made) for i, value in enumerate(inputs)], {}
 
 
@@ -177,7 +181,26 @@ def _is_shape(value: Any) -> bool:
 
 
 def _is_typed_shape(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and _is_shape(value[0]) and isinstance(value[1], torch.dtype)
+    if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], torch.dtype):
+        return False
+    return isinstance(value[0], (list, tuple)) and len(value[0]) > 0
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, str)) or value is None or is_symbolic(value)
+
+
+def _sizes(shape: Sequence[Any], name: str) -> tuple[int, ...]:
+    """A shape whose sizes are ints, of whatever type of integer they were."""
+    for size in shape:
+        if isinstance(size, bool) or is_symbolic(size) or not hasattr(size, "__index__"):
+            raise TypeError(
+                f"{name}: {size!r} in the shape {tuple(shape)} is no size of an input of a PyTorch module; a size is a "
+                "whole number (symbols are for ONNX models)"
+            )
+        if size < 0:
+            raise ValueError(f"{name}: the shape {tuple(shape)} has a negative size")
+    return tuple(map(index, shape))
 
 
 EXPECTED = "a shape (a tuple of ints), a costcore.Tensor, a tensor or array, or a tuple, list or dict of these"
@@ -195,10 +218,9 @@ def _value(value: Any, dtype: torch.dtype, name: str, made: dict[int, Tensor]) -
     if isinstance(value, Operand):
         return _empty(value.shape, _torch_type(value.dtype, name), name)
     if _is_typed_shape(value):
-        value, dtype = value
+        shape, dtype = value
+        return _empty(shape, dtype, name)
     if _is_shape(value):
-        if min(value) < 0:
-            raise ValueError(f"{name}: the shape {tuple(value)} has a negative size")
         return _empty(value, dtype, name)
     if isinstance(value, Mapping):
         return {key: _value(item, dtype, f"{name}[{key!r}]", made) for key, item in value.items()}
@@ -213,10 +235,11 @@ def _value(value: Any, dtype: torch.dtype, name: str, made: dict[int, Tensor]) -
 
 
 def _empty(shape: Sequence[int], dtype: torch.dtype, name: str) -> Tensor:
+    sizes = _sizes(shape, name)
     try:
-        return torch.empty(tuple(shape), dtype=dtype, device=META)
+        return torch.empty(sizes, dtype=dtype, device=META)
     except RuntimeError as error:
-        raise CostError(f"{name}: PyTorch cannot make a tensor of shape {tuple(shape)}: {error}") from error
+        raise CostError(f"{name}: PyTorch cannot make a tensor of shape {sizes}: {error}") from error
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

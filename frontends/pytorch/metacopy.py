@@ -84,7 +84,7 @@ def meta_copy(model: Module) -> Module:
     is shared.
 
     Raises:
-        CostError: for a model with lazy modules that never ran.
+        CostError: for a model with lazy modules that never ran, or one that was compiled.
     """
     refuse_lazy(model)
     memo: dict[int, Any] = {}
@@ -104,6 +104,10 @@ def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
     """How Python would make a module of its class again, and the state it would give it."""
     parts = module.__reduce_ex__(4)
     if isinstance(parts, str) or len(parts) < 3:
+        original = module._modules.get("_orig_mod")
+        if original is not None:
+            name = type(original).__name__
+            raise CostError(f"this {name} was compiled by torch.compile; give estimate the {name} before compiling")
         raise CostError(
             f"{type(module).__name__} cannot be copied, so it cannot be estimated; count a run of it instead"
         )

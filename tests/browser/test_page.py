@@ -307,6 +307,21 @@ def test_formulas_are_shown_without_bars(shown):
     assert names(browser) == ["total", "fc", "act"]
 
 
+def test_formulas_are_sorted_as_if_every_symbol_were_64(shown):
+    n = sympy.Symbol("n", integer=True, positive=True)
+    amounts = {"a": 9 * n, "b": 2 * n**2, "c": 700, "d": 10 * n}  # 576, 8192, 700, 640
+    calls = [html_reports.call(f"op_{name}", name, flops, 4, 4) for name, flops in amounts.items()]
+    browser = shown(html_reports.report(calls))
+    bars = browser.find_elements(By.CSS_SELECTOR, "#bars button")
+    assert [bar.text for bar in bars] == ["op_b", "op_c", "op_d", "op_a"]
+    button(browser, "FLOPs").click()
+    assert names(browser) == ["total", "b", "c", "d", "a"]
+    button(browser, "Share of FLOPs").click()
+    assert names(browser) == ["total", "b", "c", "d", "a"]
+    button(browser, "Share of FLOPs").click()
+    assert names(browser) == ["total", "a", "d", "c", "b"]
+
+
 def test_measured_time_has_a_column(shown):
     calls = [html_reports.call("mul", "a", 8, 4, 4)._replace(seconds=0.002), html_reports.call("mul", "b", 8, 4, 4)]
     browser = shown(html_reports.report(calls))

@@ -64,6 +64,18 @@ def test_a_pattern_that_matches_nothing_is_a_breach(scope):
     assert str(breach) == f"{scope} 'nothing.*': no {scope} of this model matches"
 
 
+@pytest.mark.parametrize(
+    ("scope", "pattern", "near"),
+    [
+        ("module", "head.f", "'head.fc' or 'head' or 'head.act'"),
+        ("operator", "lineer", "'linear'"),
+    ],
+)
+def test_a_pattern_that_matches_nothing_is_told_the_nearest(scope, pattern, near):
+    (breach,) = check(MODEL, {scope: {pattern: {"flops": 1}}})
+    assert str(breach) == f"{scope} '{pattern}': no {scope} of this model matches; did you mean {near}?"
+
+
 def test_a_partial_report_is_a_breach_where_strict():
     model = net(dense("a"), Step("toy::Wave", type="Wave", known=False))
     assert check(model, {"total": {"macs": 16}}) == []

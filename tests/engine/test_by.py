@@ -5,9 +5,11 @@ import pytest
 import sympy
 
 from costcore import ComputationalCostHook
+from costcore.dims import magnitude, share
 from costcore.entries import KEYS
 from tests.engine.networks import nested_report
 
+N, M = sympy.symbols("n m", integer=True, positive=True)
 SUMS = ("n_layers", "flops", "macs", "mread", "mwrite", "mrw")
 
 
@@ -68,7 +70,30 @@ def test_symbols_add_up_too(toy):
     groups = hook.report.by("type")
     assert groups["Dense"]["flops"] == 9 * n
     assert sum(group["flops"] for group in groups.values()) == hook.total_report["flops"] == 12 * n
-    assert groups["Dense"]["flops%"] is None
+    assert groups["Dense"]["flops%"] == 75  # 9 of 12, whatever n is
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "expected"),
+    [
+        (0, 12 * N, 0.0),
+        (3, 12 * N, None),
+        (9 * N, 12, None),
+        (9 * N, 12 * N, 0.75),
+        (2 * N * M + 4 * N, 8 * N * M + 16 * N, 0.25),
+        (2 * N * M + 4 * N, 8 * N * M + 12 * N, None),
+        (N, N * M, None),
+        (N * (M + 1), 3 * N * (M + 1), 1 / 3),
+        (3, 12, 0.25),
+        (0, 0, 0.0),
+    ],
+)
+def test_the_share_of_a_formula_is_told_where_it_is_a_multiple(part, whole, expected):
+    assert share(part, whole) == expected
+
+
+def test_formulas_without_a_number_are_ranked_as_nothing():
+    assert [magnitude(dim) for dim in (3 * N + M, N // 3, N / (M - 64), 7)] == [256, 21, 0, 7]
 
 
 @pytest.mark.parametrize(
@@ -105,14 +130,21 @@ def test_sorting_is_by_any_column_and_stable(report):
         names(sort="colour")
 
 
-def test_what_symbols_leave_open_is_sorted_before_numbers(toy):
+def test_formulas_are_sorted_as_if_every_symbol_were_64(toy):
     n = sympy.Symbol("n", integer=True, positive=True)
     with ComputationalCostHook() as hook:
         toy.run("toy::Double", (1, 3))
         toy.run("toy::Double", (9, 3))
         toy.run("toy::Double", (n, 3))
-    lines = shown(hook.show_report, sort="flops", unit=None, columns=["name", "flops"]).splitlines()
-    assert lines[1:-1] == ["Double-3,3*n", "Double-2,27", "Double-1,3"]
+        toy.run("toy::Double", (n, n))
+        toy.run("toy::Double", (200, 1))
+    # 64^2 = 4096, 200, 3 * 64 = 192, 27, 3
+    order = ["Double-4,n**2", "Double-5,200", "Double-3,3*n", "Double-2,27", "Double-1,3"]
+    for sort in ("flops", "flops%"):
+        lines = shown(hook.show_report, sort=sort, unit=None, columns=["name", "flops"]).splitlines()
+        assert lines[1:-1] == order
+    lines = shown(hook.show_report, sort="flops", top=2, unit=None, columns=["name", "flops"]).splitlines()
+    assert lines[1:] == [*order[:2], "others,3*n + 30", "total,n**2 + 3*n + 230"]
 
 
 def test_the_top_rows_and_the_others_add_up(report):

@@ -10,6 +10,7 @@ from costcore import Report, cli
 from costcore.cli import COMMANDS, EXAMPLES, main
 from costcore.ir import Tensor
 from costcore.loading import parse_inputs
+from tests import html_reports
 
 MODEL = """
 from tests.engine import networks as _networks, toy as _toy
@@ -106,7 +107,8 @@ def test_an_option_the_frontend_does_not_know_is_exit_code_2(model, capsys):
     with pytest.raises(SystemExit) as left:
         main([f"{model}:made", "--input", "2x3", "--dim", "batch=8"])
     assert left.value.code == 2
-    assert "toy models know no option dims" in capsys.readouterr().err
+    said = f"--dim (ONNX only) cannot be used for {model}:made: toy models know no option dims"
+    assert said in capsys.readouterr().err
 
 
 def test_inputs_are_shapes_typed_shapes_or_values():
@@ -120,7 +122,8 @@ def test_inputs_are_shapes_typed_shapes_or_values():
     }
 
 
-def test_the_python_path_is_given_explicitly_and_taken_back(model, capsys):
+def test_the_python_path_is_given_explicitly_and_taken_back(model, monkeypatch):
+    monkeypatch.delitem(sys.modules, "model", raising=False)  # a file of that name may have been run
     before = list(sys.path)
     assert main(["model:made", "--input", "2x3", "--python-path", str(model.parent)]) == 0
     assert sys.path == before
@@ -153,6 +156,31 @@ def test_the_views(model, capsys):
         "others,54",
         "total,72",
     ]
+
+
+def test_columns_given_more_than_once_are_joined(model, capsys):
+    given = [f"{model}:made", "--input", "2x3", "--format", "csv", "--unit", "none"]
+    assert lines(capsys, *given, "--columns", "name", "--columns", "macs, flops")[0] == "Layer name,MACs,FLOPs"
+    assert lines(capsys, *given, "--columns", "default", "--columns", "flops,macs") == [
+        "Layer name,FLOPs,MemRead B,MemWrite B,MemR+W B,MACs",
+        "Double-1,6,24,24,48,0",
+        "total,6,24,24,48,0",
+    ]
+
+
+def test_notes_on_regrouping_are_summed_up(tmp_path, capsys):
+    notes = ("regrouped as gelu: a, b", "something else", "regrouped as softmax: c", "regrouped as gelu: d, e: f")
+    saved = tmp_path / "a.json"
+    html_reports.report([html_reports.call("gelu", "m", 5, 4, 4)], notes=notes).to_json(saved)
+    assert main([str(saved)]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "note: something else",
+        "note: regrouped 3 groups: gelu 2, softmax 1; the report's notes list their nodes",
+    ]
+    assert tuple(Report.from_json(saved).notes) == notes
+    html_reports.report([html_reports.call("gelu", "m", 5, 4, 4)], notes=notes[:1]).to_json(saved)
+    assert main([str(saved)]) == 0
+    assert capsys.readouterr().err == "note: regrouped as gelu: a, b\n"
 
 
 @pytest.mark.parametrize("view", [[], ["--summary"], ["--layers"], ["--tree"], ["--by", "op"]])

@@ -227,6 +227,19 @@ def test_markdown_for_a_pull_request():
     assert text.count("<details>") == text.count("</details>") == 2
 
 
+def test_the_largest_change_is_told_first_and_free_ones_last():
+    n = Symbol("n", integer=True, positive=True)
+    free = Step("reshape", "free")
+    moves = Step("copy", "moves", mread=100, mwrite=100)
+    new = net(free, relu("r", 8), moves, dense("a", 3), dense("s", n), free)
+    text = compare(net(), new).to_markdown()
+    calls = [line.split(" | ")[1:3] for line in text.splitlines() if line.startswith("| added")]
+    # FLOPs: 64^2 with n = 64, 3^2 = 9, 8, and none; then 200 bytes, then none
+    assert calls == [["s", "linear"], ["a", "linear"], ["r", "relu"], ["moves", "copy"], *[["free", "reshape"]] * 2]
+    operators = [line[2:].partition(" (")[0] for line in text.splitlines() if " calls) | " in line]
+    assert operators == ["linear", "relu", "copy", "reshape"]
+
+
 def test_rows_that_are_left_out_are_counted():
     text = PRUNED.to_markdown(limit=2)
     assert "… and 3 more rows; JSON has all of them" in text  # five totals

@@ -1,6 +1,6 @@
 import pytest
 
-from costcore import ComputationalCostHook, CostError, CostWarning, Operations
+from costcore import ComputationalCostHook, CostError, CostWarning, Operations, estimate
 from costcore.ir import Cost
 
 
@@ -63,6 +63,16 @@ def test_a_name_that_no_operator_has_is_refused_with_the_nearest(toy):
         ComputationalCostHook().add_custom_cost_calculator(42, five)
 
 
+def test_a_model_in_the_place_of_an_operator_is_told_by_its_class(toy):
+    class Net:
+        def __repr__(self):
+            return "Net(\n  (0): Linear()\n)"
+
+    for calculator in (five, lambda func, in_data, **kwargs: None):
+        with pytest.raises(TypeError, match=r"^an object of Net is no operator of a framework that is imported"):
+            ComputationalCostHook().add_custom_cost_calculator(Net(), calculator)
+
+
 @pytest.mark.parametrize(
     ("result", "message"),
     [
@@ -94,6 +104,56 @@ def test_a_calculator_that_raises_is_named(toy):
     hook.add_custom_cost_calculator("toy::Wave", broken)
     with pytest.raises(CostError, match=r"broken for 'toy::Wave' raised KeyError: 'no such operand'"), hook:
         toy.run("toy::Wave")
+
+
+TYPO = r"five, the calculator for toy::Duble, met no call; the nearest that ran: toy::Double"
+
+
+def test_a_calculator_that_met_no_call_is_told_with_the_nearest_that_ran(toy):
+    hook = ComputationalCostHook()
+    hook.add_custom_cost_calculator("toy::Duble", five)
+    with pytest.warns(CostWarning, match=TYPO) as caught, hook:
+        toy.run("toy::Double")
+        toy.run("toy::Double")
+    assert len(caught) == 1
+    assert [note.partition(", ")[2] for note in hook.report.notes] == [TYPO.partition(", ")[2]]
+    assert hook.total_report["flops"] == 12  # 2 x 6, by the built-in one
+    with pytest.warns(CostWarning, match=TYPO):
+        report = estimate(toy.Model("toy::Double"), (2, 3), calculators={"toy::Duble": five})
+    assert len(report.notes) == 1
+    with pytest.warns(CostWarning, match=r"five, the calculator for toy::Xyz, met no call$"):
+        estimate(toy.Model("toy::Double"), (2, 3), calculators={"toy::Xyz": five})
+
+
+def test_a_built_in_that_was_replaced_in_vain_is_told(toy):
+    with pytest.warns(CostWarning) as caught:
+        estimate(toy.Model("toy::Double"), (2, 3), calculators={"toy::Dense": five})
+    assert [str(each.message).partition("five")[2] for each in caught] == [
+        " replaces the built-in calculator of toy::Dense for this run",
+        ", the calculator for toy::Dense, met no call",
+    ]
+
+
+@pytest.mark.parametrize("op", ["toy_double", "toy::Double"])
+def test_a_calculator_that_met_a_call_is_not_told(toy, op):
+    with pytest.warns(CostWarning, match="replaces the built-in") as caught:
+        report = estimate(toy.Model("toy::Double", "toy::Dense"), (3, 3), calculators={op: five})
+    assert len(caught) == 1
+    assert report.notes == []
+
+
+def test_of_two_calculators_for_one_call_the_one_in_vain_is_told(toy):
+    given = {"toy_double": five, "toy::Double": lambda layer: (7, 0, 0, {})}
+    with pytest.warns(CostWarning):
+        report = estimate(toy.Model("toy::Double"), (2, 3), calculators=given)
+    assert report.total_report["flops"] == 7
+    assert [note.split(", ")[1] for note in report.notes] == ["the calculator for toy_double"]
+
+
+def test_nothing_is_told_of_calculators_where_nothing_ran():
+    with ComputationalCostHook() as hook:
+        hook.add_custom_cost_calculator("toy::Wave", five)
+    assert hook.report.notes == []
 
 
 def test_integers_of_other_types_are_taken_as_ints(toy):

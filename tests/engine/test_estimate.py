@@ -1,6 +1,7 @@
 import pytest
+import sympy
 
-from costcore import CostError, CostWarning, estimate
+from costcore import ComputationalCostHook, CostError, CostWarning, estimate
 
 
 def test_a_model_is_given_to_the_frontend_that_takes_it(toy):
@@ -43,3 +44,18 @@ def test_an_unknown_option_is_refused(toy):
         estimate(toy.Model(), (1,), colour=1)
     with pytest.raises(ValueError, match="layout"):
         estimate(toy.Model(), (1,), layout="x")
+
+
+def test_values_are_put_in_by_any_name_as_a_mapping(toy):
+    past, n = sympy.Symbol("past+1", integer=True, positive=True), sympy.Symbol("n", integer=True, positive=True)
+    with ComputationalCostHook() as hook:
+        toy.run("toy::Double", (past, n))
+    report = hook.report
+    assert report.subs({"past+1": 5, "n": 3}).total_report["flops"] == 15
+    assert report.subs({"past+1": 5}, n=4).total_report["flops"] == 20
+    assert report.subs({past: 5, n: 4}, n=2).total_report["flops"] == 10
+    assert report.subs({}) == report.subs() == report
+    with pytest.raises(CostError, match=r"batch: no such symbolic dimension; those of this report are: n, past\+1"):
+        report.subs({"batch": 1})
+    with pytest.raises(TypeError, match=r"expected a mapping of names to integers, \{'batch': 8\}, got 8$"):
+        report.subs(8)

@@ -270,7 +270,8 @@ def test_symbols_stay_in_the_totals_until_values_are_put_in(toy):
         toy.run("toy::Double", (2, 3))
     report = hook.report
     assert report.total_report["macs"] == 9 * n
-    assert report.total_report["flops%"] is None
+    assert report.total_report["flops%"] == 100
+    assert report.layer_report["Double-1"]["flops%"] is None
     assert "9*n + 6" in shown(report.show_report, unit=None)
     assert "-" in shown(report.show_report, columns=["name", "flops%"])
     put = report.subs(n=8)

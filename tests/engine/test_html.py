@@ -249,6 +249,10 @@ def test_formulas_are_text():
     assert "FLOPs 10*batch + 5" in page.text and "FLOPs per byte –" in page.text
     assert page.data["totals"]["mrw"] == "6*batch + 8"
     assert [layer["flops"] for layer in table(page.data, "layers")] == ["10*batch", "5"]
+    ranks = page.data["ranks"]
+    # at batch = 64: 10 * 64 = 640, and 5 more; 6 * 64 + 8 = 392 bytes
+    assert (ranks["10*batch"], ranks["10*batch + 5"], ranks["6*batch + 8"]) == ("640", "645", "392")
+    assert "5" not in ranks and page_data(html_reports.small())["ranks"] == {}
 
 
 def test_like_calls_share_what_is_told_of_them():

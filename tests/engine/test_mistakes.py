@@ -1,16 +1,17 @@
 """What people do wrong at the command line and in Python is told in a sentence that helps."""
 
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from costcore import CostError, cli_diff, estimate
+from costcore import CostError, Tensor, cli_diff, estimate
 from costcore.cli import main
 from costcore.engine import user_traceback
 from costcore.errors import shortly, why
 from costcore.frontend import load
-from costcore.loading import MOST_NAMES, load_model
+from costcore.loading import MOST_NAMES, load_model, looking_in
 
 MODEL = """
 from tests.engine.toy import Model
@@ -54,6 +55,34 @@ def test_the_usage_above_an_error_is_one_line(capsys):
         "usage: costcore MODEL [options]      (--help lists the options)",
         "costcore: error: --depth is for --tree",
     ]
+
+
+@pytest.mark.parametrize("command", [[], ["table"], ["check", "--budget", "budget.toml"]])
+def test_modules_of_the_current_folder_are_found_as_python_m_finds_them(model, monkeypatch, capsys, command):
+    folder = model.parent / "work"
+    folder.mkdir()
+    (folder / "my_local_net.py").write_text(MODEL)
+    (folder / "budget.toml").write_text("[total]\nflops = 6\n")
+    monkeypatch.setattr(sys, "path", [str(Path(part).resolve()) for part in sys.path])  # as a console script has it
+    monkeypatch.chdir(folder)
+    before = sys.path
+    try:
+        assert main([*command, "my_local_net:small", "--input", "2x3"]) == 0
+    finally:
+        sys.modules.pop("my_local_net", None)
+    assert sys.path is before
+    assert main([*command, "no_such_net:small", "--input", "2x3"]) == 1
+    assert "--python-path DIR says where to look for modules, beside the current folder" in "".join(capsys.readouterr())
+
+
+def test_the_current_folder_is_looked_in_for_code_only():
+    before = sys.path
+    with looking_in(["a", "b"], "net:make"):
+        assert sys.path == ["a", "b", "", *before]
+    for target in ("net.onnx", "report.json", 3):
+        with looking_in(["a"], target):
+            assert sys.path == ["a", *before]
+    assert sys.path is before
 
 
 def test_a_misspelt_factory_is_told_the_nearest(model):
@@ -104,6 +133,46 @@ def test_a_class_in_place_of_its_object_is_told(toy):
         estimate(toy.Model)
 
 
+class ExportedProgram:
+    """What torch.export returns, by name."""
+
+
+WEIGHTS_ONLY = "weights do not say how they are used; give the model that code makes"
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("net.pt", f"'net.pt' (str): {WEIGHTS_ONLY}"),
+        ("net.safetensors", f"(str): {WEIGHTS_ONLY}"),
+        ({"conv.weight": Tensor((3, 3))}, f"(dict): {WEIGHTS_ONLY}"),
+        ("net.json", "'net.json' (str): a saved report is read by Report.from_json"),
+        (ExportedProgram(), "(ExportedProgram): give its module, program.module()"),
+        (".", "'.' (str): it is a directory"),
+        ("net.txt", "'net.txt' (str)"),
+        ({}, "{} (dict)"),
+    ],
+    ids=str,
+)
+def test_what_is_nearly_a_model_is_told_with_what_to_do(toy, model, said):
+    with pytest.raises(CostError) as caught:
+        estimate(model)
+    start, _, rest = str(caught.value).partition("; accepted are ")
+    assert start.startswith("no frontend takes ") and start.endswith(said)
+    assert rest.startswith("a torch.nn.Module, a chainer.Link, ")
+
+
+@pytest.mark.parametrize("command", [[], ["diff", "report.json"], ["table"]])
+def test_a_directory_is_called_one(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nets").mkdir()
+    with pytest.raises(SystemExit) as left:
+        main([*command, "nets"])
+    assert left.value.code == 2
+    said = "error: 'nets' is no model: it is a directory; accepted are a path ending in .onnx, "
+    assert said in capsys.readouterr().err
+
+
 def test_a_large_thing_in_place_of_a_model_is_told_shortly(toy):
     with pytest.raises(CostError) as caught:
         estimate({"weights": [0.0] * 10_000})
@@ -130,6 +199,11 @@ def test_the_place_in_the_users_code_is_above_the_framework(toy, monkeypatch):
 
 
 def test_words_for_errors():
+    class Model:
+        def __repr__(self):
+            return "Net(\n  (0): Linear()\n)"
+
     assert why(FileNotFoundError(2, "No such file or directory", "a")) == "No such file or directory"
     assert why(OSError("odd")) == "odd"
+    assert shortly([Model()]) == "[Net( (0): Linear() )]"
     assert shortly("x" * 100) == "'" + "x" * 78 + "…"

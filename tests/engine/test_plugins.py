@@ -65,8 +65,24 @@ def test_a_hook_nobody_knows_is_refused(registered):
         def costcore_calculator(self):
             return {}
 
-    with pytest.raises(pluggy.PluginValidationError, match="costcore_calculator"):
-        registered(Misspelt())
+    plugin = Misspelt()
+    with pytest.raises(CostError) as caught:
+        registered(plugin)
+    assert str(caught.value) == (
+        "the plug-in 'Misspelt' cannot be registered: PluginValidationError: unknown hook 'costcore_calculator'; "
+        "did you mean costcore_calculators?"
+    )
+    assert isinstance(caught.value.__cause__, pluggy.PluginValidationError)
+    assert not plugins.manager().is_registered(plugin)
+
+
+def test_a_plugin_registered_twice_stays_registered(registered, toy):
+    plugin = toy.Plugin.__new__(toy.Plugin)
+    plugin.costcore_calculators = plugin.costcore_frontends = None
+    registered(plugin)
+    with pytest.raises(CostError, match="already registered"):
+        plugins.register(plugin)
+    assert plugins.manager().is_registered(plugin)
 
 
 def test_a_plugin_taken_out_leaves_nothing(registered):

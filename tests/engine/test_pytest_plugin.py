@@ -48,6 +48,18 @@ def test_no_budget(cost_budget):
         cost_budget(estimate(TWO, (2, 3)), layout="free", flops=1)
     with pytest.raises(TypeError, match="it takes a budget, not inputs"):
         cost_budget(estimate(TWO, (2, 3)), (2, 3), "budget.toml")
+
+def test_misspelt(cost_budget):
+    limits = "; limits are flops, macs, mread, mwrite, mrw, n_params"
+    for model, start in ((TWO, "toy models know no option "),
+                         (estimate(TWO, (2, 3)), "a report is made already: it takes a budget, not ")):
+        for name, near in (("mac", ": did you mean macs?"), ("Params", ": did you mean n_params?"), ("x", "")):
+            inputs = (2, 3) if model is TWO else None
+            with pytest.raises(TypeError) as caught:
+                cost_budget(model, inputs, **{name: "10M"})
+            assert str(caught.value) == start + name + limits + near
+    with pytest.raises(TypeError, match="fma_1flop must be True .*got 3$"):
+        cost_budget(TWO, (2, 3), fma_1flop=3, n_params="x")
 """
 
 
@@ -64,7 +76,7 @@ def run(folder, *arguments):
 
 def test_the_fixture_holds_models_to_their_budgets(tmp_path):
     out = run(tmp_path).stdout
-    assert "3 failed, 3 passed" in out
+    assert "3 failed, 4 passed" in out
     assert "over budget\ntotal: 12 FLOPs, limit 11, 1 over, 9.09 %\noperator toy_double: 48 bytes written" in out
     assert out.count("total: 12 FLOPs, limit 10, 2 over, 20.00 %") >= 2
     assert "pytest_plugin.py" not in out  # the reader sees the breach, not where it was found

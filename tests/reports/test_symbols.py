@@ -132,6 +132,43 @@ def test_the_command_line_puts_values_in(tmp_path, capsys):
     assert "MatMul,24" in capsys.readouterr().out
 
 
+@pytest.fixture
+def saved(tmp_path):
+    """The product of ``n`` rows, saved: 12 MACs and 3 comparisons a row."""
+    path = tmp_path / "net.json"
+    estimate(product("n", 4)).to_json(path)
+    return str(path)
+
+
+def test_the_command_line_puts_values_into_saved_reports(saved, tmp_path, capsys):
+    options = ["--format", "csv", "--unit", "none"]
+    assert main([saved, "--dim", "n=2", *options, "--columns", "name,macs"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["MatMul-1,24", "Relu-1,0", "total,24"]
+    assert main(["table", saved, "--dim", "n=2", *options]) == 0
+    # 2 x 3 outputs: a product, 3 fused multiply-adds and a comparison each
+    assert capsys.readouterr().out.splitlines()[1].startswith(f"{saved},12,30,24,")
+    assert main(["table", saved, "--dim", "n=2", "--no-fma", *options]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith(f"{saved},12,48,24,")
+    budget = tmp_path / "budget.toml"
+    budget.write_text("[total]\nmacs = 23\n")
+    assert main(["check", saved, "--budget", str(budget), "--dim", "n=2"]) == 1
+    assert "24" in capsys.readouterr().out
+    numbers = tmp_path / "numbers.json"
+    estimate(product(2, 4)).to_json(numbers)
+    assert main(["diff", saved, str(numbers), "--dim", "n=2", "--exit-code"]) == 0
+    assert "- MACs: equal, 24" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [[], ["check"], ["diff"]])
+def test_a_saved_report_names_its_dimensions_where_another_is_given(saved, command, tmp_path, capsys):
+    budget = tmp_path / "budget.toml"
+    budget.write_text("[total]\nmacs = 23\n")
+    more = {"check": ["--budget", str(budget)], "diff": [saved]}.get("".join(command), [])
+    assert main([*command, saved, *more, "--dim", "batch=2"]) == 1
+    sentence = f"costcore: {saved}: batch: no such symbolic dimension; those of this report are: n\n"
+    assert capsys.readouterr().err == sentence
+
+
 def test_formulas_in_cards_are_small_and_never_the_largest_text_of_the_page():
     page = estimate(product("n", 4)).to_html()
     assert "<dt>MACs</dt><dd class='long'>12*n</dd>" in page
