@@ -109,7 +109,7 @@ def _recurrent() -> Limits:
     )
 
 
-PADDING = {"auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")}
+PADDING = {"auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")}
 AFTER = {"post_transform": ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")}
 KERNELS = {"kernel_type": ("LINEAR", "POLY", "RBF", "SIGMOID")}
 LOSS = {"reduction": ("none", "sum", "mean")}
@@ -129,7 +129,7 @@ _STANDARD: Mapping[str, Limits] = {
     "LRN": Limits(least={"size": 1}, ranks={"X": (2, ANY)}),
     "GroupNormalization": Limits(
         least={"num_groups": 1},
-        ranks={"X": (3, ANY), "scale": (1, 1), "bias": (1, 1)},
+        ranks={"X": (2, ANY), "scale": (1, 1), "bias": (1, 1)},
         groups="num_groups",
     ),
     "InstanceNormalization": Limits(ranks={"input": (3, ANY), "scale": (1, 1), "B": (1, 1)}),
@@ -160,6 +160,7 @@ _STANDARD: Mapping[str, Limits] = {
     "SpaceToDepth": Limits(words={"mode": ("DCR", "CRD")}, least={"blocksize": 1}, ranks={"input": (4, 4)}),
     "ScatterElements": Limits(words=SCATTERED),
     "ScatterND": Limits(words=SCATTERED, ranks={"data": (1, ANY), "indices": (1, ANY)}),
+    "GatherND": Limits(least={"batch_dims": 0}, ranks={"data": (1, ANY), "indices": (1, ANY)}),
     "TensorScatter": Limits(words={"mode": ("linear", "circular")}),
     "OneHot": Limits(least={"depth": 0}, ranks={"values": (1, 1)}, single=("depth",)),
     "Range": Limits(single=("start", "limit", "delta")),

@@ -11,7 +11,7 @@ Q, KT, V, MASK = (Operand(name) for name in ("q", "kt", "v", "mask"))
 _SCORES = Op("MatMul", Op("Mul", Q, Number()), Op("Mul", KT, Number()))
 _SOFTMAX = Named("weights", Op("Softmax", Either((Op("Add", _SCORES, MASK), _SCORES)), check=last_axis))
 _WEIGHTS = Either((_SOFTMAX, Op("Where", Op("IsNaN", _SOFTMAX), Number(0.0), _SOFTMAX)))
-_ATTENTION = Op("MatMul", Either((_WEIGHTS, Op("Dropout", _WEIGHTS))), V)
+_ATTENTION = Op("MatMul", Either((_WEIGHTS, Op("Dropout", _WEIGHTS, check=lambda made: _is_idle(made)))), V)
 
 
 def _swaps_last(made: Made) -> bool:
@@ -34,6 +34,11 @@ _CAUSAL = Op(
 )
 
 
+def _is_idle(made: Made) -> bool:
+    """Whether a dropout drops nothing."""
+    return not made.call.layer.attrs.get("training")
+
+
 def _is_lower(made: Made) -> bool:
     return made.node.args.get("upper") == 0 and made.node.args.get("k") is None
 
@@ -43,6 +48,9 @@ def _build(match: Match, extend: Extend) -> Group | None:
     y = match.nodes[0].call.layer.out
     if any(x.shape is None or len(x.shape) != len(y.shape) for x in (q, kt, v)) or len(y.shape) < 3:
         return None
+    rows = q.known[:-1]
+    if match.values["weights"].shape != (*rows, kt.known[-1]) or y.shape != (*rows, v.known[-1]):
+        return None  # something is broadcast beyond the queries
     swapped = (*kt.known[:-2], kt.known[-1], kt.known[-2])
     longer = extend(match, kt, _SWAPPED) or extend(match, kt, _FOLDED)
     if longer is not None and _is_key(longer, swapped):

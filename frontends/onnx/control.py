@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from costcore.dims import Dim, is_symbolic
+from costcore.dims import Dim, magnitude
 from costcore.engine import Call
 from costcore.ir import Operations
 from costcore.pricing import Pricer
@@ -36,7 +35,7 @@ def branch(walker: Walker, node: Node, scope: Scope, place: Place) -> Outputs:
         del calls[start:]
     price = Pricer({**calculators(), **walker.recorder.calculators})
     costs = {name: _flops(price, part) for name, (_, part) in found.items()}
-    dearer = "else" if _at(costs["else"]) > _at(costs["then"]) else "then"
+    dearer = "else" if magnitude(costs["else"]) > magnitude(costs["then"]) else "then"
     other = "then" if dearer == "else" else "else"
     hidden = [call for call in found[other][1] if price(call).cost is None]
     kinds = ", ".join(dict.fromkeys(call.native for call in hidden))
@@ -59,11 +58,6 @@ def _flops(price: Pricer, calls: Sequence[Call]) -> Dim:
         if cost is not None:
             total += (cost.flops.flops() if isinstance(cost.flops, Operations) else cost.flops) * call.times
     return total
-
-
-def _at(flops: Any) -> int:
-    """A number for comparing two branches: every symbol stands for 64."""
-    return int(flops.subs(dict.fromkeys(flops.free_symbols, 64))) if is_symbolic(flops) else flops
 
 
 CONTROL: Mapping[str, Callable[[Walker, Node, Scope, Place], Outputs]] = {

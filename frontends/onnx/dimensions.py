@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from costcore.dims import Dim, as_dim
+from costcore.dims import Dim, as_dim, is_symbolic
 from costcore.errors import CostError
 
 LONGEST = 200
@@ -75,7 +75,7 @@ class Dimensions:
             return None
         try:
             return self._computed(ast.parse(name, mode="eval").body)
-        except (SyntaxError, ValueError, KeyError, ZeroDivisionError):
+        except (SyntaxError, ValueError, KeyError, ZeroDivisionError, TypeError):
             return None
 
     def _computed(self, part: ast.expr) -> Dim:
@@ -105,7 +105,7 @@ class Dimensions:
         Raises:
             CostError: naming those it has.
         """
-        for name, (number, where) in self._said.items():
+        for name, (number, where) in {**{n: (d, "dims") for n, d in self._given.items()}, **self._said}.items():
             meant = self._written(name)
             if isinstance(meant, int) and isinstance(number, int) and meant != number:
                 raise CostError(f"{where}: dimension {name!r} is {meant} by the other inputs, and {number} here")
@@ -114,6 +114,11 @@ class Dimensions:
                 near = get_close_matches(name, self._known, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise CostError(f"dims names {name!r}, but the model's dimensions are {sorted(self._known)[:20]}{hint}")
+
+
+def called(length: Dim) -> str:
+    """What a reader is told that a length is which depends on data: the symbol it is, or the number given for it."""
+    return f"the symbol {length}" if is_symbolic(length) else f"{length}, as was given"
 
 
 def _symbol(name: str) -> Dim:

@@ -10,6 +10,7 @@ from onnx import FunctionProto, helper
 from costcore.translate import Row
 
 from .containers import common, element_of, repeated, sequence
+from .dimensions import called
 from .gradients import GRADIENT, gradient
 from .graph import Outputs, Walker, inner_scope
 from .node import Node
@@ -152,7 +153,7 @@ def _iterations(
         return [([item(value, i) for value in given], None) for i in range(length)], length
     if length is None:
         length = walker.dims.fresh(f"{place.names}{node.proto.name or node.proto.output[0]}_items")
-        walker.assume(f"the length of a sequence depends on data: it is the symbol {length}", node.label)
+        walker.assume(f"the length of a sequence depends on data: it is {called(length)}", node.label)
     values = []
     for k, value in enumerate(given):
         element = element_of(value) if isinstance(value, Container) else common((value,))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from costcore.dims import Dim, maximum
 
+from .dimensions import called
 from .graph import Outputs, Walker
 from .node import Node
 from .scope import Place, Scope, inside
@@ -88,7 +89,7 @@ def _number(walker: Walker, node: Node, place: Place, name: str) -> Dim:
         found: Dim = value.data.ravel()[0]
         return found
     symbol = walker.dims.fresh(f"{place.names}{node.proto.name or node.proto.output[0]}_{name}")
-    walker.assume(f"{name} depends on data: it is the symbol {symbol}", node.label)
+    walker.assume(f"{name} depends on data: it is {called(symbol)}", node.label)
     return symbol
 
 

@@ -14,6 +14,7 @@ from costcore.engine import Call
 from costcore.ir import Layer
 
 from .containers import after_loop, common, inside_loop
+from .dimensions import called
 from .graph import Outputs, Walker
 from .node import Node
 from .scope import Place, Scope, inside
@@ -52,6 +53,8 @@ def loop(walker: Walker, node: Node, scope: Scope, place: Place) -> Outputs:
         if made is not None:
             if _said(first) is None:
                 walker.assume("the condition to begin depends on data: it is taken to hold", node.label)
+            if is_symbolic(times) and node.get("M") is not None:
+                walker.assume("the trip count is not known: it is taken to be what the condition allows", node.label)
             return made
         recorder.keep(begun, before)
         recorder.calls.extend(calls)
@@ -77,7 +80,7 @@ def _trips(walker: Walker, node: Node, place: Place) -> Dim:
         times: Dim = trips.data.ravel()[0]
         return max(times, 0) if isinstance(times, int) else times
     times = walker.dims.fresh(f"{place.names}{node.proto.name or node.proto.output[0]}_trips")
-    walker.assume(f"the trip count depends on data: it is the symbol {times}", node.label)
+    walker.assume(f"the trip count depends on data: it is {called(times)}", node.label)
     return times
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from costcore.engine import Module
 
-from .names import classes, scopes
+from .names import classes, has_folded_norm, scopes
 from .values import Stored
 
 _AGAIN = re.compile(r"(/.+)_\d+$")
@@ -39,6 +39,9 @@ class Modules:
             read: the stored tensors it reads.
         """
         listed = scopes(node) if node.metadata_props else None
+        kinds = classes(node) if listed else []
+        if listed and has_folded_norm(node) and (owner := next(filter(None, map(_owner, read)), "")):
+            listed, kinds = [*listed[:-1], owner], kinds[:-1]
         if listed is None:
             inner = self._of_name(node.name, read)
             path = f"{outer}.{inner}" if outer and inner else outer or inner
@@ -50,7 +53,7 @@ class Modules:
                 self._owners.setdefault(owner, path)
             self._readers.setdefault(stored, {})[path] = None
         if listed and not self._types.get(path):
-            for scope, kind in zip(listed, classes(node), strict=False):
+            for scope, kind in zip(listed, kinds, strict=False):
                 self.enter(scope, kind.rpartition(".")[2])
         if path and path not in self._types:
             self.enter(path)
@@ -137,6 +140,10 @@ def named_owner(name: str) -> str:
     """
     owner = name.rpartition(".")[0]
     return "" if "/" in name or ":" in name or not all(owner.split(".")) else owner
+
+
+def _owner(stored: Stored) -> str:
+    return named_owner(stored.name)
 
 
 def _are_nested(a: str, b: str) -> bool:

@@ -52,7 +52,8 @@ def _place(part: Layer, name: str, length: Dim) -> Dim | None:
     if ends is None or ends[0] is None:
         return None if ends is None else length
     if isinstance(ends[0], int) and ends[0] < 0:
-        return length + ends[0]
+        place = length + ends[0]
+        return max(place, 0) if isinstance(place, int) else place
     return min(ends[0], length) if isinstance(ends[0], int) and isinstance(length, int) else ends[0]
 
 

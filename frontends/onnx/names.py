@@ -14,6 +14,12 @@ CLASSES, OPERATION = "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.fx_node"
 TRACE = "pkg.torch.onnx.stack_trace"
 """The lines that called it, the innermost last."""
 
+RULES = "pkg.onnxscript.rewriter.rule_name"
+"""What was simplified to write a node."""
+
+NOWHERE = "_empty_nn_module_stack_from_metadata_hook"
+"""What PyTorch calls the module of operations that stand in none."""
+
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
@@ -31,8 +37,13 @@ def _listed(node: Any, key: str) -> list[str] | None:
     """What a list in metadata holds, but for the last, which is the node; None where there is no such list."""
     for entry in node.metadata_props:
         if entry.key == key:
-            return [a or b for a, b in _QUOTED.findall(entry.value)][:-1]
+            return [name for a, b in _QUOTED.findall(entry.value)[:-1] if (name := a or b) != NOWHERE]
     return None
+
+
+def has_folded_norm(node: Any) -> bool:
+    """Whether PyTorch's exporter put a norm into the node, which it then says is the norm's."""
+    return any(entry.key == RULES and "FuseBatchNormInto" in entry.value for entry in node.metadata_props)
 
 
 def origin(node: Any) -> str:

@@ -104,8 +104,12 @@ def _unbiased(match: Match, _: Extend) -> Group | None:
     return Group(made.call.layer.op, made.node.op, operands, made.call.layer.attrs, match.nodes)
 
 
+def _is_float(made: Made) -> bool:
+    return made.call.layer.out.dtype in FLOATS
+
+
 _CENTRED = Op("Sub", X, Op("ReduceMean", X, check=last_axes))
-_D = Named("d", Either((_CENTRED, Op("Cast", _CENTRED))))
+_D = Named("d", Either((_CENTRED, Op("Cast", _CENTRED, check=_is_float))))
 _VARIANCE = Op("ReduceMean", Either((Op("Pow", _D, Number(2.0)), Op("Mul", _D, _D))), check=last_axes)
 _EPS = Named("eps", Number())
 _STANDARD = Op("Div", _D, Op("Sqrt", Op("Add", _VARIANCE, _EPS)))
@@ -148,6 +152,8 @@ def _group_norm(match: Match, _: Extend) -> Group | None:
     x, rows = match.values["x"], match.values["rows"].known
     if not like_x(match) or len(rows) != 3 or len(x.known) < 3 or rows[0] != x.known[0]:
         return None
+    if isinstance(x.known[1], int) and isinstance(rows[1], int) and (not rows[1] or x.known[1] % rows[1]):
+        return None  # parts of channels are no group of them
     operands = {"x": x}
     for name, neutral in (("w", 1), ("b", 0)):
         value = match.values[name]
@@ -186,7 +192,9 @@ def _weight_norm(match: Match, _: Extend) -> Group | None:
     v, g = match.values["w0"].shape, match.values["w1"].shape
     reduced = next(made.call.layer for made in match.nodes if made.node.op == "ReduceL2")
     left = [i for i in range(len(v or ())) if i not in (reduced.attrs.get("axis") or ())]
-    if len(left) != 1 or reduced.out.shape != g or match.nodes[0].call.layer.out.shape != v:
+    if len(left) != 1 or reduced.out.shape != g or reduced.out.ndim != len(v or ()):
+        return None
+    if match.nodes[0].call.layer.out.shape != v:
         return None
     return Group(
         "weight_norm", "WeightNorm", {n: match.values[n] for n in ("w0", "w1")}, {"axis": left[0]}, match.nodes

@@ -7,7 +7,7 @@ from typing import Any
 
 from costcore.engine import Call, Recorder
 from costcore.ir import Layer, Role, Tensor
-from costcore.translate import Native, Row, Translation, Translator
+from costcore.translate import Native, Row, Translation, Translator, settings
 
 from .dimensions import Dimensions
 from .modules import Modules
@@ -58,10 +58,15 @@ class Recording:
             found = self.translator(Native(node.key, node.args, node.outputs))
         else:
             found = self.unknown(node)
-            if is_given and node.schema is not None:
+            if is_given:
+                why = (
+                    "depends on data; give the values of the model's inputs, or"
+                    if node.schema
+                    else "is not known here;"
+                )
                 self.note(
-                    f"{node.label} is not counted, nor is what needs its shape: how many dimensions it makes depends "
-                    "on data; give the values of the model's inputs, or write the shape into the model"
+                    f"what needs the shape of what {node.label} makes is not counted: how many dimensions that has "
+                    f"{why} write the shape into the model"
                 )
         layer = self.recorder.intern(found.layer)
         inputs = tuple([self.identity(value) for value in found.inputs])
@@ -92,7 +97,7 @@ class Recording:
         return Tensor(value.known, value.dtype, "data" if value.role == "data" else "const")
 
     def unknown(self, node: Node) -> Translation:
-        """A layer that only names the node, where not even the rank of an operand is known."""
+        """A layer that only names the node and its settings, where not even the rank of an operand is known."""
 
         def tensor(value: Value) -> Tensor:
             if value.shape is not None:
@@ -101,7 +106,9 @@ class Recording:
 
         inputs = tuple(value for value in node.inputs if value is not None)
         outputs = tuple(value for value in node.outputs if value is not None)
-        layer = Layer(node.key, {f"x{i}": tensor(v) for i, v in enumerate(inputs)}, map(tensor, outputs))
+        op = f"{node.key} of unknown rank" if self.translator.knows(node.key) else node.key
+        operands = {f"x{i}": tensor(v) for i, v in enumerate(inputs)}
+        layer = Layer(op, operands, map(tensor, outputs), settings(node.args))
         return Translation(layer, inputs, outputs, known=False)
 
     def identity(self, value: Value) -> int:

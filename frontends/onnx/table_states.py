@@ -66,9 +66,13 @@ def _transformed_length(n: Node) -> Any:
 
 def _frame(a: Arguments) -> Any:
     n = node(a)
-    length = n.number("frame_length")
     window = n.get("window")
-    return length if length is not None or window is None else window.known[0]
+    if window is not None:
+        return window.known[0]
+    return n.number("frame_length") if n.get("frame_length") is not None else n.value("signal").known[1]
+
+
+_FRAME = told(lambda n: _frame(n.args))
 
 
 def packed_heads(name: str, count: str) -> Any:
@@ -153,7 +157,8 @@ ROWS: tuple[Row, ...] = (
         "ai.onnx::STFT",
         "stft",
         {"x": _signal, "window": "window"},
-        {"length": told(lambda n: _frame(n.args)), "frames": told(lambda n: n.outputs[0] and n.outputs[0].known[1])},
+        {"length": _FRAME, "frames": told(lambda n: n.outputs[0] and n.outputs[0].known[1])},
+        when=lambda a: _FRAME(a) is not None,
     ),
     Row("ai.onnx::Det", "det", {"x": "X"}),
     Row("ai.onnx::NonZero", "nonzero", {"x": "X"}),

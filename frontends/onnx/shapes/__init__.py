@@ -8,7 +8,7 @@ from typing import Any
 from costcore.dims import Dim
 
 from .. import containers as held
-from ..dimensions import Dimensions
+from ..dimensions import Dimensions, called
 from ..node import Node, check_size
 from ..values import DTYPES, Container, Undetermined, Value
 from . import (
@@ -109,8 +109,8 @@ def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: No
     shape = [told[i] if d is None else d for i, d in enumerate(value.shape)]
     for i, d in enumerate(shape):
         if d is None:
-            shape[i] = dims.fresh(f"{name}_{i}")
-            node.assumed.append(f"the length of axis {i} of {name!r} depends on data: it is the symbol {name}_{i}")
+            shape[i] = length = dims.fresh(f"{name}_{i}")
+            node.assumed.append(f"the length of axis {i} of {name!r} depends on data: it is {called(length)}")
     value.shape = tuple(shape)
 
 

@@ -60,9 +60,15 @@ def multi_head(node: Node) -> Sequence[Value]:
     steps = k.known[2]
     is_cross = key is not None and len(key.known) == 4  # a cache that is complete: the past is in it
     total = steps if past is None or is_cross else steps + past.known[2]
+    length = total
+    if past is not None and not is_cross and node.args.get("past_present_share_buffer"):
+        length, used = past.known[2], node.get("past_sequence_length")
+        total = length if used is None or used.data is None else used.data.ravel()[0] + steps
+        if total is length:
+            node.assumed.append("the number of keys in use depends on data: the whole cache counts")
     node.cache[OPERANDS] = Operands(q, k, v, total)
     batch, _, asked, _ = q.known
-    present = (batch, count, total, k.known[3])
+    present = (batch, count, length, k.known[3])
     return [
         node.result((batch, asked, count * v.known[3]), query.dtype),
         node.result(present, query.dtype),

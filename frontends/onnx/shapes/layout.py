@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import Dim, ceil_div, is_symbolic, minimum, quotient
+from costcore.dims import Dim, ceil_div, differ, is_symbolic, minimum, quotient
 from costcore.ir import prod
 
 from ..node import Node
@@ -45,6 +45,10 @@ def reshape(node: Node) -> Sequence[Value]:
         wanted = tuple(0 if d == -1 else d for d in wanted)
     if isinstance(x.size, int) and isinstance(prod(wanted), int) and x.size != prod(wanted):
         raise node.error(f"cannot reshape {source} ({x.size} elements) to {wanted} ({prod(wanted)})")
+    if not unknown and differ(x.size, prod(wanted)):
+        node.assumed.append(
+            f"it is written for {prod(wanted)} elements, and given {x.size}: these are taken to be equal"
+        )
     return [node.renamed(x, wanted)]
 
 
@@ -120,8 +124,10 @@ def split(node: Node) -> Sequence[Value]:
     lengths: Sequence[Dim] | None = node.numbers("split")
     count = len(node.proto.output)
     if lengths is None:
-        part = ceil_div(x.known[axis], node.args.get("num_outputs") or count)
-        lengths = [part] * (count - 1) + [x.known[axis] - part * (count - 1)]
+        parts = node.args.get("num_outputs") or count
+        if parts < count:
+            raise node.error(f"has num_outputs {parts}, but {count} outputs")
+        lengths = [_part(x.known[axis], i, parts) for i in range(count)]
     elif len(lengths) != count:
         raise node.error(f"splits into {len(lengths)} lengths, but has {count} outputs")
     elif all(isinstance(d, int) for d in (*lengths, x.known[axis])) and sum(lengths) != x.known[axis]:
@@ -130,9 +136,17 @@ def split(node: Node) -> Sequence[Value]:
     outputs = []
     for i, length in enumerate(lengths):
         shape = (*x.known[:axis], length, *x.known[axis + 1 :])
-        fold = (lambda a, *_, i=i: np.split(a, ends[:-1], axis)[i]) if ends else None
+        fold = (lambda a, *_, i=i: np.split(a, ends, axis)[i]) if ends else None
         outputs.append(node.result(shape, x.dtype, fold))
     return outputs
+
+
+def _part(length: Dim, i: int, count: int) -> Dim:
+    """The length of part ``i`` of so many equal ones; the last may be shorter, and more of them where they are many."""
+    part = ceil_div(length, count)
+    if isinstance(length, int):
+        return min(part, max(length - i * part, 0))
+    return part if i < count - 1 else length - part * i
 
 
 def slice_(node: Node) -> Sequence[Value]:

@@ -131,13 +131,17 @@ def fourier(node: Node) -> Sequence[Value]:
 
 def short_fourier(node: Node) -> Sequence[Value]:
     """Transforms of windows along a signal; one side of the bins unless the attribute says otherwise."""
-    x, step, window = node.value("signal"), node.number("frame_step"), node.get("window")
-    length = node.number("frame_length")
-    length = window.known[0] if length is None and window is not None else length
-    if length is None:
-        raise Undetermined
-    frames = (x.known[1] - length) // step + 1
-    bins = length // 2 + 1 if node.args.get("onesided", 1) else length
+    x, window = node.value("signal"), node.get("window")
+    frames: Dim | None = None
+    bins: Dim | None = None
+    try:
+        length = window.known[0] if window is not None else node.number("frame_length")
+        if length is None:
+            length = x.known[1]  # where nothing says it, a frame is the whole signal
+        bins = length // 2 + 1 if node.args.get("onesided", 1) else length
+        frames = (x.known[1] - length) // node.number("frame_step") + 1
+    except Undetermined:
+        pass  # how many there are follows from data
     return [node.result((x.known[0], frames, bins, 2), x.dtype)]
 
 

@@ -125,6 +125,21 @@ def test_multi_head_attention_adds_its_bias_and_its_past():
 CACHE = (1, 2, 10, 4)
 
 
+@pytest.mark.parametrize("past", [3, None])
+def test_keys_and_values_may_go_into_the_cache_they_come_from(past):
+    # 2 sequences, 4 heads of 8 features, a cache of 8 places: onnxruntime makes it of 8 places again
+    q, cache = (2, 1, 32), (2, 4, 8, 8)
+    used = [past] if past else (INT32, (1,))
+    given = (q, q, q, None, None, cache, cache, used)
+    op = "DecoderMaskedMultiHeadAttention"
+    layer, cost, _ = priced(op, *given, outputs=3, num_heads=4, past_present_share_buffer=1)
+    assert [y.shape for y in layer.outputs] == [q, cache, cache]
+    keys = 4 if past else 8  # what is there and the new one, or all that fits
+    assert cost.macs == 2 * 4 * keys * (8 + 8)
+    assert cost.mread == 4 * (3 * 64 + 2 * 64 * (keys - 1))
+    assert cost.mwrite == 4 * 3 * 64
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_grouped_attention_counts_the_keys_in_use(packed):
     query = [(1, 1, 48), None, None] if packed else [(1, 1, 32), (1, 1, 8), (1, 1, 8)]

@@ -145,6 +145,19 @@ def test_parts_that_are_not_the_whole_are_no_split():
         read(g.model({"x": (1, 4)}, parts[0]))
 
 
+@pytest.mark.parametrize(
+    ("length", "told", "lengths"),
+    [(9, 3, (3, 3, 3)), (9, 4, (3, 3, 3)), (8, 3, (3, 3, 2)), (4, 3, (2, 2, 0)), (4, 1 << 62, (1, 1, 1))],
+)
+def test_equal_parts_are_as_long_as_if_all_of_them_were_put_out(length, told, lengths):
+    g = Graph()
+    parts = g("Split", "x", axis=1, num_outputs=told, outputs=3)
+    assert shapes(g.model({"x": (1, length)}, parts)) == [(1, part) for part in lengths]
+    g = Graph()
+    with pytest.raises(CostError, match="has num_outputs 2, but 3 outputs"):
+        read(g.model({"x": (1, length)}, g("Split", "x", axis=1, num_outputs=2, outputs=3)))
+
+
 def test_a_name_stands_for_one_value():
     g = Graph()
     twice = g.model({"x": (1, 4)}, g("Add", "x", g.weight(4)))
@@ -169,6 +182,10 @@ UNACCEPTED = {
     "groups": (
         lambda g: g("GroupNormalization", "x", g.weight(4), g.weight(4), name="n", num_groups=3),
         "node 'n' (GroupNormalization) has num_groups 3, which does not divide the 4 channels of (1, 4, 8, 8)",
+    ),
+    "number of axes": (
+        lambda g: g("GatherND", "x", g.number(0), name="n", batch_dims=-1),
+        "node 'n' (GatherND) has batch_dims -1; accepted are numbers from 0",
     ),
     "number of an operand": (
         lambda g: g("Col2Im", "x", g.number(8, 8), g.number(0, 1), name="n"),
@@ -214,7 +231,7 @@ def test_a_rank_that_follows_from_data_is_told_at_the_node_that_makes_it():
     summed = g("ReduceSum", "x", "axes", name="sum", keepdims=0)
     made = g.model({"x": (2, 3), "axes": (INT64, ("k",))}, g("Relu", summed))
     (note,) = read(made).notes
-    assert note.startswith("node 'sum' (ReduceSum) is not counted, nor is what needs its shape")
+    assert note.startswith("what needs the shape of what node 'sum' (ReduceSum) makes is not counted: how many")
     assert total(read(made, {"axes": [1]}).calls, "flops") == 2 * 2 + 2  # 2 rows of 3, and their activation
 
 

@@ -232,9 +232,9 @@ def test_a_shape_of_a_thousand_million_numbers_is_no_rank():
     model = g.model({"x": (2, 3), "s": (TensorProto.INT64, (10**9,))}, g("Relu", g("Reshape", "x", "s")))
     with pytest.warns(CostWarning) as told:
         report = bounded(model)
-    assert [str(warning.message)[:39] for warning in told] == [
-        "no calculator for 'ai.onnx::Reshape': 1",
-        "no calculator for 'ai.onnx::Relu': 1 ca",
+    assert [str(warning.message).partition(": 1")[0] for warning in told] == [
+        "no calculator for 'ai.onnx::Reshape of unknown rank'",
+        "no calculator for 'ai.onnx::Relu of unknown rank'",
     ]
     assert report.status == "partial"
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, helper
 
 from costcore import CostError, Tensor
 from tests.frontends.onnx.reading import read, shapes
@@ -172,6 +173,27 @@ def test_names_that_are_sums_of_names_are_sums():
     assert shapes(cached(), given)[-1] == (1, 2 * 9)
     with pytest.raises(CostError, match=re.escape("'past + new' is 9 by the other inputs, and 8 here")):
         read(cached(), {**given, "mask": (1, 8)})
+    with pytest.raises(CostError, match=re.escape("'past + new' is 9 by the other inputs, and 8 here")):
+        read(cached(), dims={"past": 7, "new": 2, "past + new": 8})
+
+
+def test_a_length_that_depends_on_data_is_told_by_its_own_name():
+    def told(**options: Any) -> list[str]:
+        g = Graph()
+        g.nodes.append(helper.make_node("NonZero", ["x"], ["n"]))
+        made = g.model({"x": ("n_1",)}, "n")
+        return [str(a.what) for a in read(made, **options).assumptions]
+
+    begin = "the length of axis 1 of 'n' depends on data: it is "
+    assert told() == [begin + "the symbol n_1'"], "n_1 is another one"
+    assert told(dims={"n_1'": 3}) == [begin + "3, as was given"]
+
+
+@pytest.mark.parametrize("name", ["rows//0", "rows//(rows-rows)", "-rows", "rows**2"])
+def test_names_that_say_no_length_are_just_names(name):
+    g = Graph()
+    model = g.model({"x": (name, "rows")}, g("Relu", "x"))
+    assert [str(d) for d in read(model).calls[0].layer.out.shape] == [name, "rows"]
 
 
 def test_names_with_signs_are_just_names():
@@ -179,3 +201,16 @@ def test_names_with_signs_are_just_names():
     model = g.model({"x": ("sequence-length", "2*rows", "a/b")}, g("Relu", "x"))
     assert [str(d) for d in read(model).calls[0].layer.out.shape] == ["sequence-length", "2*rows", "a/b"]
     assert shapes(model, dims={"sequence-length": 5, "2*rows": 4, "a/b": 3}) == [(5, 4, 3)]
+
+
+def test_a_reshape_that_fits_one_length_only_is_said():
+    def assumptions(*shape: int) -> list[str]:
+        g = Graph()
+        y = g("Reshape", "x", g.number(*shape), name="fixed")
+        return [str(a.what) for a in read(g.model({"x": ("batch", "seq", 32)}, y)).assumptions]
+
+    # traced with 16 words, as exporters do that compute with sizes in Python
+    (told,) = assumptions(0, 16, 4, 8)
+    assert told == "it is written for 512*batch elements, and given 32*batch*seq: these are taken to be equal"
+    assert assumptions(0, 0, 4, 8) == []
+    assert assumptions(0, -1, 4, 8) == []

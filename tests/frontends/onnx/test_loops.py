@@ -172,6 +172,30 @@ def test_a_condition_that_always_holds_is_asked_so_often_and_no_more():
     assert [call.times for call in recorder.calls if call.type == "Concat"] == [1 << 62]
 
 
+def test_a_trip_count_that_data_say_is_what_a_counting_condition_allows():
+    made = counting(3, [], [node("Less", ["i", "two"], ["go_on"])])
+    del made.graph.node[0]
+    trips = [node("ReduceMax", ["x"], ["most"], keepdims=0), node("Cast", ["most"], ["m"], to=INT64)]
+    for part in reversed(trips):
+        made.graph.node.insert(0, part)
+    recorder = read(made)
+    assert recorder.calls[-1].layer.out.shape == (4 + 3 * 4,)
+    (assumption,) = recorder.assumptions
+    assert assumption.what == "the trip count is not known: it is taken to be what the condition allows"
+
+
+def test_an_inner_loop_runs_as_often_as_the_outer_says_and_its_condition_allows():
+    # the outer iterations 0, 1, 2 allow so many inner ones, and the condition no more than two: 0 + 1 + 2
+    values = [helper.make_tensor_value_info(*entry) for entry in (("j", INT64, ()), ("on", B, ()), ("u", F, None))]
+    made = [helper.make_tensor_value_info(name, F, None) for name in ("on_on", "e")]
+    one = node("Constant", [], ["one"], value_int=1)
+    steps = [one, node("Less", ["j", "one"], ["on_on"]), node("Exp", ["u"], ["e"])]
+    inner = node("Loop", ["i", "", "v"], ["w"], "inner", body=helper.make_graph(steps, "inner", values, made))
+    recorder = read(looped(body_of(inner, carried=("v",), outputs=("w",)), 3, ["x"], ["y"], x=(5,)))
+    assert total([call for call in recorder.calls if call.type == "Exp"], "flops") == 5 * (0 + 1 + 2)
+    assert recorder.assumptions == []
+
+
 def test_a_condition_to_begin_is_assumed_to_hold():
     ask = [node("ReduceMax", ["x"], ["most"], keepdims=0), node("Less", ["most", "most"], ["begin"])]
     recorder = read(counting(9, ask, [node("Less", ["i", "two"], ["go_on"])]))

@@ -88,6 +88,21 @@ def test_the_name_of_a_tensor_says_whose_it_is_before_the_nodes_that_read_it():
     assert sizes(made)["body.1"] == ("BN", [], 0)
 
 
+def test_a_convolution_that_took_a_norm_in_stays_a_convolution():
+    folded = node("Conv", ["x", "body.0.weight", "body.0.bias"], "y", scopes=NORM)
+    folded.metadata_props.add(key="pkg.onnxscript.rewriter.rule_name", value="FuseBatchNormIntoConv, Other")
+    made = model([folded], {name: CONVOLUTION[name] for name in ("body.0.weight", "body.0.bias")}, (1, 2, 10))
+    assert [call.module for call in read(made).calls] == ["body.0"]
+    assert sizes(made) == {"": ("Net", [], 0), "body": ("Sequential", [], 0), "body.0": ("", [8 * 2 * 3, 8], 0)}
+
+
+def test_what_stands_in_no_module_stands_in_the_model():
+    nowhere = dict.fromkeys(["_empty_nn_module_stack_from_metadata_hook"], "_empty_nn_module_stack_from_metadata_hook")
+    made = model([node("Relu", ["x"], "a", scopes=NET), node("Neg", ["a"], "y", scopes=nowhere)], {})
+    assert sizes(made) == {"": ("Net", [], 0)}
+    assert [call.module for call in read(made).calls] == ["", ""]
+
+
 def test_tensors_without_a_name_of_a_module_belong_to_those_whose_nodes_read_them():
     nodes = [
         node("MatMul", ["x", "onnx::MatMul_9"], "a", "/first/MatMul"),

@@ -66,6 +66,32 @@ def test_short_time_fourier_transform():
     layer, cost = priced("STFT", (1, 64, 1), 8, (16,), None)
     assert layer.out.shape == (1, 7, 9, 2)
     assert cost.flops == 7 * 16 * 4 * Operations(mul=2, add=3) + Operations(mul=7 * 16)
+    layer, cost = priced("STFT", (1, 16, 1), 8, None, None)
+    assert layer.out.shape == (1, 1, 9, 2), "one frame, the whole signal"
+    assert cost.flops == 16 * 4 * Operations(mul=2, add=3)
+
+
+def test_frames_of_unknown_length_have_no_price():
+    g = Graph(17)
+    y = g("STFT", "x", g.number(8, scalar=True), "", "length")
+    recorder = read(g.model({"x": (1, 64, 1), "length": (INT64, ())}, y))
+    answer = Pricer(calculators())(recorder.calls[-1])
+    assert (answer.cost, answer.reason) == (None, "no calculator for 'ai.onnx::STFT'")
+    batch, frames, bins, parts = recorder.calls[-1].layer.out.shape
+    assert (batch, parts) == (1, 2)
+    assert (str(frames), str(bins)) == (f"{y}_1", f"{y}_2")
+
+
+def test_groups_of_channels_that_have_no_places():
+    # 2 * 2 groups of 2 channels: mean 1+1, variance 2+1+1+1, eps, root and its inverse 3, scale 2, weight and bias 2
+    layer, cost = priced("GroupNormalization", (2, 4), (4,), (4,), opset=21, num_groups=2)
+    assert (layer.op, layer.out.shape) == ("group_norm", (2, 4))
+    assert cost.flops == 4 * Operations(fma=3, mul=3, add=4, div=3, special=1)
+
+
+def test_padding_that_is_not_said_is_the_stated_one():
+    layer, cost = priced("MaxPool", (2, 4, 8), kernel_shape=[3], auto_pad="")
+    assert (layer.out.shape, cost.flops) == ((2, 4, 6), Operations(cmp=2 * 4 * 6 * 2))
 
 
 @pytest.mark.parametrize(

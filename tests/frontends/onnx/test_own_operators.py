@@ -50,3 +50,24 @@ def test_long_lists_are_no_settings():
 
     report = estimate(waves(short=[1] * 1024, long=[1] * 1025), calculators={"my.ops::Wave": calc_wave})
     assert report.layer_report["Wave-1"]["params"] == {"short": (1,) * 1024}
+
+
+def chained():
+    """Of what an unknown operator makes the model declares nothing."""
+    model = waves(bands=3)
+    model.graph.node[0].output[0] = "h"
+    model.graph.node.append(helper.make_node("Relu", ["h"], ["y"], name="act"))
+    return model
+
+
+def test_what_reads_a_value_without_a_shape_says_why_it_is_not_counted():
+    def calc_wave(layer):
+        return Cost(Operations(special=layer.attrs["bands"] * layer["x0"].size), 0, 0, layer.attrs)
+
+    with pytest.warns(CostWarning, match="no calculator for 'ai.onnx::Relu of unknown rank'"):
+        report = estimate(chained(), dims={"batch": 2}, calculators={"my.ops::Wave": calc_wave})
+    assert report.total_report["flops"] == 3 * 2 * 16
+    assert report.notes == [
+        "what needs the shape of what node 'wave' (Wave) makes is not counted: how many dimensions that has is not "
+        "known here; write the shape into the model"
+    ]
