@@ -122,9 +122,9 @@ def test_free_and_layout_operators_are_said_to_be():
 
 def test_the_matrix_names_what_each_framework_calls_it():
     text = make_details_md.render(CALCULATORS, TABLES)
-    assert "| `dot` | `dot`, `mm` | |\n" in text
-    assert "| `stay` |  | `Any` |\n" in text
-    assert "| `turn` | `b::turn` | |\n" in text
+    assert "| [`dot`](#dot) | `dot`, `mm` | |\n" in text
+    assert "| [`stay`](#family-free) |  | `Any` |\n" in text
+    assert "| [`turn`](#turn) | `b::turn` | |\n" in text
 
 
 def test_a_manual_that_cannot_be_run_is_named():

@@ -152,8 +152,9 @@ def heading(calculator: Calculator, ops: list[str]) -> str:
     return ops[0] if len(ops) == 1 else f"family {name}"
 
 
-def support(calculators: Mapping[str, Calculator], tables: Mapping[str, Iterable[Row]]) -> str:
-    """The operators, and what of each framework is translated to them."""
+def support(sections: Mapping[Calculator, list[str]], tables: Mapping[str, Iterable[Row]]) -> str:
+    """The operators, linked to their sections, and what of each framework is translated to them."""
+    calculators = {op: f"[`{op}`](#{anchor(heading(one, ops))})" for one, ops in sections.items() for op in ops}
     native: dict[str, dict[str, list[str]]] = {op: {} for op in sorted(calculators)}
     mute: list[str] = []
     for frontend, rows in tables.items():
@@ -168,8 +169,11 @@ def support(calculators: Mapping[str, Calculator], tables: Mapping[str, Iterable
         raise CostError(f"rows choose their operator and do not say in `ops` among which: {', '.join(mute)}")
     if unknown := sorted(native.keys() - calculators.keys()):
         raise CostError(f"rows name operators that no calculator prices: {', '.join(unknown)}")
-    rows_of = ((code(op), *(names(found.get(frontend, ())) for frontend in tables)) for op, found in native.items())
-    return table(("operator", *tables), rows_of)
+    rows_of = (
+        (calculators[op], *(names(found.get(frontend, ())) for frontend in tables)) for op, found in native.items()
+    )
+    usual = ", ".join(code(most_common_domain(rows)) for rows in tables.values() if most_common_domain(rows))
+    return f"Names without a domain are of {usual}.\n\n" + table(("operator", *tables), rows_of)
 
 
 def most_common_domain(rows: Iterable[Row]) -> str:
@@ -206,7 +210,8 @@ def render(calculators: Mapping[str, Calculator], tables: Mapping[str, Iterable[
         raise CostError("\n".join(errors))
     title = "Which operators of a framework are translated"
     contents.append(f"* [{title}](#{anchor(title)})")
-    return "\n\n".join([HEAD.rstrip(), "\n".join(contents), *body, f"## {title}", support(calculators, tables)]) + "\n"
+    sections = {calculator: ops for chapter in chapters.values() for calculator, ops in chapter.items()}
+    return "\n\n".join([HEAD.rstrip(), "\n".join(contents), *body, f"## {title}", support(sections, tables)]) + "\n"
 
 
 def links(sections: Mapping[Calculator, list[str]]) -> Iterator[str]:
