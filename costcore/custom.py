@@ -77,10 +77,10 @@ class CustomCalculators:
         """All calculators of the run: the registered ones, and these over them."""
         return {**calculators(), **self.by_layer}
 
-    def unused(self, calls: Iterable[Call]) -> list[str]:
+    def unused(self, calls: Iterable[Call], only_foreign: bool = False) -> list[str]:
         """A sentence for every calculator that met none of ``calls``, with the nearest names that these have.
 
-        Nothing is said where nothing ran.
+        Nothing is said where nothing ran; with ``only_foreign`` nothing of operators that are known without it.
         """
         met = {(call.native, call.layer.op) for call in calls} if self._added else set()
         natives: dict[str, list[str]] = {}
@@ -90,6 +90,8 @@ class CustomCalculators:
         priced_by = {native if native in known or native in self.by_elements else op for native, op in met}
         sentences = []
         for names, calculator in self._added.items():
+            if only_foreign and any(map(_is_built_in, names)):
+                continue
             if priced_by and priced_by.isdisjoint(names):
                 kinds = (difflib.get_close_matches(_kind(name), natives, n=3, cutoff=NEAR) for name in names)
                 near = dict.fromkeys(native for close in kinds for kind in close for native in natives[kind])

@@ -73,13 +73,13 @@ def number(priced: list[Priced]) -> list[Priced]:
 
 
 def tell(report: Report, custom: CustomCalculators | None = None, stacklevel: int = 3, strict: bool = False) -> None:
-    """Warn once for every calculator that met no call, and for every kind of operator that could not be priced.
+    """Warn once for every kind of operator that could not be priced, and for every calculator of one that never ran.
 
     Raises:
         PartialReportError: where there is one and ``strict`` allows none.
         CostError: where a calculator of the user's, or a plug-in's, failed.
     """
-    for sentence in custom.unused(item.call for item in report._priced) if custom else ():
+    for sentence in custom.unused((item.call for item in report._priced), only_foreign=True) if custom else ():
         warnings.warn(sentence, CostWarning, stacklevel=stacklevel)
     if strict and (unknown_kinds := unknown_operators(report._priced)):
         error = PartialReportError(f"the report is partial; not counted: {'; '.join(map(str, unknown_kinds))}")
