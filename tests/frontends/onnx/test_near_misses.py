@@ -8,8 +8,8 @@ from onnx import ModelProto
 from onnx.reference import ReferenceEvaluator
 
 from costcore import estimate
+from tests.frontends.onnx.spelled import BOOL, BY_NAME, QKV, Spelled, X, is_as_before, model, scores
 from tests.frontends.onnx.test_moves import TO_THE_END
-from tests.frontends.onnx.test_regroup import BOOL, BY_NAME, QKV, Spelled, X, is_as_before, model, scores
 
 
 def attention(g: Spelled, mask: str = "") -> str:

@@ -1,0 +1,281 @@
+"""Operators as exporters spell them out, each with the one operator it is and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from onnx import ModelProto, TensorProto
+
+from costcore import Report, estimate
+from tests.networks_onnx import Graph
+
+FLOAT, BOOL = TensorProto.FLOAT, TensorProto.BOOL
+LOWEST = -3.4028234663852886e38
+
+
+class Spelled(Graph):
+    """A graph of spelled-out operators."""
+
+    def scalar(self, value: float) -> str:
+        return self.number(value, dtype=FLOAT, scalar=True)
+
+    def ones(self, count: int, value: float = 1.0) -> str:
+        return self.number(*[value] * count, dtype=FLOAT)
+
+
+Write = Callable[..., str]
+
+
+def linear(g: Spelled) -> str:
+    return g("Add", g.weight(5), g("MatMul", "x", g("Transpose", g.weight(5, 8), perm=[1, 0])))
+
+
+def linear_folded(g: Spelled) -> str:
+    return g("Add", g("MatMul", "x", g.weight(8, 5)), g.weight(5))
+
+
+def linear_unbiased(g: Spelled) -> str:
+    return g("MatMul", "x", g("Transpose", g.weight(5, 8), perm=[1, 0]))
+
+
+def conv(g: Spelled) -> str:
+    """A convolution with a computed bias of zeros, as the newer exporter writes it without folding."""
+    return g("Conv", "x", g.weight(4, 6, 3), g("Expand", g.scalar(0.0), g.number(4)))
+
+
+def layer_norm(g: Spelled, axes: tuple[int, ...] = (-1,), other: tuple[int, ...] | None = None) -> str:
+    centred = g("Sub", "x", g("ReduceMean", "x", g.number(*axes)))
+    variance = g("ReduceMean", g("Pow", centred, g.scalar(2.0)), g.number(*(other or axes)))
+    y = g("Div", centred, g("Sqrt", g("Add", variance, g.scalar(1e-5))))
+    return g("Add", g("Mul", y, g.weight(8)), g.weight(8))
+
+
+def layer_norm_of_products(g: Spelled) -> str:
+    centred = g("Sub", "x", g("ReduceMean", "x", g.number(2)))
+    variance = g("ReduceMean", g("Mul", centred, centred), g.number(2))
+    return g("Div", centred, g("Sqrt", g("Add", g.scalar(1e-5), variance)))
+
+
+def rms_norm(g: Spelled, axes: tuple[int, ...] = (-1,)) -> str:
+    mean = g("ReduceMean", g("Pow", "x", g.scalar(2.0)), g.number(*axes))
+    scale = g("Reciprocal", g("Sqrt", g("Add", mean, g.scalar(1e-6))))
+    return g("Mul", g.weight(8), g("Mul", "x", scale))
+
+
+def rms_norm_by_division(g: Spelled) -> str:
+    mean = g("ReduceMean", g("Mul", "x", "x"), g.number(-1))
+    return g("Div", "x", g("Sqrt", g("Add", mean, g.scalar(1e-6))))
+
+
+def group_norm(g: Spelled) -> str:
+    rows = g("Reshape", "x", g.number(0, 3, -1))
+    normal = g("InstanceNormalization", rows, g.ones(3), g.ones(3, 0.0))
+    y = g("Mul", g("Reshape", normal, g("Shape", "x")), g("Unsqueeze", g.weight(6), g.number(1)))
+    return g("Add", y, g("Unsqueeze", g.weight(6), g.number(1)))
+
+
+def gelu(g: Spelled) -> str:
+    """As the older exporter writes it."""
+    inner = g("Add", g("Erf", g("Div", "x", g.scalar(2**0.5))), g.scalar(1.0))
+    return g("Mul", g("Mul", "x", inner), g.scalar(0.5))
+
+
+def gelu_of_half(g: Spelled) -> str:
+    """As the newer one does."""
+    inner = g("Add", g("Erf", g("Mul", "x", g.scalar(0.5**0.5))), g.scalar(1.0))
+    return g("Mul", "x", g("Mul", g.scalar(0.5), inner))
+
+
+def gelu_tanh(g: Spelled) -> str:
+    cube = g("Pow", "x", g.scalar(3.0))
+    inner = g("Mul", g.scalar(0.7978845608), g("Add", "x", g("Mul", g.scalar(0.044715), cube)))
+    return g("Mul", "x", g("Mul", g.scalar(0.5), g("Add", g("Tanh", inner), g.scalar(1.0))))
+
+
+def gelu_tanh_of_products(g: Spelled) -> str:
+    cube = g("Mul", "x", g("Mul", "x", "x"))
+    inner = g("Mul", g.scalar(0.7978845608), g("Add", "x", g("Mul", g.scalar(0.044715), cube)))
+    return g("Mul", g.scalar(0.5), g("Mul", "x", g("Add", g.scalar(1.0), g("Tanh", inner))))
+
+
+def silu(g: Spelled) -> str:
+    return g("Mul", "x", g("Sigmoid", "x"))
+
+
+def elu(g: Spelled) -> str:
+    return g("Mul", g("Elu", g("Mul", "x", g.scalar(1.0)), alpha=0.5), g.scalar(1.0))
+
+
+def weight_norm(g: Spelled) -> str:
+    """As the older exporter writes it, of a weight that is an input here."""
+    return g("Mul", g("Div", "x", g("ReduceL2", "x", g.number(0, 2))), g.weight(1, 6, 1))
+
+
+def weight_norm_by_factor(g: Spelled) -> str:
+    """As the newer one does."""
+    return g("Mul", "x", g("Div", g.weight(1, 6, 1), g("ReduceL2", "x", g.number(0, 2))))
+
+
+def not_equal(g: Spelled) -> str:
+    return g("Not", g("Equal", "x", g.scalar(0.0)))
+
+
+def rsqrt(g: Spelled) -> str:
+    return g("Reciprocal", g("Sqrt", "x"))
+
+
+def select(g: Spelled) -> str:
+    return g("Gather", "x", g.number(1, scalar=True), axis=1)
+
+
+def roll(g: Spelled, late: tuple[int, ...] = (2, 1 << 62, 1), early: tuple[int, ...] = (0, 2, 1), axis: int = 1) -> str:
+    parts = (g("Slice", "x", *(g.number(place) for place in part)) for part in (late, early))
+    return g("Concat", *parts, axis=axis)
+
+
+def gather(g: Spelled, before: tuple[int, ...] = (1, 0, 2), after: tuple[int, ...] = (1, 0, 2)) -> str:
+    """As the newer exporter picks by one tensor of indices."""
+    spread = g("Expand", "indices", g("Shape", g("Max", "indices")))
+    column = g("Concat", g("Unsqueeze", spread, g.number(-1)), axis=-1)
+    return g("Transpose", g("GatherND", g("Transpose", "x", perm=before), column), perm=after)
+
+
+def as_strided(g: Spelled) -> str:
+    places = g("Reshape", g.number(0, 2, 4, 8, 10, 12), g.number(2, 3))
+    return g("Gather", g("Reshape", "x", g.number(-1)), places)
+
+
+def same_type(g: Spelled) -> str:
+    return g("Cast", "x", to=FLOAT)
+
+
+def scores(g: Spelled, mask: str = "", axis: int = -1, k: str = "k") -> str:
+    k = g("Transpose", k, perm=[0, 1, 3, 2])
+    y = g("MatMul", g("Mul", "q", g.scalar(0.6)), g("Mul", k, g.scalar(0.6)))
+    return g("Softmax", g("Add", y, mask) if mask else y, axis=axis)
+
+
+def attention(g: Spelled) -> str:
+    """As the older exporter writes it."""
+    return g("MatMul", scores(g), "v")
+
+
+def attention_by_reshapes(g: Spelled) -> str:
+    """As the newer exporter turns the keys."""
+    k = g("Transpose", g("Reshape", "k", g.number(-1, 4, 8)), perm=[0, 2, 1])
+    k = g("Reshape", k, g.number(2, 3, 8, 4))
+    y = g("Softmax", g("MatMul", g("Mul", "q", g.scalar(0.6)), g("Mul", k, g.scalar(0.6))))
+    return g("MatMul", y, "v")
+
+
+def attention_masked(g: Spelled) -> str:
+    return g("MatMul", scores(g, "mask"), "v")
+
+
+def attention_where(g: Spelled, lowest: float = LOWEST) -> str:
+    """A mask of bools, and no weights where a row has none."""
+    zero = g.scalar(0.0)
+    weights = scores(g, g("Where", "allowed", zero, g.scalar(lowest)))
+    return g("MatMul", g("Where", g("IsNaN", weights), zero, weights), "v")
+
+
+def attention_causal(g: Spelled, upper: int = 0) -> str:
+    ones = g("Expand", g.scalar(1.0), g.number(4, 4))
+    lower = g("Trilu", g("Relu", ones) if upper < 0 else ones, upper=max(upper, 0))
+    zero = g.scalar(0.0)
+    mask = g("Where", g("Equal", lower, zero), g.scalar(float("-inf")), zero)
+    return g("MatMul", scores(g, mask), "v")
+
+
+X = {"x": (2, 6, 8)}
+QKV = dict.fromkeys("qkv", (2, 3, 4, 8))
+MASKED = {**QKV, "mask": (4, 4)}
+ALLOWED = {**QKV, "allowed": (BOOL, (2, 1, 4, 4))}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator, how it is spelled out, and what it costs: FLOPs with a fused multiply-add as one, and bytes."""
+
+    write: Write
+    op: str
+    inputs: dict[str, Any]
+    flops: int
+    mread: int
+    mwrite: int
+    any_number: tuple[float, ...] = ()
+    """Constants that the definition leaves open."""
+    origin: str = ""
+    """The operation that has to be noted at its nodes."""
+
+
+# |x| = 96 in 12 rows of 8; a norm over c elements: 15+9+16+3+1 = 44 a row of 8 with affine, 8 fewer without;
+# root mean square: 7+17+1+2+1 = 28 a row with weight, 20 without; 6 groups of 16: 31+17+32+3+1 = 84.
+# The length of 6 channels of 16 weights: 1+15+1, a quotient, 16 products: 34 a channel.
+# Attention: 96 scores of 8 products, 192 outputs of 4, one scale a score, 24 rows of softmax with 2*4 + 3.
+ATTENTION = 96 * 8 + 192 * 4 + 96 + 24 * 11
+CASES = (
+    Case(linear, "linear", X, 12 * 5 * 8, 4 * (96 + 40 + 5), 4 * 60),
+    Case(linear_folded, "linear", X, 12 * 5 * 8, 4 * (96 + 40 + 5), 4 * 60),
+    Case(linear_unbiased, "linear", X, 12 * 5 * 8, 4 * (96 + 40), 4 * 60),
+    Case(conv, "conv", X, 2 * 4 * 6 * 6 * 3, 4 * (96 + 72), 4 * 48),
+    Case(layer_norm, "layer_norm", X, 12 * 44, 4 * (96 + 16), 4 * 96, (1e-5,)),
+    Case(layer_norm_of_products, "layer_norm", X, 12 * 36, 4 * 96, 4 * 96, (1e-5,)),
+    Case(rms_norm, "rms_norm", X, 12 * 28, 4 * (96 + 8), 4 * 96, (1e-6,)),
+    Case(rms_norm_by_division, "rms_norm", X, 12 * 20, 4 * 96, 4 * 96, (1e-6,)),
+    Case(group_norm, "group_norm", X, 6 * 84, 4 * (96 + 12), 4 * 96),
+    Case(gelu, "gelu", X, 5 * 96, 4 * 96, 4 * 96),
+    Case(gelu_of_half, "gelu", X, 5 * 96, 4 * 96, 4 * 96),
+    Case(gelu_tanh, "gelu", X, 9 * 96, 4 * 96, 4 * 96),
+    Case(gelu_tanh_of_products, "gelu", X, 9 * 96, 4 * 96, 4 * 96),
+    Case(silu, "silu", X, 5 * 96, 4 * 96, 4 * 96),
+    Case(elu, "elu", X, 4 * 96, 4 * 96, 4 * 96),
+    Case(weight_norm, "weight_norm", X, 6 * 34, 4 * (96 + 6), 4 * 96),
+    Case(weight_norm_by_factor, "weight_norm", X, 6 * 34, 4 * (96 + 6), 4 * 96),
+    Case(not_equal, "not_equal", X, 96, 4 * 96, 96, (0.0,)),
+    Case(rsqrt, "rsqrt", X, 2 * 96, 4 * 96, 4 * 96),
+    Case(select, "slice", X, 0, 4 * 16, 4 * 16),
+    Case(roll, "roll", X, 0, 4 * 96, 4 * 96),
+    Case(gather, "gather", {**X, "indices": (TensorProto.INT64, (3,))}, 0, 4 * 48 + 8 * 3, 4 * 48),
+    Case(as_strided, "as_strided", X, 0, 4 * 6, 4 * 6, origin="torch.ops.aten.as_strided.default"),
+    Case(same_type, "identity", X, 0, 0, 0),
+    Case(attention, "attention", QKV, ATTENTION, 4 * 3 * 192, 4 * 192, (0.6,)),
+    Case(attention_by_reshapes, "attention", QKV, ATTENTION, 4 * 3 * 192, 4 * 192, (0.6,)),
+    Case(attention_masked, "attention", MASKED, ATTENTION + 96, 4 * (3 * 192 + 16), 4 * 192, (0.6,)),
+    Case(attention_where, "attention", ALLOWED, ATTENTION + 96, 4 * 3 * 192 + 32, 4 * 192, (0.6,)),
+    Case(attention_causal, "attention", QKV, ATTENTION, 4 * 3 * 192, 4 * 192, (0.6,)),
+)
+BY_NAME = {case.write.__name__: case for case in CASES}
+
+
+def model(case: Case, **options: Any) -> ModelProto:
+    g = Spelled()
+    made = g.model(case.inputs, case.write(g, **options))
+    return from_operation(made, *[case.origin] * len(made.graph.node)) if case.origin else made
+
+
+def from_operation(made: ModelProto, *operations: str, line: str = "") -> ModelProto:
+    """The model with the operation of the user's program, and the line that called it, noted at each of its nodes."""
+    for node, operation in zip(made.graph.node, operations, strict=True):
+        node.metadata_props.add(key="pkg.torch.onnx.fx_node", value=operation)
+        if line:
+            trace = f'File "net.py", line 9, in forward\n    return self.norm(x)\n  File "norm.py", line 3\n    {line}'
+            node.metadata_props.add(key="pkg.torch.onnx.stack_trace", value=trace)
+    return made
+
+
+def priced(report: Report) -> list[tuple[Any, ...]]:
+    """The calls that are more than shapes and constants."""
+    names = ("op", "flops", "mread", "mwrite")
+    found = (tuple(entry[name] for name in names) for entry in report.layer_report.values())
+    return [row for row in found if row[0] not in ("constant", "shape", "reshape")]
+
+
+def is_as_before(changed: ModelProto, op: str) -> bool:
+    """Whether nothing of this model is taken for ``op`` that was none before."""
+    plain, asked = estimate(changed), estimate(changed, regroup=True)
+    return [e["op"] for e in plain.layer_report.values()].count(op) == sum(
+        call.layer.op == op for call in asked.calls
+    ) and not any(note.startswith(f"regrouped as {op}: ") for note in asked.notes)
