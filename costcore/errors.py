@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from costcore.report import Report
 
 
+WEIGHTS = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
+"""How the names of files that hold weights end."""
+
 WEIGHTS_ONLY = "weights do not say how they are used; give the model that code makes"
 """What is said of weights in the place of a model."""
 

@@ -27,8 +27,9 @@ def estimate(
     """The cost of one pass of ``model``.
 
     Args:
-        model: a ``torch.nn.Module`` (run on the meta device: no weights, no compute), a ``chainer.Link`` (run once),
-            or an ONNX model as a path, bytes or ``ModelProto`` (read, never run, weights never loaded).
+        model: a ``torch.nn.Module`` or ``torch.export.ExportedProgram`` (run on the meta device: no weights, no
+            compute), a ``chainer.Link`` (run once), or an ONNX model as a path, bytes or ``ModelProto`` (read, never
+            run, weights never loaded).
         inputs: a shape (tuple of ints), a :class:`costcore.Tensor` (a shape with an element type), a tensor or array,
             or a tuple, list or dict of these. ONNX models bring their own input shapes, which this overrides by name.
         fma_1flop: whether a fused multiply-add counts as one FLOP (True) or two (False).

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 from costcore.engine import Recorder
-from costcore.errors import WEIGHTS_ONLY, CostError, shortly
-from costcore.loading import WEIGHTS
+from costcore.errors import WEIGHTS, WEIGHTS_ONLY, CostError, shortly
 from costcore.plugins import lists
 from costcore.translate import Row
 
@@ -124,9 +123,12 @@ def _hint(model: object) -> str:
         return f": {WEIGHTS_ONLY}" if path.endswith(WEIGHTS) else ""
     if isinstance(model, Mapping) and model and all(hasattr(value, "shape") for value in model.values()):
         return f": {WEIGHTS_ONLY}"
-    if type(model).__name__ == "ExportedProgram":
-        return ": give its module, program.module()"
     return ""
+
+
+def reader_of(path: str | PathLike[Any]) -> str:
+    """The name of the frontend that reads files of that name; ``""`` where none does."""
+    return next((spec.name for spec in specs().values() if fsdecode(path).endswith(spec.suffixes or ("\0",))), "")
 
 
 def frontend_of(model: object) -> Frontend:
@@ -135,10 +137,8 @@ def frontend_of(model: object) -> Frontend:
     Raises:
         CostError: where none does.
     """
-    if isinstance(model, (str, PathLike)):
-        for spec in specs().values():
-            if fsdecode(model).endswith(spec.suffixes or ("\0",)):
-                return load(spec.name)
+    if isinstance(model, (str, PathLike)) and (reader := reader_of(model)):
+        return load(reader)
     is_file = isinstance(model, (bytes, bytearray, memoryview))
     readers = [spec.name for spec in specs().values() if spec.suffixes] if is_file else []
     for name in dict.fromkeys([*loaded(), *readers]):

@@ -17,14 +17,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from costcore.errors import CostError
+from costcore.errors import WEIGHTS, CostError
+from costcore.frontend import reader_of, specs
 from costcore.ir import BITS, Tensor
 
 MOST_NAMES = 10
 """Names of a module that a message lists."""
-
-WEIGHTS = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
-"""How the names of files that hold weights end."""
 
 INPUT_FORMS = "1x3x224x224, NAME=1x3x224x224, NAME=1x128:int64, or NAME=[2,3] for values"
 
@@ -36,7 +34,7 @@ def looking_in(folders: Sequence[str], target: object) -> Iterator[None]:
     A file of a model is only read: nothing beside it is to be imported.
     """
     path = sys.path
-    here = [""] if isinstance(target, str) and not target.endswith((".onnx", ".json")) else []
+    here = [""] if isinstance(target, str) and not target.endswith(".json") and not reader_of(target) else []
     sys.path = [*folders, *here, *path]
     try:
         yield
@@ -45,7 +43,7 @@ def looking_in(folders: Sequence[str], target: object) -> Iterator[None]:
 
 
 def load_model(target: str) -> Any:
-    """The model that ``target`` names: an ``.onnx`` path as it is, else what ``module:factory`` returns.
+    """The model that ``target`` names: a path that a frontend reads as it is, else what ``module:factory`` returns.
 
     ``module`` is ``package.module`` or ``file.py``; ``factory`` is a function or class called without arguments, or a
     model. This runs the user's code.
@@ -55,7 +53,7 @@ def load_model(target: str) -> Any:
         CostError: where the code cannot be found or fails; says where.
     """
     check_target(target)
-    if target.endswith(".onnx"):
+    if reader_of(target):
         return target
     source, _, name = target.rpartition(":")
     module = _run(f"{source} cannot be loaded", lambda: _import(source))
@@ -88,8 +86,9 @@ def check_target(target: str) -> None:
         ValueError: saying what is accepted.
     """
     source, _, name = target.rpartition(":")
-    if not target.endswith(".onnx") and not (source and name):
-        known = "a path ending in .onnx, package.module:factory, file.py:factory"
+    if not reader_of(target) and not (source and name):
+        suffixes = " or ".join(suffix for spec in specs().values() for suffix in spec.suffixes)
+        known = f"a path ending in {suffixes}, package.module:factory, file.py:factory"
         raise ValueError(f"{target!r} is no model{_lacking(target)}; accepted are {known}")
 
 

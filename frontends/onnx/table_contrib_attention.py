@@ -10,7 +10,7 @@ from costcore.translate import Arguments, Row
 from .contrib import with_own_inputs
 from .settings import flag, node
 from .shapes.contrib_attention import FEATURES, OPERANDS
-from .table_states import causal_activation, nonzero, packed_heads, rotated
+from .table_states import RECURRENCE, causal_activation, nonzero, rotated
 from .values import Value
 
 
@@ -199,14 +199,7 @@ ATTENTION: tuple[Row, ...] = (
     Row(
         "com.microsoft::LinearAttention",
         "linear_attention",
-        {
-            "q": packed_heads("query", "q_num_heads"),
-            "k": packed_heads("key", "kv_num_heads"),
-            "v": packed_heads("value", "kv_num_heads"),
-            "decay": "decay",
-            "beta": "beta",
-            "state": "past_state",
-        },
+        RECURRENCE,
         {"rule": lambda a: a.get("update_rule", "gated_delta")},
     ),
     Row(

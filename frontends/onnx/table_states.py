@@ -108,6 +108,16 @@ def causal_activation(a: Arguments) -> Any:
     return {"none": None, "swish": "silu"}.get(a.get("activation", "none"), a.get("activation"))
 
 
+RECURRENCE = {
+    "q": packed_heads("query", "q_num_heads"),
+    "k": packed_heads("key", "kv_num_heads"),
+    "v": packed_heads("value", "kv_num_heads"),
+    "decay": "decay",
+    "beta": "beta",
+    "state": "past_state",
+}
+"""Operands of ``linear_attention``."""
+
 OPTIMIZERS = {
     "Adagrad": lambda a: "adagrad_step",
     "Adam": lambda a: "adam_step",
@@ -173,14 +183,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "ai.onnx::LinearAttention",
         "linear_attention",
-        {
-            "q": packed_heads("query", "q_num_heads"),
-            "k": packed_heads("key", "kv_num_heads"),
-            "v": packed_heads("value", "kv_num_heads"),
-            "decay": "decay",
-            "beta": "beta",
-            "state": "past_state",
-        },
+        RECURRENCE,
         {"rule": "update_rule"},
     ),
     Row(

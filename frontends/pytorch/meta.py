@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from operator import index
@@ -23,13 +24,18 @@ from .session import Session
 
 
 def accepts(model: object) -> bool:
-    """Whether ``model`` is a module of PyTorch."""
-    return isinstance(model, Module)
+    """Whether ``model`` is a module of PyTorch, or a program that ``torch.export`` made of one."""
+    return isinstance(model, Module) or _is_program(model)
+
+
+def _is_program(model: object) -> bool:
+    known = sys.modules.get("torch.export")
+    return known is not None and isinstance(model, known.ExportedProgram)
 
 
 def estimate(
     recorder: Recorder,
-    model: Module,
+    model: Any,
     inputs: Any,
     *,
     backward: bool = False,
@@ -43,7 +49,7 @@ def estimate(
 
     Args:
         recorder: what is written to.
-        model: the module.
+        model: the module, or a ``torch.export.ExportedProgram``, of which a module is made.
         inputs: a shape (a tuple of ints), a shape with an element type (``((1, 128), torch.int64)``, or a
             :class:`costcore.Tensor`), a tensor or array (of which shape and type are taken), a list or tuple of these
             for several arguments, a dict for named ones, nested as the module takes them; None for no arguments.
@@ -59,6 +65,8 @@ def estimate(
     if options:
         unknown = ", ".join(map(repr, options))
         raise TypeError(f"estimate of a PyTorch module does not know {unknown}; it knows 'backward' and 'dtype'")
+    if _is_program(model):
+        model = model.module()
     twin = meta_copy(model)
     recorder.n_params_model = _parameter_count(model)
     if isinstance(dtype, str):

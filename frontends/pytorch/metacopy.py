@@ -132,4 +132,4 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
     try:
         return copy.deepcopy(value, memo)
     except (TypeError, NotImplementedError):
-        return value
+        return value  # a lock, a file, a process group: what cannot be copied is shared with the original

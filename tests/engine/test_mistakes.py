@@ -133,10 +133,6 @@ def test_a_class_in_place_of_its_object_is_told(toy):
         estimate(toy.Model)
 
 
-class ExportedProgram:
-    """What torch.export returns, by name."""
-
-
 WEIGHTS_ONLY = "weights do not say how they are used; give the model that code makes"
 
 
@@ -147,7 +143,6 @@ WEIGHTS_ONLY = "weights do not say how they are used; give the model that code m
         ("net.safetensors", f"(str): {WEIGHTS_ONLY}"),
         ({"conv.weight": Tensor((3, 3))}, f"(dict): {WEIGHTS_ONLY}"),
         ("net.json", "'net.json' (str): a saved report is read by Report.from_json"),
-        (ExportedProgram(), "(ExportedProgram): give its module, program.module()"),
         (".", "'.' (str): it is a directory"),
         ("net.txt", "'net.txt' (str)"),
         ({}, "{} (dict)"),

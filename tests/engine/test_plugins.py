@@ -3,6 +3,7 @@ import pytest
 
 from costcore import CostError, Tensor, estimate, hookimpl, plugins
 from costcore.frontend import FrontendSpec, load
+from costcore.loading import load_model
 from costcore.registry import calculators
 from costcore.renderers import renderers
 from costcore.translate import Native, Row, Translator
@@ -46,6 +47,20 @@ def test_two_frontends_of_one_name_are_an_error(registered, toy):
     registered(Second())
     with pytest.raises(CostError, match="two frontends are named 'toy': toy_frontend and elsewhere"):
         estimate(toy.Model(), (1,))
+
+
+def test_files_that_a_frontend_of_a_plugin_reads_are_models_on_the_command_line(registered, toy):
+    class Reader:
+        @hookimpl
+        def costcore_frontends(self):
+            return [FrontendSpec("boxes", "os", "elsewhere", (".box",))]
+
+    with pytest.raises(ValueError, match=r"'net\.box' is no model; accepted are a path ending in \.onnx, package"):
+        load_model("net.box")
+    registered(Reader())
+    assert load_model("net.box") == "net.box"
+    with pytest.raises(ValueError, match=r"accepted are a path ending in \.onnx or \.box, package"):
+        load_model("net.bax")
 
 
 def test_a_renderer_of_a_plugin_is_a_mode(registered, toy, capsys):

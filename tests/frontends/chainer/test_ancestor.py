@@ -227,14 +227,14 @@ def test_calculator_as_the_readme_writes_it():
     assert (entry["flops"], entry["mread"], entry["mwrite"]) == (0, 0, 0)
 
 
-class XXXFunction(chainer.FunctionNode):
+class UnknownFunction(chainer.FunctionNode):
     def forward(self, inputs):
         return (inputs[0].copy(),)
 
 
 def test_function_without_a_calculator():
-    with pytest.warns(CostWarning, match="XXXFunction.* not counted"), ComputationalCostHook() as cch:
-        XXXFunction().apply((np.ones(3, np.float32),))
+    with pytest.warns(CostWarning, match="UnknownFunction.* not counted"), ComputationalCostHook() as cch:
+        UnknownFunction().apply((np.ones(3, np.float32),))
 
     (entry,) = cch.ignored_layers.values()
-    assert entry["type"] == "XXXFunction" and "test_function_without_a_calculator" in entry["traceback"]
+    assert entry["type"] == "UnknownFunction" and "test_function_without_a_calculator" in entry["traceback"]

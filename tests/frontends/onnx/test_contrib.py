@@ -154,6 +154,12 @@ def test_grouped_attention_counts_the_keys_in_use(packed):
     assert cost.mwrite == 4 * (32 + 2 * 8)
 
 
+def as_it_lies() -> Any:
+    """Grouped attention whose queries and keys are not turned."""
+    given = [(1, 3, 32), (1, 3, 8), (1, 3, 8), None, None, [2], [3]]
+    return priced("GroupQueryAttention", *given, num_heads=8, kv_num_heads=2)[1]
+
+
 def test_grouped_attention_turns_queries_and_keys():
     layer, cost, recorder = priced(
         "GroupQueryAttention",
@@ -163,9 +169,7 @@ def test_grouped_attention_turns_queries_and_keys():
         kv_num_heads=2,
         do_rotary=1,
     )
-    plain = priced(
-        "GroupQueryAttention", *[(1, 3, 32), (1, 3, 8), (1, 3, 8)], None, None, [2], [3], num_heads=8, kv_num_heads=2
-    )[1]
+    plain = as_it_lies()
     assert layer.attrs["rotary_dim"] == 4
     assert isinstance(cost.flops, Operations) and isinstance(plain.flops, Operations)
     assert cost.flops == plain.flops + (96 + 24) * Operations(mul=2, add=1), "an empty past is none"
@@ -180,9 +184,7 @@ def test_grouped_attention_turned_without_a_cache():
         kv_num_heads=2,
         do_rotary=1,
     )
-    plain = priced(
-        "GroupQueryAttention", *[(1, 3, 32), (1, 3, 8), (1, 3, 8)], None, None, [2], [3], num_heads=8, kv_num_heads=2
-    )[1]
+    plain = as_it_lies()
     assert isinstance(cost.flops, Operations) and isinstance(plain.flops, Operations)
     assert cost.flops == plain.flops + (96 + 24) * Operations(mul=2, add=1)
     assert cost.mread == plain.mread + 2 * 3 * 2 * 4, "one row of each table a position"

@@ -78,3 +78,13 @@ def test_a_compiled_module_is_told_to_be_given_before():
     with pytest.raises(CostError) as caught:
         estimate(net, (1, 3))
     assert str(caught.value) == "this ReLU was compiled by torch.compile; give estimate the ReLU before compiling"
+
+
+@pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")  # torch's own, when it copies what it exported
+def test_an_exported_program_costs_what_its_module_costs():
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5)).eval()
+    program = torch.export.export(net, (torch.zeros(1, 3, 8, 8),))
+    report = estimate(program, (1, 3, 8, 8))
+    assert report.total_report["macs"] == 8 * 36 * 27 + 8 * 36 * 5
+    assert report.total_report["n_params_model"] == 8 * 27 + 8 + 8 * 36 * 5 + 5
+    assert not report.ignored_layers
