@@ -87,7 +87,7 @@ refresh();
 drawCharts();
 let width = innerWidth;
 new ResizeObserver(() => {
-  drawRows();
+  followSight();
   if (innerWidth === width) return;
   width = innerWidth;
   drawCharts();

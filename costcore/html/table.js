@@ -32,6 +32,7 @@ const state = {
   active: root,
   chosen: null,
   powers: {},
+  drawn: [0, 0],
 };
 
 const scroller = find("scroller");
@@ -91,14 +92,24 @@ function refresh() {
   drawRows();
 }
 
-function drawRows() {
+/** The first row that is to be in the page, and the one after the last. */
+function inSight() {
   const first = Math.max(0, Math.floor(scroller.scrollTop / ROW) - AHEAD);
-  const last = Math.min(state.rows.length, first + Math.ceil(scroller.clientHeight / ROW) + 2 * AHEAD);
+  return [first, Math.min(state.rows.length, first + Math.ceil(scroller.clientHeight / ROW) + 2 * AHEAD)];
+}
+
+function drawRows() {
+  const [first, last] = (state.drawn = inSight());
   const hadFocus = body.contains(document.activeElement);
   const rows = state.rows.slice(first, last).map((item, i) => row(item, first + i));
   body.replaceChildren(space(first), ...rows, space(state.rows.length - last));
   if (!body.querySelector('[tabindex="0"]') && rows.length) rows[0].tabIndex = 0;
   if (hadFocus) body.querySelector('[tabindex="0"]')?.focus({ preventScroll: true });
+}
+
+/** After scrolling or resizing: rows that stay in sight stay the same elements, so that a click on one is not lost. */
+function followSight() {
+  if (String(inSight()) !== String(state.drawn)) drawRows();
 }
 
 function space(n) {
@@ -239,4 +250,4 @@ function pressed(key, item) {
   return true;
 }
 
-scroller.addEventListener("scroll", drawRows, { passive: true });
+scroller.addEventListener("scroll", followSight, { passive: true });

@@ -6,6 +6,7 @@ import time
 
 import pytest
 import sympy
+from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
@@ -103,6 +104,21 @@ def test_sorting_keeps_children_with_their_parents(shown):
     assert names(browser) == by_name
 
 
+def test_resizing_keeps_the_rows_in_sight(shown):
+    """An element that is replaced between the press and the release of a button is not clicked."""
+    browser = shown(html_reports.small())
+    kept = "window.kept ??= [...document.querySelectorAll('#table tbody tr')]; return kept.map(row => row.isConnected)"
+    resized = """
+        const [height, done] = arguments;
+        document.body.style.minHeight = height;
+        requestAnimationFrame(() => requestAnimationFrame(done));
+    """
+    browser.execute_script(kept)
+    for height in ("3000px", "2000px"):
+        browser.execute_async_script(resized, height)
+        assert set(browser.execute_script(kept)) == {True}
+
+
 def test_a_click_closes_and_opens_a_module(shown):
     browser = shown(html_reports.small())
     assert names(browser) == ["Net", "block", "(own calls)", "fc", "head"]
@@ -122,10 +138,10 @@ def test_the_tree_can_be_walked_by_keys(shown):
 
     def press(*keys):
         for key in keys:
-            browser.switch_to.active_element.send_keys(key)
+            ActionChains(browser).send_keys(key).perform()
 
     def focused():
-        return browser.switch_to.active_element.find_element(By.CSS_SELECTOR, ".name").text
+        return browser.execute_script("return document.activeElement.querySelector('.name')?.textContent")
 
     press(Keys.ARROW_DOWN)
     assert focused() == "block"
