@@ -7,7 +7,6 @@ import io
 import os
 import subprocess
 import sys
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from costcore.frontends.onnx import accepts
 from costcore.frontends.onnx.wire import SMALL, without_weights
 from tests.frontends.onnx.reading import read, shapes
 from tests.networks_onnx import Graph, absent, make_model, vgg16
+from tests.work import at_most
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00"
 
@@ -152,10 +152,9 @@ def test_a_large_file_of_nothing_is_refused_at_once(tmp_path):
     path = tmp_path / "net.onnx"
     with path.open("wb") as file:
         file.truncate(1 << 30)
-    started = time.perf_counter()
-    with pytest.raises(CostError, match=r"net\.onnx is not an ONNX model: byte 0 starts no protobuf field"):
+    refused = pytest.raises(CostError, match=r"net\.onnx is not an ONNX model: byte 0 starts no protobuf field")
+    with at_most(10_000), refused:
         estimate(path)
-    assert time.perf_counter() - started < 1
 
 
 def test_a_pointer_to_a_model_is_called_one():
@@ -180,9 +179,8 @@ def test_a_file_larger_than_protobuf_allows(tmp_path):
         file.write(head)
         file.seek(size, os.SEEK_CUR)
         file.write(tail)
-    started = time.perf_counter()
-    assert estimate(path).total_report["macs"] == 10
-    assert time.perf_counter() - started < 2
+    with at_most(50_000):
+        assert estimate(path).total_report["macs"] == 10
 
 
 def _varint(value: int) -> bytes:
@@ -205,15 +203,14 @@ def _around_raw_data(model: ModelProto, size: int) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("length", [2, "n"])
-def test_doubling_by_concat_is_exact_and_quick(length):
+def test_doubling_by_concat_is_exact_and_little_work(length):
     g, x = Graph(), "x"
     for _ in range(200):
         x = g("Concat", x, x, axis=0)
     assert sympy.Symbol("n")  # imported, which takes longer than anything here
-    started = time.perf_counter()
-    found = shapes(g.model({"x": (length,)}, x))
+    with at_most(2_000_000):
+        found = shapes(g.model({"x": (length,)}, x))
     assert [(str(d),) for (d,) in found] == [(str(2**201 if length == 2 else f"{2**200}*n"),)]
-    assert time.perf_counter() - started < 1
 
 
 def test_doubling_of_constants_folds_no_more_than_a_little():
@@ -256,6 +253,5 @@ HUGE = 1 << 40
 def test_large_results_are_integers_and_nothing_is_allocated(op, constants, shape):
     g = Graph()
     given = [g.number(*c) if isinstance(c, tuple) else g.number(c, scalar=True) for c in constants]
-    started = time.perf_counter()
-    assert shapes(g.model({}, g(op, *given))) == [shape]
-    assert time.perf_counter() - started < 1
+    with at_most(50_000):
+        assert shapes(g.model({}, g(op, *given))) == [shape]

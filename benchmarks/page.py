@@ -1,0 +1,68 @@
+"""How long the HTML page of 10,000 calls takes: written by the report, and drawn by a headless Chromium.
+
+Run from the root of the repository: ``python benchmarks/page.py [--calls N]``, where onnx, selenium, ``chromium`` and
+``chromedriver`` are installed (``make test-browser`` installs them); without a browser, only writing is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from onnx import ModelProto, TensorProto, helper
+
+from costcore import estimate
+
+DRAWN = "return document.querySelectorAll('#scatter .dots').length && performance.now() / 1000"
+"""Seconds since the page was asked for, once the last of its charts is drawn."""
+
+
+def chain(length: int) -> ModelProto:
+    """Operators of four kinds, each on what the one before it made."""
+    kinds = ("Relu", "Sigmoid", "Add", "Mul")
+    nodes = []
+    for i in range(length):
+        op = kinds[i % 4]
+        inputs = [f"x{i}", "x0"] if op in ("Add", "Mul") else [f"x{i}"]
+        nodes.append(helper.make_node(op, inputs, [f"x{i + 1}"], f"/stage{i // 100}/layer{i // 10}/{op}"))
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 64, 56, 56)) for name in ("x0", f"x{length}")]
+    return helper.make_model(helper.make_graph(nodes, "chain", ends[:1], ends[1:]))
+
+
+def drawn(page: Path) -> float:
+    """Seconds until a browser has drawn a page."""
+    from selenium.webdriver import Chrome, ChromeOptions
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    options = ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1440,1000"):
+        options.add_argument(argument)
+    with Chrome(options=options, service=Service(shutil.which("chromedriver"))) as browser:
+        browser.get(page.as_uri())
+        return float(WebDriverWait(browser, 60, 0.01).until(lambda each: each.execute_script(DRAWN)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--calls", type=int, default=10_000)
+    calls = parser.parse_args().calls
+    report = estimate(chain(calls))
+    with TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        start = time.perf_counter()
+        report.to_html(page)
+        print(f"{calls} calls: written in {time.perf_counter() - start:.2f} s, {page.stat().st_size / 1e6:.1f} MB")
+        if find_spec("selenium") and shutil.which("chromium") and shutil.which("chromedriver"):
+            print(f"drawn by a browser in {drawn(page):.2f} s (bar: 3 s)")
+        else:
+            print("not drawn: selenium, chromium or chromedriver is not installed")
+
+
+if __name__ == "__main__":
+    main()
