@@ -30,7 +30,7 @@ from costcore.custom import CustomCalculators
 from costcore.engine import Recorder
 from costcore.frontends.pytorch import capture
 from costcore.frontends.pytorch.known import forget
-from costcore.report import Report
+from costcore.reports.report import Report
 from costcore.run import make_report
 from tests.networks_pytorch import NETWORKS, Residual, conv, without_data
 

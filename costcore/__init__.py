@@ -4,10 +4,8 @@ from os.path import exists as _exists
 
 TYPE_CHECKING = False  # type checkers know the name; importing `typing` would double the import time
 if TYPE_CHECKING:
-    from costcore.budget import check as check
-    from costcore.columns import ReportColumns as ReportColumns
-    from costcore.columns import SummaryColumns as SummaryColumns
-    from costcore.comparison import compare as compare
+    from costcore.budgets.budget import check as check
+    from costcore.comparisons.comparison import compare as compare
     from costcore.errors import CostError as CostError
     from costcore.errors import CostWarning as CostWarning
     from costcore.estimating import estimate as estimate
@@ -17,10 +15,12 @@ if TYPE_CHECKING:
     from costcore.ir import Operations as Operations
     from costcore.ir import Tensor as Tensor
     from costcore.plugins import hookimpl as hookimpl
-    from costcore.report import Report as Report
-    from costcore.showing import GroupColumns as GroupColumns
-    from costcore.showing import LayerColumns as LayerColumns
-    from costcore.tree_view import TreeColumns as TreeColumns
+    from costcore.reports.columns import ReportColumns as ReportColumns
+    from costcore.reports.columns import SummaryColumns as SummaryColumns
+    from costcore.reports.report import Report as Report
+    from costcore.reports.showing import GroupColumns as GroupColumns
+    from costcore.reports.showing import LayerColumns as LayerColumns
+    from costcore.reports.tree_view import TreeColumns as TreeColumns
     from costcore.zoo import table as table
 
 __version__ = "0.1.0"
@@ -36,17 +36,17 @@ _HOME = {
     "Cost": "ir",
     "CostError": "errors",
     "CostWarning": "errors",
-    "GroupColumns": "showing",
+    "GroupColumns": "reports.showing",
     "Layer": "ir",
-    "LayerColumns": "showing",
+    "LayerColumns": "reports.showing",
     "Operations": "ir",
-    "Report": "report",
-    "ReportColumns": "columns",
-    "SummaryColumns": "columns",
+    "Report": "reports.report",
+    "ReportColumns": "reports.columns",
+    "SummaryColumns": "reports.columns",
     "Tensor": "ir",
-    "TreeColumns": "tree_view",
-    "check": "budget",
-    "compare": "comparison",
+    "TreeColumns": "reports.tree_view",
+    "check": "budgets.budget",
+    "compare": "comparisons.comparison",
     "estimate": "estimating",
     "hookimpl": "plugins",
     "table": "zoo",

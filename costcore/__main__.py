@@ -2,7 +2,7 @@
 
 import sys
 
-from costcore.cli import main
+from costcore.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from costcore.report import Report
+    from costcore.reports.report import Report
 
 
 WEIGHTS = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")

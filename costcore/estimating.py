@@ -8,7 +8,7 @@ from typing import Any
 from costcore.custom import CustomCalculators
 from costcore.engine import Recorder
 from costcore.frontend import frontend_of
-from costcore.report import Report
+from costcore.reports.report import Report
 from costcore.run import Progress, check_settings, make_report, tell
 
 

@@ -12,7 +12,7 @@ from costcore import frontend
 from costcore.custom import CustomCalculators
 from costcore.engine import Assumption, Recorder
 from costcore.errors import CostError
-from costcore.report import Report
+from costcore.reports.report import Report
 from costcore.run import check_settings, make_report, tell
 
 

@@ -19,7 +19,7 @@ from costcore.errors import CostError, shortly
 hookimpl = pluggy.HookimplMarker(hookspecs.NAME)
 """Marks a plug-in's functions, ``@costcore.hookimpl``."""
 
-BUILTIN = ("costcore.calculators", "costcore.frontends", "costcore.renderers")
+BUILTIN = ("costcore.calculators", "costcore.frontends", "costcore.reports.renderers")
 
 DISABLE = "COSTCORE_DISABLE_PLUGINS"
 
@@ -155,7 +155,8 @@ def _way_out(name: str) -> str:
 
 def _forget() -> None:
     """Make every table that was merged from plug-ins be merged anew."""
-    from costcore import frontend, registry, renderers
+    from costcore import frontend, registry
+    from costcore.reports import renderers
 
     registry.calculators.cache_clear()
     frontend.specs.cache_clear()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from costcore.budget import BudgetLike
-    from costcore.report import Report
+    from costcore.budgets.budget import BudgetLike
+    from costcore.reports.report import Report
 
 LIMITS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params")
 SECTIONS = ("strict", "baseline", "max_increase", "total", "module", "operator")
@@ -27,7 +27,7 @@ class CostBudget:
         Args:
             model: a model, as for :func:`costcore.estimate`, or a report that was made already.
             inputs: what the model is run on; for a report, its budget may stand here.
-            budget: the path of a TOML file, a mapping that says the same, or a :class:`costcore.budget.Budget`.
+            budget: the path of a TOML file, a mapping that says the same, or a :class:`costcore.budgets.budget.Budget`.
             given: limits on totals (``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw``, ``n_params``), the other
                 entries of a budget (``module={"layer?": {"macs": "1G"}}``, ``operator``, ``baseline``,
                 ``max_increase``, ``strict``), and arguments of :func:`costcore.estimate`.
@@ -36,9 +36,9 @@ class CostBudget:
             TypeError, ValueError: for arguments that are not accepted; says what is.
         """
         __tracebackhide__ = True
-        from costcore.budget import check
+        from costcore.budgets.budget import check
         from costcore.estimating import estimate
-        from costcore.report import Report
+        from costcore.reports.report import Report
         from costcore.run import tell
 
         limits = {key: given.pop(key) for key in LIMITS if key in given}

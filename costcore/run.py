@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 from costcore.custom import CustomCalculators
 from costcore.engine import Priced, Recorder, Run
 from costcore.errors import CostError, CostWarning, PartialReportError
-from costcore.honesty import unknown_operators
 from costcore.pricing import Pricer
-from costcore.report import Report
+from costcore.reports.honesty import unknown_operators
+from costcore.reports.report import Report
 
 LAYOUTS = ("framework", "free")
 

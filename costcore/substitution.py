@@ -12,7 +12,7 @@ from costcore.engine import Call, Priced, Run
 from costcore.errors import CostError
 from costcore.ir import KINDS, Cost, Operations
 from costcore.pricing import cost_of_empty
-from costcore.units import written
+from costcore.reports.units import written
 
 
 def put_values(priced: Sequence[Priced], run: Run, values: Mapping[str, int]) -> tuple[list[Priced], Run]:

@@ -9,15 +9,15 @@ from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple, TypeAlias
 
-from costcore.columns import Column, tabulate
 from costcore.dims import Dim
-from costcore.entries import memory
 from costcore.errors import CostError, CostWarning
 from costcore.estimating import estimate
 from costcore.loading import load_model, looking_in
-from costcore.renderers import renderer_for
-from costcore.report import Report
-from costcore.saved import saved_report
+from costcore.reports.columns import Column, tabulate
+from costcore.reports.entries import memory
+from costcore.reports.renderers import renderer_for
+from costcore.reports.report import Report
+from costcore.reports.saved import saved_report
 
 COLUMNS = (
     Column("name", "Model"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from costcore.engine import Assumption, Call, Module, Priced, Run
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.report import Report
+from costcore.reports.report import Report
 
 HOSTILE = (
     "</script><script>document.title='broken in'</script>",

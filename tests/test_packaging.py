@@ -62,7 +62,7 @@ def wheel(tmp_path_factory):
 
 def test_the_wheel_holds_the_rooms_and_nothing_outside_costcore(wheel):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert names == SOURCES | PAGE | {"costcore/py.typed", "costcore/report.schema.json"}
+    assert names == SOURCES | PAGE | {"costcore/py.typed", "costcore/reports/report.schema.json"}
 
 
 def test_the_wheel_runs_without_the_repository(wheel, tmp_path):

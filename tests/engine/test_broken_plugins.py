@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from costcore import CostError, plugins
-from costcore.cli import main
+from costcore.cli.main import main
 from costcore.frontend import rows, specs
 from costcore.registry import calculators
-from costcore.renderers import renderers
+from costcore.reports.renderers import renderers
 
 HEAD = "from costcore import hookimpl\n@hookimpl\n"
 WAY_OUT = "(entry point broken = broken_costs; COSTCORE_DISABLE_PLUGINS=broken leaves it out)"

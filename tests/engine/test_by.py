@@ -6,7 +6,7 @@ import sympy
 
 from costcore import ComputationalCostHook
 from costcore.dims import magnitude, share
-from costcore.entries import KEYS
+from costcore.reports.entries import KEYS
 from tests.engine.networks import nested_report
 
 N, M = sympy.symbols("n m", integer=True, positive=True)

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from costcore import Report, cli
-from costcore.cli import COMMANDS, EXAMPLES, main
+from costcore import Report
+from costcore.cli import main as cli
+from costcore.cli.main import COMMANDS, EXAMPLES, main
 from costcore.ir import Tensor
 from costcore.loading import parse_inputs
 from tests import html_reports

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from costcore import cli_check, cli_diff, cli_table
+from costcore.cli import check as checking
+from costcore.cli import diff as differing
+from costcore.cli import table as listing
 from tests.engine.nets import dense, net, relu
 
 MODEL = """
@@ -39,15 +41,15 @@ def budget(tmp_path):
 
 
 def diff(*arguments):
-    return cli_diff.main([*map(str, arguments)])
+    return differing.main([*map(str, arguments)])
 
 
 def check(*arguments):
-    return cli_check.main([*map(str, arguments)])
+    return checking.main([*map(str, arguments)])
 
 
 def table(*arguments):
-    return cli_table.main([*map(str, arguments)])
+    return listing.main([*map(str, arguments)])
 
 
 def test_a_diff_of_two_models(model, capsys):

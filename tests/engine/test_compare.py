@@ -5,7 +5,7 @@ import pytest
 from sympy import Symbol
 
 from costcore import CostError
-from costcore.comparison import Delta, compare
+from costcore.comparisons.comparison import Delta, compare
 from tests.engine.nets import Step, dense, net, relu
 
 BLOCKS = (dense("a"), relu("a"), dense("b"), relu("b"))

@@ -10,9 +10,9 @@ import sympy
 
 from costcore import ComputationalCostHook, CostError, Layer, Operations, Report, Tensor, estimate
 from costcore.dims import ceil_div, ceil_log2, gcd, maximum, minimum
-from costcore.encoding import Decoder, Encoder
 from costcore.engine import Assumption, Call, Module, Priced, Run
 from costcore.ir import Cost
+from costcore.reports.encoding import Decoder, Encoder
 from tests.engine.networks import nested_report
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def with_everything():
 def schema():
     from jsonschema import Draft202012Validator
 
-    document = json.loads((ROOT / "costcore" / "report.schema.json").read_text(encoding="utf-8"))
+    document = json.loads((ROOT / "costcore" / "reports" / "report.schema.json").read_text(encoding="utf-8"))
     Draft202012Validator.check_schema(document)
     return Draft202012Validator(document)
 

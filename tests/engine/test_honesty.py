@@ -6,7 +6,7 @@ import pytest
 from costcore import ComputationalCostHook, CostError, Layer, Report, Tensor, __version__, estimate
 from costcore.engine import Assumption, Call, Priced, Run
 from costcore.errors import PartialReportError
-from costcore.honesty import MOST_LINES, call_site
+from costcore.reports.honesty import MOST_LINES, call_site
 from tests.engine.networks import nested_report
 
 

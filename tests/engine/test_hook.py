@@ -5,8 +5,8 @@ import pytest
 import sympy
 
 from costcore import ComputationalCostHook, CostError, CostWarning, Operations, ReportColumns, SummaryColumns
-from costcore.columns import REPORT, SUMMARY
-from costcore.units import UNITS
+from costcore.reports.columns import REPORT, SUMMARY
+from costcore.reports.units import UNITS
 
 
 @pytest.fixture

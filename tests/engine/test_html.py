@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import sympy
 
-from costcore.html import embedded, to_html
-from costcore.html.data import page_data
+from costcore.reports.html import embedded, to_html
+from costcore.reports.html.data import page_data
 from tests import html_reports
 
 VOID = {"meta", "link", "input", "br", "img"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sympy import Symbol
 
-from costcore.comparison import compare
-from costcore.html import policy
+from costcore.comparisons.comparison import compare
+from costcore.reports.html import policy
 from tests import html_reports
 from tests.engine.nets import Step, dense, net, relu
 from tests.engine.test_html import Page

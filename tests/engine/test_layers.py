@@ -4,7 +4,7 @@ import pytest
 
 from costcore import ComputationalCostHook, Cost, Layer, Report, Tensor
 from costcore.engine import Call, Priced, Run
-from costcore.showing import LAYERS, LayerColumns
+from costcore.reports.showing import LAYERS, LayerColumns
 from tests.engine.networks import nested_report
 
 

@@ -6,8 +6,9 @@ from types import ModuleType
 
 import pytest
 
-from costcore import CostError, Tensor, cli_diff, estimate
-from costcore.cli import main
+from costcore import CostError, Tensor, estimate
+from costcore.cli import diff
+from costcore.cli.main import main
 from costcore.engine import user_traceback
 from costcore.errors import shortly, why
 from costcore.frontend import load
@@ -106,7 +107,7 @@ def test_a_factory_that_returns_nothing_is_named(model):
 def test_two_models_of_a_file_are_of_one_run_of_it(model, capsys):
     first = load_model(f"{model}:runs")
     assert load_model(f"{model}:runs") is first
-    assert cli_diff.main([f"{model}:small", f"{model}:large", "--input", "2x3"]) == 0
+    assert diff.main([f"{model}:small", f"{model}:large", "--input", "2x3"]) == 0
     model.write_text(MODEL + "\n# another\n")
     assert load_model(f"{model}:runs") is not first
 

@@ -5,7 +5,7 @@ from costcore import CostError, Tensor, estimate, hookimpl, plugins
 from costcore.frontend import FrontendSpec, load
 from costcore.loading import load_model
 from costcore.registry import calculators
-from costcore.renderers import renderers
+from costcore.reports.renderers import renderers
 from costcore.translate import Native, Row, Translator
 
 

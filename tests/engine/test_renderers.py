@@ -3,8 +3,8 @@ import io
 
 import pytest
 
-from costcore.columns import Table
-from costcore.renderers import printable, renderer_for, to_boxes, to_csv, to_markdown
+from costcore.reports.columns import Table
+from costcore.reports.renderers import printable, renderer_for, to_boxes, to_csv, to_markdown
 
 
 def table(*texts):

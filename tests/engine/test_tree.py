@@ -6,7 +6,7 @@ import sympy
 
 from costcore import ComputationalCostHook, estimate
 from costcore.engine import Module
-from costcore.tree import parent_of, walk
+from costcore.reports.tree import parent_of, walk
 from tests.engine.networks import chain, nested_report
 
 ADDED = (

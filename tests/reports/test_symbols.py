@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costcore import CostError, Report, compare, estimate
-from costcore.cli import main
+from costcore.cli.main import main
 from costcore.loading import parse_dims
 
 pytestmark = pytest.mark.frontend("onnx")

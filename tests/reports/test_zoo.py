@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from costcore.cli import main
+from costcore.cli.main import main
 from costcore.zoo import table
 from tests.reports.models import SUBJECTS
 

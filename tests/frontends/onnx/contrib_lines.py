@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from onnx import TensorProto
 
 from costcore.ir import Operations
-from tests.frontends.onnx.test_contrib import UINT8, priced, shapes
+from tests.frontends.onnx.contrib_nodes import UINT8, priced, shapes
 
 S, Z = [0.5], {(UINT8, (1,))}
 """A scale and a zero point: numbers of an instruction, which take no bytes."""

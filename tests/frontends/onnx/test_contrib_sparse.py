@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.frontends.onnx.contrib_lines import Line, O, S, check
-from tests.frontends.onnx.test_contrib import INT8, INT32, INT64, priced, shapes
+from tests.frontends.onnx.contrib_nodes import INT8, INT32, INT64, priced, shapes
 
 # x, weight, bias, mask, global weight and bias, flags of a Longformer: 8 tokens of 4 features
 LONG = [(1, 8, 4), {(4, 12)}, {(12,)}, (1, 8), {(4, 12)}, {(12,)}, (INT32, (1, 8))]

@@ -9,7 +9,7 @@ import pytest
 from costcore.errors import CostError
 from tests.frontends.onnx import test_contrib_more, test_contrib_sparse
 from tests.frontends.onnx.contrib_lines import Line, S, Z, without_an_axis
-from tests.frontends.onnx.test_contrib import INT8, INT32, INT64, priced
+from tests.frontends.onnx.contrib_nodes import INT8, INT32, INT64, priced
 from tests.frontends.onnx.test_contrib_sparse import LONG
 
 LINES = (*test_contrib_more.LINES, *test_contrib_sparse.LINES)

@@ -14,7 +14,7 @@ import sympy
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import CostWarning, estimate
-from costcore.cli import main
+from costcore.cli.main import main
 from tests.networks_onnx import Graph, absent, make_model, vgg16
 from tests.work import at_most
 

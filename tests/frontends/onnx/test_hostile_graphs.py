@@ -8,7 +8,7 @@ import pytest
 from onnx import AttributeProto, ModelProto, TensorProto, helper
 
 from costcore import CostError, CostWarning, estimate
-from costcore.cli import main
+from costcore.cli.main import main
 from tests.frontends.onnx.reading import read, total
 from tests.frontends.onnx.test_graphs import branches, function, model, node, with_functions
 from tests.networks_onnx import Graph

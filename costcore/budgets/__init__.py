@@ -1,0 +1,1 @@
+"""Limits on what a model may cost."""

@@ -1,0 +1,1 @@
+"""What a run cost, for people and programs: sums, tables, trees, files and pages."""

@@ -1,0 +1,234 @@
+"""The report of a run: its figures, as tables and as files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import IO, Any
+
+from costcore.errors import CostError
+from costcore.reports import files, tree_view
+from costcore.reports.columns import REPORT, SUMMARY, Column, ReportColumns, SummaryColumns, choose
+from costcore.reports.entries import per_layer
+from costcore.reports.figures import Figures
+from costcore.reports.showing import GROUPS, LAYERS, GroupColumns, LayerColumns, Line, arrange, show
+from costcore.reports.tree_view import TREE, TreeColumns
+
+
+class Report(Figures):
+    """The costs of one run.
+
+    Every property returns a copy; changing it changes nothing here. FLOPs and MACs are exact ints (or expressions
+    over the model's symbolic dimensions), memory traffic is in bytes.
+
+    Args:
+        priced: every call with its cost, in call order, the calls named.
+        run: what holds for the whole run.
+    """
+
+    def show_report(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "csv",
+        unit: str | None = "autoaligned",
+        columns: Sequence[str] = ReportColumns.DEFAULT,
+        n_digits: int | None = 3,
+        dst: IO[str] | None = None,
+        *,
+        sort: str | None = None,
+        top: int | None = None,
+    ) -> None:
+        """Write every counted call and the total as a table.
+
+        Args:
+            ost: stream to write to (also ``dst``); standard output at the time of the call where not given.
+            mode: ``csv``, ``md``, ``table``, ``color`` (a table, in colour where the stream is a terminal and rich is
+                installed), or a plug-in's word.
+            unit: None, ``K``, ``M``, ``G``, ``T``, ``auto`` (each cell has its own prefix) or ``autoaligned`` (each
+                column has). FLOPs go by powers of 1000, bytes by powers of 1024.
+            columns: names of columns; see :class:`ReportColumns`.
+            n_digits: digits after the decimal point, 0 to 10; None is 10.
+            dst: another name for ``ost``.
+            sort: a column to sort by, shown or not: numbers from the largest, text by the alphabet.
+            top: rows to show; a row ``others`` sums the rest.
+
+        Raises:
+            TypeError, ValueError: for an argument that is not accepted; says what is.
+        """
+        lines = [Line(self._ledger.entries[call.name], [call]) for call, _ in self._ledger.counted]
+        entries = [*arrange(lines, REPORT, sort, top, self._ledger), self._ledger.total]
+        self._show(entries, choose(REPORT, columns), ost, dst, mode, unit, n_digits)
+
+    def show_summary_report(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "csv",
+        unit: str | None = "autoaligned",
+        columns: Sequence[str] = SummaryColumns.DEFAULT,
+        n_digits: int | None = 3,
+        dst: IO[str] | None = None,
+        *,
+        sort: str | None = None,
+        top: int | None = None,
+    ) -> None:
+        """Write the sums by type and the total as a table; arguments as for :meth:`show_report`."""
+        entries = [*arrange(self._kinds(), SUMMARY, sort, top, self._ledger), self._ledger.total]
+        self._show(entries, choose(SUMMARY, columns), ost, dst, mode, unit, n_digits)
+
+    def show_by(
+        self,
+        *keys: str,
+        ost: IO[str] | None = None,
+        mode: str = "csv",
+        unit: str | None = "autoaligned",
+        columns: Sequence[str] = GroupColumns.DEFAULT,
+        n_digits: int | None = 3,
+        sort: str | None = None,
+        top: int | None = None,
+    ) -> None:
+        """Write :meth:`by` and the total as a table, the keys before ``columns``; arguments as :meth:`show_report`."""
+        calls = self._ledger.groups(*keys).values()
+        lines = [Line(entry, group) for entry, group in zip(self.by(*keys).values(), calls, strict=True)]
+        chosen = choose(GROUPS, [*keys, *(name for name in columns if name not in keys)])
+        entries = [*arrange(lines, GROUPS, sort, top, self._ledger, keys[0]), {**self._ledger.total, keys[0]: "total"}]
+        self._show(entries, chosen, ost, None, mode, unit, n_digits)
+
+    def show_layers(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "csv",
+        unit: str | None = "autoaligned",
+        columns: Sequence[str] | None = None,
+        n_digits: int | None = 3,
+        *,
+        sort: str | None = None,
+        top: int | None = None,
+    ) -> None:
+        """Write a line for every counted call as torchstat does, and the total; arguments as :meth:`show_report`.
+
+        ``madd`` is FLOPs with a fused multiply-add as two, ``flops_fma1`` as one; ``memory`` is the bytes of the
+        outputs, views apart. The default columns end in the measured time where it was measured.
+        """
+        *calls, total = per_layer(self._ledger)
+        measured = ("seconds", "seconds%") if "seconds" in total else ()
+        lines = [Line(entry, [call]) for entry, (call, _) in zip(calls, self._ledger.counted, strict=True)]
+        extra = ("memory", "madd", "flops_fma1")
+        entries = [*arrange(lines, LAYERS, sort, top, self._ledger, "module", extra), total]
+        chosen = (*LayerColumns.DEFAULT, *measured) if columns is None else columns
+        self._show(entries, choose(LAYERS, chosen), ost, None, mode, unit, n_digits)
+
+    def show_tree(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "csv",
+        unit: str | None = "autoaligned",
+        columns: Sequence[str] = TreeColumns.DEFAULT,
+        n_digits: int | None = 3,
+        *,
+        depth: int | None = None,
+        sort: str | None = None,
+        top: int | None = None,
+    ) -> None:
+        """Write :meth:`tree` as a table, the whole model first; arguments as :meth:`show_report`.
+
+        ``depth`` is the levels below the model that are shown; what lies deeper is in the sums of these. ``sort`` and
+        ``top`` arrange the children of every module.
+        """
+        order = None if sort is None else choose(TREE, [sort])[0]
+        lines = tree_view.lines(self.tree(), depth, order, top, mode)
+        self._show(lines, choose(TREE, columns), ost, None, mode, unit, n_digits, total=0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report in plain JSON types; ``costcore/reports/report.schema.json`` describes them."""
+        return files.to_dict(self._priced, self._run, self._ledger.total)
+
+    def to_json(self, target: files.Target = None, indent: int | None = None) -> str:
+        """The report as JSON text, the same bytes for equal reports; :meth:`from_json` gives an equal one.
+
+        Args:
+            target: a path, which is replaced in one step, or a stream to write to as well.
+            indent: spaces for each level; one line where not given.
+
+        Raises:
+            CostError: for a setting that JSON cannot hold; names it.
+            OSError: where the path cannot be written.
+        """
+        return files.to_json(self.to_dict(), target, indent)
+
+    @classmethod
+    def from_json(cls, source: str | bytes | PathLike[str]) -> Report:
+        """The report in a JSON text or in the file of that path (a string that does not start with a brace).
+
+        Raises:
+            CostError: for a file that cannot be read or is no report; says what is wrong, and where in it.
+        """
+        from costcore.reports.reading import read
+
+        contents = read(source)
+        report = cls(contents.priced, contents.run)
+        if report.to_dict()["total"] != contents.total:
+            raise CostError("the report's total is not the sum of its calls: the file was changed")
+        return report
+
+    def to_csv(self, target: files.Target = None, columns: Sequence[str] = ReportColumns.ALL) -> str:
+        """Every counted call and the total as comma-separated exact values; written to ``target`` where given."""
+        return files.written(lambda out: self.show_report(out, "csv", None, columns, None), target)
+
+    def to_markdown(
+        self,
+        target: files.Target = None,
+        unit: str | None = "autoaligned",
+        columns: Sequence[str] = ReportColumns.DEFAULT,
+        n_digits: int | None = 3,
+        *,
+        sort: str | None = None,
+        top: int | None = None,
+    ) -> str:
+        """:meth:`show_report` as a Markdown table; written to ``target``, a path or a stream, where given."""
+        show_to = self.show_report
+        return files.written(lambda out: show_to(out, "md", unit, columns, n_digits, sort=sort, top=top), target)
+
+    def to_dataframe(self) -> Any:
+        """Every counted call as a row of a ``pandas.DataFrame``, the names as its index.
+
+        Raises:
+            CostError: where pandas is not installed.
+        """
+        return files.to_dataframe(self._ledger.entries)
+
+    def to_html(self, target: files.Target = None, title: str = "") -> str:
+        """The report as one self-contained HTML page, usable without a network; written to ``target`` where given."""
+        from costcore.reports.html import to_html
+
+        return files.save(to_html(self, title), target)
+
+    def to_model_explorer(self, target: files.Target = None, metric: str = "flops") -> str:
+        """Node data (JSON) for Google's Model Explorer, coloured by ``metric``; written to ``target`` where given."""
+        from costcore.reports.viewers import to_model_explorer
+
+        return files.save(to_model_explorer(self, metric), target)
+
+    def to_chrome_trace(self, target: files.Target = None) -> str:
+        """A trace for Perfetto and chrome://tracing; one unit of time a call where none was measured."""
+        from costcore.reports.chrome_trace import to_chrome_trace
+
+        return files.save(to_chrome_trace(self), target)
+
+    def to_model_card(self, target: files.Target = None) -> str:
+        """A YAML block for a model card: FLOPs, MACs, parameters, input shape, convention, versions, report hash."""
+        from costcore.reports.model_card import to_model_card
+
+        return files.save(to_model_card(self), target)
+
+    def _show(
+        self,
+        entries: Sequence[Mapping[str, Any]],
+        columns: Sequence[Column],
+        ost: IO[str] | None,
+        dst: IO[str] | None,
+        mode: str,
+        unit: str | None,
+        n_digits: int | None,
+        total: int = -1,
+    ) -> None:
+        show(entries, columns, ost, dst, mode, unit, n_digits, self.remarks, total)
