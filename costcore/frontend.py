@@ -10,6 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from os import PathLike, fsdecode
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, cast
 
 from costcore.engine import Recorder
@@ -26,12 +27,15 @@ class FrontendSpec(NamedTuple):
         framework: the framework's top-level module, ``torch``.
         path: the frontend's import path.
         suffixes: file names it reads end so, ``(".onnx",)``.
+        options: arguments of :func:`costcore.estimate` that only the files it reads take, and what each does, in a few
+            words. ``dims`` is ``--dim`` on the command line; each other one is a switch there.
     """
 
     name: str
     framework: str
     path: str
     suffixes: tuple[str, ...] = ()
+    options: Mapping[str, str] = MappingProxyType({})
 
 
 class Frontend(Protocol):
@@ -129,6 +133,14 @@ def _hint(model: object) -> str:
 def reader_of(path: str | PathLike[Any]) -> str:
     """The name of the frontend that reads files of that name; ``""`` where none does."""
     return next((spec.name for spec in specs().values() if fsdecode(path).endswith(spec.suffixes or ("\0",))), "")
+
+
+def fitting(target: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Of ``options`` those that a model may be given: without the ones that only files of other frontends take."""
+    reader = reader_of(target)
+    own = specs()[reader].options if reader else {}
+    foreign = {name for spec in specs().values() for name in spec.options} - own.keys()
+    return {name: value for name, value in options.items() if name not in foreign}
 
 
 def frontend_of(model: object) -> Frontend:

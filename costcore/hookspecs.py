@@ -25,7 +25,7 @@ def costcore_calculators() -> Mapping[str, Calculator]:
 
 @hookspec
 def costcore_frontends() -> Iterable[FrontendSpec]:
-    """Return the frontends offered: name, framework module, import path, file suffixes."""
+    """Return the frontends offered: name, framework module, import path, file suffixes, options of those files."""
     raise AssertionError("a specification is never called")
 
 

@@ -12,6 +12,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from costcore.dims import Dim
 from costcore.errors import CostError, CostWarning
 from costcore.estimating import estimate
+from costcore.frontend import fitting
 from costcore.loading import load_model, looking_in
 from costcore.reports.columns import Column, tabulate
 from costcore.reports.entries import memory
@@ -80,9 +81,6 @@ class Table:
         (ost or sys.stdout).write(renderer(table._replace(rows=rows)))
 
 
-FOR_ONNX = ("check_shapes", "dims", "regroup")
-"""Options that only ONNX models know."""
-
 Named: TypeAlias = "tuple[str, Any, Any]"
 
 
@@ -106,8 +104,9 @@ def table(
             what ``joblib.parallel_config`` says, with whatever backend (Dask, Ray) it names, else one after the other
             in this process.
         python_path: folders where targets look for modules before the current one.
-        options: further arguments of :func:`costcore.estimate`, the same for all; of targets only those that end in
-            ``.onnx`` are given ``dims``, ``regroup`` and ``check_shapes``, and saved reports with symbols ``dims``.
+        options: further arguments of :func:`costcore.estimate`, the same for all; what only files of one kind take
+            (``dims``, ``regroup`` and ``check_shapes``: ``.onnx``) other targets are not given, but saved reports with
+            symbols are given ``dims``.
 
     Raises:
         CostError: where ``jobs`` asks for processes and joblib is not installed.
@@ -209,8 +208,7 @@ def _report(model: Any, inputs: Any, options: Mapping[str, Any]) -> Report:
         return estimate(model, inputs, **options)
     if model.endswith(".json"):
         return saved_report(model, options.get("fma_1flop", True), options.get("dims"))
-    fitting = options if model.endswith(".onnx") else {k: v for k, v in options.items() if k not in FOR_ONNX}
-    return estimate(load_model(model), inputs, **fitting)
+    return estimate(load_model(model), inputs, **fitting(model, options))
 
 
 def _progress(rows: Iterable[tuple[int, Row]], total: int) -> Iterable[tuple[int, Row]]:

@@ -8,6 +8,12 @@ if __name__ != "costcore.frontends":
 from costcore.frontend import FrontendSpec
 from costcore.plugins import hookimpl
 
+ONNX_OPTIONS = {
+    "dims": "values of named dimensions",
+    "regroup": "count what exporters spell out as the operator it was",
+    "check_shapes": "ask onnx for its shapes too, tell differences",
+}
+
 
 @hookimpl
 def costcore_frontends() -> tuple[FrontendSpec, ...]:
@@ -15,5 +21,5 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
     return (
         FrontendSpec("pytorch", "torch", f"{__name__}.pytorch"),
         FrontendSpec("chainer", "chainer", f"{__name__}.chainer.frontend"),
-        FrontendSpec("onnx", "onnx", f"{__name__}.onnx", (".onnx",)),
+        FrontendSpec("onnx", "onnx", f"{__name__}.onnx", (".onnx",), ONNX_OPTIONS),
     )

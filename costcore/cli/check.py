@@ -8,7 +8,17 @@ from collections.abc import Sequence
 
 from costcore.budgets.budget import Breach, check
 from costcore.budgets.file import BudgetError, read_budget
-from costcore.cli.models import GOOD, MODEL, PROBLEM, USAGE, add_model_options, check_model, report_of, run_command
+from costcore.cli.models import (
+    GOOD,
+    MODEL,
+    PROBLEM,
+    USAGE,
+    add_model_options,
+    add_switches,
+    check_model,
+    report_of,
+    run_command,
+)
 from costcore.reports.amounts import METRICS, exact
 from costcore.reports.columns import Table
 from costcore.reports.renderers import printable, to_markdown
@@ -46,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
     add_model_options(made)
     made.add_argument("--strict", action="store_true", help="unknown operators break the budget")
     made.add_argument("--format", default="text", choices=["text", "md"], help="default: text, one line a breach")
+    add_switches(made)
     return made
 
 

@@ -6,7 +6,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from costcore.cli.models import GOOD, MODEL, PROBLEM, add_model_options, check_model, report_of, run_command
+from costcore.cli.models import (
+    GOOD,
+    MODEL,
+    PROBLEM,
+    add_model_options,
+    add_switches,
+    check_model,
+    report_of,
+    run_command,
+)
 from costcore.comparisons.comparison import WAYS, compare
 from costcore.comparisons.text import MODES
 
@@ -38,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--format", default="table", choices=MODES, help="default: table")
     made.add_argument("--limit", type=int, metavar="N", help="rows of a table at most; default: all, 50 in Markdown")
     made.add_argument("--exit-code", action="store_true", help="exit with 1 where a call differs")
+    add_switches(made)
     return made
 
 

@@ -13,7 +13,20 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from costcore import __version__
-from costcore.cli.models import GOOD, INTERRUPTED, MODEL, PROBLEM, add_model_options, check_model, report_of, tell
+from costcore.cli.models import (
+    GOOD,
+    INTERRUPTED,
+    MODEL,
+    PROBLEM,
+    add_model_options,
+    add_switches,
+    check_model,
+    flag_of,
+    report_of,
+    switched_on,
+    switches,
+    tell,
+)
 from costcore.errors import CostError
 from costcore.loading import parse_dims, parse_inputs
 from costcore.reports.columns import REPORT, SUMMARY, Column, ReportColumns, SummaryColumns, choose
@@ -116,6 +129,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--strict", action="store_true", help="exit with 1 where an operator is unknown")
     made.add_argument("--version", action="version", version=f"costcore {__version__}")
+    add_switches(made)
     return made
 
 
@@ -201,9 +215,10 @@ def _view(given: argparse.Namespace) -> str:
 
 
 def _report(given: argparse.Namespace) -> Report:
-    live = given.input or given.backward or given.regroup or given.check_shapes or given.layout != "framework"
+    live = given.input or given.backward or switched_on(given) or given.layout != "framework"
     if given.model.endswith(".json") and live:
-        raise ValueError("a saved report takes none of --input, --backward, --regroup, --check-shapes and --layout")
+        flags = ["--input", "--backward", *map(flag_of, switches())]
+        raise ValueError(f"a saved report takes none of {', '.join(flags)} and --layout")
     return report_of(given.model, given, is_alone=True)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from costcore.errors import CostError, CostWarning
 from costcore.estimating import estimate
+from costcore.frontend import fitting, specs
 from costcore.loading import INPUT_FORMS, check_target, load_model, looking_in, parse_dims, parse_inputs
 from costcore.reports.renderers import printable
 from costcore.reports.report import Report
@@ -18,8 +19,8 @@ from costcore.reports.saved import saved_report
 
 GOOD, PROBLEM, USAGE, INTERRUPTED = 0, 1, 2, 130
 
-ONNX_FLAGS = {"dims": "--dim", "regroup": "--regroup", "check_shapes": "--check-shapes"}
-"""The options for ONNX models by the argument of :func:`costcore.estimate` that they are."""
+SWITCH = "switch "
+"""What stands before the name of an option of frontends where parsed arguments are kept."""
 
 LONGEST_MESSAGE = 10_000
 """Longer messages are cut (characters): a name in a model can be of any length."""
@@ -37,15 +38,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=N",
-        help="a named dimension (ONNX, saved reports); may be repeated",
+        help="a named dimension (.onnx, saved reports); may be repeated",
     )
     parser.add_argument("--backward", action="store_true", help="count the backward pass too (PyTorch, Chainer)")
-    parser.add_argument(
-        "--regroup", action="store_true", help="count what exporters spell out as the operator it was (ONNX)"
-    )
-    parser.add_argument(
-        "--check-shapes", action="store_true", help="ask onnx for its shapes too, tell differences (ONNX)"
-    )
     parser.add_argument("--no-fma", action="store_true", help="count a fused multiply-add as two FLOPs")
     parser.add_argument(
         "--layout", default="framework", choices=["framework", "free"], help="free: moving data costs nothing"
@@ -53,6 +48,38 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--python-path", action="append", default=[], metavar="DIR", help="a folder of modules, beside the current one"
     )
+
+
+def add_switches(parser: argparse.ArgumentParser) -> None:
+    """The options of frontends, each described as the first that has it does; after all others of the command.
+
+    Raises:
+        CostError: where the command has an option of that name.
+    """
+    group = parser.add_argument_group("options of files that frontends read")
+    for name in switches():
+        having = [spec for spec in specs().values() if name in spec.options]
+        files = ", ".join(suffix for spec in having for suffix in spec.suffixes)
+        text = f"{having[0].options[name]} ({files})"
+        try:
+            group.add_argument(flag_of(name), dest=SWITCH + name, action="store_true", help=text)
+        except argparse.ArgumentError as error:
+            raise CostError(f"the {having[0].name} frontend cannot have an option {name!r}: {error}") from error
+
+
+def flag_of(option: str) -> str:
+    """How the command line spells an option of a frontend: ``--check-shapes``."""
+    return "--dim" if option == "dims" else f"--{option.replace('_', '-')}"
+
+
+def switches() -> list[str]:
+    """The options of frontends that the command line has as switches: all but ``dims``."""
+    return [*dict.fromkeys(name for spec in specs().values() for name in spec.options if name != "dims")]
+
+
+def switched_on(given: argparse.Namespace) -> list[str]:
+    """Those of them that the command line gives."""
+    return [name for name in switches() if getattr(given, SWITCH + name)]
 
 
 def check_model(target: str) -> None:
@@ -69,19 +96,16 @@ def check_model(target: str) -> None:
         raise ValueError(f"{error}, or a report saved as .json") from error
 
 
-def options_of(given: argparse.Namespace, target: str, is_alone: bool = False) -> dict[str, Any]:
+def options_of(given: argparse.Namespace) -> dict[str, Any]:
     """The keyword arguments of :func:`costcore.estimate` that the command line asks for.
-
-    What is for ONNX only is left out for the other models of a command; a model that ``is_alone`` is to refuse it.
 
     Raises:
         ValueError: for a ``--dim`` of another form.
     """
     options: dict[str, Any] = {"fma_1flop": not given.no_fma, "layout": given.layout}
-    if is_alone or target.endswith(".onnx"):
-        if given.dim:
-            options["dims"] = parse_dims(given.dim)
-        options |= {name: True for name in ("regroup", "check_shapes") if getattr(given, name)}
+    options |= dict.fromkeys(switched_on(given), True)
+    if given.dim:
+        options["dims"] = parse_dims(given.dim)
     if given.backward:
         options["backward"] = True
     return options
@@ -98,7 +122,8 @@ def report_of(
         target: see :data:`MODEL`.
         given: the parsed :func:`add_model_options`.
         inputs: instead of ``--input``.
-        is_alone: whether this is the only model of the command, see :func:`options_of`.
+        is_alone: whether this is the only model of the command: beside others it is not given, and so does not refuse,
+            what only files of another kind take.
 
     Raises:
         CostError, OSError: for a model or file that cannot be read; says which and why.
@@ -110,7 +135,7 @@ def report_of(
     with looking_in(given.python_path, target), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CostWarning)
         model = load_model(target)
-        options = options_of(given, target, is_alone)
+        options = options_of(given) if is_alone else fitting(target, options_of(given))
         try:
             report = estimate(model, parsed, progress=progress, **options)
         except CostError as error:
@@ -118,10 +143,11 @@ def report_of(
                 raise
             raise CostError(f"{error}; no --input was given") from error
         except TypeError as error:
-            flags = [flag for name, flag in ONNX_FLAGS.items() if name in options and name in str(error)]
-            if not flags:
+            refused = [name for name in options.keys() - fitting(target, options).keys() if name in str(error)]
+            if not refused:
                 raise
-            raise TypeError(f"{', '.join(flags)} (ONNX only) cannot be used for {target}: {error}") from error
+            flags = ", ".join(map(flag_of, sorted(refused)))
+            raise TypeError(f"{flags} cannot be used for {target}: {error}") from error
     for warning in caught:
         tell(f"costcore: {target}: {warning.message}")
     return report

@@ -8,7 +8,16 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from costcore.cli.models import GOOD, MODEL, PROBLEM, add_model_options, check_model, options_of, run_command
+from costcore.cli.models import (
+    GOOD,
+    MODEL,
+    PROBLEM,
+    add_model_options,
+    add_switches,
+    check_model,
+    options_of,
+    run_command,
+)
 from costcore.loading import parse_inputs
 from costcore.reports.renderers import renderers
 from costcore.reports.units import UNITS, check_digits
@@ -46,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
         "--unit", default="autoaligned", choices=["none", *filter(None, UNITS)], help="default: autoaligned"
     )
     made.add_argument("--digits", type=int, default=2, metavar="N", help="digits after the decimal point, default 2")
+    add_switches(made)
     return made
 
 
@@ -58,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _table(given: argparse.Namespace) -> int:
     check_digits(given.digits)
-    inputs, options = parse_inputs(given.input), options_of(given, ".onnx")
+    inputs, options = parse_inputs(given.input), options_of(given)
     models = [_model(text, inputs) for text in given.models]
     made = table(models, jobs=given.jobs, python_path=given.python_path, **options)
     made.show(sys.stdout, given.format, None if given.unit == "none" else given.unit, given.digits)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from costcore.comparisons.comparison import Comparison, Delta
+from costcore.comparisons.comparison import Comparison
+from costcore.comparisons.differences import Delta
 from costcore.comparisons.matching import Entry
 
 FOLDABLE = {"batch_norm", "mul", "add", "div", "sub"}

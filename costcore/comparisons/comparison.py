@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any
 
+from costcore.comparisons.differences import COMPARED, Delta, Difference
 from costcore.comparisons.matching import Entry, Pair, by_module, by_order, is_free
 from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
@@ -14,74 +15,7 @@ from costcore.reports.amounts import METRICS, exact
 from costcore.reports.files import Target, save
 from costcore.reports.report import Report
 
-COMPARED = ("flops", "macs", "mread", "mwrite", "n_params")
 WAYS = ("module", "order")
-
-
-class Delta(NamedTuple):
-    """A cost before and after."""
-
-    old: Dim
-    new: Dim
-
-    @property
-    def difference(self) -> Dim:
-        """New minus old, exact."""
-        return self.new - self.old
-
-    @property
-    def ratio(self) -> float | None:
-        """New by old; None where old is 0 or either is symbolic."""
-        if is_symbolic(self.old) or is_symbolic(self.new) or self.old == 0:
-            return None
-        return float(self.new / self.old)
-
-    @property
-    def equal(self) -> bool:
-        """Whether nothing changed."""
-        difference = self.difference
-        return bool((cast(Any, difference).expand() if is_symbolic(difference) else difference) == 0)
-
-
-class Difference(NamedTuple):
-    """A call that was added, removed or changed.
-
-    Attributes:
-        change: ``added``, ``removed`` or ``changed``.
-        old: its entry in the old ``layer_report``; None where it was added.
-        new: its entry in the new ``layer_report``; None where it was removed.
-    """
-
-    change: str
-    old: Entry | None
-    new: Entry | None
-
-    @property
-    def entry(self) -> Entry:
-        """The entry that names it: the new one, or the old one where it was removed."""
-        entry = self.new if self.new is not None else self.old
-        return entry if entry is not None else {}
-
-    @property
-    def costs(self) -> dict[str, Delta]:
-        """The costs that differ, by name."""
-        deltas = {key: Delta(_cost(self.old, key), _cost(self.new, key)) for key in COMPARED}
-        return {key: delta for key, delta in deltas.items() if not delta.equal}
-
-    @property
-    def settings(self) -> dict[str, tuple[Any, Any]]:
-        """What else differs in a changed call: operator, element type, shapes and settings, each old and new."""
-        if self.old is None or self.new is None:
-            return {}
-        found = {}
-        for key in ("op", "dtype", "input_shapes", "output_shapes"):
-            if self.old[key] != self.new[key]:
-                found[key] = (self.old[key], self.new[key])
-        old, new = self.old["params"], self.new["params"]
-        for key in dict.fromkeys((*old, *new)):
-            if old.get(key) != new.get(key):
-                found[key] = (old.get(key), new.get(key))
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,10 +214,6 @@ def compare(old: Report, new: Report, *, by: str | None = None, names: tuple[str
 
 def _frameworks_differ(old: Report, new: Report) -> bool:
     return set(old._run.frameworks) != set(new._run.frameworks)
-
-
-def _cost(entry: Entry | None, key: str) -> Dim:
-    return 0 if entry is None else entry[key]
 
 
 def _by_operator(entries: Iterable[Entry]) -> dict[str, dict[str, Dim]]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from costcore.comparisons.audit import Rewrite, audit
-from costcore.comparisons.comparison import COMPARED, Comparison, Delta, Difference
+from costcore.comparisons.comparison import Comparison
+from costcore.comparisons.differences import COMPARED, Delta, Difference
 from costcore.dims import magnitude
 from costcore.reports.amounts import METRICS, jsonable, readable
 from costcore.reports.columns import Table, setting

@@ -108,7 +108,7 @@ def test_an_option_the_frontend_does_not_know_is_exit_code_2(model, capsys):
     with pytest.raises(SystemExit) as left:
         main([f"{model}:made", "--input", "2x3", "--dim", "batch=8"])
     assert left.value.code == 2
-    said = f"--dim (ONNX only) cannot be used for {model}:made: toy models know no option dims"
+    said = f"--dim cannot be used for {model}:made: toy models know no option dims"
     assert said in capsys.readouterr().err
 
 

@@ -5,7 +5,8 @@ import pytest
 from sympy import Symbol
 
 from costcore import CostError
-from costcore.comparisons.comparison import Delta, compare
+from costcore.comparisons.comparison import compare
+from costcore.comparisons.differences import Delta
 from tests.engine.nets import Step, dense, net, relu
 
 BLOCKS = (dense("a"), relu("a"), dense("b"), relu("b"))

@@ -1,7 +1,11 @@
+import sys
+from types import ModuleType
+
 import pluggy
 import pytest
 
 from costcore import CostError, Tensor, estimate, hookimpl, plugins
+from costcore.cli.main import main
 from costcore.frontend import FrontendSpec, load
 from costcore.loading import load_model
 from costcore.registry import calculators
@@ -61,6 +65,53 @@ def test_files_that_a_frontend_of_a_plugin_reads_are_models_on_the_command_line(
     assert load_model("net.box") == "net.box"
     with pytest.raises(ValueError, match=r"accepted are a path ending in \.onnx or \.box, package"):
         load_model("net.bax")
+
+
+def test_options_of_a_frontend_are_switches_of_the_command_line(registered, toy, monkeypatch, capsys, tmp_path):
+    boxes = ModuleType("boxes")
+    given = []
+
+    def estimate_box(recorder, model, inputs, **options):
+        given.append(options)
+
+    boxes.ROWS, boxes.estimate = (), estimate_box
+    monkeypatch.setitem(sys.modules, "boxes", boxes)
+
+    class Reader:
+        @hookimpl
+        def costcore_frontends(self):
+            return [
+                FrontendSpec("boxes", "os", "boxes", (".box",), {"open_boxes": "look into boxes", "dims": "values"})
+            ]
+
+    registered(Reader())
+    assert main(["a.box", "--open-boxes", "--dim", "n=2"]) == 0
+    assert given == [{"open_boxes": True, "dims": {"n": 2}}]
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "look into boxes (.box)" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(SystemExit):
+        main(["saved.json", "--open-boxes"])
+    assert "none of --input, --backward, --regroup, --check-shapes, --open-boxes and" in capsys.readouterr().err
+    factory = tmp_path / "net.py"
+    factory.write_text("from tests.engine.toy import Model\n\ndef made():\n    return Model('toy.double')\n")
+    with pytest.raises(SystemExit):
+        main([f"{factory}:made", "--input", "2x3", "--open-boxes"])
+    assert f"--open-boxes cannot be used for {factory}:made: toy models know no option" in capsys.readouterr().err
+    assert main(["diff", "a.box", f"{factory}:made", "--input", "2x3", "--open-boxes"]) == 0
+    assert given[1:] == [{"open_boxes": True}]
+
+
+def test_an_option_of_a_frontend_that_the_command_line_has_is_refused(registered, capsys):
+    class Reader:
+        @hookimpl
+        def costcore_frontends(self):
+            return [FrontendSpec("boxes", "os", "boxes", (".box",), {"output": "where"})]
+
+    registered(Reader())
+    assert main(["a.box"]) == 1
+    said = "costcore: the boxes frontend cannot have an option 'output': argument --output: conflicting option string"
+    assert said in capsys.readouterr().err
 
 
 def test_a_renderer_of_a_plugin_is_a_mode(registered, toy, capsys):

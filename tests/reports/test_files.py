@@ -17,7 +17,8 @@ from costcore import Report, __version__
 from tests.reports.models import IMAGE, SUBJECTS, TOKENS, WRITERS, digests
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = Draft202012Validator(json.loads((ROOT / "costcore" / "reports" / "report.schema.json").read_text(encoding="utf-8")))
+SCHEMA_FILE = ROOT / "costcore" / "reports" / "report.schema.json"
+SCHEMA = Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))
 
 
 def test_json_gives_an_equal_report_and_holds_to_the_schema(report, tmp_path):

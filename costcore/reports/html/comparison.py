@@ -14,7 +14,8 @@ from costcore.reports.html import file_text, policy
 from costcore.reports.html.parts import figure, text
 
 if TYPE_CHECKING:
-    from costcore.comparisons.comparison import Comparison, Delta
+    from costcore.comparisons.comparison import Comparison
+    from costcore.comparisons.differences import Delta
 
 STYLES = ("page.css", "tables.css", "comparison.css")
 
