@@ -124,6 +124,11 @@ def share(part: Dim, whole: Dim) -> float | None:
         return 0.0
     if not is_symbolic(part) and not is_symbolic(whole):
         return part / whole if whole else 0.0
+    return _ratio(part, whole)
+
+
+@lru_cache(maxsize=1 << 12)
+def _ratio(part: Any, whole: Any) -> float | None:
     terms, all_terms = _terms(part), _terms(whole)
     if terms.keys() != all_terms.keys():
         return None

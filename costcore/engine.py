@@ -209,8 +209,12 @@ class Recorder:
         return list(self._assumptions)
 
 
+UNSHAPED = " of unknown rank"
+"""What follows the name of an operator (:attr:`Layer.op`) that a frontend knows, but not the shapes it works on."""
+
+
 class Priced(NamedTuple):
-    """A call with its cost; ``cost`` is None for an unknown operator, and ``reason`` then says why."""
+    """A call with its cost; ``cost`` is None where it could not be counted, and ``reason`` then says why."""
 
     call: Call
     cost: Cost | None

@@ -46,7 +46,11 @@ def estimate(
             :class:`costcore.errors.PartialReportError`, which has the report of everything else as ``report``.
         TypeError, ValueError: for an argument that is not accepted; says what is.
     """
-    check_settings(fma_1flop, layout)
+    check_settings(fma_1flop, layout, tracebacks=tracebacks, strict=strict)
+    if not isinstance(calculators, Mapping | None):
+        raise TypeError(f"calculators must be a mapping of operators to calculators, got {calculators!r}")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be a function progress(items, what), got {progress!r}")
     frontend = frontend_of(model)
     custom = CustomCalculators()
     for op, calculator in (calculators or {}).items():

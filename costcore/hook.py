@@ -48,7 +48,7 @@ class ComputationalCostHook:
         measure_time: bool = False,
         strict: bool = False,
     ) -> None:
-        check_settings(fma_1flop, layout)
+        check_settings(fma_1flop, layout, tracebacks=tracebacks, measure_time=measure_time, strict=strict)
         if isinstance(frontends, str):
             raise TypeError(f"frontends must be a list of names, [{frontends!r}], not a string")
         self._names = None if frontends is None else list(frontends)

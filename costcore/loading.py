@@ -24,7 +24,7 @@ from costcore.ir import BITS, Tensor
 MOST_NAMES = 10
 """Names of a module that a message lists."""
 
-INPUT_FORMS = "1x3x224x224, NAME=1x3x224x224, NAME=1x128:int64, or NAME=[2,3] for values"
+INPUT_FORMS = "1x3x224x224, NAME=1x3x224x224, NAME=1x128:int64, or NAME:=9 and NAME:=[2,3] for values"
 
 
 @contextmanager
@@ -111,11 +111,15 @@ def parse_inputs(texts: Sequence[str]) -> Any:
     unnamed: list[Any] = []
     for text in texts:
         name, separator, value = text.rpartition("=")
+        is_value = name.endswith(":")
+        name = name.removesuffix(":")
         if separator and not name:
             raise ValueError(f"--input {text!r} has an empty name; accepted are {INPUT_FORMS}")
         if name in named:
             raise ValueError(f"--input {name!r} is given twice")
-        if separator:
+        if is_value:
+            named[name] = _json(text, value)
+        elif separator:
             named[name] = _value(text, value)
         else:
             unnamed.append(_value(text, value))
@@ -145,10 +149,7 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
 
 def _value(text: str, value: str) -> Any:
     if value.startswith("["):
-        try:
-            return json.loads(value)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"--input {text!r}: {error}; accepted are {INPUT_FORMS}") from error
+        return _json(text, value)
     match = re.fullmatch(r"(\d+(?:x\d+)*|scalar)(?::(\w+))?", value)
     if not match:
         raise ValueError(f"--input {text!r} is not understood; accepted are {INPUT_FORMS}")
@@ -158,6 +159,13 @@ def _value(text: str, value: str) -> Any:
     if match[2] not in BITS:
         raise ValueError(f"--input {text!r}: unknown element type {match[2]!r}; known are {', '.join(BITS)}")
     return Tensor(shape, match[2])
+
+
+def _json(text: str, value: str) -> Any:
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"--input {text!r}: {error}; accepted are {INPUT_FORMS}") from error
 
 
 _files: dict[tuple[Path, int, int], ModuleType] = {}

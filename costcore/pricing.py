@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from costcore.dims import Dim, as_dim
-from costcore.engine import Call, Priced
+from costcore.engine import UNSHAPED, Call, Priced
 from costcore.errors import CostError
 from costcore.ir import KINDS, Calculator, Cost, Layer, Operations
 from costcore.registry import place
@@ -46,6 +46,8 @@ class Pricer:
         return Priced(call, seen[1], seen[2])
 
     def _price(self, layer: Layer, calculator: Calculator | None) -> tuple[Cost | None, str]:
+        if calculator is None and layer.op.endswith(UNSHAPED):
+            return None, f"no shapes for {layer.op.removesuffix(UNSHAPED)!r}"
         if calculator is None:
             return None, f"no calculator for {layer.op!r}"
         if self._free_layout and getattr(calculator, "is_layout", False):

@@ -15,10 +15,16 @@ from costcore.reports.report import Report
 
 LAYOUTS = ("framework", "free")
 
+HINTS = {
+    "no calculator": "see ignored_layers, or add one (calculators=… of estimate, add_custom_cost_calculator of a hook)",
+    "no shapes": "the report's notes say where they are lost",
+}
+"""What can be done about calls that are not counted, by how the reason begins."""
+
 Progress: TypeAlias = "Callable[[Iterable[Any], str], Iterable[Any]]"
 
 
-def check_settings(fma_1flop: object, layout: object) -> None:
+def check_settings(fma_1flop: object, layout: object, **switches: object) -> None:
     """Refuse settings that mean nothing.
 
     Raises:
@@ -28,6 +34,9 @@ def check_settings(fma_1flop: object, layout: object) -> None:
         raise TypeError(f"fma_1flop must be True (a fused multiply-add is one FLOP) or False (two), got {fma_1flop!r}")
     if layout not in LAYOUTS:
         raise ValueError(f"layout={layout!r} is not known; accepted are {', '.join(map(repr, LAYOUTS))}")
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
 def price(recorder: Recorder, custom: CustomCalculators, layout: str) -> list[Priced]:
@@ -93,13 +102,10 @@ def tell(report: Report, custom: CustomCalculators | None = None, stacklevel: in
         first = entries[0]
         calls = f"{len(entries)} call{'s' * (len(entries) > 1)} of {first['type']!r}"
         place = f", first in module {first['module']!r}" if first["module"] else ""
-        if not reason.startswith("no calculator"):
+        hint = next((hint for start, hint in HINTS.items() if reason.startswith(start)), None)
+        if hint is None:
             failed.append(f"{reason} ({calls}{place})")
-            continue
-        warnings.warn(
-            f"{reason}: {calls} not counted{place}; see ignored_layers, or add one with add_custom_cost_calculator",
-            CostWarning,
-            stacklevel=stacklevel,
-        )
+        else:
+            warnings.warn(f"{reason}: {calls} not counted{place}; {hint}", CostWarning, stacklevel=stacklevel)
     if failed:
         raise CostError("; ".join(failed) + "; everything else is counted, and these calls stand in ignored_layers")

@@ -16,9 +16,11 @@ from costcore.frontend import fitting
 from costcore.loading import load_model, looking_in
 from costcore.reports.columns import Column, tabulate
 from costcore.reports.entries import memory
-from costcore.reports.renderers import renderer_for
+from costcore.reports.files import writable
+from costcore.reports.renderers import rendered
 from costcore.reports.report import Report
 from costcore.reports.saved import saved_report
+from costcore.reports.viewers import status
 
 COLUMNS = (
     Column("name", "Model"),
@@ -72,13 +74,12 @@ class Table:
         Raises:
             TypeError, ValueError: for an argument that is not accepted; says what is.
         """
-        renderer = renderer_for(mode)
         good = [{"name": row.name, "status": row.status, **row.costs} for row in self.rows if not row.failed]
         table = tabulate(COLUMNS, good, unit, n_digits, fixed=mode == "table")
         told = iter(table.rows)
         blank = [""] * (len(COLUMNS) - 2)
         rows = [[row.name, *blank, f"failed: {row.status}"] if row.failed else next(told) for row in self.rows]
-        (ost or sys.stdout).write(renderer(table._replace(rows=rows)))
+        writable(ost or sys.stdout).write(rendered(table._replace(rows=rows), mode))
 
 
 Named: TypeAlias = "tuple[str, Any, Any]"
@@ -112,7 +113,7 @@ def table(
         CostError: where ``jobs`` asks for processes and joblib is not installed.
         TypeError, ValueError: for an argument that is not accepted; says what is.
     """
-    if isinstance(models, (str, bytes)):
+    if isinstance(models, (str, bytes)) or not isinstance(models, Iterable):
         raise TypeError(f"models must be a list of models, got {models!r}")
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs == 0):
         raise ValueError(f"jobs must be a number of processes, or -1 for one a core, got {jobs!r}")
@@ -191,14 +192,12 @@ def _row(
     except Exception as error:  # whatever a model does, the others have their rows
         words = str(error) if isinstance(error, CostError) else f"{type(error).__name__}: {error}"
         return position, Row(name, {}, words, failed=True)
-    total, unknown = report.total_report, report.ignored_layers
-    kinds = ", ".join(dict.fromkeys(entry["type"] for entry in unknown.values()))
-    status = f"partial: {len(unknown)} calls of {kinds}" if unknown else "complete"
+    total = report.total_report
     costs = {key: total[key] for key in ("flops", "macs", "mread", "mwrite")}
     forward = [(item.call, item.cost) for item in report._priced if item.call.phase == "forward"]
     activations = sum(memory(call, cost) for call, cost in forward if cost is not None)
     n_params = total.get("n_params_model", total["n_params"])
-    return position, Row(name, {"n_params": n_params, **costs, "activations": activations}, status)
+    return position, Row(name, {"n_params": n_params, **costs, "activations": activations}, status(report))
 
 
 def _report(model: Any, inputs: Any, options: Mapping[str, Any]) -> Report:

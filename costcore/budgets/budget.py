@@ -16,10 +16,14 @@ from costcore.errors import CostError
 from costcore.registry import calculators
 from costcore.reports.amounts import METRICS, exact
 from costcore.reports.entries import Ledger
+from costcore.reports.honesty import not_counted
 from costcore.reports.paths import path_and_parents
 from costcore.reports.report import Report
 
 SCOPES = ("total", "module", "operator")
+
+MOST_NAMES = 8
+"""Modules or operators that are named where a pattern matches none."""
 
 
 class Limit(NamedTuple):
@@ -111,20 +115,21 @@ def check(report: Report, budget: BudgetLike) -> list[Breach]:
         budget: a :class:`Budget`, the path of a TOML file, or what such a file says, as a mapping.
 
     Raises:
+        TypeError: for a report that is none.
         BudgetError: for a malformed budget; names file, line and key.
         CostError: where a limited cost is an expression over symbolic dimensions.
     """
     from costcore.budgets.file import read_budget
 
+    if not isinstance(report, Report):
+        raise TypeError(f"check takes a report, as estimate makes them, got {type(report).__name__}")
     limits = budget if isinstance(budget, Budget) else read_budget(budget)
     return [*_partial(report, limits), *_broken(report, limits)]
 
 
 def _partial(report: Report, budget: Budget) -> Iterator[Breach]:
-    unknown = report.ignored_layers
-    if budget.strict and unknown:
-        kinds = ", ".join(dict.fromkeys(entry["type"] for entry in unknown.values()))
-        yield Breach("total", reason=f"partial: {len(unknown)} calls of unknown operators ({kinds}) are not counted")
+    if budget.strict and (missing := not_counted(report._priced)):
+        yield Breach("total", reason=f"partial: not counted: {missing}")
 
 
 def _broken(report: Report, budget: Budget) -> Iterator[Breach]:
@@ -191,8 +196,10 @@ class _Costs:
         """What a limit that holds nowhere may have been meant for."""
         start = len(limit.scope) + 1
         names = [where[start:] for where in self._sums if where.startswith(f"{limit.scope} ")]
-        near = get_close_matches(limit.pattern, names)
-        return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        if near := get_close_matches(limit.pattern, names):
+            return f"; did you mean {' or '.join(map(repr, near))}?"
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        return f"; there are {', '.join(names[:MOST_NAMES])}{more}" if names else ""
 
     def _named(self, limit: Limit, places: Iterable[str]) -> list[tuple[str, Mapping[str, Dim]]]:
         start = len(limit.scope) + 1

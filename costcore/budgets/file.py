@@ -48,11 +48,14 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
         macs = "4G"
 
     Raises:
+        TypeError: for what is neither.
         BudgetError: where it is malformed; names file, line and key.
         OSError: where it cannot be read.
     """
     if isinstance(budget, Mapping):
         return _Reader("budget", "", Path()).budget(budget)
+    if not isinstance(budget, (str, PathLike)):
+        raise TypeError(f"a budget is the path of a TOML file or a mapping, got {budget!r}")
     path = Path(budget)
     try:
         text = path.read_text(encoding="utf-8")

@@ -21,6 +21,7 @@ from costcore.cli.models import (
 )
 from costcore.reports.amounts import METRICS, exact
 from costcore.reports.columns import Table
+from costcore.reports.honesty import not_counted
 from costcore.reports.renderers import printable, to_markdown
 
 EXAMPLES = """a budget:
@@ -78,9 +79,10 @@ def _check(given: argparse.Namespace) -> int:
         budget = budget.as_strict()
     report = report_of(given.model, given, is_alone=True)
     breaches = check(report, budget)
-    if unknown := report.ignored_layers:
-        print(f"costcore: partial: {len(unknown)} calls of unknown operators are not counted", file=sys.stderr)
+    missing = "" if breaches else not_counted(report._priced)
     print("\n".join(_markdown(given, breaches) if given.format == "md" else _lines(given, breaches)))
+    if missing:
+        print(f"{'⚠️' if given.format == 'md' else given.model + ':'} partial: not counted: {printable(missing)}")
     return PROBLEM if breaches else GOOD
 
 

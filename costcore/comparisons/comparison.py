@@ -9,10 +9,11 @@ from typing import IO, Any
 
 from costcore.comparisons.differences import COMPARED, Delta, Difference
 from costcore.comparisons.matching import Entry, Pair, by_module, by_order, is_free
-from costcore.dims import Dim, is_symbolic
+from costcore.dims import Dim
 from costcore.errors import CostError
 from costcore.reports.amounts import METRICS, exact
-from costcore.reports.files import Target, save
+from costcore.reports.files import Target, save, writable
+from costcore.reports.honesty import not_counted
 from costcore.reports.report import Report
 
 WAYS = ("module", "order")
@@ -82,8 +83,8 @@ class Comparison:
 
     @cached_property
     def operators(self) -> dict[str, dict[str, Delta]]:
-        """Sums by neutral operator, ``n_layers`` among them, in order of first call."""
-        sides = [_by_operator(report.layer_report.values()) for report in (self.old, self.new)]
+        """Sums by neutral operator, ``n_layers`` among them, in order of first call; a parameter once in each."""
+        sides = [report.by("op") for report in (self.old, self.new)]
         names = dict.fromkeys((*sides[0], *sides[1]))
         keys = ("n_layers", *COMPARED)
         return {op: {key: Delta(*(side.get(op, {}).get(key, 0) for side in sides)) for key in keys} for op in names}
@@ -110,9 +111,8 @@ class Comparison:
         if not traffic.equal:
             lines.append(_sentence("of these, bytes of calls that only move data", self.data_movement))
         for name, report in zip(self.names, (self.old, self.new), strict=True):
-            if unknown := report.ignored_layers:
-                kinds = ", ".join(dict.fromkeys(entry["type"] for entry in unknown.values()))
-                lines.append(f"{name} is partial: {len(unknown)} calls of unknown operators ({kinds}) are not counted")
+            if missing := not_counted(report._priced):
+                lines.append(f"{name} is partial: not counted: {missing}")
         return lines
 
     @property
@@ -175,7 +175,7 @@ class Comparison:
 
         from costcore.comparisons.text import render
 
-        (ost or sys.stdout).write(render(self, mode, limit))
+        writable(ost or sys.stdout).write(render(self, mode, limit))
 
 
 def compare(old: Report, new: Report, *, by: str | None = None, names: tuple[str, str] = ("old", "new")) -> Comparison:
@@ -216,16 +216,6 @@ def _frameworks_differ(old: Report, new: Report) -> bool:
     return set(old._run.frameworks) != set(new._run.frameworks)
 
 
-def _by_operator(entries: Iterable[Entry]) -> dict[str, dict[str, Dim]]:
-    sums: dict[str, dict[str, Dim]] = {}
-    for entry in entries:
-        row = sums.setdefault(entry["op"], dict.fromkeys(("n_layers", *COMPARED), 0))
-        row["n_layers"] += 1
-        for key in COMPARED:
-            row[key] += entry[key]
-    return sums
-
-
 def _moved_bytes(entries: Iterable[Mapping[str, Any]]) -> Dim:
     return sum(entry["mrw"] for entry in entries if entry["flops"] == 0)
 
@@ -233,6 +223,5 @@ def _moved_bytes(entries: Iterable[Mapping[str, Any]]) -> Dim:
 def _sentence(what: str, delta: Delta) -> str:
     if delta.equal:
         return f"{what}: equal, {exact(delta.new)}"
-    sign = "+" if not is_symbolic(delta.difference) and delta.difference > 0 else ""
     ratio = "" if delta.ratio is None else f", ×{delta.ratio:.4f}"
-    return f"{what}: {exact(delta.old)} → {exact(delta.new)} ({sign}{exact(delta.difference)}{ratio})"
+    return f"{what}: {exact(delta.old)} → {exact(delta.new)} ({exact(delta.difference, signed=True)}{ratio})"

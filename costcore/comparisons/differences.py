@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, cast
 
 from costcore.comparisons.matching import Entry
-from costcore.dims import Dim, is_symbolic
+from costcore.dims import Dim, is_symbolic, share
 
 COMPARED = ("flops", "macs", "mread", "mwrite", "n_params")
 """The costs that are compared."""
@@ -24,10 +24,8 @@ class Delta(NamedTuple):
 
     @property
     def ratio(self) -> float | None:
-        """New by old; None where old is 0 or either is symbolic."""
-        if is_symbolic(self.old) or is_symbolic(self.new) or self.old == 0:
-            return None
-        return float(self.new / self.old)
+        """New by old; None where old is 0, or where the values of symbols decide it."""
+        return None if self.old == 0 else share(self.new, self.old)
 
     @property
     def equal(self) -> bool:

@@ -12,7 +12,7 @@ from costcore.comparisons.differences import COMPARED, Delta, Difference
 from costcore.dims import magnitude
 from costcore.reports.amounts import METRICS, jsonable, readable
 from costcore.reports.columns import Table, setting
-from costcore.reports.renderers import escaped, printable, renderer_for
+from costcore.reports.renderers import escaped, printable, rendered
 
 SCHEMA = "costcore-comparison-1"
 
@@ -117,7 +117,7 @@ def _section(section: Section, mode: str, limit: int | None) -> str:
     title, table, folded = section
     rows = table.rows if limit is None else table.rows[:limit]
     left = len(table.rows) - len(rows)
-    text = renderer_for(mode)(table._replace(rows=rows))
+    text = rendered(table._replace(rows=rows), mode)
     if left:
         text += f"\n… and {left} more rows; JSON has all of them\n"
     if mode != "md":

@@ -34,10 +34,10 @@ def parse_amount(value: object, metric: str) -> int:
     """
     is_bytes = METRICS[metric][1] == "bytes"
     accepted = 'an int or a text like "100 MiB", "100 MB"' if is_bytes else 'an int or a text like "4.1G"'
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1:
         if value < 0:
             raise ValueError(f"{metric} cannot be negative, got {value}")
-        return value
+        return int(value)
     if not isinstance(value, str):
         raise TypeError(f"{metric} must be {accepted}, got {value!r}")
     match = _AMOUNT.fullmatch(value.strip())
@@ -56,9 +56,10 @@ def parse_percent(value: object) -> Fraction | None:
     return Fraction(match[1]) / 100 if match else None
 
 
-def exact(value: Any) -> str:
-    """A whole number with its thousands apart, or an expression as it is."""
-    return written(value) if is_symbolic(value) else f"{value:,}"
+def exact(value: Any, signed: bool = False) -> str:
+    """A whole number with its thousands apart, or an expression as it is; a plus before it where ``signed``."""
+    text = written(value) if is_symbolic(value) else f"{value:,}"
+    return f"+{text}" if signed and value != 0 and not text.startswith("-") else text
 
 
 def readable(value: Dim, metric: str, n_digits: int = 3, signed: bool = False) -> str:
@@ -66,7 +67,7 @@ def readable(value: Dim, metric: str, n_digits: int = 3, signed: bool = False) -
     kind = METRICS[metric][1]
     prefix = prefix_for([value], kind)
     unit = f"{prefix}iB" if kind == "bytes" and prefix else "B" if kind == "bytes" else prefix
-    plus = "+" if signed and not is_symbolic(value) and value > 0 else ""
+    plus = "+" if signed and exact(value, signed).startswith("+") else ""
     if is_symbolic(value) or value % BASES[kind] ** PREFIXES.index(prefix) == 0:
         n_digits = 0
     return f"{plus}{scaled(value, prefix, kind, n_digits)} {unit}".rstrip()

@@ -153,13 +153,25 @@ def save(text: str, target: Target) -> str:
         ``text``.
 
     Raises:
+        TypeError: for a target that is neither.
         OSError: where the path cannot be written.
     """
     if isinstance(target, (str, PathLike)):
         _replace(Path(target).resolve(), text)
     elif target is not None:
-        target.write(text)
+        writable(target).write(text)
     return text
+
+
+def writable(stream: IO[str]) -> IO[str]:
+    """That stream.
+
+    Raises:
+        TypeError: for what cannot be written to.
+    """
+    if not hasattr(stream, "write"):
+        raise TypeError(f"expected a path or a stream to write to, got {stream!r}")
+    return stream
 
 
 def _replace(path: Path, text: str) -> None:

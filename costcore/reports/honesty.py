@@ -7,11 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from costcore.dims import Dim
-from costcore.engine import Priced, Run
+from costcore.engine import UNSHAPED, Priced, Run
 from costcore.reports.renderers import escaped, printable
 
 MOST_LINES = 12
 """Lines of one kind under a table; the rest is counted."""
+
+MOST_KINDS = 5
+"""Operators that are named where one line tells of all that could not be counted."""
 
 FOOTED = ("md", "table", "color")
 """Modes in which these lines stand under the table; the others are read by programs."""
@@ -24,6 +27,7 @@ class Unknown(NamedTuple):
 
     Attributes:
         native: its full name.
+        is_known: whether only the shapes that it works on are not known.
         calls: how many calls of it there are.
         mread, mwrite: bytes of all their inputs and outputs.
         module: path of the module with the first.
@@ -31,6 +35,7 @@ class Unknown(NamedTuple):
     """
 
     native: str
+    is_known: bool
     calls: int
     mread: Dim
     mwrite: Dim
@@ -51,10 +56,33 @@ def unknown_operators(priced: Iterable[Priced]) -> list[Unknown]:
         if item.cost is None:
             call, layer = item.call, item.call.layer
             name = call.native or call.type
-            old = found.get(name, Unknown(name, 0, 0, 0, call.module, call_site(call.where)))
+            is_known = layer.op.endswith(UNSHAPED)
+            old = found.get(name, Unknown(name, is_known, 0, 0, 0, call.module, call_site(call.where)))
             read, written = layer.read * call.times, layer.written * call.times
             found[name] = old._replace(calls=old.calls + 1, mread=old.mread + read, mwrite=old.mwrite + written)
     return list(found.values())
+
+
+def not_counted(priced: Iterable[Priced]) -> str:
+    """How much could not be counted, ``2 calls of 1 unknown operator (Wave) and 3 calls without known shapes (Relu)``.
+
+    Empty where everything is counted.
+    """
+    unknown = unknown_operators(priced)
+    parts = []
+    for is_known in (False, True):
+        found = [each for each in unknown if each.is_known == is_known]
+        calls, kinds = sum(each.calls for each in found), len(found)
+        what = "without known shapes" if is_known else f"of {kinds} unknown operator{'s' * (kinds > 1)}"
+        if found:
+            parts.append(f"{calls} call{'s' * (calls > 1)} {what} ({_kinds(found)})")
+    return " and ".join(parts)
+
+
+def _kinds(unknown: Sequence[Unknown]) -> str:
+    names = [*dict.fromkeys(each.native.rpartition("::")[2] for each in unknown)]
+    more = f" and {len(names) - MOST_KINDS} more" if len(names) > MOST_KINDS else ""
+    return f"{', '.join(names[:MOST_KINDS])}{more}"
 
 
 def call_site(where: str) -> str:
@@ -65,17 +93,14 @@ def call_site(where: str) -> str:
     return f"{frames[-1]['file']}:{frames[-1]['line']} in {frames[-1]['function']}"
 
 
-def remarks(priced: Iterable[Priced], run: Run) -> list[str]:
+def remarks(priced: Sequence[Priced], run: Run) -> list[str]:
     """Lines for the foot of a table: unknown operators, then assumptions."""
     unknown = unknown_operators(priced)
     lines = []
     if unknown:
-        calls, kinds = sum(each.calls for each in unknown), len(unknown)
-        lines.append(
-            f"partial: {calls} call{'s' * (calls > 1)} of {kinds} unknown operator{'s' * (kinds > 1)} "
-            f"{'is' if calls == 1 else 'are'} not in these figures"
-        )
-        lines += _first([f"unknown: {each}" for each in unknown], "unknown operators")
+        lines.append(f"partial: not in these figures: {not_counted(priced)}")
+        words = {True: "without shapes", False: "unknown"}
+        lines += _first([f"{words[each.is_known]}: {each}" for each in unknown], "operators that are not counted")
     assumed = [f"assumed: {what}{f' ({where})' if where else ''}" for what, where in run.assumptions]
     return lines + _first(assumed, "assumptions")
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TypeAlias
 
-from costcore.errors import CostError
+from costcore.errors import CostError, shortly
 from costcore.plugins import hookimpl, mappings
+from costcore.registry import place
 from costcore.reports.columns import Table
 
 Renderer: TypeAlias = "Callable[[Table], str]"
@@ -35,7 +36,7 @@ def renderers() -> Mapping[str, Renderer]:
     for part in mappings("costcore_renderers"):
         for mode, renderer in part.items():
             if mode in table:
-                raise CostError(f"two plug-ins offer a renderer for mode={mode!r}")
+                raise CostError(f"mode={mode!r} has two renderers, {place(table[mode])} and {place(renderer)}")
             table[mode] = renderer
     return table
 
@@ -49,6 +50,23 @@ def renderer_for(mode: str) -> Renderer:
     if mode not in renderers():
         raise ValueError(f"mode={mode!r} is not known; accepted are {', '.join(map(repr, renderers()))}")
     return renderers()[mode]
+
+
+def rendered(table: Table, mode: str) -> str:
+    """``table`` as the renderer of ``mode`` writes it.
+
+    Raises:
+        ValueError: for an unknown mode; names the known.
+        CostError: where a plug-in's renderer fails, or returns anything but text; names it.
+    """
+    renderer = renderer_for(mode)
+    try:
+        text = renderer(table)
+    except Exception as error:  # foreign code can fail in any way it likes
+        raise CostError(f"the renderer {place(renderer)} fails: {type(error).__name__}: {error}") from error
+    if not isinstance(text, str):
+        raise CostError(f"the renderer {place(renderer)} must return text, got {shortly(text)}")
+    return text if text.endswith("\n") else f"{text}\n"
 
 
 def to_csv(table: Table) -> str:

@@ -11,8 +11,9 @@ from costcore.dims import magnitude
 from costcore.engine import Call
 from costcore.reports.columns import COSTS, MEASURED, MORE, NUMERIC, PERCENT, REPORT, Column, choose, tabulate
 from costcore.reports.entries import Ledger
+from costcore.reports.files import writable
 from costcore.reports.honesty import foot
-from costcore.reports.renderers import renderer_for
+from costcore.reports.renderers import rendered
 
 GROUPS = {
     column.key: column
@@ -156,9 +157,9 @@ def show(
     """Write a table; see :meth:`Report.show_report` for the arguments that are its own."""
     if ost is not None and dst is not None:
         raise TypeError("ost and dst are two names for one argument; give only one")
-    stream = ost or dst or sys.stdout
-    renderer = renderer_for("table" if mode == "color" and not has_colour(stream) else mode)
-    text = renderer(tabulate(columns, entries, unit, n_digits, mode in ("table", "color"), total))
+    stream = writable(ost or dst or sys.stdout)
+    table = tabulate(columns, entries, unit, n_digits, mode in ("table", "color"), total)
+    text = rendered(table, "table" if mode == "color" and not has_colour(stream) else mode)
     stream.write(text + foot(remarks, mode))
 
 

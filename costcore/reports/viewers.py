@@ -12,6 +12,7 @@ from costcore.errors import CostError
 from costcore.ir import Tensor
 from costcore.reports.amounts import METRICS, jsonable
 from costcore.reports.columns import setting
+from costcore.reports.honesty import not_counted
 from costcore.reports.paths import names_along
 from costcore.reports.report import Report
 from costcore.reports.units import written
@@ -92,7 +93,7 @@ def facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
     layer = call.layer
     described: dict[str, Any] = {"op": layer.op, "phase": call.phase}
     if entry is None:
-        described["counted"] = "no: unknown operator"
+        described["counted"] = f"no: {call.layer.op} has no cost"
     else:
         described |= {key: entry[key] for key in METRICS}
     if call.times != 1:
@@ -105,9 +106,8 @@ def facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def status(report: Report) -> str:
     """``complete``, or ``partial`` with what is not counted."""
-    unknown = report.ignored_layers
-    kinds = ", ".join(dict.fromkeys(entry["type"] for entry in unknown.values()))
-    return f"partial: {len(unknown)} calls of unknown operators ({kinds}) are not counted" if unknown else "complete"
+    missing = not_counted(report._priced)
+    return f"partial: not counted: {missing}" if missing else "complete"
 
 
 def json_text(content: Any) -> str:

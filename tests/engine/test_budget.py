@@ -61,7 +61,27 @@ def test_an_operator_may_be_forbidden_and_be_absent():
 def test_a_pattern_that_matches_nothing_is_a_breach(scope):
     budget = {scope: {"nothing.*": {"flops": 1, "macs": 1}}}
     (breach,) = check(MODEL, budget)
-    assert str(breach) == f"{scope} 'nothing.*': no {scope} of this model matches"
+    there = {"module": "body, body.0, body.1, head, head.fc, head.act", "operator": "linear, relu"}[scope]
+    assert str(breach) == f"{scope} 'nothing.*': no {scope} of this model matches; there are {there}"
+
+
+def test_of_many_modules_a_few_are_named_where_none_matches():
+    (breach,) = check(net(*(dense(f"m{i}") for i in range(10))), {"module": {"nothing.*": {"flops": 1}}})
+    assert str(breach).endswith("; there are m0, m1, m2, m3, m4, m5, m6, m7 and 2 more")
+
+
+def test_a_limit_may_be_written_as_a_power_of_ten():
+    (breach,) = check(net(dense("a")), {"total": {"macs": 1.5e1}})
+    assert (breach.value, breach.limit) == (16, 15)
+    with pytest.raises(BudgetError, match="macs must be an int"):
+        check(net(dense("a")), {"total": {"macs": 1.5}})
+
+
+def test_only_reports_are_checked():
+    with pytest.raises(TypeError, match="check takes a report, as estimate makes them, got str"):
+        check("net.onnx", {"strict": True})
+    with pytest.raises(TypeError, match="a budget is the path of a TOML file or a mapping, got 3"):
+        check(MODEL, 3)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +100,7 @@ def test_a_partial_report_is_a_breach_where_strict():
     model = net(dense("a"), Step("toy::Wave", type="Wave", known=False))
     assert check(model, {"total": {"macs": 16}}) == []
     (breach,) = check(model, {"strict": True})
-    assert str(breach) == "total: partial: 1 calls of unknown operators (Wave) are not counted"
+    assert str(breach) == "total: partial: not counted: 1 call of 1 unknown operator (Wave)"
 
 
 def test_increases_are_measured_against_a_baseline():

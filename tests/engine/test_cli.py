@@ -82,6 +82,8 @@ def test_a_problem_with_the_model_is_a_sentence_and_exit_code_1(model, capsys, t
         ["x.py:make", "--input", "1x-3"],
         ["x.py:make", "--input", "a=1x3:float31"],
         ["x.py:make", "--input", "a=[1,"],
+        ["x.py:make", "--input", "a:=nine"],
+        ["x.py:make", "--input", ":=9"],
         ["x.py:make", "--input", "a=1x3", "--input", "1x3"],
         ["x.py:make", "--input", "a=1x3", "--input", "a=1x3"],
         ["x.py:make", "--dim", "batch"],
@@ -116,10 +118,13 @@ def test_inputs_are_shapes_typed_shapes_or_values():
     assert parse_inputs([]) is None
     assert parse_inputs(["1x3x8x8"]) == (1, 3, 8, 8)
     assert parse_inputs(["2x3", "4"]) == ((2, 3), (4,))
-    assert parse_inputs(["ids=1x128:int64", "n=[2,3]", "s=scalar"]) == {
+    assert parse_inputs(["ids=1x128:int64", "n=[2,3]", "s=scalar", "m:=9", "c:=false", "x:0:=[1]"]) == {
         "ids": Tensor((1, 128), "int64"),
         "n": [2, 3],
         "s": (),
+        "m": 9,
+        "c": False,
+        "x:0": [1],
     }
 
 
@@ -225,7 +230,7 @@ def test_what_csv_does_not_say_is_said_on_standard_error(model, capsys, tmp_path
         assert main([f"{model}:make", "--input", "2x3", *options]) == 0
         out, err = capsys.readouterr()
         assert "partial" not in out
-        assert "partial: 1 call of 1 unknown operator is not in these figures\nunknown: toy::Wave" in err
+        assert "partial: not in these figures: 1 call of 1 unknown operator (Wave)\nunknown: toy::Wave" in err
 
 
 def test_a_file_that_cannot_be_written_is_exit_code_1(model, capsys, tmp_path):

@@ -186,7 +186,7 @@ def test_repeated_blocks_are_matched_in_order():
 def test_partial_reports_say_so_in_the_verdict():
     wave = Step("toy::Wave", "w", type="Wave", known=False)
     found = compare(net(*BLOCKS), net(*BLOCKS, wave, wave), names=("v1", "v2"))
-    assert found.verdict[-1] == "v2 is partial: 2 calls of unknown operators (Wave) are not counted"
+    assert found.verdict[-1] == "v2 is partial: not counted: 2 calls of 1 unknown operator (Wave)"
 
 
 def test_symbolic_costs_are_compared():
@@ -195,9 +195,23 @@ def test_symbolic_costs_are_compared():
     assert compare(old, new).equal
     found = compare(net(Step("linear", "a", macs=n)), net(Step("linear", "a", macs=2 * n)))
     assert found.totals["macs"].difference == n
+    assert found.totals["macs"].ratio == 2.0
+    assert json.loads(found.to_json())["totals"]["macs"] == {"old": "n", "new": "2*n", "difference": "n", "ratio": 2.0}
+    assert "MACs: n → 2*n (+n, ×2.0000)" in found.verdict
+
+
+def test_formulas_that_are_no_multiples_have_no_ratio():
+    n = Symbol("n", integer=True, positive=True)
+    found = compare(net(Step("linear", "a", macs=n + 8)), net(Step("linear", "a", macs=n)))
     assert found.totals["macs"].ratio is None
-    assert json.loads(found.to_json())["totals"]["macs"] == {"old": "n", "new": "2*n", "difference": "n", "ratio": None}
-    assert "MACs: n → 2*n (n)" in found.verdict
+    assert "MACs: n + 8 → n (-8)" in found.verdict
+
+
+def test_a_parameter_that_is_shared_counts_once_in_its_operator():
+    """A weight of 16 and the same once more: 16 parameters, before and after."""
+    once, twice = (net(*[dense("a")] * calls) for calls in (1, 2))
+    found = compare(once, twice)
+    assert found.totals["n_params"] == found.operators["linear"]["n_params"] == Delta(16, 16)
 
 
 def test_what_cannot_be_compared_is_refused():

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from costcore import CostError, Tensor, estimate
+from costcore import ComputationalCostHook, CostError, Tensor, estimate, table
 from costcore.cli import diff
 from costcore.cli.main import main
 from costcore.engine import user_traceback
@@ -203,3 +203,22 @@ def test_words_for_errors():
     assert why(OSError("odd")) == "odd"
     assert shortly([Model()]) == "[Net( (0): Linear() )]"
     assert shortly("x" * 100) == "'" + "x" * 78 + "…"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (lambda toy: estimate(toy.Model(), (1,), calculators=[len]), "calculators must be a mapping of operators to"),
+        (lambda toy: estimate(toy.Model(), (1,), progress=3), "progress must be a function progress(items, what), got"),
+        (lambda toy: estimate(toy.Model(), (1,), strict="yes"), "strict must be True or False, got 'yes'"),
+        (lambda toy: ComputationalCostHook(tracebacks=1), "tracebacks must be True or False, got 1"),
+        (lambda toy: estimate(toy.Model(), (1,)).show_report(3), "expected a path or a stream to write to, got 3"),
+        (lambda toy: estimate(toy.Model(), (1,)).to_html(3), "expected a path or a stream to write to, got 3"),
+        (lambda toy: estimate(toy.Model(), (1,)).to_html(title=3), "title must be text, got 3"),
+        (lambda toy: table(5), "models must be a list of models, got 5"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(toy, wrong, sentence):
+    with pytest.raises(TypeError) as caught:
+        wrong(toy)
+    assert str(caught.value).startswith(sentence)

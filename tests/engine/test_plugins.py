@@ -1,3 +1,4 @@
+import re
 import sys
 from types import ModuleType
 
@@ -112,6 +113,54 @@ def test_an_option_of_a_frontend_that_the_command_line_has_is_refused(registered
     assert main(["a.box"]) == 1
     said = "costcore: the boxes frontend cannot have an option 'output': argument --output: conflicting option string"
     assert said in capsys.readouterr().err
+
+
+def failing(table):
+    raise KeyError("colour")
+
+
+@pytest.mark.parametrize(
+    ("renderer", "sentence"),
+    [
+        (failing, "the renderer tests.engine.test_plugins.failing fails: KeyError: 'colour'"),
+        (len, "the renderer builtins.len must return text, got 5"),
+    ],
+)
+def test_a_renderer_that_fails_is_named(registered, toy, capsys, tmp_path, renderer, sentence):
+    class Broken:
+        @hookimpl
+        def costcore_renderers(self):
+            return {"broken": renderer}
+
+    registered(Broken())
+    with pytest.raises(CostError, match=re.escape(sentence)):
+        estimate(toy.Model("toy::Double"), (2, 3)).show_report(mode="broken")
+    factory = tmp_path / "net.py"
+    factory.write_text("from tests.engine.toy import Model\n\ndef made():\n    return Model('toy::Double')\n")
+    assert main([f"{factory}:made", "--input", "2x3", "--format", "broken"]) == 1
+    assert capsys.readouterr().err == f"costcore: {sentence}\n"
+
+
+def test_two_renderers_of_one_mode_are_an_error(registered):
+    class Second:
+        @hookimpl
+        def costcore_renderers(self):
+            return {"md": failing}
+
+    registered(Second())
+    with pytest.raises(CostError, match=r"mode='md' has two renderers, .*\.to_markdown and .*\.failing"):
+        renderers()
+
+
+def test_what_stands_under_a_table_begins_a_line(registered, toy, capsys):
+    class Short:
+        @hookimpl
+        def costcore_renderers(self):
+            return {"short": lambda table: "no newline"}
+
+    registered(Short())
+    estimate(toy.Model("toy::Double"), (2, 3)).show_report(mode="short")
+    assert capsys.readouterr().out == "no newline\n"
 
 
 def test_a_renderer_of_a_plugin_is_a_mode(registered, toy, capsys):

@@ -93,7 +93,7 @@ def test_a_graph_for_model_explorer():
         ["relu-1"],
     ]
     facts = {pair["key"]: pair["value"] for pair in graph["nodes"][2]["attrs"]}
-    assert facts["counted"] == "no: unknown operator"
+    assert facts["counted"] == "no: toy::Wave has no cost"
 
 
 def events_of(report, kind="X"):
@@ -165,7 +165,7 @@ def test_phases_are_tracks_of_their_own():
 
 def test_unknown_operators_are_in_the_trace():
     (event,) = (e for e in events_of(net(WAVE)) if e["cat"] == "unknown")
-    assert event["args"]["counted"] == "no: unknown operator"
+    assert event["args"]["counted"] == "no: toy::Wave has no cost"
     assert "flops" not in event["args"]
 
 

@@ -11,7 +11,7 @@ from costcore.comparisons.text import Section, sections
 from costcore.dims import is_symbolic
 from costcore.reports.amounts import METRICS, exact, readable
 from costcore.reports.html import file_text, policy
-from costcore.reports.html.parts import figure, text
+from costcore.reports.html.parts import figure, heading, text
 
 if TYPE_CHECKING:
     from costcore.comparisons.comparison import Comparison
@@ -34,7 +34,7 @@ def to_html(comparison: Comparison, title: str = "") -> str:
     return Template(file_text("comparison.html")).substitute(
         policy=policy(style),
         style=style,
-        title=text(title or f"{old} → {new}"),
+        title=heading(title or f"{old} → {new}"),
         version=escape(comparison.new._run.version),
         badge=_badge(comparison),
         settings=_settings(comparison),

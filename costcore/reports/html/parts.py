@@ -20,6 +20,17 @@ LONGEST_EXPRESSION = 24
 """Longer values are written small in their card (characters), as formulas always are."""
 
 
+def heading(title: object) -> str:
+    """A title as HTML.
+
+    Raises:
+        TypeError: for anything but a string.
+    """
+    if not isinstance(title, str):
+        raise TypeError(f"title must be text, got {title!r}")
+    return text(title)
+
+
 def text(value: str) -> str:
     """Any text as HTML: no markup, and unprintable characters and direction marks spelled out."""
     return escape(printable(value))
@@ -82,9 +93,9 @@ def unknown(report: Figures) -> str:
     head = "<th>Operator</th><th class='n'>Calls</th><th class='n'>Reads</th><th class='n'>Writes</th>"
     return (
         "<section id='unknown' class='warning' aria-labelledby='unknown-title'>"
-        "<h2 id='unknown-title'>Not counted: unknown operators</h2>"
-        "<p>These calls have no formula. Nothing of them is in any figure on this page, except here.</p>"
-        f"<div class='scroll' tabindex='0' role='group' aria-label='Unknown operators'><table><thead><tr>{head}"
+        "<h2 id='unknown-title'>Not counted</h2>"
+        "<p>These calls have no formula or no known shapes. Nothing of them is in any figure but these here.</p>"
+        f"<div class='scroll' tabindex='0' role='group' aria-label='Not counted'><table><thead><tr>{head}"
         "<th>First in module</th><th>Called at</th>"
         f"</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
     )
