@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from costcore.cli.models import (
@@ -11,8 +10,11 @@ from costcore.cli.models import (
     MODEL,
     PROBLEM,
     add_model_options,
+    add_output,
     add_switches,
     check_model,
+    format_of,
+    put_out,
     report_of,
     run_command,
 )
@@ -25,6 +27,10 @@ EXAMPLES = """examples:
   costcore diff small.onnx large.onnx --exit-code
 
 exit codes: 0 compared, 1 a problem with a model, or with --exit-code a difference, 2 a problem with the arguments"""
+
+
+FILES = (".html", ".json", ".md")
+"""How the name of the file of ``--output`` may end."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -44,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--by", choices=WAYS, help="match calls by module, or by order of execution; default: order across frameworks"
     )
-    made.add_argument("--format", default="table", choices=MODES, help="default: table")
+    add_output(made, MODES, "table", FILES)
     made.add_argument("--limit", type=int, metavar="N", help="rows of a table at most; default: all, 50 in Markdown")
     made.add_argument("--exit-code", action="store_true", help="exit with 1 where a call differs")
     add_switches(made)
@@ -63,9 +69,10 @@ def _diff(given: argparse.Namespace) -> int:
         check_model(target)
     if given.limit is not None and given.limit < 0:
         raise ValueError(f"--limit must not be negative, got {given.limit}")
+    mode = format_of(given, "table", FILES)
     old = report_of(given.old, given, given.input_old)
     new = report_of(given.new, given, given.input_new)
     found = compare(old, new, by=given.by, names=(given.old, given.new))
-    limit = 50 if given.limit is None and given.format == "md" else given.limit
-    found.show(sys.stdout, given.format, limit)
+    limit = 50 if given.limit is None and mode == "md" else given.limit
+    put_out(lambda out: found.show(out, mode, limit), given.output)
     return PROBLEM if given.exit_code and not found.equal else GOOD

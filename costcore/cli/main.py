@@ -22,6 +22,7 @@ from costcore.cli.models import (
     add_switches,
     check_model,
     flag_of,
+    format_of,
     report_of,
     switched_on,
     switches,
@@ -53,6 +54,9 @@ FILES: Mapping[str, Callable[[Report, Callable[..., None], str], object]] = {
     ".md": lambda report, show, path: written(partial(show, mode="md"), path),
 }
 """What writes the file of ``--output``, by its suffix."""
+
+COLOR = "color"
+"""The format where none is given."""
 
 EXAMPLES = """commands (costcore COMMAND --help tells more):
   costcore diff A B            what changed between two models or saved reports
@@ -125,7 +129,7 @@ def parser() -> argparse.ArgumentParser:
         "--digits", type=int, default=3, metavar="N", help="digits after the decimal point (0-10), default 3"
     )
     made.add_argument(
-        "--output", metavar="FILE", help=f"write there instead; {', '.join(FILES)} (.json: the whole report)"
+        "--output", metavar="FILE", help=f"write there instead; {', '.join(FILES)} (.json, .html: the whole report)"
     )
     made.add_argument("--strict", action="store_true", help="exit with 1 where an operator is unknown")
     made.add_argument("--version", action="version", version=f"costcore {__version__}")
@@ -190,10 +194,7 @@ def _options(given: argparse.Namespace) -> dict[str, Any]:
     check_depth(given.depth)
     check_top(given.top)
     check_digits(given.digits)
-    if given.output is not None and given.format is not None:
-        raise ValueError("--format is for standard output; the suffix of --output decides its own")
-    if given.output is not None and Path(given.output).suffix not in FILES:
-        raise ValueError(f"--output {given.output!r} does not end in one of {', '.join(FILES)}")
+    format_of(given, COLOR, [*FILES])
     options: dict[str, Any] = {"keys": keys, "sort": given.sort, "top": given.top, "n_digits": given.digits}
     if given.sort is not None:
         choose(view.known, [given.sort])
@@ -230,7 +231,7 @@ def _show(report: Report, given: argparse.Namespace, options: dict[str, Any]) ->
         VIEWS[_view(given)].show(report, *keys, ost=ost, mode=mode, **options)
 
     if given.output is None:
-        show(sys.stdout, given.format or "color")
+        show(sys.stdout, given.format or COLOR)
         sys.stdout.flush()
     else:
         FILES[Path(given.output).suffix](report, show, given.output)
@@ -247,7 +248,7 @@ def _summed_up(notes: Sequence[str]) -> list[str]:
     if len(groups) < 2:
         return list(notes)
     counts = ", ".join(f"{op} {n}" for op, n in Counter(groups).most_common())
-    line = f"regrouped {len(groups)} groups: {counts}; the report's notes list their nodes"
+    line = f"regrouped {len(groups)} groups: {counts}; a report in a file (--output report.json) lists their nodes"
     return [*(note for note in notes if not note.startswith(REGROUPED)), line]
 
 

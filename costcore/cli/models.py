@@ -6,13 +6,15 @@ import argparse
 import os
 import sys
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import IO, Any
 
 from costcore.errors import CostError, CostWarning
 from costcore.estimating import estimate
 from costcore.frontend import fitting, specs
 from costcore.loading import INPUT_FORMS, check_target, load_model, looking_in, parse_dims, parse_inputs
+from costcore.reports.files import written
 from costcore.reports.renderers import printable
 from costcore.reports.report import Report
 from costcore.reports.saved import saved_report
@@ -80,6 +82,36 @@ def switches() -> list[str]:
 def switched_on(given: argparse.Namespace) -> list[str]:
     """Those of them that the command line gives."""
     return [name for name in switches() if getattr(given, SWITCH + name)]
+
+
+def add_output(parser: argparse.ArgumentParser, formats: Sequence[str], default: str, suffixes: Sequence[str]) -> None:
+    """``--format`` and ``--output``, whose ``suffixes`` are those of formats of the same name."""
+    parser.add_argument("--format", choices=sorted(formats), help=f"default: {default}")
+    parser.add_argument("--output", metavar="FILE", help=f"write there instead; {', '.join(suffixes)}")
+
+
+def format_of(given: argparse.Namespace, default: str, suffixes: Sequence[str]) -> str:
+    """The format that the command line asks for.
+
+    Raises:
+        ValueError: for a file of another suffix, or beside ``--format``.
+    """
+    if given.output is None:
+        return str(given.format or default)
+    if given.format is not None:
+        raise ValueError("--format is for standard output; the suffix of --output decides its own")
+    suffix = Path(given.output).suffix
+    if suffix not in suffixes:
+        raise ValueError(f"--output {given.output!r} does not end in one of {', '.join(suffixes)}")
+    return suffix[1:]
+
+
+def put_out(show: Callable[[IO[str]], None], path: str | None) -> None:
+    """Show on standard output, or in the file of that path."""
+    if path is None:
+        show(sys.stdout)
+    else:
+        written(show, path)
 
 
 def check_model(target: str) -> None:

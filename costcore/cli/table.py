@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +12,12 @@ from costcore.cli.models import (
     MODEL,
     PROBLEM,
     add_model_options,
+    add_output,
     add_switches,
     check_model,
+    format_of,
     options_of,
+    put_out,
     run_command,
 )
 from costcore.loading import parse_inputs
@@ -29,6 +31,9 @@ EXAMPLES = """examples:
   costcore table zoo/*.onnx --jobs -1
 
 exit codes: 0 good, 1 a model failed (its row says why), 2 a problem with the arguments"""
+
+FILES = (".csv", ".md")
+"""How the name of the file of ``--output`` may end."""
 
 _WITH_SHAPE = re.compile(r"(.+)@(\d+(?:x\d+)*(?::\w+)?)")
 
@@ -46,11 +51,11 @@ def parser() -> argparse.ArgumentParser:
         "models",
         metavar="MODEL[@SHAPE]",
         nargs="+",
-        help=f"{MODEL}; with its own input shape where it has one",
+        help=f"{MODEL}; with its own input shape where it has one, net.onnx@1x3x224x224 (of an unnamed input)",
     )
     add_model_options(made)
     made.add_argument("--jobs", type=int, metavar="N", help="processes at work (needs joblib), -1 for one a core")
-    made.add_argument("--format", default="table", choices=sorted(renderers()), help="default: table")
+    add_output(made, [*renderers()], "table", FILES)
     made.add_argument(
         "--unit", default="autoaligned", choices=["none", *filter(None, UNITS)], help="default: autoaligned"
     )
@@ -68,10 +73,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _table(given: argparse.Namespace) -> int:
     check_digits(given.digits)
+    mode = format_of(given, "table", FILES)
     inputs, options = parse_inputs(given.input), options_of(given)
     models = [_model(text, inputs) for text in given.models]
     made = table(models, jobs=given.jobs, python_path=given.python_path, **options)
-    made.show(sys.stdout, given.format, None if given.unit == "none" else given.unit, given.digits)
+    unit = None if given.unit == "none" else given.unit
+    put_out(lambda out: made.show(out, mode, unit, given.digits), given.output)
     return PROBLEM if made.failed else GOOD
 
 

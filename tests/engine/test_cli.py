@@ -181,7 +181,7 @@ def test_notes_on_regrouping_are_summed_up(tmp_path, capsys):
     assert main([str(saved)]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "note: something else",
-        "note: regrouped 3 groups: gelu 2, softmax 1; the report's notes list their nodes",
+        "note: regrouped 3 groups: gelu 2, softmax 1; a report in a file (--output report.json) lists their nodes",
     ]
     assert tuple(Report.from_json(saved).notes) == notes
     html_reports.report([html_reports.call("gelu", "m", 5, 4, 4)], notes=notes[:1]).to_json(saved)

@@ -185,3 +185,36 @@ def test_a_table_with_wrong_arguments_is_exit_code_2(arguments, capsys):
         table(*arguments)
     assert left.value.code == 2
     assert "error:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", ["json", "md", "html"])
+def test_a_comparison_goes_into_a_file(model, capsys, tmp_path, suffix):
+    both = [f"{model}:small", f"{model}:large", "--input", "2x3"]
+    assert diff(*both, "--format", suffix) == 0
+    shown = capsys.readouterr().out
+    assert diff(*both, "--output", tmp_path / f"diff.{suffix}") == 0
+    assert capsys.readouterr().out == ""
+    assert (tmp_path / f"diff.{suffix}").read_text(encoding="utf-8") == shown
+
+
+@pytest.mark.parametrize("suffix", ["csv", "md"])
+def test_a_table_goes_into_a_file(model, capsys, tmp_path, suffix):
+    assert table(f"{model}:small", "--input", "2x3", "--format", suffix) == 0
+    shown = capsys.readouterr().out
+    assert table(f"{model}:small", "--input", "2x3", "--output", tmp_path / f"table.{suffix}") == 0
+    assert capsys.readouterr().out == ""
+    assert (tmp_path / f"table.{suffix}").read_text(encoding="utf-8") == shown
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--output", "x.txt"], "--output 'x.txt' does not end in one of .html, .json, .md"),
+        (["--output", "x.md", "--format", "md"], "--format is for standard output; the suffix of --output decides"),
+    ],
+)
+def test_a_file_says_by_its_name_what_it_holds(model, capsys, options, sentence):
+    with pytest.raises(SystemExit) as left:
+        diff(f"{model}:small", f"{model}:large", "--input", "2x3", *options)
+    assert left.value.code == 2
+    assert sentence in capsys.readouterr().err
