@@ -92,7 +92,7 @@ class Comparison:
     @cached_property
     def data_movement(self) -> Delta:
         """Bytes read and written by calls without arithmetic: copies, transposes, slices, casts, lookups."""
-        return Delta(*(_moved_bytes(report.layer_report.values()) for report in (self.old, self.new)))
+        return Delta(*(_moved_bytes(report._ledger.entries.values()) for report in (self.old, self.new)))
 
     @property
     def equal(self) -> bool:
@@ -122,7 +122,7 @@ class Comparison:
             {"layout": f"layout={run.layout!r}", "convention": run.convention, "tool": f"costcore {run.version}"}
             for run in (self.old._run, self.new._run)
         )
-        free = [sum(map(is_free, report.layer_report.values())) for report in (self.old, self.new)]
+        free = [sum(map(is_free, report._ledger.entries.values())) for report in (self.old, self.new)]
         left_out = [f"calls that cost nothing are not compared: {free[0]} and {free[1]}"] if self.by == "order" else []
         assumed = [
             f"{name} rests on assumptions: {len(report.assumptions)} in its report"

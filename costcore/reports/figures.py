@@ -55,7 +55,7 @@ class Figures:
 
         ``seconds`` and ``seconds%`` are there only for a call whose time was measured.
         """
-        return copy.deepcopy(self._ledger.entries)
+        return {name: _copied(entry) for name, entry in self._ledger.entries.items()}
 
     @property
     def summary_report(self) -> dict[str, dict[str, Any]]:
@@ -150,3 +150,9 @@ class Figures:
         """A line for every type, in order of first call."""
         groups = self._ledger.groups("type").items()
         return [Line({"name": kind, "type": kind, **self._ledger.sum(calls)}, calls) for kind, calls in groups]
+
+
+def _copied(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry that shares nothing that can be changed; a calculator's settings can be anything."""
+    lists = {key: list(entry[key]) for key in ("input_shapes", "output_shapes")}
+    return {**entry, **lists, "operations": dict(entry["operations"]), "params": copy.deepcopy(entry["params"])}

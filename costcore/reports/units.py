@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from costcore.dims import Dim, is_symbolic
@@ -62,8 +63,11 @@ def written(value: Any) -> str:
         parts = (written(v) if is_symbolic(v) or isinstance(v, (tuple, list)) else repr(v) for v in value)
         inside = ", ".join(parts)
         return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' * (len(value) == 1)})"
-    if not is_symbolic(value):
-        return str(value)
+    return _formula(value) if is_symbolic(value) else str(value)
+
+
+@lru_cache(maxsize=1 << 14)
+def _formula(value: Any) -> str:
     odd = {s: type(s)(repr(s.name), **s.assumptions0) for s in value.free_symbols if not s.name.isidentifier()}
     return str(value.xreplace(odd) if odd else value)
 
