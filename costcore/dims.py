@@ -42,7 +42,7 @@ def as_dim(value: Any) -> Dim:
 
 
 def added(amounts: Iterable[Dim]) -> Dim:
-    """The sum of many integers and expressions; equal expressions are counted, and all are added at once."""
+    """The sum of many integers and expressions, multiplied out; equal ones are counted, and all are added at once."""
     number = 0
     times: dict[Any, int] = {}
     for amount in amounts:
@@ -54,7 +54,39 @@ def added(amounts: Iterable[Dim]) -> Dim:
         return number
     from sympy import Add
 
-    return as_dim(Add(number, *[amount * count for amount, count in times.items()]))
+    return as_dim(Add(number, *[expanded(amount) * count for amount, count in times.items()]))
+
+
+MOST_TERMS = 64
+"""Formulas that have more terms once they are multiplied out stay as they are."""
+
+
+@lru_cache(maxsize=1 << 12)
+def expanded(dim: Any) -> Any:
+    """A formula as a sum of products, so that equal ones look equal; as it is where that takes too many terms."""
+    return _multiplied_out(dim) if is_symbolic(dim) and 1 < _width(dim) <= MOST_TERMS else dim
+
+
+def _width(dim: Any) -> int:
+    """The most terms that a formula has once it is multiplied out."""
+    if dim.is_Add or dim.is_Mul:
+        widths = map(_width, dim.args)
+        return sum(widths) if dim.is_Add else math.prod(widths)
+    if dim.is_Pow and dim.exp.is_Integer and dim.exp > 1:
+        return int(min(_width(dim.base) ** min(int(dim.exp), MOST_TERMS), MOST_TERMS + 1))
+    return 1
+
+
+def _multiplied_out(dim: Any) -> Any:
+    if dim.is_Add or dim.is_Mul:
+        return dim.func(*map(_multiplied_out, dim.args)).expand(deep=False, mul=True, **_NOTHING_ELSE)
+    if dim.is_Pow and dim.exp.is_Integer and dim.exp > 1:
+        return dim.func(_multiplied_out(dim.base), dim.exp).expand(deep=False, multinomial=True, **_NOTHING_ELSE)
+    return dim
+
+
+_NOTHING_ELSE = dict.fromkeys(("power_base", "power_exp", "log", "basic"), False)
+"""What expanding a formula shall not do: take apart powers, logarithms and functions."""
 
 
 def minimum(a: Dim, b: Dim) -> Dim:
@@ -95,6 +127,37 @@ def differ(a: Dim, b: Dim) -> bool:
 
         return bool(expand(a - b) != 0)
     return True
+
+
+def only_length(a: Dim, b: Dim) -> tuple[Dim, int] | None:
+    """The symbol and its value for which alone two different formulas are equal; None where there are others."""
+    from sympy import Poly, cancel, fraction, sympify
+
+    a, b = sympify(a), sympify(b)
+    if b == 0 or max(_width(a), _width(b)) > MOST_TERMS:
+        return None
+    over, under = fraction(cancel(a / b))
+    left = over - under
+    if len(left.free_symbols) != 1 or not left.is_polynomial():
+        return None
+    (symbol,) = left.free_symbols
+    found = [int(root) for root in Poly(left, symbol).ground_roots() if root.is_Integer and root > 0]
+    return (symbol, found[0]) if len(found) == 1 else None
+
+
+def is_negative(dim: Dim) -> bool:
+    """Whether a number is negative, or a formula whatever lengths its symbols stand for, as far as its terms tell."""
+    if not is_symbolic(dim):
+        return bool(dim < 0)
+    terms = _terms(dim).items()
+    return dim != 0 and all(number < 0 and not term.has(_sum()) for term, number in terms)
+
+
+@cache
+def _sum() -> Any:
+    from sympy import Add
+
+    return Add
 
 
 def ceil_div(a: Dim, b: Dim) -> Dim:
@@ -141,7 +204,7 @@ def _terms(dim: Any) -> Mapping[Any, Any]:
     """The numbers in a sum of products, by what each is a multiple of."""
     from sympy import sympify
 
-    return dict(sympify(dim).as_coefficients_dict())
+    return dict(sympify(expanded(dim)).as_coefficients_dict())
 
 
 HIGHEST_DEGREE = 16

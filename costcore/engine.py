@@ -212,6 +212,9 @@ class Recorder:
 UNSHAPED = " of unknown rank"
 """What follows the name of an operator (:attr:`Layer.op`) that a frontend knows, but not the shapes it works on."""
 
+OTHER_THREADS = "modules also ran in other threads"
+"""Why a call that stands for what no frontend saw could not be counted."""
+
 
 class Priced(NamedTuple):
     """A call with its cost; ``cost`` is None where it could not be counted, and ``reason`` then says why."""

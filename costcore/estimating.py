@@ -38,7 +38,8 @@ def estimate(
         calculators: calculators for this run only, by operator; see :class:`CustomCalculators`.
         progress: wraps long loops, ``progress(items, what)``, to show how far they are.
         strict: whether an operator that could not be counted is an error.
-        options: what the model's frontend knows beyond these: ``backward=True`` (PyTorch, Chainer),
+        options: what the model's frontend knows beyond these: ``backward=True`` (PyTorch, Chainer), ``dtype="int64"``
+            (PyTorch: the type of inputs given as shapes; by default that of the model's parameters),
             ``dims={"batch": 8}``, ``regroup=True`` and ``check_shapes=True`` (ONNX).
 
     Raises:

@@ -99,9 +99,10 @@ def load(name: str) -> Frontend:
     except ImportError as error:
         if not _is_missing(spec.framework):
             raise CostError(f"the {name} frontend cannot be imported: {error}") from error
+        is_ours = spec.path.startswith("costcore.")  # which has an extra for the framework of each
+        how = f'install it with: pip install "costcore[{spec.framework}]"' if is_ours else f"install {spec.framework}"
         raise CostError(
-            f"the {name} frontend needs {spec.framework}, which cannot be imported ({error}); "
-            f'install it with: pip install "costcore[{spec.framework}]"'
+            f"the {name} frontend needs {spec.framework}, which cannot be imported ({error}); {how}"
         ) from error
 
 

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from costcore.errors import WEIGHTS, CostError
-from costcore.frontend import reader_of, specs
+from costcore.frontend import frontend_of, reader_of, specs
 from costcore.ir import BITS, Tensor
 
 MOST_NAMES = 10
@@ -50,7 +50,7 @@ def load_model(target: str) -> Any:
 
     Raises:
         ValueError: where ``target`` has none of these forms.
-        CostError: where the code cannot be found or fails; says where.
+        CostError: where the code cannot be found or fails, or gives no model; says where, or what it gave.
     """
     check_target(target)
     if reader_of(target):
@@ -62,10 +62,17 @@ def load_model(target: str) -> Any:
         if not hasattr(factory, part):
             raise CostError(f"{source} has no {name!r}; {_offered(module, name)}")
         factory = getattr(factory, part)
-    if inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial):
+    is_called = inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial)
+    if is_called:
         factory = _run(f"{target} failed", factory)
     if factory is None:
         raise CostError(f"{target} gave None; expected a model, or a function without arguments that returns one")
+    try:
+        frontend_of(factory)
+    except CostError as error:
+        if is_called:
+            raise CostError(f"what {target} returned: {error}") from error
+        raise CostError(f"{target}: {error}, or a function without arguments that returns one of these") from error
     return factory
 
 

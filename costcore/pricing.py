@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from costcore.dims import Dim, as_dim
+from costcore.dims import Dim, as_dim, is_negative
 from costcore.engine import UNSHAPED, Call, Priced
 from costcore.errors import CostError
 from costcore.ir import KINDS, Calculator, Cost, Layer, Operations
@@ -89,7 +89,7 @@ def cost_of(layer: Layer, calculator: Calculator) -> Cost:
 
 def _amount(value: object) -> Dim:
     amount = as_dim(value)
-    if isinstance(amount, int) and amount < 0:
+    if is_negative(amount):
         raise ValueError(f"a cost cannot be negative, got {amount}")
     return amount
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from costcore.custom import CustomCalculators
-from costcore.engine import Priced, Recorder, Run
+from costcore.engine import OTHER_THREADS, Priced, Recorder, Run
 from costcore.errors import CostError, CostWarning, PartialReportError
 from costcore.pricing import Pricer
 from costcore.reports.honesty import unknown_operators
@@ -18,6 +18,7 @@ LAYOUTS = ("framework", "free")
 HINTS = {
     "no calculator": "see ignored_layers, or add one (calculators=… of estimate, add_custom_cost_calculator of a hook)",
     "no shapes": "the report's notes say where they are lost",
+    OTHER_THREADS: "a hook sees the thread it was entered in; enter one in each of them",
 }
 """What can be done about calls that are not counted, by how the reason begins."""
 

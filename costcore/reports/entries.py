@@ -30,8 +30,14 @@ class Ledger:
         counted = [(item, item.cost) for item in priced if item.cost is not None]
         self._parameters = run.parameters
         self.counted = [(item.call, cost) for item, cost in counted]
+        self.entries: dict[str, dict[str, Any]] = {}
         with collector_off():
-            self.entries = {item.call.name: _entry(item, cost, run.fma_1flop) for item, cost in counted}
+            known: dict[Any, dict[str, Any]] = {}
+            for item, cost in counted:
+                key = id(item.call.layer), id(cost), item.call.times
+                if key not in known:
+                    known[key] = _amounts(item.call, cost, run.fma_1flop)
+                self.entries[item.call.name] = _entry(item, cost, known[key])
         self.total = {"name": "total", "type": "total", **self._sums([call for call, _ in self.counted])}
         if run.n_params_model is not None:
             self.total["n_params_model"] = run.n_params_model
@@ -82,10 +88,24 @@ class Ledger:
         return {**sums, "seconds": fsum(measured)} if measured else sums
 
 
-def _entry(item: Priced, cost: Cost, fma_1flop: bool) -> dict[str, Any]:
-    """One counted call as users see it, without its shares."""
-    call, layer, operations = item.call, item.call.layer, cost.flops
+def _amounts(call: Call, cost: Cost, fma_1flop: bool) -> dict[str, Any]:
+    """What all calls of one layer, as often, have in common."""
+    operations, times = cost.flops, call.times
     by_kind = isinstance(operations, Operations)
+    return {
+        "flops": flops_of(cost, fma_1flop) * times,
+        "operations": {k: n for k in KINDS if (n := getattr(operations, k) * times) != 0} if by_kind else {},
+        "macs": cost.macs * times,
+        "mread": cost.mread * times,
+        "mwrite": cost.mwrite * times,
+        "mrw": (cost.mread + cost.mwrite) * times,
+        "n_params": call.layer.n_params,
+    }
+
+
+def _entry(item: Priced, cost: Cost, amounts: Mapping[str, Any]) -> dict[str, Any]:
+    """One counted call as users see it, without its shares."""
+    call, layer = item.call, item.call.layer
     typed = layer.outputs or tuple(layer.inputs.values())
     entry = {
         "name": call.name,
@@ -93,13 +113,8 @@ def _entry(item: Priced, cost: Cost, fma_1flop: bool) -> dict[str, Any]:
         "op": layer.op,
         "module": call.module,
         "phase": call.phase,
-        "flops": flops_of(cost, fma_1flop) * call.times,
-        "operations": {k: n for k in KINDS if (n := getattr(operations, k) * call.times) != 0} if by_kind else {},
-        "macs": cost.macs * call.times,
-        "mread": cost.mread * call.times,
-        "mwrite": cost.mwrite * call.times,
-        "mrw": (cost.mread + cost.mwrite) * call.times,
-        "n_params": layer.n_params,
+        **amounts,
+        "operations": dict(amounts["operations"]),
         "dtype": typed[0].dtype if typed else "",
         "input_shapes": [tensor.shape for tensor in layer.inputs.values()],
         "output_shapes": [tensor.shape for tensor in layer.outputs],

@@ -46,7 +46,8 @@ class Unknown(NamedTuple):
         plural = "s" * (self.calls != 1)
         places = [f"module {self.module!r}" if self.module else "", self.where]
         place = f"; first in {', '.join(filter(None, places))}" if any(places) else ""
-        return f"{self.native}: {self.calls} call{plural}, reads {self.mread} B, writes {self.mwrite} B{place}"
+        moved = "" if self.mread == self.mwrite == 0 else f", reads {self.mread} B, writes {self.mwrite} B"
+        return f"{self.native}: {self.calls} call{plural}{moved}{place}"
 
 
 def unknown_operators(priced: Iterable[Priced]) -> list[Unknown]:

@@ -25,6 +25,7 @@ from .chainerx_guard import chainerx_refused
 from .frames import phase
 from .links import LinkCapture
 from .names import function_of, native_name
+from .rows import ARGUMENTS
 from .watch import Watch
 
 Values: TypeAlias = "Sequence[Any]"
@@ -64,7 +65,7 @@ class Capture(chainer.FunctionHook):
         self.arrays = Arrays(recorder)
         self._recorder = recorder
         self._links = LinkCapture(self._learn)
-        self._translate = Translator(rows("chainer"), self._tensor)
+        self._translate = Translator(rows("chainer"), self._tensor, names=lambda _: ARGUMENTS)
         self._forward: dict[int, Watch] = {}
         self._backward: dict[int, _Backward] = {}
         self._n_functions = 0

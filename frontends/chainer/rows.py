@@ -18,6 +18,9 @@ from costcore.translate import Arguments, Row, Source
 from .arrays import is_array
 from .names import PREFIX
 
+ARGUMENTS = ("function", "inputs", "origin", "gradients")
+"""All of them."""
+
 
 def row(name: str, op: str | Callable[[Arguments], str], inputs: Mapping[str, Source], **attrs: Source) -> Row:
     """The row of one of Chainer's functions."""

@@ -27,7 +27,11 @@ def fused(
 ) -> Tensor | None:
     """What the fused kernel returns; None where a CPU would not use it, or the operands are not on the meta device."""
     operands = (query, key, value)
-    if not query.is_meta or dropout_p or any(x.dim() != 4 or x.stride(-1) != 1 or 0 in x.shape for x in operands):
+    if (
+        not (query.is_meta and query.is_floating_point())
+        or dropout_p
+        or any(x.dim() != 4 or x.stride(-1) != 1 or 0 in x.shape for x in operands)
+    ):
         return None
     heads = query.shape[1] if not enable_gqa else key.shape[1]
     like = (query.shape[0], heads, query.shape[3])
@@ -40,6 +44,8 @@ def fused(
             return None
         if attn_mask.dtype is torch.bool:
             attn_mask = attn_mask.new_empty(attn_mask.shape, dtype=query.dtype)
+        elif attn_mask.dtype not in (torch.float32, query.dtype):
+            return None
     kernel: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     output: Tensor = kernel(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
     return output

@@ -9,7 +9,8 @@ from threading import Thread
 
 import torch
 
-from costcore.engine import Recorder
+from costcore.engine import OTHER_THREADS, Call, Recorder
+from costcore.ir import Layer
 
 from . import autocast, install
 from .frames import PRE_DISPATCH
@@ -27,9 +28,12 @@ FALLBACK = (
 )
 
 STRAYS = (
-    "modules also ran in other threads, which are not counted here: a capture sees the thread it was entered in; enter "
-    "one in each of them"
+    f"{OTHER_THREADS}, which are not counted here: a capture sees the thread it was entered in; enter one in each of "
+    "them"
 )
+
+OTHER = "other_threads"
+"""The name of all that ran there, among what could not be counted."""
 
 
 @contextmanager
@@ -58,7 +62,7 @@ def capture(
     with ExitStack() as stack:
         if session is None:
             session = _start(stack, Session(has_memo, takes_data_away), has_frames)
-            stack.callback(_tell_strays, recorder, install.strays())
+        stack.callback(_tell_strays, recorder, install.strays(), is_run=not takes_data_away)
         sink = Sink(recorder, session.knowledge.translator)
         stack.callback(sink.close)
         session.add(sink)
@@ -75,9 +79,12 @@ def _tell_modules(session: Session, sink: Sink) -> None:
         sink.recorder.modules.update(module_tree(root, sink.identities))
 
 
-def _tell_strays(recorder: Recorder, before: int) -> None:
+def _tell_strays(recorder: Recorder, before: int, is_run: bool) -> None:
+    """What other threads did is missing from a run; a model that is estimated hardly starts any."""
     if install.strays() > before:
         recorder.notes.append(STRAYS)
+        if is_run:
+            recorder.record(Call(Layer(OTHER), OTHER, OTHER), failure=OTHER_THREADS)
 
 
 def _start(stack: ExitStack, session: Session, has_frames: bool) -> Session:

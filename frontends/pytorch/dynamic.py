@@ -47,15 +47,35 @@ def _masked_select(x: Tensor, mask: Tensor, **_: Any) -> tuple[Any, str]:
     return x.new_empty((size,)), "a mask without data selects every element"
 
 
-def _unique(x: Tensor, *_: Any, **__: Any) -> tuple[Any, str]:
-    indices = x.new_empty(x.shape, dtype=torch.int64)
-    counts = x.new_empty((x.numel(),), dtype=torch.int64)
-    return (x.new_empty((x.numel(),)), indices, counts), "all elements of a tensor without data are different"
+DIFFERENT = "all elements of a tensor without data are different"
+
+
+def _unique(
+    x: Tensor, is_sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Any, str]:
+    indices = x.new_empty(x.shape if return_inverse else (0,), dtype=torch.int64)
+    counts = x.new_empty((x.numel() if return_counts else 0,), dtype=torch.int64)
+    return (x.new_empty((x.numel(),)), indices, counts), DIFFERENT
+
+
+def _unique_consecutive(
+    x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> tuple[Any, str]:
+    return _unique(x, True, return_inverse, return_counts) if dim is None else _unique_along(x, dim)
 
 
 def _unique_along(x: Tensor, dim: int, *_: Any, **__: Any) -> tuple[Any, str]:
     count = x.new_empty((x.shape[dim],), dtype=torch.int64)
-    return (torch.empty_like(x), count, torch.empty_like(count)), "all elements of a tensor without data are different"
+    return (torch.empty_like(x), count, torch.empty_like(count)), DIFFERENT
+
+
+def _pack(x: Tensor, lengths: Tensor, batch_first: bool = False) -> tuple[Any, str]:
+    """The lengths need no device: how many sequences still run at each step is known where they are."""
+    batch, steps = x.shape[:2] if batch_first else (x.shape[1], x.shape[0])
+    counts = torch.full((batch,), steps) if lengths.is_meta else lengths
+    running = counts > torch.arange(int(counts.max()))[:, None]
+    packed = x.new_empty((int(counts.sum()), *x.shape[2:]))
+    return (packed, running.sum(1)), "every sequence without data is as long as it may be" if lengths.is_meta else ""
 
 
 def _count(x: Tensor, weights: Tensor | None = None, minlength: int = 0, **_: Any) -> tuple[Any, str]:
@@ -132,11 +152,12 @@ STAND_INS: Mapping[str, StandIn] = {
     "aten::nonzero": _nonzero,
     "aten::masked_select": _masked_select,
     "aten::_unique2": _unique,
-    "aten::unique_consecutive": _unique,
+    "aten::unique_consecutive": _unique_consecutive,
     "aten::unique_dim": _unique_along,
     "aten::unique_dim_consecutive": _unique_along,
     "aten::bincount": _count,
     "aten::repeat_interleave": _repeat,
+    "aten::_pack_padded_sequence": _pack,
     "aten::_to_copy": _stay,
     "aten::_ctc_loss": _ctc,
     "aten::_grouped_mm": _grouped_product,

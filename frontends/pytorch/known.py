@@ -15,6 +15,7 @@ from costcore.registry import calculators
 from costcore.translate import Translator
 
 from .memo import NUMBERS, Again, Key
+from .naming import arguments_of
 from .plan import Plan
 from .tensors import operand
 
@@ -78,7 +79,7 @@ class Table:
     def __init__(self) -> None:
         self.rows = rows("pytorch")
         self.calculators = calculators()
-        self.translator = Translator(self.rows, operand)
+        self.translator = Translator(self.rows, operand, names=arguments_of)
         self.names = frozenset(row.native for row in self.rows)
         self.plans: dict[int, Plan] = {}
 
@@ -120,16 +121,18 @@ _table: Table | None = None
 _all: dict[tuple[Any, ...], Knowledge] = {}
 
 
-def knowledge(has_memo: bool) -> Knowledge:
+def knowledge(has_memo: bool, is_checked: bool = False) -> Knowledge:
     """What is known of operators as they are called now.
 
-    What they return, and so what is called next, may depend on a few settings beside their arguments.
+    What they return, and so what is called next, may depend on a few settings beside their arguments; and where the
+    types of their operands are checked, calls that passed without are not known.
     """
     global _table
     if _table is None or not _table.is_current:
         _table = Table()
         _all.clear()
-    settings = (has_memo, torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled())
+    modes = torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+    settings = (has_memo, is_checked, *modes)
     found = _all.get(settings)
     if found is None:
         found = _all[settings] = Knowledge(_table)

@@ -99,15 +99,15 @@ def is_mixed(tensors: Sequence[Tensor]) -> bool:
     return len({tensor.is_meta for tensor in tensors}) > 1
 
 
-def without_data(value: Any) -> Any:
-    """Arguments with every tensor on the meta device."""
+def without_data(value: Any, keeps_integers: bool = False) -> Any:
+    """Arguments with every tensor on the meta device; but for those of integers, which may say sizes, if asked for."""
     if isinstance(value, Tensor):
-        if value.is_meta:
+        if value.is_meta or (keeps_integers and not value.is_floating_point()):
             return value
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
     if isinstance(value, dict):
-        return {name: without_data(item) for name, item in value.items()}
-    return type(value)(map(without_data, value)) if type(value) in (list, tuple) else value
+        return {name: without_data(item, keeps_integers) for name, item in value.items()}
+    return type(value)([without_data(x, keeps_integers) for x in value]) if type(value) in (list, tuple) else value
 
 
 def is_plain_meta(value: object) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from operator import index
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -19,8 +18,9 @@ from costcore.errors import CostError
 from costcore.ir import Tensor as Operand
 
 from .capture import capture, paused
+from .failures import Failure
+from .memo import tensors_of, without_data
 from .metacopy import META, meta_copy, modules_of
-from .session import Session
 
 
 def accepts(model: object) -> bool:
@@ -52,7 +52,8 @@ def estimate(
         model: the module, or a ``torch.export.ExportedProgram``, of which a module is made.
         inputs: a shape (a tuple of ints), a shape with an element type (``((1, 128), torch.int64)``, or a
             :class:`costcore.Tensor`), a tensor or array (of which shape and type are taken), a list or tuple of these
-            for several arguments, a dict for named ones, nested as the module takes them; None for no arguments.
+            for several arguments, a dict for named ones, nested as the module takes them; None for no arguments, or for
+            those that a program was exported with.
         backward: whether the backward pass of the sum of all floating-point outputs is recorded as well.
         dtype: element type of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: that of the first
             floating-point parameter.
@@ -65,15 +66,23 @@ def estimate(
     if options:
         unknown = ", ".join(map(repr, options))
         raise TypeError(f"estimate of a PyTorch module does not know {unknown}; it knows 'backward' and 'dtype'")
+    examples = None
     if _is_program(model):
+        examples = model.example_inputs
         model = model.module()
     twin = meta_copy(model)
     recorder.n_params_model = _parameter_count(model)
     if isinstance(dtype, str):
         dtype = _torch_type(dtype, "dtype")
-    args, kwargs = _arguments(inputs, dtype or _parameter_type(twin))
+    if inputs is None and examples is not None:
+        args, kwargs = without_data(examples)
+        shapes = ", ".join(str(tuple(x.shape)) for x in tensors_of(args, kwargs))
+        recorder.notes.append(f"no inputs were given: the program was run on those it was exported with, {shapes}")
+    else:
+        args, kwargs = _arguments(inputs, dtype or _parameter_type(twin))
+    given = [*args, *kwargs.values()]
     with _random_state_kept(), _hooks_kept(model), capture(recorder, takes_data_away=True) as session:
-        with torch.set_grad_enabled(backward), _Failure(model, session, "forward"):
+        with torch.set_grad_enabled(backward), Failure(model, session, "forward", given):
             result = twin(*args, **kwargs)
         if backward:
             with paused(session):
@@ -84,34 +93,8 @@ def estimate(
                     f"{type(model).__name__} has no backward pass: no floating-point output depends on a tensor that "
                     "requires a gradient"
                 )
-            with _Failure(model, session, "backward"):
+            with Failure(model, session, "backward", given):
                 torch.autograd.backward(outputs, gradients)
-
-
-INTEGERS = "; give inputs of whole numbers as a shape with a type, ((1, 128), torch.int64), or dtype='int64' for all"
-
-
-class _Failure(AbstractContextManager["_Failure"]):
-    """Says where in the model an exception of the model came from."""
-
-    def __init__(self, model: Module, session: Session, phase: str) -> None:
-        self._model = model
-        self._session = session
-        self._phase = phase
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        modules = self._session.modules
-        where = modules.failed_in if modules.failed is error else ""
-        modules.failed = None
-        if isinstance(error, Exception) and not isinstance(error, CostError):
-            name = type(self._model).__name__
-            place = name if where in ("", name) else f"{name}, module {where}"
-            hint = INTEGERS if "Long, Int" in str(error) else ""
-            raise CostError(
-                f"{place}: the {self._phase} pass on the meta device raised {type(error).__name__}: {error}{hint}"
-            ) from error
 
 
 @contextmanager

@@ -111,3 +111,10 @@ def _names_of_word(word: str) -> tuple[str, ...]:
     names = FUNCTIONAL.get(name, (name,))
     known = [full_name(ATEN + n) for n in names if torch._C._jit_get_schemas_for_operator(ATEN + n)]
     return tuple(dict.fromkeys(known))
+
+
+def arguments_of(native: str) -> frozenset[str] | None:
+    """The arguments that the overloads of an operator have, by its full name; None where PyTorch has none so called."""
+    namespace, _, name = native.partition("::")
+    schemas = torch._C._jit_get_schemas_for_operator(native) if namespace.isidentifier() and name else ()
+    return frozenset(argument.name for schema in schemas for argument in schema.arguments) or None

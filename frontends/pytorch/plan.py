@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from .control import CONTROL, FLEX, FLEX_ARGUMENTS, FLEX_ROW
 from .dynamic import STAND_INS
 from .frames import FRAMES
-from .memo import repeats
+from .memo import NUMBERS, repeats
 from .naming import native_name, type_name
 from .quick import QUICK
 
@@ -51,7 +51,12 @@ BOOKKEEPING = frozenset(
 SAME_VALUE = frozenset({"aten::detach", "aten::alias", "aten::lift", "aten::lift_fresh"})
 """Bookkeeping that returns its input under another name."""
 
-VARYING = frozenset({"torchvision::nms", *(f"aten::_to_sparse{kind}" for kind in ("", "_csr", "_csc", "_bsr", "_bsc"))})
+VARYING = frozenset(
+    {
+        *("torchvision::nms", "aten::_pack_padded_sequence", "aten::_padded_dense_to_jagged_forward"),
+        *(f"aten::_to_sparse{kind}" for kind in ("", "_csr", "_csc", "_bsr", "_bsc")),
+    }
+)
 """Operators whose outputs have shapes that depend on data, beside those that PyTorch tags so."""
 
 NAMESPACES = (
@@ -149,6 +154,17 @@ class Plan:
             and self.is_listed
             and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
         )
+
+    def with_tensors(self, args: Sequence[Any]) -> list[Any] | None:
+        """Arguments with tensors in the place of numbers, as the schema wants them; None where there are none.
+
+        A traced model computes sizes with tensors: PyTorch shows them to a mode as numbers, and does not take those.
+        """
+        if not isinstance(self.func, OpOverload):
+            return None
+        wanted = [str(argument.type) == "Tensor" for argument in self.func._schema.arguments]
+        places = [i for i, value in enumerate(args) if wanted[i] and type(value) in NUMBERS]
+        return [torch.scalar_tensor(x) if i in places else x for i, x in enumerate(args)] if places else None
 
     def targets(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """What it writes to."""

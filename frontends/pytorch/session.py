@@ -20,12 +20,14 @@ from costcore.errors import CostError
 
 from . import attention, autocast
 from .control import CONTROL
+from .fills import Fills
 from .frames import AFTER, HIDDEN, UNSEEN, casts_first
 from .known import Entry, knowledge
 from .memo import PLAIN, Key, are_distributed, have_data, is_mixed, is_plain_meta, key_of, tensors_of, without_data
 from .places import Places
 from .plan import Plan
 from .record import Sink
+from .same_types import check_types
 
 _grad_enabled = torch.is_grad_enabled
 _sequence_number = torch.autograd._get_sequence_nr
@@ -33,9 +35,12 @@ _functorch_level = torch._C._functorch.maybe_current_level
 _any_autocast = torch._C._is_any_autocast_enabled
 _hidden = torch._C._ExcludeDispatchKeyGuard
 _mode_count = torch._C._len_torch_dispatch_stack
+_FILL = torch.ops.aten.fill_.Scalar
 
 MOST_ASSUMPTIONS = 100_000
 """So many answers to questions about data that is not there are taken for an endless loop."""
+
+REAL_RUN = "count a real run inside ComputationalCostHook"
 
 
 class Session(TorchDispatchMode):
@@ -43,7 +48,8 @@ class Session(TorchDispatchMode):
 
     Args:
         has_memo: whether the results of repeated calls on tensors without data are made without running them.
-        takes_data_away: whether operands with data are taken for such without, beside others without.
+        takes_data_away: whether operands with data are taken for such without, beside others without; and whether types
+            of operands are refused that a run with data would refuse.
     """
 
     supports_higher_order_operators = True
@@ -57,7 +63,7 @@ class Session(TorchDispatchMode):
         self.is_paused = False
         self._in_frame = False
         self._has_memo = has_memo and _mode_count() == 0
-        self.knowledge = knowledge(self._has_memo)
+        self.knowledge = knowledge(self._has_memo, takes_data_away)
         self._plans = self.knowledge.plans
         self._entries = self.knowledge.entries
         self._own_entries: dict[Key, Entry] = {}
@@ -68,6 +74,7 @@ class Session(TorchDispatchMode):
         Autograd keeps a copy of what an in-place operator is about to overwrite. Unlike a copy of the user's it has no
         node of its own, so the number does not change between the two.
         """
+        self._fills = Fills()
         self._assumed = 0
         self._measures = False
         self._seconds: float | None = None
@@ -136,7 +143,7 @@ class Session(TorchDispatchMode):
         else:
             result = self._run(plan, tensors, args, kwargs or {})
             if entry is None:
-                entry = self._entry(plan, key, args, tensors, result)
+                entry = self._entry(plan, key, args, kwargs, tensors, result)
         if not self._in_frame:
             self._note(entry, tensors, args, kwargs, result)
         return result
@@ -159,11 +166,15 @@ class Session(TorchDispatchMode):
         if self._takes_data_away and is_mixed(tensors):
             result = plan.func(*without_data(args), **without_data(kwargs))
             return args[0] if plan.written else result
-        if not self._measures:
-            return plan.func(*args, **kwargs)
-        start = perf_counter()
-        result = plan.func(*args, **kwargs)
-        if not self._in_frame:
+        start = perf_counter() if self._measures else 0.0
+        try:
+            result = plan.func(*args, **kwargs)
+        except RuntimeError:
+            given = plan.with_tensors(args)
+            if given is None:
+                raise
+            result = plan.func(*given, **kwargs)
+        if self._measures and not self._in_frame:
             self._seconds = perf_counter() - start
         return result
 
@@ -188,9 +199,12 @@ class Session(TorchDispatchMode):
                 result = entry.again(args)
         else:
             has_data = have_data(tensors) if entry is None else entry.have_data
-            result = self._run_frame(operator, plan, keyset, args, kwargs, has_data)
+            given = (args, kwargs)
+            if self._takes_data_away and not has_data and is_mixed(tensors):
+                given = without_data((args, kwargs), keeps_integers=True)
+            result = self._run_frame(operator, plan, keyset, *given, has_data)
             if entry is None:
-                entry = self._entry(plan, key, args, tensors, result)
+                entry = self._entry(plan, key, args, kwargs, tensors, result)
         self._note(entry, tensors, args, kwargs, result)
         return result
 
@@ -224,7 +238,11 @@ class Session(TorchDispatchMode):
             self._in_frame = False
         return result
 
-    def _entry(self, plan: Plan, key: Key | None, args: Any, tensors: Sequence[Tensor], result: Any) -> Entry:
+    def _entry(
+        self, plan: Plan, key: Key | None, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any
+    ) -> Entry:
+        if self._takes_data_away and not _any_autocast():
+            check_types(plan, tensors, args, kwargs or {})
         again = plan.again(args, tensors, result) if key is not None and self._has_memo and plan.again else None
         entry = Entry(plan, again, key is not None and have_data(tensors))
         if key is None or (plan.varies and not all(tensor.is_meta for tensor in tensors)):
@@ -238,7 +256,7 @@ class Session(TorchDispatchMode):
         if self._assumed > MOST_ASSUMPTIONS:
             raise CostError(
                 f"module {self.modules.path!r} asked {MOST_ASSUMPTIONS} times for data of tensors without data: it "
-                "seems to loop until its data changes; count a run on real data instead"
+                f"seems to loop until its data changes; {REAL_RUN} instead"
             )
         if assumption:
             self.assume(assumption)
@@ -259,6 +277,7 @@ class Session(TorchDispatchMode):
 
     def _unlisted(self, plan: Plan, args: Any, kwargs: Any) -> Any:
         result = plan.func(*args, **kwargs)
+        self._fills.made(plan, result)
         if plan.is_same and isinstance(result, Tensor) and not self._in_frame:
             for sink in self.sinks:
                 sink.identities.same(result, args[0])
@@ -273,6 +292,12 @@ class Session(TorchDispatchMode):
 
     def _note(self, entry: Entry, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
         plan = entry.plan
+        step = self._fills.step(plan, tensors) if self._fills.is_waiting() else ""
+        if step == "view":
+            return
+        if step == "fill":
+            plan = self.knowledge.plan(_FILL)
+            entry, tensors, args, kwargs = Entry(plan), tensors[:1], (args[0], 0), {}
         number = _sequence_number()
         module, phase = self.places.here(number, self._home_of)
         if plan.is_clone:

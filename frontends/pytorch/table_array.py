@@ -168,7 +168,7 @@ MAKING = (
     Row("aten::multinomial", "multinomial", _X, {"logarithmic": constant(False)}),
     *same("poisson=sample _standard_gamma=sample _sample_dirichlet=sample", _X),
     Row("aten::binomial", "sample", {"x0": "count", "x1": "prob"}),
-    Row("aten::_pack_padded_sequence", "copy", {"x": "input"}, outputs=only_first),
+    Row("aten::_pack_padded_sequence", "slice", {"x": "input"}, outputs=only_first),
 )
 
 ROWS = (*VIEWS, *COPIES, *INDEXING, *MAKING)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from costcore.translate import Arguments, Row, Source
 
 from .rules import axis, choice, constant, first, given, needs, only_first, reduction, spread, unlearned
@@ -171,10 +173,16 @@ MOVES = (
     Row("aten::masked_scatter_backward", "masked_scatter_backward", {"dy": first, "mask": "mask"}),
 )
 
+
+def _bags(args: Arguments) -> Any:
+    """The bag of each index; where each bag starts, where the forward pass did not keep the former."""
+    return args["offset2bag"] if args["offset2bag"].numel() else args["offsets"]
+
+
 _BAG: dict[str, Source] = {
     "dy": "grad",
     "x": "indices",
-    "offsets": "offset2bag",
+    "offsets": _bags,
     "sizes": lambda args: args.get("bag_size") if args["mode"] == 1 else None,
     "maxima": lambda args: args.get("maximum_indices") if args["mode"] == 2 else None,
     "per_sample_weights": "per_sample_weights",
@@ -195,7 +203,7 @@ EMBEDDING = (
     Row(
         "aten::_embedding_bag_per_sample_weights_backward",
         "embedding_bag_weights_backward",
-        {"dy": "grad", "w": "weight", "x": "indices", "offsets": "offset2bag"},
+        {"dy": "grad", "w": "weight", "x": "indices", "offsets": _bags},
         _MODE,
     ),
 )

@@ -1,7 +1,10 @@
 import pytest
+import sympy
 
 from costcore import ComputationalCostHook, CostError, CostWarning, Operations, estimate
 from costcore.ir import Cost
+
+N = sympy.Symbol("N", integer=True, positive=True)
 
 
 def five(layer):
@@ -84,6 +87,8 @@ def test_a_model_in_the_place_of_an_operator_is_told_by_its_class(toy):
         ((1, 2, 3, None), "returned"),
         ((-1, 2, 3, {}), "a cost cannot be negative, got -1"),
         ((Operations(fma=3, add=-1), 2, 3, {}), "a cost cannot be negative, got -1"),
+        ((0, -4 * N, 3, {}), r"a cost cannot be negative, got -4\*N"),
+        ((Operations(mul=-8 * N - 1), 2, 3, {}), r"a cost cannot be negative, got -8\*N - 1"),
     ],
 )
 def test_a_wrong_result_is_an_error_that_loses_nothing_else(toy, result, message):

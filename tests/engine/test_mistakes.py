@@ -16,7 +16,7 @@ from costcore.loading import MOST_NAMES, load_model, looking_in
 
 MODEL = """
 from tests.engine.toy import Model
-runs = []
+runs = Model("toy::Double")
 def small():
     return Model("toy::Double")
 def large():
@@ -25,6 +25,9 @@ def nothing():
     pass
 def waits():
     raise KeyboardInterrupt
+def three():
+    return 3
+seven = 7
 """
 
 
@@ -87,7 +90,8 @@ def test_the_current_folder_is_looked_in_for_code_only():
 
 
 def test_a_misspelt_factory_is_told_the_nearest(model):
-    with pytest.raises(CostError, match=r"has no 'larg'; it offers large, runs, small, nothing, waits, Model$"):
+    offered = "large, small, nothing, waits, three, seven, Model, runs"
+    with pytest.raises(CostError, match=rf"has no 'larg'; it offers {offered}$"):
         load_model(f"{model}:larg")
 
 
@@ -102,6 +106,23 @@ def test_of_a_module_of_many_names_only_some_are_listed(monkeypatch):
 def test_a_factory_that_returns_nothing_is_named(model):
     with pytest.raises(CostError, match=r"model\.py:nothing gave None; expected a model, or a function"):
         load_model(f"{model}:nothing")
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "end"),
+    [
+        ("three", "what {}:three returned: no frontend takes 3 (int); accepted are a torch.nn.Module, ", ")"),
+        (
+            "seven",
+            "{}:seven: no frontend takes 7 (int); accepted are a torch.nn.Module, ",
+            "), or a function without arguments that returns one of these",
+        ),
+    ],
+)
+def test_what_is_named_and_no_model_is_told(model, name, start, end):
+    with pytest.raises(CostError) as caught:
+        load_model(f"{model}:{name}")
+    assert str(caught.value).startswith(start.format(model)) and str(caught.value).endswith(end)
 
 
 def test_two_models_of_a_file_are_of_one_run_of_it(model, capsys):
@@ -183,7 +204,7 @@ def test_a_frontend_that_is_broken_is_not_taken_for_a_missing_framework(toy, mon
         load("toy")
     assert "pip install" not in str(caught.value)
     monkeypatch.delitem(sys.modules, toy.FRAMEWORK)
-    with pytest.raises(CostError, match=r"needs toy_framework, which cannot be imported .* pip install"):
+    with pytest.raises(CostError, match=r"needs toy_framework, which cannot be imported .*; install toy_framework$"):
         load("toy")
 
 

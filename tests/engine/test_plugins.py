@@ -218,15 +218,25 @@ def test_an_unknown_frontend_names_the_known():
         load("jax")
 
 
-def test_a_frontend_without_its_framework_says_what_to_install(registered):
+@pytest.mark.parametrize(
+    ("path", "how"),
+    [
+        ("no_such_module", "install no_such_framework"),
+        ("costcore.frontends.no_such_module", 'install it with: pip install "costcore[no_such_framework]"'),
+    ],
+)
+def test_a_frontend_without_its_framework_says_what_to_install(registered, path, how):
     class Missing:
         @hookimpl
         def costcore_frontends(self):
-            return [FrontendSpec("missing", "no_such_framework", "no_such_module")]
+            return [FrontendSpec("missing", "no_such_framework", path)]
 
     registered(Missing())
-    with pytest.raises(CostError, match=r"needs no_such_framework.*pip install"):
+    with pytest.raises(CostError) as caught:
         load("missing")
+    start, _, told = str(caught.value).partition("; ")
+    assert start.startswith("the missing frontend needs no_such_framework, which cannot be imported (No module named")
+    assert told == how
 
 
 def as_tensor(value, role):
@@ -257,6 +267,51 @@ def test_a_list_feeds_numbered_operands():
     translate = Translator([Row("cat", "concat", {"x*": "tensors"})], as_tensor)
     layer = translate(Native("cat", {"tensors": ["1", "2"]}, ["3"])).layer
     assert list(layer.inputs) == ["x0", "x1"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "known", "message"),
+    [
+        ({"x": "b"}, None, "the row of f feeds x from 'b', which it does not have; its arguments are 'a', 'n'"),
+        ({"x": "a", "w": "b"}, ("a", "c"), "feeds w from 'b', which it does not have; its arguments are 'a', 'n', 'c'"),
+        (
+            {"x": "parts"},
+            ("a", "parts"),
+            "the row of f feeds x from a list of tensors; a list feeds operands written x*",
+        ),
+        ({"x*": "a"}, ("a", "parts"), "the row of f feeds x* from one tensor; accepted is a list of them"),
+    ],
+)
+def test_a_row_that_feeds_what_is_not_there_is_refused(inputs, known, message):
+    translate = Translator([Row("f", "op", inputs)], as_tensor, names=lambda native: known)
+    given = {"a": "2x3", "n": 2} | ({"parts": ["1", "2"]} if inputs == {"x": "parts"} else {})
+    for again in (translate, translate.by(as_tensor), translate):
+        with pytest.raises(CostError, match=re.escape(message)):
+            again(Native("f", given, ["2x3"]))
+
+
+def test_an_argument_that_was_left_out_feeds_nothing():
+    rows = [Row("f", "op", {"x": "a", "w": "c"}), Row("g", "op", {"x": lambda args: None, "w": "c"})]
+    translate = Translator(rows, as_tensor, names=lambda native: ("a", "c") if native == "f" else None)
+    assert list(translate(Native("f", {"a": "2x3"}, ["2x3"])).layer.inputs) == ["x"]
+    assert translate(Native("f", {}, ["2x3"])).layer.inputs == {}
+    assert translate(Native("g", {"a": "2"}, ["2x3"])).layer.inputs == {}
+
+
+@pytest.mark.parametrize(
+    ("fed", "message"),
+    [
+        (
+            {"inputs": {"x": 0}},
+            "the row of f feeds x from 0; accepted are the name of an argument, or a function of all",
+        ),
+        ({"attrs": {"axis": ("a", 1)}}, "the row of f feeds axis from ('a', 1); accepted are"),
+        ({"inputs": ["x"]}, "the row of f feeds ['x']; accepted is a mapping by neutral name"),
+    ],
+)
+def test_a_row_of_another_kind_is_refused_where_it_is_written(fed, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        Row("f", "op", **fed)
 
 
 def test_what_no_row_speaks_of_keeps_its_name_and_all_its_tensors():

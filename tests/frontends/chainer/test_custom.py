@@ -8,7 +8,9 @@ import numpy
 import pytest
 from chainer import functions
 
-from costcore import CostError
+from costcore import CostError, hookimpl, plugins
+from costcore.frontends.chainer.names import native_name
+from costcore.translate import Row
 from tests.frontends.chainer.test_hooks import Breaks, Twice, calls, counting, nothing_is_left, x
 
 
@@ -78,3 +80,22 @@ def test_mistake_of_the_user_is_told_before_that_of_a_calculator():
         Breaks().apply((Twice()(x(2)).array,))
 
     assert [entry["type"] for entry in hook.ignored_layers.values()] == ["Twice"]
+
+
+def test_a_row_that_misnames_an_argument_is_refused_by_its_name():
+    native = native_name(Twice)
+
+    class Rows:
+        @hookimpl
+        def costcore_rows(self, frontend):
+            return [Row(native, "mul", {"x": "x"})] if frontend == "chainer" else []
+
+    plugin = Rows()
+    plugins.register(plugin)
+    try:
+        message = f"the row of {re.escape(native)} feeds x from 'x', which it does not have"
+        with pytest.raises(CostError, match=message), counting():
+            Twice()(x(2))
+    finally:
+        plugins.unregister(plugin)
+    assert nothing_is_left()

@@ -235,6 +235,26 @@ def test_p36_what_depends_on_data_takes_its_largest_size(name):
     assert len(recorder.assumptions) == (name not in ("histogram", "lstsq"))
 
 
+@pytest.mark.parametrize("function", [torch.unique, torch.unique_consecutive])
+@pytest.mark.parametrize("asked", [{}, {"return_inverse": True}, {"return_counts": True}, {"dim": 1}])
+def test_p36_of_different_elements_only_what_is_asked_for_is_written(function, asked):
+    x = torch.arange(8.0).reshape(2, 4)
+    recorder = record(lambda: function(x, **asked))
+    found = estimated(Call(lambda x: function(x, **asked)), (2, 4))
+    assert [call.layer for call in found.calls] == [call.layer for call in recorder.calls]
+
+
+def test_p36_a_check_that_fails_without_data_tells_what_was_assumed():
+    def checked(x):
+        if (x < 0).any():
+            raise ValueError("a negative length")
+        return x
+
+    message = r"raised ValueError: a negative length at .*; it was assumed before that a bool asked .* is True; count a"
+    with pytest.raises(CostError, match=message):
+        estimated(Call(checked), (2, 4))
+
+
 def test_p36_questions_and_numbers():
     def model(x):
         steps = int(x.sum()) + 2

@@ -198,3 +198,13 @@ def test_a_call_whose_output_depends_on_data_tells_nothing_of_another():
     assert found == [(1, 1), (1,), (3, 2), (3, 1), (3,), (3, 2)]
     wider = record(lambda: [functional.one_hot(torch.tensor([n])) for n in (1, 4)])
     assert [call.layer.out.shape for call in wider.calls if call.layer.op == "one_hot"] == [(1, 2), (1, 5)]
+
+
+@pytest.mark.parametrize(("device", "told"), [("cpu", 3), ("meta", 12)], ids=["where bags start", "bags of all"])
+def test_an_embedding_bag_adds_a_row_for_every_index(device, told):
+    layer = nn.EmbeddingBag(7, 2, mode="sum", device=device)
+    rows = torch.ones(3, 4, dtype=torch.int64, device=device)
+    ((found, cost),) = costs(trained(layer, rows), "_embedding_bag_backward")
+    assert cost.flops == Operations(add=12 * 2)
+    assert (cost.mread, cost.mwrite) == (4 * 3 * 2 + 8 * 12 + 8 * told, 4 * 7 * 2)
+    assert found.outputs[0].shape == (7, 2)

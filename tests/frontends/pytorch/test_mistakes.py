@@ -7,7 +7,10 @@ from sympy import Symbol
 from torch import nn
 
 from costcore import CostError, Tensor, estimate, hookimpl, plugins
+from costcore.cli.main import main
 from costcore.frontends.pytorch.capture import can_frame
+from costcore.translate import Row
+from tests.frontends.pytorch.test_estimate import Call
 
 
 def test_a_plugin_that_replaces_a_built_in_calculator_is_told_once():
@@ -29,6 +32,25 @@ def test_a_plugin_that_replaces_a_built_in_calculator_is_told_once():
         plugins.unregister(plugin)
     assert estimate(nn.Conv2d(3, 8, 3), (1, 3, 8, 8)).total_report["macs"] == 8 * 6 * 6 * 3 * 3 * 3
     assert can_frame()
+
+
+@pytest.mark.parametrize("inputs", [{"x": "input"}, {"x0": "self", "x1": "othr"}])
+def test_a_row_that_misnames_an_argument_is_refused_by_its_name(inputs):
+    native = "aten::relu" if len(inputs) == 1 else "aten::mul"
+
+    class Rows:
+        @hookimpl
+        def costcore_rows(self, frontend):
+            return [Row(native, "mul", inputs)] if frontend == "pytorch" else []
+
+    plugin = Rows()
+    plugins.register(plugin)
+    try:
+        with pytest.raises(CostError, match=rf"the row of {native} feeds x1? from '(input|othr)', which it does not"):
+            estimate(Call(lambda x: x.relu() * x), (2, 3))
+    finally:
+        plugins.unregister(plugin)
+    assert estimate(Call(lambda x: x.relu() * x), (2, 3)).total_report["flops"] == 2 * 6
 
 
 @pytest.mark.parametrize(
@@ -88,3 +110,96 @@ def test_an_exported_program_costs_what_its_module_costs():
     assert report.total_report["macs"] == 8 * 36 * 27 + 8 * 36 * 5
     assert report.total_report["n_params_model"] == 8 * 27 + 8 + 8 * 36 * 5 + 5
     assert not report.ignored_layers
+
+
+@pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")
+def test_an_exported_program_runs_on_the_inputs_it_was_exported_with():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 5)
+
+        def forward(self, x, *, factor):
+            return self.layer(x) * factor
+
+    batch = torch.export.Dim("batch", min=2, max=16)
+    shapes = {"x": {0: batch}, "factor": None}
+    program = torch.export.export(Scaled(), (torch.zeros(4, 8),), {"factor": torch.ones(5)}, dynamic_shapes=shapes)
+    report = estimate(program)
+    assert report.total_report["macs"] == 4 * 8 * 5
+    assert report.notes == ["no inputs were given: the program was run on those it was exported with, (4, 8), (5,)"]
+    assert estimate(program, {"x": (3, 8), "factor": (5,)}).total_report["macs"] == 3 * 8 * 5
+    with pytest.raises(CostError, match=r"Guard failed: .* <= 16$"):
+        estimate(program, {"x": (17, 8), "factor": (5,)})
+
+
+def test_what_raises_is_told_by_file_and_line():
+    def scaled(x):
+        return x.no_such_method()
+
+    with pytest.raises(CostError) as caught:
+        estimate(Call(scaled), (1, 4))
+    assert str(caught.value) == (
+        "Call: the forward pass on the meta device raised AttributeError: 'Tensor' object has no attribute "
+        f"'no_such_method' at {__file__}:{scaled.__code__.co_firstlineno + 1}"
+    )
+
+
+def test_the_line_is_told_on_the_command_line_too(tmp_path, capsys):
+    file = tmp_path / "net.py"
+    file.write_text(
+        "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x):\n        return x + self.scale\n"
+    )
+    assert main([f"{file}:Net", "--input", "1x4"]) == 1
+    assert capsys.readouterr().err.endswith(f"'Net' object has no attribute 'scale' at {file}:6\n")
+
+
+def test_what_is_all_of_pytorch_has_no_line():
+    with pytest.raises(CostError, match=r"X \[4, 2\]$|\(1x3 and 4x2\)$"):
+        estimate(nn.Linear(4, 2), (1, 3))
+
+
+def only_on_a_cpu(x):
+    with torch.library._scoped_library("only_on_a_cpu", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: 2 * x, "CPU")
+        return torch.ops.only_on_a_cpu.twice(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: torch.from_numpy(x.detach().numpy()), "TypeError: can't convert meta device type tensor to numpy"),
+        (lambda x: torch.tensor(x.tolist()), "RuntimeError: tolist() shouldn't be called on a tensor with"),
+        (lambda x: x.to_sparse(), "NotImplementedError: aten::_to_sparse: attempted to run this operator with Meta"),
+        (only_on_a_cpu, "NotImplementedError: only_on_a_cpu::twice: attempted to run this operator with Meta tensors"),
+    ],
+)
+def test_what_needs_data_is_to_be_counted_by_a_real_run(function, reason):
+    with pytest.raises(CostError) as caught:
+        estimate(Call(function), (2, 4))
+    told, _, rest = str(caught.value).partition(f" at {__file__}:")
+    assert told.startswith(f"Call: the forward pass on the meta device raised {reason}")
+    assert rest.endswith("; count a real run inside ComputationalCostHook instead")
+    assert "Use Tensor.cpu" not in told and "landing_page" not in told and "\n" not in told
+
+
+def test_a_device_that_is_not_there_is_to_be_left_to_the_inputs():
+    def to_a_device(x):
+        raise AssertionError("Torch not compiled with CUDA enabled")  # as x.cuda() does, where it is not
+
+    with pytest.raises(CostError) as caught:
+        estimate(Call(to_a_device), (2, 4))
+    assert str(caught.value).endswith(
+        "; count a real run inside ComputationalCostHook where that device is, or let the model go by the device of "
+        "its input"
+    )
+
+
+def test_values_in_a_message_do_not_speak_of_data_that_is_missing():
+    def checked(x):
+        raise RuntimeError(f"no such word\ngot {x}")
+
+    with pytest.raises(CostError) as caught:
+        estimate(Call(checked), (2, 4))
+    assert "device='meta'" in str(caught.value) and "ComputationalCostHook" not in str(caught.value)

@@ -161,3 +161,21 @@ def test_composite_operators_stay_whole():
         model.eval()
         found[name] = types(record(lambda m=model, a=inputs: m(*a)))
     assert found == expected
+
+
+def assigned(x):
+    """Numbers that are assigned to places, one of which PyTorch makes a tensor of for another reason."""
+    y = x * 1
+    y[0], y[:, 1:3], y[...], y[x > 0], y[..., None, ::2] = 1.0, 2, True, 0.5, 3
+    y[1] = x[0]
+    return torch.where(x > 0, y, 1.0).view(-1)
+
+
+@pytest.mark.parametrize("mode", GRAD_MODES)
+def test_numbers_assigned_to_places_fill_them(mode):
+    x = torch.ones(2, 4)
+    with GRAD_MODES[mode]():
+        recorder = record(lambda: assigned(x))
+    assert types(recorder).count("fill") == 4
+    assert types(recorder).count("copy") == 1
+    assert listed(recorder) == listed(estimated(Function(assigned), (2, 4)))

@@ -84,6 +84,15 @@ def test_p08_torchscript(how):
         assert macs(recorder.calls) == MACS
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning", "ignore::torch.jit.TracerWarning")  # torch's own
+def test_p08_a_traced_model_that_compares_sizes():
+    model, x = nn.MultiheadAttention(4, 2, batch_first=True).eval(), torch.ones(2, 3, 4)
+    traced = torch.jit.trace(model, (x, x, x))
+    with torch.no_grad():
+        recorder = record(lambda: traced(x, x, x))
+        assert macs(recorder.calls) == macs(record(lambda: model(x, x, x)).calls)
+
+
 def test_p08_exported_models():
     module = torch.export.export(net(), (X,)).module()
     assert types(record(lambda: module(X))) == ["linear", "relu", "linear"]

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from costcore import ComputationalCostHook, CostError, CostWarning, estimate
+from costcore import ComputationalCostHook, CostError, CostWarning, Report, estimate
 from costcore.engine import Recorder
 from costcore.frontends.pytorch import capture
 from tests.frontends.pytorch.recording import estimated, macs, record, types
@@ -178,8 +178,35 @@ def test_p05_threads_each_see_their_own_and_are_told_of_others():
             thread.join()
 
         recorder = record(elsewhere)
-    assert recorder.calls == []
+    assert [call.native for call in recorder.calls] == ["other_threads"]
     assert ["other threads" in note for note in recorder.notes] == [True]
+
+
+def test_p06_a_report_that_misses_other_threads_is_partial():
+    net = nn.Linear(4, 4)
+
+    def elsewhere():
+        thread = threading.Thread(target=net, args=(X,))
+        thread.start()
+        thread.join()
+
+    told = "modules also ran in other threads: .* not counted; a hook sees the thread it was entered in"
+    with pytest.warns(CostWarning, match=told), ComputationalCostHook() as outer:
+        net(X)
+        with ComputationalCostHook() as inner:
+            elsewhere()
+    assert (outer.report.status, inner.report.status) == ("partial", "partial")
+    assert outer.total_report["macs"] == 2 * 4 * 4 and inner.total_report["macs"] == 0
+    assert list(inner.ignored_layers) == ["other_threads-1"]
+    assert Report.from_json(inner.report.to_json()) == inner.report
+
+    class Model(nn.Module):  # an estimate is of the model alone
+        def forward(self, x):
+            elsewhere()
+            return x + x
+
+    report = estimate(Model(), (2, 4))
+    assert report.status == "complete" and "other threads" in report.notes[0]
 
 
 def test_p06_a_generator_that_is_left_alone():

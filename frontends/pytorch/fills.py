@@ -1,0 +1,43 @@
+"""Numbers assigned to places of a tensor, ``x[0] = 1``: where there is data PyTorch fills the places.
+
+On the meta device it makes a tensor of the number first, views that in the shape of the places, and copies it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from .plan import Plan
+
+PICKS = frozenset(("aten::select", "aten::slice", "aten::unsqueeze", "aten::view", "aten::expand"))
+"""What comes between the number and its copy: the places are picked, and the number is viewed."""
+
+
+class Fills:
+    """Follows a number from the tensor that is made of it to the copy."""
+
+    def __init__(self) -> None:
+        self._number: Tensor | None = None
+
+    def made(self, plan: Plan, result: object) -> None:
+        """Something that is not listed was made."""
+        if plan.native == "aten::scalar_tensor" and isinstance(result, Tensor) and result.is_meta:
+            self._number = result
+
+    def is_waiting(self) -> bool:
+        """Whether there is a number that may be on its way."""
+        return self._number is not None
+
+    def step(self, plan: Plan, tensors: Sequence[Tensor]) -> str:
+        """What a call is to the number: a ``view`` of it, the ``fill`` with it, or nothing, ``""``."""
+        is_read = len(tensors) > 0 and self._number is not None and _memory(tensors[-1]) == _memory(self._number)
+        if plan.native in PICKS:
+            return "view" if is_read else ""
+        self._number = None
+        return "fill" if is_read and plan.native == "aten::copy" else ""
+
+
+def _memory(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata if tensor.is_meta else 0
