@@ -32,16 +32,19 @@ BATCH = 2
 PLAIN, REGROUPED = ("macs", "n_params", "n_params_model"), ("flops", "mread", "mwrite")
 
 
-ASSIGNED = "each part of the mask that is assigned is scattered into a copy of the whole"
+ASSIGNED = "parts of masks are scattered to listed places, which a program may ask for as well as for an assignment"
 KNOWN = {
-    ("inception_v3", "older"): "what is joined and then joined again is joined at once",
+    (
+        "inception_v3",
+        "older",
+    ): "4 pairs that are joined, and joined again, are joined at once; which they were is not said",
     ("swin_t", "older"): ASSIGNED,
-    ("swin_t", "newer"): ASSIGNED,
     (
         "swin_v2_t",
         "older",
-    ): f"{ASSIGNED}; tables of coordinates look learned; a bias that is computed is added",
-    ("swin_v2_t", "newer"): ASSIGNED,
+    ): f"{ASSIGNED}, as are zeros in 12 biases; these are computed, and added as other tensors are; "
+    "12 tables of 15 x 15 pairs of coordinates look like weights",
+    ("swin_v2_t", "newer"): "zeros are scattered into 12 biases, which a program may ask for as well as for `zero_`",
     ("t5_encoder", "older"): "what follows from constants, or is computed alike in every layer, is written once",
     ("vit", "newer"): "exported, patches attend under a mask of bools that masks nothing, and run, without one",
 }

@@ -90,6 +90,16 @@ def calc_overlapping(layer: Layer) -> Cost:
     return Cost(Operations(), x.bytes_of(minimum(layer.out.size, x.size)), layer.written, layer.attrs)
 
 
+@layout_operator
+def calc_assign(layer: Layer) -> Cost:
+    """Updates written over a part of x, in its own memory: what is not replaced is neither read nor written.
+
+    Shapes: x[N, C], updates[M, C] -> y[N, C]
+    """
+    updates = layer["updates"]
+    return Cost(Operations(), updates.nbytes, layer.out.bytes_of(updates.size), layer.attrs)
+
+
 MOVES: Mapping[str, str] = {
     "concat": "operands one after another along an axis",
     "stack": "operands one after another along a new axis",

@@ -19,7 +19,7 @@ def calc_moe(layer: Layer) -> Cost:
     E * ceil(log2(E)) cmp; ``normalize`` sums k weights and divides by it.
 
     Routing is taken as balanced: min(E, rows * k) experts are read. Packed weights (``w0_scale`` … given) are made
-    real, 1 mul per element read.
+    real, 1 mul per element read, and 1 add with zero points, or with one ``zero_point`` for all.
 
     Source: Shazeer et al., arXiv:1701.06538; Jiang et al., Mixtral, arXiv:2401.04088.
 
@@ -47,7 +47,7 @@ def calc_moe(layer: Layer) -> Cost:
                 held = layer[part]
                 read += held.bytes_of(held.size // experts * used) - held.nbytes
         if f"{name}_scale" in layer:
-            shift = 1 if f"{name}_zero_point" in layer else 0
+            shift = 1 if f"{name}_zero_point" in layer or "zero_point" in layer.attrs else 0
             operations += w.size // experts * used * Operations(mul=1, add=shift)
     operations += rows * k * hidden * (activated(layer) + Operations(mul=1 if "w2" in layer else 0))
     operations += dot_products(rows * width, rows * width * k)

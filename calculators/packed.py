@@ -37,7 +37,8 @@ def calc_packed_projections(layer: Layer) -> Cost:
         size = layer[name].size
         products = rows * size
         operations += dot_products(products // width, products, f"b{name[1]}" in layer)
-        operations += size * Operations(mul=1, add=1 if f"{name}_zero_point" in layer else 0)
+        is_shifted = f"{name}_zero_point" in layer or "zero_point" in layer.attrs
+        operations += size * Operations(mul=1, add=1 if is_shifted else 0)
         macs += products
     if "activation" in layer.attrs:
         operations += layer.out.size * (activated(layer) + Operations(mul=1))

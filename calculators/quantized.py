@@ -154,7 +154,8 @@ def calc_quantized_where(layer: Layer) -> Cost:
 def calc_packed_linear(layer: Layer) -> Cost:
     """Linear layer whose weight is stored in blocks of few bits: made real, then multiplied.
 
-    Every weight takes 1 mul by the scale of its block, and 1 add with zero points, once; the rest is ``linear``.
+    Every weight takes 1 mul by the scale of its block, and 1 add with zero points, or with one ``zero_point`` for all,
+    once; the rest is ``linear``.
     The weight ``w`` has its own shape [F_out, F_in] and its packed type, so its bytes are the packed ones.
 
     Source: Frantar et al., GPTQ, arXiv:2210.17323.
@@ -163,15 +164,15 @@ def calc_packed_linear(layer: Layer) -> Cost:
     """
     inputs = {name: layer[name] for name in ("x", "w", "b") if name in layer}
     w = layer["w"]
-    real = Operations(mul=w.size, add=w.size if "w_zero_point" in layer else 0)
+    real = Operations(mul=w.size, add=w.size if "w_zero_point" in layer or "zero_point" in layer.attrs else 0)
     return _cost(layer, calc_linear(Layer("linear", inputs, layer.outputs, layer.attrs)), real)
 
 
 def calc_packed_embedding(layer: Layer) -> Cost:
     """Rows of a matrix that is stored in blocks of few bits: the rows taken are made real.
 
-    Per output element 1 mul by the scale of its block, and 1 add with zero points. As many elements of w, and as large
-    a part of its scales and zero points, are read as are written; and the indices.
+    Per output element 1 mul by the scale of its block, and 1 add with zero points, or with one ``zero_point`` for all.
+    As many elements of w, and as large a part of its scales and zero points, are read as are written; and the indices.
 
     Shapes: x[N, T], w[V, D], w_scale[V, D] -> y[N, T, D]
     """
@@ -180,5 +181,6 @@ def calc_packed_embedding(layer: Layer) -> Cost:
     for name in ("w_scale", "w_zero_point"):
         if name in layer:
             read += layer[name].bytes_of(y.size * layer[name].size // w.size)
-    operations = y.size * Operations(mul=1, add=1 if "w_zero_point" in layer else 0)
+    is_shifted = "w_zero_point" in layer or "zero_point" in layer.attrs
+    operations = y.size * Operations(mul=1, add=1 if is_shifted else 0)
     return Cost(operations, read, layer.written, layer.attrs)

@@ -20,7 +20,7 @@ from .dimensions import Dimensions, declared_names
 from .expansions import Expansions
 from .functions import Functions
 from .graph import Walker
-from .inputs import bound_inputs
+from .inputs import Missing, bound_inputs
 from .names import native_name
 from .order import some
 from .patterns import PATTERNS
@@ -29,9 +29,10 @@ from .regroup import regroup as regrouped
 from .scope import Place, Scope
 from .signature import ONNX, signature
 from .table import ROWS
+from .told import Told, names_in
 from .values import Value
 
-OPTIONS = ("dims", "regroup", "check_shapes")
+OPTIONS = ("dims", "shapes", "regroup", "check_shapes")
 """What :func:`estimate` takes beyond model and inputs."""
 
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
@@ -54,6 +55,7 @@ def estimate(
     inputs: Any = None,
     *,
     dims: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Any] | None = None,
     regroup: bool | Collection[str] = False,
     check_shapes: bool = False,
     **unknown: Any,
@@ -62,8 +64,8 @@ def estimate(
 
     ``recorder.n_params_model`` counts the elements of its stored tensors that are read as learned parameters, and of
     floating-point ones that no node reads, each once. Tensors that are read only as state (running mean and variance,
-    initial states) or only as settings (scales of a resize) are none, nor are single numbers that are not read as a
-    weight or bias.
+    initial states) or only as settings (scales of a resize, scales and zero points of quantised values) are none, nor
+    are single numbers that are not read as a weight or bias.
 
     Args:
         recorder: takes the calls.
@@ -71,6 +73,8 @@ def estimate(
         inputs: shapes (tuples) and values (arrays or lists) by input name, or in order; what the model says itself
             by default.
         dims: numbers for named dimensions and for symbols this reader made up, ``{"batch": 8}``.
+        shapes: shapes of values inside the model that nothing tells, such as what an operator of one's own makes,
+            ``{"h": ("batch", 8)}``.
         regroup: whether nodes in which an exporter spelled out one operator are counted as that operator, and listed
             as notes; or names of :data:`.patterns.PATTERNS` (``("rms_norm", "gelu")``): only these, and also where the
             user's program spelled them out itself.
@@ -88,7 +92,7 @@ def estimate(
     proto, name = read_model(model)
     recorder.frameworks["onnx"] = onnx_version
     try:
-        walker, values = _walk(recorder, proto, inputs, dims, asked)
+        walker, values = _walk(recorder, proto, inputs, dims, shapes, asked)
         if check_shapes:
             compare_with_onnx(proto, values, walker.note)
     except CostError as error:
@@ -137,22 +141,32 @@ def _versions(proto: Any, note: Callable[[str], None]) -> dict[str, int]:
 
 
 def _walk(
-    recorder: Recorder, proto: Any, inputs: Any, dims: Mapping[str, Any] | None, asked: bool | Collection[str]
+    recorder: Recorder,
+    proto: Any,
+    inputs: Any,
+    dims: Mapping[str, Any] | None,
+    shapes: Mapping[str, Any] | None,
+    asked: bool | Collection[str],
 ) -> tuple[Walker, Mapping[str, Value]]:
     """Record a parsed model; returns the walk, and the values of the outermost graph by name."""
-    dimensions = Dimensions(dims, declared_names(proto.graph.input))
+    dimensions = Dimensions(dims, declared_names(proto.graph.input) | names_in(shapes))
     walker = Walker(recorder, rows("onnx"), dimensions, Functions(proto), CONTROL, Expansions(rows("onnx")))
     walker.history = [] if asked else None
     graph = proto.graph
     walker.numbers_in_nodes = proto.producer_name == "pytorch" and bool(graph.initializer)
     stored = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     scope = Scope()
-    scope.values.update(bound_inputs(graph.input, inputs, dimensions, stored))
+    scope.values.update(bound_inputs(graph.input, inputs, dimensions, stored, walker.note))
+    walker.missing = Missing(scope.values)
+    walker.told = Told(shapes, dimensions)
     opsets = _versions(proto, walker.note)
     walker.run(walker.graph(graph, scope, Place(opsets)))
     dimensions.check()
+    made = [name for node in graph.node for name in node.output if name] if shapes else ()
+    walker.told.check([entry.name for entry in graph.input], walker.without_shape, made)
     outputs = {entry.name for entry in graph.output}
-    unread = [repr(tensor.name) for tensor in walker.initializers if not tensor.uses and tensor.name not in outputs]
+    idle = (tensor for tensor in walker.initializers if not tensor.uses and tensor not in walker.read_elsewhere)
+    unread = [repr(tensor.name) for tensor in idle if tensor.name not in outputs]
     if unread:
         walker.note(f"no node reads these stored tensors: {some(unread)}")
     if asked:

@@ -1,4 +1,8 @@
-"""What PyTorch's exporters write for scaled dot-product attention where ONNX has no operator of it yet."""
+"""What PyTorch's exporters write for scaled dot-product attention where ONNX has no operator of it yet.
+
+The older one writes masks of bools, and causal ones, in float32. In half precision it converts the scores and the
+values to it and goes on in it, so that the file attends in another precision than PyTorch: this stays in pieces.
+"""
 
 from __future__ import annotations
 

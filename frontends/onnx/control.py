@@ -14,6 +14,7 @@ from .generation import SEARCHES, search
 from .graph import Outputs, Walker
 from .loops import computed, loop, scan
 from .node import Node
+from .order import reads
 from .scope import Place, Scope, inside
 from .values import Value
 
@@ -24,6 +25,8 @@ def branch(walker: Walker, node: Node, scope: Scope, place: Place) -> Outputs:
     parts = {name: node.args[f"{name}_branch"] for name in ("then", "else")}
     if condition.data is not None:
         name = "then" if condition.data.ravel()[0] else "else"
+        read = (scope.find(each) for each in reads(node.proto))
+        walker.read_elsewhere |= {value.stored for value in read if value is not None and value.stored is not None}
         outputs: list[Value | None] = yield walker.graph(parts[name], Scope(scope), inside(place, node, name))
         return outputs
     calls: list[Call] = walker.recorder.calls
@@ -43,7 +46,7 @@ def branch(walker: Walker, node: Node, scope: Scope, place: Place) -> Outputs:
     what = "data" if condition.role == "data" else "open dimensions"
     walker.assume(
         f"the condition depends on {what}: the dearer branch, {dearer!r} ({costs[dearer]} FLOPs), is counted; "
-        f"{other!r} has {costs[other]}{listed}",
+        f"{other!r} has {costs[other]}{listed}{walker.hint(condition)}",
         node.label,
     )
     calls += found[dearer][1] + hidden

@@ -78,6 +78,13 @@ def _div(a: Any, b: Any) -> Any:
     return a // b
 
 
+def _remainder(a: Any, b: Any) -> Any:
+    """Remainder as C has it, with the sign of the dividend (symbols are sizes, hence positive)."""
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a) % abs(b) * (-1 if a < 0 else 1)
+    return math.fmod(a, b) if isinstance(a, float) else a % b
+
+
 def _pow(a: Any, b: Any) -> Any:
     if isinstance(a, int) and isinstance(b, int) and abs(a) > 1 and not 0 <= b <= 64:
         raise ArithmeticError("no element type holds it")
@@ -117,6 +124,7 @@ BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "Div of floats": _mixed(operator.truediv),
     "Pow": _mixed(_pow),
     "Mod": _mixed(operator.mod),
+    "Mod as in C": _mixed(_remainder),
     "Max": _mixed(maximum),
     "Min": _mixed(minimum),
     "Equal": _equal,

@@ -89,7 +89,7 @@ def _number(walker: Walker, node: Node, place: Place, name: str) -> Dim:
         found: Dim = value.data.ravel()[0]
         return found
     symbol = walker.dims.fresh(f"{place.names}{node.proto.name or node.proto.output[0]}_{name}")
-    walker.assume(f"{name} depends on data: it is {called(symbol)}", node.label)
+    walker.assume(f"{name} depends on data: it is {called(symbol)}{walker.hint(value)}", node.label)
     return symbol
 
 

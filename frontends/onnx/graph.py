@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from onnx import defs
 
+from costcore.bulk import collector_off
 from costcore.engine import Call, Recorder
 from costcore.errors import CostError
-from costcore.translate import Row
+from costcore.translate import Row, Translation
 
+from .alike import Known, likeness, shared
 from .checking import differs, written
 from .dimensions import Dimensions
 from .functions import MANY, Functions
-from .node import Node, describe
+from .node import LACKING, Node, describe
 from .order import in_order, inner_graphs
-from .recording import Recording
+from .recording import Recording, asked, is_open
 from .repeats import Repeats
 from .scope import Place, Scope
 from .shapes import infer
 from .signature import ONNX
 from .storage import QUANTIZED, in_their_roles, stored_values
+from .told import Told
 from .values import STORED, Stored, Undetermined, Value
 
 Walk: TypeAlias = "Generator[Any, Any, list[Value]]"
@@ -65,9 +68,13 @@ class Walker(Recording):
         self.functions = functions
         self.control = control
         self.expand = expand
+        self.told = Told(None, dims)
+        """Shapes that the caller gives."""
         self.stored: dict[tuple[str, str], Stored] = {}
         """Stored tensors by place and name: one that is met again is the same."""
         self.initializers: dict[Stored, None] = {}
+        self.read_elsewhere: set[Stored] = set()
+        """Stored tensors that nodes read which are not walked, in the branch that a constant condition leaves out."""
         self.numbers_in_nodes = False
         """Whether the exporter keeps all learned tensors as initializers, so that what a node holds is a number."""
         self.history: list[tuple[Node, Call]] | None = None
@@ -78,22 +85,25 @@ class Walker(Recording):
         self.spare = 0 if functions.expanded > MANY else MOST_UNROLLED
         """How many nodes may yet be walked for the sake of single iterations of loops."""
         self._repeats = Repeats() if functions.expanded > MANY else None
+        self._known: dict[Hashable, Known] = {}
+        """What nodes share that are alike."""
 
     def run(self, walk: Walk) -> list[Value]:
         """Run a walk and those it yields, without recursion."""
         walks, result = [walk], None
-        while walks:
-            try:
-                walks.append(walks[-1].send(result))
-                result = None
-            except StopIteration as done:
-                walks.pop()
-                result = done.value
+        with collector_off():
+            while walks:
+                try:
+                    walks.append(walks[-1].send(result))
+                    result = None
+                except StopIteration as done:
+                    walks.pop()
+                    result = done.value
         return result or []
 
     def graph(self, graph: Any, scope: Scope, place: Place) -> Walk:
         """Walk a graph whose inputs are in ``scope`` already."""
-        for name, value in stored_values(graph, self.note):
+        for name, value in stored_values(graph, self.note, self.numbers_in_nodes):
             scope.values[name] = self.keep(value, place.source, name)
             if value.stored is not None:
                 self.initializers.setdefault(value.stored)
@@ -116,40 +126,84 @@ class Walker(Recording):
             self._nodes_left -= 1
             if self._nodes_left < 0:
                 raise CostError(f"it expands to more than {MOST_NODES} nodes")
-            node = self.bind(proto, scope, place)
-            try:
-                walk = self.special(node, scope, place)
-                made = self.plain(node, scope, place) if walk is None else (yield from walk)
-            except CostError:
-                raise
-            except MISFITS as error:
-                raise misfit(node, error) from error
-            if walk is None and self.history is None:
-                node.args.clear()  # it holds the node itself, which would wait for the garbage collector
+            inputs, attributes = self.given(proto, scope), place.resolved(proto)
+            key = likeness(proto, place.opsets.get(proto.domain or ONNX), inputs, attributes, scope.declared)
+            if self.told.concerns(place.names, proto.output):
+                key = None
+            known = self._known.get(key)
+            if known is not None:
+                made = self.again(known, proto, inputs, attributes, scope, place)
+            else:
+                node = self.bind(proto, inputs, attributes, scope, place)
+                try:
+                    walk = self.special(node, scope, place)
+                    made = self.plain(node, scope, place, key) if walk is None else (yield from walk)
+                    self.told.fit(node, place.names, made)
+                except CostError:
+                    raise
+                except MISFITS as error:
+                    raise misfit(node, error) from error
+                if self.history is None:
+                    node.args.clear()  # it holds the node itself, which would wait for the garbage collector
+            if self.missing:
+                self.missing.passed_on(inputs, made)
             for name, value in zip(proto.output, made, strict=False):
                 if name and value is not None:
                     scope.values[name] = value
         return []
 
-    def plain(self, node: Node, scope: Scope, place: Place) -> list[Value | None]:
-        """The outputs of a node that is just a node, which is recorded."""
-        made = infer(node, self.dims, scope.declared.get, place.names)
+    def plain(self, node: Node, scope: Scope, place: Place, key: Hashable) -> list[Value | None]:
+        """The outputs of a node that is just a node, which is recorded; ``key`` is its likeness."""
+        made = infer(node, self.dims, scope.declared.get, place.names, self.told.fit)
+        if node.assumed and LACKING in node.cache:
+            node.assumed = [f"{what}{self.hint(*node.inputs)}" for what in node.assumed]
         for value in node.cache.get(STORED, ()):
-            value.stored.is_number = self.numbers_in_nodes and node.op == "Constant"
+            if self.numbers_in_nodes and node.op == "Constant":
+                value.role, value.stored.is_number = "const", True
             self.keep(value, place.source, value.stored.name)
         node.outputs = made
+        is_as_said = True
         for name, value in zip(node.proto.output, made, strict=False):
             said = scope.declared.get(name)
             if said is not None and value is not None and differs(value.shape, said.tensor_type):
+                is_as_said = False
                 self.note(
                     f"{node.label} makes {name!r} of shape {value.shape}, "
                     f"but the model declares {written(said.tensor_type)}"
                 )
-        self._recorded(node, place)
+        call = self.record(node, place)
+        self._recorded(node, call)
+        known = shared(node, call) if key is not None and is_as_said else None
+        if known is not None:
+            self._known[key] = known
         return made
 
-    def _recorded(self, node: Node, place: Place) -> None:
-        call = self.record(node, place)
+    def again(
+        self,
+        known: Known,
+        proto: Any,
+        inputs: list[Value | None],
+        attributes: Mapping[str, Any],
+        scope: Scope,
+        place: Place,
+    ) -> list[Value | None]:
+        """The outputs of a node that is like one before, which is recorded."""
+        outputs = [value and value.alike() for value in known.outputs]
+        read: list[Any] = [inputs[i] for i in known.read]
+        for value, tensor in zip(read, known.layer.inputs.values(), strict=True):
+            if value.stored is not None:
+                value.stored.uses.add(tensor.role)
+        found = Translation(known.layer, tuple(read), tuple([outputs[i] for i in known.made]), known=True)
+        call = self.write(proto, known.native, found, inputs, place)
+        if self.history is not None:
+            node = self.bind(proto, inputs, attributes, scope, place)
+            node.outputs = outputs
+            self.history.append((node, call))
+        if self._repeats is not None:
+            self._repeats.count(call)
+        return outputs
+
+    def _recorded(self, node: Node, call: Call) -> None:
         if self.history is not None:
             self.history.append((node, call))
         if self._repeats is not None:
@@ -171,7 +225,18 @@ class Walker(Recording):
             self.keep_from_regrouping(node.inputs)
         return expansion
 
-    def bind(self, proto: Any, scope: Scope, place: Place) -> Node:
+    def given(self, proto: Any, scope: Scope) -> list[Value | None]:
+        """The inputs of a node, None for those left out."""
+        own = scope.values
+        inputs = [own[name] if name in own else scope.find(name) if name else None for name in proto.input]
+        for value in inputs:
+            if value is not None and value.stored is not None:
+                value.stored.uses.add("setting")
+        return in_their_roles(proto.op_type, inputs) if proto.op_type in QUANTIZED else inputs
+
+    def bind(
+        self, proto: Any, inputs: list[Value | None], attributes: Mapping[str, Any], scope: Scope, place: Place
+    ) -> Node:
         """The node with its inputs and attributes.
 
         Raises:
@@ -184,11 +249,7 @@ class Walker(Recording):
             self.note(f"the model does not say which version of {domain} it uses; {version} was taken")
         if not (isinstance(proto.op_type, str) and isinstance(proto.domain, str) and isinstance(proto.name, str)):
             raise CostError(f"{describe(proto)} has a name, a kind or a domain that is no text")
-        own = scope.values
-        inputs = [own[name] if name in own else scope.find(name) if name else None for name in proto.input]
-        if proto.op_type in QUANTIZED:
-            inputs = in_their_roles(proto.op_type, inputs)
-        node = Node(proto, version, inputs, place.resolved(proto))
+        node = Node(proto, version, inputs, attributes)
         if node.version > version and node.schema is not None:
             self.note(f"version {version} of {domain} has no {node.op}; it was read as of version {node.version}")
         if not any(proto.output):
@@ -196,8 +257,6 @@ class Walker(Recording):
         for name, value in zip(proto.input, inputs, strict=True):
             if name and value is None and not scope.knows(name):
                 raise node.error(f"reads {name!r}, which nothing makes")
-            if value is not None and value.stored is not None:
-                value.stored.uses.add("setting")
         return node
 
     @property
@@ -231,7 +290,7 @@ class Walker(Recording):
         begun, assumed = len(self.recorder.calls), self.recorder.assumed
         node.outputs = yield self._expanded(node, function, place)
         self.recorder.keep(begun, assumed)
-        self._recorded(node, place)
+        self._recorded(node, self.record(node, place))
         return node.outputs
 
     def _expanded(self, node: Node, function: Any, place: Place) -> Outputs:
@@ -250,7 +309,9 @@ class Walker(Recording):
             source=node.key,
         )
         yield self.nodes(function.node, scope, inside, function.output)
-        return [scope.find(name) for name in function.output]
+        made = [scope.find(name) for name in function.output]
+        self.told.fit(node, place.names, made)
+        return made
 
     def keep(self, value: Value, place: str, name: str) -> Value:
         """Remember the stored tensor of ``value``, or give it the one that was met under this name before."""
@@ -279,7 +340,11 @@ MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, 
 def misfit(node: Node, error: Exception) -> CostError:
     """The error that a node does not fit its operator."""
     if isinstance(error, Undetermined):
-        return node.error("needs to know the dimensions of its inputs, which follow from data; give the model's inputs")
+        unknown = [n for n, value in zip(node.proto.input, node.inputs, strict=False) if is_open(value)]
+        return node.error(
+            "needs to know the dimensions of its inputs, which follow from data; give the model's inputs"
+            f"{f', or {asked(unknown[0])}' if unknown else ''}"
+        )
     shapes = ", ".join("none" if value is None else str(value.shape) for value in node.inputs)
     why = str(error).splitlines()
     return node.error(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from costcore.dims import Dim, as_dim
+from costcore.dims import Dim, as_dim, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import Tensor, prod
 
@@ -16,14 +17,18 @@ from .containers import declared as container
 from .containers import sequence
 from .dimensions import Dimensions
 from .shapes import declared_shape
-from .values import FOLDED, LARGEST, Container, Value, dtype_of
+from .values import FLOATS, FOLDED, LARGEST, Container, Value, dtype_of
 
 MOST_AXES = 1000
 """Inputs of more dimensions are refused: no framework has them."""
 
 
 def bound_inputs(
-    declared: Sequence[Any], given: Any, dims: Dimensions, stored: Collection[str] = ()
+    declared: Sequence[Any],
+    given: Any,
+    dims: Dimensions,
+    stored: Collection[str] = (),
+    note: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Value]:
     """The value of every input.
 
@@ -32,6 +37,7 @@ def bound_inputs(
         given: shapes (tuples) and values (arrays or lists) by name, or in order, or just one.
         dims: names of dimensions, which given shapes bind.
         stored: names of initializers; one that is an input too has the shape it is stored with.
+        note: takes the remark what the symbols are that stand for lengths without a name.
 
     Raises:
         CostError: for an input that does not exist, has another rank, length or type, or has no shape at all; for two
@@ -46,7 +52,7 @@ def bound_inputs(
     tensors = [entry for entry in declared if entry.type.WhichOneof("value") in (None, "tensor_type")]
     bound = {entry.name: _bind(entry, wanted.get(entry.name), dims) for entry in tensors}
     return {
-        entry.name: _value(entry, bound[entry.name], dims)
+        entry.name: _value(entry, bound[entry.name], dims, note)
         if entry.name in bound
         else _container(entry, wanted.get(entry.name), dims)
         for entry in declared
@@ -130,6 +136,8 @@ def _bind(entry: Any, given: Any, dims: Dimensions) -> _Given | None:
         raise CostError(f"{where} is {dtype} in the model, but {found.dtype} is given")
     if not kind.HasField("shape"):
         return found
+    if not kind.shape.dim and isinstance(given, list) and len(given) == 1 and not isinstance(given[0], list):
+        raise CostError(f"{where} is one number: give {given[0]!r}, not the list {given!r}")
     if len(kind.shape.dim) != len(found.shape):
         meant = "; a shape is written as a tuple, a list holds values" if isinstance(given, list) else ""
         raise CostError(f"{where} has {len(kind.shape.dim)} dimensions, but {found.shape} is given{meant}")
@@ -161,13 +169,13 @@ def _container(entry: Any, given: Any, dims: Dimensions) -> Value:
     )
 
 
-def _value(entry: Any, given: _Given | None, dims: Dimensions) -> Value:
+def _value(entry: Any, given: _Given | None, dims: Dimensions, note: Callable[[str], None]) -> Value:
     where = f"input {entry.name!r}"
     kind = entry.type.tensor_type
     has_type = entry.type.HasField("tensor_type")
     if given is not None:
         dtype = dtype_of(kind.elem_type, where) if has_type else given.dtype or "float32"
-        return _bounded(Value(given.shape, dtype, given.data), where)
+        return bounded(Value(given.shape, dtype, given.data), where)
     if not has_type:
         raise CostError(
             f"{where} has no type in the model; give it one: inputs={{{entry.name!r}: Tensor((1, 128), 'int64')}}"
@@ -179,10 +187,63 @@ def _value(entry: Any, given: _Given | None, dims: Dimensions) -> Value:
     if shape is None:
         raise CostError(f"{where} has no shape in the model; give it one: inputs={{{entry.name!r}: (1, 3, 224, 224)}}")
     named: list[Dim] = [dims.fresh(f"{entry.name}_{i}") if d is None else d for i, d in enumerate(shape)]
-    return _bounded(Value(tuple(named), dtype), where)
+    open_axes = [i for i, d in enumerate(shape) if d is None and is_symbolic(named[i])]
+    if open_axes:
+        told = ", ".join(f"{named[i]} along axis {i}" for i in open_axes)
+        note(f"{where} has lengths that the model does not name: {told}")
+    return bounded(Value(tuple(named), dtype), where)
 
 
-def _bounded(value: Value, where: str) -> Value:
+FEW = 8
+"""More numbers than these are data rather than factors, and no example of them is written out."""
+
+
+class Missing:
+    """Which inputs of a model carry numbers that the caller has not given, and what follows from them.
+
+    Args:
+        inputs: the values of the inputs by name.
+    """
+
+    def __init__(self, inputs: Mapping[str, Value] = MappingProxyType({})) -> None:
+        self._from: dict[Value, dict[str, str]] = {
+            value: {name: _example(value)} for name, value in inputs.items() if _carries_numbers(value)
+        }
+
+    def __bool__(self) -> bool:
+        return bool(self._from)
+
+    def passed_on(self, given: Iterable[Value | None], made: Iterable[Value | None]) -> None:
+        """What a node makes of missing numbers is missing, too."""
+        sources = {name: example for value in given if value for name, example in self._from.get(value, {}).items()}
+        for value in made if sources else ():
+            if value is not None and _carries_numbers(value):
+                self._from[value] = sources
+
+    def hint(self, *values: Value | None) -> str:
+        """What the caller may give, so that the elements of ``values`` are known; ``""`` where that is not told."""
+        sources = {name: example for value in values if value for name, example in self._from.get(value, {}).items()}
+        shown = ", ".join(f"{name!r}: {example}" for name, example in sources.items())
+        return f"inputs={{{shown}}}" if shown else ""
+
+
+def _carries_numbers(value: Value) -> bool:
+    """Whether a value that is not known looks like a few sizes, places, factors or conditions."""
+    if value.data is not None or value.shape is None or len(value.shape) > 1 or 0 in value.shape:
+        return False
+    is_short = all(isinstance(d, int) and d <= FEW for d in value.shape)
+    return value.dtype == "bool" or "int" in value.dtype or (value.dtype in FLOATS and is_short)
+
+
+def _example(value: Value) -> str:
+    """Numbers as the caller may give them."""
+    one = "True" if value.dtype == "bool" else "9.0" if value.dtype in FLOATS else "9"
+    (length,) = value.known or (0,)
+    shown = length if isinstance(length, int) and length <= FEW else 2
+    return f"[{', '.join([one] * shown)}]" if value.known else one
+
+
+def bounded(value: Value, where: str) -> Value:
     """The value, which is no larger than its size can be told."""
     if len(value.known) > MOST_AXES:
         raise CostError(f"{where} has {len(value.known)} dimensions; at most {MOST_AXES} are read")

@@ -80,7 +80,7 @@ def _trips(walker: Walker, node: Node, place: Place) -> Dim:
         times: Dim = trips.data.ravel()[0]
         return max(times, 0) if isinstance(times, int) else times
     times = walker.dims.fresh(f"{place.names}{node.proto.name or node.proto.output[0]}_trips")
-    walker.assume(f"the trip count depends on data: it is {called(times)}", node.label)
+    walker.assume(f"the trip count depends on data: it is {called(times)}{walker.hint(trips)}", node.label)
     return times
 
 

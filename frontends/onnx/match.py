@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from costcore.engine import Call
 
 from .node import Node
+from .program import Program
 from .values import Value
 
 TOLERANCE = {"float16": 1e-3, "bfloat16": 8e-3}
@@ -181,6 +182,10 @@ class Group(NamedTuple):
 
 class Extend(Protocol):
     """Add to a match the nodes that made a value, where they fit a pattern."""
+
+    @property
+    def program(self) -> Program:
+        """The operations that nodes were written for."""
 
     def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
         """The longer match; None where the pattern does not fit, or others read from its nodes and must not."""

@@ -14,7 +14,7 @@ from .values import Value
 X, INDICES = Operand("x"), Operand("indices")
 
 
-def _reads(count: int) -> Callable[[Made], bool]:
+def reads(count: int) -> Callable[[Made], bool]:
     """The test for nodes that read so many values and no more."""
     return lambda made: len(made.node.inputs) == count
 
@@ -29,7 +29,7 @@ def _stepless(*, to_the_end: bool) -> Callable[[Made], bool]:
 
 
 def _rolled(late: Op, early: Op) -> Op:
-    return Op("Concat", Named("late", late), Named("early", early), check=_reads(2))
+    return Op("Concat", Named("late", late), Named("early", early), check=reads(2))
 
 
 def _roll(match: Match, _: Extend) -> Group | None:
@@ -82,13 +82,14 @@ def _index(match: Match, _: Extend) -> Group | None:
     return Group("gather", "Gather", operands, {"axis": axis}, match.nodes)
 
 
-def _is_gather(made: Made) -> bool:
+def is_gather(made: Made) -> bool:
+    """Whether a ``GatherND`` picks from the whole, and not from each batch apart."""
     return not made.node.args.get("batch_dims")
 
 
-_SPREAD = Op("Expand", INDICES, Op("Shape", Op("Max", INDICES, check=_reads(1))))
-_COLUMN = Op("Concat", Op("Unsqueeze", _SPREAD), check=_reads(1))
-INDEX = Groups(("Transpose",), Op("Transpose", Op("GatherND", Op("Transpose", X), _COLUMN, check=_is_gather)), _index)
+_SPREAD = Op("Expand", INDICES, Op("Shape", Op("Max", INDICES, check=reads(1))))
+_COLUMN = Op("Concat", Op("Unsqueeze", _SPREAD), check=reads(1))
+INDEX = Groups(("Transpose",), Op("Transpose", Op("GatherND", Op("Transpose", X), _COLUMN, check=is_gather)), _index)
 """``x[..., indices, ...]``."""
 
 _STEPS = Op("Mul", Op("Range", Number(0), Operand("count"), Number(1)), Number())

@@ -18,6 +18,10 @@ NODE = "@node"
 """The key under which a node's arguments hold the node itself."""
 
 
+LACKING = "@lacking"
+"""The key under which a node's cache says that elements were asked for which are not known."""
+
+
 class Node:
     """A node with its inputs resolved.
 
@@ -30,10 +34,12 @@ class Node:
         outputs: its outputs by position once they are inferred, None where left out.
         assumed: what was assumed to infer them.
         makes_tensors: whether its outputs are neither sequences nor maps nor optionals.
+        reads_elements: whether elements of its inputs were asked for.
     """
 
     __slots__ = (
-        *("args", "assumed", "cache", "inputs", "key", "makes_tensors", "op", "outputs", "proto", "schema", "version"),
+        *("args", "assumed", "cache", "inputs", "key", "makes_tensors", "op", "outputs", "proto", "reads_elements"),
+        *("schema", "version"),
     )
 
     def __init__(self, proto: Any, version: int, inputs: list[Value | None], attributes: Mapping[str, Any]) -> None:
@@ -45,6 +51,7 @@ class Node:
         self.outputs: list[Value | None] = []
         self.assumed: list[str] = []
         self.cache: dict[str, Any] = {}
+        self.reads_elements = False
         known = signature(domain, self.op, version)
         self.version = known.since if known else 0
         self.schema = known.schema if known else None
@@ -114,7 +121,9 @@ class Node:
         """
         value = self.get(*names)
         if isinstance(value, Value):
+            self.reads_elements = True
             if value.data is None:
+                self.cache[LACKING] = True
                 raise Undetermined
             return tuple(value.data.ravel().tolist())
         return (value,) if isinstance(value, (int, float)) else value
@@ -170,6 +179,7 @@ class Node:
             result.role = "const"
             result.follows_shapes = any(value.follows_shapes for value in given)
         if all(value.data is not None for value in given):
+            self.reads_elements = True
             result.data = fold_elements(fold, [value.data for value in given], known)
         return result
 

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from math import pi, sqrt
 from typing import Any
 
+from .assigned import ASSIGNED, MADE
 from .attention import ATTENTION
 from .match import Either, Extend, Group, Groups, Made, Match, Named, Number, Op, Operand, Pattern, product
 from .moves import AS_STRIDED, INDEX, ROLL, TRACED_ROLL
 from .names import origin
+from .pooling import ADAPTIVE
 from .values import FLOATS, Value
 
 X, W, B = Operand("x"), Operand("w"), Operand("b")
@@ -243,6 +245,8 @@ PATTERNS: Mapping[str, Groups] = {
     "elu": Groups(("Mul",), Op("Mul", Op("Elu", Op("Mul", X, ONE)), ONE), _elu),
     "not_equal": Groups(("Not",), Op("Not", Op("Equal", X, Operand("other"))), _not_equal),
     "rsqrt": Groups(("Reciprocal", "Div"), Either((Op("Reciprocal", _SQRT), Op("Div", ONE, _SQRT))), _rsqrt),
+    "full": MADE,
+    "assign": ASSIGNED,
     "identity": Groups(
         ("Cast", "CastLike"), Either((Op("Cast", X), Op("CastLike", X, Operand("like")))), _same_type
     ),
@@ -250,6 +254,7 @@ PATTERNS: Mapping[str, Groups] = {
     "roll": ROLL,
     "gather": INDEX,
     "as_strided": AS_STRIDED,
+    "adaptive_avg_pool": ADAPTIVE,
 }  # fmt: skip
 """What ``regroup=True`` looks for, by name."""
 

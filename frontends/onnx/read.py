@@ -51,24 +51,46 @@ def _from_file(path: Path) -> Any:
         raise CostError(f"{str(path)!r} is no path: {error}") from error
 
 
-POINTER = b"version https://git-lfs.github.com/"
-"""How a file begins that stands for a large one, which Git has not fetched."""
+CODE = "torch.save writes such files: give the model itself, which code makes"
+BEGINNINGS = {
+    b"version https://git-lfs.github.com/": "it is a pointer of Git LFS; git lfs pull fetches the model",
+    b"PK\x03\x04": f"it is a zip archive; unpack it, or, as {CODE}",
+    b"\x1f\x8b": "it is compressed by gzip; gunzip unpacks it",
+    **dict.fromkeys((bytes((0x80, version)) for version in range(2, 6)), f"it is a pickle; {CODE}"),
+    b"<": "it is a page of HTML or XML, such as a server sends in place of a file",
+    b"{": "it is JSON",
+    b"[": "it is JSON",
+}
+"""How files begin that are often called models, and what is said of them where they are none."""
+
+TEXT = frozenset((*b"\t\n\r", *range(0x20, 0x7F)))
+"""The bytes of plain text."""
+
+LOOKED_AT = 64
+"""That many bytes at the beginning of a file tell what it is."""
 
 
 def _parsed(buffer: Buffer, name: str) -> Any:
-    if bytes(buffer[: len(POINTER)]) == POINTER:
-        raise CostError(f"{name} is not an ONNX model: it is a pointer of Git LFS; git lfs pull fetches the model")
-    model = ModelProto()
+    model, seems = ModelProto(), _seems(bytes(buffer[:LOOKED_AT]))
     try:
         model.ParseFromString(without_weights(buffer))
     except (DecodeError, ValueError) as error:
-        raise CostError(f"{name} is not an ONNX model: {error}") from error
-    return _checked(model, name)
+        raise CostError(f"{name} is not an ONNX model: {seems or error}") from error
+    return _checked(model, name, seems)
 
 
-def _checked(model: Any, name: str) -> Any:
+def _seems(beginning: bytes) -> str:
+    """What a file seems to be by its first bytes; ``""`` where they do not say."""
+    text = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
+    for first, what in BEGINNINGS.items():
+        if beginning.startswith(first) or text.startswith(first):
+            return what
+    return "it is plain text" if len(beginning) > 1 and TEXT.issuperset(beginning) else ""
+
+
+def _checked(model: Any, name: str, seems: str = "") -> Any:
     if not model.HasField("graph"):
-        raise CostError(f"{name} is not an ONNX model: it holds no graph")
+        raise CostError(f"{name} is not an ONNX model: {seems or 'it holds no graph'}")
     if not (model.graph.node or model.graph.output):
         raise CostError(f"{name} is not an ONNX model: its graph has no nodes and no outputs")
     return model

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from costcore.engine import Call, Recorder
+from costcore.dims import Dim
+from costcore.engine import UNSHAPED, Call, Recorder
 from costcore.ir import Layer, Role, Tensor
+from costcore.registry import calculators
 from costcore.translate import Native, Row, Translation, Translator, settings
+from costcore.translate import role_of as neutral_role
 
-from .dimensions import Dimensions
+from .dimensions import Dimensions, called
+from .inputs import Missing
 from .modules import Modules
-from .node import Node
+from .node import LACKING, Node, describe
 from .scope import Place
+from .signature import arguments_of_any_version
 from .values import Container, Stored, Value
 
 FREE = frozenset(("Constant", "Shape", "Size", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"))
 """Operators that are free whatever they are given; all others are free where they make constants of constants."""
+
+
+def role_of(operand: str) -> Role:
+    """The role of an operand by its neutral name: how a weight is stored in few bits is nothing that is learned."""
+    return "const" if operand.endswith(("_scale", "_zero_point")) else neutral_role(operand)
+
+
+def asked(name: str) -> str:
+    """What the caller is told to give who knows the shape of a value."""
+    return f"shapes={{{name!r}: ('N', 8)}}"
+
+
+def is_open(value: Value | None) -> bool:
+    """Whether not even the rank of a tensor is known."""
+    return value is not None and value.shape is None and not isinstance(value, Container)
+
+
+class Whole(NamedTuple):
+    """All elements of a value whose rank is not known: its name, how many they are, and the node that it was met at."""
+
+    name: str
+    length: Dim
+    where: str
 
 
 class Recording:
@@ -30,14 +58,29 @@ class Recording:
 
     def __init__(self, recorder: Recorder, rows: Iterable[Row], dims: Dimensions) -> None:
         self.recorder = recorder
-        self.translator = Translator(rows, self.tensor)
+        self.translator = Translator(rows, self.tensor, role_of, arguments_of_any_version)
         self.dims = dims
         self.modules = Modules()
+        self.missing = Missing()
+        """Numbers that the model's inputs carry and that are not known."""
         self._noted: set[str] = set()
+        self._elements: dict[int, Whole] = {}
+        """All elements of each value whose rank is not known, by operand id."""
+        self._met: dict[str, int] = {}
+        """How many of them have the same name, as in the iterations of a loop."""
         self._reads_elements = True
 
     def record(self, node: Node, place: Place) -> Call:
         """Record a node as a call."""
+        found = self.translated(node, place.names)
+        found = found._replace(layer=self.recorder.intern(found.layer))
+        call = self.write(node.proto, node.key, found, node.inputs, place)
+        for what in node.assumed:
+            self.assume(what, node.label)
+        return call
+
+    def translated(self, node: Node, place: str = "") -> Translation:
+        """The layer of a node, and the values it reads and makes; ``place`` goes before their names."""
         is_free, is_folded, is_made, is_given = node.op in FREE, True, True, True
         for value in node.outputs:
             if value is not None:
@@ -52,40 +95,38 @@ class Recording:
         if is_folded and not is_free and any(value is not None for value in node.outputs):
             outputs = tuple(value for value in node.outputs if value is not None)
             layer = Layer("constant", {}, [value.tensor("data") for value in outputs])
-            found = Translation(layer, (), outputs, known=True)
-        elif is_made and is_given:
+            return Translation(layer, (), outputs, known=True)
+        if is_made and is_given:
             self._reads_elements = not is_free
-            found = self.translator(Native(node.key, node.args, node.outputs))
-        else:
-            found = self.unknown(node)
-            if is_given:
-                why = (
-                    "depends on data; give the values of the model's inputs, or"
-                    if node.schema
-                    else "is not known here;"
-                )
-                self.note(
-                    f"what needs the shape of what {node.label} makes is not counted: how many dimensions that has "
-                    f"{why} write the shape into the model"
-                )
-        layer = self.recorder.intern(found.layer)
-        inputs = tuple([self.identity(value) for value in found.inputs])
-        read = [value.stored for value in node.inputs if value is not None and value.stored is not None]
+            return self.translator(Native(node.key, node.args, node.outputs))
+        if is_given:
+            why = "depends on data" if node.schema else "is not known here"
+            known_by = self.missing.hint(*node.inputs) if LACKING in node.cache else ""
+            name = next(n for n, value in zip(node.proto.output, node.outputs, strict=False) if is_open(value))
+            self.note(
+                f"what needs the shape of what {node.label} makes is not counted: how many dimensions that has {why}; "
+                f"give its shape: {asked(f'{place}{name}')}{f', or {known_by}' if known_by else ''}"
+            )
+        return self.unknown(node, place)
+
+    def write(self, proto: Any, native: str, found: Translation, given: Sequence[Value | None], place: Place) -> Call:
+        """Write a node (``NodeProto``) of that full name, whose translation and inputs are given, into the run."""
+        layer = found.layer
+        identities = tuple([self.identity(value) for value in found.inputs])
+        read = [value.stored for value in given if value is not None and value.stored is not None]
         call = Call(
             layer=layer,
-            type=node.op,
-            native=node.key,
-            module=self.modules.around(node.proto, place.module, read),
+            type=proto.op_type,
+            native=native,
+            module=self.modules.around(proto, place.module, read),
             times=place.times,
             region=place.region,
-            inputs=inputs,
+            inputs=identities,
             outputs=tuple([self.identity(value) for value in found.outputs]),
-            parameters=tuple([i for i, t in zip(inputs, layer.inputs.values(), strict=True) if t.role == "param"]),
-            where=node.label if self.recorder.tracebacks or not found.known else "",
+            parameters=tuple([i for i, t in zip(identities, layer.inputs.values(), strict=True) if t.role == "param"]),
+            where=describe(proto) if self.recorder.tracebacks or not found.known else "",
         )
         self.recorder.record(call)
-        for what in node.assumed:
-            self.assume(what, node.label)
         return call
 
     def tensor(self, value: Any, role: Role) -> Tensor | None:
@@ -96,20 +137,45 @@ class Recording:
             return value.tensor(role)
         return Tensor(value.known, value.dtype, "data" if value.role == "data" else "const")
 
-    def unknown(self, node: Node) -> Translation:
+    def unknown(self, node: Node, place: str) -> Translation:
         """A layer that only names the node and its settings, where not even the rank of an operand is known."""
+        is_priced = node.key in self.recorder.calculators or node.key in calculators()
 
         def tensor(value: Value) -> Tensor:
             if value.shape is not None:
                 return value.tensor("data")
-            return Tensor((self.dims.fresh("unknown"),), value.dtype or "float32")
+            whole = self._elements[self.identity(value)]
+            if is_priced:
+                self.assume(
+                    f"the shape of {whole.name!r} is not known: it is taken as one axis, whose length is "
+                    f"{called(whole.length)}; give its shape: {asked(whole.name)}",
+                    whole.where,
+                )
+            return Tensor((whole.length,), value.dtype or "float32")
 
+        for names, values in ((node.proto.input, node.inputs), (node.proto.output, node.outputs)):
+            for name, value in zip(names, values, strict=False):
+                if value is not None and value.shape is None:
+                    self._name_elements(value, f"{place}{name}", node.label)
         inputs = tuple(value for value in node.inputs if value is not None)
         outputs = tuple(value for value in node.outputs if value is not None)
-        op = f"{node.key} of unknown rank" if self.translator.knows(node.key) else node.key
+        op = f"{node.key}{UNSHAPED}" if self.translator.knows(node.key) else node.key
         operands = {f"x{i}": tensor(v) for i, v in enumerate(inputs)}
         layer = Layer(op, operands, map(tensor, outputs), settings(node.args))
         return Translation(layer, inputs, outputs, known=False)
+
+    @property
+    def without_shape(self) -> list[str]:
+        """The values whose rank is not known."""
+        return [whole.name for whole in self._elements.values()]
+
+    def _name_elements(self, value: Value, name: str, where: str) -> None:
+        """Make up a symbol for all elements of a value whose rank is not known, a symbol of its own."""
+        identity = self.identity(value)
+        if identity not in self._elements:
+            self._met[name] = count = self._met.get(name, 0) + 1
+            symbol = f"{name}_elements" if count == 1 else f"{name}_elements_{count}"
+            self._elements[identity] = Whole(name, self.dims.fresh(symbol), where)
 
     def identity(self, value: Value) -> int:
         """The operand id of a value; that of a learned parameter is its parameter id."""
@@ -126,6 +192,11 @@ class Recording:
         elif is_parameter:
             self.recorder.parameters.setdefault(stored.identity, stored.size)
         return stored.identity
+
+    def hint(self, *values: Value | None) -> str:
+        """What follows an assumption that rests on elements of ``values``: how the caller can make them known."""
+        known_by = self.missing.hint(*values)
+        return f"; give {known_by}" if known_by else ""
 
     def note(self, what: str) -> None:
         """Tell the reader of the report something, once."""

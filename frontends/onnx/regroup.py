@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from costcore.engine import Call
 from costcore.ir import Layer
@@ -16,6 +16,7 @@ from .match import Group, Groups, Made, Match, Pattern, matches
 from .names import origin, source_line
 from .node import Node
 from .patterns import PATTERNS, TRACED
+from .program import Program
 from .values import Stored, Value
 
 ELEMENTS_READ = {"Shape": 0, "Size": 0, "CastLike": 1}
@@ -90,6 +91,7 @@ class Search:
         self.by_anyone = by_anyone
         self.makers = {value: made for made in history for value in made.node.outputs if value is not None}
         self.readers = readers
+        self.program = Program(origin(made.node.proto) for made in history)
         self.taken: set[Node] = set()
         self.gone: set[int] = set()
         self.replaced: dict[int, Call] = {}
@@ -108,17 +110,9 @@ class Search:
     def _groups(self, groups: Groups, root: Made) -> Iterator[Group]:
         for match in matches(groups.pattern, root.node.outputs[0], self.makers):
             if self.is_one(match.nodes, groups.taken_apart):
-                group = groups.build(match, self.extended)
+                group = groups.build(match, Extension(self, groups.taken_apart))
                 if group is not None and all(value.shape is not None for value in group.operands.values()):
                     yield group
-
-    def extended(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
-        """``match`` with the nodes that made ``value``, where they fit ``pattern``.
-
-        Unless they may be ``shared``, nothing else may read from them.
-        """
-        found = matches(pattern, value, self.makers, match)
-        return next((longer for longer in found if shared or self.is_one(longer.nodes)), None)
 
     def is_one(self, nodes: tuple[Made, ...], taken_apart: str = "") -> bool:
         """Whether nodes, the root first, are a group of their own.
@@ -175,6 +169,27 @@ class Search:
             if stored.identity in recorder.parameters and stored.identity not in read:
                 del recorder.parameters[stored.identity]
                 stored.uses = {"setting"}
+
+
+@dataclass(frozen=True)
+class Extension:
+    """The search for more nodes of a group that PyTorch takes apart where it is called so."""
+
+    search: Search
+    taken_apart: str
+
+    @property
+    def program(self) -> Program:
+        """The operations that nodes were written for."""
+        return self.search.program
+
+    def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
+        """``match`` with the nodes that made ``value``, where they fit ``pattern``.
+
+        Unless they may be ``shared``, nothing else may read from them.
+        """
+        found = matches(pattern, value, self.search.makers, match)
+        return next((longer for longer in found if shared or self.search.is_one(longer.nodes, self.taken_apart)), None)
 
 
 def _around(modules: list[str]) -> str:

@@ -11,7 +11,7 @@ from costcore.engine import Call
 
 from .node import Node
 from .scope import Place
-from .values import Value
+from .values import Value, seen
 
 
 class Repeats:
@@ -61,6 +61,4 @@ def _key(node: Node, given: Mapping[str, Any], place: Place) -> Hashable:
 def _signature(value: Value | None) -> Hashable:
     if value is None:
         return None
-    data = None if value.data is None else tuple(value.data.ravel().tolist())
-    told = type(value), value.shape, value.dtype, value.role, value.follows_shapes
-    return (*told, id(value.stored) if value.stored is not None else 0, data, value.shape is None and id(value))
+    return seen(value), id(value.stored) if value.stored is not None else 0, value.shape is None and id(value)

@@ -153,6 +153,16 @@ def _types() -> Mapping[str, Mapping[str, set[int]]]:
     return found
 
 
+@cache
+def arguments_of_any_version(op: str) -> frozenset[str]:
+    """The names that an operator (full name) has for its inputs and attributes in some version, or for all inputs."""
+    inputs = {name for name, _ in inputs_of(op)}
+    for schema in defs.get_all_schemas_with_history():
+        if f"{schema.domain or ONNX}::{schema.name}" == op:
+            inputs |= {formal.name for formal in schema.inputs}
+    return frozenset({*inputs, *types_of_any_version(op)} if inputs else {"inputs"})
+
+
 def type_name(kind: int) -> str:
     """The name of an attribute type."""
     return str(AttributeProto.AttributeType.Name(kind)) if kind in AttributeProto.AttributeType.values() else str(kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -12,19 +13,24 @@ from onnx import TensorProto
 from costcore.errors import CostError
 from costcore.ir import BITS
 
-from .values import Value, stored_value
+from .values import FLOATS, Value, stored_value
 from .wire import SMALL
 
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 """Metadata in which PyTorch's exporter says whether a tensor is a parameter or a buffer of a module."""
 
 
-def stored_values(graph: Any, note: Callable[[str], None]) -> Iterator[tuple[str, Value]]:
+NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
+"""The name of a tensor of a module, ``head.0.weight``; no exporter names what it computed like this."""
+
+
+def stored_values(graph: Any, note: Callable[[str], None], has_names: bool = False) -> Iterator[tuple[str, Value]]:
     """The initializers of a graph by name, sparse ones under their dense shape.
 
     Args:
         graph: the ``GraphProto``.
         note: takes the remark that the stored bytes are not those the shape needs.
+        has_names: whether the exporter names tensors of modules as the modules do.
 
     Raises:
         CostError: for two of one name, a negative dimension or an unknown element type.
@@ -35,25 +41,25 @@ def stored_values(graph: Any, note: Callable[[str], None]) -> Iterator[tuple[str
     for name, count in names.most_common(1):
         if count > 1:
             raise CostError(f"initializer {name!r} is there {count} times")
-    buffers = {
-        entry.name
-        for entry in graph.value_info
-        if any(data.key == KIND and data.value != "PARAMETER" for data in entry.metadata_props)
-    }
+    kinds = {entry.name: data.value for entry in graph.value_info for data in entry.metadata_props if data.key == KIND}
+    has_names = has_names and not kinds
     for tensor in graph.initializer:
         value = stored_value(tensor, tensor.name, f"initializer {tensor.name!r}")
         _check(tensor, value, note)
-        yield tensor.name, _as_buffer(value) if tensor.name in buffers else value
+        kind = kinds.get(tensor.name, "PARAMETER" if has_names and NAME.fullmatch(tensor.name) else "")
+        yield tensor.name, _of_kind(value, kind)
     for sparse in graph.sparse_initializer:
         name = sparse.values.name
         yield name, stored_value(sparse.values, name, f"initializer {name!r}").viewed(tuple(sparse.dims))
 
 
-def _as_buffer(value: Value) -> Value:
-    """The value of a tensor that is not learned, whatever its type."""
-    if value.stored is not None:
-        value.stored.is_buffer = True
-    return replace(value, role="const")
+def _of_kind(value: Value, kind: str) -> Value:
+    """The value of a tensor of which the exporter says what it is to its module; of nothing where it is empty."""
+    if not kind or value.stored is None:
+        return value
+    value.stored.is_learned = kind == "PARAMETER" and value.dtype in FLOATS
+    value.stored.is_buffer = kind != "PARAMETER"
+    return replace(value, role="param" if value.stored.is_learned else "const")
 
 
 def _check(tensor: Any, value: Value, note: Callable[[str], None]) -> None:
@@ -77,8 +83,23 @@ QUANTIZED = {
     "QLinearMatMul": ((3,), (1, 2, 4, 5, 6, 7)),
     "ConvInteger": ((1,), (2, 3)),
     "MatMulInteger": ((1,), (2, 3)),
+    "Gather": ((0,), ()),
+    "QGemm": ((3, 6), ()),
+    "QOrderedMatMul": ((2,), ()),
+    "MatMulInteger16": ((1,), ()),
+    "MatMulIntegerToFloat": ((1,), ()),
+    "DynamicQuantizeMatMul": ((1,), ()),
+    "MulInteger": ((0, 2), ()),
+    **dict.fromkeys(("QLinearAdd", "QLinearMul"), ((0, 3), ())),
+    "QLinearWhere": ((1, 4), ()),
+    "DequantizeWithOrder": ((0,), (1,)),
+    "DequantizeBFP": ((0,), ()),
 }
-"""Operators on quantised tensors: the inputs that are learned where they are stored, and the scales and zero points."""
+"""Operators on quantised tensors: the inputs that are learned where they are stored, beyond those that rows call weight
+or bias, and the scales and zero points that rows call by other names than ``x_scale``."""
+
+NARROW = frozenset(dtype for dtype, bits in BITS.items() if 0 < bits <= 8 and "int" in dtype)
+"""Types of integers that stand for real numbers; wider ones are places, counts and sums."""
 
 
 def in_their_roles(op: str, inputs: Sequence[Value | None]) -> list[Value | None]:
@@ -88,7 +109,7 @@ def in_their_roles(op: str, inputs: Sequence[Value | None]) -> list[Value | None
     def placed(i: int, value: Value | None) -> Value | None:
         if value is None or value.stored is None or value.stored.is_buffer:
             return value
-        if i in learned and value.shape:
+        if i in learned and value.shape and (op != "Gather" or (len(value.shape) == 2 and value.dtype in NARROW)):
             return replace(value, role="param")
         return replace(value, role="const") if i in settings else value
 

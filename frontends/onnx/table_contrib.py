@@ -9,7 +9,7 @@ from costcore.translate import Arguments, Row
 from .contrib import with_own_inputs
 from .settings import first, node, window
 from .shapes.contrib import channels_first
-from .shapes.contrib_products import transposed
+from .shapes.contrib_products import transposed, width
 from .table_layers import CONVOLUTION, POOL
 from .values import Value
 
@@ -102,6 +102,16 @@ def _row_weight(a: Arguments) -> Value:
     return w.viewed(w.known[::-1])
 
 
+def zero_point(a: Arguments) -> Any:
+    """The zero point that packed weights have where none is given, in the middle of their numbers.
+
+    Tables of a type of their own, be it of four bits, have none then.
+    """
+    if a.get("zero_points") is not None or ("data" in a and a["data"].dtype != "uint8"):
+        return None
+    return 1 << (width(node(a), "bits") - 1)
+
+
 CONVS = ("FusedConv", "NhwcConv", "NhwcFusedConv")
 MATMULS = ("FusedMatMul", "TransposeMatMul")
 TO_RESIDUAL = {"activation": fused_with}
@@ -183,19 +193,21 @@ PRODUCTS: tuple[Row, ...] = (
                 "w_zero_point": "zero_points",
                 "order": "g_idx",
             },
+            {} if zero is None else {"zero_point": zero},
         )
-        for op, scales in (
-            ("MatMulNBits", ("scales",)),
-            ("MatMulBnb4", ("absmax",)),
-            ("MatMulFpQ4", ("absmax",)),
-            ("MatMulBlockQuantizedFp4Weight", ("weight_scale",)),
-            ("MatMulBlockQuantizedFp8Weight", ("b_scale",)),
+        for op, scales, zero in (
+            ("MatMulNBits", ("scales",), zero_point),
+            ("MatMulBnb4", ("absmax",), None),
+            ("MatMulFpQ4", ("absmax",), lambda a: "stored" if a.get("blk_quant_type", 1) == 1 else None),
+            ("MatMulBlockQuantizedFp4Weight", ("weight_scale",), None),
+            ("MatMulBlockQuantizedFp8Weight", ("b_scale",), None),
         )
     ),
     Row(
         "com.microsoft::GatherBlockQuantized",
         "packed_embedding",
         {"x": "indices", "w": _held("data"), "w_scale": "scales", "w_zero_point": "zero_points"},
+        {"zero_point": zero_point},
     ),
 )
 

@@ -10,6 +10,7 @@ from costcore.translate import Arguments, Row
 from .contrib import with_own_inputs
 from .settings import flag, node
 from .shapes.contrib_attention import FEATURES, OPERANDS
+from .shapes.contrib_products import width
 from .table_states import RECURRENCE, causal_activation, nonzero, rotated
 from .values import Value
 
@@ -124,6 +125,13 @@ def _expert(i: int) -> Any:
     return lambda a: node(a).cache.get(f"fc{i}_experts_weights")
 
 
+def _expert_zero_point(a: Arguments) -> Any:
+    """The zero point of experts of integers that have none of their own."""
+    if a.get("quant_type", "int") != "int" or a.get("fc1_zero_points") is not None:
+        return None
+    return 1 << (width(node(a), "fc1_expert_weight_bits", "expert_weight_bits") - 1)
+
+
 def _expert_activation(a: Arguments) -> str:
     return ACTIVATIONS.get(str(a.get("activation_type", "relu")), "relu")
 
@@ -224,7 +232,7 @@ ATTENTION: tuple[Row, ...] = (
         {"x0": "q", "x1": "q_rot", "x2": "k", "x3": "k_rot", "angle": "emb"},
     ),
     Row("com.microsoft::MoE", "moe", EXPERTS, ROUTING),
-    Row("com.microsoft::QMoE", "moe", {**EXPERTS, **SCALES}, ROUTING),
+    Row("com.microsoft::QMoE", "moe", {**EXPERTS, **SCALES}, {**ROUTING, "zero_point": _expert_zero_point}),
 )
 ROWS: tuple[Row, ...] = tuple(map(with_own_inputs, ATTENTION))
 """The rows of this family."""

@@ -8,7 +8,7 @@ from costcore.translate import Arguments, Row
 
 from .contrib import with_own_inputs
 from .settings import axis, first, node, numbers, outputs, told
-from .table_contrib import FUSED, SWAPPED
+from .table_contrib import FUSED, SWAPPED, zero_point
 from .table_layers import CONVOLUTION, POOL
 from .values import Value
 
@@ -183,10 +183,10 @@ MORE: tuple[Row, ...] = (
         "com.microsoft::MatMulNBitsMlp",
         "packed_projections",
         _projections("gate", "up"),
-        {"activation": lambda a: FUSED.get(str(a["activation"]), a["activation"])},
+        {"activation": lambda a: FUSED.get(str(a["activation"]), a["activation"]), "zero_point": zero_point},
         when=lambda a: str(a.get("activation")) in {*FUSED, *FUSED.values()},
     ),
-    Row("com.microsoft::MatMulNBitsQkv", "packed_projections", _projections("q", "k", "v")),
+    Row("com.microsoft::MatMulNBitsQkv", "packed_projections", _projections("q", "k", "v"), {"zero_point": zero_point}),
     Row(
         "com.microsoft::QOrderedMatMul",
         "quantized_matmul",

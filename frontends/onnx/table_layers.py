@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costcore.translate import Arguments, Row
+from costcore.dims import minimum
+from costcore.translate import Arguments, Row, Source
 
 from .settings import axis, first, flag, given, node, outputs, told, window
 from .shapes.reductions import reduced_axes
@@ -103,7 +104,22 @@ RECURRENT: Mapping[str, Any] = {
     "hidden": lambda a: a.get("hidden_size") or a["R"].known[-1],
     "bidirectional": lambda a: a.get("direction") == "bidirectional",
 }
-GATES = {"x": "X", "w0": "W", "w1": "R", "b0": "B", "lengths": "sequence_lens", "h0": "initial_h"}
+
+
+def _steps(a: Arguments) -> Any:
+    """The sequences; of those whose lengths are known all steps that are taken, one after another."""
+    x, lengths = a["X"], a.get("sequence_lens")
+    if not isinstance(lengths, Value) or lengths.data is None or not all(map(_is_length, lengths.data.flat)):
+        return x
+    longest = x.known[1 if a.get("layout") else 0]
+    return x.viewed((sum(minimum(length, longest) for length in lengths.data.flat), x.known[-1]))
+
+
+def _is_length(number: Any) -> bool:
+    return isinstance(number, int) and number >= 0
+
+
+GATES: dict[str, Source] = {"x": _steps, "w0": "W", "w1": "R", "b0": "B", "lengths": "sequence_lens", "h0": "initial_h"}
 
 
 def _heads(name: str, count: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costcore.translate import Arguments, Row
+from costcore.translate import Arguments, Row, Source
 
 from .settings import axis, first, node, number, numbers, outputs, told
 from .shapes.layout import FAR
@@ -43,9 +43,12 @@ def _scaled_axes(a: Arguments) -> Any:
     return changed if any(i < 2 for i in changed) else None
 
 
-def _resize_mode(a: Arguments) -> str:
-    mode = str(a.get("mode", "nearest"))
-    return "linear" if mode in ("bilinear", "trilinear") else mode
+_INTERPOLATIONS = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
+
+
+def _mode(usual: str) -> Source:
+    """How samples are interpolated, of whatever rank; ``usual`` where the node does not say."""
+    return lambda a: _INTERPOLATIONS.get(a.get("mode", usual), a.get("mode", usual))
 
 
 def _upper(a: Arguments) -> str:
@@ -144,11 +147,11 @@ ROWS: tuple[Row, ...] = (
             f"ai.onnx::{op}",
             "resize",
             {"x": "X"},
-            {"mode": _resize_mode, "axes": _scaled_axes},
+            {"mode": _mode("nearest"), "axes": _scaled_axes},
         )
         for op in ("Resize", "Upsample")
     ),
-    Row("ai.onnx::GridSample", "grid_sample", {"x": "X", "grid": "grid"}, {"mode": _resize_mode}),
+    Row("ai.onnx::GridSample", "grid_sample", {"x": "X", "grid": "grid"}, {"mode": _mode("linear")}),
     Row("ai.onnx::AffineGrid", "affine_grid", {"theta": "theta"}),
     Row("ai.onnx::Col2Im", "col2im", {"x": "input"}),
     Row("ai.onnx::MaxUnpool", "unpool", {"x": "X", "indices": "I"}),

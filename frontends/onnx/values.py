@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -59,6 +59,7 @@ class Stored:
         identity: its operand id, once an operator reads it.
         is_buffer: whether the exporter says that it is not learned.
         is_number: whether it is written in a node, in a file whose exporter keeps learned tensors elsewhere.
+        is_learned: whether the exporter says that it is a parameter, which a single number can be, too.
     """
 
     name: str
@@ -68,12 +69,13 @@ class Stored:
     identity: int = 0
     is_buffer: bool = False
     is_number: bool = False
+    is_learned: bool = False
 
     @property
     def is_parameter(self) -> bool:
         """Whether it counts as a learned parameter of the model: read as one, or unread and looking like one."""
         looks_like_one = self.dtype in FLOATS and self.size != 1 and not (self.is_buffer or self.is_number)
-        return "param" in self.uses or (not self.uses and looks_like_one)
+        return "param" in self.uses or (not self.uses and (looks_like_one or self.is_learned))
 
 
 @dataclass(slots=True, eq=False)
@@ -115,18 +117,20 @@ class Value:
         """The same value under another shape, as an operator understands it (a transposed weight)."""
         return Value(shape, self.dtype, None, self.role, self.follows_shapes, self.stored, self.identity)
 
+    def alike(self) -> Value:
+        """Another value like this one, which is not stored."""
+        return Value(self.shape, self.dtype, self.data, self.role, self.follows_shapes)
+
     def tensor(self, role: Role) -> Tensor:
         """The operand this value is, where the operator uses it in ``role``."""
         shape = self.known
         if self.role == "data":
             return Tensor(shape, self.dtype)
-        if role == "data":
-            role = self.role
-            if self.size == 1:
+        if role in ("data", "const"):
+            role = self.role if role == "data" else "const"
+            if self.size == 1 and not (self.stored is not None and self.stored.is_learned):
                 role, shape = "const", ()
-            elif self.stored is not None and self.stored.is_number:
-                role = "const"
-        if self.stored is None or self.stored.is_buffer:
+        if self.stored is None or self.stored.is_buffer or self.stored.is_number:
             role = "const" if role == "param" else role
         if self.stored is not None:
             self.stored.uses.add(role)
@@ -151,6 +155,17 @@ class Container(Value):
     items: tuple[Value, ...] | None = None
     element: Value | None = None
     length: Dim | None = None
+
+
+def seen(value: Value | None) -> Hashable:
+    """All that rules and rows see of a value, but for the elements of a learned one; which it is, they do not see."""
+    if value is None:
+        return None
+    data, stored = value.data, value.stored
+    is_told = data is not None and value.role != "param"
+    elements = (*data.flat, *map(type, data.flat)) if is_told else data is not None
+    how = stored is not None and (stored.is_buffer, stored.is_number, stored.is_learned)
+    return type(value), value.shape, value.dtype, value.role, value.follows_shapes, how, elements
 
 
 class Undetermined(Exception):  # noqa: N818 - no error: the answer is that there is none yet

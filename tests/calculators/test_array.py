@@ -24,9 +24,9 @@ def test_free_operators(op: str) -> None:
     assert cost(op, {"x": (2, 3)}, (3, 2))[:3] == (Operations(), 0, 0)
 
 
-@pytest.mark.parametrize("op", [*COPIES, *PARTS, *OVERLAPS])
+@pytest.mark.parametrize("op", [*COPIES, *PARTS, *OVERLAPS, "assign"])
 def test_layout_operators_are_free_on_demand(op: str) -> None:
-    layer = Layer(op, {"x": Tensor((2, 3))}, [Tensor((2, 3))])
+    layer = Layer(op, {"x": Tensor((2, 3)), "updates": Tensor((2, 3))}, [Tensor((2, 3))])
     free = Pricer(CALCULATORS, layout="free")(Call(layer, op)).cost
     assert free is not None
     assert free[:3] == (Operations(), 0, 0)
@@ -49,6 +49,7 @@ def test_bytes_of_layout_operators() -> None:
     assert moved("diagonal", {"x": (5, 5)}, (5,)) == (5 * 4, 5 * 4)
     assert moved("unfold", {"x": (10,)}, (8, 3)) == (10 * 4, 24 * 4)
     assert moved("as_strided", {"x": (10,)}, (4,)) == (4 * 4, 4 * 4)
+    assert moved("assign", {"x": (10, 3), "updates": Tensor((2, 3), "float16")}, (10, 3)) == (6 * 2, 6 * 4)
 
 
 def test_bytes_of_movements() -> None:

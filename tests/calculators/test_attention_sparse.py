@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costcore.ir import Operations
+from costcore.ir import Operations, Tensor
 from tests.calculators.counting import count, dot, exp, maximum, sqrt, total
 from tests.calculators.layers import cost
 from tests.calculators.test_attention import attend
@@ -97,6 +97,24 @@ def test_selected_keys_alone_are_met() -> None:
     assert result.mread == 4 * (24 + 12 + 12 + 36 + 36 + 6)
 
 
+def test_selected_keys_may_lie_beside_the_cache() -> None:
+    """3 queries of 2 heads on 1 key head of 4 features: each meets 2 selected keys and 1 of the cache."""
+    operands = {"q": (1, 2, 3, D), "k": (1, 1, 3, D), "v": (1, 1, 3, D), "past_k": (1, 1, 9, D), "past_v": (1, 1, 9, D)}
+    operands |= {"more_k": (1, 1, 20, D), "more_v": (1, 1, 4, D), "indices": (3, 2)}
+    outputs = [(1, 3, 8), (1, 1, 9, D), (1, 1, 9, D)]
+    result = cost("selected_attention", operands, *outputs, selected=2, local=1)
+    assert result.flops == 6 * count(lambda q, k, v: attend(q, k, v), (1, D), (3, D), (3, D))
+    # 3 * 2 rows of 20 keys and all 4 of the values; 3 * 1 rows of each cache
+    assert result.mread == 4 * (24 + 12 + 12 + 6 * D + 4 * D + 2 * 3 * D + 6)
+    assert result.mwrite == 4 * (24 + 2 * 36)
+    scales = {"k_scale": (1,), "v_scale": (1,)}
+    scaled = cost("selected_attention", operands | scales, *outputs, selected=2, local=1, shared=True)
+    # 12 elements read of each cache are made real, 12 new ones go into it quantised
+    assert isinstance(result.flops, Operations)
+    assert scaled.flops == result.flops + 2 * 12 * Operations(mul=1, div=1, cmp=3)
+    assert (scaled.mread, scaled.mwrite) == (result.mread + 4 * 2, 4 * (24 + 2 * 12))
+
+
 def layer_of_a_decoder(x, source, w, wk, wv, b):
     """Two heads of two features."""
 
@@ -127,3 +145,44 @@ def test_a_window_has_its_keys_and_some_tokens_all(everywhere: int) -> None:
     expected = 16 * count(masked, (1, 2), (keys, 2), (keys, 2), (1, keys)) + Operations(fma=2 * 96 * 4)
     expected += 2 * everywhere * count(masked, (1, 2), (8, 2), (8, 2), (1, 8))
     assert result.flops == expected
+
+
+def test_quantised_projections_before_a_window() -> None:
+    operands = {"x": (1, 8, 4), "w0": (4, 12), "b0": (12,), "w1": (4, 12), "b1": (12,)}
+    plain = cost("longformer_attention", operands, (1, 8, 4), heads=2, window=1)
+    result = cost("quantized_longformer_attention", operands, (1, 8, 4), heads=2, window=1)
+    # 2 * 3 projections of 32 elements are made real; 32 outputs are scaled, rounded and limited twice
+    assert isinstance(plain.flops, Operations)
+    assert result.flops == plain.flops + Operations(mul=2 * 3 * 32, div=32, cmp=3 * 32)
+    # 2 * 96 projected elements of 4 products; 16 queries of 3 keys of 2 features, twice
+    assert result.macs == plain.macs == 2 * 96 * 4 + 2 * (16 * 3 * 2)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_keys_in_pages(shared: bool) -> None:
+    """2 sequences, one new token each, 4 heads on 2 key heads of 4 features; 3 pages of 8 places hold the past."""
+    pages = (3, 8, 2, 4)
+    operands = {"q": (1, 4, 2, 4), "k": (1, 2, 2, 4), "v": (1, 2, 2, 4), "past_k": pages, "past_v": pages}
+    outputs = [(2, 16), pages, pages]
+    result = cost("paged_attention", operands, *outputs, keys=7, positions=12, shared=shared)
+    assert result.flops == 8 * count(lambda q, k, v: attend(q, k, v), (1, 4), (7, 4), (7, 4))
+    assert result.macs == 2 * (8 * 7 * 4)
+    # of 12 positions 10 are of the past: 8 features each, for keys and for values
+    assert result.mread == 4 * (32 + 16 + 16 + 2 * 10 * 8)
+    new = 16 if shared else 3 * 8 * 8
+    assert result.mwrite == 4 * (32 + 2 * new)
+    scaled = cost("paged_attention", {**operands, "k_scale": (1,)}, *outputs, keys=7, positions=12)
+    assert isinstance(result.flops, Operations)
+    assert scaled.flops == result.flops + Operations(mul=80) + 16 * Operations(div=1, cmp=3)
+    full = cost("paged_attention", operands, *outputs, keys=7, positions=99)
+    assert full.mread == 4 * (32 + 16 + 16 + 2 * 3 * 8 * 8), "no more than the pages hold"
+    without = {name: operands[name] for name in ("q", "k", "v")}
+    assert cost("paged_attention", without, (2, 16), keys=2, positions=2).mread == 4 * (32 + 16 + 16)
+
+
+def test_padding_is_taken_away_and_brought_back() -> None:
+    lengths, places = Tensor((2,), "int32"), Tensor((2, 5), "int32")
+    joined = cost("unpad", {"x": (2, 5, 3), "lengths": lengths}, (7, 3))
+    assert (joined.flops, joined.mread, joined.mwrite) == (Operations(), 4 * (21 + 2), 4 * 21)
+    apart = cost("repad", {"x": (7, 3), "indices": places}, (2, 5, 3))
+    assert (apart.flops, apart.mread, apart.mwrite) == (Operations(), 4 * (21 + 10), 4 * 30)

@@ -83,3 +83,33 @@ def test_biased_functions() -> None:
     dropped = {**given, "z": (2, 4)}
     assert operations("biased_dropout", dropped, (2, 4), (2, 4), training=True) == 8 * Operations(add=2, mul=1, cmp=1)
     assert operations("biased_dropout", given, (2, 4)) == Operations(add=8)
+
+
+def test_convolutions_and_matrix_products_with_a_sum_and_an_activation() -> None:
+    # 12 outputs of 2 * 9 products onto the bias, then the sum, then max(y, 0)
+    given = {"x": (1, 2, 4, 4), "w": (3, 2, 3, 3), "b": (3,), "z": (1, 3, 2, 2)}
+    result = cost("fused_conv", given, (1, 3, 2, 2), kernel=(3, 3), activation="relu")
+    assert result.flops == Operations(fma=12 * 18, add=12, cmp=12)
+    assert (result.macs, result.mread, result.mwrite) == (12 * 18, 4 * (32 + 54 + 3 + 12), 4 * 12)
+    # 8 dot products of length 3, then tanh
+    result = cost("fused_matmul", {"x0": (2, 3), "x1": (3, 4)}, (2, 4), activation="tanh")
+    assert result.flops == Operations(mul=8, fma=8 * 2, special=8)
+    assert (result.macs, result.mread) == (8 * 3, 4 * (6 + 12))
+
+
+def test_a_group_norm_of_a_sum() -> None:
+    def definition(x, skip, bias, w, b):
+        for group in range(2):
+            both = slice(2 * group, 2 * group + 2)
+            channels = [x[c] + skip[c] + bias[c] for c in range(4)[both]]
+            values = [value for channel in channels for value in channel]
+            mean = total(values) / 6
+            deviations = [value - mean for value in values]
+            scale = 1 / sqrt(dot(deviations, deviations) / 6 + 1e-5)
+            for i, value in enumerate(deviations):
+                y = dot([value * scale], [w[both][i // 3]], b[both][i // 3])
+                _ = y * (1 / (1 + exp(-y)))
+
+    given = {"x": (1, 4, 3), "skip": (1, 4, 3), "bias": (4,), "w": (4,), "b": (4,)}
+    found = operations("fused_group_norm", given, (1, 4, 3), groups=2, activation="silu")
+    assert found == count(definition, (4, 3), (4, 3), (4,), (4,), (4,))

@@ -72,3 +72,9 @@ def test_classes_drawn_by_probabilities_need_no_exponential():
     drawn = {"x": (2, 8)}, (2, 5)
     assert priced("multinomial", *drawn, logarithmic=False).flops == Operations(add=14, mul=10, cmp=30)
     assert priced("multinomial", *drawn).flops == Operations(add=14, mul=10, cmp=30, special=16)
+
+
+def test_channels_are_dropped_from_the_gradient() -> None:
+    cost = priced("feature_dropout_backward", {"dy": (2, 3, 4), "mask": Tensor((2, 3, 1), "bool")}, (2, 3, 4))
+    assert cost.flops == Operations(mul=24, cmp=24)
+    assert (cost.mread, cost.mwrite) == (4 * 24 + 6, 4 * 24)

@@ -113,6 +113,13 @@ def test_aligned_regions(mode: str, join) -> None:
     assert moved("roi_align", operands, (30, 2, 2, 2), sampling=(2, 3), mode=mode)[0] == (800 + 15) * 4
 
 
+def test_every_bin_of_a_region_may_have_channels_of_its_own() -> None:
+    counted = count(lambda x: mean([bilinear(x, i, j) for i in range(2) for j in range(3)]), (4, 4))
+    operands = {"x": (1, 8, 20, 20), "rois": (3, 5)}  # 2 * 2 bins of 2 channels each
+    assert operations("ps_roi_align", operands, (3, 2, 2, 2), sampling=(2, 3)) == 24 * counted
+    assert moved("ps_roi_align", operands, (3, 2, 2, 2), sampling=(2, 3)) == (4 * (4 * 6 * 24 + 15), 4 * 24)
+
+
 def test_regions_that_choose_their_samples_take_the_bound_of_the_whole_map() -> None:
     operands = {"x": (1, 2, 20, 15), "rois": (3, 5)}
     bound = operations("roi_align", operands, (3, 2, 7, 7), sampling=(3, 3))  # ceil(20 / 7), ceil(15 / 7)

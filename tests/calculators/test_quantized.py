@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from costcore.ir import Operations, Tensor
-from tests.calculators.counting import count, dot, exp, maximum, minimum, total
+from tests.calculators.counting import count, dot, erf, exp, maximum, minimum, sqrt, total
 from tests.calculators.layers import cost, moved, operations
 
 
@@ -117,3 +117,46 @@ def test_rows_of_packed_tables() -> None:
     result = cost("packed_embedding", given, (5, 8))
     assert result.flops == Operations(mul=40)
     assert (result.mread, result.mwrite) == (5 * 8 + 20 + 4 * 10, 4 * 40)
+
+
+def test_transposed_convolution_of_quantised_values() -> None:
+    given = {"x": Tensor((1, 2, 2, 2), "uint8"), "w": Tensor((2, 3, 2, 2), "uint8"), "x_zero_point": None}
+    result = cost("quantized_conv_transpose", {**given, "y_scale": None}, Tensor((1, 3, 3, 3), "uint8"))
+    # every element of x times 3 * 4 weights, onto zeros; its zero point; 27 outputs scaled, rounded, limited twice
+    assert result.flops == Operations(fma=8 * 12, add=8, mul=27, cmp=3 * 27)
+    assert (result.macs, result.mread, result.mwrite) == (8 * 12, 8 + 24, 27)
+
+
+UNARY = {
+    "leaky_relu": ({}, lambda row: [maximum(value, value * 0.1) for value in row]),
+    "gelu": ({"approximate": "none"}, lambda row: [value * 0.5 * (1 + erf(value * 0.5**0.5)) for value in row]),
+    "avg_pool": ({"kernel": (2,)}, lambda row: [total(row[:2]) / 2, total(row[2:]) / 2]),
+    "layer_norm": ({"axis": (1,)}, lambda row: normal(row)),
+}
+
+
+def normal(row):
+    mean = total(row) / 4
+    deviations = [value - mean for value in row]
+    scale = 1 / sqrt(dot(deviations, deviations) / 4 + 1e-5)
+    return [value * scale for value in deviations]
+
+
+@pytest.mark.parametrize("op", UNARY)
+def test_more_operators_between_dequantising_and_quantising(op: str) -> None:
+    settings, function = UNARY[op]
+
+    def definition(x):
+        for row in x:
+            [again(value) for value in function([(value - 3) * 0.5 for value in row])]
+
+    x, y = ((2, 1, 4), (2, 1, 2)) if op == "avg_pool" else ((2, 4), (2, 4))
+    given = {"x": Tensor(x, "uint8"), "x_scale": None, "x_zero_point": None, "y_scale": None, "y_zero_point": None}
+    assert operations(f"quantized_{op}", given, Tensor(y, "uint8"), **settings) == count(definition, (2, 4))
+
+
+def test_joined_operands_are_made_real_and_quantised_again() -> None:
+    given = {"x0": Tensor((2, 3), "uint8"), "x0_scale": None, "x1": Tensor((2, 1), "uint8"), "x1_scale": None}
+    result = cost("quantized_concat", given, Tensor((2, 4), "uint8"), axis=1)
+    assert result.flops == Operations(mul=8) + 8 * Operations(div=1, cmp=3)
+    assert (result.mread, result.mwrite) == (8, 8)

@@ -92,6 +92,13 @@ def test_samples(mode, taps, needs):
     assert result.mread == 4 * (n * C * points + 2 * n * points + (n * C * 3 if reads_x else 0))
 
 
+@pytest.mark.parametrize(("mode", "taps"), [("linear", 4), ("cubic", 16)])
+def test_few_samples_read_a_part_of_a_large_map(mode, taps):
+    shapes = {"dy": (1, C, 1, 5), "x": (1, C, 30, 30), "grid": (1, 1, 5, 2)}
+    result = cost("grid_sample_backward", shapes, (1, 1, 5, 2), mode=mode, needs=("grid",))
+    assert result.mread == 4 * (5 * C + 10 + 5 * C * taps)
+
+
 @pytest.mark.parametrize("rank", [2, 3])
 def test_affine_grid(rank):
     n, points = 2, 5

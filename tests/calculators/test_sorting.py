@@ -60,6 +60,9 @@ def test_counting_and_selecting() -> None:
     assert moved("nonzero", {"x": (2, 3)}, Tensor((6, 2), "int64")) == (6 * 4, 12 * 8)
     assert moved("masked_select", {"x": (6,), "mask": Tensor((6,), "bool")}, (6,)) == (6 * 4 + 6, 6 * 4)
     assert operations("masked_select", {"x": (6,), "mask": Tensor((6,), "bool")}, (6,)) == Operations()
+    scattered = {"x": (6,), "mask": Tensor((6,), "bool"), "updates": (4,)}
+    assert operations("masked_scatter", scattered, (6,)) == Operations()
+    assert moved("masked_scatter", scattered, (6,)) == (6 * 4 + 6 + 4 * 4, 6 * 4)
 
 
 def overlap(a, b, area_a, area_b, threshold):

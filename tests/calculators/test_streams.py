@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from costcore.ir import Operations
 from tests.calculators.counting import count, dot, fma, maximum, select, sqrt, total
 from tests.calculators.layers import cost
 from tests.calculators.test_attention_sparse import normal
@@ -67,3 +68,9 @@ def test_gated_position_bias() -> None:
     result = cost("gated_position_bias", operands, (1, 2, 3, 3))
     assert result.flops == 2 * count(bias_of, (3, 2), (2,), (3, 3), (2, 4), (4,), ())
     assert result.macs == 2 * 3 * 4 * 2
+
+
+def test_a_bias_by_distance_is_looked_up() -> None:
+    result = cost("relative_position_bias", {"w": (32, 8)}, (1, 8, 5, 7))
+    assert (result.flops, result.macs) == (Operations(), 0)
+    assert (result.mread, result.mwrite) == (4 * 32 * 8, 4 * 8 * 5 * 7)

@@ -50,26 +50,32 @@ RULES: dict[str, Rule] = {
 Declared = Callable[[str], Any]
 """The ``TypeProto`` the model declares for a value name, or None."""
 
+Fit = Callable[[Node, str, Sequence[Value | None]], None]
 
-def infer(node: Node, dims: Dimensions, declared: Declared, place: str = "") -> list[Value | None]:
-    """The outputs of a node: by its rule, else by onnx's own, then what the model declares, then fresh symbols.
+
+def infer(
+    node: Node, dims: Dimensions, declared: Declared, place: str = "", fit: Fit = lambda *_: None
+) -> list[Value | None]:
+    """The outputs of a node: by its rule, else by onnx's own, then what is given, what is declared, and fresh symbols.
 
     Args:
         node: the node, its inputs known.
         dims: names of dimensions.
         declared: what the model says of a value.
-        place: goes before the names of fresh symbols.
+        place: goes before the names of values.
+        fit: fills in what the caller gives of the outputs.
 
     Raises:
         CostError: where the node is wrong.
     """
     outputs: list[Value | None] = []
     found = _ruled(node) or second_opinion(node, dims)
-    for i, name in enumerate(node.proto.output):
+    values = [*found, *(Value(None, "") for _ in range(len(node.proto.output) - len(found)))]
+    fit(node, place, values)
+    for name, value in zip(node.proto.output, values, strict=False):
         if not name:
             outputs.append(None)
             continue
-        value = found[i] if i < len(found) else Value(None, "")
         said = declared(name)
         if value.shape is None and said is not None and said.WhichOneof("value") not in (None, "tensor_type"):
             value = value if isinstance(value, Container) else held.declared(said, dims, f"{place}{name}")

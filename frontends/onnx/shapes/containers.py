@@ -29,14 +29,14 @@ def held(node: Node, *names: str) -> Container:
     return value
 
 
-def _place(node: Node, count: int, default: int) -> int | None:
-    """A position in a sequence of ``count`` items, counted from the front; None where only data tells it."""
+def _place(node: Node, count: int, default: int, last: int) -> int | None:
+    """A position in a sequence of ``count`` items, at most ``last``, from the front; None where only data tells it."""
     value = node.get("position")
     if value is None:
         return default
     if value.data is None or is_symbolic(place := value.data.ravel()[0]):
         return None
-    if not -count <= place <= count:
+    if not -count <= place <= last:
         raise node.error(f"has position {place}, but its sequence has {count} items")
     return int(place) + count if place < 0 else int(place)
 
@@ -55,7 +55,7 @@ def insert(node: Node) -> Sequence[Value]:
     """A sequence with one item more."""
     source, tensor = held(node, "input_sequence"), node.value("tensor")
     if source.items is not None:
-        place = _place(node, len(source.items), len(source.items))
+        place = _place(node, count := len(source.items), count, count)
         if place is not None:
             return [sequence((*source.items[:place], tensor, *source.items[place:]))]
     length = None if source.length is None else source.length + 1
@@ -67,7 +67,7 @@ def erase(node: Node) -> Sequence[Value]:
     """A sequence with one item less."""
     source = held(node, "input_sequence")
     if source.items is not None:
-        place = _place(node, len(source.items), len(source.items) - 1)
+        place = _place(node, count := len(source.items), count - 1, count - 1)
         if place is not None:
             return [sequence((*source.items[:place], *source.items[place + 1 :]), source.dtype)]
     length = None if source.length is None else source.length - 1
@@ -78,10 +78,8 @@ def at(node: Node) -> Sequence[Value]:
     """One item."""
     source = held(node, "input_sequence")
     if source.items is not None:
-        place = _place(node, len(source.items), -1)
+        place = _place(node, count := len(source.items), -1, count - 1)
         if place is not None:
-            if place >= len(source.items):
-                raise node.error(f"takes item {place} of a sequence of {len(source.items)}")
             return [_same(source.items[place])]
     element = element_of(source)
     return [Value(None, source.dtype) if element is None else Value(element.shape, element.dtype)]

@@ -51,13 +51,12 @@ def given(node: Node) -> list[Value]:
 
 
 def same(node: Node) -> Sequence[Value]:
-    """All outputs are like the first input."""
+    """The output is like the first input."""
     x = given(node)[0]
     if node.op == "Gelu" and node.args.get("approximate", "none") not in ("none", "tanh"):
         raise node.error(f"has the unknown approximation {node.args['approximate']!r}")
     function = UNARY.get(node.op)
-    first = node.result(x.known, x.dtype, each(lambda a, *_: function(a)) if function else None)
-    return [first, *(node.result(x.known, x.dtype) for _ in node.proto.output[1:])]
+    return [node.result(x.known, x.dtype, each(lambda a, *_: function(a)) if function else None)]
 
 
 def shape_only(dtype: str) -> Rule:
@@ -69,7 +68,12 @@ def arithmetic(node: Node) -> Sequence[Value]:
     """Inputs of equal standing, broadcast; before opset 7 only the second is, onto the first."""
     values = given(node)
     dtype = values[0].dtype
-    known = BINARY.get("Div of floats" if node.op == "Div" and dtype in FLOATS else node.op)
+    name = node.op
+    if name == "Div" and dtype in FLOATS:
+        name = "Div of floats"
+    elif name == "Mod" and node.args.get("fmod"):
+        name = "Mod as in C"
+    known = BINARY.get(name)
     fold = (lambda *arrays: reduce(each(known), arrays)) if known else None
     shape = values[0].known if "broadcast" in node.args else broadcast(node, *(v.known for v in values))
     return [node.result(shape, dtype, fold)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import Dim, ceil_div, differ, is_symbolic, minimum, quotient
+from costcore.dims import Dim, ceil_div, differ, is_symbolic, minimum, only_length, quotient
 from costcore.ir import prod
 
 from ..node import Node
@@ -46,8 +46,10 @@ def reshape(node: Node) -> Sequence[Value]:
     if isinstance(x.size, int) and isinstance(prod(wanted), int) and x.size != prod(wanted):
         raise node.error(f"cannot reshape {source} ({x.size} elements) to {wanted} ({prod(wanted)})")
     if not unknown and differ(x.size, prod(wanted)):
+        length = only_length(x.size, prod(wanted))
+        only = f", which they are for {length[0]} = {length[1]} only" if length else ""
         node.assumed.append(
-            f"it is written for {prod(wanted)} elements, and given {x.size}: these are taken to be equal"
+            f"it is written for {prod(wanted)} elements, and given {x.size}: these are taken to be equal{only}"
         )
     return [node.renamed(x, wanted)]
 
@@ -197,7 +199,7 @@ def _sliced(node: Node, length: Dim, start: Any, end: Any, step: Any) -> Dim:
 
 def _mirrored(length: Dim, place: Any) -> Any:
     if isinstance(place, int) and (place >= FAR or place <= -FAR):
-        return 0 if place > 0 else FAR
+        return FAR if place > 0 else 0
     return place + 1 if isinstance(place, int) and place >= 0 else length + place + 1
 
 
@@ -235,9 +237,7 @@ def pad(node: Node) -> Sequence[Value]:
 
 def rearrange(node: Node) -> Sequence[Value]:
     """Depth to space, or space to depth."""
-    x, size = node.value("input"), node.args.get("blocksize", 0)
-    if len(x.known) < 3 or size < 1:
-        raise node.error(f"cannot move blocks of {size} in shape {x.known}")
+    x, size = node.value("input"), node.args["blocksize"]
     n, c, *space = x.known
     block = size ** len(space)
     if node.op == "SpaceToDepth":

@@ -20,6 +20,7 @@ def second_opinion(node: Node, dims: Dimensions) -> Sequence[Value]:
     """The outputs as onnx infers them, one node at a time and without data propagation; () where it cannot."""
     if node.schema is None or any(a.g.node or a.graphs for a in node.proto.attribute):
         return ()
+    node.reads_elements = True
     types: dict[str, Any] = {}
     data: dict[str, Any] = {}
     names: dict[Dim, str] = {}

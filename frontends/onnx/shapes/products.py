@@ -99,11 +99,9 @@ def attention(node: Node) -> Sequence[Value]:
         (b, tq, _), (_, tk, ek), (_, _, ev) = q.known, k.known, v.known
         shape: Shape = (b, tq, ev // kv_heads * heads)
         dk, dv = ek // kv_heads, ev // kv_heads
-    elif len(q.known) == 4:
+    else:
         (b, heads, tq, _), (_, kv_heads, tk, dk), dv = q.known, k.known, v.known[-1]
         shape = (b, heads, tq, dv)
-    else:
-        raise node.error(f"needs a query of 3 or 4 dimensions, got {q.known}")
     total = tk + (past.known[2] if past is not None else 0)
     return [
         node.result(shape, q.dtype),

@@ -82,7 +82,7 @@ def range_of(node: Node) -> Sequence[Value]:
     if is_symbolic(delta) or delta == 0:
         raise Undetermined if delta else node.error("counts by 0")
     if all(isinstance(number, int) for number in (start, limit, delta)):
-        count: Dim = len(range(start, limit, delta)) if abs(limit - start) < 1 << 62 else abs(limit - start)
+        count: Dim = max(ceil_div(limit - start, delta), 0)
     elif is_symbolic(start) or is_symbolic(limit):
         count = ceil_div(limit - start, delta)
     else:
@@ -214,8 +214,6 @@ def determinant(node: Node) -> Sequence[Value]:
 def loss(node: Node) -> Sequence[Value]:
     """A loss a target, or one in all; log-probabilities on demand."""
     x, target = node.value("scores", "input"), node.value("labels", "target")
-    if len(x.known) < 2:
-        raise node.error(f"needs scores of 2 or more dimensions, got {x.known}")
     shape = target.known if node.args.get("reduction") == "none" else ()
     return [node.result(shape, x.dtype), node.result(x.known, x.dtype)]
 

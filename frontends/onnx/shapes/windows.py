@@ -67,14 +67,11 @@ def windows(node: Node, space: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
             after[i] = total - before[i]
             continue
         room = length + before[i] + after[i] - reach
-        if isinstance(room, int) and room < 0 and length != 0:
+        count = ceil_div(room, s) + 1 if node.args.get("ceil_mode") else room // s + 1
+        if isinstance(count, int) and count < 1 and length != 0:
             raise node.error(f"has the kernel {tuple(kernel)}, larger than its padded input of shape {tuple(space)}")
-        if node.args.get("ceil_mode"):
-            count = ceil_div(room, s) + 1
-            if isinstance(count, int) and isinstance(length, int) and (count - 1) * s >= length + before[i]:
-                count -= 1  # the last window would begin in the padding behind the input
-        else:
-            count = room // s + 1
+        if node.args.get("ceil_mode") and isinstance(count, int) and isinstance(length, int):
+            count -= (count - 1) * s >= length + before[i]  # a last window that would begin behind the input
         out.append(maximum(count, 0) if isinstance(count, int) else count)
     return Windows(tuple(kernel), stride, dilation, tuple(before), tuple(after), tuple(out))
 

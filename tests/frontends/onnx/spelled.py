@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain, product
 from typing import Any
 
 from onnx import ModelProto, TensorProto
@@ -26,6 +27,7 @@ class Spelled(Graph):
 
 
 Write = Callable[..., str]
+Places = tuple[tuple[int, ...], ...]
 
 
 def linear(g: Spelled) -> str:
@@ -147,6 +149,45 @@ def as_strided(g: Spelled) -> str:
     return g("Gather", g("Reshape", "x", g.number(-1)), places)
 
 
+def picked(g: Spelled, rows: Places, columns: Places) -> str:
+    """Elements of each channel, at the places of all windows."""
+    one = g("Reshape", g.number(*chain(*rows)), g.number(len(rows), len(rows[0]), 1, 1))
+    other = g("Reshape", g.number(*chain(*columns)), g.number(len(columns), len(columns[0])))
+    shape = g("Shape", g("Max", one, other))
+    places = g("Concat", *(g("Unsqueeze", g("Expand", x, shape), g.number(-1)) for x in (one, other)), axis=-1)
+    return g("Transpose", g("GatherND", g("Transpose", "x", perm=[1, 2, 0]), places), perm=[4, 0, 1, 2, 3])
+
+
+ROWS, EVEN = ((0, 1), (1, 2), (3, 4), (4, 5)), ((0, 1), (1, 2), (2, 3), (4, 5), (5, 6), (6, 7))
+UNEVEN, SPARE = ((0, 1, 2, 3), (2, 3, 4, 5), (5, 6, 7, 7)), (0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1)
+"""Windows of 6 rows for 4, of 8 columns for 6, and for 3, of which one is longer than the others."""
+
+
+def adaptive_avg_pool(g: Spelled, rows: Places = ROWS, columns: Places = EVEN, axes: tuple[int, ...] = (2, 4)) -> str:
+    """As the newer exporter writes it where all windows are of one size."""
+    return g("ReduceMean", picked(g, rows, columns), g.number(*axes), keepdims=0)
+
+
+def adaptive_avg_pool_uneven(
+    g: Spelled,
+    columns: Places = UNEVEN,
+    spare: tuple[int, ...] = SPARE,
+    terms: tuple[tuple[int, int], ...] = tuple(product(range(2), range(4))),
+    axis: int = 2,
+) -> str:
+    """As it writes it where they are not."""
+    mask = g("Reshape", g.number(*spare, dtype=BOOL), g.number(3, 4))
+    kept = g("Where", mask, g.scalar(0.0), picked(g, ROWS, columns))
+    parts = [
+        g("Gather", g("Gather", kept, g.number(i, scalar=True), axis=axis), g.number(j, scalar=True), axis=3)
+        for i, j in terms
+    ]
+    total = parts[0]
+    for part in parts[1:]:
+        total = g("Add", total, part)
+    return g("Div", total, g.number(2 * 3.0, 2 * 4.0, 2 * 3.0, dtype=FLOAT))
+
+
 def same_type(g: Spelled) -> str:
     return g("Cast", "x", to=FLOAT)
 
@@ -214,6 +255,7 @@ class Case:
 # |x| = 96 in 12 rows of 8; a norm over c elements: 15+9+16+3+1 = 44 a row of 8 with affine, 8 fewer without;
 # root mean square: 7+17+1+2+1 = 28 a row with weight, 20 without; 6 groups of 16: 31+17+32+3+1 = 84.
 # The length of 6 channels of 16 weights: 1+15+1, a quotient, 16 products: 34 a channel.
+# The windows of 2 channels hold 4*2 rows, and 6*2 or 3 + 4 + 3 columns: as many additions and divisions.
 # Attention: 96 scores of 8 products, 192 outputs of 4, one scale a score, 24 rows of softmax with 2*4 + 3.
 ATTENTION = 96 * 8 + 192 * 4 + 96 + 24 * 11
 CASES = (
@@ -240,6 +282,8 @@ CASES = (
     Case(roll, "roll", X, 0, 4 * 96, 4 * 96),
     Case(gather, "gather", {**X, "indices": (TensorProto.INT64, (3,))}, 0, 4 * 48 + 8 * 3, 4 * 48),
     Case(as_strided, "as_strided", X, 0, 4 * 6, 4 * 6, origin="torch.ops.aten.as_strided.default"),
+    Case(adaptive_avg_pool, "adaptive_avg_pool", X, 192, 4 * 96, 4 * 48),
+    Case(adaptive_avg_pool_uneven, "adaptive_avg_pool", X, 160, 4 * 96, 4 * 24),
     Case(same_type, "identity", X, 0, 0, 0),
     Case(attention, "attention", QKV, ATTENTION, 4 * 3 * 192, 4 * 192, (0.6,)),
     Case(attention_by_reshapes, "attention", QKV, ATTENTION, 4 * 3 * 192, 4 * 192, (0.6,)),

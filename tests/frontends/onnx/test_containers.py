@@ -160,7 +160,7 @@ def test_an_optional_input_may_be_missing_so_the_dearer_branch_counts():
         (lambda g: g("SequenceAt", g("SequenceConstruct", "x"), g.number(3, scalar=True)), "has position 3"),
         (
             lambda g: g("SequenceAt", g("SequenceConstruct", "x"), g.number(1, scalar=True)),
-            "takes item 1 of a sequence",
+            "has position 1, but its sequence has 1 items",
         ),
         (lambda g: g("SequenceLength", "x"), "needs a sequence as its input 'input_sequence', got a tensor"),
         (lambda g: g("SplitToSequence", "x", g.number(0, scalar=True)), "splits into parts of length 0"),
@@ -198,3 +198,43 @@ def test_a_map_and_its_row():
     model = g.model({"x": (4, 3)}, g("ZipMap", "x", domain="ai.onnx.ml", classlabels_strings=["a", "b", "c"]))
     model.opset_import.add(domain="ai.onnx.ml", version=3)
     assert [call.layer.op for call in read(model).calls] == ["container"]
+
+
+@pytest.mark.parametrize(("op", "length"), [("SequenceInsert", 4), ("SequenceErase", 2)])
+def test_a_place_that_is_data_leaves_open_which_item_it_is(op, length):
+    g = Graph()
+    tensor = ["c"] if op == "SequenceInsert" else []
+    held = g(op, g("SequenceConstruct", "a", "b", "c"), *tensor, "place")
+    y = g("ConcatFromSequence", held, axis=0)
+    model = g.model({"a": (2, 4), "b": (2, 4), "c": (2, 4), "place": (INT64, ())}, y)
+    assert read(model).calls[-1].layer.out.shape == (2 * length, 4)
+
+
+@pytest.mark.parametrize(
+    ("op", "place", "accepted"),
+    [
+        *(("SequenceInsert", place, True) for place in (-3, 0, 3)),
+        *(("SequenceInsert", place, False) for place in (-4, 4)),
+        *((op, place, True) for op in ("SequenceErase", "SequenceAt") for place in (-3, 0, 2)),
+        *((op, place, False) for op in ("SequenceErase", "SequenceAt") for place in (-4, 3)),
+    ],
+)
+def test_places_in_a_sequence_of_three(op, place, accepted):
+    g = Graph()
+    tensor = ["c"] if op == "SequenceInsert" else []
+    made = g(op, g("SequenceConstruct", "a", "b", "c"), *tensor, g.number(place, scalar=True))
+    model = g.model({"a": (2, 4), "b": (2, 4), "c": (2, 4)}, made)
+    if accepted:
+        read(model)
+        return
+    with pytest.raises(CostError, match=f"has position {place}, but its sequence has 3 items"):
+        read(model)
+
+
+def test_very_many_parts_are_counted_and_not_listed():
+    g = Graph()
+    held = g("SplitToSequence", "x", g.number(2, scalar=True), axis=0)
+    one = g("Unsqueeze", g("SequenceLength", held), g.number(0))
+    model = g.model({"x": ((1 << 40) + 1, 3)}, g("Expand", "one", one))
+    model.graph.input.append(helper.make_tensor_value_info("one", FLOAT, (1,)))
+    assert read(model).calls[-1].layer.out.shape == ((1 << 39) + 1,)

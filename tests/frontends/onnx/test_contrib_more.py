@@ -102,7 +102,7 @@ LINES = (
         200,
         [(3, 1, 2, 5), (1, 2, 5), (1, 2, 5)],
     ),
-    # 16 sums, an RMS norm of 2 rows of 8, twice 10 dot products of 8, 80 weights made real, SiLU and product
+    # 16 sums, an RMS norm of 2 rows of 8, twice 10 dot products of 8, 80 weights less 8 and made real, SiLU and product
     Line(
         "MatMulNBitsMlp",
         [(2, 8), (2, 8), {(8,)}, {NB}, {(5,)}, None, {NB}, {(5,)}],
@@ -111,7 +111,7 @@ LINES = (
         O(add=16)
         + O(fma=14, mul=34, add=2, div=4, special=2)
         + O(mul=20, fma=140)
-        + O(mul=80)
+        + O(mul=80, add=80)
         + 10 * O(mul=2, add=2, div=1, special=1),
         160,
         64 + 64 + 32 + 2 * (20 + 20),
@@ -126,7 +126,7 @@ LINES = (
         ],
         {"K": 8, "Nq": 6, "Nkv": 2, "bits": 4, "block_size": 32},
         "packed_projections",
-        O(fma=14, mul=34, add=2, div=4, special=2) + O(mul=20, fma=140) + O(mul=80),
+        O(fma=14, mul=34, add=2, div=4, special=2) + O(mul=20, fma=140) + O(mul=80, add=80),
         160,
         64 + 32 + 40 + 40,
         80,

@@ -91,3 +91,52 @@ def test_quantised_layers_with_channels_last():
     assert cost.flops == 32 * O(mul=1, add=1) + 18 * O(add=3, div=1) + 18 * O(div=1, cmp=3, add=1)
     layer, cost, _ = priced("QLinearConv", x, S, Z, {(UINT8, (3, 2, 2, 2))}, S, Z, S, Z, domain="com.ms.internal.nhwc")
     assert (shapes(layer), cost.macs) == ([(1, 3, 3, 3)], 27 * 8)
+
+
+BLOCKED = "com.microsoft.nchwc"
+"""Channels lie in blocks: a layout of its own, of which shapes say nothing."""
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [
+        ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+        ("GlobalAveragePool", {}),
+        ("GlobalMaxPool", {}),
+    ],
+)
+def test_pools_of_blocked_channels_are_those_of_the_standard(op, attrs):
+    layer, cost, _ = priced(op, X, domain=BLOCKED, **attrs)
+    expected, of_standard, _ = priced(op, X, domain="", **attrs)
+    assert (layer.op, shapes(layer)) == (expected.op, shapes(expected))
+    assert (cost.flops, cost.mread, cost.mwrite) == (of_standard.flops, of_standard.mread, of_standard.mwrite)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "made"),
+    [
+        ("ReorderInput", {}, (1, 6, 4, 4)),
+        ("ReorderOutput", {"channels": 5}, (1, 5, 4, 4)),  # the last block is not full
+    ],
+)
+def test_channels_go_into_blocks_and_out_of_them(op, attrs, made):
+    layer, cost, _ = priced(op, (1, 6, 4, 4), domain=BLOCKED, **attrs)
+    assert shapes(layer) == [made]
+    assert cost.flops == O()
+    assert cost.mwrite == 4 * made[1] * 16
+
+
+def test_blocked_channels_are_upsampled():
+    layer, cost, _ = priced("Upsample", (1, 8, 4, 4), domain=BLOCKED, scales=[1, 1, 2, 3])
+    assert shapes(layer) == [(1, 8, 8, 12)]
+    assert (cost.flops, cost.mwrite) == (O(), 4 * 8 * 96)
+    with pytest.raises(ValueError, match="has 2 scales for 4 axes"):
+        priced("Upsample", (1, 8, 4, 4), domain=BLOCKED, scales=[2, 2])
+    with pytest.raises(ValueError, match="has 0 scales for 4 axes"):
+        priced("Upsample", (1, 8, 4, 4), domain=BLOCKED)
+
+
+def test_a_plane_alone_has_no_channels_last():
+    with pytest.raises(ValueError, match=r"needs an input of 3 or more dimensions, got \(4, 8\)"):
+        priced("MaxPool", (4, 8), domain="com.ms.internal.nhwc", kernel_shape=[2])

@@ -57,6 +57,7 @@ def test_wrong_operands_are_priced_or_refused_in_words(line: Line):
         ),
         ("SparseAttentionIndexer", [(1, 4, 8), None, (4,)], {"compress_ratio": 2}, "has the policy_mode None"),
         ("GatedDeltaNet", [(3, 24)], {"update_rule": "linear"}, "no state that tells their heads"),
+        ("GatedDeltaNet", [(3, 24), None, (3, 4, 2)], {"update_rule": "linear"}, "no state that tells their heads"),
         ("GatedDeltaNet", [(3, 24)], {}, "has no input 'decay'"),
         ("GatedDeltaNet", [(3, 24)], {"update_rule": "other"}, "has the update_rule 'other'"),
         (
@@ -70,8 +71,67 @@ def test_wrong_operands_are_priced_or_refused_in_words(line: Line):
         ("RemovePadding", [(2, 3), (INT32, (2,))], {}, "RemovePadding .* has inputs or attributes"),
         ("QOrderedMatMul", [(INT8, (1, 3, 4)), S, {(INT8, (5, 4))}, S, S], {}, "cannot multiply"),
         ("QLinearConcat", [S, Z], {"axis": 0}, "has no input 'inputs'"),
+        ("Rfft", [(2, 3)], {"signal_ndim": 3}, r"has signal_ndim 3 for an input of shape \(2, 3\)"),
+        ("Rfft", [(2, 3)], {"signal_ndim": 0}, r"has signal_ndim 0 for an input of shape \(2, 3\)"),
+        ("Irfft", [(3, 2)], {"signal_ndim": 2}, r"has signal_ndim 2 for an input of shape \(3, 2\)"),
+        (
+            "UnfoldTensor",
+            [(2, 3)],
+            {"size": 1, "dim": 2},
+            r"has the dim 2 and the step 1 for an input of shape \(2, 3\)",
+        ),
+        ("UnfoldTensor", [(2, 3)], {"size": 1, "step": 0}, "has the dim -1 and the step 0"),
+        ("ExpandDims", [(2, 3), [-4]], {}, "has the axis -4 for an output of 3 dimensions"),
+        (
+            "DynamicQuantizeLSTM",
+            [(3, 4), {(INT8, (1, 4, 20))}, {(INT8, (1, 5, 20))}, None, None, None, None, S, Z, S, Z],
+            {"hidden_size": 5},
+            "needs inputs and weights of 3 dimensions",
+        ),
+        (
+            "VarlenCausalConvWithState",
+            [(1, 6, 3), {(3, 1, 4)}, (INT32, (3,)), {(3,)}, (2, 3, 3)],
+            {},
+            r"needs joined sequences \[T, C\], got \(1, 6, 3\)",
+        ),
+        ("HyperConnectionPreMix", [(4, 6), (4,)], {"num_branches": -1}, "has num_branches -1 for streams of shape"),
+        (
+            "EngramGate",
+            [(1, 2, 3, 4), (1, 2, 3, 5), (1, 2, 4), {(3, 4)}, {(3, 4)}],
+            {},
+            r"needs keys and queries \[N, T, C, H\] and values",
+        ),
+        ("EngramGate", [(1, 2, 3, 4), (1, 2, 3, 4), (2, 4), {(3, 4)}, {(3, 4)}], {}, "needs keys and queries"),
+        ("Tokenizer", [(8, (2, 3, 4))], {}, "needs texts along one or two axes"),
+        ("NGramRepeatBlock", [(INT64, (6,)), (2, 50)], {"ngram_size": 3}, r"needs token ids \[N, T\], got \(6,\)"),
+        (
+            "WordConvEmbedding",
+            [(INT32, (2, 3)), (5, 1, 4, 6), (5,), (30, 6)],
+            {},
+            "has words of 3 letters, and filters over 4",
+        ),
+        ("DynamicTimeWarping", [(4,)], {}, r"needs a matrix of costs, got \(4,\)"),
     ],
 )
 def test_what_is_wrong_is_said(op, inputs, attrs, message):
     with pytest.raises(ValueError, match=message):
         priced(op, *inputs, **attrs)
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (0, "needs query of 2 dimensions"),
+        (3, "needs key_norm_weight of 1 dimensions"),
+        (12, "needs past_key_state of 3 dimensions"),
+        (13, "needs past_kv_buffer of 3 dimensions"),
+    ],
+)
+def test_operands_of_another_rank_are_named(place, said):
+    (line,) = (line for line in test_contrib_sparse.LINES if line.native == "PackedSparseAttentionIndexer")
+    inputs = list(line.inputs)
+    stored = isinstance(inputs[place], set)
+    (shape,) = inputs[place] if stored else (inputs[place],)
+    inputs[place] = {(*shape, 1)} if stored else (*shape, 1)
+    with pytest.raises(ValueError, match=said):
+        priced(line.native, *inputs, outputs=len(line.shapes), **line.attrs)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
+import pickle
 import sys
 import tracemalloc
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,7 @@ import pytest
 import sympy
 from onnx import ModelProto, TensorProto, helper
 
-from costcore import CostWarning, estimate
+from costcore import CostError, CostWarning, estimate
 from costcore.cli.main import main
 from tests.networks_onnx import Graph, absent, make_model, vgg16
 from tests.work import at_most
@@ -56,6 +60,14 @@ def external(location: str = "absent.bin", **entries: str) -> ModelProto:
 READ = 4 * (2 * 4096 + 4096)
 
 
+def zipped() -> bytes:
+    """A zip archive of one file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("archive/data.pkl", b"...")
+    return buffer.getvalue()
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -82,6 +94,31 @@ def test_what_is_no_model_is_one_sentence_and_exit_code_1(tmp_path, capsys, cont
     assert out == ""
     assert err.startswith(f"costcore: {path} is not an ONNX model: ")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n",
+            "a pointer of Git LFS; git lfs pull fetches",
+        ),
+        (zipped(), "a zip archive; unpack it, or, as torch.save writes such files: give the model itself"),
+        (gzip.compress(vgg16().SerializeToString()), "compressed by gzip; gunzip unpacks it"),
+        *((pickle.dumps({"w": [1.0]}, protocol=i), "a pickle; torch.save writes such files") for i in range(2, 6)),
+        (b"<!DOCTYPE html>\n<html><body>404</body></html>", "a page of HTML or XML"),
+        (b'\xef\xbb\xbf\n  <?xml version="1.0"?>', "a page of HTML or XML"),
+        (b'{"a": 1}', "JSON"),
+        (b"[\n1]", "JSON"),
+        (b"just text\n", "plain text"),
+    ],
+)
+def test_what_a_file_is_in_place_of_a_model_is_said(tmp_path, content, told):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(content)
+    with pytest.raises(CostError) as caught:
+        estimate(path)
+    assert str(caught.value).startswith(f"{path} is not an ONNX model: it is {told}")
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "fifo", "loop"])

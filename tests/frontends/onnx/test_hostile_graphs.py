@@ -328,6 +328,20 @@ def test_a_tensor_of_many_nodes_counts_once_and_one_of_none_is_listed():
     assert report.notes == ["no node reads these stored tensors: 'w1'"]
 
 
+def test_a_tensor_that_only_the_branch_left_out_reads_is_not_listed():
+    g = Graph()
+    yes, first, second, third = g.number(1, dtype=B, scalar=True), g.weight(4), g.weight(4, 4), g.weight(5)
+    parts = {
+        name: helper.make_graph([node(op, ["x", w], [name])], name, [], [helper.make_tensor_value_info(name, F, None)])
+        for name, op, w in (("then", "Add", first), ("else", "MatMul", second))
+    }
+    y = g("If", yes, then_branch=parts["then"], else_branch=parts["else"])
+    report = estimate(g.model({"x": (2, 4)}, y))
+    assert report.total_report["n_params"] == 4
+    assert report.total_report["n_params_model"] == 4 + 16 + 5, "used or not"
+    assert report.notes == [f"no node reads these stored tensors: {third!r}"]
+
+
 def test_nodes_that_nobody_reads_are_counted_and_listed():
     report = estimate(model(node("Relu", ["x"], ["y"]), node("Neg", ["x"], ["z"], "spare"), node("Abs", ["z"], ["w"])))
     assert report.total_report["flops"] == 3 * 4

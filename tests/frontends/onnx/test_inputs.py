@@ -211,6 +211,11 @@ def test_a_reshape_that_fits_one_length_only_is_said():
 
     # traced with 16 words, as exporters do that compute with sizes in Python
     (told,) = assumptions(0, 16, 4, 8)
-    assert told == "it is written for 512*batch elements, and given 32*batch*seq: these are taken to be equal"
+    assert told == (
+        "it is written for 512*batch elements, and given 32*batch*seq: these are taken to be equal, which they are for "
+        "seq = 16 only"
+    )
+    (told,) = assumptions(2, 16, 4, 8)
+    assert told.endswith(": these are taken to be equal"), "batch = 2 and seq = 16, or other lengths"
     assert assumptions(0, 0, 4, 8) == []
     assert assumptions(0, -1, 4, 8) == []

@@ -150,7 +150,7 @@ def test_a_bias_that_is_computed_belongs_to_a_layer_where_the_exporter_says_so()
     assert kinds(estimate(made(""), regroup=True)) == ["linear", "add"]
 
 
-@pytest.mark.filterwarnings("ignore:no calculator")
+@pytest.mark.filterwarnings("ignore:no shapes")
 @pytest.mark.parametrize("declared", [False, True])
 @pytest.mark.parametrize("case", BY_NAME.values(), ids=BY_NAME)
 def test_nodes_that_read_a_value_of_unknown_rank_are_in_no_group(case, declared):

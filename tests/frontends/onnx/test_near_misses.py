@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 from onnx.reference import ReferenceEvaluator
 
 from costcore import estimate
-from tests.frontends.onnx.spelled import BOOL, BY_NAME, QKV, Spelled, X, is_as_before, model, scores
+from tests.frontends.onnx.spelled import (
+    BOOL,
+    BY_NAME,
+    EVEN,
+    FLOAT,
+    QKV,
+    ROWS,
+    UNEVEN,
+    Spelled,
+    X,
+    from_operation,
+    is_as_before,
+    model,
+    scores,
+)
 from tests.frontends.onnx.test_moves import TO_THE_END
+
+HALF = TensorProto.FLOAT16
 
 
 def attention(g: Spelled, mask: str = "") -> str:
@@ -29,6 +45,15 @@ def attention(g: Spelled, mask: str = "") -> str:
 def test_scores_or_sums_that_are_broadcast_beyond_the_queries_are_no_attention(inputs):
     g = Spelled()
     assert is_as_before(g.model(inputs, attention(g, "mask" if "mask" in inputs else "")), "attention")
+
+
+def test_attention_that_goes_on_in_another_precision_is_no_attention():
+    g = Spelled()
+    scale = g.number(0.6, dtype=HALF, scalar=True)
+    y = g("MatMul", g("Mul", "q", scale), g("Mul", g("Transpose", "k", perm=[0, 1, 3, 2]), scale))
+    weights = g("Softmax", g("Add", g("Cast", y, to=FLOAT), "mask"))
+    inputs = {**{name: (HALF, QKV[name]) for name in "qkv"}, "mask": (4, 4)}
+    assert is_as_before(g.model(inputs, g("MatMul", weights, g("Cast", "v", to=FLOAT))), "attention")
 
 
 @pytest.mark.parametrize("mask", [(4, 6), (2, 1, 1, 6), (2, 1, 4, 1)])
@@ -87,3 +112,68 @@ def test_a_roll_is_by_as_many_places_as_numpy_moves(begin):
     x = np.arange(96, dtype=np.float32).reshape(X["x"])
     (y,) = ReferenceEvaluator(made).run(None, {"x": x})
     assert np.array_equal(y, np.roll(x, call.layer.attrs["shift"], call.layer.attrs["axis"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("adaptive_avg_pool", {"rows": ((0, 1), (1, 2), (2, 3), (4, 5))}),
+        ("adaptive_avg_pool", {"rows": ((0, 1), (1, 2), (3, 4), (5, 4))}),
+        ("adaptive_avg_pool", {"rows": ROWS[:3]}),
+        ("adaptive_avg_pool", {"columns": UNEVEN}),
+        ("adaptive_avg_pool", {"axes": (1, 4)}),
+        ("adaptive_avg_pool_uneven", {"columns": ((0, 1, 2, 3), (1, 2, 3, 4), (5, 6, 7, 7))}),
+        ("adaptive_avg_pool_uneven", {"spare": (0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1)}),
+        ("adaptive_avg_pool_uneven", {"spare": (0,) * 12}),
+        ("adaptive_avg_pool_uneven", {"terms": ((0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2))}),
+        ("adaptive_avg_pool_uneven", {"terms": ((0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2), (1, 2))}),
+        ("adaptive_avg_pool_uneven", {"axis": 1}),
+    ],
+)
+def test_averages_of_other_places_are_no_adaptive_pooling(name, options):
+    assert is_as_before(model(BY_NAME[name], **options), "adaptive_avg_pool")
+
+
+def test_averages_of_known_places_are_the_adaptive_pooling_that_they_are():
+    for name in ("adaptive_avg_pool", "adaptive_avg_pool_uneven"):
+        made = model(BY_NAME[name])
+        (call,) = (c for c in estimate(made, regroup=True).calls if c.layer.op == "adaptive_avg_pool")
+        x = np.arange(96, dtype=np.float32).reshape(X["x"])
+        (y,) = ReferenceEvaluator(made).run(None, {"x": x})
+        assert y.shape == call.layer.out.shape
+        bounds = [
+            [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+            for size, count in zip(x.shape[1:], y.shape[1:], strict=True)
+        ]
+        means = [[x[:, a:b, c:d].mean((1, 2)) for c, d in bounds[1]] for a, b in bounds[0]]
+        assert np.allclose(y, np.moveaxis(means, -1, 0))
+
+
+@pytest.mark.parametrize("element", [None, 0, 1, 95, 190, 191])
+def test_places_that_are_stored_are_windows_only_as_a_whole(element):
+    places = np.stack(np.broadcast_arrays(np.reshape(ROWS, (4, 2, 1, 1)), np.array(EVEN)), -1).ravel()  # 4*2*6*2 pairs
+    if element is not None:
+        places[element] = (places[element] + 1) % 6
+    g = Spelled()
+    stored = g("Reshape", g.number(*places.tolist()), g.number(4, 2, 6, 2, 2))
+    y = g("Transpose", g("GatherND", g("Transpose", "x", perm=[1, 2, 0]), stored), perm=[4, 0, 1, 2, 3])
+    made = g.model(X, g("ReduceMean", y, g.number(2, 4), keepdims=0))
+    assert is_as_before(made, "adaptive_avg_pool") is (element is not None)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (4, 4, 4), ("n", 4, "m", 4, 4)])
+def test_quotients_of_picks_of_fewer_axes_are_quotients(shape):
+    g = Spelled()
+    zero = g.number(0, scalar=True)
+    picked = g("Gather", g("Gather", "x", zero, axis=-3 if len(shape) > 2 else -1), zero, axis=-1)
+    assert is_as_before(g.model({"x": shape}, g("Div", picked, g.scalar(2.0))), "adaptive_avg_pool")
+
+
+CALL = "return F.adaptive_avg_pool2d(x, size)"
+
+
+@pytest.mark.parametrize(("line", "is_one"), [(CALL, True), ("return x.mean()", False)])
+def test_pooling_that_pytorch_takes_apart_is_known_by_its_call(line, is_one):
+    made = model(BY_NAME["adaptive_avg_pool_uneven"])
+    from_operation(made, *(f"operation {i}" for i in range(len(made.graph.node))), line=line)
+    assert is_as_before(made, "adaptive_avg_pool") is not is_one

@@ -118,3 +118,13 @@ def test_modules_by_metadata_of_the_exporter():
     scopes = "['', 'layer1', 'layer1.0', 'layer1.0.relu', 'relu_3']"
     model.graph.node[0].metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
     assert read(model).calls[0].module == "layer1.0.relu"
+
+
+@pytest.mark.parametrize(
+    ("elements", "dtype", "counted"),
+    [(5, TensorProto.FLOAT, 5), (5, TensorProto.INT64, 0), (1, TensorProto.FLOAT, 0), (1, TensorProto.INT64, 0)],
+)
+def test_unread_tensors_count_where_they_look_like_parameters(elements, dtype, counted):
+    g = Graph()
+    g.number(*[1] * elements, dtype=dtype)
+    assert read(g.model({"x": (2, 3)}, g("Relu", "x"))).n_params_model == counted

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from onnx import TensorProto, helper
 
-from costcore import Cost, CostWarning, Operations, estimate
+from costcore import Cost, CostError, CostWarning, Operations, estimate, hookimpl, plugins
+from costcore.translate import Row
 
 
 def waves(**settings):
@@ -69,5 +72,45 @@ def test_what_reads_a_value_without_a_shape_says_why_it_is_not_counted():
     assert report.total_report["flops"] == 3 * 2 * 16
     assert report.notes == [
         "what needs the shape of what node 'wave' (Wave) makes is not counted: how many dimensions that has is not "
-        "known here; write the shape into the model"
+        "known here; give its shape: shapes={'h': ('N', 8)}"
     ]
+
+
+@pytest.mark.parametrize(
+    ("native", "inputs", "message"),
+    [
+        ("my.ops::Wave", {"x0": "x", "x1": "w"}, "feeds x0 from 'x', which it does not have; its arguments are"),
+        ("my.ops::Wave", {"x0": "inputs"}, "feeds x0 from a list of tensors; a list feeds operands written x*"),
+        ("ai.onnx::Relu", {"x": "x"}, "feeds x from 'x', which it does not have; its arguments are 'X'"),
+        ("ai.onnx::Relu", {"x*": "X"}, "feeds x* from one tensor; accepted is a list of them"),
+    ],
+)
+def test_a_row_that_misnames_an_input_is_refused_by_its_name(native, inputs, message):
+    class Rows:
+        @hookimpl
+        def costcore_rows(self, frontend):
+            return [Row(native, "mul", inputs)] if frontend == "onnx" else []
+
+    model = chained() if native == "ai.onnx::Relu" else waves()
+    model.graph.value_info.append(helper.make_tensor_value_info("h", TensorProto.FLOAT, ("batch", 16)))
+    plugin = Rows()
+    plugins.register(plugin)
+    try:
+        with pytest.raises(CostError, match=re.escape(f"the model: the row of {native} {message}")):
+            estimate(model)
+    finally:
+        plugins.unregister(plugin)
+
+
+def test_a_row_of_a_plugin_translates_an_operator_of_its_own():
+    class Rows:
+        @hookimpl
+        def costcore_rows(self, frontend):
+            return [Row("my.ops::Wave", "mul", {"x*": "inputs"})] if frontend == "onnx" else []
+
+    plugin = Rows()
+    plugins.register(plugin)
+    try:
+        assert str(estimate(waves()).total_report["flops"]) == "16*batch"
+    finally:
+        plugins.unregister(plugin)

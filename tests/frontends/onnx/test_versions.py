@@ -131,3 +131,10 @@ def test_gemm_is_linear_only_as_a_layer():
     assert gemm((5, 3), (1, 3)) == plain
     assert dict(gemm((5, 3), (3,), alpha=0.5, beta=2.0).attrs) == {"alpha": 0.5, "beta": 2.0}
     assert gemm((5, 3), (4, 3)).op == "matmul"
+
+
+@pytest.mark.parametrize("op", ["Add", "Mul", "Pow"])
+def test_the_second_operand_was_laid_onto_the_first_along_an_axis(op):
+    g = Graph(6)
+    model = g.model({"x": (2, 3, 4), "y": (2, 3)}, g(op, "x", "y", broadcast=1, axis=0))
+    assert shapes(model) == [(2, 3, 4)]

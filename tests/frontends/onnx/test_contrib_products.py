@@ -1,0 +1,232 @@
+"""Matrix products, convolutions and experts as ONNX Runtime adds them: packed, fused, channels last, quantised."""
+
+from __future__ import annotations
+
+import pytest
+from onnx import TensorProto
+
+from costcore.ir import Operations, Tensor
+from tests.frontends.onnx.contrib_nodes import INT8, INT32, INT64, UINT8, priced, shapes
+
+
+def test_weights_of_few_bits_count_as_what_they_are():
+    # K 64, N 10, four bits, blocks of 32: [N, 2 blocks, 16 bytes], 20 scales, 10 bytes of zero points
+    layer, cost, recorder = priced(
+        "MatMulNBits", (3, 5, 64), {(UINT8, (10, 2, 16))}, {(20,)}, {(UINT8, (10,))}, K=64, N=10, bits=4, block_size=32
+    )
+    assert shapes(layer) == [(3, 5, 10)]
+    assert layer["w"] == Tensor((10, 64), "uint4", "param")
+    assert cost.macs == 15 * 64 * 10
+    assert cost.mread == 4 * 15 * 64 + 10 * 64 // 2 + 4 * 20 + 10
+    expected = Operations(mul=150, fma=150 * 63) + Operations(mul=640, add=640)
+    assert cost.flops == expected
+    assert recorder.n_params_model == 640
+    plain, cost, _ = priced("MatMulNBits", (3, 5, 64), {(UINT8, (10, 2, 16))}, {(20,)}, K=64, N=10, block_size=32)
+    assert (plain.attrs["zero_point"], "zero_point" in layer.attrs) == (8, False)
+    assert cost.flops == expected, "without zero points it is the middle of 16 numbers"
+
+
+@pytest.mark.parametrize(
+    ("op", "weight", "more", "attrs"),
+    [
+        ("MatMulBnb4", (UINT8, (320,)), [{(10,)}], {"K": 64, "N": 10, "block_size": 64, "quant_type": 1}),
+        ("MatMulFpQ4", (UINT8, (400,)), [[64, 10]], {"blk_quant_type": 1}),
+        ("MatMulBlockQuantizedFp4Weight", (UINT8, (10, 32)), [(INT8, (10, 4)), [1.0]], {}),
+        ("MatMulBlockQuantizedFp8Weight", (TensorProto.FLOAT8E4M3FN, (10, 64)), [{(10, 1)}], {"block_size": 64}),
+    ],
+)
+def test_other_packed_weights(op, weight, more, attrs):
+    layer, cost, recorder = priced(op, (5, 64), {weight}, *more, **attrs)
+    assert shapes(layer) == [(5, 10)]
+    assert layer["w"].shape == (10, 64)
+    assert cost.macs == 5 * 64 * 10
+    # of these only the blocks of MatMulFpQ4 hold an offset; scales are not learned
+    products = Operations(mul=50, fma=50 * 63)
+    assert cost.flops == products + Operations(mul=640, add=640 if op == "MatMulFpQ4" else 0)
+    assert recorder.n_params_model == 640
+
+
+def test_rows_of_a_packed_table():
+    inputs = [{(UINT8, (100, 16))}, (INT64, (2, 3)), {(100, 2)}]
+    layer, cost, _ = priced("GatherBlockQuantized", *inputs, block_size=16, bits=4, quantize_axis=1)
+    assert shapes(layer) == [(2, 3, 32)]
+    assert cost.flops == Operations(mul=6 * 32, add=6 * 32), "8 is subtracted"
+    assert cost.mread == 8 * 6 + 6 * 32 // 2 + 4 * 6 * 2
+    inputs[0] = {(TensorProto.UINT4, (100, 32))}
+    _, cost, recorder = priced("GatherBlockQuantized", *inputs, block_size=16, quantize_axis=1)
+    assert cost.flops == Operations(mul=6 * 32), "four bits of their own have the zero point 0"
+    assert recorder.n_params_model == 100 * 32
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "attrs", "y", "macs"),
+    [
+        ((2, 3, 4), (2, 4, 5), {}, (2, 3, 5), 2 * 3 * 5 * 4),
+        ((2, 4, 3), (2, 5, 4), {"transA": 1, "transB": 1}, (2, 3, 5), 2 * 3 * 5 * 4),
+        ((3, 2, 4), (2, 4, 5), {"transBatchA": 1}, (2, 3, 5), 2 * 3 * 5 * 4),
+        ((4, 2, 3), (5, 2, 4), {"transA": 1, "transBatchA": 1, "transB": 1, "transBatchB": 1}, (2, 3, 5), 120),
+    ],
+)
+def test_fused_matrix_products(a, b, attrs, y, macs):
+    layer, cost, _ = priced("FusedMatMul", a, b, alpha=0.5, **attrs)
+    assert (shapes(layer), cost.macs) == ([y], macs)
+    assert cost.flops == Operations(mul=30, fma=30 * 3) + Operations(mul=30)
+    fused = priced("FusedMatMulActivation", a, b, alpha=0.5, activation="Relu", **attrs)[1]
+    assert fused.flops == cost.flops + Operations(cmp=30)
+
+
+def test_fused_gemm():
+    layer, cost, _ = priced("FusedGemm", (3, 4), {(5, 4)}, {(5,)}, transB=1, activation="Tanh")
+    assert shapes(layer) == [(3, 5)]
+    assert cost.flops == Operations(fma=60, special=15)
+    layer, cost, _ = priced("GemmFastGelu", (3, 4), {(4, 5)}, {(5,)})
+    assert cost.flops == Operations(fma=60) + 15 * Operations(mul=6, add=2, special=1)
+
+
+@pytest.mark.parametrize("domain", ["com.microsoft", "com.microsoft.nchwc"])
+def test_fused_convolution(domain):
+    op = "FusedConv" if domain == "com.microsoft" else "Conv"
+    inputs = [(1, 3, 8, 8), {(4, 3, 3, 3)}, {(4,)}, (1, 4, 6, 6)]
+    layer, cost, _ = priced(op, *inputs, domain=domain, activation="Relu")
+    assert shapes(layer) == [(1, 4, 6, 6)]
+    assert cost.macs == 144 * 27
+    assert cost.flops == Operations(fma=144 * 27, add=144, cmp=144)
+    layer, cost, _ = priced(op, *inputs[:3], domain=domain)
+    assert layer.op == "conv"
+
+
+@pytest.mark.parametrize("weight", [(4, 3, 3, 3), (4, 3, 3, 2)])
+def test_channels_last(weight):
+    channels = 3 if weight[3] == 3 else 2
+    layer, cost, _ = priced("NhwcConv", (1, 8, 9, channels), {weight}, {(4,)}, kernel_shape=[3, 3])
+    assert shapes(layer) == [(1, 6, 7, 4)]
+    assert layer["x"].shape == (1, channels, 8, 9)
+    assert cost.macs == 4 * 6 * 7 * 9 * channels
+    layer, cost, _ = priced("NhwcMaxPool", (INT8, (1, 8, 8, 3)), kernel_shape=[2, 2], strides=[2, 2])
+    assert shapes(layer) == [(1, 4, 4, 3)]
+    assert cost.flops == Operations(cmp=48 * 3)
+
+
+def test_quantised_convolution_with_channels_last():
+    scale, zero = [0.5], (UINT8, (1,))
+    inputs = [(UINT8, (1, 8, 8, 3)), scale, zero, {(UINT8, (4, 3, 3, 3))}, scale, zero, scale, zero, {(INT32, (4,))}]
+    layer, cost, _ = priced("QLinearConv", *inputs, channels_last=1)
+    assert layer.outputs == (Tensor((1, 6, 6, 4), "uint8"),)
+    assert cost.macs == 144 * 27
+    # the products onto the bias; both zero points; then scale, round, limit twice, zero point
+    assert cost.flops == Operations(fma=144 * 27, add=192 + 108 + 144, mul=144, cmp=3 * 144)
+
+
+def test_quantised_operators_are_made_real_and_quantised():
+    scale, zero = [0.5], (UINT8, (1,))
+    x = (UINT8, (2, 3))
+    real, again = Operations(mul=6, add=6), 6 * Operations(div=1, cmp=3, add=1)
+    _, cost, _ = priced("QLinearAdd", x, scale, zero, x, scale, zero, scale, zero)
+    assert cost.flops == real * 2 + Operations(add=6) + again
+    _, cost, _ = priced("QLinearSigmoid", x, scale, zero, scale, zero)
+    assert cost.flops == real + 6 * Operations(add=2, div=1, special=1) + again
+    layer, cost, _ = priced("QLinearConcat", scale, zero, x, scale, zero, x, scale, zero, axis=1)
+    assert shapes(layer) == [(2, 6)]
+    assert cost.flops == real * 2 + again * 2
+    layer, cost, _ = priced("QLinearSoftmax", x, scale, zero, scale, zero, axis=-1, opset=13)
+    assert cost.flops == real + Operations(add=4, div=6, special=6) + again
+    layer, cost, _ = priced("QLinearReduceMean", x, scale, zero, scale, zero, axes=[1], keepdims=0)
+    assert shapes(layer) == [(2,)]
+    assert cost.flops == real + Operations(add=4, div=2) + 2 * Operations(div=1, cmp=3, add=1)
+    layer, cost, _ = priced("QLinearWhere", (TensorProto.BOOL, (2, 3)), x, scale, zero, x, scale, zero, scale, zero)
+    assert cost.flops == real * 2 + Operations(cmp=6) + again
+    layer, cost, _ = priced("QLinearGlobalAveragePool", (UINT8, (1, 2, 3, 3)), scale, zero, scale, zero)
+    assert shapes(layer) == [(1, 2, 1, 1)]
+    assert cost.flops == Operations(mul=18, add=18) + Operations(add=16, div=2) + 2 * Operations(div=1, cmp=3, add=1)
+
+
+def test_quantised_products_to_floats():
+    zero = (UINT8, (1,))
+    layer, cost, _ = priced("QGemm", (UINT8, (3, 4)), [0.5], zero, {(UINT8, (5, 4))}, [0.5], zero, transB=1)
+    assert layer.outputs == (Tensor((3, 5), "float32"),)
+    assert cost.flops == Operations(mul=15, fma=45) + Operations(add=12 + 20, mul=15)
+    layer, cost, _ = priced("MatMulIntegerToFloat", (UINT8, (3, 4)), {(UINT8, (4, 5))}, [0.5], [0.5])
+    assert cost.flops == Operations(mul=15 + 15, fma=45)
+    layer, cost, _ = priced("DynamicQuantizeMatMul", (3, 4), {(UINT8, (4, 5))}, [0.5])
+    # the range of 12 elements, their quantisation, their zero point, the product, its scale
+    assert cost.flops == Operations(add=14, div=14, cmp=63) + Operations(add=12) + Operations(mul=30, fma=45)
+
+
+# 6 tokens of 8 features, 4 experts of 16 hidden units, two a token
+ROUTER = Operations(add=18, div=24, special=24) + Operations(cmp=6 * 8)
+JOIN = Operations(mul=48, fma=48)
+
+
+def test_mixture_of_experts_runs_k_of_them():
+    layer, cost, _ = priced(
+        "MoE", (6, 8), (6, 4), {(4, 16, 8)}, {(4, 16)}, {(4, 8, 16)}, {(4, 8)}, k=2, activation_type="relu"
+    )
+    assert shapes(layer) == [(6, 8)]
+    assert cost.macs == 6 * 2 * (16 * 8 + 8 * 16)
+    assert cost.flops == ROUTER + Operations(fma=12 * 256) + Operations(cmp=12 * 16) + JOIN
+
+
+def test_experts_that_no_token_reaches_are_not_read():
+    _, cost, _ = priced("MoE", (1, 8), (1, 4), {(4, 16, 8)}, None, {(4, 8, 16)}, k=2)
+    assert cost.mread == 4 * (8 + 4 + 2 * 2 * 128)
+
+
+def test_swiglu_doubles_the_first_layer():
+    _, cost, _ = priced(
+        "MoE", (6, 8), (6, 4), {(4, 32, 8)}, None, {(4, 8, 16)}, k=2, activation_type="swiglu", swiglu_fusion=1
+    )
+    assert cost.macs == 12 * (32 * 8 + 8 * 16)
+    gate = 12 * 16 * Operations(mul=3, add=3, div=1, special=1)
+    products = Operations(mul=12 * 32, fma=12 * 32 * 7) + Operations(mul=12 * 8, fma=12 * 8 * 15)
+    assert cost.flops == ROUTER + products + gate + JOIN
+
+
+def test_packed_experts():
+    inputs = [(6, 8), (6, 4), {(UINT8, (4, 16, 4))}, {(4, 16)}, None, {(UINT8, (4, 8, 8))}, {(4, 8)}]
+    layer, cost, recorder = priced("QMoE", *inputs, k=2, expert_weight_bits=4, activation_type="silu")
+    assert layer["w0"] == Tensor((4, 16, 8), "uint4", "param")
+    assert cost.macs == 12 * (16 * 8 + 8 * 16)
+    assert recorder.n_params_model == 4 * 128 * 2
+    # every expert is reached: 4 * 256 weights minus 8, times their scale; 12 rows through 16 SiLUs
+    products = Operations(mul=12 * 16, fma=12 * 16 * 7) + Operations(mul=12 * 8, fma=12 * 8 * 15)
+    real, gate = Operations(mul=1024, add=1024), 12 * 16 * Operations(mul=1, add=2, div=1, special=1)
+    assert cost.flops == ROUTER + products + real + gate + JOIN
+
+
+W8, SCALE, SCALES, ZERO = {(INT8, (8, 5))}, [0.5], {(5,)}, (INT8, (1,))
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs", "n_params"),
+    [
+        ("QGemm", [(INT8, (3, 8)), SCALE, ZERO, W8, SCALES, ZERO, {(INT32, (5,))}], {}, 40 + 5),
+        ("QOrderedMatMul", [(INT8, (3, 8)), SCALE, W8, SCALES, SCALE, {(5,)}], {}, 40 + 5),
+        ("MatMulInteger16", [(TensorProto.INT16, (3, 8)), {(TensorProto.INT16, (8, 5))}], {}, 40),
+        ("MatMulIntegerToFloat", [(INT8, (3, 8)), W8, SCALE, SCALE], {}, 40),
+        ("MatMulIntegerToFloat", [(INT8, (3, 8)), W8, SCALE, SCALES, None, {(INT8, (5,))}, {(5,)}], {}, 40 + 5),
+        ("DynamicQuantizeMatMul", [(3, 8), W8, SCALE], {}, 40),
+        ("DynamicQuantizeMatMul", [(3, 8), W8, SCALES, {(INT8, (5,))}, {(5,)}], {}, 40 + 5),
+        ("MulInteger", [(INT8, (2, 8)), ZERO, {(INT8, (8,))}, ZERO], {}, 8),
+        ("QLinearAdd", [(UINT8, (2, 8)), SCALE, ZERO, {(UINT8, (8,))}, SCALE, ZERO, SCALE, ZERO], {}, 8),
+        ("DequantizeWithOrder", [{(INT8, (3, 8))}, SCALE], {}, 24),
+        ("DynamicQuantizeLSTM", [(5, 3, 7), *[{(INT8, (1, n, 16))} for n in (7, 4)], {(1, 32)}], {}, 11 * 16 + 32),
+    ],
+)
+def test_weights_are_learned_however_they_are_stored_and_scales_are_not(op, inputs, attrs, n_params):
+    if op == "DynamicQuantizeLSTM":
+        inputs = [*inputs, *[None] * 4, *[{(1, 16)}, {(INT8, (1, 16))}] * 2]
+        attrs = {"hidden_size": 4}
+    _, _, recorder = priced(op, *inputs, **attrs)
+    assert recorder.n_params_model == sum(recorder.parameters.values()) == n_params
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "n_params"),
+    [(INT8, (100, 8), 800), (UINT8, (100, 8), 800), (INT64, (100, 8), 0), (INT8, (100,), 0)],
+)
+def test_a_table_of_bytes_is_learned_and_one_of_places_is_not(kind, shape, n_params):
+    layer, cost, recorder = priced("Gather", {(kind, shape)}, (INT64, (2, 3)), domain="")
+    assert layer.op == ("embedding" if n_params else "gather")
+    width = 8 if kind == INT64 else 1
+    assert cost.mread == 8 * 6 + width * 6 * (8 if len(shape) == 2 else 1)
+    assert recorder.n_params_model == n_params

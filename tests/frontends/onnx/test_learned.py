@@ -1,0 +1,83 @@
+"""What PyTorch's exporters tell of stored tensors: which are learned, be they of one element, and which are numbers."""
+
+from __future__ import annotations
+
+import pytest
+from onnx import ModelProto, TensorProto, helper
+
+from costcore import estimate
+from costcore.frontends.onnx.storage import KIND
+from tests.networks_onnx import Graph
+
+FLOAT = TensorProto.FLOAT
+
+
+def scaled(name: str, producer: str = "pytorch", kind: str = "") -> ModelProto:
+    """``exp(t) * x`` of 2 x 3 elements, where ``t`` is one stored number of this name."""
+    t = helper.make_tensor(name, FLOAT, (), [0.5])
+    nodes = [helper.make_node("Exp", [name], ["e"]), helper.make_node("Mul", ["e", "x"], ["y"])]
+    x, y = (helper.make_tensor_value_info(name, FLOAT, (2, 3)) for name in "xy")
+    graph = helper.make_graph(nodes, "scaled", [x], [y], [t])
+    if kind:
+        graph.value_info.add(name=name).metadata_props.add(key=KIND, value=kind)
+    return helper.make_model(graph, producer_name=producer, opset_imports=[helper.make_opsetid("", 20)])
+
+
+LEARNED = {
+    "by the kind the newer exporter tells": scaled("temperature", kind="PARAMETER"),
+    "by the name the older one gives": scaled("head.0.temperature"),
+}
+
+
+@pytest.mark.parametrize("how", LEARNED)
+def test_one_number_can_be_learned(how):
+    report = estimate(LEARNED[how])
+    assert report.total_report["n_params"] == report.total_report["n_params_model"] == 1
+    assert report.total_report["flops"] == 1 + 2 * 3  # exp of the number, and the products
+    assert report.total_report["mread"] == 4 + 4 * (1 + 2 * 3)
+
+
+NOT_LEARNED = {
+    "a buffer": scaled("temperature", kind="BUFFER"),
+    "a name an exporter made": scaled("/head/Constant_output_0"),
+    "another name": scaled("onnx::Exp_12"),
+    "a count": scaled("12"),
+    "another producer": scaled("temperature", "tf2onnx"),
+}
+
+
+@pytest.mark.parametrize("what", NOT_LEARNED)
+def test_other_single_numbers_are_constants(what):
+    report = estimate(NOT_LEARNED[what])
+    assert report.total_report["n_params"] == report.total_report["n_params_model"] == 0
+    assert report.total_report["flops"] == 2 * 3
+    assert report.total_report["mread"] == 4 * 2 * 3
+
+
+def held(g: Graph, *numbers: float) -> str:
+    """Numbers in a node."""
+    made = f"held{len(g.nodes)}"
+    value = helper.make_tensor(made, FLOAT, (len(numbers),), numbers)
+    g.nodes.append(helper.make_node("Constant", [], [made], value=value))
+    return made
+
+
+@pytest.mark.parametrize(("producer", "learned"), [("pytorch", 4), ("", 8)])
+def test_numbers_in_nodes_are_no_bias_of_pytorch_either(producer, learned):
+    g = Graph()
+    model = g.model({"x": (3, 4)}, g("LayerNormalization", "x", g.weight(4), held(g, 0, 0, 0, 0)))
+    model.producer_name = producer
+    total = estimate(model).total_report
+    assert total["n_params"] == total["n_params_model"] == learned
+    assert total["mread"] == 4 * (12 + 4 + 4)
+
+
+def test_what_is_joined_of_numbers_in_nodes_is_a_constant():
+    g = Graph()
+    scales = g("Concat", held(g, 1, 1), held(g, 2, 2), axis=0)
+    model = g.model({"x": (1, 1, 2, 2)}, g("Mul", g("Resize", "x", "", scales), g.weight(4)))
+    model.producer_name = "pytorch"
+    report = estimate(model)
+    assert report.by("op")["constant"]["mrw"] == 0
+    assert "concat" not in report.by("op")
+    assert report.total_report["n_params"] == 4

@@ -1,0 +1,247 @@
+"""What the caller says of values that nothing tells: shapes inside the model, and numbers that inputs carry."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from onnx import ModelProto, TensorProto, helper
+
+from costcore import Cost, CostError, CostWarning, Operations, Tensor, estimate
+from tests.frontends.onnx.reading import read, shapes
+from tests.networks_onnx import Graph
+
+F, B, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
+WAVES = ("Wave", "Wave")
+
+
+def unknown(*ops: str, domain: str = "my.ops") -> ModelProto:
+    """Operators that nobody knows, each of an input of its own, ``x0`` to ``h0``, and then ``Relu`` of the first."""
+    nodes = [helper.make_node(op, [f"x{i}"], [f"h{i}"], domain=domain) for i, op in enumerate(ops)]
+    nodes.append(helper.make_node("Relu", ["h0"], ["y"], name="act"))
+    names = [f"x{i}" for i in range(len(ops))]
+    inputs = [helper.make_tensor_value_info(name, F, ("N", 8)) for name in names]
+    outputs = [helper.make_tensor_value_info(name, F, None) for name in ("y", *(f"h{i}" for i in range(len(ops))))]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(domain, 1)]
+    return helper.make_model(helper.make_graph(nodes, "graph", inputs, outputs), opset_imports=opsets)
+
+
+def calc_wave(layer):
+    return Cost(Operations(cmp=layer.out.size), layer.read, layer.written, layer.attrs)
+
+
+PRICED = {"my.ops::Wave": calc_wave}
+
+
+@pytest.mark.filterwarnings("ignore:no shapes for:costcore.CostWarning")
+def test_two_values_of_unknown_shape_have_a_symbol_each_and_are_assumed():
+    report = estimate(unknown(*WAVES), calculators=PRICED)
+    assert str(report.total_report["flops"]) == "h0_elements + h1_elements"
+    assert report.subs(h0_elements=3, h1_elements=4).total_report["flops"] == 3 + 4
+    assert [(a.what, a.where) for a in report.assumptions] == [
+        (
+            f"the shape of 'h{i}' is not known: it is taken as one axis, whose length is the symbol h{i}_elements; "
+            f"give its shape: shapes={{'h{i}': ('N', 8)}}",
+            f"the Wave node that makes 'h{i}'",
+        )
+        for i in range(2)
+    ]
+    assert (
+        estimate(unknown(*WAVES), calculators=PRICED, dims={"h0_elements": 5, "h1_elements": 7}).total_report["flops"]
+        == 5 + 7
+    )
+
+
+@pytest.mark.filterwarnings("ignore:no :costcore.CostWarning")
+def test_nothing_is_assumed_of_what_is_not_counted():
+    report = estimate(unknown(*WAVES))
+    assert (report.status, report.assumptions) == ("partial", [])
+    assert report.notes[0] == (
+        "what needs the shape of what the Wave node that makes 'h0' makes is not counted: how many dimensions that has "
+        "is not known here; give its shape: shapes={'h0': ('N', 8)}"
+    )
+
+
+def test_a_shape_that_nothing_tells_can_be_given():
+    given: dict[str, Any] = {"h0": ("N", 4), "h1": Tensor((2, "M"), "float16")}
+    report = estimate(unknown(*WAVES), calculators=PRICED, shapes=given)
+    assert (report.status, report.assumptions, report.notes) == ("complete", [], [])
+    assert str(report.total_report["flops"]) == "2*M + 8*N"  # 4*N and 2*M of the waves, 4*N of the ReLU
+    assert [tensor.dtype for tensor in report.calls[1].layer.outputs] == ["float16"]
+    assert (
+        estimate(unknown(*WAVES), calculators=PRICED, shapes=given, dims={"N": 3, "M": 5}).total_report["flops"] == 34
+    )
+    assert shapes(unknown("Wave"), {"x0": (6, 8)}, shapes={"h0": ("N", 4)}) == [(6, 4)], "the N of the input"
+
+
+def test_shapes_of_values_inside_functions_and_loops_go_by_their_full_name():
+    nodes = [helper.make_node("Wave", ["a"], ["m"], domain="other"), helper.make_node("Relu", ["m"], ["b"])]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("other", 1)]
+    made = unknown("Twice")
+    made.functions.append(helper.make_function("my.ops", "Twice", ["a"], ["b"], nodes, opsets))
+    # the two ReLUs of 4*N, in the function and behind it
+    with pytest.warns(CostWarning, match="no calculator for 'other::Wave'"):
+        assert str(estimate(made, shapes={"Twice/m": ("N", 4)}).total_report["flops"]) == "8*N"
+    scanned = looped()
+    scanned.opset_import.add(domain="other", version=1)
+    body = scanned.graph.node[0].attribute[0].g
+    body.node[0].CopyFrom(nodes[0])
+    body.node[0].input[0] = "v"
+    body.node.append(helper.make_node("Relu", ["m"], ["v2"]))
+    with pytest.warns(CostWarning, match="no calculator for 'other::Wave'"):
+        report = estimate(scanned, {"n": 5}, shapes={"loop.body/m": (3,)})
+    assert report.total_report["flops"] == 5 * 3
+
+
+def test_open_lengths_can_be_given_too():
+    g = Graph()
+    model = g.model({"x": (4, 6)}, g("Relu", g("NonZero", "x")))
+    (name,) = (node.output[0] for node in model.graph.node if node.op_type == "NonZero")
+    assert shapes(model, shapes={name: (2, 10)}) == [(2, 10)]
+    assert not read(model, shapes={name: (2, 10)}).assumptions
+    with pytest.raises(CostError, match=re.escape(f"makes {name!r} of shape (2, ?), but shapes gives (3, 10)")):
+        read(model, shapes={name: (3, 10)})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"y": ("N", 8)}, "the node 'act' (Relu) makes 'y' of shape (N, 4), but shapes gives (N, 8)"),
+        ({"y": ("N", 4, 1)}, "makes 'y' of shape (N, 4), but shapes gives (N, 4, 1)"),
+        ({"y": Tensor(("N", 4), "int8")}, "makes 'y' of type float32, but shapes gives it int8"),
+        ({"z": (1,)}, "shapes names 'z', which no node of the model makes; its values are 'h0', 'y'"),
+        ({"h00": (1,)}, "; did you mean 'h0'?"),
+        ({"x0": (1, 8)}, "shapes names 'x0', which is an input: inputs={'x0': …} gives its shape"),
+        ({"y": (-1,)}, "shapes gives 'y' the shape (-1,), in which a dimension is negative"),
+        ({"y": ("",)}, "shapes gives 'y' the shape ('',), in which a dimension has no name"),
+        ({"y": (1 << 4096,)}, "the given shape of 'y' has 2**4096 elements or more"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(given, message):
+    with pytest.raises(CostError, match=re.escape(message.removeprefix("the "))):
+        read(unknown("Wave"), shapes={"h0": ("N", 4), **given})
+
+
+def test_of_values_without_a_shape_those_are_named():
+    with pytest.raises(CostError, match=re.escape("values without a shape are 'h0', 'y'")):
+        read(unknown("Wave"), shapes={"z": (1,)})
+
+
+def test_a_shape_is_held_against_each_of_several_nodes_that_are_alike():
+    g = Graph()
+    first, second = g("Relu", "x"), g("Relu", "x")
+    model = g.model({"x": (2, 3)}, [first, second])
+    assert shapes(model, shapes={first: (2, 3), second: (2, 3)}) == [(2, 3)]
+    with pytest.raises(CostError, match=re.escape(f"makes {second!r} of shape (2, 3), but shapes gives (3, 2)")):
+        read(model, shapes={second: (3, 2)})
+
+
+def test_a_node_that_cannot_be_read_without_a_shape_asks_for_it():
+    body = helper.make_graph(
+        [helper.make_node("Relu", ["a"], ["b"])],
+        "body",
+        [helper.make_tensor_value_info("a", F, (8,))],
+        [helper.make_tensor_value_info("b", F, (8,))],
+    )
+    made = unknown("Wave")
+    made.graph.node[1].CopyFrom(helper.make_node("Scan", ["h0"], ["y"], name="act", body=body, num_scan_inputs=1))
+    with pytest.raises(CostError, match=re.escape("give the model's inputs, or shapes={'h0': ('N', 8)}")):
+        read(made)
+    with pytest.warns(CostWarning, match="no calculator for 'my.ops::Wave'"):
+        assert str(estimate(made, shapes={"h0": ("N", 8)}).total_report["flops"]) == "8*N"
+
+
+@pytest.mark.parametrize("given", [[("N", 8)], {1: (2,)}, ("h0", (1,)), {"h0": [1, 2]}, {"h0": 3}, {"h0": (1.5,)}])
+def test_what_gives_no_shapes_by_name_is_refused(given):
+    with pytest.raises(TypeError, match=r"^shapes (must give shapes by the names of values|gives 'h0' )"):
+        read(unknown("Wave"), shapes=given)
+
+
+def test_what_the_model_declares_gives_way_and_is_said():
+    made = unknown("Wave")
+    made.graph.output[1].type.tensor_type.shape.dim.add(dim_value=5)
+    recorder = read(made, shapes={"h0": (6,)})
+    assert recorder.calls[-1].layer.out.shape == (6,)
+    assert recorder.notes == ["the Wave node that makes 'h0' makes 'h0' of shape (6,), but the model declares (5,)"]
+
+
+def looped(count: str = "n") -> ModelProto:
+    """A loop that adds 1 to 3 numbers ``n`` times."""
+    body = helper.make_graph(
+        [helper.make_node("Add", ["v", "v"], ["v2"]), helper.make_node("Identity", ["c"], ["c2"])],
+        "body",
+        [
+            helper.make_tensor_value_info(name, kind, s)
+            for name, kind, s in (("i", INT64, ()), ("c", B, ()), ("v", F, (3,)))
+        ],
+        [helper.make_tensor_value_info("c2", B, ()), helper.make_tensor_value_info("v2", F, (3,))],
+    )
+    g = Graph()
+    trips = count if count == "n" else g("Mul", "n", g.number(2, scalar=True))
+    return g.model({"n": (INT64, ()), "x": (3,)}, g("Loop", trips, "", "x", body=body, name="loop"))
+
+
+@pytest.mark.parametrize(("count", "flops"), [("n", 9 * 3), ("2*n", 18 * 3 + 1)])
+def test_an_input_that_says_how_often_is_asked_for(count, flops):
+    (told,) = read(looped(count)).assumptions
+    assert told.what == "the trip count depends on data: it is the symbol loop_trips; give inputs={'n': 9}"
+    assert estimate(looped(count), {"n": 9, "x": (3,)}).total_report["flops"] == flops
+
+
+def test_an_input_that_decides_is_asked_for():
+    g = Graph()
+    parts = {
+        f"{name}_branch": helper.make_graph(
+            [helper.make_node(op, ["x"], [op])], name, [], [helper.make_tensor_value_info(op, F, (3,))]
+        )
+        for name, op in (("then", "Relu"), ("else", "Sigmoid"))
+    }
+    made = g.model({"c": (B, ()), "x": (3,)}, g("If", "c", **parts))
+    (told,) = read(made).assumptions
+    assert told.what.endswith("'else' (12 FLOPs), is counted; 'then' has 3; give inputs={'c': True}")
+    assert estimate(made, {"c": True}).total_report["flops"] == 3
+
+
+def test_an_input_that_carries_a_shape_is_asked_for():
+    g = Graph()
+    y = g("Reshape", "x", g("Concat", g("Unsqueeze", "n", g.number(0)), "m", axis=0))
+    made = g.model({"x": (4, 6), "n": (INT64, ()), "m": (INT64, (2,))}, y)
+    assert [a.what for a in read(made).assumptions] == [
+        f"the length of axis {i} of {y!r} depends on data: it is the symbol {y}_{i}; "
+        "give inputs={'n': 9, 'm': [9, 9]}"
+        for i in range(3)
+    ]
+    assert shapes(made, {"n": 2, "m": [3, 4]}) == [(2, 3, 4)]
+
+
+@pytest.mark.filterwarnings("ignore:no shapes for:costcore.CostWarning")
+def test_a_shape_of_unknown_length_is_asked_for():
+    g = Graph()
+    y = g("Reshape", "x", "to")
+    made = g.model({"x": (4, 6), "to": (INT64, ("rank",))}, y)
+    (told,) = estimate(made).notes
+    assert told.endswith(f"depends on data; give its shape: shapes={{{y!r}: ('N', 8)}}, or inputs={{'to': [9, 9]}}")
+    assert shapes(made, shapes={y: (3, 8)}) == [(3, 8)]
+
+
+def test_data_that_say_no_shape_are_not_asked_for():
+    g = Graph()
+    (told,) = read(g.model({"ids": (INT64, (4,))}, g("NonZero", "ids"))).assumptions
+    assert "inputs" not in told.what
+
+
+def test_one_number_is_no_list():
+    with pytest.raises(CostError, match=re.escape("input 'n' is one number: give 9, not the list [9]")):
+        read(looped(), {"n": [9], "x": (3,)})
+
+
+def test_lengths_without_a_name_are_told_once():
+    g = Graph()
+    made = g.model({"x": (None, 3, None), "ids": (INT64, ("N", None))}, [g("Relu", "x"), g("Abs", "ids")])
+    assert read(made).notes == [
+        "input 'x' has lengths that the model does not name: x_0 along axis 0, x_2 along axis 2",
+        "input 'ids' has lengths that the model does not name: ids_1 along axis 1",
+    ]
+    assert read(made, dims={"x_0": 2, "x_2": 5, "ids_1": 7}).notes == []
+    assert read(made, {"x": (2, 3, 5), "ids": (2, 7)}).notes == []
