@@ -1,0 +1,62 @@
+"""Random networks cost the same with and without data, in every grad mode, and through both exporters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from costcore import ComputationalCostHook, Report, estimate
+from tests import frameworks
+
+pytestmark = pytest.mark.frontend("pytorch", "onnx")
+
+if not {"pytorch", "onnx"} - set(frameworks.available()):
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from tests.exporting import all_different, export
+    from tests.networks_random import network
+
+FIGURES = ("macs", "n_params", "n_params_model", "flops", "mread", "mwrite")
+SEEDS = range(4)
+
+
+def entries(report: Any) -> list[dict[str, Any]]:
+    return list(report.layer_report.values())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_run_with_data_is_that_without(seed):
+    model, x = network(seed)
+    expected = entries(estimate(model, x))
+    for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
+        with mode(), ComputationalCostHook() as cch:
+            model(x)
+        assert entries(cch) == expected
+        assert not cch.ignored_layers
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_products_are_those_that_pytorch_counts_itself(seed):
+    model, x = network(seed)
+    macs = estimate(model, x).total_report["macs"]
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model.to("meta")(x.to("meta"))
+    assert counter.get_total_flops() == 2 * macs  # two operations a product
+
+
+def figures(report: Report) -> dict[str, int]:
+    return {name: report.total_report[name] for name in FIGURES}
+
+
+@pytest.mark.parametrize(
+    ("seed", "exporter", "batch"),
+    [*((seed, "older", "batch" * (seed % 2)) for seed in SEEDS), (4, "newer", "batch")],
+)
+def test_an_export_costs_what_the_network_costs(seed, exporter, batch):
+    model, x = network(seed)
+    content = export(all_different(model), (x,), exporter, 18, batch)
+    report = estimate(content, layout="free", regroup=True)
+    report = report.subs(batch=len(x)) if batch else report
+    assert figures(report) == figures(estimate(model, x, layout="free"))
