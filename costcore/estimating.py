@@ -40,7 +40,8 @@ def estimate(
         strict: whether an operator that could not be counted is an error.
         options: what the model's frontend knows beyond these: ``backward=True`` (PyTorch, Chainer), ``dtype="int64"``
             (PyTorch: the type of inputs given as shapes; by default that of the model's parameters),
-            ``dims={"batch": 8}``, ``regroup=True`` and ``check_shapes=True`` (ONNX).
+            ``dims={"batch": 8}``, ``shapes={"h": ("batch", 8)}`` (of values inside the model that nothing else tells),
+            ``regroup=True`` and ``check_shapes=True`` (ONNX).
 
     Raises:
         CostError: for a model that no frontend takes, cannot be read, or fails on these inputs; with ``strict`` a

@@ -28,7 +28,7 @@ class FrontendSpec(NamedTuple):
         path: the frontend's import path.
         suffixes: file names it reads end so, ``(".onnx",)``.
         options: arguments of :func:`costcore.estimate` that only the files it reads take, and what each does, in a few
-            words. ``dims`` is ``--dim`` on the command line; each other one is a switch there.
+            words. ``dims`` and ``shapes`` are ``--dim`` and ``--shape`` on the command line; others are switches there.
     """
 
     name: str

@@ -154,6 +154,24 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
     return dims
 
 
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Shapes of values inside the model as ``--shape h=batch,8`` gives them; numbers alone also as ``--shape h=1x8``.
+
+    Raises:
+        ValueError: for a text of another form, or a name that is given twice.
+    """
+    shapes: dict[str, tuple[Any, ...]] = {}
+    for text in texts:
+        name, separator, value = text.rpartition("=")
+        sizes = value.split("x" if re.fullmatch(r"\d+(x\d+)*", value) else ",")
+        if not (separator and name and all(size.isdecimal() or size.isidentifier() for size in sizes)):
+            raise ValueError(f"--shape {text!r} is not of the form NAME=batch,8 or NAME=1x8")
+        if name in shapes:
+            raise ValueError(f"--shape {name!r} is given twice")
+        shapes[name] = tuple(int(size) if size.isdecimal() else size for size in sizes)
+    return shapes
+
+
 def _value(text: str, value: str) -> Any:
     if value.startswith("["):
         return _json(text, value)

@@ -106,8 +106,8 @@ def table(
             in this process.
         python_path: folders where targets look for modules before the current one.
         options: further arguments of :func:`costcore.estimate`, the same for all; what only files of one kind take
-            (``dims``, ``regroup`` and ``check_shapes``: ``.onnx``) other targets are not given, but saved reports with
-            symbols are given ``dims``.
+            (``dims``, ``shapes``, ``regroup``, ``check_shapes``: ``.onnx``) other targets are not given, but saved
+            reports with symbols are given ``dims``.
 
     Raises:
         CostError: where ``jobs`` asks for processes and joblib is not installed.

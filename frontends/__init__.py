@@ -10,6 +10,7 @@ from costcore.plugins import hookimpl
 
 ONNX_OPTIONS = {
     "dims": "values of named dimensions",
+    "shapes": "shapes of values inside the model",
     "regroup": "count what exporters spell out as the operator it was",
     "check_shapes": "ask onnx for its shapes too, tell differences",
 }

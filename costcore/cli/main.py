@@ -29,7 +29,7 @@ from costcore.cli.models import (
     tell,
 )
 from costcore.errors import CostError
-from costcore.loading import parse_dims, parse_inputs
+from costcore.loading import parse_dims, parse_inputs, parse_shapes
 from costcore.reports.columns import REPORT, SUMMARY, Column, ReportColumns, SummaryColumns, choose
 from costcore.reports.entries import KEYS
 from costcore.reports.files import written
@@ -161,6 +161,7 @@ def _main(argv: Sequence[str]) -> int:
         shown = _options(given)
         parse_inputs(given.input)
         parse_dims(given.dim)
+        parse_shapes(given.shape)
         check_model(given.model)
     except (TypeError, ValueError) as error:
         arguments.error(str(error))
@@ -216,9 +217,9 @@ def _view(given: argparse.Namespace) -> str:
 
 
 def _report(given: argparse.Namespace) -> Report:
-    live = given.input or given.backward or switched_on(given) or given.layout != "framework"
+    live = given.input or given.shape or given.backward or switched_on(given) or given.layout != "framework"
     if given.model.endswith(".json") and live:
-        flags = ["--input", "--backward", *map(flag_of, switches())]
+        flags = ["--input", "--shape", "--backward", *map(flag_of, switches())]
         raise ValueError(f"a saved report takes none of {', '.join(flags)} and --layout")
     return report_of(given.model, given, is_alone=True)
 

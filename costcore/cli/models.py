@@ -13,13 +13,16 @@ from typing import IO, Any
 from costcore.errors import CostError, CostWarning
 from costcore.estimating import estimate
 from costcore.frontend import fitting, specs
-from costcore.loading import INPUT_FORMS, check_target, load_model, looking_in, parse_dims, parse_inputs
+from costcore.loading import INPUT_FORMS, check_target, load_model, looking_in, parse_dims, parse_inputs, parse_shapes
 from costcore.reports.files import written
 from costcore.reports.renderers import printable
 from costcore.reports.report import Report
 from costcore.reports.saved import saved_report
 
 GOOD, PROBLEM, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+WITH_VALUES = {"dims": "--dim", "shapes": "--shape"}
+"""How options of frontends that take a name and a value are spelled; all others are switches."""
 
 SWITCH = "switch "
 """What stands before the name of an option of frontends where parsed arguments are kept."""
@@ -41,6 +44,13 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=N",
         help="a named dimension (.onnx, saved reports); may be repeated",
+    )
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=SHAPE",
+        help="the shape of a value inside the model that nothing else tells, batch,8 or 1x8 (.onnx); may be repeated",
     )
     parser.add_argument("--backward", action="store_true", help="count the backward pass too (PyTorch, Chainer)")
     parser.add_argument("--no-fma", action="store_true", help="count a fused multiply-add as two FLOPs")
@@ -71,12 +81,12 @@ def add_switches(parser: argparse.ArgumentParser) -> None:
 
 def flag_of(option: str) -> str:
     """How the command line spells an option of a frontend: ``--check-shapes``."""
-    return "--dim" if option == "dims" else f"--{option.replace('_', '-')}"
+    return WITH_VALUES.get(option, f"--{option.replace('_', '-')}")
 
 
 def switches() -> list[str]:
-    """The options of frontends that the command line has as switches: all but ``dims``."""
-    return [*dict.fromkeys(name for spec in specs().values() for name in spec.options if name != "dims")]
+    """The options of frontends that the command line has as switches."""
+    return [*dict.fromkeys(name for spec in specs().values() for name in spec.options if name not in WITH_VALUES)]
 
 
 def switched_on(given: argparse.Namespace) -> list[str]:
@@ -132,12 +142,14 @@ def options_of(given: argparse.Namespace) -> dict[str, Any]:
     """The keyword arguments of :func:`costcore.estimate` that the command line asks for.
 
     Raises:
-        ValueError: for a ``--dim`` of another form.
+        ValueError: for a ``--dim`` or ``--shape`` of another form.
     """
     options: dict[str, Any] = {"fma_1flop": not given.no_fma, "layout": given.layout}
     options |= dict.fromkeys(switched_on(given), True)
     if given.dim:
         options["dims"] = parse_dims(given.dim)
+    if given.shape:
+        options["shapes"] = parse_shapes(given.shape)
     if given.backward:
         options["backward"] = True
     return options

@@ -9,10 +9,11 @@ from onnx import FunctionProto, helper
 
 from costcore.translate import Row
 
+from .called import inner_scope
 from .containers import common, element_of, repeated, sequence
 from .dimensions import called
 from .gradients import GRADIENT, gradient
-from .graph import Outputs, Walker, inner_scope
+from .graph import Outputs, Walker
 from .node import Node
 from .scope import Place, Scope, inside
 from .signature import ONNX

@@ -13,6 +13,7 @@ from costcore.errors import CostError
 from costcore.translate import Row, Translation
 
 from .alike import Known, likeness, shared
+from .called import called, priced
 from .checking import differs, written
 from .dimensions import Dimensions
 from .functions import MANY, Functions
@@ -84,7 +85,7 @@ class Walker(Recording):
         self._nodes_left = MOST_NODES
         self.spare = 0 if functions.expanded > MANY else MOST_UNROLLED
         """How many nodes may yet be walked for the sake of single iterations of loops."""
-        self._repeats = Repeats() if functions.expanded > MANY else None
+        self.repeats = Repeats() if functions.expanded > MANY else None
         self._known: dict[Hashable, Known] = {}
         """What nodes share that are alike."""
 
@@ -172,7 +173,7 @@ class Walker(Recording):
                     f"but the model declares {written(said.tensor_type)}"
                 )
         call = self.record(node, place)
-        self._recorded(node, call)
+        self.recorded(node, call)
         known = shared(node, call) if key is not None and is_as_said else None
         if known is not None:
             self._known[key] = known
@@ -199,22 +200,23 @@ class Walker(Recording):
             node = self.bind(proto, inputs, attributes, scope, place)
             node.outputs = outputs
             self.history.append((node, call))
-        if self._repeats is not None:
-            self._repeats.count(call)
+        if self.repeats is not None:
+            self.repeats.count(call)
         return outputs
 
-    def _recorded(self, node: Node, call: Call) -> None:
+    def recorded(self, node: Node, call: Call) -> None:
+        """Remember that a node was recorded."""
         if self.history is not None:
             self.history.append((node, call))
-        if self._repeats is not None:
-            self._repeats.count(call)
+        if self.repeats is not None:
+            self.repeats.count(call)
 
     def special(self, node: Node, scope: Scope, place: Place) -> Outputs | None:
         """The walk over what a node holds, calls or stands for; None where it is just a node."""
         function = self.functions.called_by(node.proto)
         if function is not None:
             is_priced = node.key in self.recorder.calculators or self.translator.knows(node.key)
-            return self.priced(node, function, place) if is_priced else self.call(node, function, place)
+            return (priced if is_priced else called)(self, node, function, place)
         if inner_graphs(node.proto):
             walk = self.control.get(node.key)
             if walk is not None:
@@ -264,55 +266,6 @@ class Walker(Recording):
         """How many nodes were walked so far."""
         return MOST_NODES - self._nodes_left
 
-    def call(self, node: Node, function: Any, place: Place) -> Outputs:
-        """The outputs of a call of one of the model's functions: its nodes are walked anew for every call.
-
-        Where that would be too many, equal calls outside of loops and branches are walked once, and multiplied.
-        """
-        if self._repeats is None or place.region:
-            anew: list[Value | None] = yield self._expanded(node, function, place)
-            return anew
-        given = place.resolved(node.proto)
-        known = self._repeats.again(node, given, place)
-        if known is not None:
-            return known
-        self.note(
-            f"the model's functions expand to {self.functions.expanded} nodes: calls of one function with equal "
-            "inputs are counted together, at the place of the first"
-        )
-        self._repeats.enter()
-        outputs: list[Value | None] = yield self._expanded(node, function, place)
-        self._repeats.leave(node, given, place, outputs)
-        return outputs
-
-    def priced(self, node: Node, function: Any, place: Place) -> Outputs:
-        """The outputs of a call of a function that has a formula, which wins: its body tells shapes only."""
-        begun, assumed = len(self.recorder.calls), self.recorder.assumed
-        node.outputs = yield self._expanded(node, function, place)
-        self.recorder.keep(begun, assumed)
-        self._recorded(node, self.record(node, place))
-        return node.outputs
-
-    def _expanded(self, node: Node, function: Any, place: Place) -> Outputs:
-        scope = inner_scope(function, node.inputs)
-        scope.declared = {entry.name: entry.type for entry in function.value_info}
-        caller = node.proto.name or node.op
-        module = self.modules.of_call(node.proto, place.module)
-        inside = Place(
-            opsets={entry.domain or ONNX: entry.version for entry in function.opset_import} or place.opsets,
-            module=module,
-            names=f"{place.names}{caller}/",
-            times=place.times,
-            region=place.region,
-            attributes={**{a.name: a for a in function.attribute_proto}, **place.resolved(node.proto)},
-            functions=(node.key,),
-            source=node.key,
-        )
-        yield self.nodes(function.node, scope, inside, function.output)
-        made = [scope.find(name) for name in function.output]
-        self.told.fit(node, place.names, made)
-        return made
-
     def keep(self, value: Value, place: str, name: str) -> Value:
         """Remember the stored tensor of ``value``, or give it the one that was met under this name before."""
         if value.stored is not None:
@@ -323,14 +276,6 @@ class Walker(Recording):
         """Say that something other than a recorded node reads these values."""
         if self.history is not None:
             self.kept += [value for value in values if value is not None]
-
-
-def inner_scope(function: Any, given: Sequence[Value | None]) -> Scope:
-    """What the nodes of a function see: its inputs, of which the last may be left out."""
-    scope = Scope()
-    scope.values.update((name, value) for name, value in zip(function.input, given, strict=False) if value is not None)
-    scope.absent = frozenset(name for name in function.input if name not in scope.values)
-    return scope
 
 
 MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, Undetermined)

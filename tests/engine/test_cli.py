@@ -10,7 +10,7 @@ from costcore import Report
 from costcore.cli import main as cli
 from costcore.cli.main import COMMANDS, EXAMPLES, main
 from costcore.ir import Tensor
-from costcore.loading import parse_inputs
+from costcore.loading import parse_inputs, parse_shapes
 from tests import html_reports
 
 MODEL = """
@@ -87,6 +87,10 @@ def test_a_problem_with_the_model_is_a_sentence_and_exit_code_1(model, capsys, t
         ["x.py:make", "--input", "a=1x3", "--input", "1x3"],
         ["x.py:make", "--input", "a=1x3", "--input", "a=1x3"],
         ["x.py:make", "--dim", "batch"],
+        ["x.onnx", "--shape", "h"],
+        ["x.onnx", "--shape", "h=1x"],
+        ["x.onnx", "--shape", "h=a b"],
+        ["x.onnx", "--shape", "h=8", "--shape", "h=8"],
         ["x.py:make", "--sort", "colour"],
         ["x.py:make", "--tree", "--sort", "name"],
         ["x.py:make", "--top", "0"],
@@ -126,6 +130,11 @@ def test_inputs_are_shapes_typed_shapes_or_values():
         "c": False,
         "x:0": [1],
     }
+
+
+def test_shapes_of_values_have_names_and_numbers():
+    given = ["h=batch,8", "/a/b=1x8", "s=8", "n=batch"]
+    assert parse_shapes(given) == {"h": ("batch", 8), "/a/b": (1, 8), "s": (8,), "n": ("batch",)}
 
 
 def test_the_python_path_is_given_explicitly_and_taken_back(model, monkeypatch):

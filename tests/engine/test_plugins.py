@@ -93,7 +93,9 @@ def test_options_of_a_frontend_are_switches_of_the_command_line(registered, toy,
     assert "look into boxes (.box)" in " ".join(capsys.readouterr().out.split())
     with pytest.raises(SystemExit):
         main(["saved.json", "--open-boxes"])
-    assert "none of --input, --backward, --regroup, --check-shapes, --open-boxes and" in capsys.readouterr().err
+    assert (
+        "none of --input, --shape, --backward, --regroup, --check-shapes, --open-boxes and" in capsys.readouterr().err
+    )
     factory = tmp_path / "net.py"
     factory.write_text("from tests.engine.toy import Model\n\ndef made():\n    return Model('toy.double')\n")
     with pytest.raises(SystemExit):

@@ -9,6 +9,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import Cost, CostError, CostWarning, Operations, Tensor, estimate
+from costcore.cli.main import main
 from tests.frontends.onnx.reading import read, shapes
 from tests.networks_onnx import Graph
 
@@ -245,3 +246,23 @@ def test_lengths_without_a_name_are_told_once():
     ]
     assert read(made, dims={"x_0": 2, "x_2": 5, "ids_1": 7}).notes == []
     assert read(made, {"x": (2, 3, 5), "ids": (2, 7)}).notes == []
+
+
+def test_the_command_line_gives_shapes_of_values(tmp_path, capsys):
+    """Relu of 4 rows of 8."""
+    path = tmp_path / "net.onnx"
+    path.write_bytes(unknown("Wave").SerializeToString())
+    options = [
+        "--shape",
+        "h0=rows,8",
+        "--dim",
+        "rows=4",
+        "--format",
+        "csv",
+        "--unit",
+        "none",
+        "--columns",
+        "name,flops",
+    ]
+    assert main([str(path), *options]) == 0
+    assert capsys.readouterr().out.splitlines() == ["Layer name,FLOPs", "Relu-1,32", "total,32"]
