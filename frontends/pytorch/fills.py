@@ -16,26 +16,26 @@ PICKS = frozenset(("aten::select", "aten::slice", "aten::unsqueeze", "aten::view
 
 
 class Fills:
-    """Follows a number from the tensor that is made of it to the copy."""
+    """Follows a number from the tensor that is made of it to the copy.
+
+    Attributes:
+        number: the tensor of a number that may be on its way.
+    """
 
     def __init__(self) -> None:
-        self._number: Tensor | None = None
+        self.number: Tensor | None = None
 
     def made(self, plan: Plan, result: object) -> None:
         """Something that is not listed was made."""
         if plan.native == "aten::scalar_tensor" and isinstance(result, Tensor) and result.is_meta:
-            self._number = result
-
-    def is_waiting(self) -> bool:
-        """Whether there is a number that may be on its way."""
-        return self._number is not None
+            self.number = result
 
     def step(self, plan: Plan, tensors: Sequence[Tensor]) -> str:
         """What a call is to the number: a ``view`` of it, the ``fill`` with it, or nothing, ``""``."""
-        is_read = len(tensors) > 0 and self._number is not None and _memory(tensors[-1]) == _memory(self._number)
+        is_read = len(tensors) > 0 and self.number is not None and _memory(tensors[-1]) == _memory(self.number)
         if plan.native in PICKS:
             return "view" if is_read else ""
-        self._number = None
+        self.number = None
         return "fill" if is_read and plan.native == "aten::copy" else ""
 
 

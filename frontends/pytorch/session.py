@@ -292,7 +292,7 @@ class Session(TorchDispatchMode):
 
     def _note(self, entry: Entry, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
         plan = entry.plan
-        step = self._fills.step(plan, tensors) if self._fills.is_waiting() else ""
+        step = self._fills.step(plan, tensors) if self._fills.number is not None else ""
         if step == "view":
             return
         if step == "fill":
