@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from costcore.dims import is_symbolic
 from costcore.translate import Arguments, Row
 
 from .node import Node
@@ -38,9 +39,13 @@ WINDOWS = {"HannWindow": "hann_window", "HammingWindow": "hamming_window", "Blac
 
 
 def _signal(a: Arguments) -> Value:
-    """A signal whose last axis is the real, or the real and the imaginary part, as real or complex numbers."""
+    """A signal whose last axis is the real, or the real and the imaginary part, as real or complex numbers.
+
+    Of three or more axes the last is these parts even where its length is not known: they are taken as real then.
+    """
     x: Value = a.get("input") or a["signal"]
-    if len(x.known) < 2 or x.known[-1] not in (1, 2):
+    rank = len(x.known)
+    if not ((rank > 1 and x.known[-1] in (1, 2)) or (rank > 2 and is_symbolic(x.known[-1]))):
         return x
     view = x.viewed(x.known[:-1])
     if x.known[-1] == 2:

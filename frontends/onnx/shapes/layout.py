@@ -192,7 +192,8 @@ def _sliced(node: Node, length: Dim, start: Any, end: Any, step: Any) -> Dim:
         return length + place if place.is_negative else place
 
     begin, until = placed(start), placed(end)
-    if is_symbolic(end) or is_symbolic(start):
+    from_end = [place for place in (start, end) if isinstance(place, int) and -FAR < place < -1]
+    if is_symbolic(end) or is_symbolic(start) or (from_end and is_symbolic(length)):  # no axis is shorter than 1
         node.assumed.append(f"the slice from {start} to {end} lies inside its axis of length {length}")
     return ceil_div(until - begin, step)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from costcore.dims import Dim, ceil_div, maximum
+from costcore.dims import Dim, ceil_div, maximum, minimum
 
 from ..node import Node
 
@@ -66,12 +66,12 @@ def windows(node: Node, space: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
             before[i] = total // 2 if mode == "SAME_UPPER" else total - total // 2
             after[i] = total - before[i]
             continue
-        room = length + before[i] + after[i] - reach
-        count = ceil_div(room, s) + 1 if node.args.get("ceil_mode") else room // s + 1
+        if node.args.get("ceil_mode"):  # no window begins behind the input
+            count = ceil_div(length + before[i] + minimum(after[i] + s - reach, 0), s)
+        else:
+            count = (length + before[i] + after[i] - reach) // s + 1
         if isinstance(count, int) and count < 1 and length != 0:
             raise node.error(f"has the kernel {tuple(kernel)}, larger than its padded input of shape {tuple(space)}")
-        if node.args.get("ceil_mode") and isinstance(count, int) and isinstance(length, int):
-            count -= (count - 1) * s >= length + before[i]  # a last window that would begin behind the input
         out.append(maximum(count, 0) if isinstance(count, int) else count)
     return Windows(tuple(kernel), stride, dilation, tuple(before), tuple(after), tuple(out))
 

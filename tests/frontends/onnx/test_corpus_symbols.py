@@ -13,9 +13,6 @@ from costcore.pricing import Pricer
 from costcore.registry import calculators
 from tests.frontends.onnx.corpus import Reading, node_cases, read_case, stripped
 
-CEIL = {"test_averagepool_2d_ceil_last_window_starts_on_pad", "test_maxpool_2d_ceil_output_size_reduce_by_one"}
-"""A last window that would begin behind the input is left out where its size is a number."""
-
 ASPECT = "keeps the aspect ratio of lengths that are not known; give them as numbers"
 
 
@@ -74,5 +71,5 @@ def test_shapes_are_those_of_the_arrays(readings):
             named_axes += sum(not isinstance(d, int) and n is not None for d, n in zip(value.known, got, strict=True))
             if len(got) != len(shape) or any(a not in (b, None) for a, b in zip(got, shape, strict=True)):
                 wrong[reading.name, output] = (value.shape, got, shape)
-    assert {name for name, _ in wrong} <= CEIL, wrong
+    assert wrong == {}
     assert named_axes > 2000

@@ -71,6 +71,12 @@ def test_short_time_fourier_transform():
     assert cost.flops == 16 * 4 * Operations(mul=2, add=3)
 
 
+def test_a_signal_whose_parts_have_no_number_is_real():
+    layer, cost = priced("STFT", (1, 64, "parts"), 8, (16,), None)
+    assert layer["x"].shape == (1, 64)
+    assert cost.flops == 7 * 16 * 4 * Operations(mul=2, add=3) + Operations(mul=7 * 16)
+
+
 def test_frames_of_unknown_length_have_no_price():
     g = Graph(17)
     y = g("STFT", "x", g.number(8, scalar=True), "", "length")

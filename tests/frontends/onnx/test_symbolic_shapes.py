@@ -141,3 +141,15 @@ def test_equal_parts_of_a_named_length():
 def test_slices_of_a_named_length_are_short_formulas(start: int, end: int, step: int, expected: str):
     made = model("Slice", [[start], [end], [0], [step]], {}, {})
     assert str(shapes(made)[0][0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "told"), [(-3, ["the slice from -3 to 9 lies inside its axis of length n"]), (-1, [])]
+)
+def test_a_slice_from_the_end_of_a_named_length_is_taken_to_have_its_elements(start, told):
+    """Of an axis of 2 elements the last 3 are 2; the last one is always there."""
+    g = Graph()
+    y = g("Slice", "x", g.number(start), g.number(FAR), g.number(0))
+    recorder = read(g.model({"x": ("n",)}, y))
+    assert recorder.calls[-1].layer.out.shape == (-start,)
+    assert [a.what.replace(str(FAR), "9") for a in recorder.assumptions] == told
