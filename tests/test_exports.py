@@ -78,6 +78,16 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
         body = conv(3, 8, 7, stride=2), nn.MaxPool2d(3, 2, 1), bottleneck(8, 8, 1), bottleneck(32, 16, 2)
         return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
+    class Decoder(nn.Module):
+        """Attention to other rows, whose projections are parts of one weight and one bias."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.TransformerDecoderLayer(16, 2, 32, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x, x[:, 1::2])
+
     def activations() -> nn.Module:
         """What has no operator of its own in older versions."""
         parts = nn.GELU(), nn.GELU("tanh"), nn.SiLU(), nn.GroupNorm(4, 8), nn.Hardswish(), nn.Hardsigmoid(), nn.ELU()
@@ -97,6 +107,7 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
         "causal": (lambda: Masked("causal"), ROWS),
         "bool mask": (lambda: Masked("bool"), ROWS),
         "float mask": (lambda: Masked("float"), ROWS),
+        "decoder": (Decoder, ROWS),
         "weight norm": (lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv1d(16, 8, 3))), ROWS),
         "layer norm": (lambda: nn.Sequential(nn.LayerNorm(16), nn.LayerNorm((16, 16))), ROWS),
         **networks_exported.NETWORKS,

@@ -187,6 +187,9 @@ class Extend(Protocol):
     def program(self) -> Program:
         """The operations that nodes were written for."""
 
+    def whole(self, value: Value) -> Value:
+        """The tensor that a value is a part of, the value itself where it is no part."""
+
     def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
         """The longer match; None where the pattern does not fit, or others read from its nodes and must not."""
 

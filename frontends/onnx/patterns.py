@@ -12,6 +12,7 @@ from .match import Either, Extend, Group, Groups, Made, Match, Named, Number, Op
 from .moves import AS_STRIDED, INDEX, ROLL, TRACED_ROLL
 from .names import origin
 from .pooling import ADAPTIVE
+from .program import operation
 from .values import FLOATS, Value
 
 X, W, B = Operand("x"), Operand("w"), Operand("b")
@@ -79,16 +80,25 @@ _LINEAR = Either(
 )
 
 
-def _linear(match: Match, _: Extend) -> Group | None:
+def _is_learned_part(value: Value, extend: Extend) -> bool:
+    """Whether a value is a learned tensor, or a part of one, as the projections of attention have them."""
+    whole = extend.whole(value)
+    return learned(whole, *(whole.shape or ()))
+
+
+def _linear(match: Match, extend: Extend) -> Group | None:
     x, w, b = match.values["x"], match.values["w"], match.values.get("b")
-    if w.shape is None or len(w.shape) != 2 or not learned(w, *w.shape) or not x.shape:
+    note = origin(match.nodes[0].node.proto)
+    said = operation(note)
+    is_said = said is not None and said.name == "linear"
+    if w.shape is None or len(w.shape) != 2 or not (is_said or _is_learned_part(w, extend)) or not x.shape:
         return None
     if not any(made.node.op == "Transpose" for made in match.nodes):
         w = w.viewed(w.shape[::-1])
     operands = {"x": x, "w": w}
     if b is not None:
-        is_said = bool(origin(match.nodes[0].node.proto))  # to be one operation, which takes a computed bias too
-        if not (learned(b, w.known[0]) or (is_said and b.shape == w.known[:1])):
+        is_one = bool(note)  # operation, which takes a computed bias too
+        if b.shape != w.known[:1] or not (is_one or _is_learned_part(b, extend)):
             return None
         operands["b"] = b
     return Group("linear", "Gemm", operands, {}, match.nodes)

@@ -22,6 +22,9 @@ from .values import Stored, Value
 ELEMENTS_READ = {"Shape": 0, "Size": 0, "CastLike": 1}
 """Operators that read the elements of so many inputs only, and of the others the shape or the type."""
 
+PARTS = ("Slice", "Split")
+"""Operators that take a part of their first input."""
+
 
 def regroup(walker: Walker, asked: bool | Collection[str], producer: str) -> None:
     """Replace the calls of every group of nodes that spells out one operator by one call, and list them as notes.
@@ -182,6 +185,13 @@ class Extension:
     def program(self) -> Program:
         """The operations that nodes were written for."""
         return self.search.program
+
+    def whole(self, value: Value) -> Value:
+        """The tensor that a value is a part of, the value itself where it is no part."""
+        made = self.search.makers.get(value)
+        while made is not None and made.node.op in PARTS and (source := made.node.inputs[0]) is not None:
+            value, made = source, self.search.makers.get(source)
+        return value
 
     def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
         """``match`` with the nodes that made ``value``, where they fit ``pattern``.
