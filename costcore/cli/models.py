@@ -43,14 +43,14 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=N",
-        help="a named dimension (.onnx, saved reports); may be repeated",
+        help=f"a named dimension ({files_with('dims')}, saved reports); may be repeated",
     )
     parser.add_argument(
         "--shape",
         action="append",
         default=[],
         metavar="NAME=SHAPE",
-        help="the shape of a value inside the model that nothing else tells, batch,8 or 1x8 (.onnx); may be repeated",
+        help=f"the shape, batch,8 or 1x8, of a value inside the model ({files_with('shapes')}); may be repeated",
     )
     parser.add_argument("--backward", action="store_true", help="count the backward pass too (PyTorch, Chainer)")
     parser.add_argument("--no-fma", action="store_true", help="count a fused multiply-add as two FLOPs")
@@ -70,13 +70,17 @@ def add_switches(parser: argparse.ArgumentParser) -> None:
     """
     group = parser.add_argument_group("options of files that frontends read")
     for name in switches():
-        having = [spec for spec in specs().values() if name in spec.options]
-        files = ", ".join(suffix for spec in having for suffix in spec.suffixes)
-        text = f"{having[0].options[name]} ({files})"
+        first = next(spec for spec in specs().values() if name in spec.options)
+        text = f"{first.options[name]} ({files_with(name)})"
         try:
             group.add_argument(flag_of(name), dest=SWITCH + name, action="store_true", help=text)
         except argparse.ArgumentError as error:
-            raise CostError(f"the {having[0].name} frontend cannot have an option {name!r}: {error}") from error
+            raise CostError(f"the {first.name} frontend cannot have an option {name!r}: {error}") from error
+
+
+def files_with(option: str) -> str:
+    """How the names of files end that take an option."""
+    return ", ".join(suffix for spec in specs().values() if option in spec.options for suffix in spec.suffixes)
 
 
 def flag_of(option: str) -> str:
