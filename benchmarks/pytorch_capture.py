@@ -26,12 +26,12 @@ from torch.utils.flop_counter import FlopCounterMode
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from costcore import ComputationalCostHook, estimate
-from costcore.custom import CustomCalculators
-from costcore.engine import Recorder
+from costcore.api.build_report import make_report
 from costcore.frontends.pytorch import capture
 from costcore.frontends.pytorch.known import forget
+from costcore.registry.custom import CustomCalculators
 from costcore.reports.report import Report
-from costcore.run import make_report
+from costcore.trace.recorder import Recorder
 from tests.networks_pytorch import NETWORKS, Residual, conv, without_data
 
 

@@ -10,7 +10,7 @@ if __name__ != "costcore.calculators":
 
 from costcore.ir import Calculator
 from costcore.plugins import hookimpl
-from costcore.registry import add, discover
+from costcore.registry.calculators import add, discover
 
 
 @hookimpl

@@ -4,12 +4,13 @@ from os.path import exists as _exists
 
 TYPE_CHECKING = False  # type checkers know the name; importing `typing` would double the import time
 if TYPE_CHECKING:
-    from costcore.budgets.budget import check as check
+    from costcore.api.estimate import estimate as estimate
+    from costcore.api.hook import ComputationalCostHook as ComputationalCostHook
+    from costcore.api.table import table as table
+    from costcore.budgets.check import check as check
     from costcore.comparisons.comparison import compare as compare
     from costcore.errors import CostError as CostError
     from costcore.errors import CostWarning as CostWarning
-    from costcore.estimating import estimate as estimate
-    from costcore.hook import ComputationalCostHook as ComputationalCostHook
     from costcore.ir import Cost as Cost
     from costcore.ir import Layer as Layer
     from costcore.ir import Operations as Operations
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
     from costcore.reports.columns import ReportColumns as ReportColumns
     from costcore.reports.columns import SummaryColumns as SummaryColumns
     from costcore.reports.report import Report as Report
-    from costcore.reports.showing import GroupColumns as GroupColumns
-    from costcore.reports.showing import LayerColumns as LayerColumns
-    from costcore.reports.tree_view import TreeColumns as TreeColumns
-    from costcore.zoo import table as table
+    from costcore.reports.tables.arrange import GroupColumns as GroupColumns
+    from costcore.reports.tables.arrange import LayerColumns as LayerColumns
+    from costcore.reports.tables.module_tree import TreeColumns as TreeColumns
 
 __version__ = "0.1.0"
 
@@ -32,24 +32,24 @@ if all(map(_exists, _rooms)):
     __path__.append(_beside)
 
 _HOME = {
-    "ComputationalCostHook": "hook",
+    "ComputationalCostHook": "api.hook",
     "Cost": "ir",
     "CostError": "errors",
     "CostWarning": "errors",
-    "GroupColumns": "reports.showing",
+    "GroupColumns": "reports.tables.arrange",
     "Layer": "ir",
-    "LayerColumns": "reports.showing",
+    "LayerColumns": "reports.tables.arrange",
     "Operations": "ir",
     "Report": "reports.report",
     "ReportColumns": "reports.columns",
     "SummaryColumns": "reports.columns",
     "Tensor": "ir",
-    "TreeColumns": "reports.tree_view",
-    "check": "budgets.budget",
+    "TreeColumns": "reports.tables.module_tree",
+    "check": "budgets.check",
     "compare": "comparisons.comparison",
-    "estimate": "estimating",
+    "estimate": "api.estimate",
     "hookimpl": "plugins",
-    "table": "zoo",
+    "table": "api.table",
 }
 __all__ = [
     "ComputationalCostHook",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,17 +27,6 @@ class PartialReportError(CostError):
     """
 
     report: Report | None = None
-
-
-def why(error: Exception) -> str:
-    """What went wrong, without the number and the path that the system's errors carry."""
-    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-
-
-def shortly(value: object) -> str:
-    """A value as far as a sentence takes it, on one line."""
-    text = re.sub(r"\s*\n\s*", " ", repr(value))
-    return text if len(text) <= 80 else text[:79] + "…"
 
 
 class CostWarning(UserWarning):

@@ -9,21 +9,39 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import pluggy
 
 from costcore import hookspecs
-from costcore.errors import CostError, shortly
+from costcore.errors import CostError
+from costcore.messages import shortly
 
 hookimpl = pluggy.HookimplMarker(hookspecs.NAME)
 """Marks a plug-in's functions, ``@costcore.hookimpl``."""
 
-BUILTIN = ("costcore.calculators", "costcore.frontends", "costcore.reports.renderers")
+BUILTIN = ("costcore.calculators", "costcore.frontends", "costcore.reports.tables.renderers")
 
 DISABLE = "COSTCORE_DISABLE_PLUGINS"
 
 Item = TypeVar("Item")
+P = ParamSpec("P")
+
+_CACHES: list[Callable[[], None]] = []
+"""Clear the caches of all tables that are merged from plug-ins."""
+
+
+def cached(function: Callable[P, Item]) -> Callable[P, Item]:
+    """Cache a function of what plug-ins offer, until a plug-in is registered or unregistered."""
+    kept = cache(function)
+    _CACHES.append(kept.cache_clear)
+    return cast("Callable[P, Item]", kept)
+
+
+def clear_caches() -> None:
+    """Forget every result of a :func:`cached` function."""
+    for clear in _CACHES:
+        clear()
 
 
 @cache
@@ -56,13 +74,13 @@ def register(plugin: object, name: str | None = None) -> None:
         CostError: where it has a hook or an argument that no specification knows; it is left out then.
     """
     _add(manager(), plugin, name)
-    _forget()
+    clear_caches()
 
 
 def unregister(plugin: object) -> None:
     """Take a plug-in of this process out again."""
     manager().unregister(plugin)
-    _forget()
+    clear_caches()
 
 
 def mappings(hook: str) -> Iterator[Mapping[str, Any]]:
@@ -151,14 +169,3 @@ def _way_out(name: str) -> str:
     if name not in points:
         return ""
     return f" (entry point {name} = {points[name].value}; {DISABLE}={name} leaves it out)"
-
-
-def _forget() -> None:
-    """Make every table that was merged from plug-ins be merged anew."""
-    from costcore import frontend, registry
-    from costcore.reports import renderers
-
-    registry.calculators.cache_clear()
-    frontend.specs.cache_clear()
-    frontend.rows.cache_clear()
-    renderers.renderers.cache_clear()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from costcore.budgets.budget import BudgetLike
+    from costcore.budgets.check import BudgetLike
     from costcore.reports.report import Report
 
 LIMITS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params")
@@ -36,10 +36,10 @@ class CostBudget:
             TypeError, ValueError: for arguments that are not accepted; says what is.
         """
         __tracebackhide__ = True
-        from costcore.budgets.budget import check
-        from costcore.estimating import estimate
+        from costcore.api.build_report import tell
+        from costcore.api.estimate import estimate
+        from costcore.budgets.check import check
         from costcore.reports.report import Report
-        from costcore.run import tell
 
         limits = {key: given.pop(key) for key in LIMITS if key in given}
         said = {key: given.pop(key) for key in SECTIONS if key in given}

@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from costcore.errors import CostError, shortly
+from costcore.errors import CostError
 from costcore.ir import Layer, Role, Tensor
+from costcore.messages import shortly
 
 Names: TypeAlias = "Callable[[str], Collection[str] | None]"
 Arguments: TypeAlias = Mapping[str, Any]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from costcore.frontend import specs
+from costcore.registry.frontends import specs
 from tests.frameworks import VARIABLE, available, missing
 
 GOLDEN = Path(__file__).parent / "golden"

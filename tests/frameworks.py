@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 
-from costcore.frontend import specs
+from costcore.registry.frontends import specs
 
 VARIABLE = "COSTCORE_TEST_FRONTENDS"
 """Names of frontends, separated by commas; what is asked for and missing is a failure, never a skip."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from costcore.engine import Assumption, Call, Module, Priced, Run
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.reports.report import Report
+from costcore.trace.call import Assumption, Call, Module, Priced
+from costcore.trace.run import Run
 
 HOSTILE = (
     "</script><script>document.title='broken in'</script>",

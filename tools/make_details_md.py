@@ -20,11 +20,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # this checkout is documented, whatever is installed
 
 from costcore.calculators import costcore_calculators  # noqa: E402 - found by the line above
+from costcore.counting.pricing import cost_of  # noqa: E402
 from costcore.errors import CostError  # noqa: E402
-from costcore.frontend import load  # noqa: E402
 from costcore.ir import KINDS, Calculator, Cost, Operations  # noqa: E402
-from costcore.pricing import cost_of  # noqa: E402
-from costcore.registry import place  # noqa: E402
+from costcore.messages import place  # noqa: E402
+from costcore.registry.frontends import load  # noqa: E402
 from costcore.translate import Row  # noqa: E402
 from tools.formulas import Manual, Writer  # noqa: E402
 

@@ -6,8 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from costcore.budgets.budget import Breach, check
-from costcore.budgets.file import BudgetError, read_budget
+from costcore.budgets.budget import Breach
+from costcore.budgets.check import check
+from costcore.budgets.toml import BudgetError, read_budget
 from costcore.cli.models import (
     GOOD,
     MODEL,
@@ -19,10 +20,11 @@ from costcore.cli.models import (
     report_of,
     run_command,
 )
-from costcore.reports.amounts import METRICS, exact
+from costcore.reports.caveats import not_counted
 from costcore.reports.columns import Table
-from costcore.reports.honesty import not_counted
-from costcore.reports.renderers import printable, to_markdown
+from costcore.reports.tables.renderers import to_markdown
+from costcore.reports.text.amounts import METRICS, exact
+from costcore.reports.text.escape import printable
 
 EXAMPLES = """a budget:
   [total]

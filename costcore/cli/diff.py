@@ -19,7 +19,7 @@ from costcore.cli.models import (
     run_command,
 )
 from costcore.comparisons.comparison import WAYS, compare
-from costcore.comparisons.text import MODES
+from costcore.comparisons.render import MODES
 
 EXAMPLES = """examples:
   costcore diff yesterday.json net.py:make --input 1x3x224x224 --format md

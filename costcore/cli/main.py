@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from costcore import __version__
+from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.models import (
     GOOD,
     INTERRUPTED,
@@ -29,16 +30,15 @@ from costcore.cli.models import (
     tell,
 )
 from costcore.errors import CostError
-from costcore.loading import parse_dims, parse_inputs, parse_shapes
+from costcore.reports.caveats import FOOTED
 from costcore.reports.columns import REPORT, SUMMARY, Column, ReportColumns, SummaryColumns, choose
-from costcore.reports.entries import KEYS
-from costcore.reports.files import written
-from costcore.reports.honesty import FOOTED
-from costcore.reports.renderers import renderers
+from costcore.reports.ledger import KEYS
 from costcore.reports.report import Report
-from costcore.reports.showing import GROUPS, LAYERS, GroupColumns, LayerColumns, check_top
-from costcore.reports.tree_view import TREE, TreeColumns, check_depth
-from costcore.reports.units import UNITS, check_digits
+from costcore.reports.serialization.targets import written
+from costcore.reports.tables.arrange import GROUPS, LAYERS, GroupColumns, LayerColumns, check_top
+from costcore.reports.tables.module_tree import TREE, TreeColumns, check_depth
+from costcore.reports.tables.renderers import renderers
+from costcore.reports.text.units import UNITS, check_digits
 
 COMMANDS: Mapping[str, str] = {
     "check": "costcore.cli.check:main",

@@ -10,14 +10,22 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from costcore.api.estimate import estimate
+from costcore.api.load_model import (
+    INPUT_FORMS,
+    check_target,
+    load_model,
+    looking_in,
+    parse_dims,
+    parse_inputs,
+    parse_shapes,
+)
 from costcore.errors import CostError, CostWarning
-from costcore.estimating import estimate
-from costcore.frontend import fitting, specs
-from costcore.loading import INPUT_FORMS, check_target, load_model, looking_in, parse_dims, parse_inputs, parse_shapes
-from costcore.reports.files import written
-from costcore.reports.renderers import printable
+from costcore.registry.frontends import fitting, specs
 from costcore.reports.report import Report
-from costcore.reports.saved import saved_report
+from costcore.reports.serialization.saved import saved_report
+from costcore.reports.serialization.targets import written
+from costcore.reports.text.escape import printable
 
 GOOD, PROBLEM, USAGE, INTERRUPTED = 0, 1, 2, 130
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from costcore.api.load_model import parse_inputs
+from costcore.api.table import table
 from costcore.cli.models import (
     GOOD,
     MODEL,
@@ -20,10 +22,8 @@ from costcore.cli.models import (
     put_out,
     run_command,
 )
-from costcore.loading import parse_inputs
-from costcore.reports.renderers import renderers
-from costcore.reports.units import UNITS, check_digits
-from costcore.zoo import table
+from costcore.reports.tables.renderers import renderers
+from costcore.reports.text.units import UNITS, check_digits
 
 EXAMPLES = """examples:
   costcore table torchvision.models:resnet18 torchvision.models:resnet50 --input 1x3x224x224 --format md

@@ -11,10 +11,10 @@ from costcore.comparisons.differences import COMPARED, Delta, Difference
 from costcore.comparisons.matching import Entry, Pair, by_module, by_order, is_free
 from costcore.dims import Dim
 from costcore.errors import CostError
-from costcore.reports.amounts import METRICS, exact
-from costcore.reports.files import Target, save, writable
-from costcore.reports.honesty import not_counted
+from costcore.reports.caveats import not_counted
 from costcore.reports.report import Report
+from costcore.reports.serialization.targets import Target, save, writable
+from costcore.reports.text.amounts import METRICS, exact
 
 WAYS = ("module", "order")
 
@@ -138,13 +138,13 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data; expressions as text. The schema is ``costcore-comparison-1``."""
-        from costcore.comparisons.text import to_dict
+        from costcore.comparisons.render import to_dict
 
         return to_dict(self)
 
     def to_json(self, target: Target = None) -> str:
         """:meth:`to_dict` as JSON text; written to ``target``, a path or a stream, where given."""
-        from costcore.comparisons.text import to_json
+        from costcore.comparisons.render import to_json
 
         return save(to_json(self), target)
 
@@ -155,13 +155,13 @@ class Comparison:
             target: a path or a stream to write to as well.
             limit: rows of any one table at most; how many were left out is said. None is all.
         """
-        from costcore.comparisons.text import to_text
+        from costcore.comparisons.render import to_text
 
         return save(to_text(self, "md", limit), target)
 
     def to_html(self, target: Target = None, title: str = "") -> str:
         """One self-contained HTML page without a script; written to ``target``, a path or a stream, where given."""
-        from costcore.reports.html.comparison import to_html
+        from costcore.comparisons.html import to_html
 
         return save(to_html(self, title), target)
 
@@ -173,7 +173,7 @@ class Comparison:
         """
         import sys
 
-        from costcore.comparisons.text import render
+        from costcore.comparisons.render import render
 
         writable(ost or sys.stdout).write(render(self, mode, limit))
 

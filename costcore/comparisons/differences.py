@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple, cast
 
 from costcore.comparisons.matching import Entry
-from costcore.dims import Dim, is_symbolic, share
+from costcore.dims import Dim, is_symbolic
+from costcore.symbolic import share
 
 COMPARED = ("flops", "macs", "mread", "mwrite", "n_params")
 """The costs that are compared."""

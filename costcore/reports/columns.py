@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from costcore.reports.units import check_digits, check_unit, prefix_for, rounded, scaled, written
+from costcore.reports.text.units import check_digits, check_unit, prefix_for, rounded, scaled
+from costcore.symbolic import written
 
 
 class Column(NamedTuple):

@@ -7,12 +7,14 @@ from os import PathLike
 from typing import IO, Any
 
 from costcore.errors import CostError
-from costcore.reports import files, tree_view
 from costcore.reports.columns import REPORT, SUMMARY, Column, ReportColumns, SummaryColumns, choose
-from costcore.reports.entries import per_layer
-from costcore.reports.figures import Figures
-from costcore.reports.showing import GROUPS, LAYERS, GroupColumns, LayerColumns, Line, arrange, show
-from costcore.reports.tree_view import TREE, TreeColumns
+from costcore.reports.ledger import per_layer
+from costcore.reports.report_data import Figures
+from costcore.reports.serialization.targets import Target, save, written
+from costcore.reports.serialization.to_json import to_dataframe, to_dict, to_json
+from costcore.reports.tables.arrange import GROUPS, LAYERS, GroupColumns, LayerColumns, Line, arrange, show
+from costcore.reports.tables.module_tree import TREE, TreeColumns
+from costcore.reports.tables.module_tree import lines as tree_lines
 
 
 class Report(Figures):
@@ -135,14 +137,14 @@ class Report(Figures):
         ``top`` arrange the children of every module.
         """
         order = None if sort is None else choose(TREE, [sort])[0]
-        lines = tree_view.lines(self.tree(), depth, order, top, mode)
+        lines = tree_lines(self.tree(), depth, order, top, mode)
         self._show(lines, choose(TREE, columns), ost, None, mode, unit, n_digits, total=0)
 
     def to_dict(self) -> dict[str, Any]:
         """The report in plain JSON types; ``costcore/reports/report.schema.json`` describes them."""
-        return files.to_dict(self._priced, self._run, self._ledger.total)
+        return to_dict(self._priced, self._run, self._ledger.total)
 
-    def to_json(self, target: files.Target = None, indent: int | None = None) -> str:
+    def to_json(self, target: Target = None, indent: int | None = None) -> str:
         """The report as JSON text, the same bytes for equal reports; :meth:`from_json` gives an equal one.
 
         Args:
@@ -153,7 +155,7 @@ class Report(Figures):
             CostError: for a setting that JSON cannot hold; names it.
             OSError: where the path cannot be written.
         """
-        return files.to_json(self.to_dict(), target, indent)
+        return to_json(self.to_dict(), target, indent)
 
     @classmethod
     def from_json(cls, source: str | bytes | PathLike[str]) -> Report:
@@ -162,7 +164,7 @@ class Report(Figures):
         Raises:
             CostError: for a file that cannot be read or is no report; says what is wrong, and where in it.
         """
-        from costcore.reports.reading import read
+        from costcore.reports.serialization.from_json import read
 
         contents = read(source)
         report = cls(contents.priced, contents.run)
@@ -170,13 +172,13 @@ class Report(Figures):
             raise CostError("the report's total is not the sum of its calls: the file was changed")
         return report
 
-    def to_csv(self, target: files.Target = None, columns: Sequence[str] = ReportColumns.ALL) -> str:
+    def to_csv(self, target: Target = None, columns: Sequence[str] = ReportColumns.ALL) -> str:
         """Every counted call and the total as comma-separated exact values; written to ``target`` where given."""
-        return files.written(lambda out: self.show_report(out, "csv", None, columns, None), target)
+        return written(lambda out: self.show_report(out, "csv", None, columns, None), target)
 
     def to_markdown(
         self,
-        target: files.Target = None,
+        target: Target = None,
         unit: str | None = "autoaligned",
         columns: Sequence[str] = ReportColumns.DEFAULT,
         n_digits: int | None = 3,
@@ -186,7 +188,7 @@ class Report(Figures):
     ) -> str:
         """:meth:`show_report` as a Markdown table; written to ``target``, a path or a stream, where given."""
         show_to = self.show_report
-        return files.written(lambda out: show_to(out, "md", unit, columns, n_digits, sort=sort, top=top), target)
+        return written(lambda out: show_to(out, "md", unit, columns, n_digits, sort=sort, top=top), target)
 
     def to_dataframe(self) -> Any:
         """Every counted call as a row of a ``pandas.DataFrame``, the names as its index.
@@ -194,31 +196,31 @@ class Report(Figures):
         Raises:
             CostError: where pandas is not installed.
         """
-        return files.to_dataframe(self._ledger.entries)
+        return to_dataframe(self._ledger.entries)
 
-    def to_html(self, target: files.Target = None, title: str = "") -> str:
+    def to_html(self, target: Target = None, title: str = "") -> str:
         """The report as one self-contained HTML page, usable without a network; written to ``target`` where given."""
         from costcore.reports.html import to_html
 
-        return files.save(to_html(self, title), target)
+        return save(to_html(self, title), target)
 
-    def to_model_explorer(self, target: files.Target = None, metric: str = "flops") -> str:
+    def to_model_explorer(self, target: Target = None, metric: str = "flops") -> str:
         """Node data (JSON) for Google's Model Explorer, coloured by ``metric``; written to ``target`` where given."""
-        from costcore.reports.viewers import to_model_explorer
+        from costcore.reports.exports.model_explorer import to_model_explorer
 
-        return files.save(to_model_explorer(self, metric), target)
+        return save(to_model_explorer(self, metric), target)
 
-    def to_chrome_trace(self, target: files.Target = None) -> str:
+    def to_chrome_trace(self, target: Target = None) -> str:
         """A trace for Perfetto and chrome://tracing; one unit of time a call where none was measured."""
-        from costcore.reports.chrome_trace import to_chrome_trace
+        from costcore.reports.exports.chrome_trace import to_chrome_trace
 
-        return files.save(to_chrome_trace(self), target)
+        return save(to_chrome_trace(self), target)
 
-    def to_model_card(self, target: files.Target = None) -> str:
+    def to_model_card(self, target: Target = None) -> str:
         """A YAML block for a model card: FLOPs, MACs, parameters, input shape, convention, versions, report hash."""
-        from costcore.reports.model_card import to_model_card
+        from costcore.reports.exports.model_card import to_model_card
 
-        return files.save(to_model_card(self), target)
+        return save(to_model_card(self), target)
 
     def _show(
         self,

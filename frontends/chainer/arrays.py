@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import chainer
 import numpy
 
-from costcore.engine import Recorder
 from costcore.ir import Role, Tensor
+from costcore.trace.recorder import Recorder
 
 V = TypeVar("V")
 Bounds: TypeAlias = "tuple[int, int]"

@@ -11,13 +11,15 @@ from weakref import WeakKeyDictionary
 
 import chainer
 
+from costcore.counting.pricing import MISTAKES
 from costcore.dims import as_dim
-from costcore.engine import Call, Recorder, user_traceback
 from costcore.errors import CostError
-from costcore.frontend import rows
 from costcore.ir import Cost, Role, Tensor
-from costcore.pricing import MISTAKES
-from costcore.registry import place
+from costcore.messages import place
+from costcore.registry.frontends import rows
+from costcore.trace.call import Call
+from costcore.trace.recorder import Recorder
+from costcore.trace.source import user_traceback
 from costcore.translate import Native, Translation, Translator
 
 from .arrays import Arrays, array_of, is_array, tensor

@@ -11,9 +11,10 @@ from typing import Any
 import chainer
 import numpy
 
-from costcore.engine import Module, Recorder
 from costcore.errors import CostError
 from costcore.ir import Tensor
+from costcore.trace.call import Module
+from costcore.trace.recorder import Recorder
 
 from .arrays import Arrays, is_array
 from .hooks import Capture

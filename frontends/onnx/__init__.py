@@ -10,9 +10,9 @@ from onnx import ModelProto
 from onnx import __version__ as onnx_version
 from onnx.defs import onnx_opset_version
 
-from costcore.engine import Recorder
 from costcore.errors import CostError
-from costcore.frontend import rows
+from costcore.registry.frontends import rows
+from costcore.trace.recorder import Recorder
 
 from .checking import compare_with_onnx
 from .control import CONTROL

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from onnx import AttributeProto
 
-from costcore.engine import Call
 from costcore.ir import Layer
+from costcore.trace.call import Call
 
 from .node import Node
 from .signature import ONNX

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from costcore.dims import Dim, magnitude
-from costcore.engine import Call
+from costcore.counting.pricing import Pricer
+from costcore.dims import Dim
 from costcore.ir import Operations
-from costcore.pricing import Pricer
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
+from costcore.symbolic import magnitude
+from costcore.trace.call import Call
 
 from .generation import SEARCHES, search
 from .graph import Outputs, Walker

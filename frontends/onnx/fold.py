@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import HIGHEST_DEGREE, as_dim, degree, is_symbolic, maximum, minimum
+from costcore.dims import as_dim, is_symbolic, maximum, minimum
+from costcore.symbolic import HIGHEST_DEGREE, degree
 
 LONGEST = 200
 """Expressions of more parts are given up."""

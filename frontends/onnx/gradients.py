@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from costcore.engine import Call
 from costcore.ir import Layer, Tensor
+from costcore.trace.call import Call
 
 from .graph import Outputs, Walker
 from .node import Node

@@ -7,9 +7,10 @@ from typing import Any, TypeAlias
 
 from onnx import defs
 
-from costcore.bulk import collector_off
-from costcore.engine import Call, Recorder
 from costcore.errors import CostError
+from costcore.trace.call import Call
+from costcore.trace.gc_paused import collector_off
+from costcore.trace.recorder import Recorder
 from costcore.translate import Row, Translation
 
 from .alike import Known, likeness, shared

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from costcore.dims import Dim, is_symbolic
-from costcore.engine import Call
 from costcore.ir import Layer
+from costcore.trace.call import Call
 
 from .containers import after_loop, common, inside_loop
 from .dimensions import called

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isinf
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from costcore.engine import Call
+from costcore.trace.call import Call
 
 from .node import Node
 from .program import Program

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from costcore.engine import Module
+from costcore.trace.call import Module
 
 from .names import classes, has_folded_norm, scopes
 from .values import Stored

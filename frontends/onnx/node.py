@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from costcore.dims import HIGHEST_DEGREE, Dim, degree, is_symbolic
+from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import prod
+from costcore.symbolic import HIGHEST_DEGREE, degree
 
 from .accepted import ACCEPTED
 from .fold import fold_elements

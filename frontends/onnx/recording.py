@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from costcore.dims import Dim
-from costcore.engine import UNSHAPED, Call, Recorder
 from costcore.ir import Layer, Role, Tensor
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
+from costcore.trace.call import UNSHAPED, Call
+from costcore.trace.recorder import Recorder
 from costcore.translate import Native, Row, Translation, Translator, settings
 from costcore.translate import role_of as neutral_role
 

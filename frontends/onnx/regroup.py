@@ -7,8 +7,8 @@ import string
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from costcore.engine import Call
 from costcore.ir import Layer
+from costcore.trace.call import Call
 from costcore.translate import ROLES
 
 from .graph import Walker

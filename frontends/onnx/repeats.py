@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from costcore.dims import Dim
-from costcore.engine import Call
+from costcore.trace.call import Call
 
 from .node import Node
 from .scope import Place

@@ -9,8 +9,9 @@ from threading import Thread
 
 import torch
 
-from costcore.engine import OTHER_THREADS, Call, Recorder
 from costcore.ir import Layer
+from costcore.trace.call import Call
+from costcore.trace.recorder import OTHER_THREADS, Recorder
 
 from . import autocast, install
 from .frames import PRE_DISPATCH

@@ -11,7 +11,7 @@ from weakref import ref
 from torch import Tensor
 from torch.nn import Parameter
 
-from costcore.engine import Recorder
+from costcore.trace.recorder import Recorder
 
 EXTERNAL, LEARNED, COMPUTED = range(3)
 """Where a value comes from: from outside of the run, from a learned parameter (or a view of one), from an operator."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from costcore.frontend import rows
 from costcore.ir import Layer
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
+from costcore.registry.frontends import rows
 from costcore.translate import Translator
 
 from .memo import NUMBERS, Again, Key

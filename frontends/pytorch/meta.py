@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import Module
 
 from costcore.dims import is_symbolic
-from costcore.engine import Recorder
 from costcore.errors import CostError
 from costcore.ir import Tensor as Operand
+from costcore.trace.recorder import Recorder
 
 from .capture import capture, paused
 from .failures import Failure

@@ -1,4 +1,4 @@
-"""One recorder's view of a run: operator calls become :class:`~costcore.engine.Call` objects."""
+"""One recorder's view of a run: operator calls become :class:`~costcore.trace.call.Call` objects."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 
 from torch import Tensor
 
-from costcore.bulk import collector_off
-from costcore.engine import Call, Recorder, user_traceback
 from costcore.ir import Layer, Role
 from costcore.ir import Tensor as Operand
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
+from costcore.trace.call import Call
+from costcore.trace.gc_paused import collector_off
+from costcore.trace.recorder import Recorder
+from costcore.trace.source import user_traceback
 from costcore.translate import Native, Translator
 
 from .identity import COMPUTED, LEARNED, Identities

@@ -8,7 +8,7 @@ from torch.nn import Module as TorchModule
 from torch.nn import Parameter
 from torch.nn.parameter import is_lazy
 
-from costcore.engine import Module
+from costcore.trace.call import Module
 
 from .identity import Identities
 from .modules import walk

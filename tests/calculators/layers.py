@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from costcore.calculators import costcore_calculators
+from costcore.counting.pricing import cost_of
 from costcore.ir import Cost, Layer, Operations, Tensor
-from costcore.pricing import cost_of
 
 CALCULATORS = costcore_calculators()
 

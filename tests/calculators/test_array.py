@@ -4,9 +4,9 @@ import pytest
 
 from costcore.calculators.array import COPIES, CROPS, FREE, GENERATED, MOVES, OVERLAPS, PARTS
 from costcore.calculators.indexing import ADDED_BACK, GATHERS, OVERWRITES, PLACED, SCATTERS
-from costcore.engine import Call
+from costcore.counting.pricing import Pricer
 from costcore.ir import Layer, Operations, Tensor
-from costcore.pricing import Pricer
+from costcore.trace.call import Call
 from tests.calculators.counting import count, dot, largest, total
 from tests.calculators.layers import CALCULATORS, cost, moved, operations
 

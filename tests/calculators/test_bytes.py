@@ -10,8 +10,8 @@ from math import prod
 
 import pytest
 
+from costcore.counting.pricing import cost_of
 from costcore.ir import Layer, Tensor
-from costcore.pricing import cost_of
 from tests.calculators.layers import CALCULATORS
 from tests.calculators.manuals import integers, put, symbolic_layer
 

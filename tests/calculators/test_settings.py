@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from costcore.counting.pricing import cost_of
 from costcore.ir import Cost, Layer
-from costcore.pricing import cost_of
 from tests.calculators.layers import CALCULATORS
 from tests.calculators.manuals import integers, put, symbolic_layer
 

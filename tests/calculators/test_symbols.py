@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import sympy
 
+from costcore.counting.pricing import cost_of
 from costcore.ir import KINDS, Operations
-from costcore.pricing import cost_of
 from tests.calculators.layers import CALCULATORS
 from tests.calculators.manuals import integers, put, symbolic_layer
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from costcore import Layer, Operations, Report, Tensor
-from costcore.custom import CustomCalculators
-from costcore.engine import Call, Recorder
+from costcore.api.build_report import make_report
 from costcore.ir import Cost
-from costcore.run import make_report
+from costcore.registry.custom import CustomCalculators
+from costcore.trace.call import Call
+from costcore.trace.recorder import Recorder
 
 
 class Step(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from costcore import Report, estimate
-from costcore.engine import Module
+from costcore.trace.call import Module
 
 
 def nested(toy: Any) -> Any:

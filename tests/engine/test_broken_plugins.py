@@ -6,9 +6,9 @@ import pytest
 
 from costcore import CostError, plugins
 from costcore.cli.main import main
-from costcore.frontend import rows, specs
-from costcore.registry import calculators
-from costcore.reports.renderers import renderers
+from costcore.registry.calculators import calculators
+from costcore.registry.frontends import rows, specs
+from costcore.reports.tables.renderers import renderers
 
 HEAD = "from costcore import hookimpl\n@hookimpl\n"
 WAY_OUT = "(entry point broken = broken_costs; COSTCORE_DISABLE_PLUGINS=broken leaves it out)"
@@ -20,7 +20,7 @@ def install(tmp_path, monkeypatch):
 
     def forget():
         plugins.manager.cache_clear()
-        plugins._forget()
+        plugins.clear_caches()
 
     def make(source):
         folder = tmp_path / "broken-1.0.dist-info"

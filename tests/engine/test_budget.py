@@ -2,8 +2,9 @@ import pytest
 from sympy import Symbol
 
 from costcore import CostError
-from costcore.budgets.budget import Breach, check
-from costcore.budgets.file import BudgetError, read_budget
+from costcore.budgets.budget import Breach
+from costcore.budgets.check import check
+from costcore.budgets.toml import BudgetError, read_budget
 from tests.engine.nets import Step, dense, net, relu
 
 # macs 16 + 64; FLOPs 16 + 4 + 64 + 8; read 80 + 16 + 288 + 32; written 16 + 16 + 32 + 32; parameters 16 + 64

@@ -5,8 +5,8 @@ import pytest
 import sympy
 
 from costcore import ComputationalCostHook
-from costcore.dims import magnitude, share
-from costcore.reports.entries import KEYS
+from costcore.reports.ledger import KEYS
+from costcore.symbolic import magnitude, share
 from tests.engine.networks import nested_report
 
 N, M = sympy.symbols("n m", integer=True, positive=True)

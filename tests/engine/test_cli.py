@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from costcore import Report
+from costcore.api.load_model import parse_inputs, parse_shapes
 from costcore.cli import main as cli
 from costcore.cli.main import COMMANDS, EXAMPLES, main
 from costcore.ir import Tensor
-from costcore.loading import parse_inputs, parse_shapes
 from tests import html_reports
 
 MODEL = """

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from costcore.reports.columns import Table
-from costcore.reports.renderers import renderer_for, to_boxes, to_colour
+from costcore.reports.tables.renderers import renderer_for, to_boxes, to_colour
 from tests.engine.networks import nested_report
 
 TABLE = Table(
@@ -74,5 +74,5 @@ def test_colour_is_for_terminals_that_have_it(toy, monkeypatch):
 
 
 def test_without_rich_there_are_plain_boxes(monkeypatch):
-    monkeypatch.setitem(sys.modules, "costcore.reports.colour", None)
+    monkeypatch.setitem(sys.modules, "costcore.reports.tables.rich_table", None)
     assert renderer_for("color")(TABLE) == to_boxes(TABLE)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import sympy
 
-from costcore.dims import HIGHEST_DEGREE, added, as_dim, degree, differ, gcd, is_symbolic, magnitude, share
+from costcore.dims import as_dim, gcd, is_symbolic
 from costcore.ir import BITS, Layer, Operations, Tensor, covers, layout_operator
+from costcore.symbolic import HIGHEST_DEGREE, added, degree, differ, magnitude, share
 
 n, m = sympy.symbols("n m", integer=True, positive=True)
 

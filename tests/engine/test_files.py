@@ -10,9 +10,10 @@ import sympy
 
 from costcore import ComputationalCostHook, CostError, Layer, Operations, Report, Tensor, estimate
 from costcore.dims import ceil_div, ceil_log2, gcd, maximum, minimum
-from costcore.engine import Assumption, Call, Module, Priced, Run
 from costcore.ir import Cost
-from costcore.reports.encoding import Decoder, Encoder
+from costcore.reports.serialization.codec import Decoder, Encoder
+from costcore.trace.call import Assumption, Call, Module, Priced
+from costcore.trace.run import Run
 from tests.engine.networks import nested_report
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import pytest
 import sympy
 
 from costcore import estimate
-from costcore.dims import MOST_TERMS, added, expanded, is_negative, only_length, share
+from costcore.symbolic import MOST_TERMS, added, expanded, is_negative, only_length, share
 
 n, m, k = sympy.symbols("n m k", integer=True, positive=True)
 

@@ -4,9 +4,10 @@ import pickle
 import pytest
 
 from costcore import ComputationalCostHook, CostError, Layer, Report, Tensor, __version__, estimate
-from costcore.engine import Assumption, Call, Priced, Run
 from costcore.errors import PartialReportError
-from costcore.reports.honesty import MOST_LINES, call_site
+from costcore.reports.caveats import MOST_LINES, call_site
+from costcore.trace.call import Assumption, Call, Priced
+from costcore.trace.run import Run
 from tests.engine.networks import nested_report
 
 

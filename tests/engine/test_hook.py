@@ -6,7 +6,7 @@ import sympy
 
 from costcore import ComputationalCostHook, CostError, CostWarning, Operations, ReportColumns, SummaryColumns
 from costcore.reports.columns import REPORT, SUMMARY
-from costcore.reports.units import UNITS
+from costcore.reports.text.units import UNITS
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import pytest
 import sympy
 
 from costcore import Layer, Operations, Tensor
-from costcore.dims import as_dim, ceil_div, ceil_log2, degree, maximum, minimum, quotient
+from costcore.dims import as_dim, ceil_div, ceil_log2, maximum, minimum
+from costcore.symbolic import degree, quotient
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@ import io
 import pytest
 
 from costcore import ComputationalCostHook, Cost, Layer, Report, Tensor
-from costcore.engine import Call, Priced, Run
-from costcore.reports.showing import LAYERS, LayerColumns
+from costcore.reports.tables.arrange import LAYERS, LayerColumns
+from costcore.trace.call import Call, Priced
+from costcore.trace.run import Run
 from tests.engine.networks import nested_report
 
 

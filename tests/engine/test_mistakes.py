@@ -7,12 +7,12 @@ from types import ModuleType
 import pytest
 
 from costcore import ComputationalCostHook, CostError, Tensor, estimate, table
+from costcore.api.load_model import MOST_NAMES, load_model, looking_in
 from costcore.cli import diff
 from costcore.cli.main import main
-from costcore.engine import user_traceback
-from costcore.errors import shortly, why
-from costcore.frontend import load
-from costcore.loading import MOST_NAMES, load_model, looking_in
+from costcore.messages import shortly, why
+from costcore.registry.frontends import load
+from costcore.trace.source import user_traceback
 
 MODEL = """
 from tests.engine.toy import Model

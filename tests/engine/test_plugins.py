@@ -6,11 +6,12 @@ import pluggy
 import pytest
 
 from costcore import CostError, Tensor, estimate, hookimpl, plugins
+from costcore.api.load_model import load_model
 from costcore.cli.main import main
-from costcore.frontend import FrontendSpec, load
-from costcore.loading import load_model
-from costcore.registry import calculators
-from costcore.reports.renderers import renderers
+from costcore.frontend import FrontendSpec
+from costcore.registry.calculators import calculators
+from costcore.registry.frontends import load
+from costcore.reports.tables.renderers import renderers
 from costcore.translate import Native, Row, Translator
 
 

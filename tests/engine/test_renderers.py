@@ -4,7 +4,8 @@ import io
 import pytest
 
 from costcore.reports.columns import Table
-from costcore.reports.renderers import printable, renderer_for, to_boxes, to_csv, to_markdown
+from costcore.reports.tables.renderers import renderer_for, to_boxes, to_csv, to_markdown
+from costcore.reports.text.escape import printable
 
 
 def table(*texts):

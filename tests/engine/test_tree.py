@@ -5,8 +5,8 @@ import pytest
 import sympy
 
 from costcore import ComputationalCostHook, estimate
-from costcore.engine import Module
-from costcore.reports.tree import parent_of, walk
+from costcore.reports.module_tree import parent_of, walk
+from costcore.trace.call import Module
 from tests.engine.networks import chain, nested_report
 
 ADDED = (

@@ -6,9 +6,9 @@ import yaml
 from sympy import Symbol
 
 from costcore import CostError
-from costcore.reports.chrome_trace import to_chrome_trace
-from costcore.reports.model_card import report_hash, to_model_card
-from costcore.reports.viewers import to_model_explorer, to_model_explorer_graph
+from costcore.reports.exports.chrome_trace import to_chrome_trace
+from costcore.reports.exports.model_card import report_hash, to_model_card
+from costcore.reports.exports.model_explorer import to_model_explorer, to_model_explorer_graph
 from tests.engine.nets import Step, dense, net, relu
 
 WAVE = Step("toy::Wave", "head", type="Wave", known=False)

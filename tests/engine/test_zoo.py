@@ -6,7 +6,7 @@ import joblib
 import pytest
 
 from costcore import CostError, estimate
-from costcore.zoo import Table, table
+from costcore.api.table import Table, table
 
 ROOT = str(Path(__file__).parents[2])
 

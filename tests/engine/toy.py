@@ -9,9 +9,11 @@ from types import ModuleType
 from typing import Any
 
 from costcore import CostError, Layer, Operations, Tensor, hookimpl
-from costcore.engine import Call, Module, Recorder, user_traceback
 from costcore.frontend import FrontendSpec
 from costcore.ir import Cost
+from costcore.trace.call import Call, Module
+from costcore.trace.recorder import Recorder
+from costcore.trace.source import user_traceback
 from costcore.translate import Row
 
 FRAMEWORK = "toy_framework"

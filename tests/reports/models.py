@@ -9,10 +9,10 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from costcore import Report, estimate
-from costcore.reports.chrome_trace import to_chrome_trace
+from costcore.reports.exports.chrome_trace import to_chrome_trace
+from costcore.reports.exports.model_card import to_model_card
+from costcore.reports.exports.model_explorer import to_model_explorer
 from costcore.reports.html import to_html
-from costcore.reports.model_card import to_model_card
-from costcore.reports.viewers import to_model_explorer
 
 IMAGE = (1, 3, 224, 224)
 TOKENS = 128

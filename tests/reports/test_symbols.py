@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from costcore import CostError, Report, compare, estimate
+from costcore.api.load_model import parse_dims
 from costcore.cli.main import main
-from costcore.loading import parse_dims
 
 pytestmark = pytest.mark.frontend("onnx")
 

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
+from costcore.api.table import table
 from costcore.cli.main import main
-from costcore.zoo import table
 from tests.reports.models import SUBJECTS
 
 pytestmark = pytest.mark.frontend("pytorch", "chainer", "onnx")

@@ -14,7 +14,7 @@ from costcore.reports.html import parts
 from costcore.reports.html.data import page_data
 
 if TYPE_CHECKING:
-    from costcore.reports.figures import Figures
+    from costcore.reports.report_data import Figures
 
 __all__ = ["to_html"]
 

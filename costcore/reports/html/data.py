@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from costcore.dims import Dim, is_symbolic, magnitude
-from costcore.engine import Priced, Run
+from costcore.dims import Dim, is_symbolic
+from costcore.reports.caveats import call_site
 from costcore.reports.columns import setting
-from costcore.reports.entries import SUMS, Ledger, ignored
-from costcore.reports.honesty import call_site
-from costcore.reports.renderers import printable
-from costcore.reports.tree import walk
-from costcore.reports.units import written
+from costcore.reports.ledger import SUMS, Ledger, ignored
+from costcore.reports.module_tree import walk
+from costcore.reports.text.escape import printable
+from costcore.symbolic import magnitude, written
+from costcore.trace.call import Priced
+from costcore.trace.run import Run
 
 if TYPE_CHECKING:
-    from costcore.reports.figures import Figures
+    from costcore.reports.report_data import Figures
 
 METRICS = ("flops", "macs", "mrw", "n_own")
 """What the charts can be drawn by. ``n_own`` is the learned parameters that no earlier call reads: they add up."""

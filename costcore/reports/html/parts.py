@@ -8,13 +8,14 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from costcore.dims import Dim, is_symbolic
-from costcore.reports.amounts import METRICS, exact, readable
-from costcore.reports.honesty import unknown_operators
-from costcore.reports.renderers import printable
-from costcore.reports.units import rounded, written
+from costcore.reports.caveats import unknown_operators
+from costcore.reports.text.amounts import METRICS, exact, readable
+from costcore.reports.text.escape import printable
+from costcore.reports.text.units import rounded
+from costcore.symbolic import written
 
 if TYPE_CHECKING:
-    from costcore.reports.figures import Figures
+    from costcore.reports.report_data import Figures
 
 LONGEST_EXPRESSION = 24
 """Longer values are written small in their card (characters), as formulas always are."""

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import Dim, ceil_div, differ, is_symbolic, minimum, only_length, quotient
+from costcore.dims import Dim, ceil_div, is_symbolic, minimum
 from costcore.ir import prod
+from costcore.symbolic import differ, only_length, quotient
 
 from ..node import Node
 from ..values import Container, Undetermined, Value

@@ -15,12 +15,12 @@ from chainer import functions
 from chainer.functions.theano.theano_function import TheanoFunction
 
 from costcore import ComputationalCostHook, CostWarning
-from costcore.frontend import rows
 from costcore.frontends.chainer.arrays import tensor
 from costcore.frontends.chainer.hooks import CONTAINERS
 from costcore.frontends.chainer.names import function_classes
 from costcore.ir import Layer, Operations
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
+from costcore.registry.frontends import rows
 from costcore.translate import Native, Translator
 from tests.frontends.chainer.calls import CALLS, i, x
 from tests.frontends.chainer.running import counted, outcome

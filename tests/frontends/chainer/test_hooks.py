@@ -11,8 +11,8 @@ import pytest
 from chainer import functions, links
 
 from costcore import ComputationalCostHook, CostError
-from costcore.engine import Recorder
-from costcore.frontend import load
+from costcore.registry.frontends import load
+from costcore.trace.recorder import Recorder
 
 
 def counting(**settings):

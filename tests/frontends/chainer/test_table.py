@@ -6,10 +6,10 @@ import chainer
 import pytest
 from chainer import functions
 
-from costcore.frontend import load
 from costcore.frontends.chainer.names import function_classes, native_name
 from costcore.frontends.chainer.table import ROWS
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
+from costcore.registry.frontends import load
 
 KNOWN = {native_name(found) for found in function_classes()}
 

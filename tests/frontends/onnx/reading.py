@@ -6,11 +6,12 @@ from typing import Any
 
 from onnx import ModelProto
 
-from costcore.engine import Call, Recorder
+from costcore.counting.pricing import Pricer
 from costcore.frontends.onnx import estimate
 from costcore.ir import Operations
-from costcore.pricing import Pricer
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
+from costcore.trace.call import Call
+from costcore.trace.recorder import Recorder
 
 
 def read(model: Any, inputs: Any = None, **options: Any) -> Recorder:

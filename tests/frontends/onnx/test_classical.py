@@ -9,9 +9,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from costcore import CostError
+from costcore.counting.pricing import Pricer
 from costcore.ir import Operations
-from costcore.pricing import Pricer
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
 from tests.frontends.onnx.reading import read
 from tests.networks_onnx import Graph
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto
 
+from costcore.counting.pricing import Pricer
 from costcore.frontends.onnx.values import Container, Value
-from costcore.pricing import Pricer
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
 from tests.frontends.onnx.corpus import Reading, node_cases, read_case, stripped
 
 ASPECT = "keeps the aspect ratio of lengths that are not known; give them as numbers"

@@ -9,10 +9,10 @@ import pytest
 from onnx import ModelProto, TensorProto
 from onnx.reference import ReferenceEvaluator
 
-from costcore.engine import Recorder
 from costcore.frontends.onnx import estimate
 from costcore.frontends.onnx.graph import Walker
 from costcore.frontends.onnx.values import Value
+from costcore.trace.recorder import Recorder
 from tests.networks_onnx import Graph
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL

@@ -8,7 +8,7 @@ from typing import Any
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from costcore import estimate
-from costcore.engine import Module
+from costcore.trace.call import Module
 from tests.frontends.onnx.reading import read
 from tests.frontends.onnx.test_graphs import function, with_functions
 from tests.networks_onnx import make_model

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from onnx import TensorProto
 
+from costcore.counting.pricing import Pricer
 from costcore.ir import Operations
-from costcore.pricing import Pricer
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
 from tests.frontends.onnx.reading import read
 from tests.networks_onnx import Graph
 

@@ -11,7 +11,7 @@ from onnx import defs
 from costcore.frontends.onnx import ROWS, native_names
 from costcore.frontends.onnx.contrib import INPUTS, NCHWC_INPUTS, NHWC_INPUTS, STANDARD_INPUTS
 from costcore.frontends.onnx.shapes import RULES
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
 from tests.frontends.onnx.reading import read
 from tests.networks_onnx import Graph
 

@@ -12,8 +12,8 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
-from costcore.engine import Recorder
 from costcore.frontends.pytorch import capture
+from costcore.trace.recorder import Recorder
 from tests.frontends.pytorch.recording import macs, record, state_of_torch, types
 
 X = torch.ones(2, 3, 4)

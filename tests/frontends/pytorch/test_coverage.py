@@ -19,12 +19,12 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from costcore.engine import Recorder
-from costcore.frontend import rows
+from costcore.counting.pricing import Pricer
 from costcore.frontends.pytorch import capture
 from costcore.frontends.pytorch.plan import Plan
-from costcore.pricing import Pricer
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
+from costcore.registry.frontends import rows
+from costcore.trace.recorder import Recorder
 from tests.frontends.pytorch.recording import listed
 
 with warnings.catch_warnings():

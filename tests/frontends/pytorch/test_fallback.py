@@ -8,10 +8,10 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from costcore.engine import Recorder
+from costcore.counting.pricing import Pricer
 from costcore.frontends.pytorch import capture
-from costcore.pricing import Pricer
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
+from costcore.trace.recorder import Recorder
 from tests.frontends.pytorch.recording import GRAD_MODES, macs, record, types
 from tests.frontends.pytorch.test_same_list import CASES, on_meta
 from tests.frontends.pytorch.world import unchanged

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from costcore.counting.pricing import Pricer
 from costcore.ir import Operations
-from costcore.pricing import Pricer
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
 from tests.frontends.pytorch.recording import macs, record
 
 

@@ -15,8 +15,8 @@ from torch.nn import functional
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._pytree import tree_map
 
-from costcore.pricing import Pricer
-from costcore.registry import calculators
+from costcore.counting.pricing import Pricer
+from costcore.registry.calculators import calculators
 from tests.frontends.pytorch.recording import GRAD_MODES, estimated, listed, macs, record, types
 from tests.frontends.pytorch.world import unchanged
 

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from costcore.engine import Recorder
 from costcore.frontends.pytorch import capture
 from costcore.frontends.pytorch.known import forget
+from costcore.trace.recorder import Recorder
 from tests.frontends.pytorch.recording import GRAD_MODES, listed, record, types
 
 FUNCTIONS = {

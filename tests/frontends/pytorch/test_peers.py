@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from costcore.engine import Call
+from costcore.counting.pricing import Pricer
 from costcore.ir import Operations
-from costcore.pricing import Pricer
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
+from costcore.trace.call import Call
 from tests.frontends.pytorch.recording import macs, record
 from tests.networks_pytorch import NETWORKS, Residual, conv, without_data
 

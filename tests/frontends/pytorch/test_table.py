@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from costcore.frontends.pytorch import ROWS, native_names
 from costcore.frontends.pytorch.frames import FRAMES, overload
-from costcore.registry import calculators
+from costcore.registry.calculators import calculators
 
 
 def schemas(native: str):

@@ -23,7 +23,7 @@ from transformers import (
     WhisperForConditionalGeneration,
 )
 
-from costcore.engine import Recorder
+from costcore.trace.recorder import Recorder
 from tests.frontends.pytorch.recording import GRAD_MODES, estimated, listed, macs, record
 from tests.frontends.pytorch.world import unchanged
 

@@ -11,8 +11,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from costcore import ComputationalCostHook, CostError, CostWarning, Report, estimate
-from costcore.engine import Recorder
 from costcore.frontends.pytorch import capture
+from costcore.trace.recorder import Recorder
 from tests.frontends.pytorch.recording import estimated, macs, record, types
 from tests.frontends.pytorch.world import unchanged
 

@@ -1,0 +1,1 @@
+"""What users call: estimate, the hook, tables of models."""

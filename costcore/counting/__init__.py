@@ -1,0 +1,1 @@
+"""From calls to costs."""

@@ -1,0 +1,1 @@
+"""Which calculators and frontends there are: built-in, from plug-ins, and of one run."""

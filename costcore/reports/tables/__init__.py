@@ -1,0 +1,1 @@
+"""Reports as tables: which rows and columns, in which form."""

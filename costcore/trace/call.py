@@ -1,0 +1,86 @@
+"""Calls, modules and assumptions: what a run consists of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from costcore.dims import Dim
+from costcore.ir import Cost, Layer
+
+PHASES = ("forward", "backward", "recompute", "optimizer")
+
+
+@dataclass(slots=True)
+class Call:
+    """One execution of a layer at a place in the model.
+
+    Attributes:
+        layer: what was executed.
+        type: the framework's own word for it, as in reports (``conv2d``, ``Convolution2DFunction``, ``Conv``).
+        native: the framework's full name (``aten::conv2d``, ``ai.onnx::Conv``), which custom calculators go by.
+        name: unique in a report, ``<type>-<n>``; given by the report.
+        module: path of the module in the model, ``""`` outside any.
+        phase: ``forward``, ``backward``, ``recompute`` or ``optimizer``.
+        times: how often it ran, an int or a symbol; more than 1 inside the body of a loop.
+        region: the loop body or branch it belongs to, ``""`` for none.
+        inputs, outputs: operand ids in the order of the layer's tensors; equal ids are the same value.
+        storages: ids of the memory behind inputs, then outputs; equal ids are aliases of each other.
+        parameters: ids of the learned parameters read.
+        saved: operand ids that automatic differentiation keeps for the backward pass.
+        where: place in the user's code, as a formatted traceback; empty unless asked for.
+    """
+
+    layer: Layer
+    type: str
+    native: str = ""
+    name: str = ""
+    module: str = ""
+    phase: str = "forward"
+    times: Dim = 1
+    region: str = ""
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    storages: tuple[int, ...] = ()
+    parameters: tuple[int, ...] = ()
+    saved: tuple[int, ...] = ()
+    where: str = ""
+
+
+class Assumption(NamedTuple):
+    """Something that depends on data and was assumed: what, and where."""
+
+    what: str
+    where: str
+
+
+class Module(NamedTuple):
+    """A module of the model, as the model's own tree has it.
+
+    Attributes:
+        type: the framework's word for it, ``Conv2d``.
+        parameters: ids of the learned parameters it holds itself, not through its children.
+        frozen: those of them that are not trained.
+        buffers: elements of the state it holds itself (running statistics and the like).
+        same_as: path under which the same module was seen first; empty for most.
+    """
+
+    type: str
+    parameters: tuple[int, ...] = ()
+    frozen: tuple[int, ...] = ()
+    buffers: Dim = 0
+    same_as: str = ""
+
+
+UNSHAPED = " of unknown rank"
+"""What follows the name of an operator (:attr:`Layer.op`) that a frontend knows, but not the shapes it works on."""
+
+
+class Priced(NamedTuple):
+    """A call with its cost; ``cost`` is None where it could not be counted, and ``reason`` then says why."""
+
+    call: Call
+    cost: Cost | None
+    reason: str = ""
+    seconds: float | None = None
+    """How long it took, where that was measured."""

@@ -1,0 +1,112 @@
+"""The calls of one run, and what a frontend writes them into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from typing import Any
+
+from costcore.dims import Dim
+from costcore.ir import Calculator, Cost, Layer
+from costcore.trace.call import Assumption, Call, Module
+
+
+class Recorder:
+    """What a frontend writes a run into.
+
+    Args:
+        tracebacks: whether every call shall say where in the user's code it was made.
+        elementwise: calculators in the older form ``(function, in_data, **kwargs)`` by native name.
+        fma_1flop: what such a calculator is told.
+        progress: wraps long loops, ``progress(items, what)``.
+        measure_time: whether a frontend that really runs the model shall measure every call.
+        calculators: calculators of this run only, by neutral or native name.
+    """
+
+    def __init__(
+        self,
+        tracebacks: bool = False,
+        elementwise: Mapping[str, Any] | None = None,
+        fma_1flop: bool = True,
+        progress: Callable[[Iterable[Any], str], Iterable[Any]] | None = None,
+        measure_time: bool = False,
+        calculators: Mapping[str, Calculator] | None = None,
+    ) -> None:
+        self.tracebacks = tracebacks
+        self.elementwise = {} if elementwise is None else elementwise
+        self.fma_1flop = fma_1flop
+        self.progress = progress or (lambda items, what: items)
+        self.measure_time = measure_time
+        self.calculators = {} if calculators is None else calculators
+        self._calls: list[Call] = []
+        self.pending: list[Callable[[], None]] = []
+        """What frontends that are still recording do before anybody looks at the calls: append those they hold back."""
+        self.costs: dict[int, Cost] = {}
+        """Costs told by the frontend itself, by position in ``calls``; all other calls are priced by calculators."""
+        self.failures: dict[int, str] = {}
+        """Why a calculator that the frontend asked itself failed, by position in ``calls``."""
+        self.seconds: dict[int, float] = {}
+        """Measured duration of a call, by position in ``calls``."""
+        self.parameters: dict[int, Dim] = {}
+        """Elements of every learned parameter seen, by parameter id."""
+        self.n_params_model: Dim | None = None
+        """Elements of all parameters of the model, used or not, where a model was given."""
+        self.modules: dict[str, Module] = {}
+        """The modules of the model by path, in the model's order, the root as ``""``."""
+        self.frameworks: dict[str, str] = {}
+        """Versions of the frameworks at work, by name."""
+        self._assumptions: dict[Assumption, None] = {}
+        self.notes: list[str] = []
+        """What a reader should know about how the run was captured."""
+        self.new_id = count(1).__next__
+        """A fresh id for an operand, a storage or a parameter."""
+        self._layers: dict[Layer, Layer] = {}
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls until now, in order; the list itself, to which frontends append."""
+        for write in self.pending:
+            write()
+        return self._calls
+
+    def intern(self, layer: Layer) -> Layer:
+        """The one object that stands for all layers equal to ``layer``."""
+        return self._layers.setdefault(layer, layer)
+
+    def record(self, call: Call, cost: Cost | None = None, failure: str = "") -> None:
+        """Append a call; ``cost``, or the ``failure`` to tell it, only where no calculator is to be asked."""
+        if cost is not None:
+            self.costs[len(self.calls)] = cost
+        if failure:
+            self.failures[len(self.calls)] = failure
+        self.calls.append(call)
+
+    def parameter(self, size: Dim) -> int:
+        """A new id for a learned parameter of ``size`` elements."""
+        identity = self.new_id()
+        self.parameters[identity] = size
+        return identity
+
+    def assume(self, what: str, where: str = "") -> None:
+        """Note something that was assumed, once for every place."""
+        self._assumptions[Assumption(what, where)] = None
+
+    @property
+    def assumed(self) -> int:
+        """How many assumptions were noted."""
+        return len(self._assumptions)
+
+    def keep(self, calls: int, assumptions: int) -> None:
+        """Forget all but the first so many calls and assumptions: what was read after them is read anew."""
+        del self.calls[calls:]
+        while len(self._assumptions) > assumptions:
+            self._assumptions.popitem()
+
+    @property
+    def assumptions(self) -> list[Assumption]:
+        """What was assumed and where, in order."""
+        return list(self._assumptions)
+
+
+OTHER_THREADS = "modules also ran in other threads"
+"""Why a call that stands for what no frontend saw could not be counted."""

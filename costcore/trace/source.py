@@ -1,0 +1,30 @@
+"""Where in the user's code a call was made."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from itertools import dropwhile
+from pathlib import Path
+
+_OWN = tuple(str(Path(__file__).parents[2] / room) + os.sep for room in ("costcore", "calculators", "frontends"))
+
+
+def user_traceback() -> str:
+    """Where in the user's code we are: the stack as formatted text, the place last.
+
+    It is without this package's own frames, and without those of the framework that the user's code called.
+    """
+    from costcore.registry.frontends import specs
+
+    frameworks = {spec.framework for spec in specs().values()}
+    stack = [
+        (
+            frame.f_globals.get("__name__", "").partition(".")[0],
+            traceback.FrameSummary(frame.f_code.co_filename, line, frame.f_code.co_name),
+        )
+        for frame, line in traceback.walk_stack(None)
+        if not frame.f_code.co_filename.startswith(_OWN)
+    ]
+    outside = [*dropwhile(lambda pair: pair[0] in frameworks, stack)] or stack
+    return "".join(traceback.format_list([summary for _, summary in reversed(outside)]))
