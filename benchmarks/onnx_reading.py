@@ -25,7 +25,7 @@ MEASURE = """
 import json, sys, time
 import numpy, onnx, sympy, costcore
 from pathlib import Path
-from costcore.frontend import load
+from costcore.registry.frontends import load
 from costcore.registry.calculators import calculators
 load("onnx"), calculators(), sympy.Symbol("n"), costcore.estimate
 def peak():

@@ -2,6 +2,8 @@
 
 from os.path import exists as _exists
 
+from costcore._version import __version__ as __version__
+
 TYPE_CHECKING = False  # type checkers know the name; importing `typing` would double the import time
 if TYPE_CHECKING:
     from costcore.api.estimate import estimate as estimate
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
     from costcore.reports.tables.arrange import GroupColumns as GroupColumns
     from costcore.reports.tables.arrange import LayerColumns as LayerColumns
     from costcore.reports.tables.module_tree import TreeColumns as TreeColumns
+    from costcore.trace.trace import Trace as Trace
 
-__version__ = "0.1.0"
 
 # A checkout keeps calculators/ and frontends/ beside this folder, an installed package inside it.
 _beside = __path__[0].removesuffix("costcore")
@@ -44,6 +46,7 @@ _HOME = {
     "ReportColumns": "reports.columns",
     "SummaryColumns": "reports.columns",
     "Tensor": "ir",
+    "Trace": "trace.trace",
     "TreeColumns": "reports.tables.module_tree",
     "check": "budgets.check",
     "compare": "comparisons.comparison",
@@ -64,6 +67,7 @@ __all__ = [
     "ReportColumns",
     "SummaryColumns",
     "Tensor",
+    "Trace",
     "TreeColumns",
     "check",
     "compare",

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from costcore.reports.report import Report
-
+from typing import Any
 
 WEIGHTS = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
 """How the names of files that hold weights end."""
@@ -26,7 +22,7 @@ class PartialReportError(CostError):
         report: the report of everything else.
     """
 
-    report: Report | None = None
+    report: Any = None  # a costcore.Report, which is made of things that raise these errors
 
 
 class CostWarning(UserWarning):

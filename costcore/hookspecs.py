@@ -10,7 +10,7 @@ import pluggy
 if TYPE_CHECKING:
     from costcore.frontend import FrontendSpec
     from costcore.ir import Calculator
-    from costcore.reports.tables.renderers import Renderer
+    from costcore.reports.columns import Renderer
     from costcore.translate import Row
 
 NAME = "costcore"

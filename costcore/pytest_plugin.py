@@ -36,7 +36,7 @@ class CostBudget:
             TypeError, ValueError: for arguments that are not accepted; says what is.
         """
         __tracebackhide__ = True
-        from costcore.api.build_report import tell
+        from costcore.api.build_report import warn
         from costcore.api.estimate import estimate
         from costcore.budgets.check import check
         from costcore.reports.report import Report
@@ -52,7 +52,7 @@ class CostBudget:
                 told = f"{', '.join(given)}{_limits(given)}" if given else "inputs"
                 raise TypeError(f"a report is made already: it takes a budget, not {told}")
             report = model
-            tell(report)
+            warn(report)
         else:
             try:
                 report = estimate(model, inputs, **given)

@@ -7,8 +7,9 @@ from typing import Any
 
 from costcore.ir import Cost, Layer, Operations, Tensor
 from costcore.reports.report import Report
-from costcore.trace.call import Assumption, Call, Module, Priced
+from costcore.trace.call import Assumption, Call, Module, Uncounted
 from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
 
 HOSTILE = (
     "</script><script>document.title='broken in'</script>",
@@ -29,25 +30,26 @@ def call(
     macs: Any = 0,
     parameters: tuple[int, ...] = (),
     **more: Any,
-) -> Priced:
+) -> CallCost:
     """A counted call, its amounts as given."""
     layer = Layer(op, {"x": Tensor((2, 3))}, [Tensor((2, 4))], more.pop("attrs", {}))
     made = Call(layer, f"{op}_type", f"toy::{op}", module=module, parameters=parameters, **more)
-    return Priced(made, Cost(Operations(add=flops), mread, mwrite, layer.attrs, macs))
+    return CallCost(made, Cost(Operations(add=flops), mread, mwrite, layer.attrs, macs))
 
 
-def unknown(native: str, module: str, where: str = "") -> Priced:
+def unknown(native: str, module: str, where: str = "") -> CallCost:
     """A call without a cost: reads 2 x 3 and writes 2 x 4 elements of four bytes."""
     layer = Layer(native, {"x": Tensor((2, 3))}, [Tensor((2, 4))])
-    return Priced(Call(layer, native.rpartition(":")[2], native, module=module, where=where), None, "no calculator")
+    made = Call(layer, native.rpartition(":")[2], native, module=module, where=where)
+    return CallCost(made, None, Uncounted.NO_CALCULATOR, Uncounted.NO_CALCULATOR.reason(native))
 
 
-def report(priced: Iterable[Priced], **run: Any) -> Report:
+def report(priced: Iterable[CallCost], **run: Any) -> Report:
     """The report of those calls, which are named ``<type>-<n>`` unless they have names."""
     items = list(priced)
     for n, item in enumerate(items):
         item.call.name = item.call.name or f"{item.call.type}-{n}"
-    return Report(items, Run(**run))
+    return Report(Trace(tuple(items), Run(**run)))
 
 
 def small() -> Report:
@@ -75,7 +77,7 @@ def many(n: int = 10_000) -> Report:
     """``n`` calls, no two of them alike, in blocks of 50 and layers of 5."""
     ops = ("conv", "linear", "relu", "add", "softmax", "layer_norm", "attention", "copy", "gelu", "mul")
 
-    def priced(i: int) -> Priced:
+    def priced(i: int) -> CallCost:
         flops = 0 if i % 10 == 7 else (i % 97 + 1) * 1000 * (i + 1)
         return call(
             ops[i % 10], f"blocks.{i // 50}.layers.{i // 5 % 10}", flops, 400 * (i % 89 + 1), 40 * (i + 1), flops, (i,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from costcore.counting.pricing import Pricer
@@ -11,18 +12,12 @@ from costcore.errors import CostError, CostWarning, PartialReportError
 from costcore.registry.custom import CustomCalculators
 from costcore.reports.caveats import unknown_operators
 from costcore.reports.report import Report
-from costcore.trace.call import Priced
-from costcore.trace.recorder import OTHER_THREADS, Recorder
+from costcore.trace.call import Call, Uncounted
+from costcore.trace.recorder import Recorder
 from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
 
 LAYOUTS = ("framework", "free")
-
-HINTS = {
-    "no calculator": "see ignored_layers, or add one (calculators=… of estimate, add_custom_cost_calculator of a hook)",
-    "no shapes": "the report's notes say where they are lost",
-    OTHER_THREADS: "a hook sees the thread it was entered in; enter one in each of them",
-}
-"""What can be done about calls that are not counted, by how the reason begins."""
 
 Progress: TypeAlias = "Callable[[Iterable[Any], str], Iterable[Any]]"
 
@@ -42,73 +37,75 @@ def check_settings(fma_1flop: object, layout: object, **switches: object) -> Non
             raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
-def price(recorder: Recorder, custom: CustomCalculators, layout: str) -> list[Priced]:
-    """Every recorded call with its cost."""
+def count(recorder: Recorder, custom: CustomCalculators, layout: str) -> tuple[CallCost, ...]:
+    """Return every recorded call, named, with its cost."""
     pricer = Pricer(custom.table(), layout)
     seconds = recorder.seconds if recorder.measure_time else {}  # a hook beside this one may have asked for them
-    priced = []
-    for i, call in enumerate(recorder.progress(recorder.calls, "pricing")):
-        if i in recorder.costs or i in recorder.failures:
-            item = Priced(call, recorder.costs.get(i), recorder.failures.get(i, ""))
+    records = []
+    for i, call in enumerate(recorder.progress(number(recorder.calls), "pricing")):
+        if i in recorder.costs:
+            record = CallCost(call, recorder.costs[i])
+        elif i in recorder.failures:
+            record = CallCost(call, None, Uncounted.CALCULATOR_FAILED, recorder.failures[i])
         else:
-            item = pricer(call)
-        priced.append(item._replace(seconds=seconds[i]) if i in seconds else item)
-    return priced
+            record = pricer(call)
+        records.append(record._replace(seconds=seconds[i]) if i in seconds else record)
+    return tuple(records)
 
 
 def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, layout: str) -> Report:
-    """The report of what was recorded so far."""
+    """Return the report of what was recorded so far."""
     notes = [*recorder.notes, *custom.unused(recorder.calls)]
     if recorder.measure_time and recorder.calls and not recorder.seconds:
         notes.append("no time was measured: the frontends of this run do not measure single calls")
     run = Run(
-        fma_1flop,
-        layout,
-        dict(recorder.parameters),
-        recorder.n_params_model,
-        dict(recorder.modules),
-        dict(recorder.frameworks),
-        tuple(recorder.assumptions),
-        tuple(notes),
+        fma_1flop=fma_1flop,
+        layout=layout,
+        parameters=dict(recorder.parameters),
+        n_params_model=recorder.n_params_model,
+        modules=dict(recorder.modules),
+        frameworks=dict(recorder.frameworks),
+        assumptions=tuple(recorder.assumptions),
+        notes=tuple(notes),
+        regrouped=tuple(recorder.regrouped),
     )
-    return Report(number(price(recorder, custom, layout)), run)
+    return Report(Trace(count(recorder, custom, layout), run))
 
 
-def number(priced: list[Priced]) -> list[Priced]:
-    """Name every call ``<type>-<n>``, n from 1 for each type."""
+def number(calls: Iterable[Call]) -> list[Call]:
+    """Return the calls named ``<type>-<n>``, n from 1 for each type."""
     seen: dict[str, int] = {}
-    for item in priced:
-        kind = item.call.type
-        seen[kind] = seen.get(kind, 0) + 1
-        item.call.name = f"{kind}-{seen[kind]}"
-    return priced
+    named = []
+    for call in calls:
+        n = seen[call.type] = seen.get(call.type, 0) + 1
+        named.append(replace(call, name=f"{call.type}-{n}"))
+    return named
 
 
-def tell(report: Report, custom: CustomCalculators | None = None, stacklevel: int = 3, strict: bool = False) -> None:
-    """Warn once for every kind of operator that could not be priced, and for every calculator of one that never ran.
+def warn(report: Report, custom: CustomCalculators | None = None, stacklevel: int = 3, strict: bool = False) -> None:
+    """Warn once for every kind of operator that could not be counted, and for every calculator that was never used.
 
     Raises:
-        PartialReportError: where there is one and ``strict`` allows none.
-        CostError: where a calculator of the user's, or a plug-in's, failed.
+        PartialReportError: if there is such an operator and ``strict`` is True.
+        CostError: if a custom calculator or one of a plug-in failed.
     """
-    for sentence in custom.unused((item.call for item in report._priced), only_foreign=True) if custom else ():
+    for sentence in custom.unused(report.trace.calls, only_foreign=True) if custom else ():
         warnings.warn(sentence, CostWarning, stacklevel=stacklevel)
-    if strict and (unknown_kinds := unknown_operators(report._priced)):
+    if strict and (unknown_kinds := unknown_operators(report.trace)):
         error = PartialReportError(f"the report is partial; not counted: {'; '.join(map(str, unknown_kinds))}")
         error.report = report
         raise error
-    unknown: dict[str, list[dict[str, Any]]] = {}
-    for entry in report.ignored_layers.values():
-        unknown.setdefault(entry["reason"], []).append(entry)
+    uncounted: dict[tuple[Uncounted, str], list[Call]] = {}
+    for call, _, why, reason, _ in report.trace:
+        if why is not None:
+            uncounted.setdefault((why, reason), []).append(call)
     failed: list[str] = []
-    for reason, entries in unknown.items():
-        first = entries[0]
-        calls = f"{len(entries)} call{'s' * (len(entries) > 1)} of {first['type']!r}"
-        place = f", first in module {first['module']!r}" if first["module"] else ""
-        hint = next((hint for start, hint in HINTS.items() if reason.startswith(start)), None)
-        if hint is None:
-            failed.append(f"{reason} ({calls}{place})")
+    for (why, reason), calls in uncounted.items():
+        counted = f"{len(calls)} call{'s' * (len(calls) > 1)} of {calls[0].type!r}"
+        place = f", first in module {calls[0].module!r}" if calls[0].module else ""
+        if why is Uncounted.CALCULATOR_FAILED:
+            failed.append(f"{reason} ({counted}{place})")
         else:
-            warnings.warn(f"{reason}: {calls} not counted{place}; {hint}", CostWarning, stacklevel=stacklevel)
+            warnings.warn(f"{reason}: {counted} not counted{place}; {why.hint}", CostWarning, stacklevel=stacklevel)
     if failed:
-        raise CostError("; ".join(failed) + "; everything else is counted, and these calls stand in ignored_layers")
+        raise CostError("; ".join(failed) + "; everything else is counted, and these calls are in ignored_layers")

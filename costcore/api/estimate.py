@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costcore.api.build_report import Progress, check_settings, make_report, tell
+from costcore.api.build_report import Progress, check_settings, make_report, warn
 from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import frontend_of
 from costcore.reports.report import Report
@@ -60,5 +60,5 @@ def estimate(
     recorder = Recorder(tracebacks, custom.by_elements, fma_1flop, progress, calculators=custom.by_layer)
     frontend.estimate(recorder, model, inputs, **options)
     report = make_report(recorder, custom, fma_1flop, layout)
-    tell(report, custom, strict=strict)
+    warn(report, custom, strict=strict)
     return report

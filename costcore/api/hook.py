@@ -8,7 +8,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any
 
-from costcore.api.build_report import check_settings, make_report, tell
+from costcore.api.build_report import check_settings, make_report, warn
 from costcore.errors import CostError
 from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import load, loaded
@@ -101,7 +101,7 @@ class ComputationalCostHook:
         if stack is not None:
             stack.__exit__(kind, error, traceback)
         if kind is None:
-            tell(self.report, self._custom, strict=self._strict)
+            warn(self.report, self._custom, strict=self._strict)
 
     @property
     def report(self) -> Report:

@@ -194,7 +194,7 @@ def _row(
         return position, Row(name, {}, words, failed=True)
     total = report.total_report
     costs = {key: total[key] for key in ("flops", "macs", "mread", "mwrite")}
-    forward = [(item.call, item.cost) for item in report._priced if item.call.phase == "forward"]
+    forward = [(call, cost) for call, cost, *_ in report.trace if call.phase == "forward"]
     activations = sum(memory(call, cost) for call, cost in forward if cost is not None)
     n_params = total.get("n_params_model", total["n_params"])
     return position, Row(name, {"n_params": n_params, **costs, "activations": activations}, status(report))

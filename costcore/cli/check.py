@@ -81,7 +81,7 @@ def _check(given: argparse.Namespace) -> int:
         budget = budget.as_strict()
     report = report_of(given.model, given, is_alone=True)
     breaches = check(report, budget)
-    missing = "" if breaches else not_counted(report._priced)
+    missing = "" if breaches else not_counted(report.trace)
     print("\n".join(_markdown(given, breaches) if given.format == "md" else _lines(given, breaches)))
     if missing:
         print(f"{'⚠️' if given.format == 'md' else given.model + ':'} partial: not counted: {printable(missing)}")

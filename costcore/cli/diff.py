@@ -18,8 +18,7 @@ from costcore.cli.models import (
     report_of,
     run_command,
 )
-from costcore.comparisons.comparison import WAYS, compare
-from costcore.comparisons.render import MODES
+from costcore.comparisons.comparison import MODES, WAYS, compare
 
 EXAMPLES = """examples:
   costcore diff yesterday.json net.py:make --input 1x3x224x224 --format md

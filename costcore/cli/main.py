@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from costcore import __version__
+from costcore._version import __version__
 from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.models import (
     GOOD,
@@ -74,10 +74,6 @@ examples:
 exit codes: 0 good, 1 a problem with the model (with --strict also an unknown operator),
 2 a problem with the arguments
 A module:factory target runs that code; an .onnx file is only read."""
-
-
-REGROUPED = "regrouped as "
-"""How a note on operators that were counted as the one they spell out begins; the operator and a colon follow."""
 
 
 class View(NamedTuple):
@@ -239,18 +235,18 @@ def _show(report: Report, given: argparse.Namespace, options: dict[str, Any]) ->
     if given.output is not None or given.format not in (None, *FOOTED):
         for remark in report.remarks:
             tell(remark)
-    for note in _summed_up(report.notes):
+    for note in _notes(report):
         tell(f"note: {note}")
 
 
-def _summed_up(notes: Sequence[str]) -> list[str]:
-    """The notes, those on regrouping in one: a large network has hundreds."""
-    groups = [note[len(REGROUPED) :].partition(":")[0] for note in notes if note.startswith(REGROUPED)]
-    if len(groups) < 2:
-        return list(notes)
-    counts = ", ".join(f"{op} {n}" for op, n in Counter(groups).most_common())
-    line = f"regrouped {len(groups)} groups: {counts}; a report in a file (--output report.json) lists their nodes"
-    return [*(note for note in notes if not note.startswith(REGROUPED)), line]
+def _notes(report: Report) -> list[str]:
+    """The notes of a report, with one line for all regrouped nodes: a large network has hundreds of groups."""
+    groups = Counter(regrouping.op for regrouping in report.regrouped)
+    if groups.total() < 2:
+        return report.notes
+    counts = ", ".join(f"{op} {n}" for op, n in groups.most_common())
+    line = f"regrouped {groups.total()} groups: {counts}; a report in a file (--output report.json) lists their nodes"
+    return [*report.trace.run.notes, line]
 
 
 def _fail(text: str) -> int:

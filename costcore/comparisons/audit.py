@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from costcore.comparisons.comparison import Comparison
+from costcore.comparisons.comparison_data import ComparisonData
 from costcore.comparisons.differences import Delta
 from costcore.comparisons.matching import Entry
 
@@ -35,7 +35,7 @@ class Rewrite(NamedTuple):
     mrw: Delta
 
 
-def audit(comparison: Comparison) -> list[Rewrite]:
+def audit(comparison: ComparisonData) -> list[Rewrite]:
     """Every kind of change in a comparison that was matched by order, by first appearance."""
     found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Rewrite] = {}
     for what, olds, news in _changes(comparison):
@@ -49,7 +49,7 @@ def audit(comparison: Comparison) -> list[Rewrite]:
     return list(found.values())
 
 
-def _changes(comparison: Comparison) -> Iterator[tuple[str, Sequence[Entry], Sequence[Entry]]]:
+def _changes(comparison: ComparisonData) -> Iterator[tuple[str, Sequence[Entry], Sequence[Entry]]]:
     """Every change with the entries it is made of."""
     olds: list[Entry] = []
     news: list[Entry] = []

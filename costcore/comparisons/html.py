@@ -14,13 +14,13 @@ from costcore.reports.html.parts import figure, heading, text
 from costcore.reports.text.amounts import METRICS, exact, readable
 
 if TYPE_CHECKING:
-    from costcore.comparisons.comparison import Comparison
+    from costcore.comparisons.comparison_data import ComparisonData
     from costcore.comparisons.differences import Delta
 
 STYLES = ("page.css", "tables.css", "comparison.css")
 
 
-def to_html(comparison: Comparison, title: str = "") -> str:
+def to_html(comparison: ComparisonData, title: str = "") -> str:
     """The comparison as the text of an HTML page, the same bytes for equal comparisons.
 
     Names are text in the page, never markup, and the page's policy runs no script at all.
@@ -35,7 +35,7 @@ def to_html(comparison: Comparison, title: str = "") -> str:
         policy=policy(style),
         style=style,
         title=heading(title or f"{old} → {new}"),
-        version=escape(comparison.new._run.version),
+        version=escape(comparison.new.trace.run.version),
         badge=_badge(comparison),
         settings=_settings(comparison),
         totals="\n".join(_total(key, delta) for key, delta in comparison.totals.items()),
@@ -44,7 +44,7 @@ def to_html(comparison: Comparison, title: str = "") -> str:
     )
 
 
-def _badge(comparison: Comparison) -> str:
+def _badge(comparison: ComparisonData) -> str:
     if comparison.equal:
         return '<span class="badge good">✓ no call differs</span>'
     counts = [(len(getattr(comparison, kind)), kind) for kind in ("added", "removed", "changed")]
@@ -52,7 +52,7 @@ def _badge(comparison: Comparison) -> str:
     return f'<span class="badge bad">calls: {words}</span>'
 
 
-def _settings(comparison: Comparison) -> str:
+def _settings(comparison: ComparisonData) -> str:
     """One line for each side: status, and by what it was counted."""
     lines = []
     for name, report in zip(comparison.names, (comparison.old, comparison.new), strict=True):

@@ -1,4 +1,4 @@
-"""A comparison as tables, Markdown, JSON and HTML."""
+"""A comparison as tables, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from costcore.comparisons.audit import Rewrite, audit
-from costcore.comparisons.comparison import Comparison
+from costcore.comparisons.comparison_data import ComparisonData
 from costcore.comparisons.differences import COMPARED, Delta, Difference
 from costcore.reports.columns import Table, setting
 from costcore.reports.tables.renderers import rendered
@@ -16,8 +16,6 @@ from costcore.reports.text.escape import escaped, printable
 from costcore.symbolic import magnitude
 
 SCHEMA = "costcore-comparison-1"
-
-MODES = ("table", "md", "json", "html")
 
 
 class Section(NamedTuple):
@@ -31,27 +29,12 @@ class Section(NamedTuple):
 _DELTA = [("old", ""), ("new", ""), ("difference", ""), ("ratio", "")]
 
 
-def render(comparison: Comparison, mode: str, limit: int | None = None) -> str:
-    """The comparison in one of :data:`MODES`.
-
-    Raises:
-        ValueError: for another mode; names the known.
-    """
-    if mode not in MODES:
-        raise ValueError(f"mode={mode!r} is not known; accepted are {', '.join(map(repr, MODES))}")
-    if mode == "json":
-        return to_json(comparison)
-    if mode == "html":
-        return comparison.to_html()
-    return to_text(comparison, mode, limit)
-
-
-def to_json(comparison: Comparison) -> str:
+def to_json(comparison: ComparisonData) -> str:
     """JSON text, deterministic, integers exact."""
     return json.dumps(to_dict(comparison), indent=2, ensure_ascii=False) + "\n"
 
 
-def to_dict(comparison: Comparison) -> dict[str, Any]:
+def to_dict(comparison: ComparisonData) -> dict[str, Any]:
     """Everything as plain data."""
     operators = {op: _deltas(sums) for op, sums in comparison.operators.items()}
     return {
@@ -73,7 +56,7 @@ def to_dict(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def to_text(comparison: Comparison, mode: str, limit: int | None) -> str:
+def to_text(comparison: ComparisonData, mode: str, limit: int | None) -> str:
     """Verdict, totals, operators and calls as tables (``table``) or as Markdown with folded details (``md``)."""
     old, new = comparison.names
     is_markdown = mode == "md"
@@ -88,7 +71,7 @@ def to_text(comparison: Comparison, mode: str, limit: int | None) -> str:
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
-def sections(comparison: Comparison) -> list[Section]:
+def sections(comparison: ComparisonData) -> list[Section]:
     """The tables, those with rows: totals first, then what differs, the largest change first."""
     changed_ops = {op: sums for op, sums in comparison.operators.items() if any(not d.equal for d in sums.values())}
     operators = dict(sorted(changed_ops.items(), key=lambda item: _weight(item[1]), reverse=True))
@@ -128,7 +111,7 @@ def _section(section: Section, mode: str, limit: int | None) -> str:
     return f"{title}\n\n{text}"
 
 
-def _totals(comparison: Comparison) -> Table:
+def _totals(comparison: ComparisonData) -> Table:
     rows = [[METRICS[key][0], *_cells(delta, key)] for key, delta in comparison.totals.items()]
     return Table([("total", ""), *_DELTA], rows, [False, True, True, True, True])
 
@@ -186,12 +169,12 @@ def _cells(delta: Delta, key: str) -> list[str]:
     return [readable(delta.old, key), readable(delta.new, key), readable(delta.difference, key, signed=True), ratio]
 
 
-def _heading(comparison: Comparison) -> str:
+def _heading(comparison: ComparisonData) -> str:
     counts = [(len(getattr(comparison, kind)), kind) for kind in ("added", "removed", "changed")]
     return "Calls: " + ", ".join(f"{count} {kind}" for count, kind in counts)
 
 
-def _audit(comparison: Comparison) -> list[Rewrite]:
+def _audit(comparison: ComparisonData) -> list[Rewrite]:
     return audit(comparison) if comparison.by == "order" else []
 
 

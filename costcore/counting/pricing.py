@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from costcore.dims import Dim, as_dim
 from costcore.errors import CostError
 from costcore.ir import KINDS, Calculator, Cost, Layer, Operations
 from costcore.messages import place
 from costcore.symbolic import is_negative
-from costcore.trace.call import UNSHAPED, Call, Priced
+from costcore.trace.call import Call, Uncounted
+from costcore.trace.trace import CallCost
 
 Calculators: TypeAlias = Mapping[str, Calculator]
 
@@ -19,8 +20,16 @@ MISTAKES = (ArithmeticError, AssertionError, AttributeError, LookupError, Runtim
 """What a calculator that fails may raise: the call is not counted, and everything else is."""
 
 
+class _Answer(NamedTuple):
+    """What a calculator gave for a layer: a cost, or why there is none."""
+
+    cost: Cost | None
+    uncounted: Uncounted | None = None
+    reason: str = ""
+
+
 class Pricer:
-    """Prices calls, equal layers once.
+    """Computes the cost of calls, once for equal layers.
 
     Args:
         calculators: by operator, neutral or native name; the native name is looked up first.
@@ -30,35 +39,33 @@ class Pricer:
     def __init__(self, calculators: Calculators, layout: str = "framework") -> None:
         self._calculators = calculators
         self._free_layout = layout == "free"
-        self._known: dict[tuple[str, Layer], tuple[Cost | None, str]] = {}
-        self._seen: dict[tuple[str, int], tuple[Layer, Cost | None, str]] = {}
-        """The same by identity of the layer, which it holds: hashing one takes longer than all else."""
+        self._by_layer: dict[tuple[str, Uncounted | None, Layer], _Answer] = {}
+        self._by_identity: dict[tuple[str, Uncounted | None, int], tuple[Layer, _Answer]] = {}
+        """The same by identity of the layer, which it keeps alive: hashing a layer takes longer than all else."""
 
-    def __call__(self, call: Call) -> Priced:
-        """The cost of one execution of ``call`` (of ``call.times``, the report makes the product)."""
-        layer = call.layer
-        seen = self._seen.get((call.native, id(layer)))
+    def __call__(self, call: Call) -> CallCost:
+        """Return the cost of one execution of ``call``; a report multiplies it by ``call.times``."""
+        layer, native, uncounted = call.layer, call.native, call.uncounted
+        seen = self._by_identity.get((native, uncounted, id(layer)))
         if seen is None:
-            key = (call.native, layer)
-            if key not in self._known:
-                calculator = self._calculators.get(call.native) or self._calculators.get(layer.op)
-                self._known[key] = self._price(layer, calculator)
-            seen = self._seen[call.native, id(layer)] = (layer, *self._known[key])
-        return Priced(call, seen[1], seen[2])
+            key = (native, uncounted, layer)
+            if key not in self._by_layer:
+                calculator = self._calculators.get(native) or self._calculators.get(layer.op)
+                self._by_layer[key] = self._answer(layer, calculator, uncounted or Uncounted.NO_CALCULATOR)
+            seen = self._by_identity[native, uncounted, id(layer)] = (layer, self._by_layer[key])
+        return CallCost(call, *seen[1])
 
-    def _price(self, layer: Layer, calculator: Calculator | None) -> tuple[Cost | None, str]:
-        if calculator is None and layer.op.endswith(UNSHAPED):
-            return None, f"no shapes for {layer.op.removesuffix(UNSHAPED)!r}"
+    def _answer(self, layer: Layer, calculator: Calculator | None, uncounted: Uncounted) -> _Answer:
         if calculator is None:
-            return None, f"no calculator for {layer.op!r}"
+            return _Answer(None, uncounted, uncounted.reason(layer.op))
         if self._free_layout and getattr(calculator, "is_layout", False):
-            return Cost(Operations(), 0, 0, layer.attrs), ""
+            return _Answer(Cost(Operations(), 0, 0, layer.attrs))
         if (empty := cost_of_empty(layer)) is not None:
-            return empty, ""
+            return _Answer(empty)
         try:
-            return cost_of(layer, calculator), ""
+            return _Answer(cost_of(layer, calculator))
         except CostError as error:
-            return None, str(error)
+            return _Answer(None, Uncounted.CALCULATOR_FAILED, str(error))
 
 
 def cost_of(layer: Layer, calculator: Calculator) -> Cost:

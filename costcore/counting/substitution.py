@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +11,12 @@ from costcore.dims import as_dim, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import KINDS, Cost, Operations
 from costcore.symbolic import written
-from costcore.trace.call import Call, Priced
-from costcore.trace.run import Run
+from costcore.trace.call import Call
+from costcore.trace.trace import CallCost, Trace
 
 
-def put_values(priced: Sequence[Priced], run: Run, values: Mapping[str, int]) -> tuple[list[Priced], Run]:
-    """The same calls and run with ``values`` in place of the symbols of those names (texts, or symbols themselves).
+def put_values(trace: Trace, values: Mapping[str, int]) -> Trace:
+    """Return the trace with ``values`` in place of the symbols of those names (texts, or symbols themselves).
 
     Raises:
         TypeError: for a value that is no integer.
@@ -25,7 +24,7 @@ def put_values(priced: Sequence[Priced], run: Run, values: Mapping[str, int]) ->
             too small for a call, whose shape would be negative.
     """
     given = {str(name): as_dim(value) for name, value in values.items()}
-    symbols = {symbol.name: symbol for symbol in symbols_in(priced)}
+    symbols = {symbol.name: symbol for symbol in symbols_in(trace)}
     unknown = [name for name in given if name not in symbols]
     if unknown:
         known = ", ".join(sorted(symbols)) or "none"
@@ -38,24 +37,26 @@ def put_values(priced: Sequence[Priced], run: Run, values: Mapping[str, int]) ->
     def put(value: Any) -> Any:
         return as_dim(value.subs(chosen)) if is_symbolic(value) else value
 
-    return [_put(item, put, run.layout) for item in priced], replace(
+    run = trace.run
+    changed = replace(
         run,
         parameters={identity: put(size) for identity, size in run.parameters.items()},
         n_params_model=put(run.n_params_model),
         modules={path: module._replace(buffers=put(module.buffers)) for path, module in run.modules.items()},
     )
+    return Trace(tuple(_put(record, put, run.layout) for record in trace), changed)
 
 
-def symbols_in(priced: Sequence[Priced]) -> set[Any]:
+def symbols_in(trace: Trace) -> set[Any]:
     """The symbolic dimensions of calls, those of a loop's passes among them."""
-    dims: list[Any] = [item.call.times for item in priced]
-    for item in priced:
-        for tensor in (*item.call.layer.inputs.values(), *item.call.layer.outputs):
+    dims: list[Any] = [call.times for call in trace.calls]
+    for call in trace.calls:
+        for tensor in (*call.layer.inputs.values(), *call.layer.outputs):
             dims += tensor.shape
     return {symbol for dim in dims if is_symbolic(dim) for symbol in dim.free_symbols}
 
 
-def _put(item: Priced, put: Callable[[Any], Any], layout: str) -> Priced:
+def _put(item: CallCost, put: Callable[[Any], Any], layout: str) -> CallCost:
     """A call with values put in. What it makes empty costs what an empty one does, and not what its formula says."""
     call = _put_call(item.call, put)
     _check(call)
@@ -72,9 +73,7 @@ def _check(call: Call) -> None:
 
 
 def _put_call(call: Call, put: Callable[[Any], Any]) -> Call:
-    changed = copy.copy(call)
-    changed.layer, changed.times = call.layer.map_dims(put), put(call.times)
-    return changed
+    return replace(call, layer=call.layer.map_dims(put), times=put(call.times))
 
 
 def _put_cost(cost: Cost | None, put: Callable[[Any], Any]) -> Cost | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from costcore.dims import Dim
 from costcore.reports.text.escape import escaped, printable
-from costcore.trace.call import UNSHAPED, Priced
-from costcore.trace.run import Run
+from costcore.trace.call import Uncounted
+from costcore.trace.trace import Trace
 
 MOST_LINES = 12
 """Lines of one kind under a table; the rest is counted."""
@@ -28,7 +28,7 @@ class Unknown(NamedTuple):
 
     Attributes:
         native: its full name.
-        is_known: whether only the shapes that it works on are not known.
+        uncounted: why it could not be counted.
         calls: how many calls of it there are.
         mread, mwrite: bytes of all their inputs and outputs.
         module: path of the module with the first.
@@ -36,7 +36,7 @@ class Unknown(NamedTuple):
     """
 
     native: str
-    is_known: bool
+    uncounted: Uncounted
     calls: int
     mread: Dim
     mwrite: Dim
@@ -51,31 +51,29 @@ class Unknown(NamedTuple):
         return f"{self.native}: {self.calls} call{plural}{moved}{place}"
 
 
-def unknown_operators(priced: Iterable[Priced]) -> list[Unknown]:
-    """Every operator without a cost, in order of first call."""
+def unknown_operators(trace: Trace) -> list[Unknown]:
+    """Return every operator without a cost, in order of first call."""
     found: dict[str, Unknown] = {}
-    for item in priced:
-        if item.cost is None:
-            call, layer = item.call, item.call.layer
+    for call, _, uncounted, *_ in trace:
+        if uncounted is not None:
             name = call.native or call.type
-            is_known = layer.op.endswith(UNSHAPED)
-            old = found.get(name, Unknown(name, is_known, 0, 0, 0, call.module, call_site(call.where)))
-            read, written = layer.read * call.times, layer.written * call.times
+            old = found.get(name, Unknown(name, uncounted, 0, 0, 0, call.module, call_site(call.where)))
+            read, written = call.layer.read * call.times, call.layer.written * call.times
             found[name] = old._replace(calls=old.calls + 1, mread=old.mread + read, mwrite=old.mwrite + written)
     return list(found.values())
 
 
-def not_counted(priced: Iterable[Priced]) -> str:
-    """How much could not be counted, ``2 calls of 1 unknown operator (Wave) and 3 calls without known shapes (Relu)``.
+def not_counted(trace: Trace) -> str:
+    """Return how much could not be counted; empty if everything is counted.
 
-    Empty where everything is counted.
+    For example ``2 calls of 1 unknown operator (Wave) and 3 calls without known shapes (Relu)``.
     """
-    unknown = unknown_operators(priced)
+    unknown = unknown_operators(trace)
     parts = []
-    for is_known in (False, True):
-        found = [each for each in unknown if each.is_known == is_known]
+    for shapeless in (False, True):
+        found = [each for each in unknown if (each.uncounted is Uncounted.NO_SHAPES) == shapeless]
         calls, kinds = sum(each.calls for each in found), len(found)
-        what = "without known shapes" if is_known else f"of {kinds} unknown operator{'s' * (kinds > 1)}"
+        what = "without known shapes" if shapeless else f"of {kinds} unknown operator{'s' * (kinds > 1)}"
         if found:
             parts.append(f"{calls} call{'s' * (calls > 1)} {what} ({_kinds(found)})")
     return " and ".join(parts)
@@ -95,15 +93,15 @@ def call_site(where: str) -> str:
     return f"{frames[-1]['file']}:{frames[-1]['line']} in {frames[-1]['function']}"
 
 
-def remarks(priced: Sequence[Priced], run: Run) -> list[str]:
+def remarks(trace: Trace) -> list[str]:
     """Lines for the foot of a table: unknown operators, then assumptions."""
-    unknown = unknown_operators(priced)
+    unknown = unknown_operators(trace)
     lines = []
     if unknown:
-        lines.append(f"partial: not in these figures: {not_counted(priced)}")
-        words = {True: "without shapes", False: "unknown"}
-        lines += _first([f"{words[each.is_known]}: {each}" for each in unknown], "operators that are not counted")
-    assumed = [f"assumed: {what}{f' ({where})' if where else ''}" for what, where in run.assumptions]
+        lines.append(f"partial: not in these figures: {not_counted(trace)}")
+        named = [f"{'without shapes' if u.uncounted is Uncounted.NO_SHAPES else 'unknown'}: {u}" for u in unknown]
+        lines += _first(named, "operators that are not counted")
+    assumed = [f"assumed: {what}{f' ({where})' if where else ''}" for what, where in trace.run.assumptions]
     return lines + _first(assumed, "assumptions")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from costcore.reports.text.units import check_digits, check_unit, prefix_for, rounded, scaled
 from costcore.symbolic import written
@@ -198,3 +198,6 @@ def setting(value: Any) -> str:
     """A setting as people write it: ``(3, 3)`` is 3."""
     alike = isinstance(value, tuple) and value and all(v == value[0] for v in value)
     return written(value[0] if alike else value)
+
+
+Renderer: TypeAlias = "Callable[[Table], str]"

@@ -9,9 +9,9 @@ from typing import Any
 from costcore.dims import Dim
 from costcore.ir import KINDS, Cost, Operations
 from costcore.symbolic import added, share
-from costcore.trace.call import Call, Priced
+from costcore.trace.call import Call
 from costcore.trace.gc_paused import collector_off
-from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
 
 SUMS = ("flops", "macs", "mread", "mwrite", "mrw")
 SHARES = ("flops", "mread", "mwrite", "mrw", "seconds")
@@ -28,18 +28,19 @@ class Ledger:
         total: the sum of all of them.
     """
 
-    def __init__(self, priced: Iterable[Priced], run: Run) -> None:
-        counted = [(item, item.cost) for item in priced if item.cost is not None]
+    def __init__(self, trace: Trace) -> None:
+        run = trace.run
+        counted = [(record, record.cost) for record in trace if record.cost is not None]
         self._parameters = run.parameters
-        self.counted = [(item.call, cost) for item, cost in counted]
+        self.counted = [(record.call, cost) for record, cost in counted]
         self.entries: dict[str, dict[str, Any]] = {}
         with collector_off():
-            known: dict[Any, dict[str, Any]] = {}
-            for item, cost in counted:
-                key = id(item.call.layer), id(cost), item.call.times
-                if key not in known:
-                    known[key] = _amounts(item.call, cost, run.fma_1flop)
-                self.entries[item.call.name] = _entry(item, cost, known[key])
+            amounts: dict[Any, dict[str, Any]] = {}
+            for record, cost in counted:
+                key = id(record.call.layer), id(cost), record.call.times
+                if key not in amounts:
+                    amounts[key] = _amounts(record.call, cost, run.fma_1flop)
+                self.entries[record.call.name] = _entry(record, cost, amounts[key])
         self.total = {"name": "total", "type": "total", **self._sums([call for call, _ in self.counted])}
         if run.n_params_model is not None:
             self.total["n_params_model"] = run.n_params_model
@@ -105,7 +106,7 @@ def _amounts(call: Call, cost: Cost, fma_1flop: bool) -> dict[str, Any]:
     }
 
 
-def _entry(item: Priced, cost: Cost, amounts: Mapping[str, Any]) -> dict[str, Any]:
+def _entry(item: CallCost, cost: Cost, amounts: Mapping[str, Any]) -> dict[str, Any]:
     """One counted call as users see it, without its shares."""
     call, layer = item.call, item.call.layer
     typed = layer.outputs or tuple(layer.inputs.values())
@@ -131,7 +132,7 @@ def flops_of(cost: Cost, fma_1flop: bool) -> Dim:
     return cost.flops.flops(fma_1flop) if isinstance(cost.flops, Operations) else cost.flops
 
 
-def ignored(item: Priced) -> dict[str, Any]:
+def ignored(item: CallCost) -> dict[str, Any]:
     """A call of an operator without a calculator, as users see it."""
     call, layer = item.call, item.call.layer
     return {

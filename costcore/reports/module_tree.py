@@ -9,8 +9,9 @@ from typing import Any
 from costcore.dims import Dim
 from costcore.reports.ledger import SUMS, Ledger, memory, shares
 from costcore.symbolic import added
-from costcore.trace.call import Module, Priced
+from costcore.trace.call import Module
 from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
 
 OWN = "(own calls)"
 OUTSIDE = "(outside of any module)"
@@ -39,17 +40,18 @@ def parent_of(path: str) -> str:
     return path.rpartition("/" if path.startswith("/") else ".")[0]
 
 
-def build(priced: Sequence[Priced], run: Run, ledger: Ledger) -> dict[str, Any]:
-    """What :meth:`Report.tree` says."""
-    root = _places(priced, run)
+def build(trace: Trace, ledger: Ledger) -> dict[str, Any]:
+    """Return :meth:`Report.tree`."""
+    records, run = trace.records, trace.run
+    root = _places(records, run)
     nodes = _split(root, run)
     home = _held(run)
     first: dict[int, int] = {}
     for i, node in enumerate(nodes):
-        _count(node, i, priced, run, ledger, home, first)
+        _count(node, i, records, run, ledger, home, first)
     shared = _add_up(nodes, run, first)
     for node, n_shared in zip(reversed(nodes), reversed(shared), strict=True):
-        node.entry.update(_entry(node, priced, n_shared, bool(run.modules), root.sums))
+        node.entry.update(_entry(node, records, n_shared, bool(run.modules), root.sums))
         node.entry["children"] = [child.entry for child in node.children]
     return root.entry
 
@@ -63,7 +65,7 @@ def walk(tree: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
         stack += [(depth + 1, child) for child in reversed(node["children"])]
 
 
-def _places(priced: Sequence[Priced], run: Run) -> _Node:
+def _places(records: Sequence[CallCost], run: Run) -> _Node:
     """The tree of all modules that are known or have calls."""
     root = _Node("", "")
     nodes = {"": root}
@@ -82,7 +84,7 @@ def _places(priced: Sequence[Priced], run: Run) -> _Node:
 
     for path, module in run.modules.items():
         at(path).module = module
-    for i, item in enumerate(priced):
+    for i, item in enumerate(records):
         at(item.call.module).calls.append(i)
     return root
 
@@ -116,7 +118,7 @@ def _held(run: Run) -> set[int]:
 def _count(
     node: _Node,
     position: int,
-    priced: Sequence[Priced],
+    records: Sequence[CallCost],
     run: Run,
     ledger: Ledger,
     held: set[int],
@@ -128,7 +130,7 @@ def _count(
     entries: list[dict[str, Any]] = []
     activations: list[Dim] = []
     for i in node.calls:
-        call, cost = priced[i].call, priced[i].cost
+        call, cost = records[i].call, records[i].cost
         identities += [identity for identity in call.parameters if identity not in held]
         node.output = max(node.output, (call.phase == "forward", i))
         if cost is None:
@@ -172,13 +174,13 @@ def _add_up(nodes: list[_Node], run: Run, first: dict[int, int]) -> list[Dim]:
 
 
 def _entry(
-    node: _Node, priced: Sequence[Priced], n_shared: Dim, modules_known: bool, total: dict[str, Any]
+    node: _Node, records: Sequence[CallCost], n_shared: Dim, modules_known: bool, total: dict[str, Any]
 ) -> dict[str, Any]:
     sums, module = dict(node.sums), node.module or Module("")
     sums["n_params"], sums["n_shared"] = sums["n_trainable"] + sums["n_frozen"] + n_shared, n_shared
     if not modules_known:
         sums |= dict.fromkeys(("n_trainable", "n_frozen", "n_buffers"))
-    outputs = priced[node.output[1]].call.layer.outputs if node.output[1] >= 0 else ()
+    outputs = records[node.output[1]].call.layer.outputs if node.output[1] >= 0 else ()
     module = Module("") if node.is_own else module
     return {
         "name": node.name,

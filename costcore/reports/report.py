@@ -9,7 +9,7 @@ from typing import IO, Any
 from costcore.errors import CostError
 from costcore.reports.columns import REPORT, SUMMARY, Column, ReportColumns, SummaryColumns, choose
 from costcore.reports.ledger import per_layer
-from costcore.reports.report_data import Figures
+from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.targets import Target, save, written
 from costcore.reports.serialization.to_json import to_dataframe, to_dict, to_json
 from costcore.reports.tables.arrange import GROUPS, LAYERS, GroupColumns, LayerColumns, Line, arrange, show
@@ -17,15 +17,14 @@ from costcore.reports.tables.module_tree import TREE, TreeColumns
 from costcore.reports.tables.module_tree import lines as tree_lines
 
 
-class Report(Figures):
+class Report(ReportData):
     """The costs of one run.
 
     Every property returns a copy; changing it changes nothing here. FLOPs and MACs are exact ints (or expressions
     over the model's symbolic dimensions), memory traffic is in bytes.
 
     Args:
-        priced: every call with its cost, in call order, the calls named.
-        run: what holds for the whole run.
+        trace: the captured run with the cost of every call, the calls named.
     """
 
     def show_report(
@@ -57,8 +56,8 @@ class Report(Figures):
         Raises:
             TypeError, ValueError: for an argument that is not accepted; says what is.
         """
-        lines = [Line(self._ledger.entries[call.name], [call]) for call, _ in self._ledger.counted]
-        entries = [*arrange(lines, REPORT, sort, top, self._ledger), self._ledger.total]
+        lines = [Line(self.ledger.entries[call.name], [call]) for call, _ in self.ledger.counted]
+        entries = [*arrange(lines, REPORT, sort, top, self.ledger), self.ledger.total]
         self._show(entries, choose(REPORT, columns), ost, dst, mode, unit, n_digits)
 
     def show_summary_report(
@@ -74,7 +73,7 @@ class Report(Figures):
         top: int | None = None,
     ) -> None:
         """Write the sums by type and the total as a table; arguments as for :meth:`show_report`."""
-        entries = [*arrange(self._kinds(), SUMMARY, sort, top, self._ledger), self._ledger.total]
+        entries = [*arrange(self._kinds(), SUMMARY, sort, top, self.ledger), self.ledger.total]
         self._show(entries, choose(SUMMARY, columns), ost, dst, mode, unit, n_digits)
 
     def show_by(
@@ -89,10 +88,10 @@ class Report(Figures):
         top: int | None = None,
     ) -> None:
         """Write :meth:`by` and the total as a table, the keys before ``columns``; arguments as :meth:`show_report`."""
-        calls = self._ledger.groups(*keys).values()
+        calls = self.ledger.groups(*keys).values()
         lines = [Line(entry, group) for entry, group in zip(self.by(*keys).values(), calls, strict=True)]
         chosen = choose(GROUPS, [*keys, *(name for name in columns if name not in keys)])
-        entries = [*arrange(lines, GROUPS, sort, top, self._ledger, keys[0]), {**self._ledger.total, keys[0]: "total"}]
+        entries = [*arrange(lines, GROUPS, sort, top, self.ledger, keys[0]), {**self.ledger.total, keys[0]: "total"}]
         self._show(entries, chosen, ost, None, mode, unit, n_digits)
 
     def show_layers(
@@ -111,11 +110,11 @@ class Report(Figures):
         ``madd`` is FLOPs with a fused multiply-add as two, ``flops_fma1`` as one; ``memory`` is the bytes of the
         outputs, views apart. The default columns end in the measured time where it was measured.
         """
-        *calls, total = per_layer(self._ledger)
+        *calls, total = per_layer(self.ledger)
         measured = ("seconds", "seconds%") if "seconds" in total else ()
-        lines = [Line(entry, [call]) for entry, (call, _) in zip(calls, self._ledger.counted, strict=True)]
+        lines = [Line(entry, [call]) for entry, (call, _) in zip(calls, self.ledger.counted, strict=True)]
         extra = ("memory", "madd", "flops_fma1")
-        entries = [*arrange(lines, LAYERS, sort, top, self._ledger, "module", extra), total]
+        entries = [*arrange(lines, LAYERS, sort, top, self.ledger, "module", extra), total]
         chosen = (*LayerColumns.DEFAULT, *measured) if columns is None else columns
         self._show(entries, choose(LAYERS, chosen), ost, None, mode, unit, n_digits)
 
@@ -142,7 +141,7 @@ class Report(Figures):
 
     def to_dict(self) -> dict[str, Any]:
         """The report in plain JSON types; ``costcore/reports/report.schema.json`` describes them."""
-        return to_dict(self._priced, self._run, self._ledger.total)
+        return to_dict(self.trace, self.ledger.total)
 
     def to_json(self, target: Target = None, indent: int | None = None) -> str:
         """The report as JSON text, the same bytes for equal reports; :meth:`from_json` gives an equal one.
@@ -167,7 +166,7 @@ class Report(Figures):
         from costcore.reports.serialization.from_json import read
 
         contents = read(source)
-        report = cls(contents.priced, contents.run)
+        report = cls(contents.trace)
         if report.to_dict()["total"] != contents.total:
             raise CostError("the report's total is not the sum of its calls: the file was changed")
         return report
@@ -196,7 +195,7 @@ class Report(Figures):
         Raises:
             CostError: where pandas is not installed.
         """
-        return to_dataframe(self._ledger.entries)
+        return to_dataframe(self.ledger.entries)
 
     def to_html(self, target: Target = None, title: str = "") -> str:
         """The report as one self-contained HTML page, usable without a network; written to ``target`` where given."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -12,43 +12,47 @@ from costcore.reports import caveats
 from costcore.reports.ledger import Ledger, ignored
 from costcore.reports.module_tree import build
 from costcore.reports.tables.arrange import Line
-from costcore.trace.call import Assumption, Call, Priced
-from costcore.trace.run import Run
+from costcore.trace.call import Assumption, Call
+from costcore.trace.run import Regrouping
+from costcore.trace.trace import Trace
 
-_Self = TypeVar("_Self", bound="Figures")
+_Self = TypeVar("_Self", bound="ReportData")
 
 
-class Figures:
+class ReportData:
     """The costs of one run, as data; :class:`costcore.Report` adds tables and files.
 
     Every property returns a copy; changing it changes nothing here. FLOPs and MACs are exact ints (or expressions
     over the model's symbolic dimensions), memory traffic is in bytes.
 
     Args:
-        priced: every call with its cost, in call order, the calls named.
-        run: what holds for the whole run.
+        trace: the captured run with the cost of every call, the calls named.
     """
 
-    def __init__(self, priced: Iterable[Priced], run: Run) -> None:
-        self._priced = tuple(priced)
-        self._run = run
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Figures):
+        if not isinstance(other, ReportData):
             return NotImplemented
-        return self._priced == other._priced and self._run == other._run
+        return self._trace == other._trace
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        total, unknown = self._ledger.total, len(self.ignored_layers)
+        total, unknown = self.ledger.total, len(self.ignored_layers)
         state = f", {unknown} unknown calls not counted" if unknown else ""
         return f"<Report: {total['n_layers']} calls, {total['flops']} FLOPs, {total['macs']} MACs{state}>"
 
     @property
+    def trace(self) -> Trace:
+        """The captured run with the cost of every call: what analyses read, yours too."""
+        return self._trace
+
+    @property
     def calls(self) -> list[Call]:
         """Every call with its layer, ids and place, in call order; unknown operators too."""
-        return [copy.copy(item.call) for item in self._priced]
+        return [copy.copy(call) for call in self._trace.calls]
 
     @property
     def layer_report(self) -> dict[str, dict[str, Any]]:
@@ -56,7 +60,7 @@ class Figures:
 
         ``seconds`` and ``seconds%`` are there only for a call whose time was measured.
         """
-        return {name: _copied(entry) for name, entry in self._ledger.entries.items()}
+        return {name: _copied(entry) for name, entry in self.ledger.entries.items()}
 
     @property
     def summary_report(self) -> dict[str, dict[str, Any]]:
@@ -66,37 +70,43 @@ class Figures:
     @property
     def total_report(self) -> dict[str, Any]:
         """Sums of everything counted; ``n_params_model`` where a model was given."""
-        return dict(self._ledger.total)
+        return dict(self.ledger.total)
 
     @property
     def ignored_layers(self) -> dict[str, dict[str, Any]]:
         """Calls of operators without a calculator, by name; none of it is in the totals."""
-        return {item.call.name: ignored(item) for item in self._priced if item.cost is None}
+        return {record.call.name: ignored(record) for record in self._trace if record.cost is None}
 
     @property
     def status(self) -> str:
         """``complete``, or ``partial`` where there are operators without a cost (:attr:`ignored_layers`)."""
-        return "complete" if all(item.cost is not None for item in self._priced) else "partial"
+        return "complete" if self._trace.is_complete else "partial"
 
     @property
     def versions(self) -> dict[str, str]:
         """Versions of this tool and of the frameworks at the time of the run, and the counting ``convention``."""
-        return {"costcore": self._run.version, "convention": self._run.convention, **self._run.frameworks}
+        run = self._trace.run
+        return {"costcore": run.version, "convention": run.convention, **run.frameworks}
 
     @property
     def assumptions(self) -> list[Assumption]:
         """What depends on data and was assumed: pairs of what and where."""
-        return list(self._run.assumptions)
+        return list(self._trace.run.assumptions)
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know about how the run was captured."""
-        return list(self._run.notes)
+        """What a reader should know about how the run was captured, regrouped nodes included."""
+        return [*self._trace.run.notes, *map(str, self._trace.run.regrouped)]
+
+    @property
+    def regrouped(self) -> list[Regrouping]:
+        """ONNX nodes that were counted as one operator (``regroup=``): pairs of the operator and its nodes."""
+        return list(self._trace.run.regrouped)
 
     @property
     def remarks(self) -> list[str]:
         """The lines under a table: unknown operators with their bytes and call sites, and assumptions."""
-        return caveats.remarks(self._priced, self._run)
+        return caveats.remarks(self._trace)
 
     def subs(self: _Self, values: Mapping[str, int] | None = None, /, **named: int) -> _Self:
         """This report with values put in for its symbolic dimensions, ``report.subs(batch=8)``.
@@ -111,7 +121,7 @@ class Figures:
         """
         if not isinstance(values, Mapping | None):
             raise TypeError(f"expected a mapping of names to integers, {{'batch': 8}}, got {values!r}")
-        return type(self)(*put_values(self._priced, self._run, {**(values or {}), **named}))
+        return type(self)(put_values(self._trace, {**(values or {}), **named}))
 
     def by(self, *keys: str) -> dict[Any, dict[str, Any]]:
         """Sums of the calls grouped by what they have in common, in order of first call.
@@ -128,7 +138,7 @@ class Figures:
         Raises:
             TypeError, ValueError: for no key, or an unknown one; says which are known.
         """
-        return self._ledger.by(*keys)
+        return self.ledger.by(*keys)
 
     def tree(self) -> dict[str, Any]:
         """The modules of the model, nested, from the model itself or else from the paths of the calls.
@@ -141,16 +151,17 @@ class Figures:
         and ``n_shared`` the children of a node add up to it: what a module with children does itself is a child of
         its own (``is_own``). The tree can be deeper than Python recurses: :func:`costcore.reports.module_tree.walk`.
         """
-        return build(self._priced, self._run, self._ledger)
+        return build(self._trace, self.ledger)
 
     @cached_property
-    def _ledger(self) -> Ledger:
-        return Ledger(self._priced, self._run)
+    def ledger(self) -> Ledger:
+        """The entries of all counted calls, and sums over any of them; not a copy."""
+        return Ledger(self._trace)
 
     def _kinds(self) -> list[Line]:
         """A line for every type, in order of first call."""
-        groups = self._ledger.groups("type").items()
-        return [Line({"name": kind, "type": kind, **self._ledger.sum(calls)}, calls) for kind, calls in groups]
+        groups = self.ledger.groups("type").items()
+        return [Line({"name": kind, "type": kind, **self.ledger.sum(calls)}, calls) for kind, calls in groups]
 
 
 def _copied(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 from costcore.dims import Dim
-from costcore.ir import Cost, Layer
+from costcore.ir import Layer
 
 PHASES = ("forward", "backward", "recompute", "optimizer")
+
+
+class Uncounted(Enum):
+    """Why a call has no cost.
+
+    Attributes:
+        template: the reason as a sentence; ``{op}`` stands for the name of the operator.
+        hint: what the user can do about it; empty if the reason says it all.
+    """
+
+    NO_CALCULATOR = (
+        "no calculator for {op!r}",
+        "see ignored_layers, or add one (calculators=… of estimate, add_custom_cost_calculator of a hook)",
+    )
+    NO_SHAPES = "no shapes for {op!r}", "the report's notes list the values whose shape is unknown"
+    OTHER_THREADS = (
+        "modules also ran in other threads",
+        "a hook sees the thread it was entered in; enter one in each of them",
+    )
+    CALCULATOR_FAILED = "", ""
+
+    def __init__(self, template: str, hint: str) -> None:
+        self.template = template
+        self.hint = hint
+
+    def reason(self, op: str) -> str:
+        """Return the reason for an operator of that name; empty for a failed calculator, whose error is the reason."""
+        return self.template.format(op=op)
+
+    @classmethod
+    def of(cls, reason: str, op: str) -> Uncounted:
+        """Return the member that gives this reason for ``op``; any other reason is the error of a calculator."""
+        return next((member for member in cls if member.reason(op) == reason), cls.CALCULATOR_FAILED)
 
 
 @dataclass(slots=True)
@@ -29,6 +63,7 @@ class Call:
         parameters: ids of the learned parameters read.
         saved: operand ids that automatic differentiation keeps for the backward pass.
         where: place in the user's code, as a formatted traceback; empty unless asked for.
+        uncounted: why it cannot be counted, if the frontend found that out; None: its calculator is asked.
     """
 
     layer: Layer
@@ -45,6 +80,7 @@ class Call:
     parameters: tuple[int, ...] = ()
     saved: tuple[int, ...] = ()
     where: str = ""
+    uncounted: Uncounted | None = None
 
 
 class Assumption(NamedTuple):
@@ -70,17 +106,3 @@ class Module(NamedTuple):
     frozen: tuple[int, ...] = ()
     buffers: Dim = 0
     same_as: str = ""
-
-
-UNSHAPED = " of unknown rank"
-"""What follows the name of an operator (:attr:`Layer.op`) that a frontend knows, but not the shapes it works on."""
-
-
-class Priced(NamedTuple):
-    """A call with its cost; ``cost`` is None where it could not be counted, and ``reason`` then says why."""
-
-    call: Call
-    cost: Cost | None
-    reason: str = ""
-    seconds: float | None = None
-    """How long it took, where that was measured."""

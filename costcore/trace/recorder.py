@@ -9,6 +9,7 @@ from typing import Any
 from costcore.dims import Dim
 from costcore.ir import Calculator, Cost, Layer
 from costcore.trace.call import Assumption, Call, Module
+from costcore.trace.run import Regrouping
 
 
 class Recorder:
@@ -58,6 +59,8 @@ class Recorder:
         self._assumptions: dict[Assumption, None] = {}
         self.notes: list[str] = []
         """What a reader should know about how the run was captured."""
+        self.regrouped: list[Regrouping] = []
+        """Nodes that were counted as one operator."""
         self.new_id = count(1).__next__
         """A fresh id for an operand, a storage or a parameter."""
         self._layers: dict[Layer, Layer] = {}
@@ -106,7 +109,3 @@ class Recorder:
     def assumptions(self) -> list[Assumption]:
         """What was assumed and where, in order."""
         return list(self._assumptions)
-
-
-OTHER_THREADS = "modules also ran in other threads"
-"""Why a call that stands for what no frontend saw could not be counted."""

@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from costcore import __version__
+from costcore._version import __version__
 from costcore.dims import Dim
 from costcore.trace.call import Assumption, Module
 
 CONVENTION = "costcore-1"
 """The counting rules of this version, as DETAILS.md has them."""
+
+
+class Regrouping(NamedTuple):
+    """Nodes of an ONNX graph that were counted as the one operator they spell out.
+
+    Attributes:
+        op: the operator they were counted as.
+        nodes: the nodes, as messages call them.
+    """
+
+    op: str
+    nodes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"regrouped as {self.op}: {', '.join(self.nodes)}"
+
+    @classmethod
+    def parse(cls, note: str) -> Regrouping | None:
+        """Return the regrouping whose text is ``note``; None for any other note."""
+        found = _REGROUPING.fullmatch(note)
+        if not found:
+            return None
+        parsed = cls(found["op"], tuple(_NODE.findall(found["nodes"])))
+        return parsed if str(parsed) == note else None
+
+
+_NODE = re.compile(r"""(?:^|, )((?:[^,'"]|,(?! )|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")+)""")
+"""One of several nodes separated by commas; names are quoted as Python quotes strings."""
+
+_REGROUPING = re.compile(r"regrouped as (?P<op>\w+): (?P<nodes>.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +57,8 @@ class Run:
         modules: the modules of the model by path, in the model's order, the root as ``""``; empty where not known.
         frameworks: versions, by framework.
         assumptions: what was assumed, and where.
-        notes: what a reader should know about how the run was captured.
+        notes: what a reader should know about how the run was captured, without the regrouped nodes.
+        regrouped: nodes that were counted as one operator.
         version: the version of this tool that counted.
         convention: the named set of counting rules, the meaning of every number.
     """
@@ -38,5 +71,6 @@ class Run:
     frameworks: Mapping[str, str] = field(default_factory=dict)
     assumptions: tuple[Assumption, ...] = ()
     notes: tuple[str, ...] = ()
+    regrouped: tuple[Regrouping, ...] = ()
     version: str = __version__
     convention: str = CONVENTION

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from costcore.dims import Dim
 from costcore.ir import Layer, Role, Tensor
 from costcore.registry.calculators import calculators
-from costcore.trace.call import UNSHAPED, Call
+from costcore.trace.call import Call, Uncounted
 from costcore.trace.recorder import Recorder
 from costcore.translate import Native, Row, Translation, Translator, settings
 from costcore.translate import role_of as neutral_role
@@ -73,15 +73,18 @@ class Recording:
 
     def record(self, node: Node, place: Place) -> Call:
         """Record a node as a call."""
-        found = self.translated(node, place.names)
+        found, uncounted = self.translated(node, place.names)
         found = found._replace(layer=self.recorder.intern(found.layer))
-        call = self.write(node.proto, node.key, found, node.inputs, place)
+        call = self.write(node.proto, node.key, found, node.inputs, place, uncounted)
         for what in node.assumed:
             self.assume(what, node.label)
         return call
 
-    def translated(self, node: Node, place: str = "") -> Translation:
-        """The layer of a node, and the values it reads and makes; ``place`` goes before their names."""
+    def translated(self, node: Node, place: str = "") -> tuple[Translation, Uncounted | None]:
+        """The layer of a node with the values it reads and makes, and why it cannot be counted, if so.
+
+        ``place`` goes before the names of the values.
+        """
         is_free, is_folded, is_made, is_given = node.op in FREE, True, True, True
         for value in node.outputs:
             if value is not None:
@@ -96,10 +99,10 @@ class Recording:
         if is_folded and not is_free and any(value is not None for value in node.outputs):
             outputs = tuple(value for value in node.outputs if value is not None)
             layer = Layer("constant", {}, [value.tensor("data") for value in outputs])
-            return Translation(layer, (), outputs, known=True)
+            return Translation(layer, (), outputs, known=True), None
         if is_made and is_given:
             self._reads_elements = not is_free
-            return self.translator(Native(node.key, node.args, node.outputs))
+            return self.translator(Native(node.key, node.args, node.outputs)), None
         if is_given:
             why = "depends on data" if node.schema else "is not known here"
             known_by = self.missing.hint(*node.inputs) if LACKING in node.cache else ""
@@ -110,7 +113,15 @@ class Recording:
             )
         return self.unknown(node, place)
 
-    def write(self, proto: Any, native: str, found: Translation, given: Sequence[Value | None], place: Place) -> Call:
+    def write(
+        self,
+        proto: Any,
+        native: str,
+        found: Translation,
+        given: Sequence[Value | None],
+        place: Place,
+        uncounted: Uncounted | None = None,
+    ) -> Call:
         """Write a node (``NodeProto``) of that full name, whose translation and inputs are given, into the run."""
         layer = found.layer
         identities = tuple([self.identity(value) for value in found.inputs])
@@ -126,6 +137,7 @@ class Recording:
             outputs=tuple([self.identity(value) for value in found.outputs]),
             parameters=tuple([i for i, t in zip(identities, layer.inputs.values(), strict=True) if t.role == "param"]),
             where=describe(proto) if self.recorder.tracebacks or not found.known else "",
+            uncounted=uncounted,
         )
         self.recorder.record(call)
         return call
@@ -138,7 +150,7 @@ class Recording:
             return value.tensor(role)
         return Tensor(value.known, value.dtype, "data" if value.role == "data" else "const")
 
-    def unknown(self, node: Node, place: str) -> Translation:
+    def unknown(self, node: Node, place: str) -> tuple[Translation, Uncounted | None]:
         """A layer that only names the node and its settings, where not even the rank of an operand is known."""
         is_priced = node.key in self.recorder.calculators or node.key in calculators()
 
@@ -160,10 +172,10 @@ class Recording:
                     self._name_elements(value, f"{place}{name}", node.label)
         inputs = tuple(value for value in node.inputs if value is not None)
         outputs = tuple(value for value in node.outputs if value is not None)
-        op = f"{node.key}{UNSHAPED}" if self.translator.knows(node.key) else node.key
         operands = {f"x{i}": tensor(v) for i, v in enumerate(inputs)}
-        layer = Layer(op, operands, map(tensor, outputs), settings(node.args))
-        return Translation(layer, inputs, outputs, known=False)
+        layer = Layer(node.key, operands, map(tensor, outputs), settings(node.args))
+        uncounted = Uncounted.NO_SHAPES if self.translator.knows(node.key) and not is_priced else None
+        return Translation(layer, inputs, outputs, known=False), uncounted
 
     @property
     def without_shape(self) -> list[str]:

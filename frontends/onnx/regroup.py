@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from costcore.ir import Layer
 from costcore.trace.call import Call
+from costcore.trace.run import Regrouping
 from costcore.translate import ROLES
 
 from .graph import Walker
@@ -52,7 +53,7 @@ def regroup(walker: Walker, asked: bool | Collection[str], producer: str) -> Non
     calls = [search.replaced.get(id(call), call) for call in recorder.calls if id(call) not in search.gone]
     recorder.calls[:] = calls
     search.forget_constants()
-    recorder.notes.extend(reversed(search.notes))
+    recorder.regrouped.extend(reversed(search.regrouped))
 
 
 def _chosen(asked: bool | Collection[str], spelled: Mapping[str, Pattern | None]) -> Iterator[Groups]:
@@ -98,7 +99,7 @@ class Search:
         self.taken: set[Node] = set()
         self.gone: set[int] = set()
         self.replaced: dict[int, Call] = {}
-        self.notes: list[str] = []
+        self.regrouped: list[Regrouping] = []
         self._stored: dict[int, Stored] = {}
 
     def at(self, root: Made, patterns: Iterable[Groups]) -> None:
@@ -162,7 +163,7 @@ class Search:
             inputs=inputs,
             parameters=tuple(i for i, t in zip(inputs, layer.inputs.values(), strict=True) if t.role == "param"),
         )
-        self.notes.append(f"regrouped as {group.op}: {', '.join(made.node.label for made in nodes)}")
+        self.regrouped.append(Regrouping(group.op, tuple(made.node.label for made in nodes)))
 
     def forget_constants(self) -> None:
         """Stored tensors that only spelled-out definitions read (the ones and zeros of a norm) are no parameters."""

@@ -10,8 +10,8 @@ from threading import Thread
 import torch
 
 from costcore.ir import Layer
-from costcore.trace.call import Call
-from costcore.trace.recorder import OTHER_THREADS, Recorder
+from costcore.trace.call import Call, Uncounted
+from costcore.trace.recorder import Recorder
 
 from . import autocast, install
 from .frames import PRE_DISPATCH
@@ -28,13 +28,13 @@ FALLBACK = (
     "not reach tensors without data"
 )
 
-STRAYS = (
-    f"{OTHER_THREADS}, which are not counted here: a capture sees the thread it was entered in; enter one in each of "
-    "them"
-)
-
 OTHER = "other_threads"
-"""The name of all that ran there, among what could not be counted."""
+"""The name of all that ran in other threads, among what could not be counted."""
+
+STRAYS = (
+    f"{Uncounted.OTHER_THREADS.reason(OTHER)}, which are not counted here: a capture sees the thread it was entered "
+    "in; enter one in each of them"
+)
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def _tell_strays(recorder: Recorder, before: int, is_run: bool) -> None:
     if install.strays() > before:
         recorder.notes.append(STRAYS)
         if is_run:
-            recorder.record(Call(Layer(OTHER), OTHER, OTHER), failure=OTHER_THREADS)
+            recorder.record(Call(Layer(OTHER), type=OTHER, native=OTHER, uncounted=Uncounted.OTHER_THREADS))
 
 
 def _start(stack: ExitStack, session: Session, has_frames: bool) -> Session:

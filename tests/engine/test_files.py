@@ -12,8 +12,9 @@ from costcore import ComputationalCostHook, CostError, Layer, Operations, Report
 from costcore.dims import ceil_div, ceil_log2, gcd, maximum, minimum
 from costcore.ir import Cost
 from costcore.reports.serialization.codec import Decoder, Encoder
-from costcore.trace.call import Assumption, Call, Module, Priced
-from costcore.trace.run import Run
+from costcore.trace.call import Assumption, Call, Module, Uncounted
+from costcore.trace.run import Regrouping, Run
+from costcore.trace.trace import CallCost, Trace
 from tests.engine.networks import nested_report
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +26,11 @@ m = sympy.Symbol("m", integer=True, nonnegative=True)
 def one_call(flops=1, attrs=None, params=None, shape=(2,), seconds=None, **call):
     """A report of one call that is all the test makes it."""
     layer = Layer("op", {"x": Tensor(shape)}, [Tensor(shape)], attrs)
-    return Report([Priced(Call(layer, "Op", name="Op-1", **call), Cost(flops, 8, 8, params or {}), "", seconds)], Run())
+    return Report(
+        Trace(
+            (CallCost(Call(layer, "Op", name="Op-1", **call), Cost(flops, 8, 8, params or {}), seconds=seconds),), Run()
+        )
+    )
 
 
 def with_everything():
@@ -45,9 +50,20 @@ def with_everything():
     run = Run(
         *(False, "free", {-7: 9 * n, 8: 2**64}, 2**64 + 9 * n),
         *({"": Module("Net"), "a.b": Module("Conv", (-7, 8), (8,), n, "a.c")}, {"torch": "2.13", "onnx": "1.2"}),
-        *((Assumption("a bool is True", "x.py:3"),), ("a note",), "0.0.1", "other-2"),
+        *((Assumption("a bool is True", "x.py:3"),), ("a note",)),
+        regrouped=(Regrouping("gelu", ("node 'a, b' (Erf)", "the Mul node that makes \"x, 'y'\"")),),
+        version="0.0.1",
+        convention="other-2",
     )
-    return Report([Priced(call, cost, "", 0.125), Priced(unknown, None, "no calculator")], run)
+    return Report(
+        Trace(
+            (
+                CallCost(call, cost, seconds=0.125),
+                CallCost(unknown, None, Uncounted.NO_CALCULATOR, "no calculator for 'my::Op'"),
+            ),
+            run,
+        )
+    )
 
 
 @pytest.fixture
@@ -76,8 +92,11 @@ def test_every_field_comes_back(schema):
     assert again == report
     assert again.to_json() == text
     assert again.calls == report.calls
-    assert (again.versions, again.status, again.notes) == (report.versions, "partial", ["a note"])
-    assert list(again._priced[0].call.layer.inputs) == ["x", "w", "s"]
+    assert (again.versions, again.status, again.notes[0]) == (report.versions, "partial", "a note")
+    assert (
+        again.regrouped == report.regrouped == [("gelu", ("node 'a, b' (Erf)", "the Mul node that makes \"x, 'y'\""))]
+    )
+    assert list(again.calls[0].layer.inputs) == ["x", "w", "s"]
     schema.validate(json.loads(text))
 
 
@@ -207,7 +226,7 @@ def test_a_dataframe(toy):
     assert frame["flops"].sum() == 72
     assert frame.loc["Dense-2", "module"] == "head"
     assert one_call(flops=2**70).to_dataframe()["flops"].iloc[0] == 2**70
-    assert len(Report([], Run()).to_dataframe()) == 0
+    assert len(Report(Trace((), Run())).to_dataframe()) == 0
 
 
 def test_without_pandas_a_sentence_says_what_to_install(toy, monkeypatch):

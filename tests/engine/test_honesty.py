@@ -6,17 +6,16 @@ import pytest
 from costcore import ComputationalCostHook, CostError, Layer, Report, Tensor, __version__, estimate
 from costcore.errors import PartialReportError
 from costcore.reports.caveats import MOST_LINES, call_site
-from costcore.trace.call import Assumption, Call, Priced
+from costcore.trace.call import Assumption, Call, Uncounted
 from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
 from tests.engine.networks import nested_report
 
 
 def unknown(native="my::Wave", module="head", where='  File "net.py", line 12, in forward\n    wave(x)\n', n=1):
     layer = Layer(native, {"x": Tensor((2, 3))}, [Tensor((2, 3))])
-    return [
-        Priced(Call(layer, "Wave", native, f"{native}-{i}", module, where=where), None, "no calculator")
-        for i in range(n)
-    ]
+    calls = (Call(layer, "Wave", native, f"{native}-{i}", module, where=where) for i in range(n))
+    return tuple(CallCost(call, None, Uncounted.NO_CALCULATOR, "no calculator for 'my::Wave'") for call in calls)
 
 
 def shown(report, mode, show="show_report"):
@@ -27,8 +26,8 @@ def shown(report, mode, show="show_report"):
 
 def test_a_report_is_complete_or_partial(toy):
     assert nested_report(toy).status == "complete"
-    assert Report(unknown(), Run()).status == "partial"
-    assert Report([], Run()).status == "complete"
+    assert Report(Trace(unknown(), Run())).status == "partial"
+    assert Report(Trace((), Run())).status == "complete"
 
 
 def test_versions_of_tool_frameworks_and_convention(toy):
@@ -38,7 +37,9 @@ def test_versions_of_tool_frameworks_and_convention(toy):
 @pytest.mark.parametrize("mode", ["md", "table", "color"])
 @pytest.mark.parametrize("show", ["show_report", "show_summary_report", "show_layers", "show_tree"])
 def test_a_partial_report_says_so_under_the_table(mode, show):
-    report = Report([*unknown(n=2), *unknown("my::Other", "", "")], Run(assumptions=(Assumption("n is 1", "x.py:3"),)))
+    report = Report(
+        Trace((*unknown(n=2), *unknown("my::Other", "", "")), Run(assumptions=(Assumption("n is 1", "x.py:3"),)))
+    )
     text = shown(report, mode, show)
     bullet = "- " if mode == "md" else ""
     assert text.endswith(
@@ -50,7 +51,7 @@ def test_a_partial_report_says_so_under_the_table(mode, show):
 
 
 def test_csv_stays_csv():
-    assert "partial" not in shown(Report(unknown(), Run()), "csv")
+    assert "partial" not in shown(Report(Trace(unknown(), Run())), "csv")
 
 
 def test_a_complete_report_has_nothing_under_the_table(toy):
@@ -58,13 +59,13 @@ def test_a_complete_report_has_nothing_under_the_table(toy):
 
 
 def test_what_stands_under_a_table_is_escaped():
-    report = Report(unknown("<script>|\x1b[31m"), Run())
+    report = Report(Trace(unknown("<script>|\x1b[31m"), Run()))
     assert "<script>" not in shown(report, "md")
     assert "\x1b" not in shown(report, "md") + shown(report, "table")
 
 
 def test_a_thousand_kinds_do_not_bury_the_table():
-    report = Report([item for i in range(1000) for item in unknown(f"my::Op{i}")], Run())
+    report = Report(Trace(tuple(item for i in range(1000) for item in unknown(f"my::Op{i}")), Run()))
     assert len(report.remarks) == 1 + MOST_LINES + 1
     assert report.remarks[0] == (
         "partial: not in these figures: 1000 calls of 1000 unknown operators (Op0, Op1, Op2, Op3, Op4 and 995 more)"

@@ -14,6 +14,7 @@ import sympy
 
 from costcore.reports.html import embedded, to_html
 from costcore.reports.html.data import page_data
+from costcore.trace.call import Uncounted
 from tests import html_reports
 
 VOID = {"meta", "link", "input", "br", "img"}
@@ -179,7 +180,9 @@ def test_unknown_operators_are_told_with_bytes_and_place():
 
 
 def test_the_reason_is_told_where_a_calculator_failed():
-    item = html_reports.unknown("toy::mystery", "")._replace(reason="the calculator raised KeyError")
+    item = html_reports.unknown("toy::mystery", "")._replace(
+        uncounted=Uncounted.CALCULATOR_FAILED, reason="the calculator raised KeyError"
+    )
     assert "toy::mystery the calculator raised KeyError" in Page(to_html(html_reports.report([item]))).text
 
 

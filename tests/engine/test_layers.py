@@ -4,8 +4,9 @@ import pytest
 
 from costcore import ComputationalCostHook, Cost, Layer, Report, Tensor
 from costcore.reports.tables.arrange import LAYERS, LayerColumns
-from costcore.trace.call import Call, Priced
+from costcore.trace.call import Call
 from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
 from tests.engine.networks import nested_report
 
 
@@ -40,15 +41,15 @@ def test_madd_and_flops_do_not_change_with_the_setting(toy):
 
 def test_a_calculator_that_tells_no_kinds_has_one_number():
     layer = Layer("op", {"x": Tensor((2,))}, [Tensor((2,))])
-    report = Report([Priced(Call(layer, "Op", name="Op-1"), Cost(7, 8, 8, {}))], Run())
+    report = Report(Trace((CallCost(Call(layer, "Op", name="Op-1"), Cost(7, 8, 8, {})),), Run()))
     assert shown(report, columns=["madd", "flops_fma1"], unit=None) == "MAdd,Flops\n7,7\n7,7\n"
 
 
 def test_what_writes_nothing_holds_no_memory():
     layer = Layer("view", {"x": Tensor((2,))}, [Tensor((2,))])
-    calls = [Priced(Call(layer, "View", name="View-1", times=3), Cost(0, 0, 0, {}))]
-    calls += [Priced(Call(layer, "Copy", name="Copy-1", times=3), Cost(0, 8, 8, {}))]
-    assert shown(Report(calls, Run()), columns=["memory"], unit=None).split()[2:] == ["0", "24", "24"]
+    calls = [CallCost(Call(layer, "View", name="View-1", times=3), Cost(0, 0, 0, {}))]
+    calls += [CallCost(Call(layer, "Copy", name="Copy-1", times=3), Cost(0, 8, 8, {}))]
+    assert shown(Report(Trace(tuple(calls), Run())), columns=["memory"], unit=None).split()[2:] == ["0", "24", "24"]
 
 
 def test_the_top_lines_and_the_others_add_up(toy):

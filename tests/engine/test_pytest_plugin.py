@@ -87,4 +87,4 @@ def test_the_plugin_is_documented_and_light(tmp_path):
     program = f"import sys; sys.path.append({str(ROOT)!r}); import pytest; old = set(sys.modules)\n"
     program += "import costcore.pytest_plugin; print(*sorted(set(sys.modules) - old))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["costcore", "costcore.pytest_plugin"]
+    assert done.stdout.split() == ["costcore", "costcore._version", "costcore.pytest_plugin"]

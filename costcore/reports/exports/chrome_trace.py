@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from costcore.reports.exports.facts import facts, json_text, status
 from costcore.reports.module_paths import names_along
-from costcore.reports.report import Report
-from costcore.trace.call import Priced
+from costcore.reports.report_data import ReportData
+from costcore.trace.trace import CallCost
 
 UNIT = 1000
 """What a call takes where nothing was measured (nanoseconds)."""
@@ -21,10 +21,10 @@ class _Span(NamedTuple):
     depth: int
     start: int
     end: int
-    item: Priced | None = None
+    item: CallCost | None = None
 
 
-def to_chrome_trace(report: Report) -> str:
+def to_chrome_trace(report: ReportData) -> str:
     """The run as a trace that Perfetto and chrome://tracing open: calls inside their modules, one track a phase.
 
     Durations are the measured ones where there are any (``measure_time=True``), and calls without one then a
@@ -32,11 +32,11 @@ def to_chrome_trace(report: Report) -> str:
 
     Source of the format: Trace Event Format, JSON object form, with complete (``X``) and metadata (``M``) events.
     """
-    measured = any(item.seconds is not None for item in report._priced)
+    measured = any(item.seconds is not None for item in report.trace)
     layers = report.layer_report
     phases: dict[str, list[_Span]] = {}
     now = 0
-    for item in report._priced:
+    for item in report.trace:
         end = now + (max(1, round((item.seconds or 0) * 10**9)) if measured else UNIT)
         phases.setdefault(item.call.phase, []).append(_Span(item.call.name, 0, now, end, item))
         now = end
@@ -55,11 +55,11 @@ def to_chrome_trace(report: Report) -> str:
             where = {"pid": 0, "tid": thread}
             events.append({"name": span.name, "cat": category, "ph": "X", **times, **where, "args": args})
     about = {
-        "tool": f"costcore {report._run.version}",
-        "convention": report._run.convention,
+        "tool": f"costcore {report.trace.run.version}",
+        "convention": report.trace.run.convention,
         "durations": "measured" if measured else "one microsecond a call: nothing was measured",
         "status": status(report),
-        **{f"version of {name}": version for name, version in report._run.frameworks.items()},
+        **{f"version of {name}": version for name, version in report.trace.run.frameworks.items()},
     }
     return json_text({"traceEvents": events, "displayTimeUnit": "ns", "otherData": about})
 

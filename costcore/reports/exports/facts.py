@@ -9,7 +9,7 @@ from typing import Any
 from costcore.ir import Tensor
 from costcore.reports.caveats import not_counted
 from costcore.reports.columns import setting
-from costcore.reports.report import Report
+from costcore.reports.report_data import ReportData
 from costcore.reports.text.amounts import METRICS, jsonable
 from costcore.symbolic import written
 from costcore.trace.call import Call
@@ -31,9 +31,9 @@ def facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
     return {**described, **{f"settings.{name}": setting(value) for name, value in settings.items()}}
 
 
-def status(report: Report) -> str:
+def status(report: ReportData) -> str:
     """``complete``, or ``partial`` with what is not counted."""
-    missing = not_counted(report._priced)
+    missing = not_counted(report.trace)
     return f"partial: not counted: {missing}" if missing else "complete"
 
 

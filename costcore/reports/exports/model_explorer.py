@@ -9,7 +9,7 @@ from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
 from costcore.reports.exports.facts import _tensor, _word, facts, json_text
 from costcore.reports.module_paths import names_along
-from costcore.reports.report import Report
+from costcore.reports.report_data import ReportData
 from costcore.reports.text.amounts import METRICS
 from costcore.symbolic import written
 from costcore.trace.call import Call
@@ -19,7 +19,7 @@ Keys: TypeAlias = "Mapping[str, str] | Callable[[Call], str]"
 _GRADIENT = ((0, "#ffffff"), (0.25, "#fde0a8"), (0.6, "#f28e2b"), (1, "#b2182b"))
 
 
-def to_model_explorer(report: Report, metric: str = "flops", keys: Keys | None = None) -> str:
+def to_model_explorer(report: ReportData, metric: str = "flops", keys: Keys | None = None) -> str:
     """Node data for Google's Model Explorer: one number a node, which colours the graph.
 
     Nodes are named as the calls of the report, which is how :func:`to_model_explorer_graph` names them; ``keys`` gives
@@ -41,7 +41,7 @@ def to_model_explorer(report: Report, metric: str = "flops", keys: Keys | None =
         raise ValueError(f"metric={metric!r} is not known; accepted are {', '.join(METRICS)}")
     layers = report.layer_report
     values: dict[str, Dim] = {}
-    for call in report.calls:
+    for call in report.trace.calls:
         node = call.name if keys is None else keys.get(call.name) if isinstance(keys, Mapping) else keys(call)
         if node and call.name in layers:
             values[node] = values.get(node, 0) + layers[call.name][metric]
@@ -52,7 +52,7 @@ def to_model_explorer(report: Report, metric: str = "flops", keys: Keys | None =
     return json_text({"results": results, "gradient": [{"stop": stop, "bgColor": color} for stop, color in _GRADIENT]})
 
 
-def to_model_explorer_graph(report: Report, name: str = "model") -> str:
+def to_model_explorer_graph(report: ReportData, name: str = "model") -> str:
     """The run as a graph that Model Explorer opens: calls as nodes in the layers of their modules, values as edges.
 
     Source of the format: ``GraphCollection`` in ``model_explorer/graph_builder.py`` of google-ai-edge/model-explorer.
@@ -60,7 +60,7 @@ def to_model_explorer_graph(report: Report, name: str = "model") -> str:
     layers = report.layer_report
     made_by: dict[int, tuple[str, int]] = {}
     nodes = []
-    for call in report.calls:
+    for call in report.trace.calls:
         edges = [
             {"sourceNodeId": made_by[i][0], "sourceNodeOutputId": str(made_by[i][1]), "targetNodeInputId": str(n)}
             for n, i in enumerate(call.inputs)

@@ -14,7 +14,7 @@ from costcore.reports.html import parts
 from costcore.reports.html.data import page_data
 
 if TYPE_CHECKING:
-    from costcore.reports.report_data import Figures
+    from costcore.reports.report_data import ReportData
 
 __all__ = ["to_html"]
 
@@ -34,7 +34,7 @@ SCRIPTS = (
 """The parts of the page's script, in the order in which they build on each other."""
 
 
-def to_html(report: Figures, title: str = "") -> str:
+def to_html(report: ReportData, title: str = "") -> str:
     """The report as the text of an HTML page: the same bytes for equal reports, and no reference to anything outside.
 
     Names come from models and are hostile until shown to be otherwise: they are text in the page, never markup, with
@@ -53,7 +53,7 @@ def to_html(report: Figures, title: str = "") -> str:
         script=script,
         data=embedded(data),
         title=parts.heading(title or data["model"] or "Cost report"),
-        version=escape(report._run.version),
+        version=escape(report.trace.run.version),
         status=parts.status(report),
         settings=parts.settings(report),
         totals=parts.totals(report),

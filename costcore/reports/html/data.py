@@ -12,11 +12,10 @@ from costcore.reports.ledger import SUMS, Ledger, ignored
 from costcore.reports.module_tree import walk
 from costcore.reports.text.escape import printable
 from costcore.symbolic import magnitude, written
-from costcore.trace.call import Priced
-from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
 
 if TYPE_CHECKING:
-    from costcore.reports.report_data import Figures
+    from costcore.reports.report_data import ReportData
 
 METRICS = ("flops", "macs", "mrw", "n_own")
 """What the charts can be drawn by. ``n_own`` is the learned parameters that no earlier call reads: they add up."""
@@ -67,18 +66,18 @@ class _Home(NamedTuple):
     is_own: bool
 
 
-def page_data(report: Figures) -> dict[str, Any]:
+def page_data(report: ReportData) -> dict[str, Any]:
     """Everything that the page's script reads, in JSON types; tables are column names and rows."""
-    priced, run, ledger = report._priced, report._run, report._ledger
-    owned = own_parameters(priced, run)
+    trace, ledger = report.trace, report.ledger
+    owned = own_parameters(trace)
     nodes = list(walk(report.tree()))
     homes = _homes(node for _, node in nodes)
-    places = [homes[item.call.module].place for item in priced]
+    places = [homes[item.call.module].place for item in trace]
     sums = _sums(places, owned, [depth for depth, _ in nodes])
     layers: dict[tuple[Any, ...], int] = {}
     exact = _Exact()
-    told = zip(priced, places, owned, strict=True)
-    calls = [_call(item, ledger, layers, place, own, exact) for item, place, own in told]
+    rows = zip(trace, places, owned, strict=True)
+    calls = [_call(item, ledger, layers, place, own, exact) for item, place, own in rows]
     totals = {**ledger.total, "n_own": sums[0]}
     return {
         "model": printable(nodes[0][1]["type"]),
@@ -92,14 +91,14 @@ def page_data(report: Figures) -> dict[str, Any]:
     }
 
 
-def own_parameters(priced: Iterable[Priced], run: Run) -> list[Dim]:
+def own_parameters(trace: Trace) -> list[Dim]:
     """For every call the elements of the learned parameters that no counted call before it reads."""
     seen: set[int] = set()
     found = []
-    for item in priced:
+    for item in trace:
         new = set() if item.cost is None else set(item.call.parameters) - seen
         seen |= new
-        found.append(sum(run.parameters[identity] for identity in sorted(new)))
+        found.append(sum(trace.run.parameters[identity] for identity in sorted(new)))
     return found
 
 
@@ -160,7 +159,7 @@ def _node(depth: int, node: Mapping[str, Any], own: Dim, exact: _Exact) -> list[
 
 
 def _call(
-    item: Priced, ledger: Ledger, layers: dict[tuple[Any, ...], int], place: int, own: Dim, exact: _Exact
+    item: CallCost, ledger: Ledger, layers: dict[tuple[Any, ...], int], place: int, own: Dim, exact: _Exact
 ) -> list[Any]:
     call = item.call
     if item.cost is None:

@@ -13,9 +13,10 @@ from costcore.reports.text.amounts import METRICS, exact, readable
 from costcore.reports.text.escape import printable
 from costcore.reports.text.units import rounded
 from costcore.symbolic import written
+from costcore.trace.call import Uncounted
 
 if TYPE_CHECKING:
-    from costcore.reports.report_data import Figures
+    from costcore.reports.report_data import ReportData
 
 LONGEST_EXPRESSION = 24
 """Longer values are written small in their card (characters), as formulas always are."""
@@ -37,7 +38,7 @@ def text(value: str) -> str:
     return escape(printable(value))
 
 
-def status(report: Figures) -> str:
+def status(report: ReportData) -> str:
     """A badge: whether everything is counted."""
     if report.status == "complete":
         return '<span class="badge good">✓ complete</span>'
@@ -45,9 +46,9 @@ def status(report: Figures) -> str:
     return f'<a class="badge bad" href="#unknown">⚠ partial: {_calls(unknown)} not counted</a>'
 
 
-def settings(report: Figures) -> str:
+def settings(report: ReportData) -> str:
     """One line: how it was counted, and by what."""
-    run = report._run
+    run = report.trace.run
     fma = "a fused multiply-add counts as one FLOP" if run.fma_1flop else "a fused multiply-add counts as two FLOPs"
     layout = "data movement as the framework does it" if run.layout == "framework" else "layout operators are free"
     versions = (f"{name} {version}" for name, version in report.versions.items() if name != "convention")
@@ -55,7 +56,7 @@ def settings(report: Figures) -> str:
     return " · ".join(map(text, words))
 
 
-def totals(report: Figures) -> str:
+def totals(report: ReportData) -> str:
     """The totals, each readable and exact."""
     total = report.total_report
     n_params = total.get("n_params_model", total["n_params"])
@@ -75,15 +76,13 @@ def totals(report: Figures) -> str:
     return "\n".join(cards)
 
 
-def unknown(report: Figures) -> str:
+def unknown(report: ReportData) -> str:
     """The operators without a formula: calls, bytes, and the place of the first; nothing where there are none."""
-    found = unknown_operators(report._priced)
+    found = unknown_operators(report.trace)
     if not found:
         return ""
-    failures = [
-        item for item in reversed(report._priced) if item.cost is None and not item.reason.startswith("no calculator")
-    ]
-    reasons = {item.call.native or item.call.type: item.reason for item in failures}
+    failures = [record for record in report.trace if record.uncounted not in (None, Uncounted.NO_CALCULATOR)]
+    reasons = {call.native or call.type: reason for call, _, _, reason, _ in reversed(failures)}
     rows = [
         f"<tr><th scope='row'>{text(each.native)}{_small(reasons.get(each.native, ''))}</th>"
         f"<td class='n'>{exact(each.calls)}</td>"
@@ -102,7 +101,7 @@ def unknown(report: Figures) -> str:
     )
 
 
-def basis(report: Figures) -> str:
+def basis(report: ReportData) -> str:
     """What the numbers rest on: assumptions and notes, convention and versions."""
     assumed = [f"{what} ({where})" if where else what for what, where in report.assumptions]
     versions = [f"{name} {version}" for name, version in report.versions.items()]
@@ -146,7 +145,7 @@ def _intensity(flops: Dim, moved: Dim) -> str:
     return f"{exact(int(whole))}.{decimals}"
 
 
-def _unknown_note(report: Figures) -> str:
+def _unknown_note(report: ReportData) -> str:
     unknown = len(report.ignored_layers)
     return f"and {_calls(unknown)} unknown" if unknown else "all of them counted"
 

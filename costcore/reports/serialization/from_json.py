@@ -16,20 +16,23 @@ from costcore.messages import shortly, why
 from costcore.reports.ledger import flops_of
 from costcore.reports.serialization.codec import Decoder
 from costcore.reports.serialization.to_json import SCHEMA
-from costcore.trace.call import PHASES, Assumption, Call, Module, Priced
-from costcore.trace.run import Run
+from costcore.trace.call import PHASES, Assumption, Call, Module, Uncounted
+from costcore.trace.run import Regrouping, Run
+from costcore.trace.trace import CallCost, Trace
 
 ROLES = ("data", "param", "state", "const")
 LAYOUTS = ("framework", "free")
+
+FOUND_BY_FRONTENDS = (Uncounted.NO_SHAPES, Uncounted.OTHER_THREADS)
+"""The reasons that a call itself carries, as its frontend recorded it."""
 
 _REQUIRED: Any = object()
 
 
 class Contents(NamedTuple):
-    """A file's calls and run, and the total it states."""
+    """The trace of a file, and the total it states."""
 
-    priced: list[Priced]
-    run: Run
+    trace: Trace
     total: Mapping[str, Any]
 
 
@@ -159,15 +162,15 @@ def _contents(file: _Place) -> Contents:
     run = _run(file, code)
     layers = [_layer(entry, code) for entry in file.places("layers")]
     costs = [_cost(entry, run.fma_1flop, code) for entry in file.places("costs")]
-    priced = [_call(entry, layers, costs, run, code) for entry in file.places("calls")]
-    if len({item.call.name for item in priced}) != len(priced):
+    trace = Trace(tuple(_call(entry, layers, costs, run, code) for entry in file.places("calls")), run)
+    if len({call.name for call in trace.calls}) != len(trace):
         raise CostError("calls: two calls have the same name")
-    status = "complete" if all(item.cost is not None for item in priced) else "partial"
+    status = "complete" if trace.is_complete else "partial"
     if file.word("status", ("complete", "partial")) != status:
         raise CostError(f"status: its calls make it {status}")
     total = file("total", dict)
     file.end()
-    return Contents(priced, run, total)
+    return Contents(trace, total)
 
 
 def _run(file: _Place, code: Decoder) -> Run:
@@ -195,17 +198,19 @@ def _run(file: _Place, code: Decoder) -> Run:
     if any(type(version) is not str for version in frameworks.values()):
         raise CostError(f"versions.frameworks: expected strings, got {shortly(frameworks)}")
     n_params_model = file("n_params_model", (int, str, list), None)
+    notes = [(note, Regrouping.parse(note)) for note in file.strings("notes")]
     run = Run(
-        settings("fma_1flop", bool),
-        settings.word("layout", LAYOUTS),
-        parameters,
-        None if n_params_model is None else _amount(n_params_model, "n_params_model", code),
-        modules,
-        frameworks,
-        tuple(assumptions),
-        tuple(file.strings("notes")),
-        versions("costcore", str),
-        versions("convention", str),
+        fma_1flop=settings("fma_1flop", bool),
+        layout=settings.word("layout", LAYOUTS),
+        parameters=parameters,
+        n_params_model=None if n_params_model is None else _amount(n_params_model, "n_params_model", code),
+        modules=modules,
+        frameworks=frameworks,
+        assumptions=tuple(assumptions),
+        notes=tuple(note for note, regrouping in notes if regrouping is None),
+        regrouped=tuple(regrouping for _, regrouping in notes if regrouping is not None),
+        version=versions("costcore", str),
+        convention=versions("convention", str),
     )
     settings.end()
     versions.end()
@@ -261,33 +266,36 @@ def _cost(entry: _Place, fma_1flop: bool, code: Decoder) -> Cost:
     return cost
 
 
-def _call(entry: _Place, layers: list[Layer], costs: list[Cost], run: Run, code: Decoder) -> Priced:
+def _call(entry: _Place, layers: list[Layer], costs: list[Cost], run: Run, code: Decoder) -> CallCost:
     def one_of(key: str, things: list[Any], default: Any = _REQUIRED) -> Any:
         place = entry(key, int, default)
         if place is not None and not 0 <= place < len(things):
             raise CostError(f"{entry.at(key)}: there is no {key} {place}")
         return None if place is None else things[place]
 
+    layer, cost, reason = one_of("layer", layers), one_of("cost", costs, None), entry("reason", str, "")
+    uncounted = Uncounted.of(reason, layer.op) if cost is None else None
     call = Call(
-        one_of("layer", layers),
-        entry("type", str),
-        entry("native", str, ""),
-        entry("name", str),
-        entry("module", str, ""),
-        entry.word("phase", PHASES, "forward"),
-        entry.dim("times", code, 1),
-        entry("region", str, ""),
-        entry.ids("inputs"),
-        entry.ids("outputs"),
-        entry.ids("storages"),
-        _known(entry.ids("parameters"), run.parameters, entry.at("parameters")),
-        entry.ids("saved"),
-        entry("where", str, ""),
+        layer=layer,
+        type=entry("type", str),
+        native=entry("native", str, ""),
+        name=entry("name", str),
+        module=entry("module", str, ""),
+        phase=entry.word("phase", PHASES, "forward"),
+        times=entry.dim("times", code, 1),
+        region=entry("region", str, ""),
+        inputs=entry.ids("inputs"),
+        outputs=entry.ids("outputs"),
+        storages=entry.ids("storages"),
+        parameters=_known(entry.ids("parameters"), run.parameters, entry.at("parameters")),
+        saved=entry.ids("saved"),
+        where=entry("where", str, ""),
+        uncounted=uncounted if uncounted in FOUND_BY_FRONTENDS else None,
     )
-    cost, reason, seconds = one_of("cost", costs, None), entry("reason", str, ""), entry("seconds", float, None)
+    seconds = entry("seconds", float, None)
     entry.end()
     if seconds is not None and not (math.isfinite(seconds) and seconds >= 0):
         raise CostError(f"{entry.at('seconds')}: expected at least 0, got {seconds}")
     if cost is None and not reason:
         raise CostError(f"{entry.where}: it has neither a cost nor a reason why not")
-    return Priced(call, cost, reason, seconds)
+    return CallCost(call, cost, uncounted, reason, seconds)

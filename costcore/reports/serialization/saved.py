@@ -26,8 +26,9 @@ def saved_report(path: str, fma_1flop: bool, dims: Mapping[str, int] | None = No
     """
     report = Report.from_json(Path(path))
     if not fma_1flop:
-        report = Report(report._priced, replace(report._run, fma_1flop=False))
-    if not dims or not (is_alone or symbols_in(report._priced)):
+        trace = report.trace
+        report = Report(replace(trace, run=replace(trace.run, fma_1flop=False)))
+    if not dims or not (is_alone or symbols_in(report.trace)):
         return report
     try:
         return report.subs(**dims)

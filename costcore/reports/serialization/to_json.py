@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,8 +13,7 @@ from costcore.ir import KINDS, Cost, Layer, Operations, Tensor
 from costcore.reports.ledger import flops_of
 from costcore.reports.serialization.codec import Encoder
 from costcore.reports.serialization.targets import Target, save
-from costcore.trace.call import Priced
-from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
 
 SCHEMA = "costcore.report/1"
 """The form of the files; ``report.schema.json`` beside this module describes it."""
@@ -22,16 +21,16 @@ SCHEMA = "costcore.report/1"
 TOTAL = ("flops", "macs", "mread", "mwrite", "mrw", "n_layers", "n_params")
 
 
-def to_dict(priced: Sequence[Priced], run: Run, total: Mapping[str, Any]) -> dict[str, Any]:
+def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
     """The report in plain JSON types, see ``report.schema.json``. Layers and costs stand once, calls refer to them.
 
     Raises:
         CostError: for a setting of a type that JSON cannot hold; names it.
     """
-    code = Encoder()
+    run, code = trace.run, Encoder()
     layers, costs = _Pool(), _Pool()
     calls = []
-    for item in priced:
+    for item in trace:
         entry = _call(item, code)
         entry["layer"] = layers.place(item.call.layer, lambda layer: _layer(layer, code))
         if item.cost is not None:
@@ -53,11 +52,11 @@ def to_dict(priced: Sequence[Priced], run: Run, total: Mapping[str, Any]) -> dic
     return {
         "schema": SCHEMA,
         "versions": {"costcore": run.version, "convention": run.convention, "frameworks": dict(run.frameworks)},
-        "status": "complete" if all(item.cost is not None for item in priced) else "partial",
+        "status": "complete" if trace.is_complete else "partial",
         "settings": {"fma_1flop": run.fma_1flop, "layout": run.layout},
         "total": {key: code.dim(total[key]) for key in TOTAL if key in total},
         "assumptions": [{"what": what, "where": where} for what, where in run.assumptions],
-        "notes": list(run.notes),
+        "notes": [*run.notes, *map(str, run.regrouped)],
         "parameters": [{"id": identity, "size": code.dim(size)} for identity, size in run.parameters.items()],
         "n_params_model": code.dim(run.n_params_model),
         "modules": modules,
@@ -123,7 +122,7 @@ def _settings(settings: Mapping[str, Any], op: str, code: Encoder) -> dict[str, 
         raise CostError(f"operator {op!r}: {error}") from error
 
 
-def _call(item: Priced, code: Encoder) -> dict[str, Any]:
+def _call(item: CallCost, code: Encoder) -> dict[str, Any]:
     """A call; what is empty, 1 time, or ``forward`` is left out."""
     call = item.call
     ids = {key: list(getattr(call, key)) for key in ("inputs", "outputs", "storages", "parameters", "saved")}

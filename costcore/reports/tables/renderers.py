@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Mapping
 
 from costcore.errors import CostError
 from costcore.messages import place, shortly
 from costcore.plugins import cached, hookimpl, mappings
-from costcore.reports.columns import Table
+from costcore.reports.columns import Renderer, Table
 from costcore.reports.text.escape import escaped, printable, shortened
-
-Renderer: TypeAlias = "Callable[[Table], str]"
 
 
 @hookimpl

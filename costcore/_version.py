@@ -1,0 +1,3 @@
+"""The version of this tool, which every report names."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,77 @@
+"""The trace: a captured run with the cost of every call, which every analysis reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from costcore.ir import Cost
+from costcore.trace.call import Call, Uncounted
+from costcore.trace.run import Run
+
+
+class CallCost(NamedTuple):
+    """A call and its cost.
+
+    Attributes:
+        call: the call.
+        cost: what one execution of it costs; None if it could not be counted.
+        uncounted: why it could not be counted; None if it has a cost.
+        reason: the same as a sentence, with the operator's name or the error of its calculator.
+        seconds: how long the call took; None if that was not measured.
+    """
+
+    call: Call
+    cost: Cost | None
+    uncounted: Uncounted | None = None
+    reason: str = ""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A captured run: its calls in order, the cost of each, and what holds for all of them.
+
+    This is the input of every analysis, of this package and of others: ``report.trace`` returns it. Iterating over it
+    yields a :class:`CallCost` for each call::
+
+        for call, cost, *_ in report.trace:
+            print(call.name, call.layer.op, call.inputs, call.outputs, call.storages, cost)
+
+    Operand ids (``call.inputs``, ``call.outputs``) connect calls to a graph: an id among the outputs of one call and
+    the inputs of another is a value that the first produces and the second reads. Storage ids tell views and in-place
+    writes from new memory, and parameter ids tell which learned parameters are shared; ``run.parameters`` has the size
+    of each. Ids are unique within a run.
+
+    Attributes:
+        records: a :class:`CallCost` for every call, in the order of execution.
+        run: settings, parameters, modules, assumptions and versions of the run.
+    """
+
+    records: tuple[CallCost, ...]
+    run: Run
+
+    def __iter__(self) -> Iterator[CallCost]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call in the order of execution, those without a cost too."""
+        return tuple(record.call for record in self.records)
+
+    @property
+    def costs(self) -> tuple[Cost | None, ...]:
+        """The cost of one execution of each call, None for a call that could not be counted.
+
+        A call in the body of a loop runs ``call.times`` times.
+        """
+        return tuple(record.cost for record in self.records)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every call has a cost."""
+        return all(record.cost is not None for record in self.records)
