@@ -12,7 +12,17 @@ from costcore.reports.ledger import per_layer
 from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.targets import Target, save, written
 from costcore.reports.serialization.to_json import to_dataframe, to_dict, to_json
-from costcore.reports.tables.arrange import GROUPS, LAYERS, GroupColumns, LayerColumns, Line, arrange, show
+from costcore.reports.tables.arrange import (
+    GROUPS,
+    LAYERS,
+    GroupColumns,
+    LayerColumns,
+    Line,
+    TableOptions,
+    arrange,
+    one_stream,
+    show,
+)
 from costcore.reports.tables.module_tree import TREE, TreeColumns
 from costcore.reports.tables.module_tree import lines as tree_lines
 
@@ -58,7 +68,7 @@ class Report(ReportData):
         """
         lines = [Line(self.ledger.entries[call.name], [call]) for call, _ in self.ledger.counted]
         entries = [*arrange(lines, REPORT, sort, top, self.ledger), self.ledger.total]
-        self._show(entries, choose(REPORT, columns), ost, dst, mode, unit, n_digits)
+        self._show(entries, choose(REPORT, columns), TableOptions(one_stream(ost, dst), mode, unit, n_digits))
 
     def show_summary_report(
         self,
@@ -74,7 +84,7 @@ class Report(ReportData):
     ) -> None:
         """Write the sums by type and the total as a table; arguments as for :meth:`show_report`."""
         entries = [*arrange(self._kinds(), SUMMARY, sort, top, self.ledger), self.ledger.total]
-        self._show(entries, choose(SUMMARY, columns), ost, dst, mode, unit, n_digits)
+        self._show(entries, choose(SUMMARY, columns), TableOptions(one_stream(ost, dst), mode, unit, n_digits))
 
     def show_by(
         self,
@@ -92,7 +102,7 @@ class Report(ReportData):
         lines = [Line(entry, group) for entry, group in zip(self.by(*keys).values(), calls, strict=True)]
         chosen = choose(GROUPS, [*keys, *(name for name in columns if name not in keys)])
         entries = [*arrange(lines, GROUPS, sort, top, self.ledger, keys[0]), {**self.ledger.total, keys[0]: "total"}]
-        self._show(entries, chosen, ost, None, mode, unit, n_digits)
+        self._show(entries, chosen, TableOptions(ost, mode, unit, n_digits))
 
     def show_layers(
         self,
@@ -116,7 +126,7 @@ class Report(ReportData):
         extra = ("memory", "madd", "flops_fma1")
         entries = [*arrange(lines, LAYERS, sort, top, self.ledger, "module", extra), total]
         chosen = (*LayerColumns.DEFAULT, *measured) if columns is None else columns
-        self._show(entries, choose(LAYERS, chosen), ost, None, mode, unit, n_digits)
+        self._show(entries, choose(LAYERS, chosen), TableOptions(ost, mode, unit, n_digits))
 
     def show_tree(
         self,
@@ -137,7 +147,7 @@ class Report(ReportData):
         """
         order = None if sort is None else choose(TREE, [sort])[0]
         lines = tree_lines(self.tree(), depth, order, top, mode)
-        self._show(lines, choose(TREE, columns), ost, None, mode, unit, n_digits, total=0)
+        self._show(lines, choose(TREE, columns), TableOptions(ost, mode, unit, n_digits), total=0)
 
     def to_dict(self) -> dict[str, Any]:
         """The report in plain JSON types; ``costcore/reports/report.schema.json`` describes them."""
@@ -222,14 +232,6 @@ class Report(ReportData):
         return save(to_model_card(self), target)
 
     def _show(
-        self,
-        entries: Sequence[Mapping[str, Any]],
-        columns: Sequence[Column],
-        ost: IO[str] | None,
-        dst: IO[str] | None,
-        mode: str,
-        unit: str | None,
-        n_digits: int | None,
-        total: int = -1,
+        self, entries: Sequence[Mapping[str, Any]], columns: Sequence[Column], options: TableOptions, total: int = -1
     ) -> None:
-        show(entries, columns, ost, dst, mode, unit, n_digits, self.remarks, total)
+        show(entries, columns, options, self.remarks, total)

@@ -143,24 +143,54 @@ def arrange(
     return entries
 
 
+class TableOptions(NamedTuple):
+    """How a table is written; the arguments that all ``show_…`` methods of a report share.
+
+    Attributes:
+        stream: where to; None is the standard output at the time of the call.
+        mode: the renderer.
+        unit: the prefix of FLOPs and bytes, ``auto`` or ``autoaligned``.
+        n_digits: digits after the decimal point; None is 10.
+    """
+
+    stream: IO[str] | None
+    mode: str
+    unit: str | None
+    n_digits: int | None
+
+
 def show(
     entries: Sequence[Mapping[str, Any]],
     columns: Sequence[Column],
-    ost: IO[str] | None,
-    dst: IO[str] | None,
-    mode: str,
-    unit: str | None,
-    n_digits: int | None,
+    options: TableOptions,
     remarks: Sequence[str],
     total: int = -1,
 ) -> None:
-    """Write a table; see :meth:`Report.show_report` for the arguments that are its own."""
-    if ost is not None and dst is not None:
-        raise TypeError("ost and dst are two names for one argument; give only one")
-    stream = writable(ost or dst or sys.stdout)
+    """Write a table.
+
+    Args:
+        entries: the rows, the total among them.
+        columns: what is shown of each.
+        options: where and in which form.
+        remarks: lines under the table.
+        total: the position of the row that the others sum up to.
+    """
+    stream, mode, unit, n_digits = options
+    stream = writable(stream or sys.stdout)
     table = tabulate(columns, entries, unit, n_digits, mode in ("table", "color"), total)
     text = rendered(table, "table" if mode == "color" and not has_colour(stream) else mode)
     stream.write(text + foot(remarks, mode))
+
+
+def one_stream(ost: IO[str] | None, dst: IO[str] | None) -> IO[str] | None:
+    """Return the stream given under either name.
+
+    Raises:
+        TypeError: if both are given.
+    """
+    if ost is not None and dst is not None:
+        raise TypeError("ost and dst are two names for one argument; give only one")
+    return ost or dst
 
 
 def has_colour(stream: IO[str]) -> bool:
