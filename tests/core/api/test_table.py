@@ -1,0 +1,137 @@
+import io
+import sys
+from pathlib import Path
+
+import joblib
+import pytest
+
+from costcore import CostError, estimate
+from costcore.api.table import Table, table
+
+ROOT = str(Path(__file__).parents[3])
+
+MODEL = """
+import os, sys
+if {root!r} not in sys.path:
+    sys.path.append({root!r})
+from costcore import plugins
+from tests.core import toy_framework as toy
+if toy.FRONTEND not in sys.modules:  # in another process than the test's
+    toy.install()
+    plugins.register(toy.Plugin(), "toy")
+small = toy.Model("toy::Double")
+large = toy.Model("toy::Double", "toy::Double")
+def broken():
+    raise KeyError("weights")
+def dies():
+    os._exit(9)
+def where():
+    return toy.Model(*["toy::Double"] * (1 + (os.getpid() != {pid})))
+"""
+
+
+@pytest.fixture
+def model(tmp_path, toy):
+    import os
+
+    path = tmp_path / "model.py"
+    path.write_text(MODEL.format(root=ROOT, pid=os.getpid()))
+    return path
+
+
+def flops(made):
+    return [row.costs.get("flops") for row in made.rows]
+
+
+def test_one_row_a_model_in_the_order_given(toy):
+    models = [toy.Model("toy::Double"), ("two", toy.Model("toy::Double", "toy::Double")), ("wide", toy.Model(), (9, 9))]
+    made = table(models, (2, 3))
+    assert [row.name for row in made.rows] == ["Model", "two", "wide"]
+    assert flops(made) == [6, 12, 0]
+    assert made.failed == []
+    assert made.rows[1].costs == {"n_params": 0, "flops": 12, "macs": 0, "mread": 48, "mwrite": 48, "activations": 48}
+
+
+def test_a_mapping_gives_names_and_options_are_for_all(toy):
+    made = table({"a": toy.Model("toy::Double")}, (2, 3), layout="free", fma_1flop=False)
+    assert [(row.name, row.status) for row in made.rows] == [("a", "complete")]
+
+
+def test_reports_and_saved_reports_are_models_too(toy, tmp_path):
+    report = estimate(toy.Model("toy::Double"), (2, 3))
+    report.to_json(tmp_path / "saved.json")
+    made = table({"counted": report, "saved": str(tmp_path / "saved.json")})
+    assert [(row.name, row.costs["flops"], row.status) for row in made.rows] == [
+        ("counted", 6, "complete"),  # 2 x 3 products
+        ("saved", 6, "complete"),
+    ]
+
+
+def test_partial_and_failed_rows_say_why(toy):
+    made = table([toy.Model("toy::Wave", "toy::Wave"), object(), toy.Model("toy::Double")], (2, 3))
+    assert made.rows[0].status == "partial: not counted: 2 calls of 1 unknown operator (Wave)"
+    assert made.rows[1].failed and "no frontend takes" in made.rows[1].status
+    assert flops(made) == [0, None, 6]
+
+
+def test_a_table_is_shown_with_its_failures(toy):
+    out = io.StringIO()
+    made = table([object(), ("ok", toy.Model("toy::Double"), (1000, 3))])
+    made.show(out, "md")
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "| Model | Params | KFLOPs | MACs | MemRead KiB | MemWrite KiB | Activations KiB | Status |"
+    assert lines[2].startswith("| object |  |  |  |  |  |  | failed: no frontend takes")
+    assert lines[3] == "| ok | 0 | 3.0 | 0 | 11.72 | 11.72 | 11.72 | complete |"  # 3000 elements of 4 bytes
+
+
+def test_a_table_of_nothing_is_its_header():
+    out = io.StringIO()
+    Table(()).show(out, "csv", None)
+    assert out.getvalue() == "Model,Params,FLOPs,MACs,MemRead B,MemWrite B,Activations B,Status\n"
+
+
+def test_every_model_is_read_in_a_process_of_others(model):
+    made = table([f"{model}:{name}" for name in ("small", "broken", "where", "large")], (2, 3), jobs=2)
+    assert flops(made) == [6, None, 12, 12]
+    assert "KeyError: 'weights'" in made.rows[1].status
+
+
+def test_a_process_that_dies_takes_no_other_row_with_it(model):
+    made = table([f"{model}:{name}" for name in ("small", "dies", "large", "small")], (2, 3), jobs=2)
+    assert flops(made) == [6, None, 12, 6]
+    assert made.rows[1].status.startswith("the process that read it ended")
+
+
+@pytest.mark.parametrize("backend", ["threading", "multiprocessing"])
+def test_another_backend_by_joblibs_own_configuration(model, backend):
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        assert flops(table([f"{model}:small", f"{model}:large"], (2, 3))) == [6, 12]
+
+
+def test_without_joblib_models_are_read_one_after_the_other(model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    assert flops(table([f"{model}:small", f"{model}:where"], (2, 3))) == [6, 6]
+    with pytest.raises(CostError, match=r"jobs=2 needs joblib.*costcore\[parallel\]"):
+        table([f"{model}:small"], (2, 3), jobs=2)
+
+
+def test_a_progress_bar_where_there_is_a_terminal(toy, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    table([toy.Model("toy::Double")] * 3, (2, 3))
+    assert "models:   0%" in sys.stderr.getvalue() and "0/3" in sys.stderr.getvalue()
+
+
+@pytest.mark.parametrize("jobs", [0, True, 1.5, "2"])
+def test_jobs_are_a_number(jobs):
+    with pytest.raises(ValueError, match="jobs must be"):
+        table([], jobs=jobs)
+
+
+@pytest.mark.parametrize("models", ["a.onnx", [(1, "a.onnx")], [("a",)]])
+def test_models_are_a_list(models):
+    with pytest.raises(TypeError, match="model"):
+        table(models)

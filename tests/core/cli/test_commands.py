@@ -1,0 +1,220 @@
+"""``costcore diff``, ``check`` and ``table`` on toy models."""
+
+import json
+
+import pytest
+
+from costcore.cli import check as checking
+from costcore.cli import diff as differing
+from costcore.cli import table as listing
+from tests.core.given_costs import dense, net, relu
+
+MODEL = """
+from tests.core.toy_framework import Model
+small = Model("toy::Double")
+large = Model("toy::Double", "toy::Double")
+partial = Model("toy::Double", "toy::Wave")
+def broken():
+    raise KeyError("weights")
+"""
+
+
+@pytest.fixture
+def model(tmp_path, toy):
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    return path
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "saved.json"
+    path.write_text(net(dense("a"), relu("b")).to_json())
+    return path
+
+
+@pytest.fixture
+def budget(tmp_path):
+    path = tmp_path / "budget.toml"
+    path.write_text("[total]\nflops = 6\n")
+    return path
+
+
+def diff(*arguments):
+    return differing.main([*map(str, arguments)])
+
+
+def check(*arguments):
+    return checking.main([*map(str, arguments)])
+
+
+def table(*arguments):
+    return listing.main([*map(str, arguments)])
+
+
+def test_a_diff_of_two_models(model, capsys):
+    assert diff(f"{model}:small", f"{model}:large", "--input", "2x3") == 0
+    out, err = capsys.readouterr()
+    assert "- FLOPs: 6 → 12 (+6, ×2.0000)" in out  # 2 × 3 products a call
+    assert err == ""
+
+
+def test_the_exit_code_tells_differences_only_where_asked_to(model, capsys):
+    same = [f"{model}:small", f"{model}:small", "--input", "2x3", "--exit-code"]
+    assert diff(*same) == 0
+    assert diff(*same[:-1], "--input-new", "4x3") == 0
+    assert diff(*same, "--input-new", "4x3") == 1
+    assert "No call was added, removed or changed." in capsys.readouterr().out
+
+
+def test_a_diff_as_json_and_markdown(model, capsys):
+    both = [f"{model}:small", f"{model}:large", "--input", "2x3"]
+    assert diff(*both, "--format", "json", "--by", "order") == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["matched_by"] == "order"
+    assert content["totals"]["flops"]["difference"] == 6
+    assert diff(*both, "--format", "md", "--limit", "1") == 0
+    assert "… and 4 more rows; JSON has all of them" in capsys.readouterr().out
+
+
+def test_saved_reports_take_part(saved, tmp_path, capsys):
+    other = tmp_path / "other.json"
+    other.write_text(net(dense("a"), relu("b"), fma_1flop=False).to_json())
+    assert diff(saved, saved, "--exit-code") == 0
+    assert "- FLOPs: equal, 20" in capsys.readouterr().out  # 16 fma + 4
+    assert diff(saved, other) == 1
+    assert "counts a fused multiply-add as one FLOP" in capsys.readouterr().err
+    assert diff(saved, other, "--no-fma", "--exit-code") == 0
+    assert "- FLOPs: equal, 36" in capsys.readouterr().out
+
+
+def test_what_is_no_saved_report_is_exit_code_1(tmp_path, saved, capsys):
+    broken = tmp_path / "broken.json"
+    broken.write_text("{}")
+    assert diff(saved, broken) == 1
+    assert "broken.json is no report" in capsys.readouterr().err
+    assert diff(saved, tmp_path / "missing.json") == 1
+    assert "missing.json cannot be read" in capsys.readouterr().err
+
+
+def test_unknown_operators_are_told_with_their_model(model, capsys):
+    assert diff(f"{model}:small", f"{model}:partial", "--input", "2x3") == 0
+    out, err = capsys.readouterr()
+    assert "partial is partial: not counted: 1 call of 1 unknown operator (Wave)" in out
+    assert f"costcore: {model}:partial: no calculator for 'toy::Wave'" in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["a.txt", "b.onnx"], ["a.onnx"], ["a.json", "b.json", "--limit", "-1"], ["a.onnx", "b.onnx", "--dim", "batch"]],
+)
+def test_a_diff_with_wrong_arguments_is_exit_code_2(arguments, capsys):
+    with pytest.raises(SystemExit) as left:
+        diff(*arguments)
+    assert left.value.code == 2
+    assert "error:" in capsys.readouterr().err
+
+
+def test_a_model_within_its_budget(model, budget, capsys):
+    assert check(f"{model}:small", "--budget", budget, "--input", "2x3") == 0
+    assert capsys.readouterr().out == f"{model}:small: within {budget}\n"
+
+
+def test_a_breach_is_one_line_and_exit_code_1(model, budget, capsys):
+    assert check(f"{model}:large", "--budget", budget, "--input", "2x3") == 1
+    assert capsys.readouterr().out == f"{model}:large: total: 12 FLOPs, limit 6, 6 over, 100.00 %\n"
+
+
+def test_a_breach_in_markdown(model, budget, capsys):
+    assert check(f"{model}:large", "--budget", budget, "--input", "2x3", "--format", "md") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"❌ `{model}:large` breaks `{budget}` 1×."
+    assert lines[-1] == "| total | FLOPs | 12 | 6 | 6 |  |"
+    assert check(f"{model}:small", "--budget", budget, "--input", "2x3", "--format", "md") == 0
+    assert capsys.readouterr().out.startswith("✅ ")
+
+
+def test_a_partial_report_is_told_and_with_strict_a_breach(model, budget, capsys):
+    arguments = [f"{model}:partial", "--budget", budget, "--input", "2x3"]
+    assert check(*arguments) == 0
+    said = "partial: not counted: 1 call of 1 unknown operator (Wave)\n"
+    assert f"{budget}\n{arguments[0]}: {said}" in capsys.readouterr().out
+    assert check(*arguments, "--format", "md") == 0
+    assert f"⚠️ {said}" in capsys.readouterr().out
+    assert check(*arguments, "--strict") == 1
+    assert "total: partial: not counted: 1 call of 1 unknown operator (Wave)" in capsys.readouterr().out
+
+
+def test_a_saved_report_is_checked(saved, budget, capsys):
+    assert check(saved, "--budget", budget) == 1
+    assert "20 FLOPs, limit 6" in capsys.readouterr().out
+
+
+def test_a_malformed_budget_is_exit_code_2_with_its_line(model, budget, capsys):
+    budget.write_text("[total]\n\nflop = 6\n")
+    assert check(f"{model}:small", "--budget", budget, "--input", "2x3") == 2
+    assert capsys.readouterr().err.startswith(f"costcore: {budget}, line 3: total.flop is not known")
+    assert check(f"{model}:small", "--budget", budget.parent / "none.toml") == 2
+
+
+def test_a_model_that_fails_is_exit_code_1(model, budget, capsys):
+    assert check(f"{model}:broken", "--budget", budget) == 1
+    assert "KeyError: 'weights'" in capsys.readouterr().err
+
+
+def test_a_table_of_models(model, capsys):
+    assert table(f"{model}:small", f"{model}:large@4x3", "--input", "2x3", "--format", "csv", "--unit", "none") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "Model,Params,FLOPs,MACs,MemRead B,MemWrite B,Activations B,Status",
+        f"{model}:small,0,6,0,24,24,24,complete",
+        f"{model}:large@4x3,0,24,0,96,96,96,complete",
+    ]
+
+
+def test_a_model_that_fails_has_its_row_and_the_others_theirs(model, capsys):
+    assert table(f"{model}:broken", f"{model}:partial", "--input", "2x3", "--format", "csv", "--unit", "none") == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[1].startswith(f"{model}:broken,,,,,,,")
+    assert "KeyError: 'weights'" in out[1]
+    assert out[2] == f"{model}:partial,0,6,0,24,24,24,partial: not counted: 1 call of 1 unknown operator (Wave)"
+
+
+@pytest.mark.parametrize("arguments", [[], ["a.txt"], ["a.onnx", "--jobs", "0"], ["a.onnx", "--digits", "11"]])
+def test_a_table_with_wrong_arguments_is_exit_code_2(arguments, capsys):
+    with pytest.raises(SystemExit) as left:
+        table(*arguments)
+    assert left.value.code == 2
+    assert "error:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", ["json", "md", "html"])
+def test_a_comparison_goes_into_a_file(model, capsys, tmp_path, suffix):
+    both = [f"{model}:small", f"{model}:large", "--input", "2x3"]
+    assert diff(*both, "--format", suffix) == 0
+    shown = capsys.readouterr().out
+    assert diff(*both, "--output", tmp_path / f"diff.{suffix}") == 0
+    assert capsys.readouterr().out == ""
+    assert (tmp_path / f"diff.{suffix}").read_text(encoding="utf-8") == shown
+
+
+@pytest.mark.parametrize("suffix", ["csv", "md"])
+def test_a_table_goes_into_a_file(model, capsys, tmp_path, suffix):
+    assert table(f"{model}:small", "--input", "2x3", "--format", suffix) == 0
+    shown = capsys.readouterr().out
+    assert table(f"{model}:small", "--input", "2x3", "--output", tmp_path / f"table.{suffix}") == 0
+    assert capsys.readouterr().out == ""
+    assert (tmp_path / f"table.{suffix}").read_text(encoding="utf-8") == shown
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--output", "x.txt"], "--output 'x.txt' does not end in one of .html, .json, .md"),
+        (["--output", "x.md", "--format", "md"], "--format is for standard output; the suffix of --output decides"),
+    ],
+)
+def test_a_file_says_by_its_name_what_it_holds(model, capsys, options, sentence):
+    with pytest.raises(SystemExit) as left:
+        diff(f"{model}:small", f"{model}:large", "--input", "2x3", *options)
+    assert left.value.code == 2
+    assert sentence in capsys.readouterr().err

@@ -1,0 +1,290 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from costcore import Report
+from costcore.api.load_model import parse_inputs, parse_shapes
+from costcore.cli import main as cli
+from costcore.cli.main import COMMANDS, EXAMPLES, main
+from costcore.ir import Tensor
+from tests import html_reports
+
+MODEL = """
+from tests.core import toy_framework as _toy, toy_networks as _networks
+from tests.core.toy_framework import Model
+def make():
+    return Model("toy::Double", "toy::Wave")
+made = Model("toy::Double")
+def broken():
+    raise KeyError("weights")
+def leaves():
+    raise SystemExit(3)
+nested = _networks.nested(_toy)
+"""
+
+
+@pytest.fixture
+def model(tmp_path, toy):
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    return path
+
+
+def test_a_report(model, capsys):
+    assert main([f"{model}:made", "--input", "2x3", "--format", "csv", "--unit", "none"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[1:] == ["Double-1,6,24,24,48", "total,6,24,24,48"]
+    assert err == ""
+
+
+def test_the_options_of_the_report(model, capsys):
+    options = ["--summary", "--format", "md", "--unit", "K", "--columns", "type,flops,mread", "--digits", "1"]
+    assert main([f"{model}:made", "--input", "1000x3", *options]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == ["| Double | 3.0 | 11.7 |", "| total | 3.0 | 11.7 |"]
+    assert main([f"{model}:made", "--input", "1x3", "--columns", "all", "--no-fma", "--layout", "free"]) == 0
+
+
+def test_unknown_operators_are_told_on_standard_error(model, capsys):
+    assert main([f"{model}:make", "--input", "2x3"]) == 0
+    assert "no calculator for 'toy::Wave'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("{}:broken", "KeyError: 'weights' at "),
+        ("{}:leaves", "SystemExit: 3"),
+        ("{}:nothing", "has no 'nothing'; it offers make, "),
+        ("no_such_file.py:make", "no such file: no_such_file.py"),
+        ("no.such.module:make", "--python-path"),
+        ("{}:made.natives", "no frontend takes"),
+    ],
+)
+def test_a_problem_with_the_model_is_a_sentence_and_exit_code_1(model, capsys, target, sentence):
+    assert main([target.format(model), "--input", "2x3"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("costcore: ") and sentence in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["model.txt"],
+        ["x.py:make", "--unit", "Q"],
+        ["x.py:make", "--columns", "colour"],
+        ["x.py:make", "--digits", "11"],
+        ["x.py:make", "--input", "1x-3"],
+        ["x.py:make", "--input", "a=1x3:float31"],
+        ["x.py:make", "--input", "a=[1,"],
+        ["x.py:make", "--input", "a:=nine"],
+        ["x.py:make", "--input", ":=9"],
+        ["x.py:make", "--input", "a=1x3", "--input", "1x3"],
+        ["x.py:make", "--input", "a=1x3", "--input", "a=1x3"],
+        ["x.py:make", "--dim", "batch"],
+        ["x.onnx", "--shape", "h"],
+        ["x.onnx", "--shape", "h=1x"],
+        ["x.onnx", "--shape", "h=a b"],
+        ["x.onnx", "--shape", "h=8", "--shape", "h=8"],
+        ["x.py:make", "--sort", "colour"],
+        ["x.py:make", "--tree", "--sort", "name"],
+        ["x.py:make", "--top", "0"],
+        ["x.py:make", "--depth", "1"],
+        ["x.py:make", "--tree", "--depth", "-1"],
+        ["x.py:make", "--by", "op,colour"],
+        ["x.py:make", "--by", ""],
+        ["x.py:make", "--tree", "--summary"],
+        ["x.py:make", "--output", "a.txt"],
+        ["x.py:make", "--output", "a.csv", "--format", "csv"],
+    ],
+)
+def test_a_problem_with_the_arguments_is_exit_code_2(capsys, arguments):
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+    assert "error:" in capsys.readouterr().err
+
+
+def test_an_option_the_frontend_does_not_know_is_exit_code_2(model, capsys):
+    with pytest.raises(SystemExit) as left:
+        main([f"{model}:made", "--input", "2x3", "--dim", "batch=8"])
+    assert left.value.code == 2
+    said = f"--dim cannot be used for {model}:made: toy models know no option dims"
+    assert said in capsys.readouterr().err
+
+
+def test_inputs_are_shapes_typed_shapes_or_values():
+    assert parse_inputs([]) is None
+    assert parse_inputs(["1x3x8x8"]) == (1, 3, 8, 8)
+    assert parse_inputs(["2x3", "4"]) == ((2, 3), (4,))
+    assert parse_inputs(["ids=1x128:int64", "n=[2,3]", "s=scalar", "m:=9", "c:=false", "x:0:=[1]"]) == {
+        "ids": Tensor((1, 128), "int64"),
+        "n": [2, 3],
+        "s": (),
+        "m": 9,
+        "c": False,
+        "x:0": [1],
+    }
+
+
+def test_shapes_of_values_have_names_and_numbers():
+    given = ["h=batch,8", "/a/b=1x8", "s=8", "n=batch"]
+    assert parse_shapes(given) == {"h": ("batch", 8), "/a/b": (1, 8), "s": (8,), "n": ("batch",)}
+
+
+def test_the_python_path_is_given_explicitly_and_taken_back(model, monkeypatch):
+    monkeypatch.delitem(sys.modules, "model", raising=False)  # a file of that name may have been run
+    before = list(sys.path)
+    assert main(["model:made", "--input", "2x3", "--python-path", str(model.parent)]) == 0
+    assert sys.path == before
+    sys.modules.pop("model", None)
+
+
+def lines(capsys, *arguments):
+    """What a run that must be good prints."""
+    assert main(list(arguments)) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out.splitlines()
+
+
+def test_the_views(model, capsys):
+    given = [f"{model}:nested", "--input", "2x3", "--format", "csv", "--unit", "none"]
+    assert lines(capsys, *given, "--tree", "--depth", "1", "--columns", "module,flops")[1:4] == [
+        "total,72",
+        "(own calls),6",
+        "body,30",
+    ]
+    assert lines(capsys, *given, "--by", "op, phase", "--columns", "flops")[1:] == [
+        "toy_dense,forward,54",
+        "toy_double,forward,18",
+        "total,,72",
+    ]
+    assert lines(capsys, *given, "--layers")[1].startswith('body.0,Dense-1,"(2, 3)","(2, 3)",9,24,36,18,')
+    assert lines(capsys, *given, "--sort", "flops", "--top", "1", "--columns", "name,flops")[1:] == [
+        "Dense-1,18",
+        "others,54",
+        "total,72",
+    ]
+
+
+def test_columns_given_more_than_once_are_joined(model, capsys):
+    given = [f"{model}:made", "--input", "2x3", "--format", "csv", "--unit", "none"]
+    assert lines(capsys, *given, "--columns", "name", "--columns", "macs, flops")[0] == "Layer name,MACs,FLOPs"
+    assert lines(capsys, *given, "--columns", "default", "--columns", "flops,macs") == [
+        "Layer name,FLOPs,MemRead B,MemWrite B,MemR+W B,MACs",
+        "Double-1,6,24,24,48,0",
+        "total,6,24,24,48,0",
+    ]
+
+
+def test_notes_on_regrouping_are_summed_up(tmp_path, capsys):
+    notes = ("regrouped as gelu: a, b", "something else", "regrouped as softmax: c", "regrouped as gelu: d, e: f")
+    saved = tmp_path / "a.json"
+    html_reports.report([html_reports.call("gelu", "m", 5, 4, 4)], notes=notes).to_json(saved)
+    assert main([str(saved)]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "note: something else",
+        "note: regrouped 3 groups: gelu 2, softmax 1; a report in a file (--output report.json) lists their nodes",
+    ]
+    report = Report.from_json(saved)
+    assert report.notes == ["something else", *(note for note in notes if note != "something else")]
+    assert report.regrouped == [("gelu", ("a", "b")), ("softmax", ("c",)), ("gelu", ("d", "e: f"))]
+    html_reports.report([html_reports.call("gelu", "m", 5, 4, 4)], notes=notes[:1]).to_json(saved)
+    assert main([str(saved)]) == 0
+    assert capsys.readouterr().err == "note: regrouped as gelu: a, b\n"
+
+
+@pytest.mark.parametrize("view", [[], ["--summary"], ["--layers"], ["--tree"], ["--by", "op"]])
+@pytest.mark.parametrize("columns", ["default", "percent", "all"])
+def test_every_view_has_the_named_column_sets(model, capsys, view, columns):
+    assert lines(capsys, f"{model}:nested", "--input", "2x3", *view, "--columns", columns)
+
+
+def test_the_suffix_of_the_output_decides_what_is_written(model, capsys, tmp_path):
+    given = [f"{model}:nested", "--input", "2x3", "--unit", "none"]
+    for name in ("a.json", "a.csv", "a.md"):
+        assert lines(capsys, *given, "--summary", "--output", str(tmp_path / name)) == []
+    assert (tmp_path / "a.csv").read_text().splitlines()[1] == "Dense,3,54,180,72,252"
+    assert (tmp_path / "a.md").read_text().splitlines()[2] == "| Dense | 3 | 54 | 180 | 72 | 252 |"
+    assert Report.from_json(tmp_path / "a.json").total_report["flops"] == 72
+
+
+def test_a_saved_report_is_shown_as_its_model_would_be(model, capsys, tmp_path):
+    saved = str(tmp_path / "a.json")
+    given = [f"{model}:nested", "--input", "2x3"]
+    assert main([*given, "--output", saved]) == 0
+    assert lines(capsys, saved, "--tree") == lines(capsys, *given, "--tree")
+    assert lines(capsys, saved, "--no-fma", "--summary") == lines(capsys, *given, "--no-fma", "--summary")
+    with pytest.raises(SystemExit) as left:
+        main([saved, "--input", "2x3"])
+    assert left.value.code == 2
+    assert "a saved report takes none of --input" in capsys.readouterr().err
+
+
+def test_strict_is_exit_code_1_with_the_report(model, capsys):
+    assert main([f"{model}:make", "--input", "2x3", "--strict"]) == 1
+    out, err = capsys.readouterr()
+    assert "Double-1" in out
+    assert "unknown: toy::Wave: 1 call, reads 24 B, writes 24 B" in out
+    assert err.endswith("costcore: the report is partial, which --strict does not allow\n")
+    assert main([f"{model}:made", "--input", "2x3", "--strict"]) == 0
+
+
+def test_what_csv_does_not_say_is_said_on_standard_error(model, capsys, tmp_path):
+    for options in (["--format", "csv"], ["--output", str(tmp_path / "a.csv")]):
+        assert main([f"{model}:make", "--input", "2x3", *options]) == 0
+        out, err = capsys.readouterr()
+        assert "partial" not in out
+        assert "partial: not in these figures: 1 call of 1 unknown operator (Wave)\nunknown: toy::Wave" in err
+
+
+def test_a_file_that_cannot_be_written_is_exit_code_1(model, capsys, tmp_path):
+    assert main([f"{model}:made", "--input", "2x3", "--output", str(tmp_path / "missing" / "a.json")]) == 1
+    assert "missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_there_and_told_of(name, capsys):
+    with pytest.raises(SystemExit) as left:
+        main([name, "--help"])
+    assert left.value.code == 0
+    assert f"costcore {name}" in capsys.readouterr().out
+    assert f"costcore {name}" in EXAMPLES
+
+
+def test_a_command_is_given_the_rest_and_its_code_is_returned(monkeypatch):
+    given = []
+
+    def run(argv):
+        given.extend(argv)
+        return 7
+
+    monkeypatch.setitem(sys.modules, "toy_command", SimpleNamespace(main=run))
+    monkeypatch.setattr(cli, "COMMANDS", {"toy": "toy_command:main"})
+    assert main(["toy", "a", "--b"]) == 7
+    assert given == ["a", "--b"]
+
+
+def run_module(*arguments):
+    root = Path(__file__).parents[3]
+    return subprocess.run(
+        [sys.executable, "-m", "costcore", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        check=False,
+    )
+
+
+def test_python_m_costcore():
+    done = run_module("--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("costcore ")
+    assert run_module("nonsense").returncode == 2
+    assert run_module("missing.onnx").returncode == 1

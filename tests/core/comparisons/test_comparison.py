@@ -1,0 +1,290 @@
+import io
+import json
+
+import pytest
+from sympy import Symbol
+
+from costcore import CostError
+from costcore.comparisons.comparison import compare
+from costcore.comparisons.differences import Delta
+from tests.core.given_costs import Step, dense, net, relu
+
+BLOCKS = (dense("a"), relu("a"), dense("b"), relu("b"))
+
+
+def norm(module, width=4):
+    """A scale and a shift: one fma an element."""
+    weights = {f"{module}.scale": width, f"{module}.shift": width}
+    return Step("batch_norm", module, fma=width, mread=12 * width, mwrite=4 * width, shape=(1, width), weights=weights)
+
+
+@pytest.mark.parametrize("by", [None, "module", "order"])
+def test_a_report_against_itself_is_empty(by):
+    report = net(*BLOCKS)
+    found = compare(report, report, by=by)
+    assert found.equal
+    assert found.differences == found.moved == found.notes == []
+    assert all(delta.equal for delta in found.totals.values())
+    assert found.verdict == [
+        "MACs: equal, 32",  # 2 × 4²
+        "FLOPs: equal, 40",  # 32 fma + 2 × 4
+        "parameters: equal, 32",
+        "bytes read and written: equal, 256",  # 2 × (80 + 16) + 2 × (16 + 16)
+    ]
+
+
+def test_a_changed_call_has_old_new_difference_and_ratio():
+    found = compare(net(*BLOCKS), net(dense("a"), relu("a"), dense("b", 8), relu("b", 8)))
+    assert found.by == "module"
+    assert [(d.change, d.entry["module"], d.entry["op"]) for d in found.differences] == [
+        ("changed", "b", "linear"),
+        ("changed", "b", "relu"),
+    ]
+    linear = found.changed[0]
+    assert linear.costs["macs"] == Delta(16, 64)
+    assert linear.costs["macs"].difference == 48
+    assert linear.costs["macs"].ratio == 4.0
+    assert linear.costs["mread"] == Delta(4 * (4 + 16), 4 * (8 + 64))
+    assert linear.costs["n_params"] == Delta(16, 64)
+    assert linear.settings["output_shapes"] == ([(1, 4)], [(1, 8)])
+    assert found.totals["macs"] == Delta(32, 80)
+    assert found.operators["linear"]["macs"] == Delta(32, 80)
+    assert found.operators["relu"]["n_layers"] == Delta(2, 2)
+
+
+def test_added_and_removed_calls_are_named():
+    found = compare(net(*BLOCKS), net(dense("a"), dense("b"), relu("b"), dense("c")))
+    assert [(d.change, d.entry["module"], d.entry["op"]) for d in found.differences] == [
+        ("removed", "a", "relu"),
+        ("added", "c", "linear"),
+    ]
+    assert found.added[0].costs["macs"] == Delta(0, 16)
+    assert found.added[0].costs["macs"].ratio is None
+    assert found.removed[0].costs["flops"] == Delta(4, 0)
+    assert found.removed[0].settings == {}
+
+
+def test_of_several_calls_of_a_module_the_one_that_went_is_named():
+    old = net(dense("m", 2), dense("m", 3), dense("m", 5))
+    new = net(dense("m", 2), dense("m", 5))
+    assert [(d.change, d.entry["macs"]) for d in compare(old, new).differences] == [("removed", 9)]
+
+
+def test_a_renamed_module_is_moved_and_nothing_else():
+    found = compare(net(*BLOCKS), net(dense("a"), relu("a"), dense("head"), relu("head")))
+    assert found.equal
+    assert found.moved == [("b", "head")]
+
+
+def test_another_operator_in_its_place_is_a_change():
+    gelu = Step("gelu", "a", add=20, mread=16, mwrite=16)
+    found = compare(net(*BLOCKS), net(dense("a"), gelu, *BLOCKS[2:]))
+    assert [d.change for d in found.differences] == ["changed"]
+    assert found.changed[0].settings["op"] == ("relu", "gelu")
+
+
+def test_settings_that_cost_nothing_are_changes_too():
+    old, new = (net(Step("pool", "p", add=4, settings={"kernel": (k, k), "stride": (2, 2)})) for k in (2, 3))
+    assert compare(old, new).changed[0].settings == {"kernel": ((2, 2), (3, 3))}
+    assert compare(old, new, by="order").equal
+
+
+def test_phases_are_kept_apart():
+    back = relu("a", phase="backward")
+    assert [d.entry["phase"] for d in compare(net(relu("a"), back), net(relu("a"))).removed] == ["backward"]
+
+
+def test_parameters_count_once_in_totals():
+    tied = dense("a")
+    found = compare(net(tied), net(tied, tied))
+    assert found.totals["n_params"] == Delta(16, 16)
+    assert found.totals["macs"] == Delta(16, 32)
+
+
+CONVERTED = (
+    dense("", type="Gemm"),
+    Step("relu", "", add=4, mread=16, mwrite=16, type="Relu"),
+    Step("transpose", "", mread=16, mwrite=16, type="Transpose"),
+    Step("matmul", "", 16, 12, 0, 80, 16, (1, 4), {"w": 16}, type="MatMul"),
+    Step("add", "", add=4, mread=32, mwrite=16, type="Add"),
+    relu("", type="Relu"),
+)
+
+
+def test_a_conversion_is_audited_by_order():
+    old = net(dense("a"), norm("a"), relu("a"), dense("b"), relu("b"), framework="torch")
+    found = compare(old, net(*CONVERTED, framework="onnx"))
+    assert found.by == "order"
+    assert [(d.change, d.entry["op"]) for d in found.differences] == [
+        ("removed", "batch_norm"),
+        ("added", "transpose"),
+        ("changed", "matmul"),
+        ("added", "add"),
+    ]
+    assert found.totals["macs"].equal
+    assert found.data_movement == Delta(0, 32)
+    made = found.to_dict()["conversion"]
+    assert [(m["what"], m["old"], m["new"], m["times"]) for m in made] == [
+        ("folded", ["batch_norm"], [], 1),
+        ("added", [], ["transpose"], 1),
+        ("became", ["linear"], ["matmul", "add"], 1),
+    ]
+    assert made[0]["flops"] == {"old": 4, "new": 0, "difference": -4, "ratio": 0.0}
+    assert made[1]["mrw"]["difference"] == 32
+    assert made[2]["flops"]["difference"] == 0  # 16 fma against 12 fma and 4 add
+
+
+def test_a_conversion_that_spells_an_operator_out():
+    gelu = Step("gelu", "a", add=20, mread=16, mwrite=16)
+    parts = [Step(op, "", add=4, mread=16, mwrite=16) for op in ("div", "erf", "add", "mul", "mul")]
+    old = net(dense("a"), gelu, dense("b"), gelu, framework="torch")
+    new = net(dense(""), *parts, dense(""), *parts, framework="onnx")
+    (made,) = compare(old, new).to_dict()["conversion"]
+    assert (made["what"], made["old"], made["new"], made["times"]) == (
+        "became",
+        ["gelu"],
+        ["div", "erf", "add", "mul", "mul"],
+        2,
+    )
+
+
+def test_what_is_free_is_left_out_across_frameworks():
+    old = net(dense("a"), Step("view", shape=(2, 2)), Step("dropout"), framework="torch")
+    found = compare(old, net(dense("a"), Step("reshape", shape=(2, 2)), framework="onnx"))
+    assert found.equal
+    assert found.notes == ["calls that cost nothing are not compared: 2 and 1"]
+    copies = net(dense("a"), Step("reshape", shape=(2, 2), mread=16, mwrite=16), framework="onnx")
+    assert [d.entry["op"] for d in compare(old, copies).added] == ["reshape"]
+
+
+def test_dropped_is_not_folded():
+    old = net(dense("a"), relu("a"), norm("a"), framework="torch")
+    made = compare(old, net(dense(""), relu(""), framework="onnx")).to_dict()["conversion"]
+    assert [(m["what"], m["old"]) for m in made] == [("dropped", ["batch_norm"])]
+
+
+def test_a_bias_comes_right_behind_its_product():
+    add = Step("add", add=4, mread=32, mwrite=16)
+    product = Step("matmul", "", 16, 12, 0, 80, 16, (1, 4), {"w": 16})
+    old = net(dense("a"), add, relu("r"), framework="torch")
+    made = compare(old, net(product, add, add, relu(""), framework="onnx")).to_dict()["conversion"]
+    assert [(m["what"], m["old"], m["new"]) for m in made] == [("became", ["linear"], ["matmul", "add"])]
+
+
+def test_module_paths_do_not_matter_across_frameworks():
+    same = [step._replace(module="") for step in BLOCKS]
+    found = compare(net(*BLOCKS, framework="torch"), net(*same, framework="chainer"))
+    assert found.equal and found.moved == []
+
+
+def test_repeated_blocks_are_matched_in_order():
+    old = net(*BLOCKS * 20, framework="torch")
+    new = net(*(step._replace(module="") for step in (*BLOCKS * 10, dense("x", 3), *BLOCKS * 10)), framework="onnx")
+    assert [(d.change, d.entry["macs"]) for d in compare(old, new).differences] == [("added", 9)]
+
+
+def test_partial_reports_say_so_in_the_verdict():
+    wave = Step("toy::Wave", "w", type="Wave", known=False)
+    found = compare(net(*BLOCKS), net(*BLOCKS, wave, wave), names=("v1", "v2"))
+    assert found.verdict[-1] == "v2 is partial: not counted: 2 calls of 1 unknown operator (Wave)"
+
+
+def test_symbolic_costs_are_compared():
+    n = Symbol("n", integer=True, positive=True)
+    old, new = (net(Step("linear", "a", macs=macs, fma=macs)) for macs in (n * (n + 1), n * n + n))
+    assert compare(old, new).equal
+    found = compare(net(Step("linear", "a", macs=n)), net(Step("linear", "a", macs=2 * n)))
+    assert found.totals["macs"].difference == n
+    assert found.totals["macs"].ratio == 2.0
+    assert json.loads(found.to_json())["totals"]["macs"] == {"old": "n", "new": "2*n", "difference": "n", "ratio": 2.0}
+    assert "MACs: n → 2*n (+n, ×2.0000)" in found.verdict
+
+
+def test_formulas_that_are_no_multiples_have_no_ratio():
+    n = Symbol("n", integer=True, positive=True)
+    found = compare(net(Step("linear", "a", macs=n + 8)), net(Step("linear", "a", macs=n)))
+    assert found.totals["macs"].ratio is None
+    assert "MACs: n + 8 → n (-8)" in found.verdict
+
+
+def test_a_parameter_that_is_shared_counts_once_in_its_operator():
+    """A weight of 16 and the same once more: 16 parameters, before and after."""
+    once, twice = (net(*[dense("a")] * calls) for calls in (1, 2))
+    found = compare(once, twice)
+    assert found.totals["n_params"] == found.operators["linear"]["n_params"] == Delta(16, 16)
+
+
+def test_what_cannot_be_compared_is_refused():
+    with pytest.raises(CostError, match="v1 counts a fused multiply-add as one FLOP, v2 as two FLOPs"):
+        compare(net(*BLOCKS), net(*BLOCKS, fma_1flop=False), names=("v1", "v2"))
+    with pytest.raises(ValueError, match="'module', 'order'"):
+        compare(net(), net(), by="name")
+    with pytest.raises(TypeError, match="two reports"):
+        compare(net(), "report.json")
+
+
+def test_different_layouts_are_noted():
+    found = compare(net(*BLOCKS), net(*BLOCKS, layout="free"))
+    assert found.notes == ["old was counted with layout='framework', new with layout='free'"]
+
+
+PRUNED = compare(net(*BLOCKS), net(dense("a"), relu("a"), dense("b", 2), relu("b", 2), dense("c|`d", 2)))
+
+
+def test_markdown_for_a_pull_request():
+    text = PRUNED.to_markdown()
+    lines = text.splitlines()
+    assert lines[0] == "**`old` → `new`**"
+    assert lines[2] == "- MACs: 32 → 24 (-8, ×0.7500)"  # 16 + 4 + 4
+    assert "| MACs | 32 | 24 | -8 | ×0.7500 |" in lines
+    assert "<details><summary>Calls: 1 added, 0 removed, 2 changed</summary>" in lines
+    assert "| added | c\\|\\`d | linear | linear-3 | FLOPs | 0 | 4 | +4 |  |  |" in lines
+    assert text.count("<details>") == text.count("</details>") == 2
+
+
+def test_the_largest_change_is_told_first_and_free_ones_last():
+    n = Symbol("n", integer=True, positive=True)
+    free = Step("reshape", "free")
+    moves = Step("copy", "moves", mread=100, mwrite=100)
+    new = net(free, relu("r", 8), moves, dense("a", 3), dense("s", n), free)
+    text = compare(net(), new).to_markdown()
+    calls = [line.split(" | ")[1:3] for line in text.splitlines() if line.startswith("| added")]
+    # FLOPs: 64^2 with n = 64, 3^2 = 9, 8, and none; then 200 bytes, then none
+    assert calls == [["s", "linear"], ["a", "linear"], ["r", "relu"], ["moves", "copy"], *[["free", "reshape"]] * 2]
+    operators = [line[2:].partition(" (")[0] for line in text.splitlines() if " calls) | " in line]
+    assert operators == ["linear", "relu", "copy", "reshape"]
+
+
+def test_rows_that_are_left_out_are_counted():
+    text = PRUNED.to_markdown(limit=2)
+    assert "… and 3 more rows; JSON has all of them" in text  # five totals
+    out = io.StringIO()
+    PRUNED.show(out)
+    assert "more rows" not in out.getvalue()
+
+
+def test_a_table_for_a_terminal():
+    out = io.StringIO()
+    PRUNED.show(out, "table")
+    assert out.getvalue().startswith("old → new\n\n- MACs: 32 → 24 (-8, ×0.7500)\n")
+    assert "changed | b" in out.getvalue()
+
+
+def test_an_equal_comparison_is_short():
+    report = net(*BLOCKS)
+    assert compare(report, report).to_markdown().endswith("\n\nNo call was added, removed or changed.\n")
+
+
+def test_json_is_exact_and_deterministic():
+    big = net(Step("linear", "a", macs=2**70 + 1))
+    text = compare(net(Step("linear", "a")), big).to_json()
+    assert text == compare(net(Step("linear", "a")), big).to_json()
+    content = json.loads(text)
+    assert content["schema"] == "costcore-comparison-1"
+    assert content["totals"]["macs"] == {"old": 0, "new": 2**70 + 1, "difference": 2**70 + 1, "ratio": None}
+    assert content["differences"][0]["new"]["module"] == "a"
+
+
+def test_an_unknown_mode_is_refused():
+    with pytest.raises(ValueError, match="'table', 'md', 'json', 'html'"):
+        PRUNED.show(io.StringIO(), "pdf")

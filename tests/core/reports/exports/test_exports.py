@@ -1,0 +1,215 @@
+import json
+from math import isclose
+
+import pytest
+import yaml
+from sympy import Symbol
+
+from costcore import CostError
+from costcore.reports.exports.chrome_trace import to_chrome_trace
+from costcore.reports.exports.model_card import report_hash, to_model_card
+from costcore.reports.exports.model_explorer import to_model_explorer, to_model_explorer_graph
+from tests.core.given_costs import Step, dense, net, relu
+
+WAVE = Step("toy::Wave", "head", type="Wave", known=False)
+MODEL = net(dense("body.0"), relu("body.1"), dense("head"), framework="torch")
+
+# dataclasses of model_explorer/node_data_builder.py and graph_builder.py (google-ai-edge/model-explorer 0.1.34):
+# the type of every field; those without a default are required.
+NODE_DATA = {"results": dict, "thresholds": list, "gradient": list, "hideInAggregatedStatsTable": bool}
+NODE_RESULT = {"value": (int, float), "bgColor": str, "textColor": str}
+GRADIENT = {"stop": (int, float), "bgColor": str, "textColor": str}
+COLLECTION = {"label": str, "graphs": list, "graphSorting": str}
+GRAPH = {"id": str, "nodes": list, "groupNodeAttributes": dict, "groupNodeConfigs": list}
+NODE = {
+    "id": str,
+    "label": str,
+    "namespace": str,
+    "subgraphIds": list,
+    "attrs": list,
+    "incomingEdges": list,
+    "outputsMetadata": list,
+    "inputsMetadata": list,
+    "style": dict,
+    "config": dict,
+}
+EDGE = {"sourceNodeId": str, "sourceNodeOutputId": str, "targetNodeInputId": str}
+KEY_VALUE = {"key": str, "value": str}
+METADATA = {"id": str, "attrs": list}
+
+
+def conforms(thing, fields, *required):
+    """Whether a JSON object has the required fields, and no field that is unknown or of another type."""
+    assert set(required) <= thing.keys() <= fields.keys()
+    assert all(isinstance(value, fields[key]) for key, value in thing.items())
+
+
+def test_node_data_of_model_explorer():
+    data = json.loads(to_model_explorer(MODEL))
+    conforms(data, NODE_DATA, "results")
+    assert data["results"] == {"linear-1": {"value": 16}, "relu-1": {"value": 4}, "linear-2": {"value": 16}}
+    for result in data["results"].values():
+        conforms(result, NODE_RESULT, "value")
+    for stop in data["gradient"]:
+        conforms(stop, GRADIENT, "stop")
+    assert (data["gradient"][0]["stop"], data["gradient"][-1]["stop"]) == (0, 1)  # "should always be provided"
+
+
+def test_node_data_by_other_costs_and_for_other_graphs():
+    macs = json.loads(to_model_explorer(MODEL, "macs", keys=lambda call: call.module.partition(".")[0]))["results"]
+    assert macs == {"body": {"value": 16}, "head": {"value": 16}}
+    reads = json.loads(to_model_explorer(MODEL, "mread", keys={"relu-1": "/body/Relu"}))["results"]
+    assert reads == {"/body/Relu": {"value": 16}}
+
+
+def test_node_data_refuses_what_has_no_number():
+    with pytest.raises(ValueError, match="accepted are flops, macs"):
+        to_model_explorer(MODEL, "colour")
+    with pytest.raises(CostError, match="macs of linear-1 is n"):
+        to_model_explorer(net(Step("linear", macs=Symbol("n"))), "macs")
+
+
+def test_a_graph_for_model_explorer():
+    collection = json.loads(to_model_explorer_graph(net(dense("/a/b"), relu("/a/r"), WAVE), "net"))
+    conforms(collection, COLLECTION, "label", "graphs")
+    (graph,) = collection["graphs"]
+    conforms(graph, GRAPH, "id")
+    for node in graph["nodes"]:
+        conforms(node, NODE, "id", "label")
+        for edge in node["incomingEdges"]:
+            conforms(edge, EDGE, "sourceNodeId")
+        for attribute in node["attrs"]:
+            conforms(attribute, KEY_VALUE, *KEY_VALUE)
+        for output in node["outputsMetadata"]:
+            conforms(output, METADATA, "id")
+    assert [(node["id"], node["label"], node["namespace"]) for node in graph["nodes"]] == [
+        ("linear-1", "linear", "a/b"),
+        ("relu-1", "relu", "a/r"),
+        ("Wave-1", "Wave", "head"),
+    ]
+    assert [[edge["sourceNodeId"] for edge in node["incomingEdges"]] for node in graph["nodes"]] == [
+        [],
+        ["linear-1"],
+        ["relu-1"],
+    ]
+    facts = {pair["key"]: pair["value"] for pair in graph["nodes"][2]["attrs"]}
+    assert facts["counted"] == "no: toy::Wave has no cost"
+
+
+def events_of(report, kind="X"):
+    """The events of a trace, checked: Trace Event Format, "Complete Events", "Metadata Events", "JSON Object Format".
+
+    https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+    """
+    trace = json.loads(to_chrome_trace(report))
+    assert trace.keys() == {"traceEvents", "displayTimeUnit", "otherData"}
+    assert trace["displayTimeUnit"] in ("ms", "ns")
+    open_until = {}
+    for event in trace["traceEvents"]:
+        common = {"name": str, "ph": str, "pid": int, "tid": int, "args": dict}
+        if event["ph"] == "M":
+            conforms(event, common, *common)
+            assert event["name"] in ("process_name", "thread_name") and isinstance(event["args"]["name"], str)
+            continue
+        complete = {**common, "cat": str, "ts": (int, float), "dur": (int, float)}
+        conforms(event, complete, *complete)
+        assert event["ph"] == "X" and event["dur"] >= 0
+        start, end = round(event["ts"] * 1000), round((event["ts"] + event["dur"]) * 1000)
+        around = open_until.setdefault(event["tid"], [])
+        while around and around[-1] <= start:
+            around.pop()
+        assert not around or end <= around[-1], "events of a thread must nest"
+        around.append(end)
+    return [event for event in trace["traceEvents"] if event["ph"] == kind]
+
+
+def test_a_trace_nests_calls_in_modules():
+    spans = [(e["name"], e["cat"], e["ts"], e["dur"]) for e in events_of(MODEL)]
+    assert spans == [
+        ("body", "module", 0, 2),
+        ("0", "module", 0, 1),
+        ("linear-1", "call", 0, 1),
+        ("1", "module", 1, 1),
+        ("relu-1", "call", 1, 1),
+        ("head", "module", 2, 1),
+        ("linear-2", "call", 2, 1),
+    ]
+    about = json.loads(to_chrome_trace(MODEL))["otherData"]
+    assert about["durations"] == "one microsecond a call: nothing was measured"
+    assert about["status"] == "complete"
+    assert about["version of torch"] == "1.0"
+
+
+def test_a_trace_has_measured_times_where_there_are_any():
+    report = net(dense("a", seconds=0.0015), relu("a", seconds=1e-7), relu("b"))
+    calls = [event for event in events_of(report) if event["cat"] == "call"]
+    assert [(e["ts"], e["dur"]) for e in calls] == [(0, 1500), (1500, 0.1), (1500.1, 0.001)]
+    assert [e["args"].get("duration") for e in calls] == [None, None, "not measured"]
+    assert json.loads(to_chrome_trace(report))["otherData"]["durations"] == "measured"
+
+
+def test_awkward_durations_still_nest():
+    seconds = [1 / 3e5, 1 / 7e5, 2 / 3e6, 1e-10, 1 / 9e4]
+    report = net(*(relu(f"m.{n % 2}", seconds=s) for n, s in enumerate(seconds)))
+    spans = events_of(report)
+    assert isclose(spans[0]["dur"], sum(max(1, round(s * 1e9)) for s in seconds) / 1000)
+
+
+def test_phases_are_tracks_of_their_own():
+    back = relu("a", phase="backward")
+    report = net(relu("a"), back, relu("a", phase="recompute"), back)
+    assert [e["args"]["name"] for e in events_of(report, "M")] == ["model", "forward", "backward", "recompute"]
+    backward = [(e["name"], e["ts"], e["dur"]) for e in events_of(report) if e["tid"] == 1]
+    assert backward == [("a", 1, 3), ("relu-2", 1, 1), ("relu-4", 3, 1)]
+
+
+def test_unknown_operators_are_in_the_trace():
+    (event,) = (e for e in events_of(net(WAVE)) if e["cat"] == "unknown")
+    assert event["args"]["counted"] == "no: toy::Wave has no cost"
+    assert "flops" not in event["args"]
+
+
+def test_a_model_card_is_yaml():
+    card = yaml.safe_load(to_model_card(MODEL))["computational_cost"]
+    assert card["tool"].startswith("costcore ")
+    assert card["convention"] == "costcore-1"
+    assert card["status"] == "complete"
+    assert card["frameworks"] == {"torch": "1.0"}
+    assert card["input_shape"] == [[1, 4]]
+    assert card["flops_fma_1"] == 36  # 2 × 16 fma + 4
+    assert card["flops_fma_2"] == 68  # 2 × 2 × 16 + 4
+    assert (card["macs"], card["parameters"]) == (32, 32)
+    assert (card["bytes_read"], card["bytes_written"]) == (176, 48)  # 80 + 16 + 80, 3 × 16
+    assert card["report_sha256"] == report_hash(MODEL)
+
+
+def test_a_model_card_says_both_flops_whatever_was_asked():
+    cards = [yaml.safe_load(to_model_card(net(dense("a"), fma_1flop=f)))["computational_cost"] for f in (True, False)]
+    assert [(c["flops_fma_1"], c["flops_fma_2"]) for c in cards] == [(16, 32), (16, 32)]
+
+
+def test_a_model_card_of_symbols_and_hostile_names():
+    n = Symbol("n", integer=True, positive=True)
+    wave = Step("toy::Wave", shape=(n, 4), type='W"\\\u202e\x7f: #', known=False)
+    text = to_model_card(net(Step("linear", macs=n, shape=(n, 4)), wave))
+    card = yaml.safe_load(text)["computational_cost"]
+    assert card["macs"] == "n"
+    assert card["input_shape"] == [["n", 4]]
+    assert 'W"\\\u202e\x7f: #' in card["status"]
+    assert text.isprintable() or set(text) - {"\n"} == {c for c in text if c.isprintable()}
+
+
+def test_a_model_card_of_a_given_input_shape():
+    assert yaml.safe_load(to_model_card(MODEL, (1, 3, 224)))["computational_cost"]["input_shape"] == [1, 3, 224]
+
+
+def test_the_hash_tells_reports_apart():
+    assert report_hash(MODEL) == report_hash(net(dense("body.0"), relu("body.1"), dense("head"), framework="torch"))
+    assert report_hash(MODEL) != report_hash(net(dense("body.0"), relu("body.1"), dense("head", 5), framework="torch"))
+    assert len(report_hash(MODEL)) == 64
+
+
+@pytest.mark.parametrize("write", [to_model_explorer, to_model_explorer_graph, to_chrome_trace, to_model_card])
+def test_files_are_the_same_for_equal_reports(write):
+    again = net(dense("body.0"), relu("body.1"), dense("head"), framework="torch")
+    assert write(MODEL) == write(again)

@@ -1,0 +1,242 @@
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sympy
+
+from costcore import ComputationalCostHook, CostError, Layer, Operations, Report, Tensor, estimate
+from costcore.dims import ceil_div, ceil_log2, gcd, maximum, minimum
+from costcore.ir import Cost
+from costcore.reports.serialization.codec import Decoder, Encoder
+from costcore.trace.call import Assumption, Call, Module, Uncounted
+from costcore.trace.run import Regrouping, Run
+from costcore.trace.trace import CallCost, Trace
+from tests.core.toy_networks import nested_report
+
+ROOT = Path(__file__).parents[4]
+
+n = sympy.Symbol("n", integer=True, positive=True)
+m = sympy.Symbol("m", integer=True, nonnegative=True)
+
+
+def one_call(flops=1, attrs=None, params=None, shape=(2,), seconds=None, **call):
+    """A report of one call that is all the test makes it."""
+    layer = Layer("op", {"x": Tensor(shape)}, [Tensor(shape)], attrs)
+    return Report(
+        Trace(
+            (CallCost(Call(layer, "Op", name="Op-1", **call), Cost(flops, 8, 8, params or {}), seconds=seconds),), Run()
+        )
+    )
+
+
+def with_everything():
+    """A report with something in every field."""
+    layer = Layer(
+        "conv",
+        {"x": Tensor((n, 3), "float16"), "w": Tensor((3, 3), "int4", "param"), "s": Tensor((), "float32", "const")},
+        [Tensor((ceil_div(n, 2), 3))],
+        {"kernel": (3, n), "mode": "linear", "alpha": 0.1, "upper": float("inf"), "flag": True, "none": None},
+    )
+    cost = Cost(Operations(fma=9 * n, add=2**70), 2 * n, m, {"kernel": (3, n)}, 9 * n)
+    call = Call(
+        *(layer, "Conv", "ai.onnx::Conv", "Conv-1", "a.b", "backward", m, "loop"),
+        *((1, 2, 3), (4,), (1, 2, 3, 4), (-7,), (1, 4), 'File "x.py", line 3, in f'),
+    )
+    unknown = Call(Layer("my::Op", {"x": Tensor((2,))}), "Op", "my::Op", "Op-1")
+    run = Run(
+        *(False, "free", {-7: 9 * n, 8: 2**64}, 2**64 + 9 * n),
+        *({"": Module("Net"), "a.b": Module("Conv", (-7, 8), (8,), n, "a.c")}, {"torch": "2.13", "onnx": "1.2"}),
+        *((Assumption("a bool is True", "x.py:3"),), ("a note",)),
+        regrouped=(Regrouping("gelu", ("node 'a, b' (Erf)", "the Mul node that makes \"x, 'y'\"")),),
+        version="0.0.1",
+        convention="other-2",
+    )
+    return Report(
+        Trace(
+            (
+                CallCost(call, cost, seconds=0.125),
+                CallCost(unknown, None, Uncounted.NO_CALCULATOR, "no calculator for 'my::Op'"),
+            ),
+            run,
+        )
+    )
+
+
+@pytest.fixture
+def schema():
+    from jsonschema import Draft202012Validator
+
+    document = json.loads((ROOT / "costcore" / "reports" / "report.schema.json").read_text(encoding="utf-8"))
+    Draft202012Validator.check_schema(document)
+    return Draft202012Validator(document)
+
+
+def test_a_report_read_back_is_equal(toy):
+    report = nested_report(toy)
+    again = Report.from_json(report.to_json())
+    assert again == report
+    assert again.layer_report == report.layer_report
+    assert again.total_report == report.total_report
+    assert again.tree() == report.tree()
+    assert again.to_json() == report.to_json()
+
+
+def test_every_field_comes_back(schema):
+    report = with_everything()
+    text = report.to_json()
+    again = Report.from_json(text)
+    assert again == report
+    assert again.to_json() == text
+    assert again.calls == report.calls
+    assert (again.versions, again.status, again.notes[0]) == (report.versions, "partial", "a note")
+    assert (
+        again.regrouped == report.regrouped == [("gelu", ("node 'a, b' (Erf)", "the Mul node that makes \"x, 'y'\""))]
+    )
+    assert list(again.calls[0].layer.inputs) == ["x", "w", "s"]
+    schema.validate(json.loads(text))
+
+
+def test_the_schema_describes_a_report_and_refuses_others(toy, schema):
+    data = json.loads(nested_report(toy).to_json())
+    schema.validate(data)
+    for change in ({"schema": "costcore.report/2"}, {"status": "good"}, {"extra": 1}, {"calls": [{}]}):
+        assert not schema.is_valid({**data, **change})
+
+
+def test_integers_are_exact():
+    text = one_call(flops=2**64 + 1).to_json()
+    assert json.loads(text)["total"]["flops"] == 18446744073709551617
+    assert Report.from_json(text).total_report["flops"] == 18446744073709551617
+
+
+def test_layers_stand_once(toy):
+    data = nested_report(toy).to_dict()
+    assert (len(data["calls"]), len(data["layers"]), len(data["costs"])) == (6, 2, 2)
+    assert [call["layer"] for call in data["calls"]] == [0, 1, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(1, True, False, None, "text", "", 0.1, -0.0, 1e308, float("inf"), float("-inf"), 1 + 2j, 10**400),
+        *((), (1, (2, "x")), (1.0, 1, True), n, n + 1, (n, m // 2), "\ud800", "</script>", "{", "名"),
+    ],
+)
+def test_settings_come_back_with_their_types(value):
+    again = Report.from_json(one_call(attrs={"a": value}).to_json()).calls[0].layer.attrs["a"]
+    assert again == value
+    assert repr(again) == repr(value)
+
+
+@pytest.mark.parametrize("value", [[1, [2]], {"a": (1,), 2: [3]}, {"expr": 1}, {"list": []}])
+def test_what_a_calculator_says_may_also_be_lists_and_dicts(value):
+    report = one_call(params={"a": value})
+    assert Report.from_json(report.to_json()) == report
+
+
+def test_a_setting_that_json_cannot_hold_is_refused_by_name():
+    with pytest.raises(CostError, match=r"operator 'op': the setting .* is of type object"):
+        one_call(params={"a": object()}).to_json()
+    with pytest.raises(CostError, match="a setting named 3"):
+        one_call(params={3: 1}).to_json()
+    with pytest.raises(CostError, match="which a report file cannot hold"):
+        one_call(attrs={"a": sympy.sin(n)}).to_json()
+
+
+EXPRESSIONS = [
+    *(n, n + 1, 2 * n * m + 3, -n, n - m, (n + m) // 2, ceil_div(n, 3), (n + 1) ** 2 / 2, n % 4, 10**30 * n),
+    *(maximum(n, m), minimum(n, maximum(m, 3)), gcd(n, m), 3 * gcd(n, 8), ceil_log2(n), sympy.factor(2 * n + 2)),
+    *(((n - 3) // 2 + 1) * ((m + 2) // 2), n * sympy.Symbol("n", integer=True), abs(sympy.Symbol("k", even=True))),
+]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS, ids=str)
+def test_expressions_come_back_equal(expression):
+    code = Encoder()
+    written = json.loads(json.dumps(code.dim(expression)))
+    symbols = {word: (entry["name"], entry["assumptions"]) for word, entry in code.symbols.items()}
+    again = Decoder(symbols).dim(written, "here")
+    assert again == expression
+    assert hash(again) == hash(expression)
+    assert again.subs({"n": 5, "m": 7}) == expression.subs({"n": 5, "m": 7})
+
+
+def test_the_form_of_expressions():
+    code = Encoder()
+    assert code.dim(n + 1) == ["add", 1, "n"]
+    assert code.dim((n + 1) // 2) == ["floor", ["add", ["ratio", 1, 2], ["mul", ["ratio", 1, 2], "n"]]]
+    assert code.symbols == {"n": {"name": "n", "assumptions": {"integer": True, "positive": True}}}
+
+
+def test_a_symbolic_report_can_be_put_values_in_after_it_was_read(toy):
+    with ComputationalCostHook() as hook:
+        toy.run("toy::Dense", (n, 3), weight=1)
+    again = Report.from_json(hook.report.to_json())
+    assert again.total_report["flops"] == 9 * n
+    assert again.subs(n=8).total_report["flops"] == 72
+
+
+def test_the_bytes_do_not_depend_on_the_hash_seed():
+    program = f"from {__name__} import with_everything; print(with_everything().to_json(), end='')"
+
+    def text(seed):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        run = subprocess.run([sys.executable, "-c", program], capture_output=True, cwd=ROOT, env=env, check=True)
+        return run.stdout
+
+    assert text("0") == text("1") == with_everything().to_json().encode()
+
+
+def test_targets_are_paths_and_streams(toy, tmp_path):
+    report, stream = nested_report(toy), io.StringIO()
+    path = tmp_path / "report.json"
+    path.write_text("old")
+    text = report.to_json(path)
+    assert path.read_bytes() == text.encode()
+    assert report.to_json(stream, indent=1) == stream.getvalue() != text
+    assert Report.from_json(path) == Report.from_json(str(path)) == Report.from_json(stream.getvalue()) == report
+    assert Report.from_json(path.read_bytes()) == report
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(toy, tmp_path):
+    with pytest.raises(OSError):
+        nested_report(toy).to_json(tmp_path / "missing" / "report.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_csv_and_markdown_are_texts_or_files(toy, tmp_path):
+    report = nested_report(toy)
+    lines = report.to_csv(columns=["name", "module", "flops"]).splitlines()
+    assert lines[:2] == ["Layer name,Module,FLOPs", "Dense-1,body.0,18"]
+    assert len(lines) == 1 + 6 + 1
+    assert report.to_csv(tmp_path / "a.csv") == (tmp_path / "a.csv").read_text(encoding="utf-8")
+    markdown = report.to_markdown(tmp_path / "a.md", unit=None, sort="flops", top=1)
+    assert markdown == (tmp_path / "a.md").read_text(encoding="utf-8")
+    assert markdown.splitlines()[2:4] == ["| Dense-1 | 18 | 60 | 24 | 84 |", "| others | 54 | 192 | 120 | 312 |"]
+
+
+def test_a_dataframe(toy):
+    frame = nested_report(toy).to_dataframe()
+    assert list(frame.index) == ["Dense-1", "Double-1", "Double-2", "Dense-2", "Dense-3", "Double-3"]
+    assert frame["flops"].sum() == 72
+    assert frame.loc["Dense-2", "module"] == "head"
+    assert one_call(flops=2**70).to_dataframe()["flops"].iloc[0] == 2**70
+    assert len(Report(Trace((), Run())).to_dataframe()) == 0
+
+
+def test_without_pandas_a_sentence_says_what_to_install(toy, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(CostError, match="pip install pandas"):
+        nested_report(toy).to_dataframe()
+
+
+def test_ten_thousand_calls(toy):
+    report = estimate(toy.Model(*["toy::Double"] * 10_000), (2, 3))
+    text = report.to_json()
+    assert len(text) < 2_000_000
+    assert Report.from_json(text) == report

@@ -1,0 +1,78 @@
+import io
+import re
+import sys
+
+import pytest
+
+from costcore.reports.columns import Table
+from costcore.reports.tables.renderers import renderer_for, to_boxes, to_colour
+from tests.core.toy_networks import nested_report
+
+TABLE = Table(
+    [("Layer name", ""), ("FLOPs", "")], [["a", "1"], ["b", "3"], ["total", "4"]], [False, True], [25, 75, 100]
+)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def test_a_bar_is_as_long_as_the_share_of_the_flops():
+    assert "\x1b[" in to_colour(TABLE).splitlines()[4]
+    assert plain(to_colour(TABLE)).splitlines() == [
+        "╭────────────┬───────┬──────────────────────╮",
+        "│            │       │ FLOPs                │",
+        "│ Layer name │ FLOPs │ share                │",
+        "├────────────┼───────┼──────────────────────┤",
+        "│ a          │     1 │ █████                │",  # a quarter of 20
+        "│ b          │     3 │ ███████████████      │",
+        "├────────────┼───────┼──────────────────────┤",
+        "│ total      │     4 │ ████████████████████ │",
+        "╰────────────┴───────┴──────────────────────╯",
+    ]
+
+
+def test_a_table_without_shares_has_no_bars():
+    assert "share" not in to_colour(Table([("a", "")], [["x"]], [False]))
+    assert to_colour(Table([("a", "")], [["x"], ["y"]], [False], [None, 50]))
+    assert to_colour(Table([("a", "")], [], [False]))
+
+
+def test_names_are_no_markup_and_no_control_characters():
+    text = to_colour(TABLE._replace(rows=[["[red]x[/red]", "1"], ["\x1b]0;title\x07", "3"], ["total", "4"]]))
+    assert "[red]x[/red]" in text
+    assert "\x1b]" not in text and "\\x1b]0;title\\x07" in text
+
+
+def test_colour_is_for_terminals_that_have_it(toy, monkeypatch):
+    report = nested_report(toy)
+
+    def shown(stream):
+        report.show_tree(stream, mode="color")
+        return stream.getvalue()
+
+    table = io.StringIO()
+    report.show_tree(table, mode="table")
+    assert "\x1b[" in shown(Terminal())
+    assert shown(io.StringIO()) == table.getvalue()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert shown(Terminal()) == table.getvalue()
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert shown(Terminal()) == table.getvalue()
+
+
+def test_without_rich_there_are_plain_boxes(monkeypatch):
+    monkeypatch.setitem(sys.modules, "costcore.reports.tables.rich_table", None)
+    assert renderer_for("color")(TABLE) == to_boxes(TABLE)

@@ -1,0 +1,108 @@
+import io
+import pickle
+
+import pytest
+
+from costcore import ComputationalCostHook, CostError, Layer, Report, Tensor, __version__, estimate
+from costcore.errors import PartialReportError
+from costcore.reports.caveats import MOST_LINES, call_site
+from costcore.trace.call import Assumption, Call, Uncounted
+from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
+from tests.core.toy_networks import nested_report
+
+
+def unknown(native="my::Wave", module="head", where='  File "net.py", line 12, in forward\n    wave(x)\n', n=1):
+    layer = Layer(native, {"x": Tensor((2, 3))}, [Tensor((2, 3))])
+    calls = (Call(layer, "Wave", native, f"{native}-{i}", module, where=where) for i in range(n))
+    return tuple(CallCost(call, None, Uncounted.NO_CALCULATOR, "no calculator for 'my::Wave'") for call in calls)
+
+
+def shown(report, mode, show="show_report"):
+    stream = io.StringIO()
+    getattr(report, show)(stream, mode=mode)
+    return stream.getvalue()
+
+
+def test_a_report_is_complete_or_partial(toy):
+    assert nested_report(toy).status == "complete"
+    assert Report(Trace(unknown(), Run())).status == "partial"
+    assert Report(Trace((), Run())).status == "complete"
+
+
+def test_versions_of_tool_frameworks_and_convention(toy):
+    assert nested_report(toy).versions == {"costcore": __version__, "convention": "costcore-1", "toy": "1.0"}
+
+
+@pytest.mark.parametrize("mode", ["md", "table", "color"])
+@pytest.mark.parametrize("show", ["show_report", "show_summary_report", "show_layers", "show_tree"])
+def test_a_partial_report_says_so_under_the_table(mode, show):
+    report = Report(
+        Trace((*unknown(n=2), *unknown("my::Other", "", "")), Run(assumptions=(Assumption("n is 1", "x.py:3"),)))
+    )
+    text = shown(report, mode, show)
+    bullet = "- " if mode == "md" else ""
+    assert text.endswith(
+        f"{bullet}partial: not in these figures: 3 calls of 2 unknown operators (Wave, Other)\n"
+        f"{bullet}unknown: my::Wave: 2 calls, reads 48 B, writes 48 B; first in module 'head', net.py:12 in forward\n"
+        f"{bullet}unknown: my::Other: 1 call, reads 24 B, writes 24 B\n"
+        f"{bullet}assumed: n is 1 (x.py:3)\n"
+    )
+
+
+def test_csv_stays_csv():
+    assert "partial" not in shown(Report(Trace(unknown(), Run())), "csv")
+
+
+def test_a_complete_report_has_nothing_under_the_table(toy):
+    assert shown(nested_report(toy), "md").endswith("|\n")
+
+
+def test_what_stands_under_a_table_is_escaped():
+    report = Report(Trace(unknown("<script>|\x1b[31m"), Run()))
+    assert "<script>" not in shown(report, "md")
+    assert "\x1b" not in shown(report, "md") + shown(report, "table")
+
+
+def test_a_thousand_kinds_do_not_bury_the_table():
+    report = Report(Trace(tuple(item for i in range(1000) for item in unknown(f"my::Op{i}")), Run()))
+    assert len(report.remarks) == 1 + MOST_LINES + 1
+    assert report.remarks[0] == (
+        "partial: not in these figures: 1000 calls of 1000 unknown operators (Op0, Op1, Op2, Op3, Op4 and 995 more)"
+    )
+    assert report.remarks[-1] == f"and {1000 - MOST_LINES} more operators that are not counted"
+
+
+def test_the_call_site_is_the_innermost_frame():
+    where = '  File "a.py", line 1, in <module>\n    f()\n  File "b.py", line 22, in f\n    g()\n'
+    assert call_site(where) == "b.py:22 in f"
+    assert call_site("node 'x'\n in graph") == "node 'x' in graph"
+    assert call_site("") == ""
+
+
+def test_strict_makes_a_partial_run_an_error_that_has_the_report(toy):
+    with pytest.raises(PartialReportError, match=r"toy::Wave: 1 call, reads 24 B, writes 24 B; first in") as caught:
+        estimate(toy.Model("toy::Double", "toy::Wave"), (2, 3), strict=True)
+    assert isinstance(caught.value, CostError)
+    assert caught.value.report.total_report["flops"] == 6
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.report) == (str(caught.value), caught.value.report)
+    hook = ComputationalCostHook(strict=True)
+    with pytest.raises(PartialReportError, match="toy::Wave"), hook:
+        toy.run("toy::Double")
+        toy.run("toy::Wave")
+    assert hook.total_report["flops"] == 6
+    assert hook.report.status == "partial"
+
+
+def test_strict_lets_a_complete_run_be(toy):
+    with ComputationalCostHook(strict=True) as hook:
+        toy.run("toy::Double")
+    assert hook.report.status == "complete"
+    assert estimate(toy.Model("toy::Double"), (2, 3), strict=True).status == "complete"
+
+
+def test_strict_does_not_hide_an_error_of_the_user(toy):
+    with pytest.raises(KeyError), ComputationalCostHook(strict=True):
+        toy.run("toy::Wave")
+        raise KeyError("mine")

@@ -1,0 +1,326 @@
+import re
+import sys
+from types import ModuleType
+
+import pluggy
+import pytest
+
+from costcore import CostError, Tensor, estimate, hookimpl, plugins
+from costcore.api.load_model import load_model
+from costcore.cli.main import main
+from costcore.frontend import FrontendSpec
+from costcore.registry.calculators import calculators
+from costcore.registry.frontends import load
+from costcore.reports.tables.renderers import renderers
+from costcore.translate import Native, Row, Translator
+
+
+@pytest.fixture
+def registered():
+    """Registers plug-ins, and takes them out again."""
+    taken = []
+
+    def register(plugin):
+        taken.append(plugin)
+        plugins.register(plugin)
+
+    yield register
+    for plugin in taken:
+        if plugins.manager().is_registered(plugin):
+            plugins.unregister(plugin)
+
+
+def test_two_calculators_of_one_operator_are_an_error_naming_both(registered):
+    class Second:
+        @hookimpl
+        def costcore_calculators(self):
+            return {"conv": calc_conv}
+
+    def calc_conv(layer):
+        return 0, 0, 0, {}
+
+    registered(Second())
+    with pytest.raises(CostError, match=r"'conv' has two calculators, .*connection.calc_conv and .*calc_conv"):
+        calculators()
+
+
+def test_two_frontends_of_one_name_are_an_error(registered, toy):
+    class Second:
+        @hookimpl
+        def costcore_frontends(self):
+            return [FrontendSpec("toy", "os", "elsewhere")]
+
+    registered(Second())
+    with pytest.raises(CostError, match="two frontends are named 'toy': toy_frontend and elsewhere"):
+        estimate(toy.Model(), (1,))
+
+
+def test_files_that_a_frontend_of_a_plugin_reads_are_models_on_the_command_line(registered, toy):
+    class Reader:
+        @hookimpl
+        def costcore_frontends(self):
+            return [FrontendSpec("boxes", "os", "elsewhere", (".box",))]
+
+    with pytest.raises(ValueError, match=r"'net\.box' is no model; accepted are a path ending in \.onnx, package"):
+        load_model("net.box")
+    registered(Reader())
+    assert load_model("net.box") == "net.box"
+    with pytest.raises(ValueError, match=r"accepted are a path ending in \.onnx or \.box, package"):
+        load_model("net.bax")
+
+
+def test_options_of_a_frontend_are_switches_of_the_command_line(registered, toy, monkeypatch, capsys, tmp_path):
+    boxes = ModuleType("boxes")
+    given = []
+
+    def estimate_box(recorder, model, inputs, **options):
+        given.append(options)
+
+    boxes.ROWS, boxes.estimate = (), estimate_box
+    monkeypatch.setitem(sys.modules, "boxes", boxes)
+
+    class Reader:
+        @hookimpl
+        def costcore_frontends(self):
+            return [
+                FrontendSpec("boxes", "os", "boxes", (".box",), {"open_boxes": "look into boxes", "dims": "values"})
+            ]
+
+    registered(Reader())
+    assert main(["a.box", "--open-boxes", "--dim", "n=2"]) == 0
+    assert given == [{"open_boxes": True, "dims": {"n": 2}}]
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "look into boxes (.box)" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(SystemExit):
+        main(["saved.json", "--open-boxes"])
+    assert (
+        "none of --input, --shape, --backward, --regroup, --check-shapes, --open-boxes and" in capsys.readouterr().err
+    )
+    factory = tmp_path / "net.py"
+    factory.write_text("from tests.core.toy_framework import Model\n\ndef made():\n    return Model('toy.double')\n")
+    with pytest.raises(SystemExit):
+        main([f"{factory}:made", "--input", "2x3", "--open-boxes"])
+    assert f"--open-boxes cannot be used for {factory}:made: toy models know no option" in capsys.readouterr().err
+    assert main(["diff", "a.box", f"{factory}:made", "--input", "2x3", "--open-boxes"]) == 0
+    assert given[1:] == [{"open_boxes": True}]
+
+
+def test_an_option_of_a_frontend_that_the_command_line_has_is_refused(registered, capsys):
+    class Reader:
+        @hookimpl
+        def costcore_frontends(self):
+            return [FrontendSpec("boxes", "os", "boxes", (".box",), {"output": "where"})]
+
+    registered(Reader())
+    assert main(["a.box"]) == 1
+    said = "costcore: the boxes frontend cannot have an option 'output': argument --output: conflicting option string"
+    assert said in capsys.readouterr().err
+
+
+def failing(table):
+    raise KeyError("colour")
+
+
+@pytest.mark.parametrize(
+    ("renderer", "sentence"),
+    [
+        (failing, "the renderer tests.core.test_plugins.failing fails: KeyError: 'colour'"),
+        (len, "the renderer builtins.len must return text, got 5"),
+    ],
+)
+def test_a_renderer_that_fails_is_named(registered, toy, capsys, tmp_path, renderer, sentence):
+    class Broken:
+        @hookimpl
+        def costcore_renderers(self):
+            return {"broken": renderer}
+
+    registered(Broken())
+    with pytest.raises(CostError, match=re.escape(sentence)):
+        estimate(toy.Model("toy::Double"), (2, 3)).show_report(mode="broken")
+    factory = tmp_path / "net.py"
+    factory.write_text("from tests.core.toy_framework import Model\n\ndef made():\n    return Model('toy::Double')\n")
+    assert main([f"{factory}:made", "--input", "2x3", "--format", "broken"]) == 1
+    assert capsys.readouterr().err == f"costcore: {sentence}\n"
+
+
+def test_two_renderers_of_one_mode_are_an_error(registered):
+    class Second:
+        @hookimpl
+        def costcore_renderers(self):
+            return {"md": failing}
+
+    registered(Second())
+    with pytest.raises(CostError, match=r"mode='md' has two renderers, .*\.to_markdown and .*\.failing"):
+        renderers()
+
+
+def test_what_stands_under_a_table_begins_a_line(registered, toy, capsys):
+    class Short:
+        @hookimpl
+        def costcore_renderers(self):
+            return {"short": lambda table: "no newline"}
+
+    registered(Short())
+    estimate(toy.Model("toy::Double"), (2, 3)).show_report(mode="short")
+    assert capsys.readouterr().out == "no newline\n"
+
+
+def test_a_renderer_of_a_plugin_is_a_mode(registered, toy, capsys):
+    class Lines:
+        @hookimpl
+        def costcore_renderers(self):
+            return {"lines": lambda table: f"{len(table.rows)} lines\n"}
+
+    registered(Lines())
+    estimate(toy.Model("toy::Double"), (1,)).show_report(mode="lines")
+    assert capsys.readouterr().out == "2 lines\n"
+
+
+def test_a_hook_nobody_knows_is_refused(registered):
+    class Misspelt:
+        @hookimpl
+        def costcore_calculator(self):
+            return {}
+
+    plugin = Misspelt()
+    with pytest.raises(CostError) as caught:
+        registered(plugin)
+    assert str(caught.value) == (
+        "the plug-in 'Misspelt' cannot be registered: PluginValidationError: unknown hook 'costcore_calculator'; "
+        "did you mean costcore_calculators?"
+    )
+    assert isinstance(caught.value.__cause__, pluggy.PluginValidationError)
+    assert not plugins.manager().is_registered(plugin)
+
+
+def test_a_plugin_registered_twice_stays_registered(registered, toy):
+    plugin = toy.Plugin.__new__(toy.Plugin)
+    plugin.costcore_calculators = plugin.costcore_frontends = None
+    registered(plugin)
+    with pytest.raises(CostError, match="already registered"):
+        plugins.register(plugin)
+    assert plugins.manager().is_registered(plugin)
+
+
+def test_a_plugin_taken_out_leaves_nothing(registered):
+    class Lines:
+        @hookimpl
+        def costcore_renderers(self):
+            return {"lines": str}
+
+    plugin = Lines()
+    registered(plugin)
+    assert "lines" in renderers()
+    plugins.unregister(plugin)
+    assert "lines" not in renderers()
+
+
+def test_an_unknown_frontend_names_the_known():
+    with pytest.raises(ValueError, match="known are chainer, onnx, pytorch"):
+        load("jax")
+
+
+@pytest.mark.parametrize(
+    ("path", "how"),
+    [
+        ("no_such_module", "install no_such_framework"),
+        ("costcore.frontends.no_such_module", 'install it with: pip install "costcore[no_such_framework]"'),
+    ],
+)
+def test_a_frontend_without_its_framework_says_what_to_install(registered, path, how):
+    class Missing:
+        @hookimpl
+        def costcore_frontends(self):
+            return [FrontendSpec("missing", "no_such_framework", path)]
+
+    registered(Missing())
+    with pytest.raises(CostError) as caught:
+        load("missing")
+    start, _, told = str(caught.value).partition("; ")
+    assert start.startswith("the missing frontend needs no_such_framework, which cannot be imported (No module named")
+    assert told == how
+
+
+def as_tensor(value, role):
+    return Tensor(tuple(map(int, value.split("x"))), role=role) if isinstance(value, str) else None
+
+
+def test_the_first_row_whose_condition_holds_is_taken():
+    translate = Translator(
+        [
+            Row("f", "special", {"x": "a"}, when=lambda args: args["n"] > 1),
+            Row(
+                "f", "plain", {"x": "a", "w": "weight", "b": "bias"}, {"n": "n", "twice": lambda args: [args["n"]] * 2}
+            ),
+        ],
+        as_tensor,
+    )
+    done = translate(Native("f", {"a": "2x3", "weight": "3x3", "bias": None, "n": 1}, ["2x3", None]))
+    assert done.known
+    assert done.layer.op == "plain"
+    assert {name: t.role for name, t in done.layer.inputs.items()} == {"x": "data", "w": "param"}
+    assert done.layer.attrs == {"n": 1, "twice": (1, 1)}
+    assert done.inputs == ("2x3", "3x3")
+    assert done.outputs == ("2x3",)
+    assert translate(Native("f", {"a": "2x3", "n": 2}, ["2x3"])).layer.op == "special"
+
+
+def test_a_list_feeds_numbered_operands():
+    translate = Translator([Row("cat", "concat", {"x*": "tensors"})], as_tensor)
+    layer = translate(Native("cat", {"tensors": ["1", "2"]}, ["3"])).layer
+    assert list(layer.inputs) == ["x0", "x1"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "known", "message"),
+    [
+        ({"x": "b"}, None, "the row of f feeds x from 'b', which it does not have; its arguments are 'a', 'n'"),
+        ({"x": "a", "w": "b"}, ("a", "c"), "feeds w from 'b', which it does not have; its arguments are 'a', 'n', 'c'"),
+        (
+            {"x": "parts"},
+            ("a", "parts"),
+            "the row of f feeds x from a list of tensors; a list feeds operands written x*",
+        ),
+        ({"x*": "a"}, ("a", "parts"), "the row of f feeds x* from one tensor; accepted is a list of them"),
+    ],
+)
+def test_a_row_that_feeds_what_is_not_there_is_refused(inputs, known, message):
+    translate = Translator([Row("f", "op", inputs)], as_tensor, names=lambda native: known)
+    given = {"a": "2x3", "n": 2} | ({"parts": ["1", "2"]} if inputs == {"x": "parts"} else {})
+    for again in (translate, translate.by(as_tensor), translate):
+        with pytest.raises(CostError, match=re.escape(message)):
+            again(Native("f", given, ["2x3"]))
+
+
+def test_an_argument_that_was_left_out_feeds_nothing():
+    rows = [Row("f", "op", {"x": "a", "w": "c"}), Row("g", "op", {"x": lambda args: None, "w": "c"})]
+    translate = Translator(rows, as_tensor, names=lambda native: ("a", "c") if native == "f" else None)
+    assert list(translate(Native("f", {"a": "2x3"}, ["2x3"])).layer.inputs) == ["x"]
+    assert translate(Native("f", {}, ["2x3"])).layer.inputs == {}
+    assert translate(Native("g", {"a": "2"}, ["2x3"])).layer.inputs == {}
+
+
+@pytest.mark.parametrize(
+    ("fed", "message"),
+    [
+        (
+            {"inputs": {"x": 0}},
+            "the row of f feeds x from 0; accepted are the name of an argument, or a function of all",
+        ),
+        ({"attrs": {"axis": ("a", 1)}}, "the row of f feeds axis from ('a', 1); accepted are"),
+        ({"inputs": ["x"]}, "the row of f feeds ['x']; accepted is a mapping by neutral name"),
+    ],
+)
+def test_a_row_of_another_kind_is_refused_where_it_is_written(fed, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        Row("f", "op", **fed)
+
+
+def test_what_no_row_speaks_of_keeps_its_name_and_all_its_tensors():
+    translate = Translator([Row("f", "op", when=lambda args: False)], as_tensor)
+    done = translate(Native("f", {"a": ["1x2", ["3"]], "flag": True}, ["4"]))
+    assert not done.known
+    assert done.layer.op == "f"
+    assert [t.shape for t in done.layer.inputs.values()] == [(1, 2), (3,)]
+    assert [t.shape for t in done.layer.outputs] == [(4,)]

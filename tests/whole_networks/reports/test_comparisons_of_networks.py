@@ -1,0 +1,101 @@
+"""Comparisons of real networks: with themselves, pruned, and with their exports."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from costcore import compare, estimate
+from costcore.cli.main import main
+from costcore.comparisons.differences import Delta
+from tests.whole_networks.reports.subjects import FOLDED, IMAGE, RESNET50, RESNET50_MACS, resnet50
+
+MODES = ("table", "md", "json", "html")
+
+PRUNED = ["5.body.1.0", "5.body.1.1", "5.body.1.2", "5.body.2.0"]
+"""What a narrower convolution in the middle of a block touches: itself, its norm, its ReLU, and the one after it."""
+
+
+@pytest.mark.parametrize("by", ["module", "order"])
+def test_a_network_against_itself_is_empty(report, by):
+    found = compare(report, report, by=by)
+    assert found.equal
+    assert (found.differences, found.moved) == ([], [])
+    assert all(delta.equal for delta in (*found.totals.values(), found.data_movement))
+    assert json.loads(found.to_json())["differences"] == []
+    assert "no call differs" in found.to_html()
+
+
+@pytest.fixture(scope="session")
+def pruned():
+    """ResNet-50 with 96 instead of 128 channels in one convolution."""
+    from torch import nn
+
+    net = resnet50()
+    body = net[5].body
+    body[1][0] = nn.Conv2d(128, 96, 3, stride=2, padding=1, bias=False, device="meta")
+    body[1][1] = nn.BatchNorm2d(96, device="meta").eval()
+    body[2][0] = nn.Conv2d(96, 512, 1, bias=False, device="meta")
+    return estimate(net, IMAGE)
+
+
+@pytest.mark.frontend("pytorch")
+def test_a_pruned_network_names_its_layers(counted, pruned):
+    """On 28 x 28: 32 of 128 channels less out of 128 x 9, and into 512; 32 less of scale and shift."""
+    found = compare(counted("resnet50").report, pruned)
+    assert [(d.change, d.entry["module"]) for d in found.differences] == [("changed", path) for path in PRUNED]
+    less = 28 * 28 * (32 * 128 * 9 + 512 * 32)
+    assert found.totals["macs"] == Delta(RESNET50_MACS, RESNET50_MACS - less)
+    assert found.totals["n_params"] == Delta(RESNET50, RESNET50 - 32 * 128 * 9 - 512 * 32 - 2 * 32)
+
+
+@pytest.mark.frontend("pytorch")
+@pytest.mark.parametrize("mode", MODES)
+def test_the_command_names_the_layers_in_every_form(counted, pruned, tmp_path, capsys, golden, mode):
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    counted("resnet50").report.to_json(old)
+    pruned.to_json(new)
+    assert main(["diff", str(old), str(new), "--format", mode]) == 0
+    text = capsys.readouterr().out
+    assert all(path in text for path in PRUNED)
+    assert main(["diff", str(old), str(new), "--format", mode, "--exit-code"]) == 1
+    if mode == "md":
+        golden("reports/pruned.md", text.replace(str(tmp_path), ""))
+
+
+@pytest.mark.frontend("pytorch", "onnx")
+def test_an_export_has_the_same_macs_and_folded_norms(counted, golden):
+    """53 batch norms of 11,113,984 elements in all are gone: one fma an element."""
+    found = compare(counted("resnet50").report, counted("export").report, names=("PyTorch", "ONNX"))
+    assert found.by == "order"
+    assert found.totals["macs"] == Delta(RESNET50_MACS, RESNET50_MACS)
+    assert found.totals["flops"].difference == -11_113_984
+    assert found.totals["n_params"] == Delta(RESNET50, FOLDED)
+    assert found.data_movement == Delta(0, 0)
+    (folded,) = found.to_dict()["conversion"]
+    assert (folded["what"], folded["old"], folded["new"], folded["times"]) == ("folded", ["batch_norm"], [], 53)
+    assert {d.change for d in found.differences} == {"removed", "changed"}
+    assert all("input_shapes" in d.settings for d in found.changed)  # a bias more
+    golden("reports/export.md", found.to_markdown(limit=6))
+
+
+@pytest.mark.frontend("chainer", "onnx")
+def test_a_chainer_network_has_the_macs_of_its_graph(counted):
+    """The graph calls the same operators on the same shapes, and counts the same of everything."""
+    from tests import networks_onnx
+
+    found = compare(counted("vgg16").report, estimate(networks_onnx.vgg16()), names=("Chainer", "ONNX"))
+    assert found.by == "order"
+    assert found.equal
+    assert all(delta.equal for delta in found.totals.values())
+
+
+@pytest.mark.frontend("pytorch", "chainer")
+def test_networks_of_two_frameworks_can_be_compared(counted):
+    found = compare(counted("vgg16").report, counted("resnet50").report)
+    assert found.totals["macs"].old == counted("vgg16").subject.macs
+    assert found.totals["macs"].new == counted("resnet50").subject.macs
+    assert sum(d.costs["macs"].difference for d in found.differences if "macs" in d.costs) == (
+        found.totals["macs"].difference
+    )
