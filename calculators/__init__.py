@@ -1,9 +1,9 @@
-"""The formulas: one module a family, one ``calc_<op>`` an operator (or a family of like ones)."""
+"""The cost formulas: one folder or file per operator family, one ``calc_<op>`` per operator or group of operators."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 if __name__ != "costcore.calculators":
     raise ImportError("import costcore.calculators, not calculators")
@@ -15,8 +15,8 @@ from costcore.registry.calculators import add, discover
 
 @hookimpl
 def costcore_calculators() -> dict[str, Calculator]:
-    """Every calculator of this room, by operator."""
+    """Return every calculator of this package by operator."""
     table: dict[str, Calculator] = {}
-    for module in sorted(iter_modules(__path__), key=lambda found: found.name):
-        add(table, discover(import_module(f"{__name__}.{module.name}")))
+    for name in sorted(module.name for module in walk_packages(__path__, f"{__name__}.")):
+        add(table, discover(import_module(name)))
     return table

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.array import COPIES, CROPS, FREE, GENERATED, MOVES, OVERLAPS, PARTS
-from costcore.calculators.indexing import ADDED_BACK, GATHERS, OVERWRITES, PLACED, SCATTERS
+from costcore.calculators.indexing.gather_scatter import ADDED_BACK, GATHERS, OVERWRITES, PLACED, SCATTERS
+from costcore.calculators.layout import COPIES, CROPS, FREE, GENERATED, MOVES, OVERLAPS, PARTS
 from costcore.counting.pricing import Pricer
 from costcore.ir import Layer, Operations, Tensor
 from costcore.trace.call import Call

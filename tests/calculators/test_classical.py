@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.classical import FEATURES, KERNELS, TRANSFORMS
+from costcore.calculators.classical_ml import FEATURES, KERNELS, TRANSFORMS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting import count, dot, exp, largest, measure, power, tanh
 from tests.calculators.layers import cost, moved, operations

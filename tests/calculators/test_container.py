@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.container import TEXT
+from costcore.calculators.text.strings import TEXT
 from costcore.ir import Operations, Tensor
 from tests.calculators.layers import cost, moved, operations
 

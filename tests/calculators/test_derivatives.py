@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costcore.calculators.derivatives import DERIVATIVES
+from costcore.calculators.elementwise.gradients import DERIVATIVES
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting import count, exp, fma, measure, select, total
 from tests.calculators.layers import cost

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from costcore.calculators.distance import SLOPES
+from costcore.calculators.linalg.distances import SLOPES
 from costcore.ir import Operations
 from tests.calculators.counting import count, dot, fma, largest, measure, sqrt, total
 from tests.calculators.layers import cost, operations

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.foreach import FOREACH, SCALED
+from costcore.calculators.elementwise.foreach import FOREACH, SCALED
 from costcore.ir import Operations
 from tests.calculators.counting import count, dot, measure, sqrt, total
 from tests.calculators.layers import moved, operations

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.fused import ONE_MORE
+from costcore.calculators.fused.epilogues import ONE_MORE
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting import count, dot, exp, maximum, measure, sqrt, total
 from tests.calculators.layers import cost, moved, operations

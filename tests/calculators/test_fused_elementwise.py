@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from costcore.calculators.fused_elementwise import CHAINS
+from costcore.calculators.elementwise.chains import CHAINS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting import count, measure
 from tests.calculators.layers import cost, moved, operations

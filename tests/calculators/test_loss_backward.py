@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from costcore.calculators.loss import LOSSES
-from costcore.calculators.loss_backward import LOSS_GRADIENTS
+from costcore.calculators.loss.gradients import LOSS_GRADIENTS
+from costcore.calculators.loss.losses import LOSSES
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting import count, exp, run, select
 from tests.calculators.layers import cost as priced

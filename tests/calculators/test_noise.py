@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import pytest
 
-from costcore.calculators.noise import DROPOUTS
+from costcore.calculators.random import DROPOUTS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting import count, exp, fma, select
 from tests.calculators.layers import cost as priced

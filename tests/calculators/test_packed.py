@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costcore.calculators.packed import BLOCKS
+from costcore.calculators.quantization.conversions import BLOCKS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting import count, dot, exp, measure, sqrt, total
 from tests.calculators.layers import cost, operations

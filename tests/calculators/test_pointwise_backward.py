@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from costcore.calculators.pointwise_backward import GELU_GRADIENTS, GRADIENTS
+from costcore.calculators.elementwise.gradients import GELU_GRADIENTS, GRADIENTS
 from costcore.ir import Operations
 from tests.calculators.counting import count, log, measure, select, total
 from tests.calculators.layers import moved, operations

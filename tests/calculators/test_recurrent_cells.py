@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from costcore.calculators.recurrent_backward import UNITS
-from costcore.calculators.recurrent_cells import CELLS
+from costcore.calculators.recurrent.cells import CELLS
+from costcore.calculators.recurrent.gradients import UNITS
 from costcore.ir import Operations
 from tests.calculators.counting import count, exp, fma, measure, tanh
 from tests.calculators.layers import cost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.recurrent_sums import GATED, GRADIENTS
+from costcore.calculators.recurrent.cells import GATED, GRADIENTS
 from costcore.ir import Operations
 from tests.calculators.counting import exp, measure
 from tests.calculators.layers import operations

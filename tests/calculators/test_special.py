@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.special import POLYNOMIALS, UNARY
+from costcore.calculators.elementwise.special_functions import POLYNOMIALS, UNARY
 from costcore.ir import Operations
 from tests.calculators.counting import count, lgamma, measure
 from tests.calculators.layers import moved, operations

@@ -40,7 +40,7 @@ def test_two_calculators_of_one_operator_are_an_error_naming_both(registered):
         return 0, 0, 0, {}
 
     registered(Second())
-    with pytest.raises(CostError, match=r"'conv' has two calculators, .*connection.calc_conv and .*calc_conv"):
+    with pytest.raises(CostError, match=r"'conv' has two calculators, .*conv.calc_conv and .*calc_conv"):
         calculators()
 
 

@@ -1,0 +1,162 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Cost, Layer, Operations, PerElement, covers
+
+from .._shared import rows
+
+ACTIVATIONS: Mapping[str, PerElement] = {
+    "relu": PerElement(Operations(cmp=1), "max(x, 0)"),
+    "relu6": PerElement(Operations(cmp=2), "min(max(x, 0), 6)"),
+    "hard_tanh": PerElement(Operations(cmp=2), "min(max(x, lower), upper)"),
+    "leaky_relu": PerElement(Operations(mul=1, cmp=1), "max(x, slope * x)"),
+    "rrelu": PerElement(Operations(mul=1, cmp=1), "max(x, slope * x)"),
+    "threshold": PerElement(Operations(cmp=1), "where(x > threshold, x, value)"),
+    "elu": PerElement(Operations(mul=1, add=1, cmp=1, special=1), "where(x > 0, x, alpha * (exp(x) - 1))"),
+    "celu": PerElement(
+        Operations(mul=1, add=1, div=1, cmp=1, special=1), "where(x > 0, x, alpha * (exp(x / alpha) - 1))"
+    ),
+    "selu": PerElement(Operations(mul=2, add=1, cmp=1, special=1), "scale * where(x > 0, x, alpha * (exp(x) - 1))"),
+    "sigmoid": PerElement(Operations(add=2, div=1, special=1), "1 / (1 + exp(-x))"),
+    "log_sigmoid": PerElement(Operations(add=3, special=2), "-log(1 + exp(-x))"),
+    "silu": PerElement(Operations(mul=1, add=2, div=1, special=1), "x * (1 / (1 + exp(-x)))"),
+    "quick_gelu": PerElement(Operations(mul=2, add=2, div=1, special=1), "x * (1 / (1 + exp(-(alpha * x))))"),
+    "mish": PerElement(Operations(mul=1, add=1, special=3), "x * tanh(log(1 + exp(x)))"),
+    "softsign": PerElement(Operations(add=2, div=1), "x / (1 + abs(x))"),
+    "tanh": PerElement(Operations(special=1), "tanh(x)"),
+    "tanh_shrink": PerElement(Operations(add=1, special=1), "x - tanh(x)"),
+    "hard_sigmoid": PerElement(Operations(mul=1, add=1, cmp=2), "min(max(slope * x + shift, 0), 1)"),
+    "hard_swish": PerElement(Operations(mul=2, add=1, cmp=2), "x * min(max(slope * x + shift, 0), 1)"),
+    "hard_shrink": PerElement(Operations(cmp=2), "where(x > lambd, x, where(x < -lambd, x, 0))"),
+    "soft_shrink": PerElement(Operations(add=2, cmp=2), "where(x > lambd, x - bias, where(x < -lambd, x + bias, 0))"),
+}
+
+SIGMOID = ACTIVATIONS["sigmoid"].operations
+"""One sigmoid."""
+
+
+@covers(ACTIVATIONS)
+def calc_activation(layer: Layer) -> Cost:
+    """Activation function of one input: for every element the operations of its definition.
+
+    Settings (slopes, bounds, alpha) are constants of the definition and cost nothing. ``threshold`` is ONNX's
+    ThresholdedRelu too, ``soft_shrink`` its Shrink (``bias`` is ``lambd`` elsewhere).
+
+    Shapes: x[N, C] -> y[N, C]
+    """
+    return Cost(layer["x"].size * ACTIVATIONS[layer.op].operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_prelu(layer: Layer) -> Cost:
+    """Leaky ReLU with a learned slope, ``max(x, w * x)``: a multiplication and a maximum per element.
+
+    Shapes: x[N, C, H, W], w[C] -> y[N, C, H, W]
+    """
+    return Cost(layer["x"].size * Operations(mul=1, cmp=1), layer.read, layer.written, layer.attrs)
+
+
+GELU: Mapping[str, PerElement] = {
+    "none": PerElement(Operations(mul=3, add=1, special=1), "x * 0.5 * (1 + erf(x * 0.5**0.5))"),
+    "tanh": PerElement(
+        Operations(mul=6, add=2, special=1), "x * 0.5 * (1 + tanh((x * x * x * 0.044715 + x) * (2 / pi) ** 0.5))"
+    ),
+}
+
+
+def calc_gelu(layer: Layer) -> Cost:
+    """Gaussian error linear unit, x times the normal distribution function of x.
+
+    ``approximate="none"`` (the default) is ``x * 1/2 * (1 + erf(x * sqrt(1/2)))``, 3 mul, 1 add, 1 special;
+    ``approximate="tanh"`` is ``x * 1/2 * (1 + tanh((x*x*x * 0.044715 + x) * sqrt(2/pi)))``, 6 mul, 2 add, 1 special.
+    No fma, whatever a compiler makes of it.
+
+    Source: Hendrycks and Gimpel, Gaussian Error Linear Units, arXiv:1606.08415.
+
+    Shapes: x[N, C] -> y[N, C]
+    Settings: approximate="none"
+    """
+    element = GELU[layer.attrs.get("approximate", "none")]
+    return Cost(layer["x"].size * element.operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_softplus(layer: Layer) -> Cost:
+    """Smooth ReLU, ``log(1 + exp(beta * x)) / beta``: exp, +1, log; a beta other than 1 multiplies and divides as well.
+
+    The switch to ``x`` that implementations make where exp would overflow is no part of the definition.
+
+    Shapes: x[N, C] -> y[N, C]
+    """
+    scaled = 0 if layer.attrs.get("beta", 1) == 1 else 1
+    operations = Operations(mul=scaled, add=1, div=scaled, special=2)
+    return Cost(layer["x"].size * operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_swish(layer: Layer) -> Cost:
+    """SiLU with a factor, ``x * (1 / (1 + exp(-(beta * x))))``; without a beta, or with the constant 1, it is ``silu``.
+
+    ``beta`` is a setting, or a second operand where it is learned.
+
+    Shapes: x[N, C], beta[C] -> y[N, C]
+    """
+    scaled = 1 if len(layer.inputs) > 1 or layer.attrs.get("beta", 1) != 1 else 0
+    operations = Operations(mul=1 + scaled, add=2, div=1, special=1)
+    return Cost(layer["x"].size * operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_swiglu(layer: Layer) -> Cost:
+    """Gated SiLU of two operands, ``x0 * (1 / (1 + exp(-x0))) * x1``; an alpha other than 1 scales the exponent first.
+
+    Source: Shazeer, GLU Variants Improve Transformer, arXiv:2002.05202.
+
+    Shapes: x0[N, C], x1[N, C] -> y[N, C]
+    """
+    scaled = 0 if layer.attrs.get("alpha", 1) == 1 else 1
+    operations = Operations(mul=2 + scaled, add=2, div=1, special=1)
+    return Cost(layer.out.size * operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_glu(layer: Layer) -> Cost:
+    """Gated linear unit: half of x times the sigmoid of the other half, ``x0 * (1 / (1 + exp(-x1)))``.
+
+    Source: Dauphin et al., Language Modeling with Gated Convolutional Networks, arXiv:1612.08083.
+
+    Shapes: x[N, 2*C] -> y[N, C]
+    """
+    operations = Operations(mul=1, add=2, div=1, special=1)
+    return Cost(layer.out.size * operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_crelu(layer: Layer) -> Cost:
+    """Concatenated ReLU, ``max(x, 0)`` beside ``max(-x, 0)``: a negation and two maxima per input element.
+
+    Source: Shang et al., Concatenated Rectified Linear Units, arXiv:1603.05201.
+
+    Shapes: x[N, C] -> y[N, 2*C]
+    """
+    return Cost(layer["x"].size * Operations(add=1, cmp=2), layer.read, layer.written, layer.attrs)
+
+
+def calc_hardmax(layer: Layer) -> Cost:
+    """One at the first maximum of a row, zero elsewhere: c - 1 comparisons for a row of length c.
+
+    Shapes: x[N, C] -> y[N, C]
+    Settings: axis=1
+    """
+    x = layer["x"]
+    operations = Operations(cmp=x.size - rows(x.shape, layer.attrs["axis"]))
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_zoneout(layer: Layer) -> Cost:
+    """Zoneout: in training every element is taken from either operand at random; at inference a blend, 2 mul and 1 add.
+
+    Source: Krueger et al., Zoneout, arXiv:1606.01305.
+
+    Shapes: x0[N, C], x1[N, C] -> y[N, C]
+    Settings: training=True
+    """
+    operations = Operations(cmp=1) if layer.attrs.get("training", False) else Operations(mul=2, add=1)
+    return Cost(layer.out.size * operations, layer.read, layer.written, layer.attrs)

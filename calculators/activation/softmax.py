@@ -1,0 +1,91 @@
+"""Softmax and its relatives."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Dim, Layer, Operations
+
+from .._shared import dot_products, rows
+
+
+def softmax_operations(elements: Dim, count: Dim) -> Operations:
+    """Exponential of every element, the sum of each of ``count`` rows, and the division."""
+    return Operations(add=elements - count, div=elements, special=elements)
+
+
+def calc_softmax(layer: Layer) -> Cost:
+    """Softmax: exp(x) / sum(exp(x)) along ``axis`` (several axes where it is a tuple).
+
+    Per row of length c: c exp, c-1 additions, c divisions. The maximum that implementations subtract first is not
+    part of the definition and not counted, as in chainer-computational-cost.
+
+    Shapes: x[N, C] -> y[N, C]
+    Settings: axis=1
+    """
+    x = layer["x"]
+    operations = softmax_operations(x.size, rows(x.shape, layer.attrs["axis"]))
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_softmin(layer: Layer) -> Cost:
+    """Softmin: the softmax of -x along ``axis``, one negation per element more.
+
+    Shapes: x[N, C] -> y[N, C]
+    Settings: axis=1
+    """
+    x = layer["x"]
+    operations = softmax_operations(x.size, rows(x.shape, layer.attrs["axis"])) + Operations(add=x.size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def log_softmax_operations(elements: Dim, count: Dim) -> Operations:
+    """Exponential of every element, the sum and its logarithm of each of ``count`` rows, and the subtraction."""
+    return Operations(add=2 * elements - count, special=elements + count)
+
+
+def calc_log_softmax(layer: Layer) -> Cost:
+    """Logarithm of softmax: x - log(sum(exp(x))) along ``axis``.
+
+    Per row of length c: c exp, c-1 additions, one log, c subtractions. No maximum is subtracted first, as in softmax.
+
+    Shapes: x[N, C] -> y[N, C]
+    Settings: axis=1
+    """
+    x = layer["x"]
+    operations = log_softmax_operations(x.size, rows(x.shape, layer.attrs["axis"]))
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_softmax_backward(layer: Layer) -> Cost:
+    """Backward of softmax: dx = y (dy - sum(dy y)) along ``axis``.
+
+    Per row of length c: the sum (1 mul, c-1 fma), c subtractions, c mul.
+
+    Shapes: dy[N, C], y[N, C] -> dx[N, C]
+    Settings: axis=1
+    """
+    size = layer["dy"].size
+    operations = dot_products(rows(layer["dy"].shape, layer.attrs["axis"]), size) + Operations(add=size, mul=size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_softmin_backward(layer: Layer) -> Cost:
+    """Backward of softmin: as softmax_backward with the sign changed, dx = y (sum(dy y) - dy), at no cost of its own.
+
+    Shapes: dy[N, C], y[N, C] -> dx[N, C]
+    Settings: axis=1
+    """
+    return calc_softmax_backward(layer)
+
+
+def calc_log_softmax_backward(layer: Layer) -> Cost:
+    """Backward of the logarithm of softmax: dx = dy - exp(y) sum(dy) along ``axis``.
+
+    Per row of length c: the sum (c-1 add), c exp, c mul, c subtractions.
+
+    Shapes: dy[N, C], y[N, C] -> dx[N, C]
+    Settings: axis=1
+    """
+    size = layer["dy"].size
+    count = rows(layer["dy"].shape, layer.attrs["axis"])
+    operations = Operations(add=2 * size - count, mul=size, special=size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)

@@ -1,0 +1,1 @@
+"""Attention with and without caches, sparse attention, and position embeddings."""

@@ -1,0 +1,35 @@
+"""Gradients of attention."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Layer, Operations, prod
+
+from .._shared import dot_products
+
+
+def calc_attention_backward(layer: Layer) -> Cost:
+    """Backward of attention: dq, dk, dv from dy, four products; the weights p of the forward pass are there already.
+
+    dv = p^T dy and dp = dy v^T (length D_v), the softmax ds = p (dp - sum(p dp)) (per row 1 mul and T_k-1 fma for the
+    sum, T_k add, T_k mul), the scale (1 mul per score), dq = ds k and dk = ds^T q (length D). Keys and values shared by
+    grouped heads sum over these in the same dot products. A dropout (setting ``dropout``) masks p and dp: 2 mul and
+    2 cmp per score; a ``softcap`` multiplies ds by 1 - t^2 of its tanh t: 2 mul and 1 add. A gradient of a float mask
+    is ds itself. Scores that a kernel computes again are not part of this; they are phase ``recompute`` where visible.
+
+    Reads the operands given; scores stay inside.
+
+    Shapes: dy[N, H, T_q, D_v], q[N, H, T_q, D], k[N, H_kv, T_k, D], v[N, H_kv, T_k, D_v]
+        -> dq[N, H, T_q, D], dk[N, H_kv, T_k, D], dv[N, H_kv, T_k, D_v]
+    """
+    q, k, v = layer["q"], layer["k"], layer["v"]
+    rows = prod(q.shape[:-1])
+    scores = rows * k.shape[-2]
+    inner, outer = scores * q.shape[-1], scores * v.shape[-1]
+    operations = dot_products(v.size, outer) + dot_products(scores, outer)
+    operations += dot_products(q.size, inner) + dot_products(k.size, inner)
+    operations += dot_products(rows, scores) + Operations(add=scores, mul=2 * scores)
+    if layer.attrs.get("dropout"):
+        operations += Operations(mul=2 * scores, cmp=2 * scores)
+    if layer.attrs.get("softcap"):
+        operations += Operations(mul=2 * scores, add=scores)
+    return Cost(operations, layer.read, layer.written, layer.attrs, 2 * (inner + outer))

@@ -1,0 +1,132 @@
+"""Attention where each query meets some of the keys only: windows, selected keys, and what selects them."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Layer, Operations, minimum
+
+from .._shared import dot_products, read_of
+from ..normalization.norms import rms
+from ..reduction.sort_search import comparisons
+from .attention import attend
+from .kv_cache import OWN, _projected, calc_decoder_attention
+from .position import TURN
+
+
+def calc_longformer_attention(layer: Layer) -> Cost:
+    """Attention within a window: each query meets the ``window`` keys before it, as many after it, and itself.
+
+    The input is projected twice by packed weights of 3 E features, ``w0`` for the window and ``w1`` for tokens that
+    attend to all; scores and sums are those of ``attention`` with 2 ``window`` + 1 keys, those beyond the ends counted.
+    Which tokens attend to all depends on data: ``everywhere`` of them (none where it is not given) meet all keys, and
+    are met by all queries.
+
+    Source: Beltagy, Peters and Cohan, Longformer, arXiv:2004.05150.
+
+    Shapes: x[N, T, E], w0[E, 3*E], b0[3*E], w1[E, 3*E], b1[3*E], mask[N, T], flags[N, T] -> y[N, T, E]
+    Settings: heads=H, window=W
+    """
+    x, heads, everywhere = layer["x"], layer.attrs["heads"], layer.attrs.get("everywhere", 0)
+    batch, steps, width = x.shape
+    rows = batch * steps * heads
+    keys = 2 * layer.attrs["window"] + 1 + everywhere
+    operations, macs = attend(layer, rows, keys, x.size, x.size)
+    if everywhere:
+        few = batch * everywhere * width
+        more, products = attend(layer, batch * everywhere * heads, steps, few, few)
+        operations, macs = operations + more, macs + products
+    for name in ("b0", "b1"):
+        projected, products = _projected(3 * x.size, width, name in layer)
+        operations, macs = operations + projected, macs + products
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+
+
+def calc_quantized_longformer_attention(layer: Layer) -> Cost:
+    """``longformer_attention`` whose projections multiply integers, and whose output is quantised.
+
+    Every projected element is made real, 1 mul by the joined scale; every output element takes 1 div, 3 cmp.
+
+    Shapes: x[N, T, E], w0[E, 3*E], b0[3*E], w1[E, 3*E], b1[3*E], mask[N, T], flags[N, T] -> y[N, T, E]
+    Settings: heads=H, window=W
+    """
+    plain = calc_longformer_attention(layer)
+    assert isinstance(plain.flops, Operations)
+    operations = plain.flops + Operations(mul=6 * layer["x"].size) + layer.out.size * Operations(div=1, cmp=3)
+    return Cost(operations, layer.read, layer.written, layer.attrs, plain.macs)
+
+
+def calc_selected_attention(layer: Layer) -> Cost:
+    """Attention of each query with the keys that something selected for it, and with a ``local`` window of the cache.
+
+    Scores, sums and what is fused before them are those of ``decoder_attention`` with ``selected`` + ``local`` keys a
+    query, as many as the indices have room for. The selected ones lie in the cache ``past_k``, ``past_v``, or in keys
+    and values of their own, ``more_k``, ``more_v``; they are read for every query and key head, but nothing twice;
+    with ``shared`` what is new goes into the cache, and only that is written.
+
+    Source: DeepSeek-AI, DeepSeek-V3.2, 2025.
+
+    Shapes: q[N, H, T, D], k[N, H_kv, T, D], v[N, H_kv, T, D], past_k[N, H_kv, P, D], past_v[N, H_kv, P, D],
+        indices[N*T, S] -> y[N, T, H*D]
+    Settings: selected=S, local=0
+    """
+    q, k, attrs = layer["q"], layer["k"], layer.attrs
+    local, selected = attrs.get("local", 0), attrs["selected"]
+    operands = {name: x for name, x in layer.inputs.items() if name not in OWN}
+    settings = {**{n: v for n, v in attrs.items() if n != "shared"}, "keys": selected + local}
+    plain = calc_decoder_attention(Layer("decoder_attention", operands, layer.outputs, settings))
+    assert isinstance(plain.flops, Operations)
+    operations = plain.flops
+    read, written = plain.mread + read_of(layer, "indices", "counts"), layer.written
+    row = k.shape[1] * k.shape[3] * (q.size // (q.shape[1] * q.shape[3]))  # elements of one key for every query
+    for part in ("k", "v"):
+        own = layer.get(f"more_{part}")
+        cache = layer.get(f"past_{part}")
+        if own is not None:
+            read += own.bytes_of(minimum(own.size, row * selected))
+        if cache is not None:
+            used = minimum(cache.size, row * (local if "more_k" in layer else local + selected))
+            read += cache.bytes_of(used)
+            if f"{part}_scale" in layer:
+                operations += Operations(mul=used) + layer[part].size * Operations(div=1, cmp=3)
+            if attrs.get("shared"):
+                written += cache.bytes_of(layer[part].size) - cache.nbytes
+    return Cost(operations, read, written, attrs, plain.macs)
+
+
+def calc_attention_indexer(layer: Layer) -> Cost:
+    """Selection of the keys that a sparse attention may read: the best by a small attention of its own.
+
+    ``made`` entries are compressed from ``ratio`` keys each. With ``gated`` false they are means, per feature
+    ``ratio`` - 1 add and 1 div. With ``gated`` true they are sums over the 2 ``ratio`` keys of two windows, weighted by
+    a softmax of gates per feature (2 ratio special and div, 2 ratio - 1 add; 1 mul, 2 ratio - 1 fma), and each gate
+    takes a bias, 1 add. Queries and entries are normalised by ``rms_norm`` with ``w0`` and ``w1``, and ``rotary_dim``
+    features of each are turned, 2 mul and 1 add. Every query of H heads meets ``entries`` entries: a dot product of
+    length D, which is macs, ReLU (1 cmp) and scale (1 mul) a head; the heads are added up, H - 1 add, or, with weights
+    ``factor``, 1 mul and H - 1 fma, each weight scaled, 1 mul. The selection is held to a sort,
+    E * ceil(log2(E)) cmp a query.
+
+    Source: DeepSeek-AI, DeepSeek-V3.2, 2025.
+
+    Shapes: q[N, T, H*D], k[N, T, D], w0[D], w1[D], cos[P, R], sin[P, R], past[N, P, D]
+        -> indices[N, T, S], keys[N, P, D]
+    Settings: heads=H, entries=E, made=M, ratio=G, rotary_dim=R, gated=False
+    """
+    attrs, width = layer.attrs, layer["w0"].size
+    heads, made, ratio = attrs["heads"], attrs["made"], attrs["ratio"]
+    queries = layer["q"].size // layer["q"].shape[-1]
+    scores = queries * attrs["entries"] * heads
+    operations = rms(queries * heads * width, queries * heads) + rms(made * width, made)
+    operations += (queries * heads + made) * attrs["rotary_dim"] * TURN
+    operations += dot_products(scores, scores * width) + scores * Operations(mul=1, cmp=1)
+    pairs = queries * attrs["entries"]
+    if attrs.get("gated"):
+        window = Operations(mul=1, fma=2 * ratio - 1, add=2 * ratio - 1, div=2 * ratio, special=2 * ratio)
+        operations += made * width * window + Operations(add=2 * queries * width)
+        operations += dot_products(pairs, scores) + Operations(mul=queries * heads)
+    else:
+        operations += made * width * Operations(add=ratio - 1, div=1) + Operations(add=scores - pairs)
+    operations += Operations(cmp=queries * comparisons(attrs["entries"]))
+    read = layer.read
+    for name in ("cos", "sin"):
+        table = layer[name]
+        read += table.bytes_of(minimum(table.size, (queries + made) * table.shape[-1])) - table.nbytes
+    return Cost(operations, read, layer.written, attrs, scores * width)

@@ -1,0 +1,1 @@
+"""Convolution over any number of spatial axes, and its gradients."""

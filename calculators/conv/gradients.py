@@ -1,0 +1,50 @@
+"""Gradients of convolutions.
+
+The attribute ``needs`` names the operands that receive a gradient; the outputs are these gradients. Default: all.
+"""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Layer, Operations, prod
+
+from .._shared import _products, _read, dot_products, needed
+
+
+def calc_conv_backward(layer: Layer) -> Cost:
+    """Backward of a convolution: dx, dw, db from dy, as far as ``needs`` names them.
+
+    dx is the transposed convolution of dy, |dy| (C_in / G) k products added onto zero. dw has as many products: every
+    weight is one dot product over all positions of its group's channel. db sums dy over all but its channels. dx reads
+    dy and w, dw reads dy and x; where only dw is needed, w need not be given.
+
+    Shapes: dy[N, C_out, H_out, W_out], x[N, C_in, H_in, W_in], w[C_out, C_in/G, K_h, K_w]
+        -> dx[N, C_in, H_in, W_in], dw[C_out, C_in/G, K_h, K_w]
+    Settings: kernel=(K_h, K_w), groups=G, needs=("x", "w")
+    """
+    dy, w, wanted = layer["dy"], layer.get("w") or layer.out, needed(layer, "x", "w", "b")
+    products = dy.size * prod(w.shape[1:])
+    input_gradient = Operations(fma=products) if "x" in wanted else Operations()
+    weight_gradient = dot_products(w.size, products) if "w" in wanted else Operations()
+    bias_gradient = Operations(add=dy.size - w.shape[0]) if "b" in wanted else Operations()
+    operations = input_gradient + weight_gradient + bias_gradient
+    return Cost(operations, _read(layer, wanted), layer.written, layer.attrs, products * _products(wanted))
+
+
+def calc_conv_transpose_backward(layer: Layer) -> Cost:
+    """Backward of a transposed convolution: dx, dw, db from dy, as far as ``needs`` names them.
+
+    dx is the convolution of dy: every element one dot product over window and output channels of its group. dw has as
+    many products, one dot product over all positions of x for every weight. db sums dy over all but its channels.
+
+    Shapes: dy[N, C_out, H_out, W_out], x[N, C_in, H_in, W_in], w[C_in, C_out/G, K_h, K_w]
+        -> dx[N, C_in, H_in, W_in], dw[C_in, C_out/G, K_h, K_w]
+    Settings: kernel=(K_h, K_w), groups=G, needs=("x", "w")
+    """
+    dy, w, wanted = layer["dy"], layer.get("w") or layer.out, needed(layer, "x", "w", "b")
+    size = (layer.get("x") or layer.out).size
+    products = size * prod(w.shape[1:])
+    input_gradient = dot_products(size, products) if "x" in wanted else Operations()
+    weight_gradient = dot_products(w.size, products) if "w" in wanted else Operations()
+    bias_gradient = Operations(add=dy.size - dy.shape[1 - w.ndim]) if "b" in wanted else Operations()
+    operations = input_gradient + weight_gradient + bias_gradient
+    return Cost(operations, _read(layer, wanted), layer.written, layer.attrs, products * _products(wanted))

@@ -1,0 +1,1 @@
+"""Functions of single elements, with broadcasting, and their gradients."""

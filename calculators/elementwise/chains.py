@@ -1,0 +1,52 @@
+"""Element-wise chains that inference engines and older formats write as one operator, and tests of whole tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Cost, Layer, Operations, PerElement, covers
+
+CHAINS: Mapping[str, PerElement] = {
+    "gated_add": PerElement(Operations(mul=1, add=1), "x0 + x1 * gate"),
+    "scaled_silu": PerElement(Operations(mul=2, add=2, div=1, special=1), "z = scale * x; z * (1 / (1 + exp(-z)))"),
+    "scaled_tanh": PerElement(Operations(mul=2, special=1), "alpha * tanh(beta * x)"),
+    "scaled_softplus": PerElement(Operations(mul=2, add=1, special=2), "alpha * log(1 + exp(beta * x))"),
+    "scale_shift": PerElement(Operations(fma=1), "fma(scale, x, shift)"),
+}
+
+
+@covers(CHAINS)
+def calc_chain(layer: Layer) -> Cost:
+    """Chain of element-wise functions: for every element of y the operations of its definition.
+
+    ``scale`` and ``shift`` are settings, or operands of one element for each row, channel or tensor.
+
+    Shapes: x[N, C] -> y[N, C]
+    """
+    return Cost(layer.out.size * CHAINS[layer.op].operations, layer.read, layer.written, layer.attrs)
+
+
+COMPLEX: Mapping[str, str] = {
+    "complex_pairs_mul": "(a + b i) (c + d i) = (a c - b d) + (a d + b c) i",
+    "complex_pairs_mul_conj": "(a + b i) (c - d i) = (a c + b d) + (b c - a d) i",
+}
+
+
+@covers(COMPLEX)
+def calc_complex_pairs(layer: Layer) -> Cost:
+    """Product of complex numbers whose real and imaginary parts lie beside each other along the last axis.
+
+    A product is 4 mul and 2 add, 2 mul and 1 add for each of its parts.
+
+    Shapes: x0[N, C, 2], x1[N, C, 2] -> y[N, C, 2]
+    """
+    return Cost(layer.out.size * Operations(mul=2, add=1), layer.read, layer.written, layer.attrs)
+
+
+def calc_integer_mul(layer: Layer) -> Cost:
+    """Product of quantised values as integers: each operand less its zero point, where it has one, then 1 mul.
+
+    Shapes: x0[N, C], x0_zero_point[1]?, x1[N, C], x1_zero_point[1]? -> y[N, C]
+    """
+    shifted = sum(layer[name].size for name in ("x0", "x1") if f"{name}_zero_point" in layer)
+    return Cost(Operations(mul=layer.out.size, add=shifted), layer.read, layer.written, layer.attrs)

@@ -1,0 +1,86 @@
+"""One elementwise operator on every tensor of a list, as optimizers run them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Cost, Layer, Operations, PerElement, covers
+
+from ..activation.activations import ACTIVATIONS
+from ..reduction.norms import NORMS, norms
+from .arithmetic import NARY, SUMS, TERNARY, UNARY
+
+_NAMES = (
+    "abs acos add asin atan ceil cos cosh div erf erfc exp expm1 floor frac lerp lgamma log log10 log1p log2 maximum "
+    "minimum mul neg reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
+)
+FOREACH: Mapping[str, PerElement] = {
+    **{f"foreach_{name}": {**ACTIVATIONS, **UNARY, **NARY, **SUMS, **TERNARY}[name] for name in _NAMES.split()},
+    "foreach_pow": PerElement(Operations(special=1), "x0 ** x1"),
+    "foreach_addcmul": PerElement(Operations(fma=1), "fma(x1, x2, x0)"),
+    "foreach_addcdiv": PerElement(Operations(div=1, add=1), "x0 + x1 / x2"),
+    "foreach_copy": PerElement(Operations(), "x"),
+}
+SCALED: Mapping[str, PerElement] = {
+    "foreach_add": PerElement(Operations(fma=1), "fma(alpha, x1, x0)"),
+    "foreach_sub": PerElement(Operations(fma=1), "fma(-alpha, x1, x0)"),
+    "foreach_addcmul": PerElement(Operations(fma=1, mul=1), "fma(value * x1, x2, x0)"),
+    "foreach_addcdiv": PerElement(Operations(fma=1, div=1), "fma(value, x1 / x2, x0)"),
+}
+
+
+@covers(FOREACH)
+def calc_foreach(layer: Layer) -> Cost:
+    """An elementwise operator on lists of tensors: for every element of all outputs the operations of one.
+
+    The operands ``x0``, ``x1`` … are the tensors of all lists. ``alpha`` (add, sub) and ``value`` (addcmul, addcdiv)
+    other than 1 scale an operand as in the operator on one tensor: the addition of ``add`` and ``addcdiv`` becomes an
+    fma, ``addcmul`` has a mul more.
+
+    Shapes: x0[N], x1[M], x2[N], x3[M] -> y0[N], y1[M]
+    """
+    factors = (layer.attrs.get(name, 1) for name in ("alpha", "value"))
+    scaled = layer.op in SCALED and any(factor != 1 for factor in factors)
+    element = SCALED[layer.op] if scaled else FOREACH[layer.op]
+    elements = sum(y.size for y in layer.outputs)
+    return Cost(elements * element.operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_foreach_norm(layer: Layer) -> Cost:
+    """The norm of every tensor of a list: for n elements and p = 2 (the default) 1 mul, n - 1 fma and a root.
+
+    ``p=1`` takes n absolute values and n - 1 additions. Another ``p`` takes an absolute value and a power per element,
+    n - 1 additions and a root.
+
+    Shapes: x0[N], x1[M] -> y0[], y1[]
+    """
+    n, count = sum(x.size for x in layer.inputs.values()), len(layer.outputs)
+    return Cost(norms(layer.attrs.get("p", 2), n, count), layer.read, layer.written, layer.attrs)
+
+
+def calc_foreach_powsum(layer: Layer) -> Cost:
+    """The sum of powers of every tensor of a list, as ``foreach_norm`` without the root.
+
+    Shapes: x0[N], x1[M] -> y0[], y1[]
+    """
+    n, count, p = sum(x.size for x in layer.inputs.values()), len(layer.outputs), layer.attrs.get("p", 2)
+    operations = norms(p, n, count) + Operations(special=0 if p in NORMS and p != 2 else -count)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_foreach_max(layer: Layer) -> Cost:
+    """The largest element of every tensor of a list: n - 1 cmp for n elements.
+
+    Shapes: x0[N], x1[M] -> y0[], y1[]
+    """
+    operations = Operations(cmp=sum(x.size for x in layer.inputs.values()) - len(layer.outputs))
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_foreach_unscale(layer: Layer) -> Cost:
+    """Every tensor of a list times one factor, and a look at every element for infinities: 1 mul and 1 cmp each.
+
+    Shapes: x0[N], x1[M], scale[1] -> y0[N], y1[M]
+    """
+    n = sum(y.size for y in layer.outputs)
+    return Cost(n * Operations(mul=1, cmp=1), layer.read, layer.written, layer.attrs)

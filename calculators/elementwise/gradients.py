@@ -1,0 +1,207 @@
+"""Gradients of activations and elementwise functions, from the definitions of their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Cost, Layer, Operations, PerElement, covers
+
+ADD, MUL, DIV = Operations(add=1), Operations(mul=1), Operations(div=1)
+CMP, SPECIAL = Operations(cmp=1), Operations(special=1)
+
+GRADIENTS: Mapping[str, PerElement] = {
+    "relu_backward": PerElement(CMP, "where(y > 0, dy, 0)"),
+    "threshold_backward": PerElement(CMP, "where(x > threshold, dy, 0)"),
+    "relu6_backward": PerElement(2 * CMP, "where((x > 0) & (x < 6), dy, 0)"),
+    "hard_tanh_backward": PerElement(2 * CMP, "where((x > lower) & (x < upper), dy, 0)"),
+    "leaky_relu_backward": PerElement(MUL + CMP, "where(x > 0, dy, slope * dy)"),
+    "rrelu_backward": PerElement(MUL + CMP, "where(x > 0, dy, slope * dy)"),
+    "elu_backward": PerElement(2 * MUL + CMP + SPECIAL, "where(x > 0, dy, dy * alpha * exp(x))"),
+    "celu_backward": PerElement(MUL + DIV + CMP + SPECIAL, "where(x > 0, dy, dy * exp(x / alpha))"),
+    "selu_backward": PerElement(3 * MUL + CMP + SPECIAL, "scale * where(x > 0, dy, dy * alpha * exp(x))"),
+    "sigmoid_backward": PerElement(2 * MUL + ADD, "dy * y * (1 - y)"),
+    "log_sigmoid_backward": PerElement(ADD + DIV + SPECIAL, "dy / (1 + exp(x))"),
+    "silu_backward": PerElement(3 * MUL + 4 * ADD + DIV + SPECIAL, "s = 1 / (1 + exp(-x)); dy * s * (1 + x * (1 - s))"),
+    "mish_backward": PerElement(
+        4 * MUL + 3 * ADD + DIV + 3 * SPECIAL,
+        "e = exp(x); s = 1 + e; t = tanh(log(s)); dy * (t + x * (e / s) * (1 - t * t))",
+    ),
+    "softplus_backward": PerElement(2 * ADD + DIV + SPECIAL, "dy / (1 + exp(-x))"),
+    "softsign_backward": PerElement(MUL + 2 * ADD + DIV, "s = 1 + abs(x); dy / (s * s)"),
+    "tanh_backward": PerElement(2 * MUL + ADD, "dy * (1 - y * y)"),
+    "hard_sigmoid_backward": PerElement(MUL + 2 * CMP, "where((x > lower) & (x < upper), slope * dy, 0)"),
+    "hard_swish_backward": PerElement(
+        2 * MUL + ADD + 2 * CMP, "where(x < -3, 0, where(x < 3, dy * (x * (1 / 3) + 0.5), dy))"
+    ),
+    "hard_shrink_backward": PerElement(2 * CMP, "where((x > lambd) | (x < -lambd), dy, 0)"),
+    "soft_shrink_backward": PerElement(2 * CMP, "where((x > lambd) | (x < -lambd), dy, 0)"),
+    "glu_backward": PerElement(
+        3 * MUL + 3 * ADD + DIV + SPECIAL, "s = 1 / (1 + exp(-x1)); g = dy * s; (g, g * x0 * (1 - s))"
+    ),
+    "abs_backward": PerElement(MUL + 2 * CMP, "dy * where(x > 0, one, where(x < 0, -1, 0))"),
+    "square_backward": PerElement(2 * MUL, "dy * 2 * x"),
+    "sqrt_backward": PerElement(MUL + DIV, "dy / (2 * y)"),
+    "rsqrt_backward": PerElement(4 * MUL, "dy * -0.5 * y * y * y"),
+    "reciprocal_backward": PerElement(2 * MUL + ADD, "-(dy * y * y)"),
+    "exp_backward": PerElement(MUL, "dy * y"),
+    "expm1_backward": PerElement(MUL + ADD, "dy * (y + 1)"),
+    "log_backward": PerElement(DIV, "dy / x"),
+    "log1p_backward": PerElement(ADD + DIV, "dy / (1 + x)"),
+    "erf_backward": PerElement(3 * MUL + ADD + SPECIAL, "dy * (2 / pi**0.5) * exp(-(x * x))"),
+    "sin_backward": PerElement(MUL + SPECIAL, "dy * cos(x)"),
+    "cos_backward": PerElement(MUL + ADD + SPECIAL, "-(dy * sin(x))"),
+    "tan_backward": PerElement(2 * MUL + ADD, "dy * (1 + y * y)"),
+    "asin_backward": PerElement(MUL + ADD + DIV + SPECIAL, "dy / sqrt(1 - x * x)"),
+    "acos_backward": PerElement(MUL + 2 * ADD + DIV + SPECIAL, "-(dy / sqrt(1 - x * x))"),
+    "atan_backward": PerElement(MUL + ADD + DIV, "dy / (1 + x * x)"),
+    "sinh_backward": PerElement(MUL + SPECIAL, "dy * cosh(x)"),
+    "cosh_backward": PerElement(MUL + SPECIAL, "dy * sinh(x)"),
+    "logit_backward": PerElement(MUL + ADD + DIV, "dy / (x * (1 - x))"),
+    "atan2_backward": PerElement(4 * MUL + 2 * ADD + 2 * DIV, "s = x0 * x0 + x1 * x1; (dy * x1 / s, -(dy * x0 / s))"),
+    "div_backward": PerElement(MUL + ADD + 2 * DIV, "g = dy / x1; (g, -(g * x0 / x1))"),
+    "maximum_backward": PerElement(2 * CMP, "(where(x0 >= x1, dy, 0), where(x0 < x1, dy, 0))"),
+    "minimum_backward": PerElement(2 * CMP, "(where(x0 <= x1, dy, 0), where(x0 > x1, dy, 0))"),
+    "lerp_backward": PerElement(2 * MUL + 2 * ADD, "g = dy * x2; (dy - g, g, dy * (x1 - x0))"),
+}
+
+
+@covers(GRADIENTS)
+def calc_pointwise_backward(layer: Layer) -> Cost:
+    """Gradient of a function of single elements: for each element of dy the operations of the derivative's definition.
+
+    x is the forward input and y its output, whichever of them the definition needs; operands that the layer has are
+    read. Sums over broadcast axes are operators of their own.
+
+    Shapes: dy[N, C], x[N, C] -> dx[N, C]
+    """
+    return Cost(layer["dy"].size * GRADIENTS[layer.op].operations, layer.read, layer.written, layer.attrs)
+
+
+GELU_GRADIENTS: Mapping[str, PerElement] = {
+    "none": PerElement(
+        7 * MUL + 2 * ADD + 2 * SPECIAL,
+        "dy * (0.5 * (1 + erf(x * 0.5**0.5)) + x * ((2 * pi) ** -0.5 * exp(x * x * -0.5)))",
+    ),
+    "tanh": PerElement(
+        12 * MUL + 5 * ADD + SPECIAL,
+        "q = x * x; c = (2 / pi) ** 0.5; t = tanh((q * x * 0.044715 + x) * c); "
+        "dy * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * ((1 + q * (3 * 0.044715)) * c))",
+    ),
+}
+
+
+def calc_gelu_backward(layer: Layer) -> Cost:
+    """Gradient of GELU, ``dy * (P(x) + x * p(x))`` with the normal distribution function P and density p.
+
+    ``approximate="none"``: 7 mul, 2 add, 2 special; ``"tanh"``, the derivative of that form: 12 mul, 5 add, 1 special.
+
+    Shapes: dy[N, C], x[N, C] -> dx[N, C]
+    Settings: approximate="none"
+    """
+    element = GELU_GRADIENTS[layer.attrs.get("approximate", "none")]
+    return Cost(layer["dy"].size * element.operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_prelu_backward(layer: Layer) -> Cost:
+    """Gradients of PReLU: ``where(x > 0, dy, w * dy)``, and for w the sum of ``where(x > 0, 0, x * dy)`` to its size.
+
+    Shapes: dy[N, C, H, W], x[N, C, H, W], w[C] -> dx[N, C, H, W], dw[C]
+    """
+    n = layer["dy"].size
+    sums = n - layer.outputs[-1].size
+    return Cost(Operations(mul=2 * n, add=sums, cmp=2 * n), layer.read, layer.written, layer.attrs)
+
+
+def calc_clip_backward(layer: Layer) -> Cost:
+    """Gradient of clip: dy where x lies between the bounds, one comparison per element and bound.
+
+    Shapes: dy[N, C], x[N, C] -> dx[N, C]
+    Settings: lower=0, upper=6
+    """
+    bounds = sum(1 for name in ("lower", "upper") if name in layer or layer.attrs.get(name) is not None)
+    return Cost(layer["dy"].size * Operations(cmp=bounds), layer.read, layer.written, layer.attrs)
+
+
+def calc_pow_backward(layer: Layer) -> Cost:
+    """Gradients of a power, by what is given.
+
+    A constant exponent c: ``dy * c * x0 ** (c - 1)``, 2 mul and 1 special (c = 2: ``dy * 2 * x0``, 2 mul; c = 3:
+    ``dy * 3 * (x0 * x0)``, 3 mul). An exponent x1: ``dy * x1 * x0 ** (x1 - 1)`` and ``dy * x0 ** x1 * log(x0)``, in all
+    4 mul, 1 add, 3 special; one special less with y, the power itself, among the operands.
+
+    Shapes: dy[N, C], x0[N, C], x1[N, C] -> dx0[N, C], dx1[N, C]
+    """
+    exponent = layer.attrs.get("exponent")
+    if exponent is None:
+        operations = Operations(mul=4, add=1, special=2 if "y" in layer else 3)
+    else:
+        operations = {2: 2 * MUL, 3: 3 * MUL}.get(exponent, 2 * MUL + SPECIAL)
+    return Cost(layer["dy"].size * operations, layer.read, layer.written, layer.attrs)
+
+
+DERIVATIVES: Mapping[str, PerElement] = {
+    "elu_derivative": PerElement(Operations(add=1, cmp=1), "where(x > 0, one, y + alpha)"),
+    "constant_div_backward": PerElement(Operations(mul=2, div=1), "(-value * dy) / (x * x)"),
+    "constant_pow_backward": PerElement(Operations(mul=2), "log_value * y * dy"),
+    "reduce_sum_square_backward": PerElement(Operations(mul=2), "2 * x * dy"),
+}
+
+
+@covers(DERIVATIVES)
+def calc_derivative(layer: Layer) -> Cost:
+    """Derivative of a function of single elements: for each element the operations of its definition.
+
+    ``elu_derivative`` is not yet multiplied by a gradient. ``value`` is the constant that was divided by x, or raised
+    to its power; what is made of constants alone costs nothing.
+
+    Shapes: x[N, C], y[N, C] -> dx[N, C]
+    """
+    return Cost(layer.out.size * DERIVATIVES[layer.op].operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_swish_backward(layer: Layer) -> Cost:
+    """Gradients of x * s(beta x), s the sigmoid, for x and for a learned beta.
+
+    ``g = s(beta x)``, ``y = x g``, ``dx = dy (beta y + g (1 - beta y))``, and for beta ``dy y (x - y)``, summed to its
+    size: per element 4 for the sigmoid, 7 mul and 3 add.
+
+    Shapes: dy[N, C], x[N, C], beta[C] -> dx[N, C], dbeta[C]
+    """
+    n, sums = layer["x"].size, layer["x"].size - layer["beta"].size
+    operations = Operations(mul=7, add=5, div=1, special=1) * n + Operations(add=sums)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_repeat_backward(layer: Layer) -> Cost:
+    """Gradient of repeat: the sum of dy over the copies of each element.
+
+    Shapes: dy[N, C, K] -> dx[N, C]
+    """
+    dy = layer["dy"]
+    return Cost(Operations(add=dy.size - layer.out.size), dy.nbytes, layer.written, layer.attrs)
+
+
+def calc_linear_recurrence(layer: Layer) -> Cost:
+    """Linear recurrence along ``axis``, y_0 = x0_0 and y_i = x1_i y_(i-1) + x0_i: one fma for every step of a row.
+
+    Shapes: x0[N, T], x1[N, T-1] -> y[N, T]
+    Settings: axis=1
+    """
+    return Cost(Operations(fma=layer["x1"].size), layer.read, layer.written, layer.attrs)
+
+
+def calc_hinge_loss_backward(layer: Layer) -> Cost:
+    """Gradient of hinge_loss: s dy where 1 + s x > 0, with s = -1 for the target class, else 1; a mean divides dy.
+
+    Per element the margin again (1 add, 1 cmp; a negation a row), dy or 0 (1 cmp), its sign a row (1 add). ``norm``
+    "l2": 2 dy times the margin instead, 2 mul.
+
+    Shapes: dy[], x[N, C], target[N] -> dx[N, C]
+    Settings: norm="l1", reduction="mean"
+    """
+    size, count = layer["x"].size, layer["target"].size
+    is_l2 = layer.attrs.get("norm", "l1").lower() == "l2"
+    element = Operations(add=1, cmp=1) + (Operations(mul=2) if is_l2 else Operations(cmp=1))
+    operations = element * size + Operations(add=2 * count)
+    operations += Operations(div=1 if layer.attrs.get("reduction", "mean") == "mean" else 0)
+    return Cost(operations, layer.read, layer.written, layer.attrs)

@@ -1,0 +1,1 @@
+"""Operators that inference engines fuse from several: epilogues, experts, transformer layers."""

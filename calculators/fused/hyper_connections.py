@@ -1,0 +1,64 @@
+"""Residual streams: several hidden states beside each other that are gated, reduced and mixed, and biases of scores."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Layer, Operations
+
+from .._shared import dot_products
+from ..activation.activations import SIGMOID
+from ..normalization.norms import rms
+
+
+def calc_reduce_streams(layer: Layer) -> Cost:
+    """One feature vector of C streams, their sum weighted by ``gate``: y_h = ``scale`` * sum_c x_ch gate_ch.
+
+    Per element of y 1 mul and C - 1 fma, and 1 mul for a scale other than 1. macs, the product of a row of gates by
+    the matrix of streams, where there is one gate a stream; with gates for every feature it is element-wise.
+
+    Source: Zhu et al., Hyper-Connections, arXiv:2409.19606.
+
+    Shapes: x[N, C, H], gate[N, C] -> y[N, H]
+    Settings: streams=C, scale=1
+    """
+    y, streams = layer.out.size, layer.attrs["streams"]
+    products = y * streams
+    operations = dot_products(y, products) + Operations(mul=0 if layer.attrs.get("scale", 1) == 1 else y)
+    is_product = layer["gate"].size * layer.out.shape[-1] == products
+    return Cost(operations, layer.read, layer.written, layer.attrs, products if is_product else 0)
+
+
+def calc_mix_streams(layer: Layer) -> Cost:
+    """C streams mixed by matrices of C x C, and a layer's output added to each: y_k = sum_c m_ck x_c + gate_k z.
+
+    Per element of y the gated output is 1 fma; with the mixing matrix ``m`` a dot product of length C before, which is
+    macs; without it the streams are added to as they are.
+
+    Source: Zhu et al., Hyper-Connections, arXiv:2409.19606.
+
+    Shapes: x[N, C, H], z[N, H], gate[N, C], m[N, C, C] -> y[N, C, H]
+    Settings: streams=C
+    """
+    y = layer.out.size
+    macs = y * layer.attrs["streams"] if "m" in layer else 0
+    mixed = dot_products(y, macs) if "m" in layer else Operations()
+    return Cost(mixed + Operations(fma=y), layer.read, layer.written, layer.attrs, macs)
+
+
+def calc_similarity_gate(layer: Layer) -> Cost:
+    """A value gated by how alike a query and a key are: sigmoid(sign(s) sqrt(max(|s|, least))) v.
+
+    Queries and keys, one of each a stream, are normalised by ``rms_norm`` with weights ``w0`` and ``w1``; s is their
+    product's sum over the features, 1 mul and H - 1 fma, times a scale, 1 mul. The gate is 1 add, 1 cmp, 1 special,
+    2 cmp for the sign, 1 mul and a sigmoid (2 add, 1 div, 1 special); the value times it 1 mul an element. With the
+    weight ``w2`` the gated value is normalised once more, for a second output. Sums of products of two activations:
+    no macs.
+
+    Shapes: q[N, T, C, H], k[N, T, C, H], v[N, T, H], w0[C, H], w1[C, H], w2[C, H]? -> y[N, T, C, H], normed[N, T, C, H]
+    """
+    size = layer["q"].size
+    count = size // layer["q"].shape[-1]
+    gate = Operations(mul=2, add=1, cmp=3, special=1) + SIGMOID
+    operations = 2 * rms(size, count) + dot_products(count, size) + count * gate + Operations(mul=size)
+    if "w2" in layer:
+        operations += rms(size, count)
+    return Cost(operations, layer.read, layer.written, layer.attrs)

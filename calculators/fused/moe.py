@@ -1,0 +1,54 @@
+"""Mixtures of experts."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Layer, Operations, minimum
+
+from .._shared import dot_products
+from ..activation.softmax import softmax_operations
+from ..reduction.sort_search import comparisons
+from .epilogues import activated
+
+
+def calc_moe(layer: Layer) -> Cost:
+    """Mixture of experts: every row is sent to the ``k`` best of E experts, two-layer networks, and they are added up.
+
+    Per row and expert chosen: the first layer ``w0`` (with ``w2`` beside it, a gate, 1 mul), its activation, and the
+    second layer ``w1``; products are macs, onto biases where given. Then the k results by their weights, 1 mul and
+    k - 1 fma per element. The router's scores ``router`` take a softmax over E and a selection, at most
+    E * ceil(log2(E)) cmp; ``normalize`` sums k weights and divides by it.
+
+    Routing is taken as balanced: min(E, rows * k) experts are read. Packed weights (``w0_scale`` … given) are made
+    real, 1 mul per element read, and 1 add with zero points, or with one ``zero_point`` for all.
+
+    Source: Shazeer et al., arXiv:1701.06538; Jiang et al., Mixtral, arXiv:2401.04088.
+
+    Shapes: x[N, D], router[N, E], w0[E, I, D], w1[E, D, I], w2[E, I, D]?, b0[E, I]?, b1[E, D]? -> y[N, D]
+    Settings: k=2, activation="silu"
+    """
+    x, experts, k = layer["x"], layer["w0"].shape[0], layer.attrs["k"]
+    width = x.shape[-1]
+    rows = x.size // width
+    used, hidden = minimum(experts, rows * k), layer["w1"].size // experts // width
+    macs, read = 0, layer.read
+    operations = softmax_operations(rows * experts, rows) + Operations(cmp=rows * comparisons(experts))
+    if layer.attrs.get("normalize"):
+        operations += Operations(add=rows * (k - 1), div=rows * k)
+    for name in ("w0", "w1", "w2"):
+        if name not in layer:
+            continue
+        w = layer[name]
+        products = rows * k * (w.size // experts)
+        outputs = products // (hidden if name == "w1" else width)
+        operations += dot_products(outputs, products, f"b{name[1]}" in layer)
+        macs += products
+        for part in (name, f"{name}_scale", f"{name}_zero_point", f"b{name[1]}"):
+            if part in layer:
+                held = layer[part]
+                read += held.bytes_of(held.size // experts * used) - held.nbytes
+        if f"{name}_scale" in layer:
+            shift = 1 if f"{name}_zero_point" in layer or "zero_point" in layer.attrs else 0
+            operations += w.size // experts * used * Operations(mul=1, add=shift)
+    operations += rows * k * hidden * (activated(layer) + Operations(mul=1 if "w2" in layer else 0))
+    operations += dot_products(rows * width, rows * width * k)
+    return Cost(operations, read, layer.written, layer.attrs, macs)

@@ -1,0 +1,1 @@
+"""Gathering, scattering and reducing elements that indices, masks or segments select."""

@@ -1,0 +1,111 @@
+"""Embeddings, bags of embeddings, their gradients, and limits on the norm of their rows."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Dim, Layer, Operations, prod
+
+from .._shared import dot_products, read_of
+from ..reduction.norms import norms
+
+
+def calc_embedding_bag_backward(layer: Layer) -> Cost:
+    """Gradient of embedding_bag for its weight: dy of its bag, added to the row each index took.
+
+    1 add per index and feature (``mode`` "max": only for the maxima, one per element of dy); "mean" divides dy by the
+    number of rows first, 1 div per element of dy; with ``per_sample_weights`` the addition is an fma. Whatever tells
+    which index lies in which bag is read.
+
+    Shapes: dy[B, D], x[N] -> dw[V, D]
+    Settings: mode="sum"
+    """
+    dy, mode = layer["dy"], layer.attrs.get("mode", "sum")
+    added = dy.size if mode == "max" else layer["x"].size * dy.shape[-1]
+    operations = Operations(fma=added) if "per_sample_weights" in layer else Operations(add=added)
+    operations += Operations(div=dy.size if mode == "mean" else 0)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_embedding_bag_weights_backward(layer: Layer) -> Cost:
+    """Gradient of embedding_bag for its per-sample weights: for each index its row times dy of its bag, a dot product.
+
+    Shapes: dy[B, D], w[V, D], x[N] -> dweights[N]
+    """
+    w, count = layer["w"], layer["x"].size
+    products = count * w.shape[-1]
+    read = layer.read - w.nbytes + w.bytes_of(products)
+    return Cost(dot_products(count, products), read, layer.written, layer.attrs)
+
+
+def calc_scaled_embedding_backward(layer: Layer) -> Cost:
+    """Gradient of an embedding, scaled down by how often an index occurs: counts, 1 div and 1 add per element of dy.
+
+    Shapes: dy[N, D], x[N] -> dw[V, D]
+    """
+    size = layer["dy"].size
+    operations = Operations(add=size + layer["x"].size, div=size)
+    return Cost(operations, read_of(layer, "dy", "x"), layer.written, layer.attrs)
+
+
+def calc_renorm(layer: Layer) -> Cost:
+    """Slices along an axis brought to a norm of at most ``limit``: the p-norm of each, and x times limit / norm.
+
+    Per slice of n elements its norm (as in ``pairwise_distances``), 1 cmp with the limit, 1 add of eps and 1 div; n
+    mul, which is the most: data decides which slices are too long.
+
+    Shapes: x[N, C] -> y[N, C]
+    Settings: axis=0, p=2
+    """
+    x = layer["x"]
+    return Cost(_limited(layer, x.size, x.shape[layer.attrs["axis"]]), layer.read, layer.written, layer.attrs)
+
+
+def calc_renorm_rows(layer: Layer) -> Cost:
+    """Rows of a weight that indices name brought to a norm of at most ``limit`` in place, as ``renorm``.
+
+    One row for every index at most; only these are read and written.
+
+    Shapes: w[V, D], x[N] -> y[V, D]
+    Settings: p=2
+    """
+    w, count = layer["w"], layer["x"].size
+    elements = count * prod(w.shape[1:])
+    operations = _limited(layer, elements, count)
+    read = layer["x"].nbytes + w.bytes_of(elements)
+    return Cost(operations, read, layer.out.bytes_of(elements), layer.attrs)
+
+
+def _limited(layer: Layer, elements: Dim, count: Dim) -> Operations:
+    return norms(layer.attrs.get("p", 2), elements, count) + Operations(mul=elements, add=count, cmp=count, div=count)
+
+
+def calc_embedding(layer: Layer) -> Cost:
+    """Rows of a weight matrix by index: |y| elements of w are read, and the indices x; no operations.
+
+    Which indices are equal is not known, so a row named twice is read twice.
+
+    Shapes: x[N, T], w[V, D] -> y[N, T, D]
+    """
+    x, w = layer["x"], layer["w"]
+    return Cost(Operations(), x.nbytes + w.bytes_of(layer.out.size), layer.written, layer.attrs)
+
+
+def calc_embedding_bag(layer: Layer) -> Cost:
+    """Rows of a weight matrix by index, reduced within bags: |x| rows are read, and joined to |y| / D bags.
+
+    ``mode="sum"``: an addition per element joined; ``"mean"``: a division per output element too; ``"max"``: maxima.
+    With ``per_sample_weights`` every bag is a weighted sum, 1 mul and n - 1 fma for n rows.
+
+    Shapes: x[B*T], w[V, D] -> y[B, D]
+    Settings: mode="sum"
+    """
+    w, bags = layer["w"], layer.out.size
+    elements = layer["x"].size * w.shape[-1]
+    joined, mode = elements - bags, layer.attrs.get("mode", "sum")
+    if "per_sample_weights" in layer:
+        operations = Operations(fma=joined, mul=bags)
+    elif mode == "max":
+        operations = Operations(cmp=joined)
+    else:
+        operations = Operations(add=joined, div=bags if mode == "mean" else 0)
+    read = layer.read - w.nbytes + w.bytes_of(elements)
+    return Cost(operations, read, layer.written, layer.attrs)

@@ -1,0 +1,130 @@
+"""Reading and writing at places that indices name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Cost, Layer, Operations, covers, minimum
+
+GATHERS: Mapping[str, str] = {
+    "gather": "slices of x at indices along an axis (index_select, take), or by several index arrays at once",
+    "gather_elements": "elements of x, each at an index of its own along an axis",
+    "gather_nd": "slices of x at tuples of indices",
+}
+
+
+@covers(GATHERS)
+def calc_gather(layer: Layer) -> Cost:
+    """Elements of x at given indices: |y| elements of x are read, and all indices; no operations.
+
+    Which indices are equal is not known, so an element named twice is read twice.
+
+    Shapes: x[N, C], indices[M] -> y[M, C]
+    Settings: axis=0
+    """
+    x = layer["x"]
+    read = x.bytes_of(layer.out.size) + layer.read - x.nbytes
+    return Cost(Operations(), read, layer.written, layer.attrs)
+
+
+SCATTERS: Mapping[str, str] = {
+    "scatter": "x, with updates written or joined at slices an index names along an axis (index_add, index_put)",
+    "scatter_elements": "x, with each update at an index of its own along an axis",
+    "scatter_nd": "x, with updates at tuples of indices",
+}
+JOINED: Mapping[str, Operations] = {
+    "none": Operations(),
+    "add": Operations(add=1),
+    "mean": Operations(add=1),
+    "mul": Operations(mul=1),
+    "max": Operations(cmp=1),
+    "min": Operations(cmp=1),
+}
+
+
+@covers(SCATTERS)
+def calc_scatter(layer: Layer) -> Cost:
+    """Copy of x with updates at given indices: one operation per update where they are joined, none where they replace.
+
+    ``reduction`` is ``"none"`` (the default), ``"add"``, ``"mul"``, ``"max"``, ``"min"`` or ``"mean"`` (sums, then a
+    division per output element). A scalar update counts for every index. x is read whole, as which elements are
+    replaced is not known.
+
+    Shapes: x[N, C], indices[M], updates[M, C] -> y[N, C]
+    Settings: axis=0, reduction="add"
+    """
+    updates = layer["updates"] if not layer["updates"].is_scalar else layer["indices"]
+    reduction = layer.attrs.get("reduction", "none")
+    operations = updates.size * JOINED[reduction]
+    if reduction == "mean":
+        operations += Operations(div=layer.out.size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+OVERWRITES: Mapping[str, str] = {
+    "slice_scatter": "x, with updates in the place of a range",
+    "select_scatter": "x, with updates at one index along an axis",
+    "diagonal_scatter": "x, with updates on a diagonal",
+    "tensor_scatter": "a cache x, with updates at the places it is filled to",
+}
+
+
+@covers(OVERWRITES)
+def calc_overwrite(layer: Layer) -> Cost:
+    """Copy of x with a region replaced: what stays is read from x, what is new from the updates; no operations.
+
+    Shapes: x[N, C], updates[M, C] -> y[N, C]
+    """
+    x, updates = layer["x"], layer["updates"]
+    read = layer.read - x.nbytes + x.bytes_of(x.size - updates.size)
+    return Cost(Operations(), read, layer.written, layer.attrs)
+
+
+PLACED: Mapping[str, str] = {
+    "slice_backward": "dy in the place of the range, zeros elsewhere",
+    "select_backward": "dy at the index, zeros elsewhere",
+    "diagonal_backward": "dy on the diagonal, zeros elsewhere",
+    "split_backward": "the gradients of all parts, joined",
+    "concat_backward": "the ranges of dy, one an operand",
+}
+
+
+@covers(PLACED)
+def calc_placed(layer: Layer) -> Cost:
+    """Gradient of a selection: dy put back where it was taken from, zeros elsewhere; no operations.
+
+    Shapes: dy[M, C] -> dx[N, C]
+    """
+    return Cost(Operations(), layer.read, layer.written, layer.attrs)
+
+
+ADDED_BACK: Mapping[str, str] = {
+    "embedding_backward": "dy added to the rows of w that were taken",
+    "gather_backward": "dy added where it was taken from",
+    "pad_backward": "dy added where a reflected or replicated border was taken from",
+    "as_strided_backward": "dy added where it was taken from",
+    "unfold_backward": "dy added where it was taken from",
+}
+
+
+@covers(ADDED_BACK)
+def calc_added_back(layer: Layer) -> Cost:
+    """Gradient of elements taken by index: every element of dy is added onto a gradient that starts at zero.
+
+    The forward operator's input is not needed; its indices are read where they are an operand, ``indices`` (for an
+    embedding ``x``).
+
+    Shapes: dy[M, C], indices[M] -> dx[N, C]
+    """
+    read = sum(operand.nbytes for name, operand in layer.inputs.items() if name != "w")
+    return Cost(Operations(add=layer["dy"].size), read, layer.written, layer.attrs)
+
+
+def calc_compress(layer: Layer) -> Cost:
+    """Slices of x where a condition holds: |y| elements of x are read at most, and the condition; no operations.
+
+    Shapes: x[N, C], condition[N] -> y[M, C]
+    """
+    x = layer["x"]
+    read = x.bytes_of(minimum(layer.out.size, x.size)) + layer.read - x.nbytes
+    return Cost(Operations(), read, layer.written, layer.attrs)

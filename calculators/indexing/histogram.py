@@ -1,0 +1,41 @@
+"""Histograms of points and the edges of their bins."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Layer, Operations, ceil_log2, prod
+
+
+def calc_binned_histogram(layer: Layer) -> Cost:
+    """Histogram of points with D coordinates over a grid of bins: equal ones, or between given edges.
+
+    Equal bins (``equal``): 2 add, 1 mul, 1 cmp per coordinate for its bin; given ones: bisection, ceil(log2(n + 1)) cmp
+    each. Then 1 add per point, of its weight where it has one. A ``density`` is the counts by their sum and the bins'
+    volumes: per bin 1 add, 1 div, and D mul. ``bins`` are the numbers of bins along each coordinate.
+
+    Shapes: x[N, D] -> y[K, K]
+    Settings: bins=(K, K), equal=True
+    """
+    x, bins = layer["x"], layer.attrs["bins"]
+    points = x.size // len(bins)
+    if layer.attrs.get("equal"):
+        operations = x.size * Operations(mul=1, add=2, cmp=1)
+    else:
+        operations = Operations(cmp=points * sum(ceil_log2(n + 1) for n in bins))
+    operations += Operations(add=points)
+    if layer.attrs.get("density"):
+        operations += prod(bins) * Operations(add=1, div=1, mul=len(bins))
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_bin_edges(layer: Layer) -> Cost:
+    """Edges of equal bins over the range of points: the least and the largest of each coordinate, 2 (n-1) cmp.
+
+    With a range that is given (``ranged``) no operations, and the points are not read.
+
+    Shapes: x[N, D] -> edges0[K], edges1[K]
+    """
+    x = layer["x"]
+    if layer.attrs.get("ranged"):
+        return Cost(Operations(), 0, layer.written, layer.attrs)
+    columns = x.shape[-1]
+    return Cost(Operations(cmp=2 * (x.size - columns)), layer.read, layer.written, layer.attrs)

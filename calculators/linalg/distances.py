@@ -1,0 +1,93 @@
+"""Distances of points, all with all, and their gradients; the setting ``p`` is the norm's (default 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Cost, Dim, Layer, Operations, PerElement
+
+from ..reduction.norms import norms
+
+
+def calc_pairwise_distances(layer: Layer) -> Cost:
+    """Distance of every row of x0 to every row of x1: the p-norm of their difference.
+
+    Per pair of rows of D features: D subtractions, and the norm. p = 2: 1 mul, D-1 fma and a root; p = 1: D absolute
+    values, D-1 add; p infinite: D absolute values, D-1 cmp; p = 0: D cmp, D-1 add; every other p: D absolute values and
+    powers, D-1 add, a root. A detour over a matrix product, as libraries take for p = 2, is not counted: no macs.
+
+    Shapes: x0[B, M, D], x1[B, N, D] -> y[B, M, N]
+    """
+    pairs = layer.out.size
+    elements = pairs * layer["x0"].shape[-1]
+    operations = Operations(add=elements) + norms(layer.attrs.get("p", 2), elements, pairs)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_self_distances(layer: Layer) -> Cost:
+    """Distance of every two rows of x, each pair once: as ``pairwise_distances``, for N (N-1) / 2 pairs.
+
+    Shapes: x[N, D] -> y[N*(N-1)/2]
+    """
+    pairs = layer.out.size
+    elements = pairs * layer["x"].shape[-1]
+    operations = Operations(add=elements) + norms(layer.attrs.get("p", 2), elements, pairs)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_distance(layer: Layer) -> Cost:
+    """Distance of two tensors as a whole, with broadcasting: the p-norm of all elements of their difference.
+
+    Its size is that of the larger operand.
+
+    Shapes: x0[N, C], x1[N, C] -> y[]
+    """
+    n = layer.attrs.get("elements", layer["x0"].size)
+    operations = Operations(add=n) + norms(layer.attrs.get("p", 2), n, 1)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+SLOPES: Mapping[object, tuple[PerElement, PerElement]] = {
+    1: (PerElement(Operations(), "dy"), PerElement(Operations(add=1, cmp=2, fma=1), "fma(sign(x0 - x1), s, dx)")),
+    2: (PerElement(Operations(div=1), "dy / y"), PerElement(Operations(add=1, fma=1), "fma(x0 - x1, s, dx)")),
+    float("inf"): (
+        PerElement(Operations(), "dy"),
+        PerElement(Operations(add=2, cmp=3, fma=1), "d = x0 - x1; fma(where(abs(d) == y, sign(d), 0), s, dx)"),
+    ),
+    None: (
+        PerElement(Operations(div=1, special=1), "dy / y ** (p - 1)"),
+        PerElement(Operations(add=2, mul=1, fma=1, special=1), "d = x0 - x1; fma(d * abs(d) ** (p - 2), s, dx)"),
+    ),
+}
+"""By p: what is done for every pair, s, and for every feature of it."""
+
+
+def _slopes(layer: Layer, pairs: Dim, features: Dim, sides: int) -> Operations:
+    p = layer.attrs.get("p", 2)
+    if p == 0:
+        return Operations()
+    pair, element = SLOPES[p if p in SLOPES else None]
+    more = Operations(fma=sides - 1)
+    return pairs * pair.operations + pairs * features * (element.operations + more)
+
+
+def calc_pairwise_distances_backward(layer: Layer) -> Cost:
+    """Gradient of ``pairwise_distances`` for x0: dx0_i sums dy_ij (x0_i - x1_j) / y_ij over all j, for p = 2.
+
+    Per pair 1 div, per feature of a pair 1 subtraction and 1 fma. p = 1: the sign of the difference (2 cmp) in its
+    place, no div; p infinite: where its absolute value is y (1 add, 1 cmp more); every other p: |d|^(p-2) d / y^(p-1),
+    1 special a pair, 1 special, 1 add and 1 mul a feature more. Both operands, y and dy are read.
+
+    Shapes: dy[B, M, N], x0[B, M, D], x1[B, N, D], y[B, M, N] -> dx0[B, M, D]
+    """
+    operations = _slopes(layer, layer["dy"].size, layer["x0"].shape[-1], sides=1)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_self_distances_backward(layer: Layer) -> Cost:
+    """Gradient of ``self_distances``: as of ``pairwise_distances``, added to both rows of a pair, 1 fma more a feature.
+
+    Shapes: dy[N*(N-1)/2], x[N, D], y[N*(N-1)/2] -> dx[N, D]
+    """
+    operations = _slopes(layer, layer["dy"].size, layer["x"].shape[-1], sides=2)
+    return Cost(operations, layer.read, layer.written, layer.attrs)

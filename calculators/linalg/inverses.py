@@ -1,0 +1,58 @@
+"""Inverses and pseudo-inverses of matrices."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Layer, Operations, minimum, prod
+
+from .factorizations import square_matrices
+from .spectral import singular_values
+
+
+def calc_inverse(layer: Layer) -> Cost:
+    """Inverses by Gauss-Jordan elimination in place, with partial pivoting.
+
+    For each of n pivots: its choice (n - k - 1 cmp for column k), its reciprocal (1 div), the pivot's row and column
+    times it (2 (n - 1) mul), and a product subtracted from every other element ((n - 1)^2 fma).
+
+    Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, section 14.4.
+
+    Shapes: x[B, N, N] -> y[B, N, N]
+    """
+    count, n = square_matrices(layer)
+    operations = Operations(fma=n * (n - 1) * (n - 1), mul=2 * n * (n - 1), div=n, cmp=n * (n - 1) // 2)
+    return Cost(count * operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_cholesky_inverse(layer: Layer) -> Cost:
+    """Inverses of symmetric positive definite matrices from their Cholesky factor L: L^-T L^-1.
+
+    L^-1: n reciprocals; each of n (n-1) / 2 elements below the diagonal is a dot product, (n-1) n (n+1) / 6 products
+    in all, negated (1 add) and divided. Of the product of both one half is computed: n (n+1) / 2 dot products, n (n+1)
+    (n+2) / 6 products.
+
+    Source: Golub and Van Loan, Matrix Computations, 4th edition, sections 3.1.7 and 4.2.
+
+    Shapes: x[B, N, N] -> y[B, N, N]
+    """
+    *batch, n, _ = layer["x"].shape
+    pairs, half = n * (n - 1) // 2, n * (n + 1) // 2
+    products = (n - 1) * n * (n + 1) // 6 + n * (n + 1) * (n + 2) // 6
+    dots = pairs + half
+    operations = Operations(fma=products - dots, mul=dots, add=pairs, div=pairs + n)
+    return Cost(prod(batch) * operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_pseudo_inverse(layer: Layer) -> Cost:
+    """Pseudo-inverses V S^+ U^T from the singular value decomposition (``singular_values``, thin).
+
+    With k = min(m, n) of an m x n matrix: k cmp with the tolerance, k div, n k mul for V S^+, and the product with
+    U^T, n m dot products of length k, which are its macs.
+
+    Source: Golub and Van Loan, Matrix Computations, 4th edition, section 5.5.2.
+
+    Shapes: x[B, M, N] -> y[B, N, M]
+    """
+    *batch, m, n = layer["x"].shape
+    count, k = prod(batch), minimum(m, n)
+    operations = singular_values(m, n, "thin") + Operations(cmp=k, div=k, mul=n * k + n * m, fma=n * m * (k - 1))
+    return Cost(count * operations, layer.read, layer.written, layer.attrs, count * n * m * k)

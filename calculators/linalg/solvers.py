@@ -1,0 +1,90 @@
+"""Systems of linear equations, from a matrix or from its factors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Cost, Dim, Layer, Operations, covers, maximum, minimum, prod
+
+from .factorizations import applied, elimination, reflections
+
+
+def substitution(n: Dim, columns: Dim, unit: bool = False) -> Operations:
+    """A triangular n x n system for each of ``columns`` right-hand sides: n (n-1) / 2 fma and n div.
+
+    A ``unit`` diagonal divides nothing.
+
+    Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 3.1.1.
+    """
+    return Operations(fma=columns * (n * (n - 1) // 2), div=0 if unit else columns * n)
+
+
+def _unknowns(layer: Layer) -> tuple[Dim, Dim]:
+    """Size n of the matrices x0, and right-hand sides over the whole batch."""
+    n = layer["x0"].shape[-1]
+    return n, layer.out.size // n
+
+
+def calc_solve(layer: Layer) -> Cost:
+    """Solution y of x0 y = x1: Gaussian elimination of x0, then two triangular systems a right-hand side.
+
+    Per matrix (n-1) n (2n-1) / 6 fma, n (n-1) / 2 div and as many cmp for the pivots; per right-hand side n (n-1) fma
+    and n div. Factors that are outputs too are written.
+
+    Source: Golub and Van Loan, Matrix Computations, 4th edition, section 3.4.
+
+    Shapes: x0[B, N, N], x1[B, N, K] -> y[B, N, K]
+    """
+    n, columns = _unknowns(layer)
+    operations = prod(layer["x0"].shape[:-2]) * elimination(n, n)
+    operations += substitution(n, columns, unit=True) + substitution(n, columns)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+SUBSTITUTIONS: Mapping[str, tuple[str, ...]] = {
+    "triangular_solve": ("triangle",),
+    "lu_solve": ("unit", "triangle"),
+    "cholesky_solve": ("triangle", "triangle"),
+    "ldl_solve": ("unit", "diagonal", "unit"),
+}
+"""The systems solved one after another: a triangle, one with a unit diagonal, a diagonal."""
+
+
+@covers(*SUBSTITUTIONS)
+def calc_substitution(layer: Layer) -> Cost:
+    """Systems of equations whose matrix is given by its factors, one triangular system after another.
+
+    Per right-hand side a triangle of size n is n (n-1) / 2 fma and n div, without the div for a unit diagonal (of the
+    LU and LDL decompositions; setting ``unit`` of a triangle), a diagonal n div. ``triangular_solve`` has one
+    triangle, ``lu_solve`` and ``cholesky_solve`` two, ``ldl_solve`` two and the diagonal.
+
+    Source: Golub and Van Loan, Matrix Computations, 4th edition, sections 3.1, 3.2, 4.1 and 4.2.
+
+    Shapes: x0[B, N, N], x1[B, N, K] -> y[B, N, K]
+    """
+    n, columns = _unknowns(layer)
+    operations = Operations()
+    for kind in SUBSTITUTIONS[layer.op]:
+        if kind == "diagonal":
+            operations += Operations(div=columns * n)
+        else:
+            operations += substitution(n, columns, kind == "unit" or bool(layer.attrs.get("unit")))
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_least_squares(layer: Layer) -> Cost:
+    """Least squares solution of x0 y = x1 for matrices of full rank, by Householder QR.
+
+    With r the larger and k the smaller side of x0: k reflections of an r x k matrix, applied to every right-hand side,
+    and a triangular system of size k for each. A wide x0 (the solution of least norm) is the transposed problem and
+    costs the same. Drivers that find the rank cost more, by what data decides; they are not told apart.
+
+    Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 5.3.2.
+
+    Shapes: x0[B, M, N], x1[B, M, K] -> y[B, N, K]
+    """
+    *batch, m, n = layer["x0"].shape
+    columns = layer.out.size // n
+    r, k = maximum(m, n), minimum(m, n)
+    operations = prod(batch) * reflections(k, r, k) + applied(k, r, columns) + substitution(k, columns)
+    return Cost(operations, layer.read, layer.written, layer.attrs)

@@ -1,0 +1,108 @@
+"""Eigenvalues, singular values and functions of matrices.
+
+These iterate until they converge: counts are those the textbook publishes, FLOPs with FMA = 2, half of them as fma.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Cost, Dim, Layer, Operations, maximum, minimum, prod
+
+from .._shared import dot_products
+from .factorizations import square_matrices
+
+
+def calc_symmetric_eigen(layer: Layer) -> Cost:
+    """Eigenvalues of symmetric or Hermitian matrices, with their eigenvectors unless ``vectors`` is false.
+
+    Tridiagonal form, then QR steps: 9 n^3 FLOPs with FMA = 2, as published; the values alone 4 n^3 / 3.
+
+    Source: Golub and Van Loan, Matrix Computations, 4th edition, section 8.3.
+
+    Shapes: x[B, N, N] -> values[B, N], vectors[B, N, N]
+    """
+    count, n = square_matrices(layer)
+    values = Operations(fma=2 * n * n * n // 3)
+    operations = symmetric_eigen(n) if layer.attrs.get("vectors", True) else values
+    return Cost(count * operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_eigen(layer: Layer) -> Cost:
+    """Eigenvalues of general matrices, with their eigenvectors unless ``vectors`` is false.
+
+    Hessenberg form, then the QR algorithm: 25 n^3 FLOPs with FMA = 2 for the Schur form and its basis, 10 n^3 for the
+    values alone, as published.
+
+    Source: Golub and Van Loan, Matrix Computations, 4th edition, section 7.5.6.
+
+    Shapes: x[B, N, N] -> values[B, N], vectors[B, N, N]
+    """
+    count, n = square_matrices(layer)
+    cubes = 25 if layer.attrs.get("vectors", True) else 10
+    return Cost(count * Operations(fma=cubes * n * n * n // 2), layer.read, layer.written, layer.attrs)
+
+
+def singular_values(m: Dim, n: Dim, vectors: str) -> Operations:
+    """Singular value decomposition by Golub and Reinsch's algorithm, of an r x k matrix, k the smaller side.
+
+    FLOPs with FMA = 2 as published: the values 4 r k^2 - 4 k^3 / 3; with the ``"thin"`` vectors of both sides 14 r k^2
+    + 8 k^3; with ``"full"`` ones 4 r^2 k + 8 r k^2 + 9 k^3.
+
+    Source: Golub and Van Loan, Matrix Computations, 4th edition, figure 8.6.1.
+    """
+    r, k = maximum(m, n), minimum(m, n)
+    if vectors == "none":
+        return Operations(fma=2 * r * k * k - 2 * k * k * k // 3)
+    if vectors == "thin":
+        return Operations(fma=7 * r * k * k + 4 * k * k * k)
+    return Operations(fma=2 * r * r * k + 4 * r * k * k + 9 * k * k * k // 2)
+
+
+def calc_singular_values(layer: Layer) -> Cost:
+    """Singular values, with ``vectors`` "thin" or "full" the vectors of both sides too: U S V^T = x.
+
+    With r the larger and k the smaller side, FLOPs with FMA = 2 as published: 4 r k^2 - 4 k^3 / 3 for the values, 14 r
+    k^2 + 8 k^3 with thin vectors, 4 r^2 k + 8 r k^2 + 9 k^3 with all of them.
+
+    Source: Golub and Van Loan, Matrix Computations, 4th edition, figure 8.6.1 (Golub and Reinsch).
+
+    Shapes: x[B, M, N] -> u[B, M, N], s[B, N], v[B, N, N]
+    Settings: vectors="thin"
+    """
+    *batch, m, n = layer["x"].shape
+    operations = singular_values(m, n, layer.attrs.get("vectors", "thin"))
+    return Cost(prod(batch) * operations, layer.read, layer.written, layer.attrs)
+
+
+TAYLOR: Mapping[str, tuple[int, int]] = {"b1": (1, 2), "b2": (1, 3), "b3": (1, 3), "b4": (1, 3), "b5": (1, 2)}
+"""The five sums of powers in the Taylor polynomial of degree 18: mul and fma an element of each."""
+
+
+def calc_matrix_exp(layer: Layer) -> Cost:
+    """Exponential of matrices: the Taylor polynomial of degree 18 in 5 matrix products.
+
+    x^2, x^3, x^6, then b2 + (b3 + c) c with c = b4 + b1 b5, the b's being weighted sums of 1, x, x^2, x^3, x^6: 5 mul
+    and 13 fma an element, n add for each 1 in b3 and b4, one addition of matrices; two of the products are added
+    onto a matrix. A norm above 1 scales x down first and squares the result, one product more for each doubling, which
+    data decides: none are counted.
+
+    Source: Bader, Blanes and Casas, "Computing the Matrix Exponential with an Optimized Taylor Polynomial
+    Approximation", Mathematics 7, 2019.
+
+    Shapes: x[B, N, N] -> y[B, N, N]
+    """
+    count, n = square_matrices(layer)
+    square, products = n * n, n * n * n
+    sums = Operations(mul=sum(mul for mul, _ in TAYLOR.values()), fma=sum(fma for _, fma in TAYLOR.values()))
+    operations = dot_products(3 * square, 3 * products) + Operations(fma=2 * products, add=square + 2 * n)
+    operations += square * sums
+    return Cost(count * operations, layer.read, layer.written, layer.attrs, count * 5 * products)
+
+
+def symmetric_eigen(n: Dim) -> Operations:
+    """Eigenvalues and eigenvectors of a symmetric n x n matrix: 9 n^3 FLOPs with FMA = 2, as published.
+
+    Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 8.3.3 (tridiagonal form, then QR steps).
+    """
+    return Operations(fma=9 * n * n * n // 2)

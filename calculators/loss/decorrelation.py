@@ -1,0 +1,69 @@
+"""Losses that decorrelate features, and their gradients."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Dim, Layer, Operations
+
+from .._shared import dot_products
+
+
+def _centred(elements: Dim, columns: Dim) -> Operations:
+    """Every column less its mean: per column of n elements n-1 add and 1 div, then n subtractions."""
+    return Operations(add=2 * elements - columns, div=columns)
+
+
+def _covariance(layer: Layer, rows: Dim, products: Dim) -> Operations:
+    """The covariance of ``products`` pairs of columns, and half the sum of its squares where it is reduced."""
+    operations = dot_products(products, products * rows) + Operations(div=products)
+    if layer.attrs.get("reduction") == "half_squared_sum":
+        operations += dot_products(1, products) + Operations(mul=1)
+    return operations
+
+
+def calc_cross_covariance(layer: Layer) -> Cost:
+    """Covariance of every column of x0 with every column of x1, or, as a loss, half the sum of its squares.
+
+    Both operands are centred; each of C_0 C_1 dot products has the length of a column, N, and is divided by it.
+    Setting ``reduction`` "half_squared_sum": the squares accumulate, and are halved.
+
+    Source: Cheung et al., "Discovering Hidden Factors of Variation in Deep Networks", arXiv:1412.6583.
+
+    Shapes: x0[N, C_0], x1[N, C_1] -> y[]
+    Settings: reduction="half_squared_sum"
+    """
+    x0, x1 = layer["x0"], layer["x1"]
+    rows, products = x0.shape[0], x0.shape[1] * x1.shape[1]
+    operations = _centred(x0.size, x0.shape[1]) + _centred(x1.size, x1.shape[1]) + _covariance(layer, rows, products)
+    return Cost(operations, layer.read, layer.written, layer.attrs, products * rows)
+
+
+def calc_decov_loss(layer: Layer) -> Cost:
+    """Covariance of all pairs of columns, its diagonal put to zero, or, as a loss, half the sum of its squares.
+
+    Source: Cogswell et al., "Reducing Overfitting in Deep Networks by Decorrelating Representations", arXiv:1511.06068.
+
+    Shapes: x[N, C] -> y[]
+    Settings: reduction="half_squared_sum"
+    """
+    rows, columns = layer["x"].shape
+    products = columns * columns
+    operations = _centred(layer["x"].size, columns) + _covariance(layer, rows, products)
+    return Cost(operations, layer.read, layer.written, layer.attrs, products * rows)
+
+
+def calc_decov_loss_backward(layer: Layer) -> Cost:
+    """Gradient of decov_loss, from the centred columns and their covariance: 2 h cov dy / N, one product of matrices.
+
+    dy / N is 1 div; the factors 2 and dy / N are 2 mul per element. With ``reduction`` "none" dy is a matrix, and the
+    product is with (dy + dy^T) / N: C^2 div and add.
+
+    Shapes: dy[], x[N, C] -> dx[N, C]
+    Settings: reduction="half_squared_sum"
+    """
+    size, columns = layer["x"].size, layer["x"].shape[1]
+    operations = dot_products(size, size * columns)
+    if layer.attrs.get("reduction") == "half_squared_sum":
+        operations += Operations(mul=2 * size, div=1)
+    else:
+        operations += Operations(add=columns * columns, div=columns * columns)
+    return Cost(operations, layer.read, layer.written, layer.attrs, size * columns)

@@ -1,0 +1,98 @@
+"""Losses that compare embeddings or decorrelate features, and their gradients where one operator makes these."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Layer, Operations, maximum, prod
+
+from .._shared import dot_products
+from ..reduction.norms import norms
+from .losses import reduce
+
+
+def calc_contrastive_loss(layer: Layer) -> Cost:
+    """Contrastive loss, (t d^2 + (1 - t) max(margin - d, 0)^2) / 2 with d the distance of two rows, t the target.
+
+    Per row of c elements: c subtractions, d^2 by 1 mul and c-1 fma, its root, margin - d, the maximum; t d^2 1 mul,
+    1 - t, its product with the square 2 mul, their sum, half of it. Then the reduction.
+
+    Source: Hadsell, Chopra and LeCun, "Dimensionality Reduction by Learning an Invariant Mapping", CVPR 2006.
+
+    Shapes: x0[N, C], x1[N, C], target[N] -> y[]
+    Settings: reduction="mean"
+    """
+    size, count = layer["x0"].size, layer["target"].size
+    operations = dot_products(count, size) + Operations(add=size)
+    operations += Operations(mul=4, add=3, cmp=1, special=1) * count + reduce(layer, count)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_squared_triplet_loss(layer: Layer) -> Cost:
+    """Triplet loss of squared distances: max(|x0 - x1|^2 - |x0 - x2|^2 + margin, 0).
+
+    Per row of c elements: 2c subtractions, two squared distances of 1 mul and c-1 fma, 2 add, 1 cmp; the reduction.
+
+    Source: Schroff, Kalenichenko and Philbin, FaceNet, arXiv:1503.03832.
+
+    Shapes: x0[N, C], x1[N, C], x2[N, C] -> y[]
+    Settings: reduction="mean"
+    """
+    size, count = layer["x0"].size, layer["x0"].shape[0]
+    operations = dot_products(2 * count, 2 * size) + Operations(add=2 * size)
+    operations += Operations(add=2, cmp=1) * count + reduce(layer, count)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_cosine_similarity(layer: Layer) -> Cost:
+    """Cosine of the angle between x0 and x1 along ``axis``: x0 . x1 / sqrt((x0 . x0) * (x1 . x1)).
+
+    Per row three dot products, 1 mul, a square root, 1 max against eps (cmp), 1 div.
+
+    Shapes: x0[N, D], x1[N, D] -> y[N]
+    Settings: axis=1
+    """
+    count = layer.out.size
+    length = layer["x0"].shape[layer.attrs["axis"]] if layer["x0"].shape else 1
+    operations = dot_products(3 * count, 3 * count * length) + Operations(mul=1, div=1, cmp=1, special=1) * count
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_cosine_embedding_loss(layer: Layer) -> Cost:
+    """Cosine embedding loss: 1 - cos(x0, x1) where target is 1, else max(cos(x0, x1) - margin, 0).
+
+    Per row the cosine as in cosine_similarity, 2 add, 1 cmp for the maximum and 1 for the choice; then the reduction.
+
+    Shapes: x0[N, D], x1[N, D], target[N] -> y[]
+    Settings: reduction="mean"
+    """
+    size, count = layer["x0"].size, layer["target"].size
+    operations = dot_products(3 * count, 3 * size)
+    operations += Operations(mul=1, add=2, div=1, cmp=3, special=1) * count + reduce(layer, count)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_pairwise_distance(layer: Layer) -> Cost:
+    """Distance of the rows of x0 and x1, the p-norm of x0 - x1 + eps: 2c add, then for p = 2 1 mul, c-1 fma and a root.
+
+    Other norms are those of ``pairwise_distances``.
+
+    Shapes: x0[N, D], x1[N, D] -> y[N]
+    """
+    size, count = maximum(layer["x0"].size, layer["x1"].size), layer.out.size
+    operations = norms(layer.attrs.get("p", 2), size, count) + Operations(add=2 * size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_triplet_margin_loss(layer: Layer) -> Cost:
+    """Triplet loss: max(|x0 - x1| - |x0 - x2| + margin, 0) of anchor, positive and negative rows.
+
+    Per row two distances as in pairwise_distance, 2 add, 1 cmp. The setting ``swap`` adds the distance of x1 and x2
+    and a minimum (cmp). Then the reduction.
+
+    Shapes: x0[N, D], x1[N, D], x2[N, D] -> y[]
+    Settings: reduction="mean"
+    """
+    size, count = layer["x0"].size, prod(layer["x0"].shape[:-1])
+    distances, minima = (3, 1) if layer.attrs.get("swap") else (2, 0)
+    distance = norms(layer.attrs.get("p", 2), size, count) + Operations(add=2 * size)
+    operations = distances * distance + Operations(add=2, cmp=1 + minima) * count + reduce(layer, count)
+    return Cost(operations, layer.read, layer.written, layer.attrs)

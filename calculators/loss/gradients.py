@@ -1,0 +1,86 @@
+"""Gradients of losses with respect to the prediction, from the derivatives of their definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, prod
+
+from .._shared import read_of
+
+LOSS_GRADIENTS: Mapping[str, PerElement] = {
+    "l1_loss_backward": PerElement(
+        Operations(mul=1, add=1, cmp=2), "where((d := x - target) > 0, 1, where(d < 0, -1, 0)) * dy"
+    ),
+    "smooth_l1_loss_backward": PerElement(
+        Operations(mul=2, add=1, cmp=2), "min(max((x - target) * (1 / beta), -1), 1) * dy"
+    ),
+    "huber_loss_backward": PerElement(Operations(mul=1, add=1, cmp=2), "min(max(x - target, -delta), delta) * dy"),
+    "mse_loss_backward": PerElement(Operations(mul=2, add=1), "(x - target) * 2 * dy"),
+    "binary_cross_entropy_backward": PerElement(Operations(mul=2, add=2, div=1), "(x - target) / (x * (1 - x)) * dy"),
+    "binary_cross_entropy_with_logits_backward": PerElement(
+        Operations(mul=1, add=3, div=1, special=1), "(1 / (1 + exp(-x)) - target) * dy"
+    ),
+    "kl_div_backward": PerElement(Operations(mul=1, add=1), "-target * dy"),
+    "soft_margin_loss_backward": PerElement(
+        Operations(mul=2, add=2, div=1, special=1), "-(target / (1 + exp(target * x))) * dy"
+    ),
+    "hinge_embedding_loss_backward": PerElement(
+        Operations(add=2, cmp=2), "where(target == 1, dy, where(margin - x > 0, -dy, 0))"
+    ),
+}
+
+
+@covers(LOSS_GRADIENTS)
+def calc_elementwise_loss_backward(layer: Layer) -> Cost:
+    """Gradient of a loss of single elements: for each the operations of the derivative, times dy.
+
+    A mean divides dy by the number of terms first, 1 div. A weight ``w`` is one mul more per element, ``pos_weight`` p
+    of binary_cross_entropy_with_logits 2 mul and 4 add ((1 - t) - (1 + (p - 1) t) (1 - sigmoid(x))), the setting
+    ``log_target`` of kl_div one exp.
+
+    Shapes: dy[], x[N, C], target[N, C] -> dx[N, C]
+    Settings: reduction="mean"
+    """
+    operations = LOSS_GRADIENTS[layer.op].operations + Operations(mul=1 if "w" in layer else 0)
+    operations += Operations(mul=2, add=4) if "pos_weight" in layer else Operations()
+    operations += Operations(special=1) if layer.attrs.get("log_target") else Operations()
+    return Cost(operations * layer["x"].size + _share(layer), layer.read, layer.written, layer.attrs)
+
+
+def _share(layer: Layer) -> Operations:
+    """The division of dy by the number of terms, where the loss is a mean."""
+    return Operations(div=1 if "mean" in layer.attrs.get("reduction", "mean") else 0)
+
+
+def calc_nll_loss_backward(layer: Layer) -> Cost:
+    """Gradient of the negative log likelihood: -dy at the target of every row, zero elsewhere.
+
+    The sign is one add for every element of dy, a mean divides it by the number of rows (1 div), class weights are one
+    mul a row. Reads dy, the targets and a weight a row; writes all of dx.
+
+    Shapes: dy[], target[N] -> dx[N, C]
+    Settings: reduction="mean"
+    """
+    count = layer["target"].size
+    operations = Operations(add=layer["dy"].size, mul=count if "w" in layer else 0) + _share(layer)
+    read = read_of(layer, "dy", "target") + (layer["w"].bytes_of(count) if "w" in layer else 0)
+    return Cost(operations, read, layer.written, layer.attrs)
+
+
+def calc_cross_entropy_backward(layer: Layer) -> Cost:
+    """Gradient of softmax cross entropy: (softmax(x) - one_hot(target)) dy, from the log-probabilities of the forward.
+
+    Per row of c classes: c exp, 1 subtraction at the target, c mul; a mean divides dy by the number of rows first
+    (1 div). Class weights multiply dy, one mul a row. Targets that are probabilities, and label smoothing, make it c
+    subtractions. ``y`` are the log-probabilities.
+
+    Shapes: dy[], y[N, C], target[N] -> dx[N, C]
+    Settings: reduction="mean"
+    """
+    size, target = layer.out.size, layer["target"]
+    count = prod(n for i, n in enumerate(layer.out.shape) if i != min(1, layer.out.ndim - 1))
+    is_dense = target.ndim == layer.out.ndim or bool(layer.attrs.get("label_smoothing"))
+    operations = Operations(add=size if is_dense else count, mul=size, special=size) + _share(layer)
+    operations += Operations(mul=count if "w" in layer else 0)
+    return Cost(operations, layer.read, layer.written, layer.attrs)

@@ -1,0 +1,115 @@
+"""Margin losses over classes and their gradients, and the gradient of connectionist temporal classification."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Dim, Layer, Operations, prod
+
+from .._shared import dot_products
+from .losses import _classes, _weight_read, reduce
+
+
+def _rows(layer: Layer) -> tuple[Dim, Dim]:
+    """Rows and classes of scores x[N, C], x[C] or x[]."""
+    shape = layer["x"].shape or (1,)
+    return prod(shape[:-1]), shape[-1]
+
+
+def _share(layer: Layer) -> Operations:
+    return Operations(div=1 if "mean" in layer.attrs.get("reduction", "mean") else 0)
+
+
+def calc_multi_margin_loss_backward(layer: Layer) -> Cost:
+    """Gradient of multi_margin_loss: dy / C where margin - x[target] + x > 0, and minus their sum at the target.
+
+    Per row of c classes: margin - x[target] (1 add), dy / c (1 div); for each of the c-1 others 1 add, 1 cmp, and their
+    sum and its sign, c-1 add. Setting ``p`` 2: each is 2 times what is left as well, 2 mul. Class weights: 1 mul a row.
+    A mean divides dy by the number of rows first.
+
+    Shapes: dy[], x[N, C], target[N] -> dx[N, C]
+    Settings: reduction="mean"
+    """
+    count, classes = _rows(layer)
+    row = Operations(add=2 * classes - 1, cmp=classes - 1, div=1, mul=1 if "w" in layer else 0)
+    row += Operations(mul=2 * (classes - 1) if layer.attrs.get("p", 1) == 2 else 0)
+    return Cost(row * count + _share(layer), layer.read, layer.written, layer.attrs)
+
+
+def _pairs(classes: Dim) -> Dim:
+    """Pairs of a target and another class, at most: half of the classes are targets."""
+    return (classes // 2) * (classes - classes // 2)
+
+
+def calc_multilabel_margin_loss(layer: Layer) -> Cost:
+    """Margin loss of several targets a row: max(1 - x[t] + x[i], 0) over targets t and other classes i, summed, by C.
+
+    Data says how many targets there are; the bound is half of the c classes, c^2 / 4 pairs. Per row 1 - x[t] (c/2
+    add), per pair 1 add, 1 cmp and 1 add for the sum; 1 div. Which class is a target is written where it is an output.
+
+    Source: PyTorch, MultiLabelMarginLoss.
+
+    Shapes: x[N, C], target[N, C] -> y[], is_target[N, C]
+    Settings: reduction="mean"
+    """
+    count, classes = _rows(layer)
+    row = Operations(add=classes // 2, div=1) + _pairs(classes) * Operations(add=2, cmp=1)
+    return Cost(row * count + reduce(layer, count), layer.read, layer.written, layer.attrs)
+
+
+def calc_multilabel_margin_loss_backward(layer: Layer) -> Cost:
+    """Gradient of multilabel_margin_loss: dy / C, where 1 - x[t] + x[i] > 0, added at i and subtracted at t.
+
+    The bound of half of the classes as targets: per row c/2 add and 1 div, per pair 3 add and 1 cmp. A mean divides dy
+    by the number of rows first.
+
+    Shapes: dy[], x[N, C], target[N, C], is_target[N, C] -> dx[N, C]
+    Settings: reduction="mean"
+    """
+    count, classes = _rows(layer)
+    row = Operations(add=classes // 2, div=1) + _pairs(classes) * Operations(add=3, cmp=1)
+    return Cost(row * count + _share(layer), layer.read, layer.written, layer.attrs)
+
+
+def calc_margin_ranking_loss(layer: Layer) -> Cost:
+    """Margin ranking loss: max(-target * (x0 - x1) + margin, 0), 3 add, 1 mul, 1 cmp per element, then the reduction.
+
+    Shapes: x0[N], x1[N], target[N] -> y[]
+    Settings: reduction="mean"
+    """
+    size = layer["target"].size
+    operations = Operations(mul=1, add=3, cmp=1) * size + reduce(layer, size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_hinge_loss(layer: Layer) -> Cost:
+    """Multi-class hinge loss, as Chainer has it: max(1 + s * x, 0) with s = -1 for the target class, else 1.
+
+    A negation a row, 1 add and 1 cmp per element; ``norm`` "l2" squares what is left. The reduction sums over all
+    elements; the mean is over the rows.
+
+    Shapes: x[N, C], target[N] -> y[]
+    Settings: norm="l1", reduction="mean"
+    """
+    size, (count, _) = layer["x"].size, _classes(layer)
+    squares, terms = Operations(), reduce(layer, size)
+    if layer.attrs.get("norm", "l1").lower() == "l2":
+        summed = layer.attrs.get("reduction", "mean") != "none"
+        squares = dot_products(1, size) + Operations(div=terms.div) if summed else Operations(mul=size)
+        terms = Operations()
+    operations = Operations(add=count + size, cmp=size) + squares + terms
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_multi_margin_loss(layer: Layer) -> Cost:
+    """Multi-class margin loss: sum over the wrong classes of max(margin - x[target] + x, 0), divided by C.
+
+    Per row of c classes: 1 add for margin - x[target]; for each of c-1 others 1 add and 1 cmp, summed c-2 add; 1 div.
+    Setting ``p`` 2: the c-1 terms are squared, 1 mul and c-2 fma in place of the sum. Class weights: 1 mul a row.
+
+    Shapes: x[N, C], target[N] -> y[]
+    Settings: reduction="mean"
+    """
+    count, classes = _classes(layer)
+    row = Operations(add=classes, cmp=classes - 1, div=1, mul=1 if "w" in layer else 0)
+    row += dot_products(1, classes - 1) if layer.attrs.get("p", 1) == 2 else Operations(add=classes - 2)
+    read = layer.read + _weight_read(layer, count)
+    return Cost(row * count + reduce(layer, count), read, layer.written, layer.attrs)

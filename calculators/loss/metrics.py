@@ -1,0 +1,70 @@
+"""Measures of how good a prediction ``x`` is, beside losses. They have no gradient."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Dim, Layer, Operations, prod
+
+from .._shared import dot_products
+
+
+def _rows(layer: Layer) -> tuple[Dim, Dim]:
+    """Elements of the scores x[N, C, ...], and how many rows of C they are."""
+    return layer["x"].size, layer["target"].size
+
+
+def calc_accuracy(layer: Layer) -> Cost:
+    """Share of the rows whose largest score is at their target: sum(argmax(x) == target) / N.
+
+    Per row of c scores c-1 cmp for the largest, 1 cmp with the target; N-1 add and 1 div. With the setting
+    ``ignore_index`` rows of that target count neither way: per row 1 cmp with it and 1 for the choice, N-1 add for
+    their number, 2 subtractions.
+
+    Shapes: x[N, C], target[N] -> y[]
+    """
+    size, count = _rows(layer)
+    operations = Operations(cmp=size, add=count - 1, div=1)
+    if layer.attrs.get("ignore_index") is not None:
+        operations += Operations(cmp=2 * count, add=count + 1)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_binary_accuracy(layer: Layer) -> Cost:
+    """Share of the scores whose sign tells their target, 0 or 1; targets of -1 are left out.
+
+    Per element the sign, its comparison with the target and the target's with -1 (3 cmp); two counts of n-1 add; their
+    quotient, 1 cmp with 1 before it.
+
+    Shapes: x[N], target[N] -> y[]
+    """
+    n = layer["x"].size
+    return Cost(Operations(cmp=3 * n + 1, add=2 * n - 2, div=1), layer.read, layer.written, layer.attrs)
+
+
+def calc_classification_summary(layer: Layer) -> Cost:
+    """Precision, recall, F score and support of every class.
+
+    Per row of c scores c-1 cmp for the largest, 1 with the label to ignore, 2 choices by it, 1 cmp with the target and
+    1 choice; three counts by class, 1 add each. Per class two quotients, and (1 + b^2) p r / (b^2 p + r): 3 mul, 1 add,
+    1 div; constants are folded.
+
+    Shapes: x[N, C], target[N] -> precision[C], recall[C], score[C], support[C]
+    """
+    (size, count), classes = _rows(layer), layer.out.size
+    operations = Operations(cmp=size + 4 * count, add=3 * count) + Operations(mul=3, add=1, div=3) * classes
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_r2_score(layer: Layer) -> Cost:
+    """Coefficient of determination of every column, 1 - sum((t - x)^2) / sum((t - mean(t))^2), t being the target.
+
+    Per column of n elements: two sums of squares (1 mul, n-1 fma, n subtractions each), the mean (n-1 add, 1 div), the
+    quotient and the subtraction, 2 cmp where the divisor is 0. Setting ``reduction`` "mean": the mean of all columns.
+
+    Shapes: x[N, C], target[N, C] -> y[]
+    Settings: reduction="mean"
+    """
+    size, columns = layer["x"].size, prod(layer["x"].shape[1:])
+    operations = dot_products(2 * columns, 2 * size) + Operations(add=3 * size, div=2 * columns, cmp=2 * columns)
+    if layer.attrs.get("reduction", "mean") == "mean":
+        operations += Operations(add=columns - 1, div=1)
+    return Cost(operations, layer.read, layer.written, layer.attrs)

@@ -1,0 +1,48 @@
+"""Negative sampling and its gradients."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Dim, Layer, Operations
+
+from .._shared import dot_products, read_of
+
+
+def _sampled(layer: Layer) -> tuple[Dim, Dim, Dim]:
+    """Pairs of a row of x and a row of w, products of their dot products, and bytes of the rows of w."""
+    pairs = layer["indices"].size
+    products = pairs * layer["x"].shape[1]
+    return pairs, products, layer["w"].bytes_of(products)
+
+
+def calc_negative_sampling_loss(layer: Layer) -> Cost:
+    """Negative sampling: log(1 + exp(-x w_t)) of the target and log(1 + exp(x w_k)) of all samples k, summed.
+
+    ``indices`` are the target and the samples of every row: for each one dot product of length D, and exp, 1 add, log;
+    one negation a row; the sum over all, or over each row with ``reduction`` "none". Drawing samples costs nothing. One
+    row of w is read for every index.
+
+    Source: Mikolov et al., arXiv:1310.4546.
+
+    Shapes: x[N, D], target[N], w[V, D], indices[N, K] -> y[]
+    Settings: reduction="sum"
+    """
+    pairs, products, rows = _sampled(layer)
+    operations = dot_products(pairs, products) + Operations(add=1, special=2) * pairs
+    operations += Operations(add=layer["x"].shape[0] + pairs - layer.out.size)
+    return Cost(operations, layer.read - layer["w"].nbytes + rows, layer.written, layer.attrs, products)
+
+
+def calc_negative_sampling_loss_backward(layer: Layer) -> Cost:
+    """Gradients of negative sampling: g = dy / (1 + exp(-f)) for each score f, dx = g w, dw_k += g x.
+
+    The scores are dot products again (f of the target, and its g, negated); exp, negation, 1 add, 1 div each. dx is a
+    dot product over the samples of a row; the products of dw are added onto zeros.
+
+    Shapes: dy[], x[N, D], w[V, D], indices[N, K] -> dx[N, D], dw[V, D]
+    """
+    pairs, products, rows = _sampled(layer)
+    x = layer["x"]
+    operations = dot_products(pairs, products) + Operations(add=2, div=1, special=1) * pairs
+    operations += Operations(add=2 * x.shape[0]) + dot_products(x.size, products) + Operations(fma=products)
+    read = read_of(layer, "dy", "x", "indices") + rows
+    return Cost(operations, read, layer.written, layer.attrs, 3 * products)

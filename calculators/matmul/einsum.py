@@ -1,0 +1,87 @@
+"""Einstein summation."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from costcore.ir import Cost, Dim, Layer, Operations, Tensor, maximum, prod
+
+from .._shared import dot_products, read_of
+
+
+def calc_einsum(layer: Layer) -> Cost:
+    """Einstein summation of any number of operands; ellipsis, repeated indices and an implied output included.
+
+    Two operands: every output element is the sum, over the indices that the output lacks, of products of two: as many
+    products as all distinct indices have values, a dot product for every output element. They are macs where an index
+    is summed over; an outer or element-wise product is plain mul. More operands: pairwise from left to right; an
+    index is summed over as soon as no later operand and no output has it. One operand: additions only (a sum, a
+    trace), or none (a transpose, a diagonal). With an operand ``b`` the result is added onto it.
+
+    Read: of an operand with a repeated index its diagonal. Intermediate results stay inside.
+
+    Raises ValueError for an equation that does not fit the operands.
+
+    Shapes: x0[B, M, K], x1[B, K, N] -> y[B, M, N]
+    Settings: equation="bmk,bkn->bmn"
+    """
+    tensors = [tensor for name, tensor in layer.inputs.items() if name != "b"]
+    terms, result = einsum_labels(layer.attrs["equation"], [tensor.ndim for tensor in tensors])
+    sizes = _label_sizes(terms, tensors)
+
+    def elements(labels: set[str]) -> Dim:
+        return prod(sizes[label] for label in sorted(labels))
+
+    operations, macs, left = Operations(), 0, set(terms[0])
+    for i, term in enumerate(terms[1:], start=2):
+        together = left | set(term)
+        left = together & set(chain(result, *terms[i:]))
+        start = "b" in layer and i == len(terms)
+        operations += dot_products(elements(left), elements(together), start)
+        macs += elements(together) if together - left else 0
+    summed = elements(left) - (0 if "b" in layer and len(terms) == 1 else elements(set(result)))
+    operations += Operations(add=summed)
+    diagonals = (dict(zip(term, tensor.shape, strict=True)) for term, tensor in zip(terms, tensors, strict=True))
+    read = read_of(layer, "b") + sum(t.bytes_of(prod(d.values())) for t, d in zip(tensors, diagonals, strict=True))
+    return Cost(operations, read, layer.written, layer.attrs, macs)
+
+
+def einsum_labels(equation: str, ranks: list[int]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+    """The index of every axis, for each operand and for the output; an ellipsis has ``.0``, ``.1`` from the last.
+
+    Raises:
+        ValueError: where the equation does not fit operands of these ``ranks``.
+    """
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    written = left.split(",")
+    if len(written) != len(ranks):
+        raise ValueError(f"the equation {equation!r} has {len(written)} operands, the layer {len(ranks)}")
+    terms, hidden = [], 0
+    for term, rank in zip(written, ranks, strict=True):
+        before, ellipsis, after = term.partition("...")
+        inside = rank - len(before) - len(after)
+        if inside < 0 or (inside and not ellipsis):
+            raise ValueError(f"{term!r} of the equation {equation!r} does not fit an operand of {rank} axes")
+        hidden = max(hidden, inside)
+        terms.append((*before, *_ellipsis(inside), *after))
+    if not arrow:
+        letters = "".join(written).replace(".", "")
+        right = "..." + "".join(sorted(letter for letter in letters if letters.count(letter) == 1))
+    before, ellipsis, after = right.partition("...")
+    result = (*before, *_ellipsis(hidden if ellipsis else 0), *after)
+    if unknown := set(result) - set(chain(*terms)):
+        raise ValueError(f"the output of the equation {equation!r} has {sorted(unknown)}, which no operand has")
+    return terms, result
+
+
+def _ellipsis(axes: int) -> tuple[str, ...]:
+    return tuple(f".{i}" for i in reversed(range(axes)))
+
+
+def _label_sizes(terms: list[tuple[str, ...]], tensors: list[Tensor]) -> dict[str, Dim]:
+    """How many values every index has: an axis of length 1 is broadcast."""
+    sizes: dict[str, Dim] = {}
+    for term, tensor in zip(terms, tensors, strict=True):
+        for label, size in zip(term, tensor.shape, strict=True):
+            sizes[label] = maximum(sizes.get(label, size), size)
+    return sizes

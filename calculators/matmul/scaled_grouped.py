@@ -1,0 +1,77 @@
+"""Matrix products with scales, in groups, of packed weights, and of lists."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Dim, Layer, Operations
+
+from .._shared import dot_products
+from .dense import calc_matmul
+
+
+def _scales(layer: Layer) -> Dim:
+    """Products with scales per output element: one where each is a single number (joined first), else one for each."""
+    held = [tensor for name, tensor in layer.inputs.items() if name.rstrip("0123456789").endswith("scale")]
+    vectors = sum(1 for scale in held if scale.ndim and scale.size != 1)
+    return vectors or (1 if held else 0)
+
+
+def calc_scaled_matmul(layer: Layer) -> Cost:
+    """Matrix product of low-precision operands whose scales multiply the result: matmul, then 1 mul per output element.
+
+    A scale for each row or block is 1 mul per output element for each operand that has one; scales of whole operands
+    are joined first. A bias is what the products are added onto. Scales ``x0_scale``, ``x1_scale``, ``y_scale``.
+
+    Source: Micikevicius et al., "FP8 Formats for Deep Learning", arXiv:2209.05433.
+
+    Shapes: x0[M, K], x1[K, N], x0_scale[1], x1_scale[1], b[N]? -> y[M, N]
+    """
+    y = layer.out.size
+    macs = y * layer["x0"].shape[-1]
+    operations = dot_products(y, macs, "b" in layer) + Operations(mul=y * _scales(layer))
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+
+
+def calc_grouped_matmul(layer: Layer) -> Cost:
+    """Matrix products of groups of rows, each with its own matrix; where groups end is data (``offsets``).
+
+    Whatever the grouping, every row of x0 [M, K] meets one matrix of x1 [G, K, N]: M N dot products of length K. Two
+    operands of two axes are grouped along K, and each group makes a matrix of its own: M K N products in all, onto
+    G M N results. Scales as in ``scaled_matmul``.
+
+    Shapes: x0[M, K], x1[G, K, N], offsets[G] -> y[M, N]
+    """
+    x0, y = layer["x0"], layer.out.size
+    is_split = x0.ndim == 2 and layer["x1"].ndim == 2
+    macs = x0.size * layer["x1"].shape[-1] if is_split else y * x0.shape[-1]
+    operations = dot_products(y, macs, "b" in layer) + Operations(mul=y * _scales(layer))
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+
+
+def calc_packed_matmul(layer: Layer) -> Cost:
+    """Matrix product with a weight stored in few bits, made real as it is used: 1 mul by its scale for each element.
+
+    The weight is an operand in whatever layout it is packed; N is the last axis of y. With zero points 1 add more.
+
+    Source: Frantar et al., GPTQ, arXiv:2210.17323.
+
+    Shapes: x[M, K], w[N, K], w_scale[N] -> y[M, N]
+    """
+    y, length = layer.out.size, layer["x"].shape[-1]
+    weights, macs = layer.out.shape[-1] * length, y * length
+    operations = dot_products(y, macs) + weights * Operations(mul=1, add=1 if layer.attrs.get("zero_points") else 0)
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+
+
+def calc_foreach_matmul(layer: Layer) -> Cost:
+    """A matrix product for every pair of two lists: operands ``x0`` … are those of the first list, then of the second.
+
+    Shapes: x0[M, K], x1[K, N] -> y[M, N]
+    """
+    half = len(layer.outputs)
+    operations, macs = Operations(), 0
+    for i, y in enumerate(layer.outputs):
+        pair = {"x0": layer[f"x{i}"], "x1": layer[f"x{half + i}"]}
+        cost = calc_matmul(Layer("matmul", pair, [y]))
+        assert isinstance(cost.flops, Operations)
+        operations, macs = operations + cost.flops, macs + cost.macs
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)

@@ -1,0 +1,1 @@
+"""Normalization of activations and weights, and its gradients."""

@@ -1,0 +1,177 @@
+"""Gradients of normalisations and of softmax, from the derivatives of their definitions.
+
+The statistics of the forward pass are there already. The setting ``needs`` names the operands whose gradients are made,
+and the outputs are these; without it, all.
+"""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Dim, Layer, Operations, prod
+
+from .._shared import dot_products, needed, read_of, rows
+from .norms import channels
+
+
+def _read(layer: Layer, wanted: tuple[str, ...]) -> Dim:
+    """Bytes of the inputs but the bias, and but the weight where dx is not wanted."""
+    return layer.read - read_of(layer, "b", *(() if "x" in wanted else ("w",)))
+
+
+def _affine_gradients(layer: Layer, wanted: tuple[str, ...]) -> Operations:
+    """The gradients of w, the sum of dy times the normalised x, and of b, the sum of dy, as far as wanted."""
+    size = layer["x"].size
+    weight = dot_products(layer["w"].size, size) if "w" in wanted else Operations()
+    bias = Operations(add=size - (layer.get("b") or layer.outputs[-1]).size) if "b" in wanted else Operations()
+    return weight + bias
+
+
+def _standardised_backward(layer: Layer, count: Dim) -> Cost:
+    """Backward of ``count`` rows brought to zero mean and unit variance, then scaled and shifted."""
+    size, wanted = layer["x"].size, needed(layer, "x", "w", "b")
+    operations = _affine_gradients(layer, wanted)
+    if "x" in wanted or "w" in wanted:
+        operations += Operations(add=size, mul=size)
+    if "x" in wanted:
+        operations += Operations(mul=size if "w" in layer else 0) + dot_products(count, size)
+        operations += Operations(fma=size, mul=size, add=2 * size - count, div=2 * count)
+    return Cost(operations, _read(layer, wanted), layer.written, layer.attrs)
+
+
+def calc_layer_norm_backward(layer: Layer) -> Cost:
+    """Backward of layer normalisation: with n the normalised x and g = dy w, dx = (g - mean(g) - n mean(g n)) / std.
+
+    Per row of c elements: n (c add, c mul), g (c mul, with a weight), mean(g) (c-1 add, 1 div), mean(g n) (1 mul, c-1
+    fma, 1 div), the two subtractions (c add, c fma), 1 / std (c mul). dw sums dy n over the rows (a dot product for
+    every weight), db sums dy.
+
+    Shapes: dy[N, C], x[N, C], w[C], b[C] -> dx[N, C], dw[C], db[C]
+    Settings: axis=(1,), needs=("x", "w", "b")
+    """
+    return _standardised_backward(layer, rows(layer["x"].shape, layer.attrs["axis"]))
+
+
+def calc_group_norm_backward(layer: Layer) -> Cost:
+    """Backward of group normalisation: as layer_norm_backward, over the groups of every sample.
+
+    Shapes: dy[N, C, H, W], x[N, C, H, W], w[C], b[C] -> dx[N, C, H, W], dw[C], db[C]
+    Settings: groups=G, needs=("x", "w", "b")
+    """
+    return _standardised_backward(layer, layer["x"].shape[0] * layer.attrs["groups"])
+
+
+def calc_instance_norm_backward(layer: Layer) -> Cost:
+    """Backward of instance normalisation: as layer_norm_backward, over the positions of every sample and channel.
+
+    Shapes: dy[N, C, H, W], x[N, C, H, W], w[C], b[C] -> dx[N, C, H, W], dw[C], db[C]
+    Settings: needs=("x", "w", "b")
+    """
+    return _standardised_backward(layer, prod(layer["x"].shape[:2]))
+
+
+def calc_rms_norm_backward(layer: Layer) -> Cost:
+    """Backward of root mean square normalisation: with n the normalised x and g = dy w, dx = (g - n mean(g n)) / rms.
+
+    Per row of c elements: n (c mul), g (c mul, with a weight), mean(g n) (1 mul, c-1 fma, 1 div), the subtraction
+    (c fma), 1 / rms (c mul). dw sums dy n over the rows.
+
+    Shapes: dy[N, C], x[N, C], w[C] -> dx[N, C], dw[C]
+    Settings: axis=(1,), needs=("x", "w")
+    """
+    size, wanted = layer["x"].size, needed(layer, "x", "w", "b")
+    count = rows(layer["x"].shape, layer.attrs["axis"])
+    operations = _affine_gradients(layer, wanted)
+    if "x" in wanted or "w" in wanted:
+        operations += Operations(mul=size)
+    if "x" in wanted:
+        operations += Operations(mul=size if "w" in layer else 0) + dot_products(count, size)
+        operations += Operations(fma=size, mul=size, div=count)
+    return Cost(operations, _read(layer, wanted), layer.written, layer.attrs)
+
+
+def calc_batch_norm_backward(layer: Layer) -> Cost:
+    """Backward of batch normalisation; in training dx = (w / std) (dy - db / m - n dw / m), n the normalised x.
+
+    Per channel of m elements: n (m add, m mul), dw = sum(dy n) (1 mul, m-1 fma), db = sum(dy) (m-1 add), both divided
+    by m (2 div), w / std (1 mul, with a weight), the two subtractions (m add, m fma), the scale (m mul). Training
+    takes both sums for dx whether they are gradients that are wanted or not. At inference (setting ``training``
+    false) dx is dy times the folded scale, 1 mul per element, and the sums are made only where they are wanted.
+
+    Shapes: dy[N, C, H, W], x[N, C, H, W], w[C], b[C] -> dx[N, C, H, W], dw[C], db[C]
+    Settings: training=True, needs=("x", "w", "b")
+    """
+    size, count, wanted = layer["x"].size, channels(layer), needed(layer, "x", "w", "b")
+    through_statistics = bool(layer.attrs.get("training")) and "x" in wanted
+    operations = Operations()
+    if "w" in wanted or through_statistics:
+        operations += Operations(add=size, mul=size) + dot_products(count, size)
+    if "b" in wanted or through_statistics:
+        operations += Operations(add=size - count)
+    if through_statistics:
+        operations += Operations(fma=size, mul=size + (count if "w" in layer else 0), add=size, div=2 * count)
+    elif "x" in wanted:
+        operations += Operations(mul=size)
+    return Cost(operations, _read(layer, wanted), layer.written, layer.attrs)
+
+
+def calc_normalize_rows_backward(layer: Layer) -> Cost:
+    """Gradient through standardised rows n and their statistics: dx = (dy - mean(dy) - n mean(dy n)) * scale.
+
+    Per row of c elements: mean(dy) c-1 add, 1 div; mean(dy n) 1 mul, c-1 fma, 1 div; c add, c fma; c mul.
+
+    Shapes: dy[N, C], y[N, C], scale[N] -> dx[N, C]
+    """
+    size, count = layer["dy"].size, layer["dy"].shape[0]
+    operations = dot_products(count, size) + Operations(fma=size, mul=size, add=2 * size - count, div=2 * count)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_scale_shift_backward(layer: Layer) -> Cost:
+    """Gradients of x * w + b with a weight and a bias per channel: dx = dy w, dw = sum(dy x), db = sum(dy).
+
+    Shapes: dy[N, C, L], x[N, C, L], w[C] -> dx[N, C, L], dw[C], db[C]
+    """
+    size, channels = layer["dy"].size, layer["w"].size
+    operations = Operations(mul=size, add=size - channels) + dot_products(channels, size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_local_response_norm_backward(layer: Layer) -> Cost:
+    """Gradient of local response normalisation: dx = dy u^-beta - 2 alpha beta x sum(y dy / u) over the window.
+
+    u = k + alpha s and its power, ``scale``, are kept from the forward pass. Per element, with a window of n channels:
+    y dy / u (1 mul, 1 div), the window's sum (n-1 add, taps beyond the ends count), 3 mul, 1 subtraction.
+
+    Shapes: dy[N, C, H, W], x[N, C, H, W], y[N, C, H, W], u[N, C, H, W], scale[N, C, H, W] -> dx[N, C, H, W]
+    Settings: size=n
+    """
+    operations = Operations(mul=4, add=layer.attrs["size"], div=1) * layer["dy"].size
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_batch_renorm_backward(layer: Layer) -> Cost:
+    """Backward of batch renormalisation: dx = (w r / std) (dy - (db + n sum(dy n)) / m), n the normalised x.
+
+    Per channel of m elements: n (m add, m mul) and n r + d (m fma); sum(dy n), dw = sum(dy (n r + d)) (1 mul, m-1 fma
+    each), db = sum(dy) (m-1 add); two means (2 div), w r / std (2 mul); m add, m fma, m mul. The statistics of the
+    forward pass are there already.
+
+    Shapes: dy[N, C, H, W], x[N, C, H, W], w[C] -> dx[N, C, H, W], dw[C], db[C]
+    """
+    size, channels = layer["x"].size, layer["w"].size
+    operations = dot_products(2 * channels, 2 * size) + Operations(fma=2 * size, mul=2 * size, add=3 * size)
+    operations += Operations(mul=2, add=-1, div=2) * channels
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_weight_norm_backward(layer: Layer) -> Cost:
+    """Gradients of w * (g / |w|): dg = sum(dy w) / |w| and dw = (dy - w dg / |w|) g / |w|, the lengths being kept.
+
+    Per kept index of c elements: the dot product (1 mul, c-1 fma) and 1 div; dg / |w| and g / |w|, 2 div; c fma, c mul.
+
+    Source: Salimans and Kingma, "Weight Normalization", arXiv:1602.07868, equation 3.
+
+    Shapes: dy[C_out, C_in], w0[C_out, C_in], w1[C_out], norms[C_out] -> dw0[C_out, C_in], dw1[C_out]
+    """
+    size, count = layer["w0"].size, layer["w1"].size
+    operations = dot_products(count, size) + Operations(fma=size, mul=size, div=3 * count)
+    return Cost(operations, layer.read, layer.written, layer.attrs)

@@ -1,0 +1,222 @@
+"""Layers that bring activations to zero mean, unit variance or unit length."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Dim, Layer, Operations, prod
+
+from .._shared import affine, rows
+
+
+def channels(layer: Layer) -> Dim:
+    """Elements of a per-channel vector of a batch normalisation: of a given one, else the second axis of ``x``."""
+    vectors = [layer[name] for name in ("mean", "w", "b") if name in layer]
+    return vectors[0].size if vectors else layer["x"].shape[1]
+
+
+def calc_batch_norm(layer: Layer) -> Cost:
+    """Batch normalisation: per channel, (x - mean) / sqrt(var + eps) * w + b.
+
+    Inference (setting ``training`` false): mean, variance, weight and bias are folded beforehand into one scale and
+    one shift per channel, so it is one fma per element and reads two per-channel vectors, as in
+    chainer-computational-cost.
+
+    Training, per channel of m elements: mean (m-1 add, 1 div) and variance (m add, 1 mul, m-1 fma, 1 div) of the
+    batch; +eps, square root, reciprocal; scale = w / sqrt(var + eps) (1 mul), shift = b - mean * scale (1 fma); the
+    scale and shift itself (m fma). Where running statistics ``mean`` and ``var`` are given, the unbiased variance
+    (1 mul) and their update (1 mul and 1 fma each), and they are read and written. Without w no mul for the scale;
+    without b the shift is -(mean * scale), mul and add in place of the fma. All operands are read, the outputs and
+    the updated statistics written: the latter are not to stand among the outputs.
+
+    Source: Ioffe and Szegedy, "Batch Normalization", arXiv:1502.03167.
+
+    Shapes: x[N, C, H, W], w[C], b[C], mean[C], var[C] -> y[N, C, H, W]
+    Settings: training=False
+    """
+    x, count = layer["x"], channels(layer)
+    if not layer.attrs.get("training"):
+        vector = layer.get("mean") or layer.get("w") or x
+        return Cost(Operations(fma=x.size), x.nbytes + vector.bytes_of(2 * count), layer.written, layer.attrs)
+    per_channel = Operations(mul=1 if "w" in layer else 0)
+    per_channel += Operations(fma=1) if "b" in layer else Operations(mul=1, add=1)
+    updated = 0
+    if "mean" in layer:
+        per_channel += Operations(mul=3, fma=2)
+        updated = layer["mean"].nbytes + layer["var"].nbytes
+    operations = moments(x.size, count) + count * per_channel + Operations(fma=x.size)
+    return Cost(operations, layer.read, layer.written + updated, layer.attrs)
+
+
+def moments(elements: Dim, count: Dim) -> Operations:
+    """Mean, variance and 1 / sqrt(variance + eps) of ``count`` rows with ``elements`` elements in all.
+
+    Per row of c: mean c-1 add, 1 div; variance c add, 1 mul, c-1 fma, 1 div; 1 add, 1 special, 1 div.
+    """
+    return Operations(fma=elements - count, mul=count, add=2 * elements, div=3 * count, special=count)
+
+
+def _standardised(layer: Layer, count: Dim) -> Cost:
+    """The differences of :func:`moments` times the reciprocal deviation, then weight and bias."""
+    size = layer["x"].size
+    operations = moments(size, count) + Operations(mul=size) + affine(layer, size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_layer_norm(layer: Layer) -> Cost:
+    """Layer normalisation: (x - mean) / sqrt(var + eps) * w + b over the axes ``axis`` of every row.
+
+    Per row of c elements: mean c-1 add, 1 div; variance c add, 1 mul, c-1 fma, 1 div; +eps 1 add, square root,
+    reciprocal 1 div; the differences times it, c mul; weight and bias, c fma. With a weight only those are mul, with
+    a bias only add; with neither they are absent.
+
+    Source: Ba, Kiros and Hinton, "Layer Normalization", arXiv:1607.06450.
+
+    Shapes: x[N, C], w[C]?, b[C]? -> y[N, C]
+    Settings: axis=(1,)
+    """
+    return _standardised(layer, rows(layer["x"].shape, layer.attrs["axis"]))
+
+
+def calc_group_norm(layer: Layer) -> Cost:
+    """Group normalisation: a layer normalisation over the channels of a group and all positions, weight per channel.
+
+    Source: Wu and He, "Group Normalization", arXiv:1803.08494.
+
+    Shapes: x[N, C, H, W], w[C]?, b[C]? -> y[N, C, H, W]
+    Settings: groups=G
+    """
+    return _standardised(layer, layer["x"].shape[0] * layer.attrs["groups"])
+
+
+def calc_instance_norm(layer: Layer) -> Cost:
+    """Instance normalisation: a layer normalisation over the positions of every sample and channel.
+
+    With running statistics at inference it is a ``batch_norm``.
+
+    Source: Ulyanov, Vedaldi and Lempitsky, "Instance Normalization", arXiv:1607.08022.
+
+    Shapes: x[N, C, H, W], w[C]?, b[C]? -> y[N, C, H, W]
+    """
+    return _standardised(layer, prod(layer["x"].shape[:2]))
+
+
+def calc_mean_variance_norm(layer: Layer) -> Cost:
+    """Mean variance normalisation: (x - mean) / (sqrt(var) + eps) over the axes ``axis``, without weight.
+
+    Mean and variance as in layer_norm; then, per row of c elements, a square root, +eps and c divisions.
+
+    Source: ONNX operator MeanVarianceNormalization.
+
+    Shapes: x[N, C, H, W] -> y[N, C, H, W]
+    Settings: axis=(0, 2, 3)
+    """
+    x = layer["x"]
+    count = rows(x.shape, layer.attrs["axis"])
+    operations = moments(x.size, count) + Operations(div=x.size - count)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_rms_norm(layer: Layer) -> Cost:
+    """Root mean square normalisation: x / sqrt(mean(x^2) + eps) * w over the axes ``axis`` of every row.
+
+    Per row of c elements: squares 1 mul, c-1 fma; their mean 1 div; +eps 1 add, square root, reciprocal 1 div; x
+    times it c mul; the weight c mul (with a bias as well c fma, without weight nothing).
+
+    Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", arXiv:1910.07467.
+
+    Shapes: x[N, C], w[C]? -> y[N, C]
+    Settings: axis=(1,)
+    """
+    size = layer["x"].size
+    count = rows(layer["x"].shape, layer.attrs["axis"])
+    scale = Operations(fma=size - count, mul=count, add=count, div=2 * count, special=count)
+    operations = scale + Operations(mul=size) + affine(layer, size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_l2_normalize(layer: Layer) -> Cost:
+    """L2 normalisation: x / (sqrt(sum(x^2)) + eps) over the axes ``axis``.
+
+    Per row of c elements: squares 1 mul, c-1 fma; square root; +eps 1 add; c divisions.
+
+    Shapes: x[N, C] -> y[N, C]
+    Settings: axis=(1,)
+    """
+    size = layer["x"].size
+    count = rows(layer["x"].shape, layer.attrs["axis"])
+    operations = Operations(fma=size - count, mul=count, add=count, div=size, special=count)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_l1_normalize(layer: Layer) -> Cost:
+    """L1 normalisation: x / sum(|x|) over the axes ``axis``: per row of c elements 2c-1 add and c div.
+
+    Source: ONNX operator LpNormalization with p = 1.
+
+    Shapes: x[N, C] -> y[N, C]
+    Settings: axis=(1,)
+    """
+    size = layer["x"].size
+    count = rows(layer["x"].shape, layer.attrs["axis"])
+    return Cost(Operations(add=2 * size - count, div=size), layer.read, layer.written, layer.attrs)
+
+
+def calc_local_response_norm(layer: Layer) -> Cost:
+    """Local response normalisation across channels: x * (k + alpha * s)^-beta, s the sum of squares in a window.
+
+    Per element, with a window of n channels: its square 1 mul; the window's sum n-1 add (taps beyond the first and
+    last channel count); k + alpha * s 1 fma; the power 1 special; the product 1 mul.
+
+    Source: Krizhevsky, Sutskever and Hinton, "ImageNet Classification with Deep Convolutional Neural Networks", 2012.
+
+    Shapes: x[N, C, H, W] -> y[N, C, H, W]
+    Settings: size=n
+    """
+    operations = Operations(fma=1, mul=2, add=layer.attrs["size"] - 1, special=1) * layer["x"].size
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_weight_norm(layer: Layer) -> Cost:
+    """Weight normalisation: w * (g / ||w||), the length taken over all axes but ``axis``.
+
+    Per kept index of c elements: squares 1 mul, c-1 fma; square root; g divided by it; c mul.
+
+    Source: Salimans and Kingma, "Weight Normalization", arXiv:1602.07868.
+
+    Shapes: w0[C_out, C_in], w1[C_out] -> y[C_out, C_in]
+    Settings: axis=0
+    """
+    size, count = layer["w0"].size, layer["w1"].size
+    operations = Operations(fma=size - count, mul=size + count, div=count, special=count)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def rms(elements: Dim, count: Dim) -> Operations:
+    """A weighted RMS norm of ``count`` rows with ``elements`` elements in all, as ``rms_norm`` counts it."""
+    return Operations(fma=elements - count, mul=count + 2 * elements, add=count, div=2 * count, special=count)
+
+
+def calc_normalize_rows(layer: Layer) -> Cost:
+    """Rows less their mean, times the reciprocal of their deviation, both given: 1 add and 1 mul per element.
+
+    Shapes: x[N, C], mean[N], scale[N] -> y[N, C]
+    """
+    return Cost(layer["x"].size * Operations(add=1, mul=1), layer.read, layer.written, layer.attrs)
+
+
+def calc_batch_renorm(layer: Layer) -> Cost:
+    """Batch renormalisation in training: y = ((x - mean) / std * r + d) * w + b.
+
+    r = clip(std / running std) and d = clip((mean - running mean) / running std) are constants for the gradient. Per
+    channel of m elements: batch statistics as in batch_norm; the running deviation (1 add, 1 special), r (1 div, 2
+    cmp), d (1 add, 1 div, 2 cmp); per element 1 mul and 2 fma. Running statistics are read, updated (3 mul, 2 fma a
+    channel) and written; they are not to stand among the outputs.
+
+    Source: Ioffe, "Batch Renormalization", arXiv:1702.03275.
+
+    Shapes: x[N, C, H, W], w[C], b[C], mean[C], var[C] -> y[N, C, H, W]
+    """
+    size, channels = layer["x"].size, layer["w"].size
+    per_channel = Operations(fma=2, mul=3, add=2, div=2, cmp=4, special=1)
+    operations = moments(size, channels) + channels * per_channel + Operations(fma=2 * size, mul=size)
+    updated = layer["mean"].nbytes + layer["var"].nbytes
+    return Cost(operations, layer.read, layer.written + updated, layer.attrs)

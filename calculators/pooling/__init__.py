@@ -1,0 +1,1 @@
+"""Pooling over windows and over regions of interest, and its gradients."""

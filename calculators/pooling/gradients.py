@@ -1,0 +1,94 @@
+"""Gradients of pooling over regions and of sampling."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Layer, Operations, ceil_div, prod
+
+from .._shared import read_of
+from .pooling import adaptive_elements
+
+_PLACES = ("dy", "rois", "roi_indices", "indices")
+
+
+def calc_roi_max_pool_backward(layer: Layer) -> Cost:
+    """Gradient of roi_max_pool: every element of dy is added where the maximum was, onto a gradient of zeros.
+
+    Shapes: dy[R, C, P, Q], rois[R, 5], indices[R, C, P, Q] -> dx[N, C, H, W]
+    """
+    return Cost(Operations(add=layer["dy"].size), read_of(layer, *_PLACES), layer.written, layer.attrs)
+
+
+def calc_roi_avg_pool_backward(layer: Layer) -> Cost:
+    """Gradient of roi_avg_pool: dy is divided once and added to all elements of its window.
+
+    The bound where every region covers the whole map, as for the pooling itself.
+
+    Shapes: dy[R, C, P, Q], rois[R, 5] -> dx[N, C, H, W]
+    """
+    dy = layer["dy"]
+    elements = prod(dy.shape[:2]) * adaptive_elements(layer.out.shape[2:], dy.shape[2:])
+    return Cost(Operations(add=elements, div=dy.size), read_of(layer, *_PLACES), layer.written, layer.attrs)
+
+
+def calc_roi_align_backward(layer: Layer) -> Cost:
+    """Gradient of roi_align: dy, weighted, is added to the four elements of x that each sample needed.
+
+    4 mul and 4 add a sample, and a division of dy by their number. ``mode`` "max": only the sample that was the
+    maximum. Settings are those of roi_align.
+
+    Shapes: dy[R, C, P, Q], rois[R, 5] -> dx[N, C, H, W]
+    Settings: sampling=(S_h, S_w)
+    """
+    dy, dx = layer["dy"], layer.out
+    sampling = layer.attrs.get("sampling") or (0, 0)
+    bins = zip(sampling, dx.shape[2:], dy.shape[2:], strict=True)
+    is_max = layer.attrs.get("mode", "avg") == "max"
+    s = 1 if is_max else prod(ceil_div(size, count) if given == 0 else given for given, size, count in bins)
+    operations = dy.size * (s * Operations(mul=4, add=4) + Operations(div=0 if is_max else 1))
+    return Cost(operations, read_of(layer, *_PLACES), layer.written, layer.attrs)
+
+
+def calc_max_pool_backward(layer: Layer) -> Cost:
+    """Gradient of max pooling: every element of dy is added where the maximum was, onto a gradient starting at zero.
+
+    With the indices of the maxima x is not needed; without them x is read, and the maxima are found again.
+
+    Shapes: dy[N, C, P, Q], indices[N, C, P, Q] -> dx[N, C, H, W]
+    Settings: kernel=(K_h, K_w)
+    """
+    dy = layer["dy"]
+    if "indices" in layer:
+        read = dy.nbytes + layer["indices"].nbytes
+        return Cost(Operations(add=dy.size), read, layer.written, layer.attrs)
+    searches = dy.size * (prod(layer.attrs["kernel"]) - 1)
+    return Cost(Operations(add=dy.size, cmp=searches), layer.read, layer.written, layer.attrs)
+
+
+def calc_avg_pool_backward(layer: Layer) -> Cost:
+    """Gradient of average pooling: dy is divided once and added to all k elements of its window.
+
+    Shapes: dy[N, C, P, Q] -> dx[N, C, H, W]
+    Settings: kernel=(K_h, K_w)
+    """
+    dy = layer["dy"]
+    operations = dy.size * Operations(add=prod(layer.attrs["kernel"]), div=1)
+    return Cost(operations, dy.nbytes, layer.written, layer.attrs)
+
+
+def calc_adaptive_avg_pool_backward(layer: Layer) -> Cost:
+    """Gradient of adaptive average pooling: dy is divided once and added to all elements of its window.
+
+    Shapes: dy[N, C, P, Q] -> dx[N, C, H, W]
+    """
+    dy = layer["dy"]
+    elements = adaptive_elements(layer.out.shape, dy.shape)
+    return Cost(Operations(add=elements, div=dy.size), dy.nbytes, layer.written, layer.attrs)
+
+
+def calc_adaptive_max_pool_backward(layer: Layer) -> Cost:
+    """Gradient of adaptive max pooling: every element of dy is added where the maximum was.
+
+    Shapes: dy[N, C, P, Q], indices[N, C, P, Q] -> dx[N, C, H, W]
+    """
+    read = sum(operand.nbytes for name, operand in layer.inputs.items() if name != "x")
+    return Cost(Operations(add=layer["dy"].size), read, layer.written, layer.attrs)

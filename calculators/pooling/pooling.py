@@ -1,0 +1,115 @@
+"""Pooling over windows, its inverses, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from costcore.ir import Cost, Dim, Layer, Operations, covers, gcd, prod
+
+
+class Window(NamedTuple):
+    """What pooling does: to join two elements of a window, to finish it, and the definition over its elements x."""
+
+    combine: Operations
+    final: Operations
+    definition: str
+
+
+MAX = Window(Operations(cmp=1), Operations(), "max(x)")
+AVERAGE = Window(Operations(add=1), Operations(div=1), "sum(x) / n")
+
+POOLS: Mapping[str, Window] = {"max_pool": MAX, "avg_pool": AVERAGE, "fractional_max_pool": MAX}
+
+
+@covers(POOLS)
+def calc_pool(layer: Layer) -> Cost:
+    """Pooling over windows of k elements: k - 1 maxima, or k - 1 additions and a division, per output element.
+
+    Windows count whole: elements on padding, or beyond the edge with ``ceil_mode``, are computed with, but not read.
+    The indices of maxima are written where they are an output. Global pooling has a kernel of the input's size.
+
+    Shapes: x[N, C, H, W] -> y[N, C, P, Q]
+    Settings: kernel=(K_h, K_w)
+    """
+    pool, k = POOLS[layer.op], prod(layer.attrs["kernel"])
+    operations = layer.out.size * ((k - 1) * pool.combine + pool.final)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+ADAPTIVE: Mapping[str, Window] = {"adaptive_max_pool": MAX, "adaptive_avg_pool": AVERAGE}
+
+
+def adaptive_elements(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> Dim:
+    """Elements of all windows ``floor(i*L/n) .. ceil((i+1)*L/n)`` together: L + n - gcd(L, n) along an axis.
+
+    Two neighbours share one element unless their border ``i*L/n`` is whole, which it is at gcd - 1 of n - 1 borders.
+    """
+    return prod(size + count - gcd(size, count) for size, count in zip(x, y, strict=True))
+
+
+@covers(ADAPTIVE)
+def calc_adaptive_pool(layer: Layer) -> Cost:
+    """Pooling to a given output size, in windows that may differ in size.
+
+    Of n windows over a length L, window i reaches from ``floor(i*L/n)`` to ``ceil((i+1)*L/n)``; all together hold
+    L + n - gcd(L, n) elements. A window of k elements takes k - 1 maxima, or k - 1 additions and a division.
+
+    Shapes: x[N, C, H, W] -> y[N, C, P, Q]
+    """
+    pool, n = ADAPTIVE[layer.op], layer.out.size
+    elements = adaptive_elements(layer["x"].shape, layer.out.shape)
+    operations = (elements - n) * pool.combine + n * pool.final
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+LP: Mapping[object, tuple[Operations, Window]] = {
+    1: (Operations(add=1), Window(Operations(add=1), Operations(), "sum(abs(x))")),
+    2: (Operations(), Window(Operations(fma=1), Operations(mul=1, special=1), "sqrt(dot(x, x))")),
+    None: (
+        Operations(add=1, special=1),
+        Window(Operations(add=1), Operations(special=1), "sum(abs(x) ** p) ** (1 / p)"),
+    ),
+}
+
+
+def calc_lp_pool(layer: Layer) -> Cost:
+    """The p-norm of every window of k elements: for p = 2 (the default) 1 mul, k - 1 fma and a root.
+
+    For p = 1 k absolute values and k - 1 additions; otherwise k absolute values and powers, k - 1 additions, a root.
+
+    Shapes: x[N, C, H, W] -> y[N, C, P, Q]
+    Settings: kernel=(K_h, K_w), p=2
+    """
+    k = prod(layer.attrs["kernel"])
+    p = layer.attrs.get("p", 2)
+    each, pool = LP[p if p in LP else None]
+    operations = layer.out.size * (k * each + (k - 1) * pool.combine + pool.final)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+INVERSES: Mapping[str, str] = {
+    "unpool": "every element of x repeated over its window, or put where the indices of max_pool say",
+    "upsample": "every element of x put where the indices of max_pool say, zeros elsewhere",
+}
+
+
+@covers(INVERSES)
+def calc_unpool(layer: Layer) -> Cost:
+    """Inverse of pooling by copying: no operations; x is read, and the indices where they are an operand.
+
+    Shapes: x[N, C, P, Q], indices[N, C, P, Q] -> y[N, C, H, W]
+    """
+    return Cost(Operations(), layer.read, layer.written, layer.attrs)
+
+
+def calc_masked_max_pool(layer: Layer) -> Cost:
+    """``max_pool`` of the elements a mask leaves: 1 cmp more for every element of x, and the mask is read.
+
+    Shapes: x[N, C, H, W], mask[N, C, H, W] -> y[N, C, P, Q]
+    Settings: kernel=(K_h, K_w)
+    """
+    plain = calc_pool(Layer("max_pool", {"x": layer["x"]}, layer.outputs, layer.attrs))
+    assert isinstance(plain.flops, Operations)
+    operations = plain.flops + Operations(cmp=layer["x"].size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)

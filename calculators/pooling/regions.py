@@ -1,0 +1,75 @@
+"""Parts of images: crops brought to one size, poolings under a mask; and squared distances of points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Cost, Layer, Operations, ceil_div, covers, minimum, prod
+
+from .._shared import read_of
+from ..resampling.interpolation import calc_resize
+from .pooling import AVERAGE, MAX, Window, adaptive_elements
+
+
+def calc_crop_and_resize(layer: Layer) -> Cost:
+    """Crops of images at boxes given as data, each brought to one size by interpolation as in ``resize``.
+
+    The boxes, and which image each is of, are read; turning them into places and weights is index arithmetic.
+
+    Shapes: x[N, C, H, W], rois[R, 4], indices[R] -> y[R, C, P, Q]
+    Settings: mode="linear"
+    """
+    plain = calc_resize(Layer("resize", {"x": layer["x"]}, layer.outputs, layer.attrs))
+    read = plain.mread + read_of(layer, "rois", "indices")
+    return Cost(plain.flops, read, layer.written, layer.attrs)
+
+
+ROI_POOLS: Mapping[str, Window] = {"roi_max_pool": MAX, "roi_avg_pool": AVERAGE}
+
+
+@covers(ROI_POOLS)
+def calc_roi_pool(layer: Layer) -> Cost:
+    """Pooling of regions whose places are data: the bound where every region covers the whole map.
+
+    A region is cut into windows as in adaptive pooling; so all together hold at most L + n - gcd(L, n) elements along
+    an axis. x and the regions are read whole.
+
+    Source: Girshick, Fast R-CNN, arXiv:1504.08083.
+
+    Shapes: x[N, C, H, W], rois[R, 5] -> y[R, C, P, Q]
+    """
+    pool, n = ROI_POOLS[layer.op], layer.out.size
+    regions = prod(layer.out.shape[:2])
+    elements = regions * adaptive_elements(layer["x"].shape[2:], layer.out.shape[2:])
+    operations = (elements - n) * pool.combine + n * pool.final
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+ROI_ALIGNS: Mapping[str, str] = {
+    "roi_align": "samples of the region's map",
+    "ps_roi_align": "samples of the map that belongs to the bin's place",
+}
+
+
+@covers(ROI_ALIGNS)
+def calc_roi_align(layer: Layer) -> Cost:
+    """Bilinear samples at s places of every bin of a region, averaged or their maximum taken (``mode`` avg or max).
+
+    A sample is 3 mul and 6 add; s samples are joined by s - 1 additions and a division, or s - 1 maxima.
+    ``sampling`` is the number of samples along each axis (a tuple); None, or 0 for an axis, leaves it to the region's
+    size, and the bound of a region that covers the whole map is taken, ``ceil(L / n)``. Each sample needs four
+    elements of x.
+
+    Source: He et al., Mask R-CNN, arXiv:1703.06870.
+
+    Shapes: x[N, C, H, W], rois[R, 5] -> y[R, C, P, Q]
+    Settings: sampling=(S_h, S_w)
+    """
+    x, y = layer["x"], layer.out
+    sampling = layer.attrs.get("sampling") or (0, 0)
+    bins = zip(sampling, x.shape[2:], y.shape[2:], strict=True)
+    s = prod(ceil_div(size, count) if given == 0 else given for given, size, count in bins)
+    pool = MAX if layer.attrs.get("mode", "avg") == "max" else AVERAGE
+    operations = y.size * (s * Operations(mul=3, add=6) + (s - 1) * pool.combine + pool.final)
+    read = x.bytes_of(minimum(4 * s * y.size, x.size)) + layer.read - x.nbytes
+    return Cost(operations, read, layer.written, layer.attrs)

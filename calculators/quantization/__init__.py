@@ -1,0 +1,1 @@
+"""Quantization: conversions, operators on quantized values, and weights packed into few bits."""

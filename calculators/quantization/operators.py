@@ -1,0 +1,177 @@
+"""Operators on quantised values: the operator on real numbers, and what quantisation adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Calculator, Cost, Dim, Layer, Operations, covers
+
+from ..activation.activations import calc_activation, calc_gelu
+from ..activation.softmax import calc_softmax
+from ..conv.conv import calc_conv, calc_conv_transpose
+from ..elementwise.arithmetic import calc_nary, calc_sum_of_operands, calc_where
+from ..fused.epilogues import calc_embed_norm
+from ..layout import calc_move
+from ..matmul.dense import calc_linear, calc_matmul
+from ..normalization.norms import calc_layer_norm
+from ..pooling.pooling import calc_pool
+from ..reduction.reduce import calc_reduction
+from .conversions import calc_dynamic_quantize
+
+REQUANTIZED = Operations(mul=1, cmp=3)
+"""An accumulated integer times a scale, rounded, and limited at both ends."""
+
+
+def _plain(layer: Layer, op: str) -> Layer:
+    """The layer of the operator on real numbers."""
+    operands = {name: x for name, x in layer.inputs.items() if not name.endswith(("_scale", "_zero_point"))}
+    return Layer(op, operands, layer.outputs, layer.attrs)
+
+
+def _with(layer: Layer, setting: str) -> Dim:
+    """Elements of the operands that have this ``setting`` of their own, a scale or a zero point."""
+    names = (name.removesuffix(setting) for name in layer.inputs if name.endswith(setting))
+    return sum(layer[name].size for name in names if name in layer)
+
+
+def _cost(layer: Layer, plain: Cost, operations: Operations) -> Cost:
+    assert isinstance(plain.flops, Operations)
+    return Cost(plain.flops + operations, layer.read, layer.written, layer.attrs, plain.macs)
+
+
+def _integer_products(layer: Layer, calculator: Calculator, op: str) -> Cost:
+    """The products of ``op`` on integers: zero points subtracted before, the sums scaled where scales are given."""
+    operations, y = Operations(add=_with(layer, "_zero_point")), layer.out.size
+    if "y_scale" in layer:
+        operations += y * REQUANTIZED + Operations(add=y if "y_zero_point" in layer else 0)
+    elif any(name.endswith("_scale") for name in layer.inputs):
+        operations += Operations(mul=y)
+    return _cost(layer, Cost(*calculator(_plain(layer, op))), operations)
+
+
+PRODUCTS: Mapping[str, Calculator] = {
+    "quantized_conv": calc_conv,
+    "quantized_conv_transpose": calc_conv_transpose,
+    "quantized_linear": calc_linear,
+}
+
+
+@covers(*PRODUCTS)
+def calc_quantized_product(layer: Layer) -> Cost:
+    """Convolution, transposed or not, or linear layer of quantised values, in integers.
+
+    One add per element of each operand that has a zero point (``x_zero_point``, ``w_zero_point``); the products and
+    sums of the operator, which are its macs. Where the output is quantised again (``y_scale`` given) 1 mul by the
+    joined scale, 3 cmp to round and to limit, and 1 add of ``y_zero_point`` per output element; where it is made real
+    (``x_scale`` or ``w_scale`` given, ``y_scale`` not) 1 mul. Scales joined beforehand are free.
+
+    Source: Jacob et al., "Quantization and Training of Neural Networks", arXiv:1712.05877.
+
+    Shapes: x[N, F_in], w[F_out, F_in], x_zero_point[1]?, y_scale[1]? -> y[N, F_out]
+    """
+    return _integer_products(layer, PRODUCTS[layer.op], layer.op.removeprefix("quantized_"))
+
+
+def calc_quantized_matmul(layer: Layer) -> Cost:
+    """Matrix product of quantised values, in integers; zero points and scales as in ``quantized_linear``.
+
+    Shapes: x0[B, M, K], x1[B, K, N], x0_zero_point[1]?, y_scale[1]? -> y[B, M, N]
+    """
+    return _integer_products(layer, calc_matmul, "matmul")
+
+
+def calc_dynamic_quantized_matmul(layer: Layer) -> Cost:
+    """Matrix product of real values by quantised ones: x0 is quantised by its range first.
+
+    Quantising x0 is ``dynamic_quantize``, the product ``quantized_matmul``: zero points are subtracted, 1 add per
+    element of x0 and of x1 where it has one, and every output is made real, 1 mul.
+
+    Shapes: x0[B, M, K], x1[B, K, N], x1_scale[1]? -> y[B, M, N]
+    """
+    x0 = layer["x0"]
+    quantised = calc_dynamic_quantize(Layer("dynamic_quantize", {"x": x0}, [x0])).flops
+    assert isinstance(quantised, Operations)
+    operations = quantised + Operations(mul=layer.out.size, add=x0.size + _with(layer, "_zero_point"))
+    return _cost(layer, calc_matmul(_plain(layer, "matmul")), operations)
+
+
+def _between(layer: Layer, calculator: Calculator) -> Cost:
+    """An operator on real numbers, its operands made real before and its output quantised after."""
+    operations = Operations(mul=_with(layer, "_scale"), add=_with(layer, "_zero_point"))
+    operations += layer.out.size * Operations(div=1, cmp=3, add=1 if "y_zero_point" in layer else 0)
+    return _cost(layer, Cost(*calculator(_plain(layer, layer.op.removeprefix("quantized_")))), operations)
+
+
+UNARY: Mapping[str, Calculator] = {
+    "quantized_sigmoid": calc_activation,
+    "quantized_leaky_relu": calc_activation,
+    "quantized_gelu": calc_gelu,
+    "quantized_softmax": calc_softmax,
+    "quantized_layer_norm": calc_layer_norm,
+    "quantized_avg_pool": calc_pool,
+    "quantized_reduce_mean": calc_reduction,
+}
+
+
+@covers(*UNARY)
+def calc_quantized_unary(layer: Layer) -> Cost:
+    """An operator of one input between ``dequantize`` and ``quantize``: made real, the operator, quantised.
+
+    Per input element 1 mul by its scale, and 1 add with a zero point; the operations of the operator; per output
+    element 1 div, 3 cmp, and 1 add with a zero point.
+
+    Shapes: x[N, C], x_scale[1], x_zero_point[1], y_zero_point[1] -> y[N, C]
+    Settings: axis=1, kernel=(1, 1)
+    """
+    return _between(layer, UNARY[layer.op])
+
+
+NARY: Mapping[str, Calculator] = {
+    "quantized_add": calc_sum_of_operands,
+    "quantized_mul": calc_nary,
+    "quantized_concat": calc_move,
+}
+
+
+@covers(*NARY)
+def calc_quantized_nary(layer: Layer) -> Cost:
+    """An operator of several operands between ``dequantize`` and ``quantize``, as ``quantized_sigmoid`` is of one.
+
+    Each operand has its own scale and zero point, ``x0_scale``, ``x0_zero_point``.
+
+    Shapes: x0[N, C], x0_scale[1], x1[N, C], x1_scale[1] -> y[N, C]
+    Settings: axis=1
+    """
+    return _between(layer, NARY[layer.op])
+
+
+def calc_quantized_where(layer: Layer) -> Cost:
+    """A selection between ``dequantize`` and ``quantize``; the condition is as it is.
+
+    Shapes: condition[N, C], x0[N, C], x0_scale[1], x1[N, C], x1_scale[1] -> y[N, C]
+    """
+    return _between(layer, calc_where)
+
+
+def calc_quantized_embed_norm(layer: Layer) -> Cost:
+    """``embed_norm`` of tables, weight and bias that are quantised: what is read of them is made real.
+
+    Per element of words and segments taken, of positions (once for all samples), of weight and bias: 1 mul by its
+    scale, and 1 add with a zero point.
+
+    Shapes: x[N, T], w0[V, D], w1[P, D], w2[S, D]?, w[D], b[D], w0_scale[1], w1_scale[1] -> y[N, T, D]
+    """
+    extra = {name: x for name, x in layer.inputs.items() if name.endswith(("_scale", "_zero_point"))}
+    operands = {name: x for name, x in layer.inputs.items() if name not in extra}
+    plain = calc_embed_norm(Layer("embed_norm", operands, layer.outputs, layer.attrs))
+    y = layer.out
+    taken = {"w0": y.size, "w1": y.size // y.shape[0], "w2": y.size}
+    assert isinstance(plain.flops, Operations)
+    operations = plain.flops
+    for name in ("w0", "w1", "w2", "w", "b"):
+        if name in layer:
+            count = taken.get(name, layer[name].size)
+            operations += Operations(mul=count if f"{name}_scale" in layer else 0)
+            operations += Operations(add=count if f"{name}_zero_point" in layer else 0)
+    read = plain.mread + sum(x.nbytes for x in extra.values())
+    return Cost(operations, read, layer.written, layer.attrs)

@@ -1,0 +1,155 @@
+"""Recurrent layers, a whole pass over all steps, layers and directions as one operator."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Dim, Layer, Operations, prod
+
+from .._shared import dot_products
+from ..activation.softmax import softmax_operations
+from .cells import LSTM_UNIT
+
+
+def whole_pass(layer: Layer) -> tuple[Dim, Dim, Dim]:
+    """Of the whole pass: units (hidden units computed), products (of one gate, over input and state), outputs.
+
+    The first layer reads I features, every other one those of all directions below it; the state that comes back has
+    ``projection`` elements where the outputs are projected, else ``hidden``.
+    """
+    x, attrs = layer["x"], layer.attrs
+    layers, directions = attrs.get("layers", 1), 2 if attrs.get("bidirectional") else 1
+    state = attrs.get("projection") or attrs["hidden"]
+    steps = prod(x.shape[:-1]) * directions
+    units = steps * attrs["hidden"]
+    lengths = x.shape[-1] + state + (layers - 1) * (directions + 1) * state
+    return units * layers, units * lengths, steps * layers * state
+
+
+def _biased(layer: Layer) -> bool:
+    return "b" in layer or "b0" in layer
+
+
+def calc_lstm(layer: Layer) -> Cost:
+    """Long short-term memory: gates i, f, g, o from input and state; c' = f c + i g, h' = o tanh(c').
+
+    Per step and hidden unit: four dot products of length I + H onto the bias (the two biases some frameworks keep are
+    one starting value), three sigmoids, two tanh, f c (mul), + i g (fma), o tanh(c') (mul). Without biases the first
+    product of each dot product is a mul. A setting ``projection`` P adds a dot product of length H for each of P
+    outputs, which are then the state; ``peephole`` adds 3 fma per unit. Weights and initial states are read once,
+    all outputs written once; the sequences between layers stay inside.
+
+    Source: Hochreiter and Schmidhuber, 1997; Gers, Schmidhuber and Cummins, 2000; projection: arXiv:1402.1128.
+
+    Shapes: x[T, N, I], h0[N, H], c0[N, H], w0[4*H, I], w1[4*H, H], b0[4*H] -> y[T, N, H], hn[N, H], cn[N, H]
+    Settings: hidden=H, layers=1, bidirectional=False
+    """
+    units, products, outputs = whole_pass(layer)
+    operations = dot_products(4 * units, 4 * products, _biased(layer)) + units * LSTM_UNIT
+    macs = 4 * products
+    if layer.attrs.get("projection"):
+        operations += dot_products(outputs, outputs * layer.attrs["hidden"])
+        macs += outputs * layer.attrs["hidden"]
+    if layer.attrs.get("peephole"):
+        operations += Operations(fma=3 * units)
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+
+
+def calc_gru(layer: Layer) -> Cost:
+    """Gated recurrent unit: gates r and z from input and state, a candidate n; h' = (1 - z) n + z h.
+
+    Per step and hidden unit: three dot products over the input (length I) and three over the state (length H), two
+    sigmoids, one tanh, the product with r, 1 - z (add), (1 - z) n (mul), + z h (fma). The two products of the candidate
+    stand on biases of their own and are added, 1 add. Setting ``reset_after`` false (r multiplies the state before its
+    product): both products of r and of z accumulate onto one bias. True (r multiplies the product, as PyTorch and
+    cuDNN do): these stay apart as well, 2 add more. Without biases the first product of each dot product is a mul.
+
+    Source: Cho et al., arXiv:1406.1078; reset after: version 1 of that paper, and cuDNN.
+
+    Shapes: x[T, N, I], h0[N, H], w0[3*H, I], w1[3*H, H], b0[3*H], b1[3*H] -> y[T, N, H], hn[N, H]
+    Settings: hidden=H, layers=1, bidirectional=False, reset_after=True
+    """
+    units, products, _ = whole_pass(layer)
+    dots, adds = (6, 8) if layer.attrs.get("reset_after") else (4, 6)
+    operations = dot_products(dots * units, 3 * products, _biased(layer))
+    operations += Operations(fma=1, mul=2, add=adds, div=2, special=3) * units
+    return Cost(operations, layer.read, layer.written, layer.attrs, 3 * products)
+
+
+def calc_rnn(layer: Layer) -> Cost:
+    """Elman recurrent layer: h' = tanh(W x + U h + b), or relu with the setting ``activation``.
+
+    Per step and hidden unit one dot product of length I + H onto the bias and one tanh (special) or relu (cmp).
+    Without biases the first product is a mul.
+
+    Source: Elman, "Finding Structure in Time", 1990.
+
+    Shapes: x[T, N, I], h0[N, H], w0[H, I], w1[H, H], b0[H] -> y[T, N, H], hn[N, H]
+    Settings: hidden=H, layers=1, bidirectional=False, activation="tanh"
+    """
+    units, products, _ = whole_pass(layer)
+    is_relu = layer.attrs.get("activation", "tanh") == "relu"
+    activation = Operations(cmp=units) if is_relu else Operations(special=units)
+    operations = dot_products(units, products, _biased(layer)) + activation
+    return Cost(operations, layer.read, layer.written, layer.attrs, products)
+
+
+def calc_dynamic_quantized_lstm(layer: Layer) -> Cost:
+    """``lstm`` with quantised weights, whose inputs and states are quantised by their range before they are multiplied.
+
+    In each direction the input once, and before every step the state, are quantised as ``dynamic_quantize`` does (of n
+    elements n + 2 add and div, 5 n + 3 cmp) and take 1 add each for their zero point; weights 1 add where they have
+    one; each of the two products of every gate is made real, 1 mul.
+
+    Shapes: x[T, N, I], h0[N, H], c0[N, H], w0[1, I, 4*H], w1[1, H, 4*H], b0[8*H], w0_scale[1], w1_scale[1]
+        -> y[T, 1, N, H], hn[1, N, H], cn[1, N, H]
+    Settings: hidden=H
+    """
+    x, hidden = layer["x"], layer.attrs["hidden"]
+    directions = 2 if layer.attrs.get("bidirectional") else 1
+    operands = {name: x for name, x in layer.inputs.items() if not name.endswith(("_scale", "_zero_point"))}
+    plain = calc_lstm(Layer("lstm", operands, layer.outputs, layer.attrs))
+    assert isinstance(plain.flops, Operations)
+    steps, batch, _ = x.shape
+    operations = plain.flops + Operations(mul=8 * steps * batch * directions * hidden)
+    for count, size in ((directions, x.size), (directions * steps, batch * hidden)):
+        operations += count * Operations(add=2 * size + 2, div=size + 2, cmp=5 * size + 3)
+    operations += Operations(add=sum(layer[w].size for w in ("w0", "w1") if f"{w}_zero_point" in layer))
+    return Cost(operations, layer.read, layer.written, layer.attrs, plain.macs)
+
+
+def calc_attention_lstm(layer: Layer) -> Cost:
+    """``lstm`` that looks at a memory after every step, and takes what it saw as a part of the next input.
+
+    Gates are dot products over the rows of ``w0`` (input and attention) and of ``w1`` (state). The S memory vectors are
+    projected once by ``w4`` to A features. Every step projects the state by ``w3``; a score for each memory vector is
+    the sum of both (A add), tanh (A special) and a dot product with ``w5``; the scores' softmax weights the memory,
+    dot products of length S; state and context are projected by ``w6`` where it is given. All these products are macs.
+    ``w2`` are peepholes, 3 fma per unit.
+
+    Source: Bahdanau, Cho and Bengio, arXiv:1409.0473.
+
+    Shapes: x[T, N, I], memory[N, S, M], w0[1, 4*H, I], w1[1, 4*H, H], b0[1, 8*H], w3[1, H, A], w4[1, M, A], w5[1, A],
+        w6[1, M+H, R]? -> y[T, 1, N, H], hn[1, N, H], cn[1, N, H]
+    Settings: hidden=H
+    """
+    memory, w4 = layer["memory"], layer["w4"]
+    batch, length, depth = memory.shape
+    steps = layer["x"].size // layer["x"].shape[-1]
+    directions, _, size = w4.shape
+    units = steps * directions * layer.attrs["hidden"]
+    gates = steps * (layer["w0"].size + layer["w1"].size)
+    operations = dot_products(4 * units, gates, "b0" in layer) + units * LSTM_UNIT
+    operations += Operations(fma=3 * units if "w2" in layer else 0)
+    scores, contexts = steps * directions * length, steps * directions * depth
+    products = [  # dot products, and the products in them
+        (batch * length * directions * size, batch * length * w4.size),
+        (steps * directions * size, steps * layer["w3"].size),
+        (scores, scores * size),
+        (contexts, contexts * length),
+    ]
+    if "w6" in layer:
+        products.append((steps * directions * layer["w6"].shape[-1], steps * layer["w6"].size))
+    for count, each in products:
+        operations += dot_products(count, each)
+    operations += scores * size * Operations(add=1, special=1) + softmax_operations(scores, steps * directions)
+    macs = gates + sum(each for _, each in products)
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)

@@ -1,0 +1,113 @@
+"""Layers that carry a state along a sequence: linear attention, gated delta rules, causal convolutions."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Dim, Layer, Operations, Tensor, prod
+
+from .._shared import dot_products
+from ..activation.activations import ACTIVATIONS, SIGMOID
+
+
+def calc_linear_attention(layer: Layer) -> Cost:
+    """Linear attention: a state S of D x D_v per key head is updated at every step and read by the queries.
+
+    ``rule`` is how: ``linear`` S + k v^T; ``gated`` S times exp(g) first; ``delta`` S + beta k (v - S^T k)^T;
+    ``gated_delta`` both. Per step and key head the outer product onto S is D D_v fma; the gate's exp is 1 special per
+    element of ``decay``, its product with S D D_v mul; the delta rules add the D_v dot products of length D of S^T k,
+    D_v subtractions and D_v mul by beta. Per step and query head the output is D_v dot products of length D and D_v
+    mul by the scale. macs: the dot products and the outer product.
+
+    It counts the recurrence, step by step, whatever chunks an implementation works in. Biases of implementations
+    stand in other operators.
+
+    Source: Katharopoulos et al., arXiv:2006.16236; Yang et al., Gated Delta Networks, arXiv:2412.06464.
+
+    Shapes: q[B, H, T, D], k[B, H_kv, T, D], v[B, H_kv, T, D_v], decay[B, T, H_kv]?, beta[B, T, H_kv]?
+        -> y[B, T, H, D_v], state[B, H_kv, D, D_v]
+    Settings: rule="linear"
+    """
+    q, k, v, rule = layer["q"], layer["k"], layer["v"], layer.attrs["rule"]
+    width = v.shape[-1]
+    cells, rows = k.size * width, v.size
+    outputs = q.size // q.shape[-1] * width
+    products = q.size * width
+    operations = Operations(fma=cells) + dot_products(outputs, products) + Operations(mul=outputs)
+    macs = cells + products
+    if "gated" in rule:
+        operations += Operations(mul=cells, special=layer["decay"].size)
+    if "delta" in rule:
+        operations += dot_products(rows, cells) + Operations(add=rows, mul=rows)
+        macs += cells
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+
+
+def calc_causal_conv(layer: Layer) -> Cost:
+    """Causal convolution of every channel by itself, with the last K - 1 inputs of before carried over.
+
+    Every output is one dot product of length K, onto the bias if there is one; the setting ``activation`` (``silu``)
+    adds its operations. The new state is a copy of the last inputs: of the input, and of the old state where T < K - 1.
+
+    Source: Gu and Dao, Mamba, arXiv:2312.00752.
+
+    Shapes: x[B, C, T], w[C, 1, K], b[C]?, state[B, C, K]? -> y[B, C, T], new_state[B, C, K]
+    """
+    y, w = layer.out, layer["w"]
+    macs = y.size * prod(w.shape[1:])
+    operations = dot_products(y.size, macs, "b" in layer)
+    activation = layer.attrs.get("activation")
+    if activation:
+        operations += y.size * ACTIVATIONS[activation].operations
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+
+
+SOFTPLUS = Operations(add=1, special=2)
+
+
+def calc_gated_delta_net(layer: Layer) -> Cost:
+    """Linear attention of joined sequences, whose queries, keys, decays and update rates may be raw.
+
+    The recurrence is ``linear_attention`` by its ``rule``, with one state of D x D_v for each of the H_v value heads;
+    ``heads`` are H_k and H_v, ``features`` D and D_v. Queries and keys, which are shared by H_v / H_k value heads, are
+    read once; with no k and v, q holds all three. With ``normalize`` every query and key is brought to length 1, as
+    ``l2_normalize``. With ``decay_bias`` the decay is -exp(``decay_rate``) softplus(decay + ``decay_bias``): per
+    element 2 add, 2 special, 1 mul, and per head 1 special and 1 add. With ``squash`` the update rate is a sigmoid.
+
+    Source: Yang, Kautz and Hatamizadeh, Gated Delta Networks, arXiv:2412.06464.
+
+    Shapes: q[T, H_k, D], k[T, H_k, D], v[T, H_v, D_v], decay[T, H_v]?, beta[T, H_v]?, state[N, H_v, D_v, D]?
+        -> y[T, H_v, D_v], new_state[N, H_v, D_v, D]
+    Settings: heads=(H_k, H_v), features=(D, D_v), rule="linear"
+    """
+    (shared, heads), (width, outputs) = layer.attrs["heads"], layer.attrs["features"]
+    steps = layer.out.size // (heads * outputs)
+    core = {"q": Tensor((1, heads, steps, width)), "k": Tensor((1, heads, steps, width))}
+    core["v"] = Tensor((1, heads, steps, outputs))
+    core.update({name: layer[name] for name in ("decay", "beta") if name in layer})
+    plain = calc_linear_attention(Layer("linear_attention", core, layer.outputs, {"rule": layer.attrs["rule"]}))
+    assert isinstance(plain.flops, Operations)
+    operations = plain.flops
+    if layer.attrs.get("normalize"):
+        operations += _unit_length(2 * steps * shared, width)
+    if "decay_bias" in layer:
+        operations += layer["decay"].size * (SOFTPLUS + Operations(add=1, mul=1)) + heads * Operations(add=1, special=1)
+    if layer.attrs.get("squash"):
+        operations += layer["beta"].size * SIGMOID
+    return Cost(operations, layer.read, layer.written, layer.attrs, plain.macs)
+
+
+def _unit_length(count: Dim, width: Dim) -> Operations:
+    """``count`` rows of ``width`` elements divided by their lengths, as ``l2_normalize``."""
+    return count * Operations(fma=width - 1, mul=1, add=1, div=width, special=1)
+
+
+def calc_decay_gate(layer: Layer) -> Cost:
+    """Decay and update rate of a gated delta rule: softplus(x + b) times ``rate``, and the sigmoid of ``beta``.
+
+    Per element of x 2 add, 2 special, 1 mul; per element of ``beta``, where it is given, 2 add, 1 div, 1 special.
+
+    Shapes: x[N, T, H], b[H], rate[H], beta[N, T, H]? -> decay[N, T, H], update[N, T, H]
+    """
+    operations = layer["x"].size * (SOFTPLUS + Operations(add=1, mul=1))
+    if "beta" in layer:
+        operations += layer["beta"].size * SIGMOID
+    return Cost(operations, layer.read, layer.written, layer.attrs)

@@ -1,0 +1,54 @@
+"""Cumulative reductions along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from costcore.ir import Cost, Layer, Operations, covers, maximum, prod
+
+from .reduce import ADD, CMP, MUL
+
+
+class Running(NamedTuple):
+    """One step of a running reduction, and its definition."""
+
+    operations: Operations
+    definition: str
+
+
+CUMULATIVE: Mapping[str, Running] = {
+    "cumsum": Running(ADD, "y[i] = y[i-1] + x[i]"),
+    "cumprod": Running(MUL, "y[i] = y[i-1] * x[i]"),
+    "cummax": Running(CMP, "y[i] = max(y[i-1], x[i])"),
+    "cummin": Running(CMP, "y[i] = min(y[i-1], x[i])"),
+}
+
+
+@covers(CUMULATIVE)
+def calc_cumulative(layer: Layer) -> Cost:
+    """Running sum, product or extremum along an axis: n - 1 operations for a row of length n.
+
+    ``exclusive`` leaves the last element of a row out: n - 2 operations. Direction does not matter. Without an
+    ``axis`` (data tells it) the input counts as one row, which is the most it can be.
+
+    Shapes: x[N, C] -> y[N, C]
+    Settings: axis=1
+    """
+    x, axis = layer["x"], layer.attrs.get("axis")
+    rows = 1 if axis is None else prod(size for i, size in enumerate(x.shape) if i != axis)
+    steps = x.size - rows
+    if layer.attrs.get("exclusive", False):
+        steps = maximum(steps - rows, 0)
+    return Cost(steps * CUMULATIVE[layer.op].operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_logcumsumexp(layer: Layer) -> Cost:
+    """Logarithm of a running sum of exponentials: an exp and a log per element, n - 1 additions for a row of length n.
+
+    Shapes: x[N, C] -> y[N, C]
+    Settings: axis=1
+    """
+    x, axis = layer["x"], layer.attrs["axis"]
+    rows = prod(size for i, size in enumerate(x.shape) if i != axis)
+    return Cost(Operations(add=x.size - rows, special=2 * x.size), layer.read, layer.written, layer.attrs)

@@ -1,0 +1,24 @@
+"""The p-norm as a reduction, shared by distances and losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Dim, Operations
+
+from .reduce import REDUCTIONS
+
+NORMS: Mapping[object, str] = {
+    0: "count_nonzero",
+    1: "reduce_l1",
+    2: "reduce_l2",
+    float("inf"): "reduce_linf",
+    float("-inf"): "reduce_linf",
+}
+"""The reduction that a p-norm is; every other p is ``reduce_lp``."""
+
+
+def norms(p: object, elements: Dim, count: Dim) -> Operations:
+    """The p-norms of ``count`` rows with ``elements`` elements in all, as the reductions count them."""
+    reduction = REDUCTIONS[NORMS.get(p, "reduce_lp")]
+    return elements * reduction.each + (elements - count) * reduction.combine + count * reduction.final

@@ -1,0 +1,144 @@
+"""Sorting, searching, counting and selecting: operators whose work depends on data, with a stated bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Cost, Dim, Layer, Operations, ceil_log2, covers, minimum, prod
+
+SORTS: Mapping[str, str] = {
+    "sort": "the elements in order",
+    "argsort": "the positions of the elements in order",
+    "topk": "the k largest or smallest, by sorting",
+    "kth_value": "the k-th smallest, by sorting",
+    "median": "the middle one, by sorting",
+    "quantile": "the ones at given fractions, by sorting",
+}
+
+
+def comparisons(n: Dim) -> Dim:
+    """Comparisons of a sort of n elements, at most."""
+    return n * ceil_log2(n)
+
+
+def _rows(layer: Layer) -> tuple[Dim, Dim]:
+    """Number and length of the rows along ``axis``; with None the whole input is one row."""
+    shape, axis = layer["x"].shape, layer.attrs.get("axis")
+    if axis is None or not shape:
+        return 1, layer["x"].size
+    return prod(size for i, size in enumerate(shape) if i != axis), shape[axis]
+
+
+@covers(SORTS)
+def calc_sort(layer: Layer) -> Cost:
+    """Sort along an axis: at most n * ceil(log2(n)) comparisons for a row of length n.
+
+    That is the bound of a comparison sort. Selections of k elements are held to it too: what they save depends on data
+    and implementation. ``axis=None`` makes the input one row.
+
+    Shapes: x[N, C] -> y[N, C], indices[N, C]
+    Settings: axis=1
+    """
+    rows, n = _rows(layer)
+    return Cost(Operations(cmp=rows * comparisons(n)), layer.read, layer.written, layer.attrs)
+
+
+COUNTED: Mapping[str, str] = {
+    "unique": "the different elements",
+    "mode": "the most frequent element of each row",
+}
+
+
+@covers(COUNTED)
+def calc_unique(layer: Layer) -> Cost:
+    """Different or most frequent elements: a sort, then n - 1 comparisons of neighbours, for a row of length n.
+
+    The bound of the sort is n * ceil(log2(n)) comparisons. ``axis=None`` makes the input one row.
+
+    Shapes: x[N] -> y[N]
+    """
+    rows, n = _rows(layer)
+    return Cost(Operations(cmp=rows * (comparisons(n) + n - 1)), layer.read, layer.written, layer.attrs)
+
+
+def calc_search_sorted(layer: Layer) -> Cost:
+    """Place of each x among n sorted values by bisection: at most ceil(log2(n + 1)) comparisons per element of x.
+
+    ``sorted`` is one row of values, or one row for each row of x.
+
+    Shapes: x[M], sorted[N] -> y[M]
+    """
+    n = layer["sorted"].shape[-1]
+    return Cost(Operations(cmp=layer["x"].size * ceil_log2(n + 1)), layer.read, layer.written, layer.attrs)
+
+
+def calc_bin_count(layer: Layer) -> Cost:
+    """How often each integer occurs: one addition per element of x, of its weight where weights are an operand.
+
+    Shapes: x[N] -> y[M]
+    """
+    return Cost(Operations(add=layer["x"].size), layer.read, layer.written, layer.attrs)
+
+
+def calc_histogram(layer: Layer) -> Cost:
+    """Histogram over equal bins, x counted in bin ``floor((x - lowest) * scale)``: 2 add, 1 mul, 1 cmp per element.
+
+    Shapes: x[N] -> y[M]
+    """
+    return Cost(layer["x"].size * Operations(mul=1, add=2, cmp=1), layer.read, layer.written, layer.attrs)
+
+
+def calc_nonzero(layer: Layer) -> Cost:
+    """Indices of the elements that are not zero: one comparison per element; the output as large as assumed.
+
+    Shapes: x[N, C] -> y[N*C, 2]
+    """
+    return Cost(Operations(cmp=layer["x"].size), layer.read, layer.written, layer.attrs)
+
+
+SELECTED: Mapping[str, str] = {
+    "masked_select": "the elements of x where the mask holds",
+    "masked_scatter": "x, with updates in turn where the mask holds",
+}
+
+
+@covers(SELECTED)
+def calc_masked(layer: Layer) -> Cost:
+    """Elements moved out of or into the places a mask names: no operations; all operands are read, as the mask decides.
+
+    Shapes: x[N, C], mask[N, C] -> y[N*C]
+    """
+    return Cost(Operations(), layer.read, layer.written, layer.attrs)
+
+
+def calc_non_max_suppression(layer: Layer) -> Cost:
+    """Boxes kept in order of score unless they overlap one kept already: a sort, and at most all pairs compared.
+
+    For each class of n boxes n * ceil(log2(n)) comparisons, and for each of its n * (n - 1) / 2 pairs the intersection
+    (4 max and min, 2 sub, 2 max with 0, 1 mul), the union (2 add), their quotient and a comparison; each box's area
+    once (2 sub, 1 mul).
+
+    Shapes: x0[B, N, 4], x1[B, C, N] -> y[M, 3]
+    """
+    boxes, scores = layer["x0"], layer["x1"]
+    n = boxes.shape[-2]
+    classes = prod(scores.shape[:-1])
+    pair = Operations(mul=1, add=4, div=1, cmp=7)
+    operations = (
+        classes * (n * (n - 1) // 2) * pair
+        + Operations(cmp=classes * comparisons(n))
+        + prod(boxes.shape[:-1]) * Operations(mul=1, add=2)
+    )
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_is_in(layer: Layer) -> Cost:
+    """Whether each element of x is among n others, at most: these are sorted, and searched by bisection.
+
+    n * ceil(log2(n)) cmp once, and ceil(log2(n + 1)) + 1 cmp per element of x; or n cmp for each where that is less.
+
+    Shapes: x[M], values[N] -> y[M]
+    """
+    x, n = layer["x"].size, layer["values"].size
+    compared = minimum(comparisons(n) + x * (ceil_log2(n + 1) + 1), x * n)
+    return Cost(Operations(cmp=compared), layer.read, layer.written, layer.attrs)

@@ -1,0 +1,45 @@
+"""Questions about whole tensors, whose answer is a truth value or another single figure."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Layer, Operations
+
+from ..elementwise.arithmetic import BINARY, UNARY
+
+
+def calc_all_equal(layer: Layer) -> Cost:
+    """Whether two tensors are equal: n comparisons, and n-1 to join them.
+
+    Shapes: x0[N, C], x1[N, C] -> y[]
+    """
+    return Cost(Operations(cmp=2 * layer["x0"].size - 1), layer.read, layer.written, layer.attrs)
+
+
+def calc_all_close(layer: Layer) -> Cost:
+    """Whether two tensors are equal up to a tolerance: ``isclose`` of every element, and n-1 cmp to join the answers.
+
+    Shapes: x0[N, C], x1[N, C] -> y[]
+    """
+    n = layer["x0"].size
+    operations = n * BINARY["isclose"].operations + Operations(cmp=n - 1)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_all_true(layer: Layer) -> Cost:
+    """Whether a mask keeps what a framework asks of it: one comparison per element.
+
+    Shapes: x[N, C] -> y[]
+    """
+    return Cost(Operations(cmp=layer["x"].size), layer.read, layer.written, layer.attrs)
+
+
+def calc_all_finite(layer: Layer) -> Cost:
+    """Whether all elements of all operands are finite: ``test`` of each of n elements, n - 1 cmp to join them.
+
+    ``test`` is ``isfinite``, ``isinf`` (1 add, 1 cmp) or ``isnan`` (1 cmp).
+
+    Shapes: x0[N, C], x1[M] -> y[]
+    """
+    n = sum(x.size for x in layer.inputs.values())
+    operations = n * UNARY[layer.attrs.get("test", "isfinite")].operations + Operations(cmp=n - 1)
+    return Cost(operations, layer.read, layer.written, layer.attrs)

@@ -1,0 +1,1 @@
+"""Resizing and sampling by interpolation, and its gradients."""

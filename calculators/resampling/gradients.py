@@ -1,0 +1,73 @@
+"""Gradients of interpolation and of unpooling."""
+
+from __future__ import annotations
+
+from costcore.ir import Cost, Layer, Operations, minimum
+
+from .._shared import dot_products, needed
+from .interpolation import SAMPLES
+
+
+def calc_grid_sample_backward(layer: Layer) -> Cost:
+    """Gradients of samples at given points, of x and of the points, as far as ``needs`` names them.
+
+    A sample is a weighted sum of t elements of x (nearest 1, linear 2^r, cubic 4^r). dx: dy, weighted, added to them,
+    t mul and add (nearest t add). The gradient of each of r coordinates: another weighted sum of the same elements
+    (t mul, t-1 add) for every element of dy, its dot product with dy over the channels, 1 mul for the scale of the
+    coordinate; for the mode nearest it is zero. Weights are index arithmetic.
+
+    Source: Jaderberg et al., Spatial Transformer Networks, arXiv:1506.02025.
+
+    Shapes: dy[N, C, P, Q], x[N, C, H, W], grid[N, P, Q, 2] -> dx[N, C, H, W], dgrid[N, P, Q, 2]
+    Settings: mode="linear", needs=("x", "grid")
+    """
+    dy, x, grid, wanted = layer["dy"], layer["x"], layer["grid"], needed(layer, "x", "grid")
+    rank, is_nearest = x.ndim - 2, layer.attrs["mode"] == "nearest"
+    taps, _ = SAMPLES[layer.attrs["mode"]](rank)
+    operations, read = Operations(), dy.nbytes + grid.nbytes
+    if "x" in wanted:
+        operations += dy.size * taps * Operations(mul=0 if is_nearest else 1, add=1)
+    if "grid" in wanted and not is_nearest:
+        operations += dy.size * rank * Operations(mul=taps, add=taps - 1)
+        operations += dot_products(grid.size, dy.size * rank) + Operations(mul=grid.size)
+        read += x.bytes_of(minimum(taps * dy.size, x.size))
+    return Cost(operations, read, layer.written, layer.attrs)
+
+
+def calc_affine_grid_backward(layer: Layer) -> Cost:
+    """Gradient of affine_grid: dy times the points in homogeneous coordinates, (p_1, ..., p_r, 1), which are free.
+
+    Each of r (r + 1) elements of theta's gradient is a dot product over all points of the grid, and macs.
+
+    Shapes: dy[N, P, Q, 2], theta[N, 2, 3] -> dtheta[N, 2, 3]
+    """
+    dy, dtheta = layer["dy"], layer.out
+    products = dy.size * dtheta.shape[2]
+    return Cost(dot_products(dtheta.size, products), dy.nbytes, layer.written, layer.attrs, products)
+
+
+def calc_resize_backward(layer: Layer) -> Cost:
+    """Gradient of resizing: every element of dy is added, weighted, to all elements of x its sample needed.
+
+    One addition for the mode nearest, 2^r multiplications and additions for linear, 4^r for cubic, onto a gradient that
+    starts at zero. x is not needed.
+
+    Shapes: dy[N, C, P, Q] -> dx[N, C, H, W]
+    Settings: mode="linear"
+    """
+    dy, axes, mode = layer["dy"], layer.attrs.get("axes"), layer.attrs["mode"]
+    taps, _ = SAMPLES[mode](dy.ndim - 2 if axes is None else len(axes))
+    operations = taps * Operations(mul=0 if mode == "nearest" else 1, add=1)
+    return Cost(dy.size * operations, dy.nbytes, layer.written, layer.attrs)
+
+
+def calc_unpool_backward(layer: Layer) -> Cost:
+    """Gradient of unpooling: the sum of dy over what each element was repeated to, or its element at the index.
+
+    Shapes: dy[N, C, 2*P, 2*Q] -> dx[N, C, P, Q]
+    """
+    dy, dx = layer["dy"], layer.out
+    if "indices" in layer:
+        read = dy.bytes_of(dx.size) + layer["indices"].nbytes
+        return Cost(Operations(), read, layer.written, layer.attrs)
+    return Cost(Operations(add=dy.size - dx.size), dy.nbytes, layer.written, layer.attrs)

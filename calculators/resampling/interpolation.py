@@ -1,0 +1,70 @@
+"""Interpolation: resizing, sampling at given points, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from costcore.ir import Cost, Dim, Layer, Operations, minimum
+
+from .._shared import dot_products
+
+SAMPLES: Mapping[str, Callable[[int], tuple[int, Operations]]] = {
+    "nearest": lambda rank: (1, Operations()),
+    "linear": lambda rank: (2**rank, (2**rank - 1) * Operations(mul=1, add=2)),
+    "cubic": lambda rank: (4**rank, (4**rank - 1) // 3 * Operations(mul=4, add=3)),
+}
+"""Elements that one sample of a rank needs, and the operations it takes, by mode."""
+
+
+def _sampled(layer: Layer, points: Dim) -> tuple[Operations, Dim]:
+    """Operations of ``points`` samples of x, and the bytes of x they need."""
+    x = layer["x"]
+    axes = layer.attrs.get("axes")
+    taps, operations = SAMPLES[layer.attrs["mode"]](x.ndim - 2 if axes is None else len(axes))
+    return points * operations, x.bytes_of(minimum(taps * points, x.size))
+
+
+def calc_resize(layer: Layer) -> Cost:
+    """Resizing by interpolation, each output element a sample of x, in one dimension after another.
+
+    ``mode`` nearest copies. Linear interpolation between two values, ``a + t * (b - a)``, is 1 mul and 2 add, and a
+    sample of rank r takes 2^r - 1 of them: linear 1 mul 2 add, bilinear 3 and 6, trilinear 7 and 14. Cubic
+    interpolation is a weighted sum of four values, 4 mul and 3 add, (4^r - 1) / 3 times: bicubic 20 and 15. Weights are
+    index arithmetic, and free. A sample needs 1, 2^r or 4^r elements of x. The rank is that of x without batch and
+    channels, or the number of ``axes`` where they are given. No antialiasing.
+
+    Shapes: x[N, C, H, W] -> y[N, C, P, Q]
+    Settings: mode="linear"
+    """
+    operations, read = _sampled(layer, layer.out.size)
+    return Cost(operations, read, layer.written, layer.attrs)
+
+
+def calc_grid_sample(layer: Layer) -> Cost:
+    """Samples of x at points given as data (spatial transformer), interpolated as in ``resize``; the grid is read.
+
+    Turning a point into indices and weights is index arithmetic, and free.
+
+    Source: Jaderberg et al., Spatial Transformer Networks, arXiv:1506.02025.
+
+    Shapes: x[N, C, H, W], grid[N, P, Q, 2] -> y[N, C, P, Q]
+    Settings: mode="linear"
+    """
+    operations, read = _sampled(layer, layer.out.size)
+    return Cost(operations, read + layer["grid"].nbytes, layer.written, layer.attrs)
+
+
+def calc_affine_grid(layer: Layer) -> Cost:
+    """Sampling points of an affine map: each of r coordinates is a dot product with a point (p_1, ..., p_r, 1).
+
+    That is the matrix product of theta [N, r, r + 1] with homogeneous coordinates, as frameworks define it: of length
+    r + 1, and macs. The coordinates themselves are index arithmetic. (The function that spells out ONNX's AffineGrid
+    makes maps of space, 3 x 4, of those of the plane, 2 x 3: twice the products, none of which the operator needs.)
+
+    Source: Jaderberg et al., Spatial Transformer Networks, arXiv:1506.02025.
+
+    Shapes: theta[N, 2, 3] -> y[N, P, Q, 2]
+    """
+    products = layer.out.size * layer["theta"].shape[2]
+    operations = dot_products(layer.out.size, products)
+    return Cost(operations, layer["theta"].nbytes, layer.written, layer.attrs, products)

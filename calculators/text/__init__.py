@@ -1,0 +1,1 @@
+"""Strings, tokens and containers of values."""

@@ -1,0 +1,104 @@
+"""Small operators of text generation: n-grams of tokens, hashes, words from letters, paths through costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.ir import Cost, Layer, Operations, covers, maximum
+
+from .._shared import dot_products, read_of
+from ..reduction.sort_search import comparisons
+
+HASHES: Mapping[str, str] = {
+    "hash": "32 mixed bits of every element",
+    "hash_ngrams": "the places of n-grams of tokens in tables, by multipliers, exclusive or and remainder",
+}
+
+
+@covers(HASHES)
+def calc_hash(layer: Layer) -> Cost:
+    """Hashes of elements: index arithmetic, which like random bits counts no operations; all operands are read.
+
+    Shapes: x[N, T] -> y[N, T, K]
+    """
+    return Cost(Operations(), layer.read, layer.written, layer.attrs)
+
+
+def calc_block_ngrams(layer: Layer) -> Cost:
+    """Scores of tokens that would repeat an n-gram set to minus infinity.
+
+    In each row the last n - 1 of T tokens are compared with those at each of the T - n + 1 places before, at most
+    n - 1 cmp each. Tokens and scores are read, all scores are written.
+
+    Source: Paulus, Xiong and Socher, arXiv:1705.04304.
+
+    Shapes: x[N, T], scores[N, V] -> y[N, V]
+    Settings: n=3
+    """
+    rows, length = layer["x"].shape
+    n = layer.attrs["n"]
+    places = maximum(length - n + 1, 0)
+    return Cost(Operations(cmp=rows * places * (n - 1)), layer.read, layer.written, layer.attrs)
+
+
+def calc_match_suffix(layer: Layer) -> Cost:
+    """Where a draft's tokens part from those predicted, and where in the source the n-grams at their end stand.
+
+    The draft x of S tokens is compared with the tokens predicted, at most S cmp; then the last n tokens, for each n
+    from ``least`` to ``most``, with those at each of its S - n + 1 places, n cmp each: the most there can be.
+
+    Source: Ge et al., "Lossless Acceleration with Aggressive Decoding", arXiv:2205.10350.
+
+    Shapes: x[S], tokens[T], predicted[S+1], place[] -> y[M], found[]
+    Settings: least=1, most=3
+    """
+    length = layer["x"].size
+    sizes = range(layer.attrs["least"], layer.attrs["most"] + 1)
+    compared = length + sum(maximum(length - n + 1, 0) * n for n in sizes)
+    return Cost(Operations(cmp=compared), layer.read, layer.written, layer.attrs)
+
+
+def calc_word_convolution(layer: Layer) -> Cost:
+    """Vectors of words from their letters: embeddings of letters, a convolution along the word, tanh, the largest.
+
+    A word of L letters has L - K + 1 places; at each a dot product of K E features onto the bias for every one of F
+    filters, macs, and a tanh; then L - K cmp for the largest. Every word is taken to be as long as there is
+    room. Of the table ``w1`` E elements a letter are read.
+
+    Source: Kim et al., Character-Aware Neural Language Models, arXiv:1508.06615.
+
+    Shapes: x[N, L], w0[F, 1, K, E], b0[F], w1[V, E] -> y[N, F]
+    """
+    x, y, w0, w1 = layer["x"], layer.out, layer["w0"], layer["w1"]
+    places = x.shape[-1] - w0.shape[-2] + 1
+    outputs = y.size * places
+    macs = outputs * (w0.size // w0.shape[0])
+    operations = dot_products(outputs, macs, "b0" in layer) + Operations(special=outputs, cmp=outputs - y.size)
+    read = layer.read - w1.nbytes + w1.bytes_of(x.size * w1.shape[-1])
+    return Cost(operations, read, layer.written, layer.attrs, macs)
+
+
+def calc_token_search(layer: Layer) -> Cost:
+    """Choice of the next token for every row, ``steps`` times, from scores that a decoder computed.
+
+    Per step and row of V scores the largest is V - 1 cmp (``search`` "greedy"). "sample" takes a softmax (V special,
+    V div, V - 1 add), a sort (at most V * ceil(log2(V)) cmp) and sums up to the part that is kept (V - 1 add, V cmp).
+    "beam" takes a log_softmax (2 V - 1 add, V + 1 special), adds the score of its beam (V add), and chooses among the
+    V scores of all ``beams`` of a sample, held to a sort of them. The last scores of every row are read in every step.
+
+    Shapes: x[N, T], logits[N, 1, V] -> y[N, L]
+    Settings: steps=L, search="greedy", beams=1
+    """
+    logits, attrs = layer["logits"], layer.attrs
+    size, beams = logits.shape[-1], attrs.get("beams", 1)
+    rows = layer["logits"].shape[0]
+    if attrs["search"] == "beam":
+        each = Operations(add=3 * size - 1, special=size + 1)
+        operations = rows * each + Operations(cmp=rows // beams * comparisons(beams * size))
+    elif attrs["search"] == "sample":
+        operations = rows * Operations(add=2 * size - 2, div=size, special=size, cmp=comparisons(size) + size)
+    else:
+        operations = Operations(cmp=rows * (size - 1))
+    steps = attrs["steps"]
+    read = layer.read - read_of(layer, "logits") + steps * logits.bytes_of(rows * size)
+    return Cost(steps * operations, read, layer.written, attrs)
