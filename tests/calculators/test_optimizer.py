@@ -4,8 +4,8 @@ import pytest
 
 from costcore.calculators.optimizer import STEPS
 from costcore.ir import Operations
-from tests.calculators.counting import measure
-from tests.calculators.layers import cost, operations
+from tests.calculators.counting_scalar import measure
+from tests.calculators.layer_costs import layer_cost, operations
 
 WORDS = {"r": 0.1, "eps": 1e-8, "alpha": 0.9, "beta": 0.9, "one_alpha": 0.1, "one_beta": 0.1}
 
@@ -17,7 +17,7 @@ def test_steps_are_their_definitions(op: str) -> None:
     assert counted == step.operations
     moments = sum(f"{moment} = " in step.definition for moment in "vh")  # they are kept from step to step
     operands = {f"x{i}": (7,) for i in range(2 + moments)}
-    result = cost(op, operands, *[(7,)] * (1 + moments))
+    result = layer_cost(op, operands, *[(7,)] * (1 + moments))
     assert result.flops == 7 * counted
     assert (result.mread, result.mwrite) == (28 * (2 + moments), 28 * (1 + moments))
 

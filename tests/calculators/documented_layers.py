@@ -1,0 +1,55 @@
+"""The layer that the manual page of a calculator describes, on symbols and on integers."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import sympy
+
+from costcore.dims import as_dim
+from costcore.ir import Layer, Tensor
+from tests.calculators.layer_costs import CALCULATORS
+
+# The line may go on, indented, on the next.
+SHAPES = re.compile(r"^Shapes: (?P<inputs>.*(?:\n +.*)?)-> (?P<outputs>.+)$", re.MULTILINE)
+SETTINGS = re.compile(r"^Settings: (?P<settings>.+)$", re.MULTILINE)
+OPERAND = re.compile(r"(\w+)\[([^\]]*)\]")
+
+
+def names(expression: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(expression)) if isinstance(node, ast.Name)} - {"dict"}
+
+
+def evaluate(expression: str) -> Any:
+    symbols = {name: sympy.Symbol(name, integer=True, positive=True) for name in names(expression)}
+    return eval(expression, {"dict": dict}, symbols)
+
+
+def tensors(text: str) -> dict[str, Tensor]:
+    return {name: Tensor(evaluate(f"({dims},)" if dims else "()")) for name, dims in OPERAND.findall(text)}
+
+
+def symbolic_layer(op: str) -> Layer:
+    """The layer that the manual page of an operator's calculator describes."""
+    manual = inspect.getdoc(CALCULATORS[op]) or ""
+    shapes, settings = SHAPES.search(manual), SETTINGS.search(manual)
+    assert shapes, f"the docstring of the calculator of {op} has no line 'Shapes:'"
+    attrs = evaluate(f"dict({settings['settings']})") if settings else {}
+    return Layer(op, tensors(shapes["inputs"]), tensors(shapes["outputs"]).values(), attrs)
+
+
+def integers(layer: Layer) -> dict[sympy.Symbol, int]:
+    """An even integer for every symbol, so that halves and groups come out whole; 2 for the groups."""
+    found: set[sympy.Symbol] = set()
+    layer.map_dims(lambda value: found.update(getattr(value, "free_symbols", ())) or value)
+    symbols = sorted(found, key=str)
+    return {symbol: 2 if str(symbol) == "G" else 2 * i for i, symbol in enumerate(symbols, start=2)}
+
+
+def put(value: Any, values: Mapping[sympy.Symbol, int]) -> Any:
+    """``value`` with integers for its symbols; what is no formula is itself."""
+    return as_dim(value.subs(values)) if hasattr(value, "free_symbols") else value

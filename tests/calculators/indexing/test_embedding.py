@@ -1,0 +1,82 @@
+"""Embeddings, bags of embeddings, their gradients, and limited norms."""
+
+from __future__ import annotations
+
+from costcore.ir import Operations, Tensor
+from tests.calculators.counting_scalar import count, dot, fma, largest, sqrt, total
+from tests.calculators.layer_costs import layer_cost, moved, operations
+
+INT64 = "int64"
+
+
+def test_embedding_reads_the_rows_at_the_weights_own_size() -> None:
+    operands = {"x": Tensor((2, 5), "int32"), "w": Tensor((1000, 8), "float16", "param")}
+    assert moved("embedding", operands, (2, 5, 8)) == (10 * 4 + 80 * 2, 80 * 4)
+    assert operations("embedding", operands, (2, 5, 8)) == Operations()
+
+
+def test_embedding_bag() -> None:
+    def summed(rows):
+        return [total(row[j] for row in bag) for bag in rows for j in range(4)]
+
+    def mean(rows):
+        return [total(row[j] for row in bag) / 3 for bag in rows for j in range(4)]
+
+    def most(rows):
+        return [largest([row[j] for row in bag]) for bag in rows for j in range(4)]
+
+    def weighted(rows, weights):
+        return [dot([row[j] for row in bag], weights) for bag in rows for j in range(4)]
+
+    operands = {"x": Tensor((6,), INT64), "w": (100, 4)}
+    assert operations("embedding_bag", operands, (2, 4)) == count(summed, (2, 3, 4))
+    assert operations("embedding_bag", operands, (2, 4), mode="mean") == count(mean, (2, 3, 4))
+    assert operations("embedding_bag", operands, (2, 4), mode="max") == count(most, (2, 3, 4))
+    assert moved("embedding_bag", operands, (2, 4)) == (6 * 8 + 24 * 4, 8 * 4)
+    weights = {**operands, "per_sample_weights": (6,)}
+    assert operations("embedding_bag", weights, (2, 4)) == count(weighted, (2, 3, 4), (3,))
+
+
+def test_gradients_of_bags():
+    def added(dy, weights):
+        for bag, rows in ((0, (0, 1)), (1, (2, 3, 4))):
+            for i in rows:
+                [fma(slope, weights[i], 0.0) for slope in dy[bag]]
+
+    given = {"dy": (2, 4), "x": INDICES}
+    back = "embedding_bag_backward"
+    assert operations(back, given, (9, 4), mode="sum") == Operations(add=20)
+    assert operations(back, given, (9, 4), mode="mean") == Operations(add=20, div=8)
+    assert operations(back, given, (9, 4), mode="max") == Operations(add=8)
+    weighted = given | {"per_sample_weights": (5,)}
+    assert operations(back, weighted, (9, 4), mode="sum") == count(added, (2, 4), (5,))
+
+
+def test_gradient_of_the_weights_of_a_bag():
+    def slopes(dy, w):
+        for bag, rows in ((0, (0, 1)), (1, (2, 3, 4))):
+            [dot(dy[bag], w[i]) for i in rows]
+
+    result = layer_cost("embedding_bag_weights_backward", {"dy": (2, 4), "w": (9, 4), "x": INDICES}, (5,))
+    assert result[:3] == (count(slopes, (2, 4), (9, 4)), 4 * 8 + 4 * 20 + 8 * 5, 4 * 5)
+
+
+def test_an_embedding_scaled_by_frequency():
+    """5 counts; 20 divisions and additions."""
+    result = layer_cost("scaled_embedding_backward", {"dy": (5, 4), "x": INDICES}, (9, 4))
+    assert result[:3] == (Operations(add=25, div=20), 4 * 20 + 40, 4 * 36)
+
+
+def test_renorm_limits_every_slice():
+    def limit(x):
+        for row in x:
+            norm = sqrt(dot(row, row))
+            factor = 1.5 / (norm + 1e-7) if norm > 0.1 else norm
+            [value * factor for value in row]
+
+    assert operations("renorm", {"x": (3, 5)}, (3, 5), axis=0) == count(limit, (3, 5))
+    result = layer_cost("renorm_rows", {"w": (100, 5), "x": (3,)}, (100, 5))
+    assert result[:3] == (count(limit, (3, 5)), 4 * (3 + 15), 4 * 15)
+
+
+INDICES = Tensor((5,), "int64")

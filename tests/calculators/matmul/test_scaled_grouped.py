@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from costcore.ir import Operations, Tensor
+from tests.calculators.layer_costs import layer_cost, operations
+
+X0, X1 = Tensor((3, 4), "float8_e4m3fn"), Tensor((4, 5), "float8_e4m3fn")
+
+
+@pytest.mark.parametrize(
+    ("scales", "muls"),
+    [
+        ({"x0_scale": (), "x1_scale": ()}, 1),
+        ({"x0_scale": (1,), "x1_scale": (1,), "y_scale": ()}, 1),
+        ({"x0_scale": (3, 1), "x1_scale": (1, 5)}, 2),
+        ({"x0_scale0": (3, 1), "x0_scale1": (1,), "x1_scale0": (1, 5)}, 2),
+        ({}, 0),
+    ],
+)
+def test_scales(scales, muls):
+    result = layer_cost("scaled_matmul", {"x0": X0, "x1": X1, **scales}, (3, 5))
+    # 15 dot products of length 4
+    assert result.flops == Operations(mul=15 + 15 * muls, fma=45)
+    assert result.macs == 60
+    onto_bias = operations("scaled_matmul", {"x0": X0, "x1": X1, "b": (5,), **scales}, (3, 5))
+    assert onto_bias == Operations(fma=60, mul=15 * muls)
+
+
+@pytest.mark.parametrize(
+    ("x0", "x1", "y"),
+    [((6, 4), (2, 4, 5), (6, 5)), ((2, 3, 4), (2, 4, 5), (2, 3, 5)), ((2, 3, 4), (4, 10), (3, 10))],
+)
+def test_groups_of_rows(x0, x1, y):
+    size = y[0] * y[1] * (y[2] if len(y) > 2 else 1)
+    result = layer_cost("grouped_matmul", {"x0": x0, "x1": x1}, y)
+    assert (result.macs, result.flops) == (4 * size, Operations(mul=size, fma=3 * size))
+
+
+def test_groups_along_the_summed_axis():
+    """3 x 8 by 8 x 5 in two groups: 120 products in all make two 3 x 5 matrices."""
+    result = layer_cost("grouped_matmul", {"x0": (3, 8), "x1": (8, 5)}, (2, 3, 5))
+    assert (result.macs, result.flops) == (120, Operations(mul=30, fma=90))
+
+
+def test_packed_weights_are_made_real_once():
+    w = Tensor((5, 2), "uint8")
+    result = layer_cost("packed_matmul", {"x": (3, 4), "w": w, "w_scale": (5,)}, (3, 5))
+    assert result.flops == Operations(mul=15 + 20, fma=45)
+    assert result[1:3] == (4 * 12 + 10 + 20, 60)
+    shifted = operations("packed_matmul", {"x": (3, 4), "w": w, "w_scale": (5, 2)}, (3, 5), zero_points=True)
+    assert shifted == Operations(mul=35, fma=45, add=20)
+
+
+def test_lists():
+    given = {"x0": (2, 3), "x1": (1, 4), "x2": (3, 5), "x3": (4, 2)}
+    result = layer_cost("foreach_matmul", given, (2, 5), (1, 2))
+    assert result.flops == Operations(mul=10 + 2, fma=20 + 6)
+    assert result.macs == 30 + 8

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import pytest
+
+from costcore.ir import Operations, Tensor
+from tests.calculators.counting_scalar import count, dot, erf, exp, maximum, minimum, sqrt, total
+from tests.calculators.layer_costs import layer_cost, moved, operations
+
+
+def again(value):
+    """A real number quantised."""
+    return minimum(maximum(round(value / 0.5) + 3, 0), 255)
+
+
+def test_quantised_linear_layer_is_its_definition() -> None:
+    def definition(x, w, b):
+        x, w = ([[value - 3 for value in row] for row in array] for array in (x, w))
+        for row in x:
+            for column, start in zip(w, b, strict=True):
+                value = round(dot(row, column, start) * 0.25)
+                minimum(maximum(value + 3, 0), 255)
+
+    given = {
+        "x": Tensor((2, 3), "uint8"),
+        "w": Tensor((4, 3), "int8"),
+        "b": Tensor((4,), "int32"),
+        **{f"{name}_{part}": None for name in "xwy" for part in ("scale", "zero_point")},
+    }
+    result = layer_cost("quantized_linear", given, Tensor((2, 4), "uint8"))
+    assert result.flops == count(definition, (2, 3), (4, 3), (4,))
+    assert (result.macs, result.mread, result.mwrite) == (24, 6 + 12 + 16, 8)
+
+
+def test_quantised_products_that_stay_integers_or_become_real() -> None:
+    given = {"x0": Tensor((2, 3), "uint8"), "x1": Tensor((3, 4), "uint8")}
+    bare = Operations(mul=8, fma=16)
+    assert operations("quantized_matmul", given, Tensor((2, 4), "int32")) == bare
+    shifted = {**given, "x1_zero_point": Tensor((4,), "uint8")}
+    assert operations("quantized_matmul", shifted, Tensor((2, 4), "int32")) == bare + Operations(add=12)
+    assert operations("quantized_matmul", {**given, "x0_scale": None}, (2, 4)) == bare + Operations(mul=8)
+    conv = {"x": (1, 2, 4, 4), "w": (3, 2, 3, 3), "y_scale": None}
+    assert operations("quantized_conv", conv, (1, 3, 2, 2)) == Operations(mul=12 + 12, fma=12 * 17, cmp=36)
+
+
+def test_product_of_values_quantised_by_their_range() -> None:
+    def definition(x):
+        values = list(x.ravel())
+        low = total_range(values, minimum)
+        high = total_range(values, maximum)
+        scale = (high - low) / 255
+        zero = minimum(maximum(round(0 - low / scale), 0), 255)
+        for value in values:
+            minimum(maximum(round(value / scale) + zero, 0), 255) - zero
+
+    def total_range(values, pick):
+        found = 0
+        for value in values:
+            found = pick(value, found)
+        return found
+
+    given = {"x0": (2, 3), "x1": Tensor((3, 4), "uint8"), "x1_scale": None}
+    product = Operations(mul=8 + 8, fma=16)
+    assert operations("dynamic_quantized_matmul", given, (2, 4)) == product + count(definition, (2, 3))
+
+
+def test_unary_operators_between_dequantising_and_quantising() -> None:
+    def real(x):
+        return [[(value - 3) * 0.5 for value in row] for row in x]
+
+    def sigmoid(x):
+        return [[again(1 / (1 + exp(-value))) for value in row] for row in real(x)]
+
+    def softmax(x):
+        for row in real(x):
+            powers = [exp(value) for value in row]
+            summed = total(powers)
+            [again(value / summed) for value in powers]
+
+    def mean(x):
+        for row in real(x):
+            again(total(row) / 4)
+
+    given = {"x": Tensor((2, 4), "uint8"), "x_scale": None, "x_zero_point": None, "y_scale": None, "y_zero_point": None}
+    assert operations("quantized_sigmoid", given, Tensor((2, 4), "uint8")) == count(sigmoid, (2, 4))
+    assert operations("quantized_softmax", given, Tensor((2, 4), "uint8"), axis=1) == count(softmax, (2, 4))
+    assert operations("quantized_reduce_mean", given, Tensor((2,), "uint8"), axis=(1,)) == count(mean, (2, 4))
+    assert moved("quantized_sigmoid", given, Tensor((2, 4), "uint8")) == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("op", "each"), [("add", Operations(add=1)), ("mul", Operations(mul=1)), ("where", Operations(cmp=1))]
+)
+def test_pairs_between_dequantising_and_quantising(op: str, each: Operations) -> None:
+    given = {f"x{i}{part}": Tensor((2, 3), "uint8") if not part else None for i in range(2) for part in ("", "_scale")}
+    if op == "where":
+        given["condition"] = Tensor((2, 3), "bool")
+    expected = 6 * each + Operations(mul=12) + 6 * Operations(div=1, cmp=3)
+    assert operations(f"quantized_{op}", given, Tensor((2, 3), "uint8")) == expected
+
+
+def test_transposed_convolution_of_quantised_values() -> None:
+    given = {"x": Tensor((1, 2, 2, 2), "uint8"), "w": Tensor((2, 3, 2, 2), "uint8"), "x_zero_point": None}
+    result = layer_cost("quantized_conv_transpose", {**given, "y_scale": None}, Tensor((1, 3, 3, 3), "uint8"))
+    # every element of x times 3 * 4 weights, onto zeros; its zero point; 27 outputs scaled, rounded, limited twice
+    assert result.flops == Operations(fma=8 * 12, add=8, mul=27, cmp=3 * 27)
+    assert (result.macs, result.mread, result.mwrite) == (8 * 12, 8 + 24, 27)
+
+
+UNARY = {
+    "leaky_relu": ({}, lambda row: [maximum(value, value * 0.1) for value in row]),
+    "gelu": ({"approximate": "none"}, lambda row: [value * 0.5 * (1 + erf(value * 0.5**0.5)) for value in row]),
+    "avg_pool": ({"kernel": (2,)}, lambda row: [total(row[:2]) / 2, total(row[2:]) / 2]),
+    "layer_norm": ({"axis": (1,)}, lambda row: normal(row)),
+}
+
+
+def normal(row):
+    mean = total(row) / 4
+    deviations = [value - mean for value in row]
+    scale = 1 / sqrt(dot(deviations, deviations) / 4 + 1e-5)
+    return [value * scale for value in deviations]
+
+
+@pytest.mark.parametrize("op", UNARY)
+def test_more_operators_between_dequantising_and_quantising(op: str) -> None:
+    settings, function = UNARY[op]
+
+    def definition(x):
+        for row in x:
+            [again(value) for value in function([(value - 3) * 0.5 for value in row])]
+
+    x, y = ((2, 1, 4), (2, 1, 2)) if op == "avg_pool" else ((2, 4), (2, 4))
+    given = {"x": Tensor(x, "uint8"), "x_scale": None, "x_zero_point": None, "y_scale": None, "y_zero_point": None}
+    assert operations(f"quantized_{op}", given, Tensor(y, "uint8"), **settings) == count(definition, (2, 4))
+
+
+def test_joined_operands_are_made_real_and_quantised_again() -> None:
+    given = {"x0": Tensor((2, 3), "uint8"), "x0_scale": None, "x1": Tensor((2, 1), "uint8"), "x1_scale": None}
+    result = layer_cost("quantized_concat", given, Tensor((2, 4), "uint8"), axis=1)
+    assert result.flops == Operations(mul=8) + 8 * Operations(div=1, cmp=3)
+    assert (result.mread, result.mwrite) == (8, 8)
+
+
+@pytest.mark.parametrize("segments", [True, False])
+def test_embeddings_of_quantised_tables(segments: bool) -> None:
+    """2 sentences of 3 words of 4 features."""
+
+    def definition(words, places, w, b, *kinds):
+        places, w, b = ([(v - 3) * 0.5 for v in part.flat] for part in (places, w, b))
+        for sentence in range(2):
+            for t in range(3):
+                row = [(v - 3) * 0.5 + p for v, p in zip(words[sentence, t], places[4 * t : 4 * t + 4], strict=True)]
+                if segments:
+                    row = [v + (k - 3) * 0.5 for v, k in zip(row, kinds[0][sentence, t], strict=True)]
+                mean = total(row) / 4
+                deviations = [v - mean for v in row]
+                scale = 1 / sqrt(dot(deviations, deviations) / 4 + 1e-5)
+                for v, weight, start in zip(deviations, w, b, strict=True):
+                    dot([v * scale], [weight], start)
+
+    tables = {"w0": (50, 4), "w1": (9, 4), "w": (4,), "b": (4,)} | ({"w2": (2, 4)} if segments else {})
+    given = {name: Tensor(shape, "uint8") for name, shape in tables.items()}
+    for name in tables:
+        given |= {f"{name}_scale": Tensor((1,)), f"{name}_zero_point": Tensor((1,), "uint8")}
+    result = layer_cost("quantized_embed_norm", {"x": Tensor((2, 3), "int32"), **given}, (2, 3, 4))
+    shapes = [(2, 3, 4), (3, 4), (4,), (4,)] + [(2, 3, 4)] * segments
+    assert result.flops == count(definition, *shapes)
+    # words of 4 bytes; rows of bytes, the positions once; and a scale and a zero point each
+    assert result.mread == 4 * 6 + 24 + 12 + 8 + 24 * segments + 5 * (4 + segments)

@@ -1,0 +1,33 @@
+"""Every formula on symbols, by the shapes its manual page names, against the same formula on integers."""
+
+from __future__ import annotations
+
+import pytest
+import sympy
+
+from costcore.counting.pricing import cost_of
+from costcore.ir import KINDS, Operations
+from tests.calculators.documented_layers import integers, put, symbolic_layer
+from tests.calculators.layer_costs import CALCULATORS
+
+
+@pytest.mark.parametrize("op", sorted(CALCULATORS))
+def test_symbols_and_integers_agree(op: str) -> None:
+    layer = symbolic_layer(op)
+    values = integers(layer)
+    formula = cost_of(layer, CALCULATORS[op])
+    number = cost_of(layer.map_dims(lambda dim: put(dim, values)), CALCULATORS[op])
+    assert isinstance(formula.flops, Operations)
+    assert Operations(*(put(getattr(formula.flops, kind), values) for kind in KINDS)) == number.flops
+    assert tuple(put(amount, values) for amount in (formula.mread, formula.mwrite, formula.macs)) == (
+        number.mread,
+        number.mwrite,
+        number.macs,
+    )
+
+
+def test_the_formula_of_a_sum() -> None:
+    n, c = sympy.symbols("N C", integer=True, positive=True)
+    cost = cost_of(symbolic_layer("reduce_sum"), CALCULATORS["reduce_sum"])
+    assert cost.flops == Operations(add=n * c - n)
+    assert (cost.mread, cost.mwrite) == (4 * n * c, 4 * n)
