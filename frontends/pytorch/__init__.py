@@ -8,6 +8,6 @@ if __name__ != "costcore.frontends.pytorch":
 from .capture import capture
 from .meta import accepts, estimate
 from .naming import native_names
-from .table import ROWS
+from .rows.table import ROWS
 
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]

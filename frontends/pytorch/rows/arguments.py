@@ -9,7 +9,7 @@ import torch
 
 from costcore.translate import Arguments, Row, Source
 
-from .tensors import Given, Number
+from ..tensors import Given, Number
 
 Rule = Callable[[Arguments], Any]
 
@@ -17,6 +17,10 @@ Rule = Callable[[Arguments], Any]
 def first(args: Arguments) -> Any:
     """The first argument, whatever it is called."""
     return next(iter(args.values()))
+
+
+X: dict[str, Source] = {"x": first}
+"""The operands of operators of one tensor."""
 
 
 def value_or_number(name: str) -> Rule:
@@ -104,9 +108,9 @@ def is_tensor(name: str) -> Callable[[Arguments], bool]:
     return lambda args: isinstance(args.get(name), torch.Tensor)
 
 
-def has(name: str) -> Callable[[Arguments], bool]:
-    """Rows for calls of overloads that know an argument."""
-    return lambda args: name in args
+def is_number(name: str) -> Callable[[Arguments], bool]:
+    """Rows for calls of overloads in which an argument is a number."""
+    return lambda args: name in args and not isinstance(args[name], torch.Tensor)
 
 
 def same(ops: str, inputs: dict[str, Source], attrs: dict[str, Source] | None = None) -> Iterable[Row]:

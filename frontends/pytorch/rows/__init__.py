@@ -1,0 +1,1 @@
+"""The mapping rules of PyTorch's operators, one module per operator family."""

@@ -1,0 +1,56 @@
+"""Rows of activation functions and softmax, and of the gradients of softmax."""
+
+from __future__ import annotations
+
+from costcore.translate import Arguments, Row, Source
+
+from .arguments import X, axis, only_first, same
+
+
+def _clamps_to_six(args: Arguments) -> str:
+    return "relu6" if (args["min_val"], args["max_val"]) == (0, 6) else "hard_tanh"
+
+
+def _is_scaled(args: Arguments) -> str:
+    return "elu" if args["scale"] == 1 else "selu"
+
+
+ACTIVATIONS = (
+    *same(
+        "relu relu6 sigmoid tanh silu mish selu log_sigmoid hardsigmoid=hard_sigmoid hardswish=hard_swish",
+        X,
+    ),
+    Row("aten::log_sigmoid_forward", "log_sigmoid", X, outputs=only_first),
+    Row("aten::hardtanh", _clamps_to_six, X, {"lower": "min_val", "upper": "max_val"}, ops=("relu6", "hard_tanh")),
+    Row("aten::elu", _is_scaled, X, {"alpha": "alpha"}, ops=("elu", "selu")),
+    Row("aten::celu", "celu", X, {"alpha": "alpha"}),
+    Row("aten::leaky_relu", "leaky_relu", X, {"slope": "negative_slope"}),
+    Row("aten::gelu", "gelu", X, {"approximate": "approximate"}),
+    Row("aten::softplus", "softplus", X, {"beta": "beta", "threshold": "threshold"}),
+    Row("aten::threshold", "threshold", X, {"threshold": "threshold", "value": "value"}),
+    Row("aten::glu", "glu", X, {"axis": axis()}),
+    Row("aten::hardshrink", "hard_shrink", X, {"lambd": "lambd"}),
+    Row("aten::softshrink", "soft_shrink", X, {"lambd": "lambd"}),
+    *(Row(f"aten::{name}", "prelu", {"x": "self", "w": "weight"}) for name in ("prelu", "_prelu_kernel")),
+    *(Row(f"aten::{name}", "rrelu", X, outputs=only_first) for name in ("rrelu_with_noise", "rrelu")),
+)
+
+SOFTMAX = (
+    *(Row(f"aten::{name}", "softmax", X, {"axis": axis()}) for name in ("softmax", "_softmax", "_safe_softmax")),
+    *(Row(f"aten::{name}", "log_softmax", X, {"axis": axis()}) for name in ("log_softmax", "_log_softmax")),
+)
+
+_GRADIENT: dict[str, Source] = {"dy": "grad_output", "y": "output"}
+
+SOFTMAX_GRADIENTS = (
+    Row("aten::_softmax_backward_data", "softmax_backward", _GRADIENT, {"axis": axis()}),
+    Row("aten::_log_softmax_backward_data", "log_softmax_backward", _GRADIENT, {"axis": axis()}),
+    Row(
+        "aten::_masked_softmax_backward",
+        "softmax_backward",
+        {**_GRADIENT, "mask": "mask"},
+        {"axis": lambda args: args["output"].dim() - 1 if args["dim"] is None else axis()(args)},
+    ),
+)
+
+ROWS = (*ACTIVATIONS, *SOFTMAX, *SOFTMAX_GRADIENTS)

@@ -1,0 +1,109 @@
+"""Rows of convolutions and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from costcore.translate import Arguments, Row, Source
+
+from .arguments import needs, spread_out
+
+_XWB: dict[str, Source] = {"x": "input", "w": "weight", "b": "bias"}
+_SELF: dict[str, Source] = {"x": "self", "w": "weight", "b": "bias"}
+
+
+def _rank(args: Arguments) -> int:
+    return int(args["weight"].dim()) - 2
+
+
+def _kernel(args: Arguments) -> tuple[int, ...]:
+    return tuple(args["weight"].shape[2:])
+
+
+def _spatial(name: str) -> Callable[[Arguments], Any]:
+    return lambda args: spread_out(args[name], _rank(args))
+
+
+def _padding(args: Arguments) -> tuple[Any, ...]:
+    padding = args["padding"]
+    if not isinstance(padding, str):
+        return spread_out(padding, _rank(args))
+    if padding == "valid":
+        return (0,) * _rank(args)
+    dilation = spread_out(args["dilation"], _rank(args))
+    totals = [d * (k - 1) for d, k in zip(dilation, _kernel(args), strict=True)]
+    return tuple(t // 2 if t % 2 == 0 else (t // 2, t - t // 2) for t in totals)
+
+
+_SETTINGS: dict[str, Source] = {
+    "kernel": _kernel,
+    "stride": _spatial("stride"),
+    "padding": _padding,
+    "dilation": _spatial("dilation"),
+    "groups": "groups",
+}
+
+
+def _direction(args: Arguments) -> str:
+    return "conv_transpose" if args["transposed"] else "conv"
+
+
+CONVOLUTIONS = (
+    *(Row(f"aten::conv{rank}d", "conv", _XWB, _SETTINGS) for rank in (1, 2, 3)),
+    *(
+        Row(
+            f"aten::conv_transpose{rank}d",
+            "conv_transpose",
+            _XWB,
+            {**_SETTINGS, "output_padding": _spatial("output_padding")},
+        )
+        for rank in (1, 2, 3)
+    ),
+    *(
+        Row(f"aten::{name}", _direction, _XWB, _SETTINGS, ops=("conv", "conv_transpose"))
+        for name in ("convolution", "_convolution", "convolution_overrideable")
+    ),
+)
+
+DEVICES = (
+    *(Row(f"aten::{name}", "conv", _SELF, _SETTINGS) for name in ("mkldnn_convolution", "miopen_convolution")),
+    Row("aten::cudnn_convolution", "conv", {"x": "self", "w": "weight"}, _SETTINGS),
+    Row("aten::cudnn_convolution_transpose", "conv_transpose", {"x": "self", "w": "weight"}),
+    Row("aten::miopen_convolution_transpose", "conv_transpose", _SELF),
+    *(
+        Row(f"aten::{name}", "conv", _SELF)
+        for name in (
+            *("_slow_conv2d_forward", "slow_conv3d_forward", "slow_conv_dilated2d", "slow_conv_dilated3d"),
+            *("_conv_depthwise2d", "conv_depthwise3d", "miopen_depthwise_convolution"),
+        )
+    ),
+    *(Row(f"aten::slow_conv_transpose{rank}d", "conv_transpose", _SELF) for rank in (2, 3)),
+)
+
+
+def _backward_spatial(name: str) -> Callable[[Arguments], Any]:
+    return lambda args: spread_out(args[name], args["weight"].dim() - 2)
+
+
+_BACKWARD_SETTINGS: dict[str, Source] = {
+    "kernel": _kernel,
+    "stride": _backward_spatial("stride"),
+    "padding": _backward_spatial("padding"),
+    "dilation": _backward_spatial("dilation"),
+    "groups": "groups",
+    "needs": needs("x", "w", "b"),
+}
+
+GRADIENTS = tuple(
+    Row(
+        f"aten::{name}",
+        lambda args: "conv_transpose_backward" if args["transposed"] else "conv_backward",
+        {"dy": "grad_output", "x": "input", "w": "weight"},
+        _BACKWARD_SETTINGS,
+        ops=("conv_backward", "conv_transpose_backward"),
+    )
+    for name in ("convolution_backward", "convolution_backward_overrideable")
+)
+
+ROWS = (*CONVOLUTIONS, *DEVICES, *GRADIENTS)

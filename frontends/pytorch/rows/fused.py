@@ -1,0 +1,79 @@
+"""Rows of operators that do at once what others do in steps: transformer layers, products with an activation."""
+
+from __future__ import annotations
+
+from costcore.translate import Arguments, Row, Source
+
+from .arguments import constant, given, named, non_empty, unlearned
+from .attention import PROJECTIONS
+
+TRANSFORMERS = (
+    Row(
+        "aten::_transformer_encoder_layer_fwd",
+        "transformer_encoder_layer",
+        {
+            **named("x=src mask=mask w2=ffn_weight_1 b2=ffn_bias_1 w3=ffn_weight_2 b3=ffn_bias_2"),
+            **named("w4=norm_weight_1 b4=norm_bias_1 w5=norm_weight_2 b5=norm_bias_2"),
+            **PROJECTIONS,
+        },
+        {"heads": "num_heads", "activation": lambda args: "gelu" if args["use_gelu"] else None},
+    ),
+    Row("aten::_transform_bias_rescale_qkv", "scaled_split_heads", {"x": "qkv", "b": "qkv_bias"}),
+)
+
+_CHUNKED: dict[str, Source] = {
+    "x": "input",
+    "w": "linear_weight",
+    "b": "linear_bias",
+    "target": "target",
+    "class_weights": "weight",
+}
+
+
+def _wanted(args: Arguments) -> tuple[str, ...]:
+    asked = (("x", "input"), ("w", "linear_weight"), ("b", "linear_bias"))
+    return tuple(name for name, argument in asked if args[f"compute_{argument}_grad"])
+
+
+LOSSES = (
+    Row(
+        "torch_nn::_linear_cross_entropy_batch_chunked",
+        "linear_cross_entropy",
+        _CHUNKED,
+        {"reduction": "reduction", "needs": _wanted},
+        outputs=non_empty,
+    ),
+    Row(
+        "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction",
+        "linear_cross_entropy",
+        _CHUNKED,
+        {"reduction": constant("none"), "needs": constant(())},
+    ),
+)
+
+EPILOGUES = (
+    Row(
+        "aten::_addmm_activation",
+        "fused_matmul",
+        {"x0": "mat1", "x1": "mat2", "b": unlearned("self")},
+        {
+            "alpha": given("alpha", 1),
+            "beta": given("beta", 1),
+            "activation": lambda args: "gelu" if args["use_gelu"] else "relu",
+        },
+    ),
+    Row(
+        "aten::cudnn_convolution_relu",
+        "fused_conv",
+        {"x": "self", "w": "weight", "b": "bias"},
+        {"activation": constant("relu"), "groups": "groups"},
+    ),
+    Row(
+        "aten::cudnn_convolution_add_relu",
+        "fused_conv",
+        {"x": "self", "w": "weight", "b": "bias", "z": "z"},
+        {"activation": constant("relu"), "groups": "groups"},
+    ),
+)
+
+ROWS = (*TRANSFORMERS, *LOSSES, *EPILOGUES)

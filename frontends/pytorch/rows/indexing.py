@@ -1,0 +1,244 @@
+"""Rows of gathering, scattering and embeddings, and of the gradients that scatter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from costcore.translate import Arguments, Row, Source
+
+from .arguments import axis, choice, constant, first, given, only_first, value_or_number
+
+
+def _indices(args: Arguments) -> list[Any]:
+    return [index for index in args["indices"] if isinstance(index, torch.Tensor)]
+
+
+_UPDATES = value_or_number("value")
+_REDUCE = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min", "mean": "mean"}
+
+
+def _reduce(args: Arguments) -> str:
+    return _REDUCE.get(args.get("reduce") or "", "none")
+
+
+def _accumulated(args: Arguments) -> str:
+    return "add" if args["accumulate"] else "none"
+
+
+def _source(args: Arguments) -> Any:
+    return value_or_number("src" if args.get("src") is not None else "value")(args)
+
+
+_ALONG: dict[str, Source] = {"axis": axis()}
+
+GATHER = (
+    Row("aten::index_select", "gather", {"x": "self", "indices": "index"}, _ALONG),
+    Row("aten::take", "gather", {"x": "self", "indices": "index"}),
+    Row("aten::gather", "gather_elements", {"x": "self", "indices": "index"}, _ALONG),
+    Row("aten::index", "gather", {"x": "self", "indices*": _indices}),
+    Row(
+        "aten::_unsafe_masked_index",
+        "masked_gather",
+        {"x": "self", "mask": "mask", "indices*": _indices, "fill": value_or_number("fill")},
+    ),
+)
+
+SCATTER = (
+    Row(
+        "aten::index_put",
+        "scatter",
+        {"x": "self", "indices*": _indices, "updates": "values"},
+        {"reduction": _accumulated},
+    ),
+    Row(
+        "aten::put",
+        "scatter",
+        {"x": "self", "indices": "index", "updates": "source"},
+        {"reduction": _accumulated},
+    ),
+    Row(
+        "aten::_unsafe_masked_index_put_accumulate",
+        "masked_scatter_add",
+        {"x": "self", "mask": "mask", "indices*": _indices, "updates": "values"},
+    ),
+    Row(
+        "aten::scatter",
+        "scatter_elements",
+        {"x": "self", "indices": "index", "updates": _source},
+        {**_ALONG, "reduction": _reduce},
+    ),
+    *(
+        Row(
+            f"aten::{name}",
+            "scatter_elements",
+            {"x": "self", "indices": "index", "updates": "src"},
+            {**_ALONG, "reduction": reduction},
+        )
+        for name, reduction in (
+            ("scatter_add", lambda args: "add"),
+            ("scatter_reduce", _reduce),
+        )
+    ),
+    *(
+        Row(
+            f"aten::{name}",
+            "scatter",
+            {"x": "self", "indices": "index", "updates": "source"},
+            {**_ALONG, "reduction": reduction},
+        )
+        for name, reduction in (
+            ("index_add", lambda args: "add"),
+            ("index_copy", lambda args: "none"),
+            ("index_reduce", _reduce),
+        )
+    ),
+    Row("aten::index_fill", "scatter", {"x": "self", "indices": "index", "updates": _UPDATES}, _ALONG),
+    Row("aten::slice_scatter", "slice_scatter", {"x": "self", "updates": "src"}, _ALONG),
+    Row("aten::select_scatter", "select_scatter", {"x": "self", "updates": "src"}, _ALONG),
+    Row("aten::diagonal_scatter", "diagonal_scatter", {"x": "self", "updates": "src"}),
+    Row("aten::as_strided_scatter", "slice_scatter", {"x": "self", "updates": "src"}),
+)
+
+_DY: dict[str, Source] = {"dy": first}
+
+VIEW_GRADIENTS = (
+    *(Row(f"aten::{name}_backward", f"{name}_backward", _DY) for name in ("slice", "select", "diagonal", "unfold")),
+    *(
+        Row(f"aten::{kind}_pad{rank}d_backward", "pad_backward", _DY, {"padding": "padding"})
+        for kind in ("reflection", "replication")
+        for rank in (1, 2, 3)
+    ),
+    Row("aten::masked_scatter_backward", "masked_scatter_backward", {"dy": first, "mask": "mask"}),
+)
+
+
+def _bags(args: Arguments) -> Any:
+    """The bag of each index; where each bag starts, where the forward pass did not keep the former."""
+    return args["offset2bag"] if args["offset2bag"].numel() else args["offsets"]
+
+
+_BAG: dict[str, Source] = {
+    "dy": "grad",
+    "x": "indices",
+    "offsets": _bags,
+    "sizes": lambda args: args.get("bag_size") if args["mode"] == 1 else None,
+    "maxima": lambda args: args.get("maximum_indices") if args["mode"] == 2 else None,
+    "per_sample_weights": "per_sample_weights",
+}
+_MODE: dict[str, Source] = {"mode": choice("mode", "sum", "mean", "max")}
+_NORM: dict[str, Source] = {"p": given("norm_type", 2)}
+
+EMBEDDING = (
+    Row("aten::embedding", "embedding", {"x": "indices", "w": "weight"}),
+    *(
+        Row(
+            f"aten::{name}",
+            "embedding_bag",
+            {"x": "indices", "w": "weight", "offsets": "offsets", "per_sample_weights": "per_sample_weights"},
+            {"mode": lambda args: ("sum", "mean", "max")[args["mode"]]},
+            outputs=only_first,
+        )
+        for name in ("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
+    ),
+    *(
+        Row(f"aten::{name}", "renorm_rows", {"w": "self", "x": "indices"}, _NORM)
+        for name in ("embedding_renorm", "embedding_renorm_")
+    ),
+    Row(
+        "aten::renorm",
+        "renorm",
+        {"x": "self"},
+        {"p": given("p", 2), "axis": lambda args: int(args["dim"]) % args["self"].dim()},
+    ),
+    Row(
+        "aten::embedding_dense_backward",
+        lambda args: "scaled_embedding_backward" if args["scale_grad_by_freq"] else "embedding_backward",
+        {"dy": "grad_output", "x": "indices"},
+        ops=("embedding_backward", "scaled_embedding_backward"),
+    ),
+    *(
+        Row(f"aten::{name}", "embedding_bag_backward", _BAG, _MODE, outputs=only_first)
+        for name in ("_embedding_bag_backward", "_embedding_bag_dense_backward")
+    ),
+    Row(
+        "aten::_embedding_bag_per_sample_weights_backward",
+        "embedding_bag_weights_backward",
+        {"dy": "grad", "w": "weight", "x": "indices", "offsets": _bags},
+        _MODE,
+    ),
+)
+
+
+def _segment_reduction(args: Arguments) -> str:
+    word: str = args["reduce"]
+    return {"amax": "max", "amin": "min"}.get(word, word)
+
+
+_SEGMENT: dict[str, Source] = {"reduction": _segment_reduction, "axis": axis("axis")}
+
+SEGMENTS = (
+    Row(
+        "aten::segment_reduce",
+        "segment_reduce",
+        {"x": "data", "lengths": "lengths", "offsets": "offsets", "indices": "indices"},
+        _SEGMENT,
+    ),
+    Row(
+        "aten::_segment_reduce_backward",
+        "segment_reduce_backward",
+        {"dy": "grad", "y": "output", "x": "data", "lengths": "lengths", "offsets": "offsets"},
+        _SEGMENT,
+    ),
+)
+
+
+def _counts(name: str) -> Source:
+    def bins(args: Arguments) -> tuple[int, ...]:
+        value = args[name]
+        if isinstance(value, int):
+            return (value,)
+        edges = [value] if isinstance(value, torch.Tensor) else value
+        return tuple(each if isinstance(each, int) else each.numel() - 1 for each in edges)
+
+    return bins
+
+
+def _edges(args: Arguments) -> list[Any]:
+    return [args["bins"]] if isinstance(args["bins"], torch.Tensor) else list(args["bins"])
+
+
+def _histogram(native: str, is_equal: bool) -> Row:
+    edges: dict[str, Source] = {} if is_equal else {"edges*": _edges}
+    return Row(
+        f"aten::{native}",
+        "binned_histogram",
+        {"x": "self", **edges, "weights": "weight"},
+        {"bins": _counts("bins"), "equal": constant(is_equal), "density": given("density", False)},
+    )
+
+
+HISTOGRAMS = (
+    _histogram("histogram.bin_ct", is_equal=True),
+    _histogram("histogram.bins_tensor", is_equal=False),
+    _histogram("_histogramdd_from_bin_cts", is_equal=True),
+    _histogram("_histogramdd_from_bin_tensors", is_equal=False),
+    Row(
+        "aten::_histogramdd_bin_edges",
+        "bin_edges",
+        {"x": "self"},
+        {"ranged": lambda args: True if args["range"] is not None else None},
+    ),
+)
+
+MASKED_SOFTMAX = (
+    Row(
+        "aten::_masked_softmax",
+        "masked_softmax",
+        {"x": "self", "mask": "mask"},
+        {"axis": lambda args: args["self"].dim() - 1 if args["dim"] is None else axis()(args)},
+    ),
+)
+
+ROWS = (*GATHER, *SCATTER, *VIEW_GRADIENTS, *EMBEDDING, *SEGMENTS, *HISTOGRAMS, *MASKED_SOFTMAX)

@@ -1,0 +1,66 @@
+"""Rows of optimizer steps that update all parameters in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from costcore.translate import Arguments, Row, Source
+
+from .arguments import tensors_of
+
+
+def _changed(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+    """Parameters and moments; a step may say that it writes to gradients and to its own number as well."""
+    others = {id(value) for value in (*args["grads"], *args.get("state_steps", ()))}
+    return [value for value in outputs if id(value) not in others]
+
+
+def _set(name: str) -> Source:
+    return lambda args: args[name] or None
+
+
+_DECAY: dict[str, Source] = {"weight_decay": _set("weight_decay"), "maximize": _set("maximize")}
+_STEP: dict[str, Source] = {"scaled": lambda args: True if args.get("grad_scale") is not None else None}
+
+
+def _sgd(args: Arguments) -> str:
+    if not args["momentum"]:
+        return "sgd_step"
+    return "sgd_nesterov_step" if args["nesterov"] else "sgd_momentum_step"
+
+
+def _moments(*names: str) -> Source:
+    return tensors_of("self", "grads", *names)
+
+
+ROWS = (
+    *(
+        Row(
+            f"aten::{name}",
+            "adam_step",
+            {"x*": _moments("exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs")},
+            {**decay, **_STEP, "amsgrad": _set("amsgrad"), "maximize": _set("maximize")},
+            outputs=_changed,
+        )
+        for name, decay in (
+            ("_fused_adam", {"weight_decay": _set("weight_decay")}),
+            ("_fused_adamw", {"weight_decay_after": _set("weight_decay")}),
+        )
+    ),
+    Row(
+        "aten::_fused_sgd",
+        _sgd,
+        {"x*": _moments("momentum_buffer_list")},
+        {**_DECAY, **_STEP, "dampening": _set("dampening")},
+        outputs=_changed,
+        ops=("sgd_step", "sgd_momentum_step", "sgd_nesterov_step"),
+    ),
+    Row(
+        "aten::_fused_adagrad",
+        "adagrad_step",
+        {"x*": _moments("state_sums")},
+        {**_DECAY, **_STEP},
+        outputs=_changed,
+    ),
+)

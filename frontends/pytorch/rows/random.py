@@ -1,0 +1,36 @@
+"""Rows of dropout and its gradient, and of sampling from distributions."""
+
+from __future__ import annotations
+
+from costcore.translate import Row, Source
+
+from .arguments import X, constant, first, is_tensor, same
+
+_DROPOUT: dict[str, Source] = {"rate": "p", "training": "train"}
+
+DROPOUT = (
+    *(
+        Row(f"aten::{name}", name, X, _DROPOUT)
+        for name in ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
+    ),
+    Row("aten::native_dropout", "dropout", X, {"rate": "p", "training": lambda args: bool(args["train"])}),
+    Row("aten::_fused_dropout", "dropout", X, {"rate": "p", "training": constant(True)}),
+    *(
+        Row(f"aten::{name}", "dropout_backward", {"dy": first, "mask": "mask"})
+        for name in ("native_dropout_backward", "_masked_scale")
+    ),
+)
+
+SAMPLING = (
+    Row("aten::bernoulli", "bernoulli", {"x": "p"}, when=is_tensor("p")),
+    Row("aten::bernoulli", "bernoulli", X),
+    *(
+        Row(f"aten::normal.{overload}", "normal", {"x0": "mean", "x1": "std"})
+        for overload in ("Tensor_Tensor", "Tensor_float", "float_Tensor")
+    ),
+    Row("aten::multinomial", "multinomial", X, {"logarithmic": constant(False)}),
+    *same("poisson=sample _standard_gamma=sample _sample_dirichlet=sample", X),
+    Row("aten::binomial", "sample", {"x0": "count", "x1": "prob"}),
+)
+
+ROWS = (*DROPOUT, *SAMPLING)

@@ -1,0 +1,88 @@
+"""Rows of reductions, scans, sorting and searching, and of operators that answer for a whole tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costcore.translate import Arguments, Row, Source
+
+from .arguments import X, axes, axis, same, value_or_number
+
+_AXES: dict[str, Source] = {"axis": axes(), "keepdims": "keepdim"}
+
+
+def _norm(name: str) -> Any:
+    kinds = {1: "reduce_l1", 2: "reduce_l2", float("inf"): "reduce_linf"}
+
+    def op(args: Arguments) -> str:
+        order = args.get(name)
+        return kinds.get(2 if order is None else order, "reduce_lp")
+
+    return op
+
+
+_NORMS = ("reduce_l1", "reduce_l2", "reduce_linf", "reduce_lp")
+
+REDUCTIONS = (
+    *same(
+        "sum=reduce_sum nansum=reduce_nansum mean=reduce_mean prod=reduce_prod amax=reduce_max amin=reduce_min "
+        "max=reduce_max min=reduce_min all=reduce_all any=reduce_any argmax argmin logsumexp=reduce_log_sum_exp "
+        "aminmax=min_max",
+        X,
+        _AXES,
+    ),
+    Row("aten::_aminmax", "min_max", X, {"axis": axes()}),
+    Row("aten::count_nonzero", "count_nonzero", X, {"axis": axes()}),
+    *same("var std var_mean std_mean", X, {**_AXES, "correction": "correction"}),
+    Row("aten::linalg_vector_norm", _norm("ord"), X, {**_AXES, "p": "ord"}, ops=_NORMS),
+    Row("aten::norm", _norm("p"), X, {**_AXES, "p": "p"}, ops=_NORMS),
+    Row("aten::hash_tensor", "reduce_xor", X, {"axis": axes()}),
+    Row("aten::trace", "trace", X),
+)
+
+SCANS = tuple(
+    same(
+        "cumsum cumprod cummax cummin logcumsumexp _cummax_helper=cummax _cummin_helper=cummin "
+        "_logcumsumexp=logcumsumexp",
+        X,
+        {"axis": axis()},
+    )
+)
+
+SORTING_AND_SEARCHING = (
+    *same("sort argsort", X, {"axis": axis()}),
+    Row("aten::topk", "topk", X, {"axis": axis(), "k": "k"}),
+    Row("aten::kthvalue", "kth_value", X, {"axis": axis(), "k": "k"}),
+    *(
+        row
+        for name in ("median", "nanmedian")
+        for row in (Row(f"aten::{name}.dim", "median", X, {"axis": axis()}), Row(f"aten::{name}", "median", X))
+    ),
+    Row("aten::mode", "mode", X, {"axis": axis()}),
+    *same(
+        "_unique2=unique unique_consecutive=unique unique_dim=unique unique_dim_consecutive=unique _unique=unique", X
+    ),
+    *same("nonzero nonzero_static=nonzero", X),
+    Row("aten::masked_select", "masked_select", {"x": "self", "mask": "mask"}),
+    Row("aten::_nested_tensor_from_mask", "masked_select", {"x": "t", "mask": "mask"}),
+    Row("aten::masked_scatter", "masked_scatter", {"x": "self", "mask": "mask", "updates": "source"}),
+    *same("bincount=bin_count histc=histogram", X),
+    Row(
+        "aten::searchsorted",
+        "search_sorted",
+        {"x": value_or_number("self"), "sorted": "sorted_sequence", "sorter": "sorter"},
+    ),
+    Row("aten::bucketize", "search_sorted", {"x": value_or_number("self"), "sorted": "boundaries"}),
+    Row("aten::isin", "is_in", {"x": value_or_number("elements"), "values": value_or_number("test_elements")}),
+    Row("aten::isin.Scalar_Tensor", "is_in", {"x": value_or_number("element"), "values": "test_elements"}),
+    Row("aten::isin.Tensor_Scalar", "is_in", {"x": "elements", "values": value_or_number("test_element")}),
+)
+
+WHOLE_TENSOR = (
+    Row("aten::equal", "all_equal", {"x0": "self", "x1": "other"}),
+    Row("aten::allclose", "all_close", {"x0": "self", "x1": "other"}),
+    *same("_is_all_true=reduce_all _is_any_true=reduce_any", X),
+    Row("aten::_nested_tensor_from_mask_left_aligned", "all_true", {"x": "mask"}),
+)
+
+ROWS = (*REDUCTIONS, *SCANS, *SORTING_AND_SEARCHING, *WHOLE_TENSOR)

@@ -1,0 +1,76 @@
+"""Rows of resizing and sampling at given positions, and of their gradients."""
+
+from __future__ import annotations
+
+from costcore.translate import Row, Source
+
+from .arguments import X, choice, constant, first, needs
+
+_RESIZE = {
+    "upsample_nearest1d": "nearest",
+    "upsample_nearest2d": "nearest",
+    "upsample_nearest3d": "nearest",
+    "_upsample_nearest_exact1d": "nearest",
+    "_upsample_nearest_exact2d": "nearest",
+    "_upsample_nearest_exact3d": "nearest",
+    "upsample_linear1d": "linear",
+    "upsample_bilinear2d": "linear",
+    "upsample_trilinear3d": "linear",
+    "upsample_bicubic2d": "cubic",
+}
+"""Resizing, and its mode."""
+
+_ANTIALIASED = {
+    "_upsample_bilinear2d_aa": "linear",
+    "_upsample_bicubic2d_aa": "cubic",
+    "_upsample_lanczos2d_aa": "lanczos",
+}
+"""Resizing with antialiasing, and its mode."""
+
+_MODE = choice("interpolation_mode", "linear", "nearest", "cubic")
+
+FORWARD = (
+    *(Row(f"aten::{name}", "resize", X, {"mode": constant(mode)}) for name, mode in _RESIZE.items()),
+    *(Row(f"aten::{name}", "antialiased_resize", X, {"mode": constant(mode)}) for name, mode in _ANTIALIASED.items()),
+    *(
+        Row(
+            f"aten::grid_sampler_{rank}d",
+            "grid_sample",
+            {"x": "input", "grid": "grid"},
+            {"mode": lambda args: ("linear", "nearest", "cubic")[args["interpolation_mode"]]},
+        )
+        for rank in (2, 3)
+    ),
+    Row("aten::cudnn_grid_sampler", "grid_sample", {"x": "self", "grid": "grid"}, {"mode": constant("linear")}),
+    *(
+        Row(f"aten::{name}", "affine_grid", {"theta": "theta"})
+        for name in ("affine_grid_generator", "cudnn_affine_grid_generator")
+    ),
+)
+
+_DY: dict[str, Source] = {"dy": first}
+
+GRADIENTS = (
+    *(Row(f"aten::{name}_backward", "resize_backward", _DY, {"mode": constant(m)}) for name, m in _RESIZE.items()),
+    *(
+        Row(f"aten::{name}_backward", "antialiased_resize_backward", _DY, {"mode": constant(mode)})
+        for name, mode in _ANTIALIASED.items()
+    ),
+    *(
+        Row(
+            f"aten::{name}",
+            "grid_sample_backward",
+            {"dy": "grad_output", "x": "input", "grid": "grid"},
+            {"mode": _MODE, "needs": needs("x", "grid")},
+        )
+        for name in ("grid_sampler_2d_backward", "grid_sampler_3d_backward", "_grid_sampler_2d_cpu_fallback_backward")
+    ),
+    Row(
+        "aten::cudnn_grid_sampler_backward",
+        "grid_sample_backward",
+        {"dy": "grad_output", "x": "self", "grid": "grid"},
+        {"mode": constant("linear"), "needs": constant(("x", "grid"))},
+    ),
+)
+
+ROWS = (*FORWARD, *GRADIENTS)
