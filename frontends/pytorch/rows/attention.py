@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from costcore.translate import Arguments, Row, Source
+from costcore.translate import Row, Source
 
-from .arguments import only_first
+from .arguments import given, only_first
 
 _QKV: dict[str, Source] = {"q": "query", "k": "key", "v": "value"}
+_SETTINGS: dict[str, Source] = {"causal": "is_causal", "dropout": given("dropout_p", 0)}
 
 SCALED_DOT_PRODUCT = tuple(
     Row(
         f"aten::{name}",
         "attention",
         {**_QKV, "mask": lambda args: args.get("attn_mask", args.get("attn_bias"))},
-        {"causal": "is_causal", "dropout": lambda args: args.get("dropout_p") or None},
+        _SETTINGS,
         outputs=only_first,
     )
     for name in (
@@ -45,12 +46,7 @@ MULTI_HEAD = (
 )
 
 
-def _causal(args: Arguments) -> bool:
-    return bool(args["is_causal"])
-
-
 _KEPT: dict[str, Source] = {"y": "out", "log_sum": "logsumexp"}
-_SETTINGS: dict[str, Source] = {"causal": _causal, "dropout": lambda args: args["dropout_p"] or None}
 
 GRADIENTS = (
     Row(

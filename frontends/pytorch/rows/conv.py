@@ -81,26 +81,12 @@ DEVICES = (
     *(Row(f"aten::slow_conv_transpose{rank}d", "conv_transpose", _SELF) for rank in (2, 3)),
 )
 
-
-def _backward_spatial(name: str) -> Callable[[Arguments], Any]:
-    return lambda args: spread_out(args[name], args["weight"].dim() - 2)
-
-
-_BACKWARD_SETTINGS: dict[str, Source] = {
-    "kernel": _kernel,
-    "stride": _backward_spatial("stride"),
-    "padding": _backward_spatial("padding"),
-    "dilation": _backward_spatial("dilation"),
-    "groups": "groups",
-    "needs": needs("x", "w", "b"),
-}
-
 GRADIENTS = tuple(
     Row(
         f"aten::{name}",
         lambda args: "conv_transpose_backward" if args["transposed"] else "conv_backward",
         {"dy": "grad_output", "x": "input", "w": "weight"},
-        _BACKWARD_SETTINGS,
+        {**_SETTINGS, "padding": _spatial("padding"), "needs": needs("x", "w", "b")},
         ops=("conv_backward", "conv_transpose_backward"),
     )
     for name in ("convolution_backward", "convolution_backward_overrideable")

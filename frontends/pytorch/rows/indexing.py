@@ -77,7 +77,7 @@ SCATTER = (
             {**_ALONG, "reduction": reduction},
         )
         for name, reduction in (
-            ("scatter_add", lambda args: "add"),
+            ("scatter_add", constant("add")),
             ("scatter_reduce", _reduce),
         )
     ),
@@ -89,8 +89,8 @@ SCATTER = (
             {**_ALONG, "reduction": reduction},
         )
         for name, reduction in (
-            ("index_add", lambda args: "add"),
-            ("index_copy", lambda args: "none"),
+            ("index_add", constant("add")),
+            ("index_copy", constant("none")),
             ("index_reduce", _reduce),
         )
     ),
@@ -137,7 +137,7 @@ EMBEDDING = (
             f"aten::{name}",
             "embedding_bag",
             {"x": "indices", "w": "weight", "offsets": "offsets", "per_sample_weights": "per_sample_weights"},
-            {"mode": lambda args: ("sum", "mean", "max")[args["mode"]]},
+            _MODE,
             outputs=only_first,
         )
         for name in ("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")

@@ -16,10 +16,6 @@ def _without_status(args: Arguments, outputs: Any) -> Any:
     return outputs[:-1]
 
 
-def _has_vectors(name: str) -> Source:
-    return lambda args: bool(args[name])
-
-
 def _svd_vectors(args: Arguments) -> str:
     if not args["compute_uv"]:
         return "none"
@@ -45,7 +41,7 @@ FACTORIZATIONS = (
     ),
     Row("aten::linalg_ldl_factor_ex", "ldl_factor", X, outputs=_without_status),
     Row("aten::linalg_inv_ex", "inverse", X, outputs=_without_status),
-    Row("aten::_linalg_eigh", "symmetric_eigen", X, {"vectors": _has_vectors("compute_v")}, outputs=non_empty),
+    Row("aten::_linalg_eigh", "symmetric_eigen", X, {"vectors": "compute_v"}, outputs=non_empty),
     Row("aten::linalg_eig", "eigen", X),
     *(Row(f"aten::{name}", "eigen", X, {"vectors": constant(False)}) for name in ("linalg_eigvals", "_linalg_eigvals")),
     Row("aten::_linalg_svd", "singular_values", X, {"vectors": _svd_vectors}, outputs=non_empty),

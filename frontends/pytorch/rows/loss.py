@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from costcore.translate import Arguments, Row, Source
+from costcore.translate import Row, Source
 
 from .arguments import axis, given, only_first, reduction, unlearned
 
@@ -14,17 +12,13 @@ def _loss(names: str, op: str, inputs: dict[str, Source], attrs: dict[str, Sourc
     return tuple(Row(f"aten::{name}", op, inputs, settings, outputs=only_first) for name in names.split())
 
 
-def _smoothing(args: Arguments) -> Any:
-    return args.get("label_smoothing") or None
-
-
 _TARGET: dict[str, Source] = {"x": "self", "target": "target"}
 _WEIGHT: dict[str, Source] = {"w": unlearned("weight")}
 _WEIGHTED: dict[str, Source] = {**_TARGET, **_WEIGHT}
 _REDUCED: dict[str, Source] = {"reduction": reduction}
 
 FORWARD = (
-    *_loss("cross_entropy_loss", "cross_entropy", _WEIGHTED, {"label_smoothing": _smoothing}),
+    *_loss("cross_entropy_loss", "cross_entropy", _WEIGHTED, {"label_smoothing": given("label_smoothing", 0)}),
     *_loss("nll_loss nll_loss_nd nll_loss_forward nll_loss2d nll_loss2d_forward", "nll_loss", _WEIGHTED),
     *_loss("mse_loss", "mse_loss", _TARGET),
     *_loss("l1_loss", "l1_loss", _TARGET),

@@ -145,16 +145,12 @@ EINSUM = (
 _SCALED: dict[str, Source] = {"x0": "self", "x1": "mat2", "x0_scale": "scale_a", "x1_scale": "scale_b", "b": "bias"}
 
 
-def _listed(prefix: str, name: str) -> dict[str, Source]:
-    return {f"{prefix}_scale*": name}
-
-
 SCALED_AND_GROUPED = (
     Row("aten::_scaled_mm", "scaled_matmul", {**_SCALED, "y_scale": "scale_result"}),
     Row(
         "aten::_scaled_mm_v2",
         "scaled_matmul",
-        {"x0": "self", "x1": "mat2", **_listed("x0", "scale_a"), **_listed("x1", "scale_b"), "b": "bias"},
+        {"x0": "self", "x1": "mat2", "x0_scale*": "scale_a", "x1_scale*": "scale_b", "b": "bias"},
     ),
     Row("aten::_grouped_mm", "grouped_matmul", {"x0": "self", "x1": "mat2", "offsets": "offs", "b": "bias"}),
     Row("aten::_scaled_grouped_mm", "grouped_matmul", {**_SCALED, "offsets": "offs"}),
@@ -163,8 +159,8 @@ SCALED_AND_GROUPED = (
         "grouped_matmul",
         {
             **named("x0=self x1=mat2 offsets=offs b=bias"),
-            **_listed("x0", "scale_a"),
-            **_listed("x1", "scale_b"),
+            "x0_scale*": "scale_a",
+            "x1_scale*": "scale_b",
         },
     ),
     Row("aten::_weight_int8pack_mm", "packed_matmul", {"x": "self", "w": "mat2", "w_scale": "scales"}),

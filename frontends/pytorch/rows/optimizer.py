@@ -7,7 +7,7 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import tensors_of
+from .arguments import given, tensors_of
 
 
 def _changed(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
@@ -16,11 +16,7 @@ def _changed(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
     return [value for value in outputs if id(value) not in others]
 
 
-def _set(name: str) -> Source:
-    return lambda args: args[name] or None
-
-
-_DECAY: dict[str, Source] = {"weight_decay": _set("weight_decay"), "maximize": _set("maximize")}
+_DECAY: dict[str, Source] = {"weight_decay": given("weight_decay", 0), "maximize": given("maximize", 0)}
 _STEP: dict[str, Source] = {"scaled": lambda args: True if args.get("grad_scale") is not None else None}
 
 
@@ -40,19 +36,19 @@ ROWS = (
             f"aten::{name}",
             "adam_step",
             {"x*": _moments("exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs")},
-            {**decay, **_STEP, "amsgrad": _set("amsgrad"), "maximize": _set("maximize")},
+            {**decay, **_STEP, "amsgrad": given("amsgrad", 0), "maximize": given("maximize", 0)},
             outputs=_changed,
         )
         for name, decay in (
-            ("_fused_adam", {"weight_decay": _set("weight_decay")}),
-            ("_fused_adamw", {"weight_decay_after": _set("weight_decay")}),
+            ("_fused_adam", {"weight_decay": given("weight_decay", 0)}),
+            ("_fused_adamw", {"weight_decay_after": given("weight_decay", 0)}),
         )
     ),
     Row(
         "aten::_fused_sgd",
         _sgd,
         {"x*": _moments("momentum_buffer_list")},
-        {**_DECAY, **_STEP, "dampening": _set("dampening")},
+        {**_DECAY, **_STEP, "dampening": given("dampening", 0)},
         outputs=_changed,
         ops=("sgd_step", "sgd_momentum_step", "sgd_nesterov_step"),
     ),

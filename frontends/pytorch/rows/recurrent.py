@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from costcore.translate import Arguments, Row, Source
@@ -10,12 +10,9 @@ from costcore.translate import Arguments, Row, Source
 from .arguments import constant, given, named, needs
 
 
-def _weights(args: Arguments) -> Sequence[Any]:
-    return [value for value in args["params"] if value.dim() == 2]
-
-
-def _biases(args: Arguments) -> Sequence[Any]:
-    return [value for value in args["params"] if value.dim() == 1]
+def _tensors(name: str, rank: int) -> Callable[[Arguments], list[Any]]:
+    """Weights (rank 2) or biases (rank 1) among the parameters of a layer."""
+    return lambda args: [value for value in args[name] if value.dim() == rank]
 
 
 def _hidden(gates: int) -> Callable[[Arguments], int]:
@@ -37,7 +34,7 @@ def _recurrent(native: str, op: str, gates: int, attrs: dict[str, Source]) -> tu
         "bidirectional": "bidirectional",
         **attrs,
     }
-    sequence: dict[str, Source] = {"w*": _weights, "b*": _biases}
+    sequence: dict[str, Source] = {"w*": _tensors("params", 2), "b*": _tensors("params", 1)}
     cell: dict[str, Source] = {"w0": "w_ih", "w1": "w_hh", "b0": "b_ih", "b1": "b_hh"}
     return (
         Row(f"aten::{native}.input", op, {"x": "input", **state, **sequence}, whole),
@@ -61,7 +58,6 @@ LAYERS_AND_CELLS = (
     *_recurrent("rnn_relu", "rnn", 1, {"activation": constant("relu")}),
 )
 
-_MKLDNN_OPS = {0: "rnn", 1: "rnn", 2: "lstm", 3: "gru"}
 _MODES = ("rnn", "rnn", "lstm", "gru")
 
 
@@ -80,16 +76,6 @@ def _reset(args: Arguments) -> bool | None:
     return True if args["mode"] == 3 else None
 
 
-def _matrices(args: Arguments) -> list[Any]:
-    """The matrices among the parameters of a recurrent layer."""
-    return [value for value in args["weight"] if value.dim() == 2]
-
-
-def _vectors(args: Arguments) -> list[Any]:
-    """The biases among the parameters of a recurrent layer."""
-    return [value for value in args["weight"] if value.dim() == 1]
-
-
 _LAYER: dict[str, Source] = {
     "hidden": "hidden_size",
     "layers": "num_layers",
@@ -101,7 +87,7 @@ _LAYER: dict[str, Source] = {
 DEVICES = (
     Row(
         "aten::mkldnn_rnn_layer",
-        lambda args: _MKLDNN_OPS[args["mode"]],
+        _mode_of(),
         {"x": "input", "h0": "hx_", "c0": "cx_", "w0": "weight0", "w1": "weight1", "b0": "weight2", "b1": "weight3"},
         {"hidden": "hidden_size", "layers": constant(1)},
         outputs=lambda args, outputs: outputs[:3],
@@ -111,7 +97,7 @@ DEVICES = (
         Row(
             f"aten::{name}",
             _mode_of(),
-            {"x": "input", "h0": "hx", "c0": "cx", "w*": _matrices, "b*": _vectors},
+            {"x": "input", "h0": "hx", "c0": "cx", "w*": _tensors("weight", 2), "b*": _tensors("weight", 1)},
             {**_LAYER, "projection": given("proj_size", 0)},
             outputs=lambda args, outputs: outputs[:4],
             ops=("rnn", "lstm", "gru"),
@@ -151,8 +137,8 @@ GRADIENTS = (
             {
                 **_STEPS,
                 **named("h0=hx c0=cx reserve=reserve"),
-                "w*": _matrices,
-                "b*": _vectors,
+                "w*": _tensors("weight", 2),
+                "b*": _tensors("weight", 1),
             },
             {**_LAYER, "projection": given("proj_size", 0), "needs": needs("x", "h0", "c0", "w")},
             ops=_BACK,

@@ -33,12 +33,7 @@ FORWARD = (
     *(Row(f"aten::{name}", "resize", X, {"mode": constant(mode)}) for name, mode in _RESIZE.items()),
     *(Row(f"aten::{name}", "antialiased_resize", X, {"mode": constant(mode)}) for name, mode in _ANTIALIASED.items()),
     *(
-        Row(
-            f"aten::grid_sampler_{rank}d",
-            "grid_sample",
-            {"x": "input", "grid": "grid"},
-            {"mode": lambda args: ("linear", "nearest", "cubic")[args["interpolation_mode"]]},
-        )
+        Row(f"aten::grid_sampler_{rank}d", "grid_sample", {"x": "input", "grid": "grid"}, {"mode": _MODE})
         for rank in (2, 3)
     ),
     Row("aten::cudnn_grid_sampler", "grid_sample", {"x": "self", "grid": "grid"}, {"mode": constant("linear")}),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from costcore.translate import Row
 
-from costcore.translate import Arguments, Row
-
-from ..arguments import given, is_tensor
+from ..arguments import given, tensors_of
 
 _UNARY = (
     "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 max neg reciprocal "
@@ -14,40 +12,28 @@ _UNARY = (
 )
 
 
-def _lists(*names: str) -> Any:
-    def tensors(args: Arguments) -> list[Any]:
-        found: list[Any] = []
-        for name in names:
-            value = args.get(name)
-            if isinstance(value, (list, tuple)):
-                found += [item for item in value if not isinstance(item, (int, float, complex))]
-            elif is_tensor(name)(args):
-                found.append(value)
-        return found
-
-    return tensors
-
-
 ROWS = (
     *(Row(f"aten::_foreach_{name}", f"foreach_{name}", {"x*": "self"}) for name in _UNARY.split()),
     *(
-        Row(f"aten::_foreach_{name}", f"foreach_{op}", {"x*": _lists("self", "other")}, {"alpha": given("alpha", 1)})
+        Row(
+            f"aten::_foreach_{name}", f"foreach_{op}", {"x*": tensors_of("self", "other")}, {"alpha": given("alpha", 1)}
+        )
         for name, op in (
             *(("add", "add"), ("sub", "sub"), ("mul", "mul"), ("div", "div"), ("maximum", "maximum")),
             *(("minimum", "minimum"), ("clamp_min", "maximum"), ("clamp_max", "minimum")),
         )
     ),
-    Row("aten::_foreach_pow", "foreach_pow", {"x*": _lists("self", "exponent")}),
+    Row("aten::_foreach_pow", "foreach_pow", {"x*": tensors_of("self", "exponent")}),
     *(
         Row(
             f"aten::_foreach_{name}",
             f"foreach_{name}",
-            {"x*": _lists("self", "tensor1", "tensor2", "scalars")},
+            {"x*": tensors_of("self", "tensor1", "tensor2", "scalars")},
             {"value": given("value", 1)},
         )
         for name in ("addcmul", "addcdiv")
     ),
-    Row("aten::_foreach_lerp", "foreach_lerp", {"x*": _lists("self", "tensors1", "weights", "weight")}),
+    Row("aten::_foreach_lerp", "foreach_lerp", {"x*": tensors_of("self", "tensors1", "weights", "weight")}),
     Row("aten::_foreach_copy", "foreach_copy", {"x*": "src"}),
     Row("aten::_foreach_clone", "foreach_copy", {"x*": "self"}),
     Row("aten::_foreach_norm", "foreach_norm", {"x*": "self"}, {"p": "ord"}),

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from costcore.translate import Row, Source
 
-from ..arguments import first, given
+from ..arguments import first, given, same
 
 _DX: dict[str, Source] = {"dy": first, "x": "self"}
 
 
-def _pointwise(words: str, inputs: dict[str, Source]) -> tuple[Row, ...]:
-    pairs = (word.partition("=") for word in words.split())
-    return tuple(Row(f"aten::{native}_backward", f"{op or native}_backward", inputs) for native, _, op in pairs)
-
-
 ROWS = (
-    *_pointwise("threshold hardshrink=hard_shrink softshrink=soft_shrink hardsigmoid=hard_sigmoid", _DX),
-    *_pointwise("hardswish=hard_swish leaky_relu silu mish log_sigmoid logit glu", _DX),
-    *_pointwise("sigmoid tanh", {"dy": first, "y": "output"}),
+    *same(
+        "threshold_backward hardshrink_backward=hard_shrink_backward softshrink_backward=soft_shrink_backward "
+        "hardsigmoid_backward=hard_sigmoid_backward hardswish_backward=hard_swish_backward leaky_relu_backward "
+        "silu_backward mish_backward log_sigmoid_backward logit_backward glu_backward",
+        _DX,
+    ),
+    *same("sigmoid_backward tanh_backward", {"dy": first, "y": "output"}),
     Row("aten::gelu_backward", "gelu_backward", _DX, {"approximate": "approximate"}),
     Row("aten::softplus_backward", "softplus_backward", _DX, {"beta": given("beta", 1)}),
     Row("aten::hardtanh_backward", "hard_tanh_backward", _DX, {"lower": "min_val", "upper": "max_val"}),
