@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import X, axis, only_first, same
+from .arguments import X, axis, first_output, rows_by_name
 
 
-def _clamps_to_six(args: Arguments) -> str:
+def _hard_tanh_or_relu6(args: Arguments) -> str:
     return "relu6" if (args["min_val"], args["max_val"]) == (0, 6) else "hard_tanh"
 
 
-def _is_scaled(args: Arguments) -> str:
+def _elu_or_selu(args: Arguments) -> str:
     return "elu" if args["scale"] == 1 else "selu"
 
 
 ACTIVATIONS = (
-    *same(
+    *rows_by_name(
         "relu relu6 sigmoid tanh silu mish selu log_sigmoid hardsigmoid=hard_sigmoid hardswish=hard_swish",
         X,
     ),
-    Row("aten::log_sigmoid_forward", "log_sigmoid", X, outputs=only_first),
-    Row("aten::hardtanh", _clamps_to_six, X, {"lower": "min_val", "upper": "max_val"}, ops=("relu6", "hard_tanh")),
-    Row("aten::elu", _is_scaled, X, {"alpha": "alpha"}, ops=("elu", "selu")),
+    Row("aten::log_sigmoid_forward", "log_sigmoid", X, outputs=first_output),
+    Row("aten::hardtanh", _hard_tanh_or_relu6, X, {"lower": "min_val", "upper": "max_val"}, ops=("relu6", "hard_tanh")),
+    Row("aten::elu", _elu_or_selu, X, {"alpha": "alpha"}, ops=("elu", "selu")),
     Row("aten::celu", "celu", X, {"alpha": "alpha"}),
     Row("aten::leaky_relu", "leaky_relu", X, {"slope": "negative_slope"}),
     Row("aten::gelu", "gelu", X, {"approximate": "approximate"}),
@@ -32,7 +32,7 @@ ACTIVATIONS = (
     Row("aten::hardshrink", "hard_shrink", X, {"lambd": "lambd"}),
     Row("aten::softshrink", "soft_shrink", X, {"lambd": "lambd"}),
     *(Row(f"aten::{name}", "prelu", {"x": "self", "w": "weight"}) for name in ("prelu", "_prelu_kernel")),
-    *(Row(f"aten::{name}", "rrelu", X, outputs=only_first) for name in ("rrelu_with_noise", "rrelu")),
+    *(Row(f"aten::{name}", "rrelu", X, outputs=first_output) for name in ("rrelu_with_noise", "rrelu")),
 )
 
 SOFTMAX = (

@@ -11,94 +11,94 @@ from costcore.translate import Arguments, Row, Source
 
 from ..tensors import Given, Number
 
-Rule = Callable[[Arguments], Any]
+Reader = Callable[[Arguments], Any]
 
 
-def first(args: Arguments) -> Any:
+def first_argument(args: Arguments) -> Any:
     """The first argument, whatever it is called."""
     return next(iter(args.values()))
 
 
-X: dict[str, Source] = {"x": first}
+X: dict[str, Source] = {"x": first_argument}
 """The operands of operators of one tensor."""
 
 
-def value_or_number(name: str) -> Rule:
+def tensor_or_number(name: str) -> Reader:
     """An operand that may be a tensor or a Python number."""
 
-    def rule(args: Arguments) -> Any:
+    def read(args: Arguments) -> Any:
         value = args.get(name)
         return Number(value) if isinstance(value, (bool, int, float, complex)) else value
 
-    return rule
+    return read
 
 
-def unlearned(name: str) -> Rule:
+def as_data(name: str) -> Reader:
     """An operand that is learned only where it is known to be a parameter."""
     return lambda args: None if args.get(name) is None else Given(args[name])
 
 
-def constant(value: Any) -> Rule:
+def constant(value: Any) -> Reader:
     """The same for every call."""
     return lambda args: value
 
 
-def given(name: str, usual: Any) -> Rule:
-    """A setting that is told only where it differs from the usual one."""
-    return lambda args: None if args.get(name) in (None, usual) else args[name]
+def non_default(name: str, default: Any) -> Reader:
+    """A setting that is told only where it differs from the default one."""
+    return lambda args: None if args.get(name) in (None, default) else args[name]
 
 
-def axis(name: str = "dim", operand: str | None = None) -> Rule:
+def axis(name: str = "dim", operand: str | None = None) -> Reader:
     """An axis, counted from the front."""
 
-    def rule(args: Arguments) -> int:
-        tensor: Any = first(args) if operand is None else args[operand]
+    def read(args: Arguments) -> int:
+        tensor: Any = first_argument(args) if operand is None else args[operand]
         if not isinstance(tensor, torch.Tensor):
             tensor = tensor[0]
         rank: int = tensor.dim()
         return int(args[name]) % max(rank, 1)
 
-    return rule
+    return read
 
 
-def axes(name: str = "dim") -> Rule:
+def axes(name: str = "dim") -> Reader:
     """Axes counted from the front, in order; all of them where none are named."""
 
-    def rule(args: Arguments) -> tuple[int, ...]:
-        rank = first(args).dim()
+    def read(args: Arguments) -> tuple[int, ...]:
+        rank = first_argument(args).dim()
         value = args.get(name)
         if value is None or (isinstance(value, Sequence) and len(value) == 0):
             return tuple(range(rank))
-        named = value if isinstance(value, Sequence) else (value,)
-        return tuple(sorted(int(item) % max(rank, 1) for item in named))
+        dims = value if isinstance(value, Sequence) else (value,)
+        return tuple(sorted(int(dim) % max(rank, 1) for dim in dims))
 
-    return rule
+    return read
 
 
-def spread(name: str, rank: int, otherwise: str | None = None) -> Rule:
+def ntuple(name: str, rank: int, fallback: str | None = None) -> Reader:
     """A spatial setting as a tuple of ``rank`` numbers; of another argument where this one is empty."""
 
-    def rule(args: Arguments) -> tuple[int, ...]:
+    def read(args: Arguments) -> tuple[int, ...]:
         value = args.get(name)
-        if (value is None or value == []) and otherwise is not None:
-            value = args[otherwise]
-        return spread_out(value, rank)
+        if (value is None or value == []) and fallback is not None:
+            value = args[fallback]
+        return to_ntuple(value, rank)
 
-    return rule
+    return read
 
 
-def spread_out(value: Any, rank: int) -> tuple[int, ...]:
+def to_ntuple(value: Any, rank: int) -> tuple[int, ...]:
     """A number, or a sequence of one or ``rank`` numbers, as ``rank`` numbers."""
     items = tuple(value) if isinstance(value, Sequence) else (value,)
     return tuple(int(item) for item in (items * rank if len(items) == 1 else items))
 
 
-def only_first(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+def first_output(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
     """The first output counts; the others are kept for the backward pass, or empty."""
     return outputs[:1]
 
 
-def non_empty(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+def non_empty_outputs(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
     """Outputs that hold something: what was not asked for comes empty."""
     return [value for value in outputs if value.dim() == 0 or 0 not in value.shape] or outputs[:1]
 
@@ -113,24 +113,24 @@ def is_number(name: str) -> Callable[[Arguments], bool]:
     return lambda args: name in args and not isinstance(args[name], torch.Tensor)
 
 
-def same(ops: str, inputs: dict[str, Source], attrs: dict[str, Source] | None = None) -> Iterable[Row]:
+def rows_by_name(ops: str, inputs: dict[str, Source], attrs: dict[str, Source] | None = None) -> Iterable[Row]:
     """Rows for operators with like arguments; ``ops`` holds words ``native`` or ``native=neutral``."""
     for word in ops.split():
         native, _, op = word.partition("=")
         yield Row(f"aten::{native}", op or native, inputs, attrs or {})
 
 
-def needs(*operands: str, mask: str = "output_mask") -> Rule:
+def needed_gradients(*operands: str, mask: str = "output_mask") -> Reader:
     """The operands whose gradients an argument asks for, a bool for each of them; all where there is none."""
 
-    def rule(args: Arguments) -> tuple[str, ...]:
-        asked = args.get(mask)
-        return operands if asked is None else tuple(n for n, wanted in zip(operands, asked, strict=False) if wanted)
+    def read(args: Arguments) -> tuple[str, ...]:
+        flags = args.get(mask)
+        return operands if flags is None else tuple(name for name, flag in zip(operands, flags, strict=False) if flag)
 
-    return rule
+    return read
 
 
-def choice(name: str, *values: Any) -> Rule:
+def enum_name(name: str, *values: Any) -> Reader:
     """A setting that PyTorch numbers: which of ``values`` an argument says."""
     return lambda args: values[int(args[name])]
 
@@ -147,18 +147,18 @@ def normalized_axes(args: Arguments) -> tuple[int, ...]:
     return tuple(range(rank - len(args["normalized_shape"]), rank))
 
 
-def tensors_of(*names: str) -> Rule:
+def tensors_in(*names: str) -> Reader:
     """The tensors of several arguments, each a tensor or a list, one after another."""
 
-    def rule(args: Arguments) -> list[Any]:
-        given_values = (args.get(name) for name in names)
-        lists = (value if isinstance(value, (list, tuple)) else [value] for value in given_values)
+    def read(args: Arguments) -> list[Any]:
+        found = (args.get(name) for name in names)
+        lists = (value if isinstance(value, (list, tuple)) else [value] for value in found)
         return [value for values in lists for value in values if isinstance(value, torch.Tensor)]
 
-    return rule
+    return read
 
 
-def named(words: str) -> dict[str, Source]:
+def operands(words: str) -> dict[str, Source]:
     """Operands by the arguments that feed them, ``"x=input w=weight"``."""
     pairs = (word.partition("=") for word in words.split())
     return {operand: argument for operand, _, argument in pairs}

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from costcore.translate import Row, Source
 
-from .arguments import given, only_first
+from .arguments import first_output, non_default
 
 _QKV: dict[str, Source] = {"q": "query", "k": "key", "v": "value"}
-_SETTINGS: dict[str, Source] = {"causal": "is_causal", "dropout": given("dropout_p", 0)}
+_ATTRIBUTES: dict[str, Source] = {"causal": "is_causal", "dropout": non_default("dropout_p", 0)}
 
 SCALED_DOT_PRODUCT = tuple(
     Row(
         f"aten::{name}",
         "attention",
         {**_QKV, "mask": lambda args: args.get("attn_mask", args.get("attn_bias"))},
-        _SETTINGS,
-        outputs=only_first,
+        _ATTRIBUTES,
+        outputs=first_output,
     )
     for name in (
         "scaled_dot_product_attention",
@@ -28,7 +28,12 @@ SCALED_DOT_PRODUCT = tuple(
     )
 )
 
-PROJECTIONS: dict[str, Source] = {"w0": "qkv_weight", "b0": "qkv_bias", "w1": "proj_weight", "b1": "proj_bias"}
+PROJECTIONS: dict[str, Source] = {
+    "w0": "qkv_weight",
+    "b0": "qkv_bias",
+    "w1": "proj_weight",
+    "b1": "proj_bias",
+}
 
 MULTI_HEAD = (
     Row(
@@ -46,23 +51,23 @@ MULTI_HEAD = (
 )
 
 
-_KEPT: dict[str, Source] = {"y": "out", "log_sum": "logsumexp"}
+_SAVED: dict[str, Source] = {"y": "out", "log_sum": "logsumexp"}
 
 GRADIENTS = (
     Row(
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
         "attention_backward",
-        {"dy": "grad_out", **_QKV, "mask": "attn_mask", **_KEPT},
-        _SETTINGS,
+        {"dy": "grad_out", **_QKV, "mask": "attn_mask", **_SAVED},
+        _ATTRIBUTES,
     ),
     Row(
         "aten::_scaled_dot_product_flash_attention_backward",
         "attention_backward",
-        {"dy": "grad_out", **_QKV, **_KEPT},
-        _SETTINGS,
+        {"dy": "grad_out", **_QKV, **_SAVED},
+        _ATTRIBUTES,
     ),
     *(
-        Row(f"aten::{name}", "attention_backward", {"dy": dy, **_QKV, "mask": "attn_bias", **_KEPT}, _SETTINGS)
+        Row(f"aten::{name}", "attention_backward", {"dy": dy, **_QKV, "mask": "attn_bias", **_SAVED}, _ATTRIBUTES)
         for name, dy in (
             ("_scaled_dot_product_efficient_attention_backward", "grad_out_"),
             ("_scaled_dot_product_cudnn_attention_backward", "grad_out"),

@@ -7,9 +7,9 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import needs, spread_out
+from .arguments import needed_gradients, to_ntuple
 
-_XWB: dict[str, Source] = {"x": "input", "w": "weight", "b": "bias"}
+_INPUT: dict[str, Source] = {"x": "input", "w": "weight", "b": "bias"}
 _SELF: dict[str, Source] = {"x": "self", "w": "weight", "b": "bias"}
 
 
@@ -22,21 +22,21 @@ def _kernel(args: Arguments) -> tuple[int, ...]:
 
 
 def _spatial(name: str) -> Callable[[Arguments], Any]:
-    return lambda args: spread_out(args[name], _rank(args))
+    return lambda args: to_ntuple(args[name], _rank(args))
 
 
 def _padding(args: Arguments) -> tuple[Any, ...]:
     padding = args["padding"]
     if not isinstance(padding, str):
-        return spread_out(padding, _rank(args))
+        return to_ntuple(padding, _rank(args))
     if padding == "valid":
         return (0,) * _rank(args)
-    dilation = spread_out(args["dilation"], _rank(args))
+    dilation = to_ntuple(args["dilation"], _rank(args))
     totals = [d * (k - 1) for d, k in zip(dilation, _kernel(args), strict=True)]
     return tuple(t // 2 if t % 2 == 0 else (t // 2, t - t // 2) for t in totals)
 
 
-_SETTINGS: dict[str, Source] = {
+_ATTRIBUTES: dict[str, Source] = {
     "kernel": _kernel,
     "stride": _spatial("stride"),
     "padding": _padding,
@@ -45,30 +45,30 @@ _SETTINGS: dict[str, Source] = {
 }
 
 
-def _direction(args: Arguments) -> str:
+def _conv_or_transpose(args: Arguments) -> str:
     return "conv_transpose" if args["transposed"] else "conv"
 
 
 CONVOLUTIONS = (
-    *(Row(f"aten::conv{rank}d", "conv", _XWB, _SETTINGS) for rank in (1, 2, 3)),
+    *(Row(f"aten::conv{rank}d", "conv", _INPUT, _ATTRIBUTES) for rank in (1, 2, 3)),
     *(
         Row(
             f"aten::conv_transpose{rank}d",
             "conv_transpose",
-            _XWB,
-            {**_SETTINGS, "output_padding": _spatial("output_padding")},
+            _INPUT,
+            {**_ATTRIBUTES, "output_padding": _spatial("output_padding")},
         )
         for rank in (1, 2, 3)
     ),
     *(
-        Row(f"aten::{name}", _direction, _XWB, _SETTINGS, ops=("conv", "conv_transpose"))
+        Row(f"aten::{name}", _conv_or_transpose, _INPUT, _ATTRIBUTES, ops=("conv", "conv_transpose"))
         for name in ("convolution", "_convolution", "convolution_overrideable")
     ),
 )
 
-DEVICES = (
-    *(Row(f"aten::{name}", "conv", _SELF, _SETTINGS) for name in ("mkldnn_convolution", "miopen_convolution")),
-    Row("aten::cudnn_convolution", "conv", {"x": "self", "w": "weight"}, _SETTINGS),
+BACKEND_SPECIFIC = (
+    *(Row(f"aten::{name}", "conv", _SELF, _ATTRIBUTES) for name in ("mkldnn_convolution", "miopen_convolution")),
+    Row("aten::cudnn_convolution", "conv", {"x": "self", "w": "weight"}, _ATTRIBUTES),
     Row("aten::cudnn_convolution_transpose", "conv_transpose", {"x": "self", "w": "weight"}),
     Row("aten::miopen_convolution_transpose", "conv_transpose", _SELF),
     *(
@@ -86,10 +86,10 @@ GRADIENTS = tuple(
         f"aten::{name}",
         lambda args: "conv_transpose_backward" if args["transposed"] else "conv_backward",
         {"dy": "grad_output", "x": "input", "w": "weight"},
-        {**_SETTINGS, "padding": _spatial("padding"), "needs": needs("x", "w", "b")},
+        {**_ATTRIBUTES, "padding": _spatial("padding"), "needs": needed_gradients("x", "w", "b")},
         ops=("conv_backward", "conv_transpose_backward"),
     )
     for name in ("convolution_backward", "convolution_backward_overrideable")
 )
 
-ROWS = (*CONVOLUTIONS, *DEVICES, *GRADIENTS)
+ROWS = (*CONVOLUTIONS, *BACKEND_SPECIFIC, *GRADIENTS)

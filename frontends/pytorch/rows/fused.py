@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import constant, given, named, non_empty, unlearned
+from .arguments import as_data, constant, non_default, non_empty_outputs, operands
 from .attention import PROJECTIONS
 
-TRANSFORMERS = (
+TRANSFORMER_LAYERS = (
     Row(
         "aten::_transformer_encoder_layer_fwd",
         "transformer_encoder_layer",
         {
-            **named("x=src mask=mask w2=ffn_weight_1 b2=ffn_bias_1 w3=ffn_weight_2 b3=ffn_bias_2"),
-            **named("w4=norm_weight_1 b4=norm_bias_1 w5=norm_weight_2 b5=norm_bias_2"),
+            **operands("x=src mask=mask w2=ffn_weight_1 b2=ffn_bias_1 w3=ffn_weight_2 b3=ffn_bias_2"),
+            **operands("w4=norm_weight_1 b4=norm_bias_1 w5=norm_weight_2 b5=norm_bias_2"),
             **PROJECTIONS,
         },
         {"heads": "num_heads", "activation": lambda args: "gelu" if args["use_gelu"] else None},
@@ -21,7 +21,7 @@ TRANSFORMERS = (
     Row("aten::_transform_bias_rescale_qkv", "scaled_split_heads", {"x": "qkv", "b": "qkv_bias"}),
 )
 
-_CHUNKED: dict[str, Source] = {
+_LINEAR_CROSS_ENTROPY: dict[str, Source] = {
     "x": "input",
     "w": "linear_weight",
     "b": "linear_bias",
@@ -30,23 +30,23 @@ _CHUNKED: dict[str, Source] = {
 }
 
 
-def _wanted(args: Arguments) -> tuple[str, ...]:
-    asked = (("x", "input"), ("w", "linear_weight"), ("b", "linear_bias"))
-    return tuple(name for name, argument in asked if args[f"compute_{argument}_grad"])
+def _needed_gradients(args: Arguments) -> tuple[str, ...]:
+    operands_and_arguments = (("x", "input"), ("w", "linear_weight"), ("b", "linear_bias"))
+    return tuple(name for name, argument in operands_and_arguments if args[f"compute_{argument}_grad"])
 
 
 LOSSES = (
     Row(
         "torch_nn::_linear_cross_entropy_batch_chunked",
         "linear_cross_entropy",
-        _CHUNKED,
-        {"reduction": "reduction", "needs": _wanted},
-        outputs=non_empty,
+        _LINEAR_CROSS_ENTROPY,
+        {"reduction": "reduction", "needs": _needed_gradients},
+        outputs=non_empty_outputs,
     ),
     Row(
         "torch_nn::_linear_cross_entropy_batch_chunked_no_reduction",
         "linear_cross_entropy",
-        _CHUNKED,
+        _LINEAR_CROSS_ENTROPY,
         {"reduction": constant("none"), "needs": constant(())},
     ),
 )
@@ -55,10 +55,10 @@ EPILOGUES = (
     Row(
         "aten::_addmm_activation",
         "fused_matmul",
-        {"x0": "mat1", "x1": "mat2", "b": unlearned("self")},
+        {"x0": "mat1", "x1": "mat2", "b": as_data("self")},
         {
-            "alpha": given("alpha", 1),
-            "beta": given("beta", 1),
+            "alpha": non_default("alpha", 1),
+            "beta": non_default("beta", 1),
             "activation": lambda args: "gelu" if args["use_gelu"] else "relu",
         },
     ),
@@ -76,4 +76,4 @@ EPILOGUES = (
     ),
 )
 
-ROWS = (*TRANSFORMERS, *LOSSES, *EPILOGUES)
+ROWS = (*TRANSFORMER_LAYERS, *LOSSES, *EPILOGUES)

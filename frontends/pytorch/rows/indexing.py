@@ -8,40 +8,48 @@ import torch
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import axis, choice, constant, first, given, only_first, value_or_number
+from .arguments import axis, constant, enum_name, first_argument, first_output, non_default, tensor_or_number
 
 
 def _indices(args: Arguments) -> list[Any]:
     return [index for index in args["indices"] if isinstance(index, torch.Tensor)]
 
 
-_UPDATES = value_or_number("value")
-_REDUCE = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min", "mean": "mean"}
+_UPDATES = tensor_or_number("value")
+_REDUCTIONS = {
+    "add": "add",
+    "sum": "add",
+    "multiply": "mul",
+    "prod": "mul",
+    "amax": "max",
+    "amin": "min",
+    "mean": "mean",
+}
 
 
-def _reduce(args: Arguments) -> str:
-    return _REDUCE.get(args.get("reduce") or "", "none")
+def _scatter_reduction(args: Arguments) -> str:
+    return _REDUCTIONS.get(args.get("reduce") or "", "none")
 
 
-def _accumulated(args: Arguments) -> str:
+def _put_reduction(args: Arguments) -> str:
     return "add" if args["accumulate"] else "none"
 
 
-def _source(args: Arguments) -> Any:
-    return value_or_number("src" if args.get("src") is not None else "value")(args)
+def _source_or_value(args: Arguments) -> Any:
+    return tensor_or_number("src" if args.get("src") is not None else "value")(args)
 
 
-_ALONG: dict[str, Source] = {"axis": axis()}
+_AXIS: dict[str, Source] = {"axis": axis()}
 
 GATHER = (
-    Row("aten::index_select", "gather", {"x": "self", "indices": "index"}, _ALONG),
+    Row("aten::index_select", "gather", {"x": "self", "indices": "index"}, _AXIS),
     Row("aten::take", "gather", {"x": "self", "indices": "index"}),
-    Row("aten::gather", "gather_elements", {"x": "self", "indices": "index"}, _ALONG),
+    Row("aten::gather", "gather_elements", {"x": "self", "indices": "index"}, _AXIS),
     Row("aten::index", "gather", {"x": "self", "indices*": _indices}),
     Row(
         "aten::_unsafe_masked_index",
         "masked_gather",
-        {"x": "self", "mask": "mask", "indices*": _indices, "fill": value_or_number("fill")},
+        {"x": "self", "mask": "mask", "indices*": _indices, "fill": tensor_or_number("fill")},
     ),
 )
 
@@ -50,13 +58,13 @@ SCATTER = (
         "aten::index_put",
         "scatter",
         {"x": "self", "indices*": _indices, "updates": "values"},
-        {"reduction": _accumulated},
+        {"reduction": _put_reduction},
     ),
     Row(
         "aten::put",
         "scatter",
         {"x": "self", "indices": "index", "updates": "source"},
-        {"reduction": _accumulated},
+        {"reduction": _put_reduction},
     ),
     Row(
         "aten::_unsafe_masked_index_put_accumulate",
@@ -66,19 +74,19 @@ SCATTER = (
     Row(
         "aten::scatter",
         "scatter_elements",
-        {"x": "self", "indices": "index", "updates": _source},
-        {**_ALONG, "reduction": _reduce},
+        {"x": "self", "indices": "index", "updates": _source_or_value},
+        {**_AXIS, "reduction": _scatter_reduction},
     ),
     *(
         Row(
             f"aten::{name}",
             "scatter_elements",
             {"x": "self", "indices": "index", "updates": "src"},
-            {**_ALONG, "reduction": reduction},
+            {**_AXIS, "reduction": reduction},
         )
         for name, reduction in (
             ("scatter_add", constant("add")),
-            ("scatter_reduce", _reduce),
+            ("scatter_reduce", _scatter_reduction),
         )
     ),
     *(
@@ -86,22 +94,22 @@ SCATTER = (
             f"aten::{name}",
             "scatter",
             {"x": "self", "indices": "index", "updates": "source"},
-            {**_ALONG, "reduction": reduction},
+            {**_AXIS, "reduction": reduction},
         )
         for name, reduction in (
             ("index_add", constant("add")),
             ("index_copy", constant("none")),
-            ("index_reduce", _reduce),
+            ("index_reduce", _scatter_reduction),
         )
     ),
-    Row("aten::index_fill", "scatter", {"x": "self", "indices": "index", "updates": _UPDATES}, _ALONG),
-    Row("aten::slice_scatter", "slice_scatter", {"x": "self", "updates": "src"}, _ALONG),
-    Row("aten::select_scatter", "select_scatter", {"x": "self", "updates": "src"}, _ALONG),
+    Row("aten::index_fill", "scatter", {"x": "self", "indices": "index", "updates": _UPDATES}, _AXIS),
+    Row("aten::slice_scatter", "slice_scatter", {"x": "self", "updates": "src"}, _AXIS),
+    Row("aten::select_scatter", "select_scatter", {"x": "self", "updates": "src"}, _AXIS),
     Row("aten::diagonal_scatter", "diagonal_scatter", {"x": "self", "updates": "src"}),
     Row("aten::as_strided_scatter", "slice_scatter", {"x": "self", "updates": "src"}),
 )
 
-_DY: dict[str, Source] = {"dy": first}
+_DY: dict[str, Source] = {"dy": first_argument}
 
 VIEW_GRADIENTS = (
     *(Row(f"aten::{name}_backward", f"{name}_backward", _DY) for name in ("slice", "select", "diagonal", "unfold")),
@@ -110,25 +118,25 @@ VIEW_GRADIENTS = (
         for kind in ("reflection", "replication")
         for rank in (1, 2, 3)
     ),
-    Row("aten::masked_scatter_backward", "masked_scatter_backward", {"dy": first, "mask": "mask"}),
+    Row("aten::masked_scatter_backward", "masked_scatter_backward", {"dy": first_argument, "mask": "mask"}),
 )
 
 
-def _bags(args: Arguments) -> Any:
+def _bag_of_each_index(args: Arguments) -> Any:
     """The bag of each index; where each bag starts, where the forward pass did not keep the former."""
     return args["offset2bag"] if args["offset2bag"].numel() else args["offsets"]
 
 
-_BAG: dict[str, Source] = {
+_BAG_GRADIENT: dict[str, Source] = {
     "dy": "grad",
     "x": "indices",
-    "offsets": _bags,
+    "offsets": _bag_of_each_index,
     "sizes": lambda args: args.get("bag_size") if args["mode"] == 1 else None,
     "maxima": lambda args: args.get("maximum_indices") if args["mode"] == 2 else None,
     "per_sample_weights": "per_sample_weights",
 }
-_MODE: dict[str, Source] = {"mode": choice("mode", "sum", "mean", "max")}
-_NORM: dict[str, Source] = {"p": given("norm_type", 2)}
+_MODE: dict[str, Source] = {"mode": enum_name("mode", "sum", "mean", "max")}
+_MAX_NORM: dict[str, Source] = {"p": non_default("norm_type", 2)}
 
 EMBEDDING = (
     Row("aten::embedding", "embedding", {"x": "indices", "w": "weight"}),
@@ -138,19 +146,19 @@ EMBEDDING = (
             "embedding_bag",
             {"x": "indices", "w": "weight", "offsets": "offsets", "per_sample_weights": "per_sample_weights"},
             _MODE,
-            outputs=only_first,
+            outputs=first_output,
         )
         for name in ("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
     ),
     *(
-        Row(f"aten::{name}", "renorm_rows", {"w": "self", "x": "indices"}, _NORM)
+        Row(f"aten::{name}", "renorm_rows", {"w": "self", "x": "indices"}, _MAX_NORM)
         for name in ("embedding_renorm", "embedding_renorm_")
     ),
     Row(
         "aten::renorm",
         "renorm",
         {"x": "self"},
-        {"p": given("p", 2), "axis": lambda args: int(args["dim"]) % args["self"].dim()},
+        {"p": non_default("p", 2), "axis": lambda args: int(args["dim"]) % args["self"].dim()},
     ),
     Row(
         "aten::embedding_dense_backward",
@@ -159,13 +167,13 @@ EMBEDDING = (
         ops=("embedding_backward", "scaled_embedding_backward"),
     ),
     *(
-        Row(f"aten::{name}", "embedding_bag_backward", _BAG, _MODE, outputs=only_first)
+        Row(f"aten::{name}", "embedding_bag_backward", _BAG_GRADIENT, _MODE, outputs=first_output)
         for name in ("_embedding_bag_backward", "_embedding_bag_dense_backward")
     ),
     Row(
         "aten::_embedding_bag_per_sample_weights_backward",
         "embedding_bag_weights_backward",
-        {"dy": "grad", "w": "weight", "x": "indices", "offsets": _bags},
+        {"dy": "grad", "w": "weight", "x": "indices", "offsets": _bag_of_each_index},
         _MODE,
     ),
 )
@@ -194,7 +202,7 @@ SEGMENTS = (
 )
 
 
-def _counts(name: str) -> Source:
+def _bin_counts(name: str) -> Source:
     def bins(args: Arguments) -> tuple[int, ...]:
         value = args[name]
         if isinstance(value, int):
@@ -209,21 +217,21 @@ def _edges(args: Arguments) -> list[Any]:
     return [args["bins"]] if isinstance(args["bins"], torch.Tensor) else list(args["bins"])
 
 
-def _histogram(native: str, is_equal: bool) -> Row:
-    edges: dict[str, Source] = {} if is_equal else {"edges*": _edges}
+def _histogram(native: str, equal_widths: bool) -> Row:
+    edges: dict[str, Source] = {} if equal_widths else {"edges*": _edges}
     return Row(
         f"aten::{native}",
         "binned_histogram",
         {"x": "self", **edges, "weights": "weight"},
-        {"bins": _counts("bins"), "equal": constant(is_equal), "density": given("density", False)},
+        {"bins": _bin_counts("bins"), "equal": constant(equal_widths), "density": non_default("density", False)},
     )
 
 
 HISTOGRAMS = (
-    _histogram("histogram.bin_ct", is_equal=True),
-    _histogram("histogram.bins_tensor", is_equal=False),
-    _histogram("_histogramdd_from_bin_cts", is_equal=True),
-    _histogram("_histogramdd_from_bin_tensors", is_equal=False),
+    _histogram("histogram.bin_ct", equal_widths=True),
+    _histogram("histogram.bins_tensor", equal_widths=False),
+    _histogram("_histogramdd_from_bin_cts", equal_widths=True),
+    _histogram("_histogramdd_from_bin_tensors", equal_widths=False),
     Row(
         "aten::_histogramdd_bin_edges",
         "bin_edges",

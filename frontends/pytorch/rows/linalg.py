@@ -8,7 +8,7 @@ import torch
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import X, constant, first, given, non_empty
+from .arguments import X, constant, first_argument, non_default, non_empty_outputs
 
 
 def _without_status(args: Arguments, outputs: Any) -> Any:
@@ -30,29 +30,29 @@ FACTORIZATIONS = (
     Row("aten::lu_unpack", "unpack_lu", {"x": "LU_data", "pivots": "LU_pivots"}),
     Row("aten::_linalg_det", "det", X),
     Row("aten::_linalg_slogdet", "log_det", X),
-    Row("aten::linalg_qr", "qr", X, {"mode": "mode"}, outputs=non_empty),
+    Row("aten::linalg_qr", "qr", X, {"mode": "mode"}, outputs=non_empty_outputs),
     Row("aten::geqrf", "qr_factor", X),
     Row("aten::linalg_householder_product", "householder_product", {"x": "input", "tau": "tau"}),
     Row(
         "aten::ormqr",
         "householder_multiply",
         {"x": "self", "tau": "input2", "x1": "input3"},
-        {"left": given("left", True)},
+        {"left": non_default("left", True)},
     ),
     Row("aten::linalg_ldl_factor_ex", "ldl_factor", X, outputs=_without_status),
     Row("aten::linalg_inv_ex", "inverse", X, outputs=_without_status),
-    Row("aten::_linalg_eigh", "symmetric_eigen", X, {"vectors": "compute_v"}, outputs=non_empty),
+    Row("aten::_linalg_eigh", "symmetric_eigen", X, {"vectors": "compute_v"}, outputs=non_empty_outputs),
     Row("aten::linalg_eig", "eigen", X),
     *(Row(f"aten::{name}", "eigen", X, {"vectors": constant(False)}) for name in ("linalg_eigvals", "_linalg_eigvals")),
-    Row("aten::_linalg_svd", "singular_values", X, {"vectors": _svd_vectors}, outputs=non_empty),
+    Row("aten::_linalg_svd", "singular_values", X, {"vectors": _svd_vectors}, outputs=non_empty_outputs),
     Row("aten::linalg_matrix_exp", "matrix_exp", X),
-    Row("aten::linalg_pinv", "pseudo_inverse", {"x": first, "atol": "atol", "rtol": "rtol"}),
+    Row("aten::linalg_pinv", "pseudo_inverse", {"x": first_argument, "atol": "atol", "rtol": "rtol"}),
 )
 
-SYSTEMS = (
+LINEAR_SYSTEMS = (
     Row("aten::_linalg_solve_ex", "solve", {"x0": "A", "x1": "B"}, outputs=_without_status),
     *(
-        Row(f"aten::{name}", "triangular_solve", inputs, {"unit": given("unitriangular", False)})
+        Row(f"aten::{name}", "triangular_solve", inputs, {"unit": non_default("unitriangular", False)})
         for name, inputs in (
             ("linalg_solve_triangular", {"x0": "self", "x1": "B"}),
             ("triangular_solve", {"x0": "A", "x1": "self"}),
@@ -63,7 +63,7 @@ SYSTEMS = (
     Row("aten::cholesky_solve", "cholesky_solve", {"x0": "input2", "x1": "self"}),
     Row("aten::_cholesky_solve_helper", "cholesky_solve", {"x0": "A", "x1": "self"}),
     Row("aten::cholesky_inverse", "cholesky_inverse", X),
-    Row("aten::linalg_lstsq", "least_squares", {"x0": "self", "x1": "b"}, outputs=non_empty),
+    Row("aten::linalg_lstsq", "least_squares", {"x0": "self", "x1": "b"}, outputs=non_empty_outputs),
 )
 
 
@@ -74,10 +74,10 @@ def _cross_axis(args: Arguments) -> int:
 
 CROSS = (Row("aten::linalg_cross", "cross", {"x0": "self", "x1": "other"}, {"axis": _cross_axis}),)
 
-_P: dict[str, Source] = {"p": given("p", 2)}
+_P: dict[str, Source] = {"p": non_default("p", 2)}
 
 
-def _elements(args: Arguments) -> int | None:
+def _broadcast_size(args: Arguments) -> int | None:
     shape = torch.broadcast_shapes(args["self"].shape, args["other"].shape)
     return shape.numel() if shape != args["self"].shape else None
 
@@ -93,7 +93,7 @@ DISTANCES = (
     ),
     Row("aten::_pdist_forward", "self_distances", {"x": "self"}, _P),
     Row("aten::_pdist_backward", "self_distances_backward", {"dy": "grad", "x": "self", "y": "pdist"}, _P),
-    Row("aten::dist", "distance", {"x0": "self", "x1": "other"}, {**_P, "elements": _elements}),
+    Row("aten::dist", "distance", {"x0": "self", "x1": "other"}, {**_P, "elements": _broadcast_size}),
 )
 
-ROWS = (*FACTORIZATIONS, *SYSTEMS, *CROSS, *DISTANCES)
+ROWS = (*FACTORIZATIONS, *LINEAR_SYSTEMS, *CROSS, *DISTANCES)

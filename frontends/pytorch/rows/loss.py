@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from costcore.translate import Row, Source
 
-from .arguments import axis, given, only_first, reduction, unlearned
+from .arguments import as_data, axis, first_output, non_default, reduction
 
 
 def _loss(names: str, op: str, inputs: dict[str, Source], attrs: dict[str, Source] | None = None) -> tuple[Row, ...]:
     settings: dict[str, Source] = {"reduction": reduction, **(attrs or {})}
-    return tuple(Row(f"aten::{name}", op, inputs, settings, outputs=only_first) for name in names.split())
+    return tuple(Row(f"aten::{name}", op, inputs, settings, outputs=first_output) for name in names.split())
 
 
 _TARGET: dict[str, Source] = {"x": "self", "target": "target"}
-_WEIGHT: dict[str, Source] = {"w": unlearned("weight")}
+_WEIGHT: dict[str, Source] = {"w": as_data("weight")}
 _WEIGHTED: dict[str, Source] = {**_TARGET, **_WEIGHT}
-_REDUCED: dict[str, Source] = {"reduction": reduction}
+_REDUCTION: dict[str, Source] = {"reduction": reduction}
 
 FORWARD = (
-    *_loss("cross_entropy_loss", "cross_entropy", _WEIGHTED, {"label_smoothing": given("label_smoothing", 0)}),
+    *_loss("cross_entropy_loss", "cross_entropy", _WEIGHTED, {"label_smoothing": non_default("label_smoothing", 0)}),
     *_loss("nll_loss nll_loss_nd nll_loss_forward nll_loss2d nll_loss2d_forward", "nll_loss", _WEIGHTED),
     *_loss("mse_loss", "mse_loss", _TARGET),
     *_loss("l1_loss", "l1_loss", _TARGET),
@@ -29,7 +29,7 @@ FORWARD = (
     *_loss(
         "binary_cross_entropy_with_logits",
         "binary_cross_entropy_with_logits",
-        {**_WEIGHTED, "pos_weight": unlearned("pos_weight")},
+        {**_WEIGHTED, "pos_weight": as_data("pos_weight")},
     ),
     *_loss(
         "poisson_nll_loss",
@@ -41,13 +41,13 @@ FORWARD = (
     *_loss("cosine_embedding_loss", "cosine_embedding_loss", {"x0": "input1", "x1": "input2", "target": "target"}),
     *_loss("hinge_embedding_loss", "hinge_embedding_loss", _TARGET),
     *_loss("soft_margin_loss", "soft_margin_loss", _TARGET),
-    Row("aten::multi_margin_loss", "multi_margin_loss", _WEIGHTED, {**_REDUCED, "p": given("p", 1)}),
-    Row("aten::multilabel_margin_loss_forward", "multilabel_margin_loss", _TARGET, _REDUCED),
+    Row("aten::multi_margin_loss", "multi_margin_loss", _WEIGHTED, {**_REDUCTION, "p": non_default("p", 1)}),
+    Row("aten::multilabel_margin_loss_forward", "multilabel_margin_loss", _TARGET, _REDUCTION),
     *_loss(
         "triplet_margin_loss",
         "triplet_margin_loss",
         {"x0": "anchor", "x1": "positive", "x2": "negative"},
-        {"swap": "swap", "p": given("p", 2)},
+        {"swap": "swap", "p": non_default("p", 2)},
     ),
     *_loss("ctc_loss _ctc_loss", "ctc_loss", {"x": "log_probs", "target": "targets"}),
     Row("aten::cosine_similarity", "cosine_similarity", {"x0": "x1", "x1": "x2"}, {"axis": axis()}),
@@ -58,27 +58,27 @@ _GRADIENT: dict[str, Source] = {"dy": "grad_output", **_TARGET}
 
 GRADIENTS = (
     *(
-        Row(f"aten::{name}_backward", f"{name}_backward", _GRADIENT, _REDUCED)
+        Row(f"aten::{name}_backward", f"{name}_backward", _GRADIENT, _REDUCTION)
         for name in ("mse_loss", "soft_margin_loss")
     ),
-    Row("aten::smooth_l1_loss_backward", "smooth_l1_loss_backward", _GRADIENT, {**_REDUCED, "beta": "beta"}),
-    Row("aten::huber_loss_backward", "huber_loss_backward", _GRADIENT, {**_REDUCED, "delta": "delta"}),
-    Row("aten::binary_cross_entropy_backward", "binary_cross_entropy_backward", {**_GRADIENT, **_WEIGHT}, _REDUCED),
+    Row("aten::smooth_l1_loss_backward", "smooth_l1_loss_backward", _GRADIENT, {**_REDUCTION, "beta": "beta"}),
+    Row("aten::huber_loss_backward", "huber_loss_backward", _GRADIENT, {**_REDUCTION, "delta": "delta"}),
+    Row("aten::binary_cross_entropy_backward", "binary_cross_entropy_backward", {**_GRADIENT, **_WEIGHT}, _REDUCTION),
     *(
-        Row(f"aten::{name}", "nll_loss_backward", {"dy": "grad_output", "target": "target", **_WEIGHT}, _REDUCED)
+        Row(f"aten::{name}", "nll_loss_backward", {"dy": "grad_output", "target": "target", **_WEIGHT}, _REDUCTION)
         for name in ("nll_loss_backward", "nll_loss2d_backward")
     ),
     Row(
         "aten::multi_margin_loss_backward",
         "multi_margin_loss_backward",
         {**_GRADIENT, **_WEIGHT},
-        {**_REDUCED, "p": given("p", 1)},
+        {**_REDUCTION, "p": non_default("p", 1)},
     ),
     Row(
         "aten::multilabel_margin_loss_backward",
         "multilabel_margin_loss_backward",
         {**_GRADIENT, "is_target": "is_target"},
-        _REDUCED,
+        _REDUCTION,
     ),
     Row(
         "aten::_ctc_loss_backward",

@@ -6,9 +6,9 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import constant, needs, normalized_axes, only_first
+from .arguments import constant, first_output, needed_gradients, normalized_axes
 
-_WB: dict[str, Source] = {"w": "weight", "b": "bias"}
+_WEIGHT_BIAS: dict[str, Source] = {"w": "weight", "b": "bias"}
 _RUNNING: dict[str, Source] = {"mean": "running_mean", "var": "running_var"}
 
 BATCH_NORM = (
@@ -16,9 +16,9 @@ BATCH_NORM = (
         Row(
             f"aten::{name}",
             "batch_norm",
-            {"x": "input", **_WB, **_RUNNING},
+            {"x": "input", **_WEIGHT_BIAS, **_RUNNING},
             {"training": lambda args: bool(args.get("training", args.get("train", False))), "eps": "eps"},
-            outputs=only_first,
+            outputs=first_output,
         )
         for name in (
             *("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"),
@@ -28,9 +28,9 @@ BATCH_NORM = (
         Row(
             f"aten::{name}",
             "batch_norm",
-            {"x": "input", **_WB, **_RUNNING},
+            {"x": "input", **_WEIGHT_BIAS, **_RUNNING},
             {"training": "training", "eps": "epsilon"},
-            outputs=only_first,
+            outputs=first_output,
         )
         for name in ("cudnn_batch_norm", "miopen_batch_norm")
     ),
@@ -38,9 +38,9 @@ BATCH_NORM = (
         Row(
             f"aten::{name}",
             "batch_norm",
-            {"x": "input", **_WB, **_RUNNING},
+            {"x": "input", **_WEIGHT_BIAS, **_RUNNING},
             {"training": constant(training), "eps": "eps"},
-            outputs=only_first,
+            outputs=first_output,
         )
         for name, training in (
             ("_batch_norm_with_update", True),
@@ -52,7 +52,7 @@ BATCH_NORM = (
     Row(
         "aten::instance_norm",
         lambda args: "instance_norm" if args["use_input_stats"] else "batch_norm",
-        {"x": "input", **_WB, **_RUNNING},
+        {"x": "input", **_WEIGHT_BIAS, **_RUNNING},
         {"training": lambda args: None if args["use_input_stats"] else False, "eps": "eps"},
         ops=("instance_norm", "batch_norm"),
     ),
@@ -63,9 +63,9 @@ LAYER_AND_GROUP_NORM = (
         Row(
             f"aten::{name}",
             "layer_norm",
-            {"x": "input", **_WB},
+            {"x": "input", **_WEIGHT_BIAS},
             {"axis": normalized_axes, "eps": "eps"},
-            outputs=only_first,
+            outputs=first_output,
         )
         for name in ("layer_norm", "native_layer_norm")
     ),
@@ -75,17 +75,17 @@ LAYER_AND_GROUP_NORM = (
             "rms_norm",
             {"x": "input", "w": "weight"},
             {"axis": normalized_axes, "eps": "eps"},
-            outputs=only_first,
+            outputs=first_output,
         )
         for name in ("rms_norm", "_fused_rms_norm")
     ),
-    Row("aten::group_norm", "group_norm", {"x": "input", **_WB}, {"groups": "num_groups", "eps": "eps"}),
+    Row("aten::group_norm", "group_norm", {"x": "input", **_WEIGHT_BIAS}, {"groups": "num_groups", "eps": "eps"}),
     Row(
         "aten::native_group_norm",
         "group_norm",
-        {"x": "input", **_WB},
+        {"x": "input", **_WEIGHT_BIAS},
         {"groups": "group", "eps": "eps"},
-        outputs=only_first,
+        outputs=first_output,
     ),
 )
 
@@ -95,12 +95,12 @@ WEIGHT_NORM = (
         "weight_norm",
         {"w0": "v", "w1": "g"},
         {"axis": "dim"},
-        outputs=only_first,
+        outputs=first_output,
     ),
 )
 
-_NORM: dict[str, Source] = {"dy": "grad_out", "x": "input", "w": "weight"}
-_NEEDS: dict[str, Source] = {"needs": needs("x", "w", "b")}
+_GRADIENT: dict[str, Source] = {"dy": "grad_out", "x": "input", "w": "weight"}
+_NEEDED: dict[str, Source] = {"needs": needed_gradients("x", "w", "b")}
 _SAVED: dict[str, Source] = {"mean": "save_mean", "var": "save_var"}
 
 
@@ -108,41 +108,41 @@ def _in_training(args: Arguments) -> bool:
     return bool(args["train"])
 
 
-def _is_updated(args: Arguments) -> bool:
+def _uses_batch_statistics(args: Arguments) -> bool:
     return bool(args["update"])
 
 
-def _batch_norm(native: str, inputs: dict[str, Source], training: bool, **settings: Any) -> Row:
-    return Row(f"aten::{native}", "batch_norm_backward", inputs, {"training": constant(training), **_NEEDS}, **settings)
+def _batch_norm_backward(native: str, inputs: dict[str, Source], training: bool, **options: Any) -> Row:
+    return Row(f"aten::{native}", "batch_norm_backward", inputs, {"training": constant(training), **_NEEDED}, **options)
 
 
 GRADIENTS = (
     Row(
         "aten::native_layer_norm_backward",
         "layer_norm_backward",
-        {**_NORM, "b": "bias", "mean": "mean", "var": "rstd"},
-        {"axis": normalized_axes, **_NEEDS},
+        {**_GRADIENT, "b": "bias", "mean": "mean", "var": "rstd"},
+        {"axis": normalized_axes, **_NEEDED},
     ),
     Row(
         "aten::native_group_norm_backward",
         "group_norm_backward",
-        {**_NORM, "mean": "mean", "var": "rstd"},
-        {"groups": "group", **_NEEDS},
+        {**_GRADIENT, "mean": "mean", "var": "rstd"},
+        {"groups": "group", **_NEEDED},
     ),
     Row(
         "aten::_fused_rms_norm_backward",
         "rms_norm_backward",
-        {**_NORM, "var": "rstd"},
-        {"axis": normalized_axes, "needs": needs("x", "w")},
+        {**_GRADIENT, "var": "rstd"},
+        {"axis": normalized_axes, "needs": needed_gradients("x", "w")},
     ),
-    _batch_norm(
-        "native_batch_norm_backward", {**_NORM, "mean": "save_mean", "var": "save_invstd"}, True, when=_in_training
+    _batch_norm_backward(
+        "native_batch_norm_backward", {**_GRADIENT, "mean": "save_mean", "var": "save_invstd"}, True, when=_in_training
     ),
-    _batch_norm("native_batch_norm_backward", {**_NORM, **_RUNNING}, False),
-    _batch_norm("batch_norm_backward", {**_NORM, **_SAVED}, True, when=_is_updated),
-    _batch_norm("batch_norm_backward", {**_NORM, **_RUNNING}, False),
+    _batch_norm_backward("native_batch_norm_backward", {**_GRADIENT, **_RUNNING}, False),
+    _batch_norm_backward("batch_norm_backward", {**_GRADIENT, **_SAVED}, True, when=_uses_batch_statistics),
+    _batch_norm_backward("batch_norm_backward", {**_GRADIENT, **_RUNNING}, False),
     *(
-        _batch_norm(name, {**_NORM, "dy": "grad_output", **_SAVED}, True)
+        _batch_norm_backward(name, {**_GRADIENT, "dy": "grad_output", **_SAVED}, True)
         for name in ("cudnn_batch_norm_backward", "miopen_batch_norm_backward")
     ),
     Row(

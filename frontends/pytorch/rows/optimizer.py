@@ -7,27 +7,27 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import given, tensors_of
+from .arguments import non_default, tensors_in
 
 
-def _changed(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+def _parameters_and_moments(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
     """Parameters and moments; a step may say that it writes to gradients and to its own number as well."""
-    others = {id(value) for value in (*args["grads"], *args.get("state_steps", ()))}
-    return [value for value in outputs if id(value) not in others]
+    not_updated = {id(value) for value in (*args["grads"], *args.get("state_steps", ()))}
+    return [value for value in outputs if id(value) not in not_updated]
 
 
-_DECAY: dict[str, Source] = {"weight_decay": given("weight_decay", 0), "maximize": given("maximize", 0)}
-_STEP: dict[str, Source] = {"scaled": lambda args: True if args.get("grad_scale") is not None else None}
+_DECAY: dict[str, Source] = {"weight_decay": non_default("weight_decay", 0), "maximize": non_default("maximize", 0)}
+_GRAD_SCALE: dict[str, Source] = {"scaled": lambda args: True if args.get("grad_scale") is not None else None}
 
 
-def _sgd(args: Arguments) -> str:
+def _sgd_step(args: Arguments) -> str:
     if not args["momentum"]:
         return "sgd_step"
     return "sgd_nesterov_step" if args["nesterov"] else "sgd_momentum_step"
 
 
-def _moments(*names: str) -> Source:
-    return tensors_of("self", "grads", *names)
+def _parameters_gradients_and(*names: str) -> Source:
+    return tensors_in("self", "grads", *names)
 
 
 ROWS = (
@@ -35,28 +35,28 @@ ROWS = (
         Row(
             f"aten::{name}",
             "adam_step",
-            {"x*": _moments("exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs")},
-            {**decay, **_STEP, "amsgrad": given("amsgrad", 0), "maximize": given("maximize", 0)},
-            outputs=_changed,
+            {"x*": _parameters_gradients_and("exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs")},
+            {**decay, **_GRAD_SCALE, "amsgrad": non_default("amsgrad", 0), "maximize": non_default("maximize", 0)},
+            outputs=_parameters_and_moments,
         )
         for name, decay in (
-            ("_fused_adam", {"weight_decay": given("weight_decay", 0)}),
-            ("_fused_adamw", {"weight_decay_after": given("weight_decay", 0)}),
+            ("_fused_adam", {"weight_decay": non_default("weight_decay", 0)}),
+            ("_fused_adamw", {"weight_decay_after": non_default("weight_decay", 0)}),
         )
     ),
     Row(
         "aten::_fused_sgd",
-        _sgd,
-        {"x*": _moments("momentum_buffer_list")},
-        {**_DECAY, **_STEP, "dampening": given("dampening", 0)},
-        outputs=_changed,
+        _sgd_step,
+        {"x*": _parameters_gradients_and("momentum_buffer_list")},
+        {**_DECAY, **_GRAD_SCALE, "dampening": non_default("dampening", 0)},
+        outputs=_parameters_and_moments,
         ops=("sgd_step", "sgd_momentum_step", "sgd_nesterov_step"),
     ),
     Row(
         "aten::_fused_adagrad",
         "adagrad_step",
-        {"x*": _moments("state_sums")},
-        {**_DECAY, **_STEP},
-        outputs=_changed,
+        {"x*": _parameters_gradients_and("state_sums")},
+        {**_DECAY, **_GRAD_SCALE},
+        outputs=_parameters_and_moments,
     ),
 )

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import X, first, spread
+from .arguments import X, first_argument, ntuple
 
 
 def _pool(name: str, op: str, rank: int) -> Row:
     attrs: dict[str, Source] = {
-        "kernel": spread("kernel_size", rank),
-        "stride": spread("stride", rank, "kernel_size"),
-        "padding": spread("padding", rank),
+        "kernel": ntuple("kernel_size", rank),
+        "stride": ntuple("stride", rank, "kernel_size"),
+        "padding": ntuple("padding", rank),
         "ceil_mode": "ceil_mode",
     }
     if op == "max_pool":
-        attrs["dilation"] = spread("dilation", rank)
+        attrs["dilation"] = ntuple("dilation", rank)
     return Row(f"aten::{name}", op, X, attrs)
 
 
-def _adaptive(name: str, kind: str, rank: int) -> Row:
+def _adaptive_pool(name: str, kind: str, rank: int) -> Row:
     def sizes(args: Arguments) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return tuple(first(args).shape[-rank:]), spread("output_size", rank)(args)
+        return tuple(first_argument(args).shape[-rank:]), ntuple("output_size", rank)(args)
 
-    def is_even(args: Arguments) -> bool:
+    def divides(args: Arguments) -> bool:
         return all(y > 0 and x % y == 0 for x, y in zip(*sizes(args), strict=True))
 
     def kernel(args: Arguments) -> tuple[int, ...] | None:
-        return tuple(x // y for x, y in zip(*sizes(args), strict=True)) if is_even(args) else None
+        return tuple(x // y for x, y in zip(*sizes(args), strict=True)) if divides(args) else None
 
     return Row(
         f"aten::{name}",
-        lambda args: f"{kind}_pool" if is_even(args) else f"adaptive_{kind}_pool",
+        lambda args: f"{kind}_pool" if divides(args) else f"adaptive_{kind}_pool",
         X,
         {"kernel": kernel, "stride": kernel},
         ops=(f"{kind}_pool", f"adaptive_{kind}_pool"),
@@ -42,39 +42,39 @@ FORWARD = (
     *(_pool(f"max_pool{rank}d", "max_pool", rank) for rank in (1, 2, 3)),
     *(_pool(f"max_pool{rank}d_with_indices", "max_pool", rank) for rank in (1, 2, 3)),
     *(_pool(f"avg_pool{rank}d", "avg_pool", rank) for rank in (1, 2, 3)),
-    *(_adaptive(f"adaptive_{kind}_pool{rank}d", kind, rank) for kind in ("avg", "max") for rank in (1, 2, 3)),
-    *(_adaptive(f"_adaptive_avg_pool{rank}d", "avg", rank) for rank in (2, 3)),
+    *(_adaptive_pool(f"adaptive_{kind}_pool{rank}d", kind, rank) for kind in ("avg", "max") for rank in (1, 2, 3)),
+    *(_adaptive_pool(f"_adaptive_avg_pool{rank}d", "avg", rank) for rank in (2, 3)),
     *(
         Row(
             f"aten::fractional_max_pool{rank}d",
             "fractional_max_pool",
             {"x": "self", "samples": "random_samples"},
-            {"kernel": spread("kernel_size", rank)},
+            {"kernel": ntuple("kernel_size", rank)},
         )
         for rank in (2, 3)
     ),
     *(Row(f"aten::max_unpool{rank}d", "upsample", {"x": "self", "indices": "indices"}) for rank in (2, 3)),
     *(
-        Row(f"aten::{name}{rank}d", "max_pool", X, {"kernel": spread("kernel_size", rank)})
+        Row(f"aten::{name}{rank}d", "max_pool", X, {"kernel": ntuple("kernel_size", rank)})
         for name, ranks in (("quantized_max_pool", (1, 2, 3)), ("mkldnn_max_pool", (2, 3)))
         for rank in ranks
     ),
 )
 
-_DY: dict[str, Source] = {"dy": first}
+_DY: dict[str, Source] = {"dy": first_argument}
 
 
 def _pool_backward(native: str, op: str, rank: int) -> Row:
     inputs: dict[str, Source] = {"dy": "grad_output"}
     if op.startswith("max"):
         inputs |= {"indices": "indices"}
-    attrs: dict[str, Source] = {"kernel": spread("kernel_size", rank)}
+    attrs: dict[str, Source] = {"kernel": ntuple("kernel_size", rank)}
     if "fractional" not in native:
-        attrs |= {"stride": spread("stride", rank, "kernel_size"), "padding": spread("padding", rank)}
+        attrs |= {"stride": ntuple("stride", rank, "kernel_size"), "padding": ntuple("padding", rank)}
     return Row(f"aten::{native}", op, inputs, attrs)
 
 
-def _adaptive_average_backward(rank: int) -> Row:
+def _adaptive_avg_pool_backward(rank: int) -> Row:
     def kernel(args: Arguments) -> tuple[int, ...] | None:
         sizes = zip(args["self"].shape[-rank:], args["grad_output"].shape[-rank:], strict=True)
         pairs = [(int(x), int(y)) for x, y in sizes]
@@ -101,13 +101,13 @@ GRADIENTS = (
         )
         for rank in (2, 3)
     ),
-    *(_adaptive_average_backward(rank) for rank in (2, 3)),
+    *(_adaptive_avg_pool_backward(rank) for rank in (2, 3)),
     *(
         Row(
             f"aten::{name}",
             "max_pool_backward",
             {"dy": "grad_output", "x": x},
-            {"kernel": spread("kernel_size", rank)},
+            {"kernel": ntuple("kernel_size", rank)},
         )
         for name, x, rank in (
             ("max_pool2d_backward", "self", 2),

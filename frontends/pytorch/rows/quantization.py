@@ -5,22 +5,22 @@ from __future__ import annotations
 from costcore.translate import Row, Source
 
 from ..tensors import Number
-from .arguments import X, constant, first, value_or_number
+from .arguments import X, constant, first_argument, tensor_or_number
 
-_SCALED: dict[str, Source] = {
-    "x": first,
-    "scale": value_or_number("scale"),
-    "zero_point": value_or_number("zero_point"),
+_PER_TENSOR: dict[str, Source] = {
+    "x": first_argument,
+    "scale": tensor_or_number("scale"),
+    "zero_point": tensor_or_number("zero_point"),
 }
-_CHANNELS: dict[str, Source] = {"x": first, "scale": "scales", "zero_point": "zero_points"}
+_PER_CHANNEL: dict[str, Source] = {"x": first_argument, "scale": "scales", "zero_point": "zero_points"}
 
 ROWS = (
-    Row("aten::quantize_per_tensor", "quantize", _SCALED),
-    Row("aten::quantize_per_channel", "quantize", _CHANNELS, {"axis": "axis"}),
+    Row("aten::quantize_per_tensor", "quantize", _PER_TENSOR),
+    Row("aten::quantize_per_channel", "quantize", _PER_CHANNEL, {"axis": "axis"}),
     Row("aten::quantize_per_tensor_dynamic", "dynamic_quantize", X),
-    Row("aten::dequantize", "dequantize", {"x": first, "zero_point": constant(Number(0))}),
+    Row("aten::dequantize", "dequantize", {"x": first_argument, "zero_point": constant(Number(0))}),
     *(
-        Row(f"aten::{name}", "fake_quantize", _SCALED)
+        Row(f"aten::{name}", "fake_quantize", _PER_TENSOR)
         for name in (
             "fake_quantize_per_tensor_affine_cachemask",
             "fake_quantize_per_channel_affine_cachemask",

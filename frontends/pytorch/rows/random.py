@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.translate import Row, Source
 
-from .arguments import X, constant, first, is_tensor, same
+from .arguments import X, constant, first_argument, is_tensor, rows_by_name
 
 _DROPOUT: dict[str, Source] = {"rate": "p", "training": "train"}
 
@@ -16,7 +16,7 @@ DROPOUT = (
     Row("aten::native_dropout", "dropout", X, {"rate": "p", "training": lambda args: bool(args["train"])}),
     Row("aten::_fused_dropout", "dropout", X, {"rate": "p", "training": constant(True)}),
     *(
-        Row(f"aten::{name}", "dropout_backward", {"dy": first, "mask": "mask"})
+        Row(f"aten::{name}", "dropout_backward", {"dy": first_argument, "mask": "mask"})
         for name in ("native_dropout_backward", "_masked_scale")
     ),
 )
@@ -29,7 +29,7 @@ SAMPLING = (
         for overload in ("Tensor_Tensor", "Tensor_float", "float_Tensor")
     ),
     Row("aten::multinomial", "multinomial", X, {"logarithmic": constant(False)}),
-    *same("poisson=sample _standard_gamma=sample _sample_dirichlet=sample", X),
+    *rows_by_name("poisson=sample _standard_gamma=sample _sample_dirichlet=sample", X),
     Row("aten::binomial", "sample", {"x0": "count", "x1": "prob"}),
 )
 

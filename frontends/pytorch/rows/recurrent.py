@@ -3,67 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import constant, given, named, needs
+from .arguments import Reader, constant, needed_gradients, non_default, operands
 
 
-def _tensors(name: str, rank: int) -> Callable[[Arguments], list[Any]]:
-    """Weights (rank 2) or biases (rank 1) among the parameters of a layer."""
-    return lambda args: [value for value in args[name] if value.dim() == rank]
+def _weights(name: str) -> Reader:
+    """Weights among the parameters of a layer."""
+    return lambda args: [value for value in args[name] if value.dim() == 2]
 
 
-def _hidden(gates: int) -> Callable[[Arguments], int]:
+def _biases(name: str) -> Reader:
+    """Biases among the parameters of a layer."""
+    return lambda args: [value for value in args[name] if value.dim() == 1]
+
+
+def _hidden_size(gates: int) -> Callable[[Arguments], int]:
     return lambda args: int(args["params"][0].shape[0]) // gates
 
 
-def _projection(args: Arguments) -> int | None:
-    state = int(args["hx"][0].shape[-1])
-    return state if state != _hidden(4)(args) else None
+def _projection_size(args: Arguments) -> int | None:
+    size = int(args["hx"][0].shape[-1])
+    return size if size != _hidden_size(4)(args) else None
 
 
-def _recurrent(native: str, op: str, gates: int, attrs: dict[str, Source]) -> tuple[Row, ...]:
-    state: dict[str, Source] = (
+def _layer_and_cell(native: str, op: str, gates: int, attrs: dict[str, Source]) -> tuple[Row, ...]:
+    states: dict[str, Source] = (
         {"h0": lambda args: args["hx"][0], "c0": lambda args: args["hx"][1]} if op == "lstm" else {"h0": "hx"}
     )
-    whole: dict[str, Source] = {
-        "hidden": _hidden(gates),
+    layer_attrs: dict[str, Source] = {
+        "hidden": _hidden_size(gates),
         "layers": "num_layers",
         "bidirectional": "bidirectional",
         **attrs,
     }
-    sequence: dict[str, Source] = {"w*": _tensors("params", 2), "b*": _tensors("params", 1)}
-    cell: dict[str, Source] = {"w0": "w_ih", "w1": "w_hh", "b0": "b_ih", "b1": "b_hh"}
+    layer_weights: dict[str, Source] = {"w*": _weights("params"), "b*": _biases("params")}
+    cell_weights: dict[str, Source] = {"w0": "w_ih", "w1": "w_hh", "b0": "b_ih", "b1": "b_hh"}
     return (
-        Row(f"aten::{native}.input", op, {"x": "input", **state, **sequence}, whole),
-        Row(f"aten::{native}.data", op, {"x": "data", **state, **sequence}, whole),
+        Row(f"aten::{native}.input", op, {"x": "input", **states, **layer_weights}, layer_attrs),
+        Row(f"aten::{native}.data", op, {"x": "data", **states, **layer_weights}, layer_attrs),
         Row(
             f"aten::{native}_cell",
             op,
-            {"x": "input", **state, **cell},
+            {"x": "input", **states, **cell_weights},
             {
                 "hidden": lambda args: int(args["w_ih"].shape[0]) // gates,
-                **{name: rule for name, rule in attrs.items() if name != "projection"},
+                **{name: source for name, source in attrs.items() if name != "projection"},
             },
         ),
     )
 
 
 LAYERS_AND_CELLS = (
-    *_recurrent("lstm", "lstm", 4, {"projection": _projection}),
-    *_recurrent("gru", "gru", 3, {"reset_after": constant(True)}),
-    *_recurrent("rnn_tanh", "rnn", 1, {"activation": constant("tanh")}),
-    *_recurrent("rnn_relu", "rnn", 1, {"activation": constant("relu")}),
+    *_layer_and_cell("lstm", "lstm", 4, {"projection": _projection_size}),
+    *_layer_and_cell("gru", "gru", 3, {"reset_after": constant(True)}),
+    *_layer_and_cell("rnn_tanh", "rnn", 1, {"activation": constant("tanh")}),
+    *_layer_and_cell("rnn_relu", "rnn", 1, {"activation": constant("relu")}),
 )
 
-_MODES = ("rnn", "rnn", "lstm", "gru")
+_LAYER_BY_MODE = ("rnn", "rnn", "lstm", "gru")
 
 
-def _mode_of(suffix: str = "") -> Callable[[Arguments], str]:
+def _layer_by_mode(suffix: str = "") -> Callable[[Arguments], str]:
     """The recurrent layer that PyTorch's number of its mode means."""
-    return lambda args: _MODES[args["mode"]] + suffix
+    return lambda args: _LAYER_BY_MODE[args["mode"]] + suffix
 
 
 def _activation(args: Arguments) -> str | None:
@@ -71,23 +75,23 @@ def _activation(args: Arguments) -> str | None:
     return ("relu", "tanh", None, None)[args["mode"]]
 
 
-def _reset(args: Arguments) -> bool | None:
+def _reset_after(args: Arguments) -> bool | None:
     """Whether a GRU resets the state after its product, as PyTorch does."""
     return True if args["mode"] == 3 else None
 
 
-_LAYER: dict[str, Source] = {
+_LAYER_ATTRIBUTES: dict[str, Source] = {
     "hidden": "hidden_size",
     "layers": "num_layers",
     "bidirectional": "bidirectional",
     "activation": _activation,
-    "reset_after": _reset,
+    "reset_after": _reset_after,
 }
 
-DEVICES = (
+BACKEND_SPECIFIC = (
     Row(
         "aten::mkldnn_rnn_layer",
-        _mode_of(),
+        _layer_by_mode(),
         {"x": "input", "h0": "hx_", "c0": "cx_", "w0": "weight0", "w1": "weight1", "b0": "weight2", "b1": "weight3"},
         {"hidden": "hidden_size", "layers": constant(1)},
         outputs=lambda args, outputs: outputs[:3],
@@ -96,9 +100,15 @@ DEVICES = (
     *(
         Row(
             f"aten::{name}",
-            _mode_of(),
-            {"x": "input", "h0": "hx", "c0": "cx", "w*": _tensors("weight", 2), "b*": _tensors("weight", 1)},
-            {**_LAYER, "projection": given("proj_size", 0)},
+            _layer_by_mode(),
+            {
+                "x": "input",
+                "h0": "hx",
+                "c0": "cx",
+                "w*": _weights("weight"),
+                "b*": _biases("weight"),
+            },
+            {**_LAYER_ATTRIBUTES, "projection": non_default("proj_size", 0)},
             outputs=lambda args, outputs: outputs[:4],
             ops=("rnn", "lstm", "gru"),
         )
@@ -116,32 +126,36 @@ DEVICES = (
     ),
 )
 
-_BACK = ("rnn_backward", "lstm_backward", "gru_backward")
-_STEPS: dict[str, Source] = named("dy=grad_output dh=grad_hy dc=grad_cy x=input y=output")
+_GRADIENT_OPS = ("rnn_backward", "lstm_backward", "gru_backward")
+_GRADIENT: dict[str, Source] = operands("dy=grad_output dh=grad_hy dc=grad_cy x=input y=output")
 
 GRADIENTS = (
     Row(
         "aten::mkldnn_rnn_layer_backward",
-        _mode_of("_backward"),
+        _layer_by_mode("_backward"),
         {
-            **_STEPS,
-            **named("h0=hx_ c0=cx_tmp w0=weight1 w1=weight2 b0=weight3 b1=weight4 workspace=workspace"),
+            **_GRADIENT,
+            **operands("h0=hx_ c0=cx_tmp w0=weight1 w1=weight2 b0=weight3 b1=weight4 workspace=workspace"),
         },
-        {**_LAYER, "layers": constant(1), "bidirectional": constant(False)},
-        ops=_BACK,
+        {**_LAYER_ATTRIBUTES, "layers": constant(1), "bidirectional": constant(False)},
+        ops=_GRADIENT_OPS,
     ),
     *(
         Row(
             f"aten::{name}",
-            _mode_of("_backward"),
+            _layer_by_mode("_backward"),
             {
-                **_STEPS,
-                **named("h0=hx c0=cx reserve=reserve"),
-                "w*": _tensors("weight", 2),
-                "b*": _tensors("weight", 1),
+                **_GRADIENT,
+                **operands("h0=hx c0=cx reserve=reserve"),
+                "w*": _weights("weight"),
+                "b*": _biases("weight"),
             },
-            {**_LAYER, "projection": given("proj_size", 0), "needs": needs("x", "h0", "c0", "w")},
-            ops=_BACK,
+            {
+                **_LAYER_ATTRIBUTES,
+                "projection": non_default("proj_size", 0),
+                "needs": needed_gradients("x", "h0", "c0", "w"),
+            },
+            ops=_GRADIENT_OPS,
         )
         for name in ("_cudnn_rnn_backward", "miopen_rnn_backward")
     ),
@@ -159,4 +173,4 @@ GRADIENTS = (
     ),
 )
 
-ROWS = (*LAYERS_AND_CELLS, *DEVICES, *GRADIENTS)
+ROWS = (*LAYERS_AND_CELLS, *BACKEND_SPECIFIC, *GRADIENTS)

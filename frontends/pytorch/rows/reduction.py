@@ -6,25 +6,25 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import X, axes, axis, same, value_or_number
+from .arguments import X, axes, axis, rows_by_name, tensor_or_number
 
 _AXES: dict[str, Source] = {"axis": axes(), "keepdims": "keepdim"}
 
 
-def _norm(name: str) -> Any:
-    kinds = {1: "reduce_l1", 2: "reduce_l2", float("inf"): "reduce_linf"}
+def _norm_by_order(name: str) -> Any:
+    ops_by_order = {1: "reduce_l1", 2: "reduce_l2", float("inf"): "reduce_linf"}
 
     def op(args: Arguments) -> str:
         order = args.get(name)
-        return kinds.get(2 if order is None else order, "reduce_lp")
+        return ops_by_order.get(2 if order is None else order, "reduce_lp")
 
     return op
 
 
-_NORMS = ("reduce_l1", "reduce_l2", "reduce_linf", "reduce_lp")
+_NORM_OPS = ("reduce_l1", "reduce_l2", "reduce_linf", "reduce_lp")
 
 REDUCTIONS = (
-    *same(
+    *rows_by_name(
         "sum=reduce_sum nansum=reduce_nansum mean=reduce_mean prod=reduce_prod amax=reduce_max amin=reduce_min "
         "max=reduce_max min=reduce_min all=reduce_all any=reduce_any argmax argmin logsumexp=reduce_log_sum_exp "
         "aminmax=min_max",
@@ -33,15 +33,15 @@ REDUCTIONS = (
     ),
     Row("aten::_aminmax", "min_max", X, {"axis": axes()}),
     Row("aten::count_nonzero", "count_nonzero", X, {"axis": axes()}),
-    *same("var std var_mean std_mean", X, {**_AXES, "correction": "correction"}),
-    Row("aten::linalg_vector_norm", _norm("ord"), X, {**_AXES, "p": "ord"}, ops=_NORMS),
-    Row("aten::norm", _norm("p"), X, {**_AXES, "p": "p"}, ops=_NORMS),
+    *rows_by_name("var std var_mean std_mean", X, {**_AXES, "correction": "correction"}),
+    Row("aten::linalg_vector_norm", _norm_by_order("ord"), X, {**_AXES, "p": "ord"}, ops=_NORM_OPS),
+    Row("aten::norm", _norm_by_order("p"), X, {**_AXES, "p": "p"}, ops=_NORM_OPS),
     Row("aten::hash_tensor", "reduce_xor", X, {"axis": axes()}),
     Row("aten::trace", "trace", X),
 )
 
 SCANS = tuple(
-    same(
+    rows_by_name(
         "cumsum cumprod cummax cummin logcumsumexp _cummax_helper=cummax _cummin_helper=cummin "
         "_logcumsumexp=logcumsumexp",
         X,
@@ -50,7 +50,7 @@ SCANS = tuple(
 )
 
 SORTING_AND_SEARCHING = (
-    *same("sort argsort", X, {"axis": axis()}),
+    *rows_by_name("sort argsort", X, {"axis": axis()}),
     Row("aten::topk", "topk", X, {"axis": axis(), "k": "k"}),
     Row("aten::kthvalue", "kth_value", X, {"axis": axis(), "k": "k"}),
     *(
@@ -59,29 +59,29 @@ SORTING_AND_SEARCHING = (
         for row in (Row(f"aten::{name}.dim", "median", X, {"axis": axis()}), Row(f"aten::{name}", "median", X))
     ),
     Row("aten::mode", "mode", X, {"axis": axis()}),
-    *same(
+    *rows_by_name(
         "_unique2=unique unique_consecutive=unique unique_dim=unique unique_dim_consecutive=unique _unique=unique", X
     ),
-    *same("nonzero nonzero_static=nonzero", X),
+    *rows_by_name("nonzero nonzero_static=nonzero", X),
     Row("aten::masked_select", "masked_select", {"x": "self", "mask": "mask"}),
     Row("aten::_nested_tensor_from_mask", "masked_select", {"x": "t", "mask": "mask"}),
     Row("aten::masked_scatter", "masked_scatter", {"x": "self", "mask": "mask", "updates": "source"}),
-    *same("bincount=bin_count histc=histogram", X),
+    *rows_by_name("bincount=bin_count histc=histogram", X),
     Row(
         "aten::searchsorted",
         "search_sorted",
-        {"x": value_or_number("self"), "sorted": "sorted_sequence", "sorter": "sorter"},
+        {"x": tensor_or_number("self"), "sorted": "sorted_sequence", "sorter": "sorter"},
     ),
-    Row("aten::bucketize", "search_sorted", {"x": value_or_number("self"), "sorted": "boundaries"}),
-    Row("aten::isin", "is_in", {"x": value_or_number("elements"), "values": value_or_number("test_elements")}),
-    Row("aten::isin.Scalar_Tensor", "is_in", {"x": value_or_number("element"), "values": "test_elements"}),
-    Row("aten::isin.Tensor_Scalar", "is_in", {"x": "elements", "values": value_or_number("test_element")}),
+    Row("aten::bucketize", "search_sorted", {"x": tensor_or_number("self"), "sorted": "boundaries"}),
+    Row("aten::isin", "is_in", {"x": tensor_or_number("elements"), "values": tensor_or_number("test_elements")}),
+    Row("aten::isin.Scalar_Tensor", "is_in", {"x": tensor_or_number("element"), "values": "test_elements"}),
+    Row("aten::isin.Tensor_Scalar", "is_in", {"x": "elements", "values": tensor_or_number("test_element")}),
 )
 
 WHOLE_TENSOR = (
     Row("aten::equal", "all_equal", {"x0": "self", "x1": "other"}),
     Row("aten::allclose", "all_close", {"x0": "self", "x1": "other"}),
-    *same("_is_all_true=reduce_all _is_any_true=reduce_any", X),
+    *rows_by_name("_is_all_true=reduce_all _is_any_true=reduce_any", X),
     Row("aten::_nested_tensor_from_mask_left_aligned", "all_true", {"x": "mask"}),
 )
 

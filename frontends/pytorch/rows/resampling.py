@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.translate import Row, Source
 
-from .arguments import X, choice, constant, first, needs
+from .arguments import X, constant, enum_name, first_argument, needed_gradients
 
 _RESIZE = {
     "upsample_nearest1d": "nearest",
@@ -27,7 +27,7 @@ _ANTIALIASED = {
 }
 """Resizing with antialiasing, and its mode."""
 
-_MODE = choice("interpolation_mode", "linear", "nearest", "cubic")
+_MODE = enum_name("interpolation_mode", "linear", "nearest", "cubic")
 
 FORWARD = (
     *(Row(f"aten::{name}", "resize", X, {"mode": constant(mode)}) for name, mode in _RESIZE.items()),
@@ -43,7 +43,7 @@ FORWARD = (
     ),
 )
 
-_DY: dict[str, Source] = {"dy": first}
+_DY: dict[str, Source] = {"dy": first_argument}
 
 GRADIENTS = (
     *(Row(f"aten::{name}_backward", "resize_backward", _DY, {"mode": constant(m)}) for name, m in _RESIZE.items()),
@@ -56,7 +56,7 @@ GRADIENTS = (
             f"aten::{name}",
             "grid_sample_backward",
             {"dy": "grad_output", "x": "input", "grid": "grid"},
-            {"mode": _MODE, "needs": needs("x", "grid")},
+            {"mode": _MODE, "needs": needed_gradients("x", "grid")},
         )
         for name in ("grid_sampler_2d_backward", "grid_sampler_3d_backward", "_grid_sampler_2d_cpu_fallback_backward")
     ),

@@ -6,14 +6,14 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from ..arguments import X, given, same, value_or_number
+from ..arguments import X, non_default, rows_by_name, tensor_or_number
 
-_SELF = value_or_number("self")
-_OTHER = value_or_number("other")
+_SELF = tensor_or_number("self")
+_OTHER = tensor_or_number("other")
 _PAIR: dict[str, Source] = {"x0": _SELF, "x1": _OTHER}
 
 UNARY = tuple(
-    same(
+    rows_by_name(
         "neg abs sign sgn=sign ceil floor trunc round frac exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal "
         "square sin cos tan asin acos atan sinh cosh asinh acosh atanh sinc "
         "deg2rad rad2deg signbit logical_not bitwise_not isnan isinf isposinf isneginf isfinite nan_to_num angle "
@@ -23,22 +23,22 @@ UNARY = tuple(
 )
 
 
-def _exponent(args: Arguments) -> Any:
+def _number_exponent(args: Arguments) -> Any:
     value = args["exponent"]
     return value if isinstance(value, (int, float)) else None
 
 
-def _rounded(args: Arguments) -> str:
+def _div_or_floor_div(args: Arguments) -> str:
     return {None: "div", "floor": "floor_div", "trunc": "div"}[args.get("rounding_mode")]
 
 
-_ALPHA: dict[str, Source] = {"alpha": given("alpha", 1)}
+_ALPHA: dict[str, Source] = {"alpha": non_default("alpha", 1)}
 
 BINARY = (
-    *same("add sub", _PAIR, _ALPHA),
+    *rows_by_name("add sub", _PAIR, _ALPHA),
     Row("aten::rsub", "sub", {"x0": _OTHER, "x1": _SELF}, _ALPHA),
-    Row("aten::div", _rounded, _PAIR, ops=("div", "floor_div")),
-    *same(
+    Row("aten::div", _div_or_floor_div, _PAIR, ops=("div", "floor_div")),
+    *rows_by_name(
         "mul maximum minimum fmax=maximum fmin=minimum floor_divide=floor_div remainder=mod fmod atan2 hypot copysign "
         "nextafter logaddexp logaddexp2 xlogy special_xlog1py=xlog1py gcd lcm ldexp "
         "eq=equal ne=not_equal lt=less le=less_equal gt=greater ge=greater_equal "
@@ -48,7 +48,7 @@ BINARY = (
     ),
     Row("aten::heaviside", "heaviside", {"x0": "self", "x1": "values"}),
     Row("aten::polar", "polar", {"x0": "abs", "x1": "angle"}),
-    Row("aten::pow", "pow", {"x0": _SELF, "x1": value_or_number("exponent")}, {"exponent": _exponent}),
+    Row("aten::pow", "pow", {"x0": _SELF, "x1": tensor_or_number("exponent")}, {"exponent": _number_exponent}),
     Row("aten::max.other", "maximum", _PAIR),
     Row("aten::min.other", "minimum", _PAIR),
 )
@@ -60,13 +60,13 @@ TERNARY = (
     Row(
         "aten::masked_fill",
         "where",
-        {"condition": "mask", "x0": "self", "x1": value_or_number("value")},
+        {"condition": "mask", "x0": "self", "x1": tensor_or_number("value")},
     ),
     *(
-        Row(f"aten::{name}", name, {"x0": "self", "x1": "tensor1", "x2": "tensor2"}, {"value": given("value", 1)})
+        Row(f"aten::{name}", name, {"x0": "self", "x1": "tensor1", "x2": "tensor2"}, {"value": non_default("value", 1)})
         for name in ("addcmul", "addcdiv")
     ),
-    Row("aten::lerp", "lerp", {"x0": "self", "x1": "end", "x2": value_or_number("weight")}),
+    Row("aten::lerp", "lerp", {"x0": "self", "x1": "end", "x2": tensor_or_number("weight")}),
     *(Row(f"aten::{name}.Tensor", "clip", {"x": "self", **_BOUNDS}) for name in ("clamp", "clip")),
     *(Row(f"aten::{name}", "clip", {"x": "self"}, _BOUNDS) for name in ("clamp", "clip")),
     Row("aten::clamp_min.Tensor", "clip", {"x": "self", "lower": "min"}),

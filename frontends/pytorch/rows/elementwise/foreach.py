@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.translate import Row
 
-from ..arguments import given, tensors_of
+from ..arguments import non_default, tensors_in
 
 _UNARY = (
     "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 max neg reciprocal "
@@ -16,24 +16,27 @@ ROWS = (
     *(Row(f"aten::_foreach_{name}", f"foreach_{name}", {"x*": "self"}) for name in _UNARY.split()),
     *(
         Row(
-            f"aten::_foreach_{name}", f"foreach_{op}", {"x*": tensors_of("self", "other")}, {"alpha": given("alpha", 1)}
+            f"aten::_foreach_{name}",
+            f"foreach_{op}",
+            {"x*": tensors_in("self", "other")},
+            {"alpha": non_default("alpha", 1)},
         )
         for name, op in (
             *(("add", "add"), ("sub", "sub"), ("mul", "mul"), ("div", "div"), ("maximum", "maximum")),
             *(("minimum", "minimum"), ("clamp_min", "maximum"), ("clamp_max", "minimum")),
         )
     ),
-    Row("aten::_foreach_pow", "foreach_pow", {"x*": tensors_of("self", "exponent")}),
+    Row("aten::_foreach_pow", "foreach_pow", {"x*": tensors_in("self", "exponent")}),
     *(
         Row(
             f"aten::_foreach_{name}",
             f"foreach_{name}",
-            {"x*": tensors_of("self", "tensor1", "tensor2", "scalars")},
-            {"value": given("value", 1)},
+            {"x*": tensors_in("self", "tensor1", "tensor2", "scalars")},
+            {"value": non_default("value", 1)},
         )
         for name in ("addcmul", "addcdiv")
     ),
-    Row("aten::_foreach_lerp", "foreach_lerp", {"x*": tensors_of("self", "tensors1", "weights", "weight")}),
+    Row("aten::_foreach_lerp", "foreach_lerp", {"x*": tensors_in("self", "tensors1", "weights", "weight")}),
     Row("aten::_foreach_copy", "foreach_copy", {"x*": "src"}),
     Row("aten::_foreach_clone", "foreach_copy", {"x*": "self"}),
     Row("aten::_foreach_norm", "foreach_norm", {"x*": "self"}, {"p": "ord"}),
