@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from . import compat  # noqa: F401 - mends Chainer where that is needed, so it comes first
-from .hooks import Capture
-from .names import native_names
-from .single_run import accepts, estimate
-from .table import ROWS
+from .capture.function_hook import Capture
+from .estimate import accepts, estimate
+from .naming import native_names
+from .rows.table import ROWS
 
 capture = Capture
 

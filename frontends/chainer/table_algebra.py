@@ -8,7 +8,7 @@ from typing import Any
 from costcore.translate import Arguments, Row, Source
 
 from .arrays import Seen
-from .rows import X, array, at, constant, named, row, same_rows, setting
+from .rows.arguments import X, array, at, constant, named, row, same_rows, setting
 from .table_arrays import as_matrices, is_transposed
 
 OF_MATRICES: Mapping[str, str] = {"BatchDet": "det", "BatchInv": "inverse", "Cholesky": "cholesky", "Inv": "inverse"}

@@ -11,7 +11,7 @@ import numpy
 from costcore.translate import Arguments, Row
 
 from .arrays import Seen, is_array
-from .rows import (
+from .rows.arguments import (
     ALL,
     X,
     array,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from costcore.translate import Row
 
-from .rows import ALL, X0_X1, X, array, at, axis, constant, named, row, same_rows, setting
+from .rows.arguments import ALL, X0_X1, X, array, at, axis, constant, named, row, same_rows, setting
 
 UNARY: Mapping[str, str] = {
     "Absolute": "abs",

@@ -8,7 +8,7 @@ from typing import Any
 from costcore.translate import Arguments, Row, Source
 
 from .arrays import array_of
-from .rows import array, at, axis, constant, gradient, named, row, same_rows, setting, settings
+from .rows.arguments import array, at, axis, constant, gradient, named, row, same_rows, setting, settings
 from .table_arrays import index_arrays, resize_mode
 from .table_losses import reduction
 

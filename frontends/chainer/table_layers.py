@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.translate import Row
 
-from .rows import X, array, at, axes, constant, kernel_of, named, row, setting, settings
+from .rows.arguments import X, array, at, axes, constant, kernel_of, named, row, setting, settings
 
 XWB = named("x", "w", "b")
 SPATIAL_2D = {

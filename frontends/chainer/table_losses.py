@@ -7,7 +7,7 @@ from typing import Any
 
 from costcore.translate import Arguments, Row
 
-from .rows import X0_X1, X, array, at, constant, gradient, named, row, same_rows, setting
+from .rows.arguments import X0_X1, X, array, at, constant, gradient, named, row, same_rows, setting
 
 X_TARGET = {"x": at(0), "target": at(1)}
 MEANS: Mapping[str, str] = {"MeanAbsoluteError": "l1_loss", "MeanSquaredError": "mse_loss"}

@@ -8,7 +8,7 @@ from typing import Any
 from costcore.translate import Arguments, Row, Source
 
 from .arrays import Seen
-from .rows import ALL, at, gradient, named, row
+from .rows.arguments import ALL, at, gradient, named, row
 
 MATRICES = {"lstm": 8, "gru": 6, "rnn": 2}
 """Weight matrices, and biases, of a layer in one direction."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from costcore.translate import Arguments, Row
 
-from .rows import array, at, constant, gradient, named, row, same_rows
+from .rows.arguments import array, at, constant, gradient, named, row, same_rows
 
 X_REGIONS = named("x", "rois", "roi_indices")
 GRADIENT = {"dy": gradient(0), "rois": at(1), "roi_indices": at(2)}

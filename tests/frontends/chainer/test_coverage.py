@@ -16,8 +16,8 @@ from chainer.functions.theano.theano_function import TheanoFunction
 
 from costcore import ComputationalCostHook, CostWarning
 from costcore.frontends.chainer.arrays import tensor
-from costcore.frontends.chainer.hooks import CONTAINERS
-from costcore.frontends.chainer.names import function_classes
+from costcore.frontends.chainer.capture.function_hook import CONTAINERS
+from costcore.frontends.chainer.naming import function_classes
 from costcore.ir import Layer, Operations
 from costcore.registry.calculators import calculators
 from costcore.registry.frontends import rows

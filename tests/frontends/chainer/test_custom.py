@@ -9,7 +9,7 @@ import pytest
 from chainer import functions
 
 from costcore import CostError, hookimpl, plugins
-from costcore.frontends.chainer.names import native_name
+from costcore.frontends.chainer.naming import native_name
 from costcore.translate import Row
 from tests.frontends.chainer.test_hooks import Breaks, Twice, calls, counting, nothing_is_left, x
 

@@ -6,8 +6,8 @@ import chainer
 import pytest
 from chainer import functions
 
-from costcore.frontends.chainer.names import function_classes, native_name
-from costcore.frontends.chainer.table import ROWS
+from costcore.frontends.chainer.naming import function_classes, native_name
+from costcore.frontends.chainer.rows.table import ROWS
 from costcore.registry.calculators import calculators
 from costcore.registry.frontends import load
 

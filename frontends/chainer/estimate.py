@@ -17,8 +17,8 @@ from costcore.trace.call import Module
 from costcore.trace.recorder import Recorder
 
 from .arrays import Arrays, is_array
-from .hooks import Capture
-from .links import paths
+from .capture.function_hook import Capture
+from .capture.link_hook import paths
 
 
 def accepts(model: object) -> bool:

@@ -22,13 +22,13 @@ from costcore.trace.recorder import Recorder
 from costcore.trace.source import user_traceback
 from costcore.translate import Native, Translation, Translator
 
-from .arrays import Arrays, array_of, is_array, tensor
+from ..arrays import Arrays, array_of, is_array, tensor
+from ..naming import function_of, native_name
+from ..rows.arguments import ARGUMENTS
+from .call_stack import phase
 from .chainerx_guard import chainerx_refused
-from .frames import phase
-from .links import LinkCapture
-from .names import function_of, native_name
-from .rows import ARGUMENTS
-from .watch import Watch
+from .link_hook import LinkCapture
+from .return_values import Watch
 
 Values: TypeAlias = "Sequence[Any]"
 

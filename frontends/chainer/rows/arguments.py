@@ -15,8 +15,8 @@ import numpy
 
 from costcore.translate import Arguments, Row, Source
 
-from .arrays import is_array
-from .names import PREFIX
+from ..arrays import is_array
+from ..naming import PREFIX
 
 ARGUMENTS = ("function", "inputs", "origin", "gradients")
 """All of them."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import chainer
 
-from .frames import caller, frames
+from .call_stack import caller, frames
 
 
 class _Running(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.translate import Row
 
-from . import (
+from .. import (
     table_algebra,
     table_arrays,
     table_elements,

@@ -1,0 +1,1 @@
+"""Capture of a Chainer run through function hooks and link hooks."""

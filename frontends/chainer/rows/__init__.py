@@ -1,0 +1,1 @@
+"""The table of Chainer's functions: one file of rows per operator family."""
