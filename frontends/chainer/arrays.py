@@ -19,7 +19,7 @@ Bounds: TypeAlias = "tuple[int, int]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class Reshaped:
     """An array seen in another shape than its own, as an operand of the operation as it is defined."""
 
     array: Any
@@ -27,8 +27,8 @@ class Seen:
 
 
 def array_of(value: Any) -> Any:
-    """The array behind a :class:`Seen` or a ``chainer.Variable``; anything else as it is."""
-    if isinstance(value, Seen):
+    """The array behind a :class:`Reshaped` or a ``chainer.Variable``; anything else as it is."""
+    if isinstance(value, Reshaped):
         return value.array
     return value.array if isinstance(value, chainer.Variable) else value
 

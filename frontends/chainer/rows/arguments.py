@@ -1,8 +1,11 @@
-"""The words the tables are written in: where operands and settings of a function are found.
+"""Where a row finds the operands and attributes of a Chainer function.
 
-The arguments of a function are ``function``, the object that holds its settings, ``inputs``, its arrays in Chainer's
-order, ``origin``, the function whose backward runs it (None in the forward pass), and, for a backward that no function
-computes, ``gradients``, those of its outputs.
+The arguments of a function are:
+
+* ``function``: the function object, whose Python attributes are the options it was created with;
+* ``inputs``: its input arrays, in Chainer's order;
+* ``origin``: the function whose backward pass runs this one; None in the forward pass;
+* ``gradients``: the gradients of its outputs, only for a backward pass that no other function computes.
 """
 
 from __future__ import annotations
@@ -10,97 +13,110 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import chainer
 import numpy
 
 from costcore.translate import Arguments, Row, Source
 
-from ..arrays import is_array
+from ..arrays import array_of, is_array
 from ..naming import PREFIX
 
 ARGUMENTS = ("function", "inputs", "origin", "gradients")
-"""All of them."""
+"""The names of all arguments."""
 
 
 def row(name: str, op: str | Callable[[Arguments], str], inputs: Mapping[str, Source], **attrs: Source) -> Row:
-    """The row of one of Chainer's functions."""
+    """Return the row of one of Chainer's own functions."""
     return Row(PREFIX + name, op, inputs, attrs)
 
 
-def same_rows(ops: Mapping[str, str], inputs: Mapping[str, Source], **attrs: Source) -> Iterable[Row]:
-    """Rows of functions that differ in nothing but their names: neutral by Chainer's."""
+def rows_by_name(ops: Mapping[str, str], inputs: Mapping[str, Source], **attrs: Source) -> Iterable[Row]:
+    """Return the rows of functions that differ only in name: canonical operators by Chainer's names."""
     return [row(name, op, inputs, **attrs) for name, op in ops.items()]
 
 
-def at(index: int) -> Source:
-    """The input of that number, where it is given."""
+def input_at(index: int) -> Source:
+    """Read the input at a position; None if the function has fewer inputs."""
     return lambda args: args["inputs"][index] if index < len(args["inputs"]) else None
 
 
-def named(*operands: str) -> Mapping[str, Source]:
-    """The inputs in order, under these names."""
-    return {operand: at(i) for i, operand in enumerate(operands)}
+def operands(*names: str) -> Mapping[str, Source]:
+    """Feed the inputs, in order, to the operands of these names."""
+    return {name: input_at(i) for i, name in enumerate(names)}
 
 
-def gradient(index: int) -> Source:
-    """The gradient of the output of that number, in a backward that no function computes, where it is given."""
+def output_gradient(index: int) -> Source:
+    """Read the gradient of the output at a position; None if it was not computed."""
     return lambda args: args["gradients"][index] if index < len(args["gradients"]) else None
 
 
-X = named("x")
-X0_X1 = named("x0", "x1")
-ALL: Mapping[str, Source] = {"x*": "inputs"}
+X = operands("x")
+X0_X1 = operands("x0", "x1")
+DY = operands("dy")
+X_DY = operands("x", "dy")
+Y_DY = operands("y", "dy")
+ALL_INPUTS: Mapping[str, Source] = {"x*": "inputs"}
 
 
-def setting(name: str) -> Source:
-    """An attribute of the function: a setting, or an array it holds; None where it has none of that name."""
+def attribute(name: str) -> Source:
+    """Read an attribute of the function object; None if it has none of that name."""
     return lambda args: getattr(args["function"], name, None)
 
 
-def settings(*names: str) -> Source:
-    """Several attributes as a tuple."""
+def attributes(*names: str) -> Source:
+    """Read several attributes of the function object as a tuple."""
     return lambda args: tuple(getattr(args["function"], name) for name in names)
 
 
-def array(name: str) -> Source:
-    """An array the function holds as an attribute, where it is one."""
+def array_attribute(name: str) -> Source:
+    """Read an attribute of the function object; None if it does not hold an array."""
 
-    def held(args: Arguments) -> Any:
-        value = getattr(args["function"], name, None)
-        value = value.array if isinstance(value, chainer.Variable) else value
+    def read(args: Arguments) -> Any:
+        value = array_of(getattr(args["function"], name, None))
         return value if is_array(value) else None
 
-    return held
+    return read
 
 
 def constant(value: Any) -> Source:
-    """The same for every call."""
+    """Return the same value for every call."""
     return lambda args: value
 
 
 def axis(args: Arguments) -> int | None:
-    """The setting ``axis``, counted from the front."""
-    return from_front(args["function"].axis, args["inputs"][0].ndim)
+    """Read the attribute ``axis`` as a non-negative axis."""
+    return non_negative_axis(args["function"].axis, args["inputs"][0].ndim)
 
 
 def axes(args: Arguments) -> tuple[int, ...]:
-    """The setting ``axis`` as a tuple, counted from the front; all axes where it is None."""
+    """Read the attribute ``axis`` as a tuple of non-negative axes; all axes if it is None."""
     given, ndim = args["function"].axis, args["inputs"][0].ndim
     if given is None:
         return tuple(range(ndim))
     return tuple(i % ndim for i in (given if isinstance(given, tuple) else (given,)))
 
 
-def from_front(given: int | None, ndim: int) -> int | None:
-    """An axis counted from the front."""
+def non_negative_axis(given: int | None, ndim: int) -> int | None:
+    """Count an axis from the front; None stays None."""
     return None if given is None else given % max(ndim, 1)
 
 
-def kernel_of(index: int) -> Source:
-    """The spatial sizes of a weight: all but its first two."""
-    return lambda args: tuple(args["inputs"][index].shape[2:])
+WINDOW_2D: Mapping[str, Source] = {
+    "kernel": attributes("kh", "kw"),
+    "stride": attributes("sy", "sx"),
+    "padding": attributes("ph", "pw"),
+}
+"""The sliding window of functions with two spatial dimensions."""
 
 
-def permutation(transposed: Callable[[Any, Any], Any]) -> Source:
-    """Where the axes of the output come from, by doing to an array whose sizes number its axes what is done to x."""
-    return lambda args: transposed(numpy.broadcast_to(0, range(args["inputs"][0].ndim)), args["function"]).shape
+def pooling_attribute(name: str) -> Source:
+    """Read an attribute, or an array, of the pooling function whose gradient this function computes."""
+    return lambda args: array_of(getattr(args["function"].func, name))
+
+
+def index_arrays(args: Arguments) -> list[Any]:
+    """Return the arrays among the indices of ``x[...]``; a list of integers becomes an array."""
+    return [
+        numpy.asarray(index) if isinstance(index, list) else index
+        for index in args["function"].slices
+        if is_array(index) or isinstance(index, list)
+    ]

@@ -1,27 +1,45 @@
-"""The whole table: which of Chainer's functions is which neutral operator."""
+"""The whole table: which of Chainer's functions is which canonical operator."""
 
 from __future__ import annotations
 
 from costcore.translate import Row
 
-from .. import (
-    table_algebra,
-    table_arrays,
-    table_elements,
-    table_gradients,
-    table_layers,
-    table_losses,
-    table_recurrent,
-    table_regions,
+from . import (
+    activation,
+    conv,
+    elementwise,
+    indexing,
+    layout,
+    linalg,
+    loss,
+    matmul,
+    normalization,
+    pooling,
+    random,
+    recurrent,
+    reduction,
+    resampling,
+    signal,
 )
 
-ROWS: tuple[Row, ...] = (
-    *table_elements.ROWS,
-    *table_arrays.ROWS,
-    *table_algebra.ROWS,
-    *table_layers.ROWS,
-    *table_recurrent.ROWS,
-    *table_regions.ROWS,
-    *table_losses.ROWS,
-    *table_gradients.ROWS,
+FAMILIES = (
+    activation,
+    elementwise,
+    random,
+    layout,
+    reduction,
+    indexing,
+    matmul,
+    linalg,
+    signal,
+    conv,
+    normalization,
+    pooling,
+    resampling,
+    recurrent,
+    loss,
 )
+"""The files of rows. The first matching row of a function is used: ``x[...]`` is a slice (layout), a selection by a
+mask (reduction), or else a gather (indexing); a clipped ReLU is ReLU6 (activation), or else a clip (elementwise)."""
+
+ROWS: tuple[Row, ...] = tuple(row for family in FAMILIES for row in family.ROWS)

@@ -1,0 +1,173 @@
+"""Rows of element-by-element functions, and of gradients that are computed element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.translate import Row, Source
+
+from .arguments import (
+    ALL_INPUTS,
+    DY,
+    X0_X1,
+    X_DY,
+    Y_DY,
+    X,
+    array_attribute,
+    attribute,
+    constant,
+    input_at,
+    operands,
+    output_gradient,
+    row,
+    rows_by_name,
+)
+from .loss import reduction
+
+UNARY: Mapping[str, str] = {
+    "Absolute": "abs",
+    "Arccos": "acos",
+    "Arcsin": "asin",
+    "Arctan": "atan",
+    "Arctanh": "atanh",
+    "Cos": "cos",
+    "Cosh": "cosh",
+    "DiGamma": "digamma",
+    "Erf": "erf",
+    "ErfInv": "erfinv",
+    "Erfc": "erfc",
+    "ErfcInv": "erfcinv",
+    "Erfcx": "erfcx",
+    "Exp": "exp",
+    "Expm1": "expm1",
+    "LGamma": "lgamma",
+    "Log": "log",
+    "Log10": "log10",
+    "Log1p": "log1p",
+    "Log2": "log2",
+    "LogNdtr": "log_ndtr",
+    "Ndtr": "ndtr",
+    "Ndtri": "ndtri",
+    "Neg": "neg",
+    "RsqrtGPU": "rsqrt",
+    "Sin": "sin",
+    "Sinh": "sinh",
+    "Sqrt": "sqrt",
+    "Square": "square",
+    "Tan": "tan",
+}
+
+BINARY: Mapping[str, str] = {
+    "Add": "add",
+    "Arctan2": "atan2",
+    "Div": "div",
+    "Fmod": "fmod",
+    "Maximum": "maximum",
+    "Minimum": "minimum",
+    "Mul": "mul",
+    "PolyGamma": "polygamma",
+    "PowVarVar": "pow",
+    "Sub": "sub",
+}
+
+WITH_CONSTANT: Mapping[str, str] = {"AddConstant": "add", "MulConstant": "mul"}
+FROM_CONSTANT: Mapping[str, str] = {"DivFromConstant": "div", "PowConstVar": "pow", "SubFromConstant": "sub"}
+
+GRADIENTS_OF_INPUT: Mapping[str, str] = {
+    "ArccosGrad": "acos_backward",
+    "ArcsinGrad": "asin_backward",
+    "ArctanGrad": "atan_backward",
+    "CosGrad": "cos_backward",
+    "SinGrad": "sin_backward",
+    "SoftplusGrad": "softplus_backward",
+}
+"""Gradients that are computed from the input and the gradient of the output."""
+
+GRADIENTS_OF_OUTPUT: Mapping[str, str] = {"SigmoidGrad": "sigmoid_backward", "TanhGrad": "tanh_backward"}
+"""Gradients that are computed from the output and its gradient."""
+
+GRADIENTS_OF_TWO_INPUTS: Mapping[str, str] = {"Arctan2Grad": "atan2_backward", "DivGrad": "div_backward"}
+
+GRADIENTS_OF_SAVED_ARRAY: Mapping[str, tuple[str, str, str]] = {
+    "AbsoluteGrad": ("abs_backward", "x", "x"),
+    "HardSigmoidGrad": ("hard_sigmoid_backward", "x", "x"),
+    "ReLUGrad2": ("relu_backward", "y", "b"),
+    "ReLUGradCudnn": ("relu_backward", "y", "y"),
+    "_LeakyReLUGrad": ("leaky_relu_backward", "x", "cond"),
+    "_RReLUGrad": ("rrelu_backward", "x", "y"),
+}
+"""Gradients that are computed from an array saved on the function: operator, operand, name of the attribute."""
+
+VALUE = attribute("value")
+
+
+def clip_bound(name: str) -> Source:
+    """Read a bound from the clip function itself: its gradient function does not store the bounds."""
+    return lambda args: getattr(args["origin"], name, None)
+
+
+ROWS: tuple[Row, ...] = (
+    *rows_by_name(UNARY, X),
+    *rows_by_name(BINARY, X0_X1),
+    *rows_by_name(WITH_CONSTANT, {"x0": input_at(0), "x1": VALUE}),
+    *rows_by_name(FROM_CONSTANT, {"x0": VALUE, "x1": input_at(0)}),
+    row("PowVarConst", "pow", {"x0": input_at(0), "x1": VALUE}, exponent=VALUE),
+    row("MultiAdd", "add", ALL_INPUTS),
+    # p x + (1 - p) y = y + p (x - y)
+    row("LinearInterpolate", "lerp", {"x0": input_at(2), "x1": input_at(1), "x2": input_at(0)}),
+    row("Zeta", "zeta", {"x0": array_attribute("_x"), "x1": input_at(0)}),
+    row("Where", "where", {"condition": array_attribute("condition"), "x0": input_at(0), "x1": input_at(1)}),
+    row("Clip", "clip", X, lower=attribute("x_min"), upper=attribute("x_max")),
+    row("ClippedReLU", "clip", X, lower=constant(0), upper=attribute("cap")),
+    row("Gaussian", "gaussian", X0_X1),
+    row("_MulInvStd", "mul", {"x0": input_at(1), "x1": array_attribute("inv_std")}),
+    # gradients
+    *rows_by_name(GRADIENTS_OF_INPUT, X_DY),
+    *rows_by_name(GRADIENTS_OF_OUTPUT, Y_DY),
+    *rows_by_name(GRADIENTS_OF_TWO_INPUTS, operands("x0", "x1", "dy")),
+    *(
+        row(name, op, {"dy": input_at(0), operand: array_attribute(saved)})
+        for name, (op, operand, saved) in GRADIENTS_OF_SAVED_ARRAY.items()
+    ),
+    *(
+        row(
+            name,
+            "clip_backward",
+            {"dy": input_at(0), "x": array_attribute("x")},
+            lower=constant(0),
+            upper=attribute("cap"),
+        )
+        for name in ("ClippedReLUGrad2", "ClippedReLUGrad3")
+    ),
+    row(
+        "ClipGrad",
+        "clip_backward",
+        {"dy": input_at(0), "x": array_attribute("cond")},
+        lower=clip_bound("x_min"),
+        upper=clip_bound("x_max"),
+    ),
+    row("DivFromConstantGrad", "constant_div_backward", X_DY, value=VALUE),
+    row("PowConstVarGrad", "constant_pow_backward", Y_DY, value=VALUE),
+    row("ELUGrad", "elu_derivative", {"y": input_at(0), "x": array_attribute("cond")}, alpha=attribute("alpha")),
+    row("SwishGrad", "swish_backward", operands("x", "beta", "dy")),
+    row("LinearInterpolateGrad", "lerp_backward", operands("x2", "x1", "x0", "dy")),
+    row("MaximumGrad", "maximum_backward", {"dy": input_at(0), "condition": array_attribute("cond")}),
+    row(
+        "MinimumGrad",
+        "minimum_backward",
+        {"dy": input_at(0), "x0": array_attribute("x1"), "x1": array_attribute("x2")},
+    ),
+    row("PReLUFunctionGrad", "prelu_backward", operands("x", "w", "dy")),
+    row("PowVarConstGrad", "pow_backward", operands("x0", "dy"), exponent=VALUE),
+    row("PowVarVarGrad", "pow_backward", {**operands("x0", "x1", "dy"), "y": array_attribute("y")}),
+    row("BatchL2NormSquaredGrad", "reduce_sum_square_backward", X_DY),
+    row("RepeatGrad", "repeat_backward", DY),
+    row("Cumprodsum", "linear_recurrence", {"x0": input_at(1), "x1": input_at(0)}, axis=attribute("axis")),
+    row(
+        "HingeBackward",
+        "hinge_loss_backward",
+        {"dy": output_gradient(0), "x": input_at(0), "target": input_at(1)},
+        norm=attribute("norm"),
+        reduction=reduction,
+    ),
+)

@@ -1,0 +1,84 @@
+"""Rows of data movement: reshaping, transposing, slicing, joining, splitting, repeating, padding, casting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy
+
+from costcore.translate import Arguments, Row, Source
+
+from .arguments import (
+    ALL_INPUTS,
+    WINDOW_2D,
+    X,
+    attribute,
+    attributes,
+    axis,
+    constant,
+    index_arrays,
+    non_negative_axis,
+    output_gradient,
+    row,
+    rows_by_name,
+)
+
+RESHAPES: Mapping[str, str] = {"ExpandDims": "reshape", "Reshape": "reshape", "Squeeze": "reshape"}
+DILATION_2D = attributes("dy", "dx")
+
+
+def permutation(transpose: Callable[[Any, Any], Any]) -> Source:
+    """Compute the permutation of the axes by transposing an array whose sizes are the numbers of its axes."""
+    return lambda args: transpose(numpy.broadcast_to(0, range(args["inputs"][0].ndim)), args["function"]).shape
+
+
+def hstack_axis(args: Arguments) -> int:
+    """Return the axis that ``F.hstack`` joins along: 0 for vectors, else 1."""
+    return 0 if args["inputs"][0].ndim < 2 else 1
+
+
+def new_axis(args: Arguments) -> int | None:
+    """Return the axis that ``F.stack`` creates, counted from the front of the output."""
+    return non_negative_axis(args["function"].axis, args["inputs"][0].ndim + 1)
+
+
+ROWS: tuple[Row, ...] = (
+    row("Identity", "identity", X),
+    row("Cast", "cast", X),
+    row("Copy", "copy", X),
+    *rows_by_name(RESHAPES, X),
+    row("Transpose", "transpose", X, axes=permutation(lambda x, f: x.transpose(f.axes))),
+    row("Swapaxes", "transpose", X, axes=permutation(lambda x, f: x.swapaxes(f.axis1, f.axis2))),
+    row("Moveaxis", "transpose", X, axes=permutation(lambda x, f: numpy.moveaxis(x, f.source, f.destination))),
+    row("Rollaxis", "transpose", X, axes=permutation(lambda x, f: numpy.rollaxis(x, f.axis, f.start))),
+    row("Broadcast", "broadcast_arrays", ALL_INPUTS),
+    row("BroadcastTo", "broadcast_to", X, shape=attribute("_shape")),
+    row("AsStrided", "as_strided", X, shape=attribute("shape"), strides=attribute("strides")),
+    row("Depth2Space", "depth_to_space", X, block=attribute("r")),
+    row("Space2Depth", "space_to_depth", X, block=attribute("r")),
+    row("Diagonal", "diagonal", X, offset=attribute("offset"), axes=attributes("axis1", "axis2")),
+    row("Flip", "flip", X, axis=lambda args: (axis(args),)),
+    row("FlipLR", "flip", X, axis=constant((1,))),
+    row("FlipUD", "flip", X, axis=constant((0,))),
+    row("Im2Col", "im2col", X, **WINDOW_2D, dilation=DILATION_2D),
+    row("Im2ColGrad", "col2im", X, **WINDOW_2D, dilation=DILATION_2D),
+    row("Shift", "shift", X, kernel=attributes("kh", "kw"), dilation=DILATION_2D),
+    # slices; the rows of reduction.py and indexing.py translate the other ways to index
+    Row("chainer::GetItem", "slice", X, when=lambda args: not index_arrays(args)),
+    # joining, splitting, repeating
+    row("Concat", "concat", ALL_INPUTS, axis=axis),
+    row("CudnnRNNWeightConcat", "concat", ALL_INPUTS),
+    row("CudnnRNNWeightConcatBackward", "split", {"x": output_gradient(0)}),
+    row("Hstack", "concat", ALL_INPUTS, axis=hstack_axis),
+    row("Vstack", "concat", ALL_INPUTS, axis=constant(0)),
+    row("Dstack", "concat", ALL_INPUTS, axis=constant(2)),
+    row("Stack", "stack", ALL_INPUTS, axis=new_axis),
+    row("SplitAxis", "split", X, axis=axis),
+    row("Separate", "unbind", X, axis=axis),
+    row("Tile", "tile", X, repeats=attribute("reps")),
+    row("Repeat", "repeat", X, repeats=attribute("repeats"), axis=axis),
+    row("Pad", "pad", X, padding=lambda args: args["function"].pad_bw.tolist(), mode=attribute("mode")),
+    row("PadSequence", "pad_sequence", ALL_INPUTS),
+    row("TransposeSequence", "transpose_sequence", ALL_INPUTS),
+)
