@@ -21,6 +21,8 @@ class FrontendSpec(NamedTuple):
         suffixes: file names it reads end so, ``(".onnx",)``.
         options: arguments of :func:`costcore.estimate` that only the files it reads take, and what each does, in a few
             words. ``dims`` and ``shapes`` are ``--dim`` and ``--shape`` on the command line; others are switches there.
+        native_calculators: whether it calls custom calculators ``calculator(function, inputs, **options)`` itself, with
+            the framework's own function and arrays (:attr:`Recorder.native_calculators`).
     """
 
     name: str
@@ -28,6 +30,7 @@ class FrontendSpec(NamedTuple):
     path: str
     suffixes: tuple[str, ...] = ()
     options: Mapping[str, str] = MappingProxyType({})
+    native_calculators: bool = False
 
 
 class Frontend(Protocol):

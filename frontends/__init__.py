@@ -21,6 +21,6 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
     """The built-in frontends."""
     return (
         FrontendSpec("pytorch", "torch", f"{__name__}.pytorch"),
-        FrontendSpec("chainer", "chainer", f"{__name__}.chainer.frontend"),
+        FrontendSpec("chainer", "chainer", f"{__name__}.chainer.frontend", native_calculators=True),
         FrontendSpec("onnx", "onnx", f"{__name__}.onnx", (".onnx",), ONNX_OPTIONS),
     )

@@ -54,10 +54,10 @@ def estimate(
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function progress(items, what), got {progress!r}")
     frontend = frontend_of(model)
-    custom = CustomCalculators()
+    custom = CustomCalculators(fma_1flop)
     for op, calculator in (calculators or {}).items():
         custom.add(op, calculator)
-    recorder = Recorder(tracebacks, custom.by_elements, fma_1flop, progress, calculators=custom.by_layer)
+    recorder = Recorder(tracebacks, custom.by_native, progress, calculators=custom.by_layer)
     frontend.estimate(recorder, model, inputs, **options)
     report = make_report(recorder, custom, fma_1flop, layout)
     warn(report, custom, strict=strict)

@@ -60,7 +60,7 @@ class ComputationalCostHook:
         self._tracebacks = tracebacks
         self._measure_time = measure_time
         self._strict = strict
-        self._custom = CustomCalculators()
+        self._custom = CustomCalculators(fma_1flop)
         self._recorder = Recorder()
         self._stack: ExitStack | None = None
         self._report: Report | None = None
@@ -82,9 +82,7 @@ class ComputationalCostHook:
     def __enter__(self) -> ComputationalCostHook:
         if self._stack is not None:
             raise CostError("this ComputationalCostHook is counting already; nest a second object instead")
-        self._recorder = Recorder(
-            self._tracebacks, self._custom.by_elements, self._fma_1flop, measure_time=self._measure_time
-        )
+        self._recorder = Recorder(self._tracebacks, self._custom.by_native, measure_time=self._measure_time)
         self._report = None
         with ExitStack() as stack:
             for name in loaded() if self._names is None else self._names:

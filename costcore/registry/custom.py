@@ -6,6 +6,7 @@ import difflib
 import inspect
 import warnings
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from costcore.counting.pricing import check_calculator
@@ -13,11 +14,8 @@ from costcore.errors import CostWarning
 from costcore.ir import Calculator
 from costcore.messages import place
 from costcore.registry.calculators import calculators
-from costcore.registry.frontends import load, loaded, rows
+from costcore.registry.frontends import load, loaded, rows, specs
 from costcore.trace.call import Call
-
-ELEMENTWISE_FRONTEND = "chainer"
-"""The frontend whose functions take calculators in the older form."""
 
 NEAR = 0.45
 """How like two names are that may be meant for one another (``difflib``): convolution and conv2d are 0.47."""
@@ -26,15 +24,19 @@ NEAR = 0.45
 class CustomCalculators:
     """Calculators that hold for one run and no other.
 
+    Args:
+        fma_1flop: what native calculators receive as their option of that name.
+
     Attributes:
         by_layer: calculators ``calculator(layer)``, by neutral or native name.
-        by_elements: calculators in the older form ``calculator(func, in_data, **kwargs)``, which return elements
-            instead of bytes, by native name.
+        by_native: native calculators ``calculator(function, inputs, **options)``, which return elements instead of
+            bytes, by native name. Their options are bound.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fma_1flop: bool = True) -> None:
         self.by_layer: dict[str, Calculator] = {}
-        self.by_elements: dict[str, Any] = {}
+        self.by_native: dict[str, partial[Any]] = {}
+        self._fma_1flop = fma_1flop
         self._added: dict[tuple[str, ...], Any] = {}
         """Every calculator by all the names that its operator has."""
 
@@ -45,33 +47,37 @@ class CustomCalculators:
             op: a neutral name (``"conv"``), a framework's own operator (a Chainer function class, an aten operator, a
                 function of ``torch.nn.functional``), or its full name (``"ai.onnx::Conv"``, ``"mylib::foo"``).
             calculator: ``calculator(layer) -> Cost``, or ``-> (flops, mread, mwrite, params[, macs])`` with bytes; or,
-                for Chainer functions, ``calculator(func, in_data, **kwargs) -> (flops, read, written, params)`` with
-                elements.
+                for operators of a frontend that calls native calculators (Chainer),
+                ``calculator(function, inputs, **options) -> (flops, read, written, params)`` with elements.
 
         Raises:
             TypeError: for something that cannot be called so, or an ``op`` that is no operator.
             ValueError: for a name that no operator has; suggests the nearest.
         """
         names = resolve(op)
-        if _is_older_form(calculator):
-            older = load(ELEMENTWISE_FRONTEND).native_names(op) if ELEMENTWISE_FRONTEND in loaded() else ()
-            if not older:
+        is_native = _is_native(calculator)
+        if is_native:
+            names = _native_names(op)
+            if not names:
+                offered = ", ".join(name for name, spec in specs().items() if spec.native_calculators) or "none"
                 raise TypeError(
-                    f"{place(calculator)} takes (func, in_data), the form for Chainer functions, but {_named(op)} is "
-                    "none; write it as calculator(layer)"
+                    f"{place(calculator)} takes (function, inputs), the form for operators of some frontends "
+                    f"({offered}), but {_named(op)} is not one of them. Write it as calculator(layer)."
                 )
-            names, table = older, self.by_elements
         else:
             check_calculator(calculator)
-            table = self.by_layer
+        added: Mapping[str, Any] = self.by_native if is_native else self.by_layer
         replaced = [name for name in names if _is_built_in(name)]
-        if replaced and not any(name in table for name in names):
+        if replaced and not any(name in added for name in names):
             warnings.warn(
                 f"{place(calculator)} replaces the built-in calculator of {', '.join(replaced)} for this run",
                 CostWarning,
                 stacklevel=3,
             )
-        table.update(dict.fromkeys(names, calculator))
+        if is_native:
+            self.by_native.update(dict.fromkeys(names, partial(calculator, fma_1flop=self._fma_1flop)))
+        else:
+            self.by_layer.update(dict.fromkeys(names, calculator))
         self._added[names] = calculator
 
     def table(self) -> Mapping[str, Calculator]:
@@ -88,7 +94,7 @@ class CustomCalculators:
         for native in sorted({native for native, _ in met}):
             natives.setdefault(_kind(native), []).append(native)
         known = self.table()
-        priced_by = {native if native in known or native in self.by_elements else op for native, op in met}
+        priced_by = {native if native in known or native in self.by_native else op for native, op in met}
         sentences = []
         for names, calculator in self._added.items():
             if only_foreign and any(map(_is_built_in, names)):
@@ -137,12 +143,18 @@ def _named(op: object) -> str:
     return text if len(text) <= 80 and "\n" not in text else f"an object of {type(op).__name__}"
 
 
-def _is_older_form(calculator: object) -> bool:
-    """Whether it wants two positional arguments."""
+def _native_names(op: object) -> tuple[str, ...]:
+    """Return the native names of ``op`` in an imported framework whose frontend calls native calculators."""
+    offering = (load(name) for name in loaded() if specs()[name].native_calculators)
+    return next((names for frontend in offering if (names := frontend.native_names(op))), ())
+
+
+def _is_native(calculator: object) -> bool:
+    """Return True if it takes two positional arguments and ``fma_1flop``."""
     if not callable(calculator):
         return False
     try:
-        inspect.signature(calculator).bind("func", "in_data", fma_1flop=True)
+        inspect.signature(calculator).bind("function", "inputs", fma_1flop=True)
     except (TypeError, ValueError):
         return False
     return True

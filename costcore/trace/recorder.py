@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -17,8 +18,9 @@ class Recorder:
 
     Args:
         tracebacks: whether every call shall say where in the user's code it was made.
-        elementwise: calculators in the older form ``(function, in_data, **kwargs)`` by native name.
-        fma_1flop: what such a calculator is told.
+        native_calculators: by native name, calculators of this run that the frontend calls itself, as
+            ``calculator(function, inputs)``. They return elements, and the frontend passes their cost to ``record``.
+            Empty unless the frontend declares them (``FrontendSpec.native_calculators``).
         progress: wraps long loops, ``progress(items, what)``.
         measure_time: whether a frontend that really runs the model shall measure every call.
         calculators: calculators of this run only, by neutral or native name.
@@ -27,15 +29,13 @@ class Recorder:
     def __init__(
         self,
         tracebacks: bool = False,
-        elementwise: Mapping[str, Any] | None = None,
-        fma_1flop: bool = True,
+        native_calculators: Mapping[str, partial[Any]] | None = None,
         progress: Callable[[Iterable[Any], str], Iterable[Any]] | None = None,
         measure_time: bool = False,
         calculators: Mapping[str, Calculator] | None = None,
     ) -> None:
         self.tracebacks = tracebacks
-        self.elementwise = {} if elementwise is None else elementwise
-        self.fma_1flop = fma_1flop
+        self.native_calculators = {} if native_calculators is None else native_calculators
         self.progress = progress or (lambda items, what: items)
         self.measure_time = measure_time
         self.calculators = {} if calculators is None else calculators

@@ -45,7 +45,7 @@ def relu(module: str, width: int = 4, **more: Any) -> Step:
 
 def net(*steps: Step, framework: str = "", fma_1flop: bool = True, layout: str = "framework") -> Report:
     """The report of those calls, each fed by the one before it."""
-    recorder = Recorder(fma_1flop=fma_1flop, measure_time=any(step.seconds is not None for step in steps))
+    recorder = Recorder(measure_time=any(step.seconds is not None for step in steps))
     if framework:
         recorder.frameworks[framework] = "1.0"
     ids: dict[str, int] = {}

@@ -11,23 +11,21 @@ from weakref import WeakKeyDictionary
 
 import chainer
 
-from costcore.counting.pricing import MISTAKES
-from costcore.dims import as_dim
 from costcore.errors import CostError
-from costcore.ir import Cost, Role, Tensor
-from costcore.messages import place
+from costcore.ir import Role, Tensor
 from costcore.registry.frontends import rows
 from costcore.trace.call import Call
 from costcore.trace.recorder import Recorder
 from costcore.trace.source import user_traceback
 from costcore.translate import Native, Translation, Translator
 
-from ..arrays import Arrays, array_of, is_array, tensor
+from ..arrays import Arrays, array_of, tensor
 from ..naming import function_of, native_name
 from ..rows.arguments import ARGUMENTS
 from .call_stack import phase
 from .chainerx_guard import chainerx_refused
 from .link_hook import LinkCapture
+from .native_calculators import native_cost
 from .return_values import Watch
 
 Values: TypeAlias = "Sequence[Any]"
@@ -158,34 +156,18 @@ class Capture(chainer.FunctionHook):
         )
         if self._recorder.measure_time:
             self._recorder.seconds[len(self._recorder.calls)] = watch.seconds
-        calculator = self._recorder.elementwise.get(native)
+        calculator = self._recorder.native_calculators.get(native)
         if calculator is None:
             self._recorder.record(call)
             return
         try:
-            self._recorder.record(call, self._told(calculator, function, values["inputs"], watch.returned))
+            self._recorder.record(call, native_cost(calculator, function, values["inputs"], watch.returned))
         except CostError as error:
             self._recorder.record(call, failure=str(error))
 
     def _origin(self) -> Any:
         """The function whose backward is running, the innermost of several."""
         return next((function_of(each.watch.function) for each in reversed(self._backward.values())), None)
-
-    def _told(self, calculator: Any, function: Any, in_data: Values, out_data: Values) -> Cost:
-        """What a calculator in the older form says, elements made bytes by the type of the first array."""
-        who = f"the calculator {place(calculator)} for {type(function).__name__}"
-        try:
-            result = calculator(function, in_data, fma_1flop=self._recorder.fma_1flop)
-        except MISTAKES as error:
-            raise CostError(f"{who} raised {type(error).__name__}: {error}") from error
-        if not isinstance(result, (tuple, list)) or len(result) not in (3, 4):
-            raise CostError(f"{who} returned {result!r}; expected (flops, read, written[, params]) in elements")
-        flops, read, written, params = (*result, {})[:4]
-        itemsize = next(array.itemsize for array in (*in_data, *out_data) if is_array(array))
-        try:
-            return Cost(as_dim(flops), as_dim(read) * itemsize, as_dim(written) * itemsize, dict(params))
-        except (TypeError, ValueError) as error:
-            raise CostError(f"{who} returned {result!r}: {error}") from error
 
     def _tensor(self, value: Any, role: Role) -> Tensor | None:
         """The tensor of a value, in the role it really has: learned parameters are known, results are none."""

@@ -49,7 +49,7 @@ def test_the_fifth_value_is_macs_and_kinds_follow_the_switch(toy):
         (3, "must be callable"),
         (lambda: None, "cannot be called as calculator"),
         (lambda a, b, c: None, "cannot be called as calculator"),
-        (lambda func, in_data, **kwargs: None, "the form for Chainer functions"),
+        (lambda func, in_data, **kwargs: None, r"the form for operators of some frontends \(chainer\)"),
     ],
 )
 def test_a_wrong_calculator_is_refused_with_a_sentence(toy, calculator, message):

@@ -41,6 +41,11 @@ def test_calculator_in_elements_may_leave_out_settings():
     assert (entry["flops"], entry["mread"], entry["mwrite"], entry["params"]) == (0, 0, 0, {})
 
 
+def test_calculator_in_elements_is_for_chainer_functions_only():
+    with pytest.raises(TypeError, match=r"takes \(function, inputs\).* some frontends \(chainer\), but 'relu' is not"):
+        counting().add_custom_cost_calculator("relu", lambda function, in_data, **kwargs: (0, 0, 0))
+
+
 def raises(function, in_data, **kwargs):
     raise NotImplementedError("not yet")
 
