@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from costcore import ComputationalCostHook, estimate
 from costcore.api.build_report import make_report
 from costcore.frontends.pytorch import capture
-from costcore.frontends.pytorch.known import forget
+from costcore.frontends.pytorch.operators.call_cache import forget
 from costcore.registry.custom import CustomCalculators
 from costcore.reports.report import Report
 from costcore.trace.recorder import Recorder

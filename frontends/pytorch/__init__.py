@@ -5,8 +5,8 @@ from __future__ import annotations
 if __name__ != "costcore.frontends.pytorch":
     raise ImportError("import costcore.frontends.pytorch, not frontends.pytorch")
 
-from .capture import capture
-from .meta import accepts, estimate
+from .capture.context import capture
+from .estimate import accepts, estimate
 from .naming import native_names
 from .rows.table import ROWS
 

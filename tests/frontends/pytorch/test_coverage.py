@@ -21,11 +21,11 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from costcore.counting.pricing import Pricer
 from costcore.frontends.pytorch import capture
-from costcore.frontends.pytorch.plan import Plan
+from costcore.frontends.pytorch.operators.plan import Plan
 from costcore.registry.calculators import calculators
 from costcore.registry.frontends import rows
 from costcore.trace.recorder import Recorder
-from tests.frontends.pytorch.recording import listed
+from tests.frontends.pytorch.runs import listed
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

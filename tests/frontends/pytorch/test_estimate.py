@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from costcore import CostError, Tensor
-from tests.frontends.pytorch.recording import estimated, macs, state_of_torch, types
+from tests.frontends.pytorch.runs import estimated, macs, state_of_torch, types
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,9 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from costcore import ComputationalCostHook, CostError, CostWarning, Tensor, estimate
-from tests.frontends.pytorch.recording import estimated, macs, record, types
+from tests.frontends.pytorch.runs import estimated, macs, record, types
 from tests.frontends.pytorch.test_estimate import Call
-from tests.frontends.pytorch.world import unchanged
+from tests.frontends.pytorch.unchanged import unchanged
 
 X = torch.ones(2, 4)
 

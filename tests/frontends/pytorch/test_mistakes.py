@@ -8,7 +8,7 @@ from torch import nn
 
 from costcore import CostError, Tensor, estimate, hookimpl, plugins
 from costcore.cli.main import main
-from costcore.frontends.pytorch.capture import can_frame
+from costcore.frontends.pytorch.capture.context import can_frame
 from costcore.translate import Row
 from tests.frontends.pytorch.test_estimate import Call
 

@@ -8,7 +8,7 @@ import torch.nn.modules.linear_cross_entropy  # registers operators of its own
 from torch.nn import functional
 
 from costcore.frontends.pytorch import ROWS, native_names
-from costcore.frontends.pytorch.frames import FRAMES, overload
+from costcore.frontends.pytorch.operators.composite_ops import FRAMES, overload
 from costcore.registry.calculators import calculators
 
 

@@ -24,8 +24,8 @@ from transformers import (
 )
 
 from costcore.trace.recorder import Recorder
-from tests.frontends.pytorch.recording import GRAD_MODES, estimated, listed, macs, record
-from tests.frontends.pytorch.world import unchanged
+from tests.frontends.pytorch.runs import GRAD_MODES, estimated, listed, macs, record
+from tests.frontends.pytorch.unchanged import unchanged
 
 N, T, S = 2, 16, 8
 """Sequences, tokens of each, and tokens that a decoder writes."""

@@ -1,0 +1,1 @@
+"""Capture: how PyTorch is made to report every operator that runs."""

@@ -1,0 +1,155 @@
+"""What one pass of a module costs, without weights or arithmetic: it is run on the meta device."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from costcore.errors import CostError
+from costcore.trace.recorder import Recorder
+
+from .capture.context import capture, paused
+from .inputs import model_arguments, torch_dtype
+from .meta.model_copy import meta_copy
+from .meta.operands import tensors_of, without_data
+from .model_errors import Failure
+from .module_walk import modules_of
+
+
+def accepts(model: object) -> bool:
+    """Whether ``model`` is a module of PyTorch, or a program that ``torch.export`` made of one."""
+    return isinstance(model, Module) or _is_program(model)
+
+
+def _is_program(model: object) -> bool:
+    known = sys.modules.get("torch.export")
+    return known is not None and isinstance(model, known.ExportedProgram)
+
+
+def estimate(
+    recorder: Recorder,
+    model: Any,
+    inputs: Any,
+    *,
+    backward: bool = False,
+    dtype: torch.dtype | str | None = None,
+    **options: Any,
+) -> None:
+    """Record one pass of ``model`` on ``inputs``.
+
+    The model is copied to the meta device, without its weights, and the copy is run, every module in the train or eval
+    mode it is in. The caller's model and the random state stay as they are.
+
+    Args:
+        recorder: what is written to.
+        model: the module, or a ``torch.export.ExportedProgram``, of which a module is made.
+        inputs: a shape (a tuple of ints), a shape with an element type (``((1, 128), torch.int64)``, or a
+            :class:`costcore.Tensor`), a tensor or array (of which shape and type are taken), a list or tuple of these
+            for several arguments, a dict for named ones, nested as the module takes them; None for no arguments, or for
+            those that a program was exported with.
+        backward: whether the backward pass of the sum of all floating-point outputs is recorded as well.
+        dtype: element type of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: that of the first
+            floating-point parameter.
+        options: none but these are known.
+
+    Raises:
+        TypeError: for an unknown option, or an input that is none of the above.
+        CostError: where the model has lazy modules, or fails; names the module and the reason.
+    """
+    if options:
+        unknown = ", ".join(map(repr, options))
+        raise TypeError(f"estimate of a PyTorch module does not know {unknown}; it knows 'backward' and 'dtype'")
+    examples = None
+    if _is_program(model):
+        examples = model.example_inputs
+        model = model.module()
+    twin = meta_copy(model)
+    recorder.n_params_model = _parameter_count(model)
+    if isinstance(dtype, str):
+        dtype = torch_dtype(dtype, "dtype")
+    if inputs is None and examples is not None:
+        args, kwargs = without_data(examples)
+        shapes = ", ".join(str(tuple(x.shape)) for x in tensors_of(args, kwargs))
+        recorder.notes.append(f"no inputs were given: the program was run on those it was exported with, {shapes}")
+    else:
+        args, kwargs = model_arguments(inputs, dtype or _parameter_type(twin))
+    given = [*args, *kwargs.values()]
+    with _random_state_kept(), _hooks_kept(model), capture(recorder, takes_data_away=True) as session:
+        with torch.set_grad_enabled(backward), Failure(model, session, "forward", given):
+            result = twin(*args, **kwargs)
+        if backward:
+            with paused(session):
+                outputs = [x for x in _tensors(result) if x.requires_grad and (x.is_floating_point() or x.is_complex())]
+                gradients = [torch.ones_like(x) for x in outputs]
+            if not outputs:
+                raise CostError(
+                    f"{type(model).__name__} has no backward pass: no floating-point output depends on a tensor that "
+                    "requires a gradient"
+                )
+            with Failure(model, session, "backward", given):
+                torch.autograd.backward(outputs, gradients)
+
+
+@contextmanager
+def _random_state_kept() -> Iterator[None]:
+    state = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+
+
+@contextmanager
+def _hooks_kept(model: Module) -> Iterator[None]:
+    """A hook of the user's runs in the copy, but what it removes by its handle is the hook of the model."""
+    kept = [
+        (hooks, dict(hooks))
+        for module in modules_of(model)
+        for name, hooks in vars(module).items()
+        if name.endswith("_hooks") and isinstance(hooks, dict) and hooks
+    ]
+    try:
+        yield
+    finally:
+        for hooks, before in kept:
+            if hooks != before:
+                hooks.clear()
+                hooks.update(before)
+
+
+def _parameter_count(model: Module) -> int:
+    counted: dict[int, int] = {}
+    for module in modules_of(model):
+        for parameter in module._parameters.values():
+            if parameter is not None:
+                counted[id(parameter)] = parameter.numel()
+    return sum(counted.values())
+
+
+def _parameter_type(model: Module) -> torch.dtype:
+    for module in modules_of(model):
+        for parameter in module._parameters.values():
+            if parameter is not None and parameter.is_floating_point():
+                return parameter.dtype
+    return torch.get_default_dtype()
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """Every tensor in what a model returned: nested lists, tuples, dicts and dataclasses."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+    elif hasattr(value, "__dataclass_fields__"):
+        for name in value.__dataclass_fields__:
+            yield from _tensors(getattr(value, name))

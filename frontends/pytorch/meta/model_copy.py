@@ -1,0 +1,128 @@
+"""A copy of a module without its weights: every tensor becomes one on the meta device, and what is tied stays tied."""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module, Parameter
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from costcore.errors import CostError
+
+from ..module_walk import modules_of
+from .operands import META, PLAIN
+
+_ATOMS = frozenset((type(None), bool, int, float, str))
+_CONTAINERS = frozenset((dict, OrderedDict, list, set))
+
+
+def refuse_lazy(model: Module) -> None:
+    """Refuse a module whose parameters have no shape yet.
+
+    Raises:
+        CostError: naming the module.
+    """
+    for module in modules_of(model):
+        if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
+            raise CostError(
+                f"{type(model).__name__} has a lazy module, {type(module).__name__}, whose parameters have no shape "
+                "yet; run the model once on an input, then estimate it"
+            )
+
+
+class _Copier(TorchFunctionMode):
+    """Answers ``copy.deepcopy`` of a tensor with a tensor of the meta device on memory shared as the original's is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._storages: dict[int, tuple[Any, torch.UntypedStorage]] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Every function of PyTorch that is called while the copy is made."""
+        if func is Tensor.__deepcopy__:
+            tensor, memo = args
+            with torch._C.DisableTorchFunction():
+                if id(tensor) not in memo:
+                    memo[id(tensor)] = self._like(tensor).requires_grad_(tensor.requires_grad)
+                return memo[id(tensor)]
+        if func is Tensor.clone:  # how a parameter copies its data
+            with torch._C.DisableTorchFunction():
+                return self._like(args[0])
+        return func(*args, **(kwargs or {}))
+
+    def _like(self, tensor: Tensor) -> Tensor:
+        if type(tensor) not in PLAIN and is_traceable_wrapper_subclass(tensor):
+            made = tensor.detach().to(META)
+            return Parameter(made, tensor.requires_grad) if isinstance(tensor, Parameter) else made
+        if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
+            return tensor.detach().to(META)
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._storages:
+            self._storages[storage._cdata] = (storage, torch.UntypedStorage(storage.nbytes(), device=META))
+        made = torch.empty(0, dtype=tensor.dtype, device=META)
+        return made.set_(self._storages[storage._cdata][1], tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
+def meta_copy(model: Module) -> Module:
+    """A copy of ``model`` on the meta device; the model and its weights are neither touched nor copied.
+
+    Hooks, flags, buffers and whatever else hangs on a module come along. What cannot be copied (a lock, an open file)
+    is shared.
+
+    Raises:
+        CostError: for a model with lazy modules that never ran, or one that was compiled.
+    """
+    refuse_lazy(model)
+    memo: dict[int, Any] = {}
+    pending: list[tuple[Module, Any]] = []
+    with _Copier():
+        for module in modules_of(model):
+            if id(module) not in memo and not hasattr(type(module), "__deepcopy__"):
+                make, arguments, state = _reduced(module)
+                memo[id(module)] = make(*arguments)
+                pending.append((module, state))
+        for module, state in pending:
+            _fill(memo[id(module)], state, memo)
+        return memo[id(model)] if id(model) in memo else copy.deepcopy(model, memo)
+
+
+def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
+    """How Python would make a module of its class again, and the state it would give it."""
+    parts = module.__reduce_ex__(4)
+    if isinstance(parts, str) or len(parts) < 3:
+        original = module._modules.get("_orig_mod")
+        if original is not None:
+            name = type(original).__name__
+            raise CostError(f"this {name} was compiled by torch.compile; give estimate the {name} before compiling")
+        raise CostError(
+            f"{type(module).__name__} cannot be copied, so it cannot be estimated; count a run of it instead"
+        )
+    return parts[0], parts[1], parts[2]
+
+
+def _fill(twin: Module, state: Any, memo: dict[int, Any]) -> None:
+    if isinstance(state, dict):
+        copied: Any = {name: _copied(value, memo) for name, value in state.items()}
+    else:
+        copied = copy.deepcopy(state, memo)
+    twin.__setstate__(copied)
+
+
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind in _CONTAINERS and not value and id(value) not in memo:  # a dozen in every module, and deepcopy is slow
+        memo[id(value)] = kind()
+        return memo[id(value)]
+    try:
+        return copy.deepcopy(value, memo)
+    except (TypeError, NotImplementedError):
+        return value  # a lock, a file, a process group: what cannot be copied is shared with the original

@@ -1,0 +1,1 @@
+"""Operators: how calls of each are treated, cached and replayed."""

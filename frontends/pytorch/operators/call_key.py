@@ -1,0 +1,62 @@
+"""Keys of operator calls: equal for calls whose results are of the same kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from torch import Tensor
+from torch.nn import Parameter
+
+from ..meta.operands import NUMBERS, PLAIN
+
+Key: TypeAlias = "tuple[Any, ...]"
+
+_INTS = {int}
+
+
+def key_of(plan: object, args: Sequence[Any], kwargs: Mapping[str, Any] | None, tensors: list[Tensor]) -> Key:
+    """The key of a call, which may not be hashable; appends every tensor among the arguments to ``tensors``.
+
+    A key never holds a tensor: it would keep it alive.
+
+    Raises:
+        RuntimeError: for tensors without strides (sparse ones).
+    """
+    key: list[Any] = [plan]
+    for value in args:
+        kind = type(value)
+        if kind is Tensor or kind is Parameter:
+            key += (value.shape, value.stride(), value.dtype, value.is_meta)
+            tensors.append(value)
+        elif kind is int or kind is float or kind is bool:
+            key += (kind, value)  # 1 == 1.0 == True hash alike
+        elif value is None:
+            key.append(None)
+        else:
+            _extend(key, value, kind, tensors)
+    if kwargs:
+        for name, value in kwargs.items():
+            key.append(name)
+            _extend(key, value, type(value), tensors)
+    return tuple(key)
+
+
+def _extend(key: list[Any], value: Any, kind: type, tensors: list[Tensor]) -> None:
+    if kind is list or kind is tuple:
+        if {*map(type, value)} == _INTS:
+            key.append(tuple(value))
+            return
+        key.append(len(value))
+        for item in value:
+            _extend(key, item, type(item), tensors)
+    elif kind in PLAIN:
+        key += (value.shape, value.stride(), value.dtype, value.is_meta)
+        tensors.append(value)
+    elif kind in NUMBERS:
+        key += (kind, value)
+    elif isinstance(value, Tensor):
+        key += (kind, value.shape, value.dtype)
+        tensors.append(value)
+    else:
+        key.append(value)

@@ -1,0 +1,81 @@
+"""Control flow operators, whose arguments are functions: these run in their place.
+
+PyTorch would compile them. Here what they run is run as it is written, and seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+Assume: TypeAlias = Callable[[str], None]
+
+
+def _cond(
+    assume: Assume, pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()
+) -> Any:
+    return true_fn(*operands) if pred else false_fn(*operands)
+
+
+def _while_loop(
+    assume: Assume,
+    cond_fn: Callable[..., Any],
+    body_fn: Callable[..., Any],
+    carried_inputs: Sequence[Any],
+    additional_inputs: Sequence[Any] = (),
+    *_: Any,
+    **__: Any,
+) -> Any:
+    carried = tuple(carried_inputs)
+    while True:
+        goes_on = cond_fn(*carried, *additional_inputs)
+        has_no_data = isinstance(goes_on, Tensor) and goes_on.is_meta
+        if has_no_data:
+            assume("a loop whose condition has no data runs once")
+        elif not goes_on:
+            return carried
+        carried = tuple(body_fn(*carried, *additional_inputs))
+        if has_no_data:
+            return carried
+
+
+def _scan(
+    assume: Assume,
+    combine_fn: Callable[..., Any],
+    init: Sequence[Any],
+    xs: Sequence[Tensor],
+    additional_inputs: Sequence[Any] = (),
+) -> Any:
+    carried, steps = list(init), []
+    for i in range(xs[0].shape[0]):
+        returned = combine_fn(*carried, *(x.select(0, i) for x in xs), *additional_inputs)
+        carried = list(returned[: len(carried)])
+        steps.append(returned[len(carried) :])
+    return (*carried, *_stacked(steps))
+
+
+def _map(assume: Assume, function: Callable[..., Any], xs: Sequence[Tensor], others: Sequence[Any]) -> Any:
+    return _stacked([function(*(x.select(0, i) for x in xs), *others) for i in range(xs[0].shape[0])])
+
+
+def _stacked(steps: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    return tuple(
+        [torch.stack(outputs) if isinstance(outputs[0], Tensor) else outputs[0] for outputs in zip(*steps, strict=True)]
+    )
+
+
+def _wrapped(assume: Assume, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+CONTROL: Mapping[str, Callable[..., Any]] = {
+    "cond": _cond,
+    "while_loop": _while_loop,
+    "scan": _scan,
+    "map_impl": _map,
+    "wrap": _wrapped,
+}
+"""How to run control flow operators, by name, so that what they run is seen; the first argument notes assumptions."""

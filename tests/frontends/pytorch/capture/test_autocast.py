@@ -1,0 +1,89 @@
+"""Autocast, which PyTorch does not apply to tensors without data, is applied to them here, or said not to be."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from tests.frontends.pytorch.capture.test_same_calls import CASES, on_meta
+from tests.frontends.pytorch.runs import estimated, listed, record, types
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad])
+@pytest.mark.parametrize("name", CASES)
+def test_without_data_everything_has_the_type_it_has_on_a_cpu(name, mode):
+    model, *inputs = CASES[name]
+    model.eval()
+    twin, twins = on_meta(model, inputs)
+    with mode(), torch.autocast("cpu", torch.bfloat16):
+        expected = listed(record(lambda: model(*inputs)))
+        without_data = record(lambda: twin(*twins))
+        assert listed(without_data) == expected
+        assert without_data.assumptions == []
+        assert listed(estimated(model, tuple(inputs))) == expected
+
+
+def test_autocast_inside_of_a_model():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            with torch.autocast("cpu", torch.float16):
+                x = self.a(x)
+            return self.b(x.float())
+
+    linears = [call.layer for call in estimated(Model(), (2, 4)).calls if call.layer.op == "linear"]
+    assert [(layer["w"].dtype, layer.out.dtype) for layer in linears] == [
+        ("float16", "float16"),
+        ("float32", "float32"),
+    ]
+
+
+def test_the_backward_pass_is_in_the_lower_type_too():
+    with torch.autocast("cpu", torch.bfloat16):
+        recorder = estimated(nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3)), (2, 4), backward=True)
+    products = [call.layer for call in recorder.calls if call.type == "mm"]
+    assert [layer.out.dtype for layer in products] == ["bfloat16"] * 3
+
+
+@pytest.mark.parametrize("is_entered_inside", [False, True])
+def test_operators_of_every_kind_are_cast(is_entered_inside):
+    def run(device):
+        x = torch.ones(4, 4, device=device)
+        y = torch.mm(x, x)
+        return torch.baddbmm(x[None], y[None], x[None]), x + x, torch.relu(y), functional.mse_loss(y, y)
+
+    def entering(device):
+        with torch.autocast("cpu", torch.bfloat16):
+            run(device)
+
+    with torch.autocast("cpu", torch.bfloat16, enabled=not is_entered_inside):
+        expected, found = (record(partial(entering if is_entered_inside else run, d)) for d in ("cpu", "meta"))
+    assert types(expected)[:5] == ["ones", "to", "to", "mm", "unsqueeze"]
+    assert listed(found) == listed(expected)
+    assert found.assumptions == []
+
+
+def test_results_under_autocast_are_not_taken_for_results_without():
+    def run(device):
+        torch.einsum("ij,jk->ik", *[torch.ones(4, 4, device=device)] * 2)
+
+    for device in ("cpu", "meta"):
+        for is_enabled, dtype in ((False, "float32"), (True, "bfloat16"), (False, "float32")):
+            with torch.autocast("cpu", torch.bfloat16, enabled=is_enabled):
+                assert record(partial(run, device)).calls[-1].layer.out.dtype == dtype
+
+
+def test_no_autocast_is_no_cast():
+    model = nn.Linear(4, 5)
+    assert types(estimated(model, (2, 4))) == ["linear"]
+    with torch.autocast("cpu", torch.bfloat16, enabled=False):
+        assert types(estimated(model, (2, 4))) == ["linear"]
+    with torch.autocast("cpu", torch.bfloat16):
+        assert types(estimated(model.double(), (2, 4))) == ["linear"]  # float64 is never cast

@@ -1,0 +1,108 @@
+"""Where PyTorch does not let composite operators be seen whole, the figures are the same, and it is said."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from costcore.counting.pricing import Pricer
+from costcore.frontends.pytorch import capture
+from costcore.registry.calculators import calculators
+from costcore.trace.recorder import Recorder
+from tests.frontends.pytorch.capture.test_same_calls import CASES, on_meta
+from tests.frontends.pytorch.runs import GRAD_MODES, macs, record, types
+from tests.frontends.pytorch.unchanged import unchanged
+
+X = torch.ones(2, 3, 4)
+
+
+def figures(run, **settings) -> tuple[int, int, int]:
+    """Macs, FLOPs, and parameters read."""
+    recorder = record(run, **settings)
+    pricer = Pricer(calculators())
+    costs = [pricer(call).cost for call in recorder.calls]
+    read = {identity for call in recorder.calls for identity in call.parameters}
+    flops = sum(cost.flops if isinstance(cost.flops, int) else cost.flops.flops() for cost in costs)
+    return sum(cost.macs for cost in costs), flops, sum(recorder.parameters[identity] for identity in read)
+
+
+@pytest.mark.parametrize("mode", GRAD_MODES)
+@pytest.mark.parametrize("name", CASES)
+def test_macs_flops_and_parameters_are_the_same(name, mode):
+    model, *inputs = CASES[name]
+    model.eval()
+    twin, twins = on_meta(model, inputs)
+    with GRAD_MODES[mode]():
+        for module, args in ((model, inputs), (twin, twins)):
+            with unchanged(module):
+                found = figures(lambda m=module, a=args: m(*a), has_frames=False)
+            assert found == figures(lambda m=module, a=args: m(*a))
+
+
+@pytest.mark.parametrize(
+    "name", ["linear of a transposed input", "convolution", "lstm cell", "transformer layer", "norms"]
+)
+def test_a_step_of_training_is_the_same(name):
+    model, *inputs = CASES[name]
+    model.train()
+    outputs = []
+
+    def run():
+        model.zero_grad()
+        result = model(*inputs)
+        result = result if isinstance(result, torch.Tensor) else result[0]
+        outputs.append(result)
+        torch.autograd.backward(result, torch.ones_like(result))
+
+    assert figures(run, has_frames=False) == figures(run)
+    model.zero_grad()
+
+
+def test_layers_of_a_recomputation_are_whole_as_well():
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), X.clone().requires_grad_()
+    recorder = record(lambda: checkpoint(model, x, use_reentrant=True).sum().backward(), has_frames=False)
+    assert types(recorder, "recompute") == ["linear", "tanh"]
+
+
+def test_methods_functions_and_operators_are_seen():
+    def run(x):
+        functional.linear(x, torch.ones(5, 4))
+        torch.matmul(x, x.mT)
+        x @ x.mT
+        x.softmax(-1)
+        functional.layer_norm(input=x, normalized_shape=(4,))
+        functional.conv1d(x, torch.ones(2, 3, 1), padding="same")
+        functional.scaled_dot_product_attention(x[None], x[None], x[None])
+
+    expected = types(record(lambda: run(X)))
+    assert types(record(lambda: run(X), has_frames=False)) == expected
+    assert {"linear", "matmul", "softmax", "layer_norm", "conv1d", "scaled_dot_product_attention"} <= set(expected)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_what_is_not_called_by_python_comes_in_pieces_with_the_same_macs():
+    scripted = torch.jit.script(nn.Linear(4, 5))
+    recorder = record(lambda: scripted(X), has_frames=False)
+    assert "addmm" in types(recorder)
+    assert macs(recorder.calls) == 6 * 4 * 5
+
+
+def test_vectorised_functions_cost_their_batch():
+    model = nn.Linear(4, 5)
+    assert macs(record(lambda: torch.vmap(model)(X), has_frames=False).calls) == 6 * 4 * 5
+
+
+def test_it_is_said_once():
+    outer, inner = Recorder(), Recorder()
+    with capture(outer, has_frames=False), capture(inner, has_frames=False):
+        torch.relu(X)
+    assert ["do not let" in note or "does not let" in note for note in outer.notes] == [True]
+    assert inner.notes == outer.notes
+
+
+def test_an_exception_puts_everything_back():
+    with unchanged(), pytest.raises(RuntimeError):
+        record(lambda: functional.linear(X, X), has_frames=False)

@@ -1,0 +1,251 @@
+"""However PyTorch is made to run a model, the same is counted: compiled, scripted, exported, vectorised, branching."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch._higher_order_ops.associative_scan import associative_scan
+from torch._higher_order_ops.map import map as map_over
+from torch._higher_order_ops.scan import scan
+from torch.func import functional_call, grad, jacrev
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import flex_attention
+
+from tests.frontends.pytorch.runs import GRAD_MODES, estimated, listed, macs, record, types
+from tests.frontends.pytorch.unchanged import unchanged
+
+ROOT = Path(__file__).parents[4]
+X = torch.ones(6, 4)
+DEVICES = ("cpu", "meta")
+
+
+def net() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+
+
+MACS = 6 * (4 * 5 + 5 * 3)
+
+
+@pytest.mark.parametrize("is_imported", [False, True])
+def test_p07_a_model_compiled_first_under_a_hook_is_compiled_afterwards(is_imported):
+    """In a process of its own: whether the compiler was imported before the hook was entered makes a difference."""
+    program = f"""
+        import torch
+        {"import torch._dynamo" if is_imported else ""}
+        from costcore import ComputationalCostHook
+
+        compiled = []
+
+        def backend(graph, inputs):
+            compiled.append(graph)
+            return graph.forward
+
+        model, x = torch.nn.Linear(4, 5), torch.ones(6, 4)
+        with ComputationalCostHook() as cch:
+            fast = torch.compile(model, backend=backend)
+            fast(x)
+        assert [entry["type"] for entry in cch.layer_report.values()] == ["linear"], cch.layer_report
+        assert not compiled
+        fast(x)
+        fast(x)
+        assert len(compiled) == 1
+        with ComputationalCostHook() as cch:
+            fast(x)
+        assert cch.total_report["macs"] == 6 * 4 * 5
+        fast(x)
+        assert len(compiled) == 1
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("how", ["script", "trace", "freeze"])
+def test_p08_torchscript(how):
+    model = net().eval()
+    made = {
+        "script": lambda: torch.jit.script(model),
+        "trace": lambda: torch.jit.trace(model, X),
+        "freeze": lambda: torch.jit.freeze(torch.jit.script(model)),
+    }[how]()
+    for mode in (torch.enable_grad, torch.no_grad):
+        with mode(), unchanged(model):
+            recorder = record(lambda: made(X))
+        assert [call.layer.op for call in recorder.calls if call.type != "equal"] == ["linear", "relu", "linear"]
+        assert macs(recorder.calls) == MACS
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning", "ignore::torch.jit.TracerWarning")  # torch's own
+def test_p08_a_traced_model_that_compares_sizes():
+    model, x = nn.MultiheadAttention(4, 2, batch_first=True).eval(), torch.ones(2, 3, 4)
+    traced = torch.jit.trace(model, (x, x, x))
+    with torch.no_grad():
+        recorder = record(lambda: traced(x, x, x))
+        assert macs(recorder.calls) == macs(record(lambda: model(x, x, x)).calls)
+
+
+def test_p08_exported_models():
+    module = torch.export.export(net(), (X,)).module()
+    assert types(record(lambda: module(X))) == ["linear", "relu", "linear"]
+
+
+def test_what_others_trace_meanwhile_is_what_they_trace_alone():
+    model = net()
+    expected = [str(node.target) for node in torch.export.export(model, (X,)).graph.nodes]
+    found = []
+    with unchanged(model):
+        record(lambda: found.extend(str(node.target) for node in torch.export.export(model, (X,)).graph.nodes))
+    assert found == expected
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_p09_data_parallel_on_a_cpu(is_inside):
+    model = net()
+    outer = nn.DataParallel(model)
+    with unchanged(model):
+        recorder = record(lambda: (nn.Sequential(outer) if is_inside else outer)(X))
+    assert types(recorder) == ["linear", "relu", "linear"]
+    prefix = "0.module" if is_inside else "module"
+    assert [call.module for call in recorder.calls] == [f"{prefix}.{i}" for i in range(3)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_p12_every_grad_mode_and_device_is_the_same(device):
+    model, x = net().to(device), X.to(device)
+    found = []
+    for mode in GRAD_MODES.values():
+        with mode():
+            found.append(listed(record(lambda: model(x))))
+    assert found[0] == found[1] == found[2] == listed(estimated(net(), (6, 4)))
+
+
+@pytest.mark.parametrize("backend", [None, SDPBackend.MATH, SDPBackend.FLASH_ATTENTION])
+@pytest.mark.parametrize("case", ["plain", "causal", "grouped", "mask", "bool mask", "dropout"])
+def test_p13_attention_costs_the_same_by_every_kernel(case, backend):
+    q, k = torch.ones(2, 4, 6, 8), torch.ones(2, 2 if case == "grouped" else 4, 6, 8)
+    settings = {
+        "plain": {},
+        "causal": {"is_causal": True},
+        "grouped": {"enable_gqa": True},
+        "mask": {"attn_mask": torch.zeros(6, 6)},
+        "bool mask": {"attn_mask": torch.ones(6, 6, dtype=torch.bool)},
+        "dropout": {"dropout_p": 0.1},
+    }[case]
+
+    def run():
+        with sdpa_kernel([SDPBackend.MATH] if backend is None else [backend, SDPBackend.MATH]):
+            functional.scaled_dot_product_attention(q, k, k, **settings)
+
+    recorder = record(run)
+    assert [call.layer.op for call in recorder.calls] == ["attention"]
+    assert macs(recorder.calls) == 2 * (2 * 4 * 6 * 6 * 8)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("needs_grad", [False, True])
+def test_p25_cond_shows_the_branch_it_takes(device, needs_grad):
+    model, x = net().to(device), torch.ones(6, 4, device=device, requires_grad=needs_grad)
+
+    def run():
+        y = torch.cond(x.sum() > 0, lambda x: model(x), lambda x: model[0](x).sin()[:, :3], (x,))
+        if needs_grad:
+            torch.autograd.backward(y, torch.ones_like(y))
+
+    with unchanged(model):
+        recorder = record(run)
+        model.zero_grad()
+    assert [t for t in types(recorder, "forward") if t in ("linear", "relu", "sin")] == ["linear", "relu", "linear"]
+    assert macs([call for call in recorder.calls if call.phase == "forward"]) == MACS
+    assert macs([call for call in recorder.calls if call.phase == "backward"]) == 2 * MACS * needs_grad
+    assumed = ["a bool asked of a tensor without data is True"] if device == "meta" else []
+    assert [a.what for a in recorder.assumptions] == assumed
+
+
+def test_p25_loops_show_every_step_and_without_data_one():
+    def loop(x):
+        start = torch.zeros((), dtype=torch.int64, device=x.device)
+        torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x @ x), (start, x))
+
+    real = record(lambda: loop(torch.ones(4, 4)))
+    assert macs(real.calls) == 3 * 4 * 4 * 4
+    without_data = record(lambda: loop(torch.ones(4, 4, device="meta")))
+    assert macs(without_data.calls) == 4 * 4 * 4
+    assert [a.what for a in without_data.assumptions] == ["a loop whose condition has no data runs once"]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_p25_scans_show_every_step(device):
+    w = torch.ones(4, 4, device=device)
+
+    def step(carry, x):
+        carry = torch.tanh(carry @ w + x)
+        return carry, carry.clone()
+
+    def run():
+        return scan(step, torch.zeros(2, 4, device=device), torch.ones(5, 2, 4, device=device))
+
+    found = []
+    recorder = record(lambda: found.extend(run()))
+    assert macs(recorder.calls) == 5 * 2 * 4 * 4
+    assert [tuple(y.shape) for y in found] == [(2, 4), (5, 2, 4)]
+    if device == "cpu":
+        assert all(torch.allclose(y, expected) for y, expected in zip(found, run(), strict=True))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_p25_maps_show_every_step(device):
+    w, xs = torch.ones(4, 3, device=device), torch.ones(5, 2, 4, device=device)
+    recorder = record(lambda: map_over(lambda x, w: x @ w, xs, w))
+    assert macs(recorder.calls) == 5 * 2 * 4 * 3
+    recorder = record(lambda: associative_scan(torch.add, xs, 0, combine_mode="generic"))
+    assert types(recorder).count("add") > 0
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile:UserWarning")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("heads", [4, 2])
+def test_p25_flex_attention_is_attention(device, heads):
+    q, k = torch.ones(2, 4, 16, 8, device=device), torch.ones(2, heads, 16, 8, device=device)
+
+    def run():
+        return flex_attention(q, k, k, score_mod=lambda s, *_: s * 2, enable_gqa=heads != 4)
+
+    found = []
+    recorder = record(lambda: found.append(run()))
+    (call,) = (call for call in recorder.calls if call.layer.op == "attention")
+    assert (call.type, call.native) == ("flex_attention", "higher_order::flex_attention")
+    assert macs([call]) == macs(recorder.calls) == 2 * (2 * 4 * 16 * 16 * 8)
+    assert found[0].shape == q.shape
+    assert ["score and mask functions" in a.what for a in recorder.assumptions] == [True]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_p33_vectorised_functions_cost_their_batch(device):
+    model, x = net().to(device), X.to(device)
+    state = {name: value.detach() for name, value in model.named_parameters()}
+    assert macs(record(lambda: torch.vmap(model)(x)).calls) == MACS
+    assert macs(record(lambda: functional_call(model, state, (x,))).calls) == MACS
+
+    def loss(state, x):
+        return functional_call(model, state, (x,)).sum()
+
+    with_gradients = 2 * MACS + 6 * 5 * 3  # the weights of both layers, and the input of the second
+    assert macs(record(lambda: grad(loss)(state, x)).calls) == with_gradients
+    assert macs(record(lambda: torch.vmap(grad(loss), (None, 0))(state, x)).calls) == with_gradients
+    assert macs(record(lambda: jacrev(lambda x: model(x).sum(0))(x)).calls) > MACS
+
+
+def test_p33_a_call_with_other_parameters_knows_its_modules():
+    model = net()
+    state = {name: torch.zeros_like(value) for name, value in model.named_parameters()}
+    recorder = record(lambda: functional_call(model, state, (X,)))
+    assert [(call.type, call.module) for call in recorder.calls] == [("linear", "0"), ("relu", "1"), ("linear", "2")]

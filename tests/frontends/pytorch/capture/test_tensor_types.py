@@ -1,0 +1,193 @@
+"""Tensors that are no plain ones: fake, sparse, nested, quantised, spread over devices, and subclasses of users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn import functional
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._pytree import tree_map
+
+from costcore.counting.pricing import Pricer
+from costcore.registry.calculators import calculators
+from tests.frontends.pytorch.runs import GRAD_MODES, estimated, listed, macs, record, types
+from tests.frontends.pytorch.unchanged import unchanged
+
+PROTOTYPES = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+
+
+def total(calls) -> tuple[int, set[str]]:
+    """Macs of the calls that have a price, and the names of the others."""
+    pricer = Pricer(calculators())
+    priced = [pricer(call) for call in calls]
+    return sum(p.cost.macs for p in priced if p.cost), {p.call.native for p in priced if p.cost is None}
+
+
+class Wrapper(torch.Tensor):
+    """Holds a tensor, and runs every operator on it."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, held):
+        return torch.Tensor._make_wrapper_subclass(cls, held.shape, dtype=held.dtype, device=held.device)
+
+    def __init__(self, held):
+        self.held = held
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        args, kwargs = tree_map(lambda x: x.held if isinstance(x, cls) else x, (args, kwargs or {}))
+        return tree_map(lambda x: cls(x) if isinstance(x, torch.Tensor) else x, func(*args, **kwargs))
+
+
+class Named(torch.Tensor):
+    """Sees functions, and passes them on."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+@pytest.mark.parametrize("mode", GRAD_MODES)
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("kind", [Wrapper, lambda x: x.as_subclass(Named)], ids=["dispatch", "function"])
+def test_p31_operators_on_subclasses_count_once(kind, device, mode):
+    model, plain = nn.Sequential(nn.Linear(4, 5), nn.ReLU()).to(device), torch.ones(6, 4, device=device)
+    with unchanged(model), GRAD_MODES[mode]():
+        assert macs(record(lambda: [model(kind(plain)) for _ in range(2)]).calls) == 2 * 6 * 4 * 5
+        assert types(record(lambda: model(kind(plain))))[-1] == "relu"
+
+
+def test_p31_a_parameter_of_a_class_of_its_own():
+    class Weight(nn.Parameter):
+        pass
+
+    model = nn.Linear(4, 5, bias=False)
+    model.weight = Weight(torch.ones(5, 4))
+    with unchanged(model):
+        recorder = estimated(model, (6, 4))
+    assert (macs(recorder.calls), recorder.n_params_model) == (6 * 4 * 5, 20)
+    assert recorder.calls[0].layer["w"].role == "param"
+
+
+@pytest.mark.parametrize("where", ["inside", "around"])
+def test_p12_fake_tensors(where):
+    def run():
+        with torch._subclasses.FakeTensorMode():
+            nn.Sequential(nn.Linear(4, 5), nn.ReLU())(torch.ones(6, 4))
+
+    if where == "inside":
+        recorder = record(run)
+    else:
+        with torch._subclasses.FakeTensorMode():
+            model, x = nn.Sequential(nn.Linear(4, 5), nn.ReLU()), torch.ones(6, 4)
+        recorder = record(lambda: model(x))
+    assert types(recorder)[-2:] == ["linear", "relu"]
+    assert macs(recorder.calls) == 6 * 4 * 5
+
+
+@PROTOTYPES
+def test_p27_nested_tensors_cost_their_samples():
+    model = nn.Linear(4, 5)
+    samples = [torch.ones(2, 4), torch.ones(3, 4)]
+    for layout in (torch.jagged, torch.strided):
+        nested = torch.nested.nested_tensor(samples, layout=layout)
+        with unchanged(model):
+            recorder = record(lambda x=nested: model(x).relu())
+        assert types(recorder) == ["linear", "relu"]
+        assert macs(recorder.calls) == (2 + 3) * 4 * 5
+        assert recorder.calls[0].layer.out.size == (2 + 3) * 5
+
+    def step():
+        nested = torch.nested.nested_tensor(samples, layout=torch.jagged, requires_grad=True)
+        model(nested).values().sum().backward()
+        model.zero_grad()
+
+    assert macs(record(step).calls) == 3 * (2 + 3) * 4 * 5
+
+
+@PROTOTYPES
+def test_p27_products_of_ragged_matrices_are_named_and_not_guessed():
+    ragged = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(3, 2)])
+    recorder = record(lambda: torch.matmul(ragged, ragged.transpose(1, 2)))
+    assert [t for t in types(recorder) if t in ("matmul", "bmm")] != []
+    assert total(recorder.calls)[0] == 0
+    assert total(recorder.calls)[1] & {"aten::matmul", "aten::bmm"}
+
+
+@PROTOTYPES
+def test_p28_sparse_tensors_never_fail():
+    dense = torch.ones(4, 5)
+    found = {}
+    for name, sparse in (("coo", torch.eye(4).to_sparse()), ("csr", torch.eye(4).to_sparse_csr())):
+        recorder = record(lambda x=sparse: x @ dense)
+        found[name], unknown = total(recorder.calls)
+        assert unknown == set()
+        assert recorder.calls[-1].layer.out.shape == (4, 5)
+    assert set(found.values()) <= {4 * 5, 4 * 4 * 5}  # the elements that are there, or as if all were
+    assert total(record(lambda: (torch.eye(4).to_sparse() + torch.eye(4).to_sparse()).coalesce()).calls)[0] == 0
+
+
+@PROTOTYPES
+def test_p29_quantised_layers_are_listed_and_read_a_byte_an_element():
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU()).eval()
+    quantised = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, torch.qint8)
+    x = torch.ones(6, 4)
+    recorder = record(lambda: quantised(x))
+    assert [call.native for call in recorder.calls] == ["quantized::linear_dynamic", "aten::relu"]
+    assert total(recorder.calls)[1] <= {"quantized::linear_dynamic"}
+    x = torch.quantize_per_tensor(torch.ones(6, 4), 0.1, 0, torch.qint8)
+    (call,) = record(lambda: x.reshape(4, 6).clone()).calls[-1:]
+    assert call.layer.inputs["x"].nbytes == 24
+
+
+@pytest.fixture(scope="module")
+def mesh() -> Iterator[object]:
+    distributed.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
+    yield init_device_mesh("cpu", (4,))
+    distributed.destroy_process_group()
+
+
+def parallel(mesh, device: str = "cpu") -> nn.Module:
+    """A perceptron, the hidden units of which are spread over the devices."""
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8)).to(device)
+    return parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_p30_spread_tensors_cost_what_this_process_does(mesh, device):
+    model, x = parallel(mesh, device), torch.ones(6, 8, device=device)
+    outputs: list[Any] = []
+    with unchanged(model):
+        first, second = (record(lambda: outputs.append(model(x))) for _ in range(2))
+    for output in outputs:
+        distributed._functional_collectives.wait_tensor(output)
+    assert listed(first) == listed(second)  # the first time PyTorch runs all operators in global shapes as well
+    assert total(first.calls)[0] == 6 * (8 * 4 + 4 * 8)
+    assert sum(first.parameters.values()) == 8 * 4 + 4 + 4 * 8 + 8
+    read = {identity for call in first.calls for identity in call.parameters}
+    assert sum(first.parameters[identity] for identity in read) == 8 * 4 + 4 + 4 * 8 + 8
+    assert [call.module for call in first.calls if call.type == "addmm"] == ["0", "2"]
+    assert "_c10d_functional::all_reduce" in types(first)
+
+
+def test_p30_forward_and_backward_without_data(mesh):
+    model = parallel(mesh)
+    recorder = estimated(model, (6, 8), backward=True)
+    products = total([call for call in recorder.calls if call.phase == "backward"])[0]
+    assert products == 6 * (8 * 4 + 2 * 4 * 8)  # the first layer's input needs no gradient
+
+
+def test_p30_operators_of_spread_tensors(mesh):
+    x = distribute_tensor(torch.ones(8, 4), mesh, [Shard(0)])
+    w = distribute_tensor(torch.ones(4, 3), mesh, [Replicate()])
+    recorder = record(lambda: functional.softmax(x @ w, -1))
+    assert [(call.type, call.layer.out.shape) for call in recorder.calls] == [("mm", (2, 3)), ("softmax", (2, 3))]

@@ -1,0 +1,65 @@
+"""Sequences of different lengths, packed: steps behind the end of a sequence are not taken."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from costcore import ComputationalCostHook, estimate
+from tests.frontends.pytorch.runs import estimated, listed, macs, record
+
+GATES = {nn.LSTM: 4, nn.GRU: 3, nn.RNN: 1}
+
+
+class Packed(nn.Module):
+    """A recurrent layer of 3 inputs and 6 hidden units over packed sequences."""
+
+    def __init__(self, kind=nn.LSTM, lengths=None, batch_first=True) -> None:
+        super().__init__()
+        self.layer = kind(3, 6, batch_first=batch_first)
+        self.lengths, self.batch_first = lengths, batch_first
+
+    def forward(self, x, lengths=None):
+        given = self.lengths if lengths is None else lengths
+        packed, _ = self.layer(pack_padded_sequence(x, given, batch_first=self.batch_first))
+        return pad_packed_sequence(packed, batch_first=self.batch_first)[0]
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("kind", GATES)
+def test_lengths_that_the_model_knows_are_taken_without_data_as_well(kind, batch_first):
+    model = Packed(kind, [5, 4, 1], batch_first)
+    x = torch.ones((3, 5, 3) if batch_first else (5, 3, 3))
+    recorder = estimated(model, tuple(x.shape))
+    assert macs(recorder.calls) == (5 + 4 + 1) * GATES[kind] * 6 * (3 + 6)
+    assert recorder.assumptions == []
+    with torch.no_grad():
+        assert listed(recorder) == listed(record(lambda: model(x)))
+
+
+def test_sequences_without_data_are_as_long_as_they_may_be():
+    recorder = estimated(Packed(), (torch.ones(3, 5, 3), torch.tensor([5, 4, 1])))
+    assert macs(recorder.calls) == 3 * 5 * 4 * 6 * (3 + 6)
+    assert [a.what for a in recorder.assumptions] == ["every sequence without data is as long as it may be"]
+
+
+@pytest.mark.parametrize("lengths", [(5, 5, 5), (5, 4, 1), (3, 2, 2)])
+def test_a_batch_of_the_same_shape_and_other_lengths_costs_what_it_takes(lengths):
+    model = Packed()
+    with torch.no_grad(), ComputationalCostHook() as cch:
+        model(torch.ones(3, 5, 3), torch.tensor(lengths))
+    packed = cch.layer_report["_pack_padded_sequence-1"]
+    assert packed["mread"] == packed["mwrite"] == sum(lengths) * 3 * 4
+    assert cch.total_report["macs"] == sum(lengths) * 4 * 6 * (3 + 6)
+
+
+@pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning", "ignore:The tensor attributes")  # of torch's export
+@pytest.mark.parametrize("kind", GATES)
+def test_an_exported_layer_makes_its_first_state_on_a_device_with_data(kind):
+    x = torch.ones(2, 5, 3)
+    program = torch.export.export(kind(3, 6), (x,))
+    report = estimate(program, x)
+    assert report.total_report["macs"] == 2 * 5 * GATES[kind] * 6 * (3 + 6)
+    assert report.total_report == estimate(kind(3, 6), x).total_report

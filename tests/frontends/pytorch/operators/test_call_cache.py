@@ -1,0 +1,172 @@
+"""What is remembered from one call to the next, and from one capture to the next, changes nothing and keeps nothing."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from costcore.frontends.pytorch import capture
+from costcore.frontends.pytorch.operators.call_cache import forget
+from costcore.trace.recorder import Recorder
+from tests.frontends.pytorch.runs import GRAD_MODES, listed, record, types
+
+FUNCTIONS = {
+    "view": lambda x: x.view(-1),
+    "reshape that copies": lambda x: x.t().reshape(-1),
+    "transpose": lambda x: x.t(),
+    "slice": lambda x: x[:, 1:],
+    "select": lambda x: x[1],
+    "chunk": lambda x: x.chunk(2, 1),
+    "expand": lambda x: x[:1].expand(5, -1),
+    "as_strided": lambda x: x.as_strided((2, 2), (1, 1), 3),
+    "other type": lambda x: x.view(torch.int32),
+    "sum": lambda x: x + x,
+    "broadcast sum": lambda x: x[:, :1] + x,
+    "pair": lambda x: x.max(1),
+    "in place": lambda x: x.mul_(2),
+    "in place on a view": lambda x: x[:, :2].relu_(),
+    "in place that reshapes": lambda x: x.clone().t_(),
+    "dropout in inference": lambda x: functional.dropout(x, 0.5, False),
+    "no cast": lambda x: x.to(torch.float32),
+    "linear": lambda x: functional.linear(x, x),
+}
+
+
+def inputs(device):
+    """Equal tensors that begin elsewhere in their memory."""
+    memory = torch.zeros(40, device=device)
+    return [memory[start : start + 16].view(4, 4) for start in (0, 8, 16)]
+
+
+def look(x, result):
+    made = (result,) if isinstance(result, torch.Tensor) else result
+    memory = x.untyped_storage()._cdata
+    return [
+        (y.shape, y.stride(), y.dtype, y.untyped_storage()._cdata == memory and y.storage_offset(), y is x)
+        for y in made
+    ]
+
+
+@pytest.mark.parametrize("mode", GRAD_MODES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_made_again_are_those_of_the_kernel(name, mode):
+    function, found = FUNCTIONS[name], []
+
+    def run():
+        found.extend(look(x, function(x)) for x in inputs("meta"))
+
+    with GRAD_MODES[mode]():
+        calls = listed(record(run))
+        expected = [look(x, function(x)) for x in inputs("cpu")]
+        assert found == expected
+        assert listed(record(lambda: [function(x) for x in inputs("meta")], has_memo=False)) == calls
+
+
+def test_an_in_place_operator_that_is_spared_still_counts_as_a_change():
+    x = torch.ones(4, device="meta")
+    before = x._version
+    record(lambda: [x.mul_(2) for _ in range(3)])
+    assert x._version == before + 3
+
+
+def test_a_later_capture_lists_the_same():
+    model, x = nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Linear(5, 4)), torch.ones(2, 4)
+
+    def step():
+        model.zero_grad()
+        model(x).sum().backward()
+
+    forget()
+    first, again = record(step), record(step)
+    assert listed(again) == listed(first)
+    ids = [[(c.inputs, c.outputs, c.storages, c.parameters) for c in r.calls] for r in (first, again)]
+    assert ids[0] == ids[1]
+    assert all(layer is again.intern(layer) for layer in (call.layer for call in again.calls))
+
+
+def test_what_depends_on_a_setting_is_not_remembered_across_it():
+    x = torch.ones(3, dtype=torch.int64, device="meta")
+    before = torch.get_default_dtype()
+    found = []
+    try:
+        for dtype in (torch.float32, torch.float64):
+            torch.set_default_dtype(dtype)
+            found.append(record(lambda: x / 2).calls[0].layer.out.dtype)
+    finally:
+        torch.set_default_dtype(before)
+    assert found == ["float32", "float64"]
+
+
+def test_numbers_of_different_types_are_different_settings():
+    x = torch.ones(3, dtype=torch.int64, device="meta")
+    calls = record(lambda: (x * 1, x * True, x * 1.0, x * 1)).calls
+    assert [call.layer.out.dtype for call in calls] == ["int64", "int64", "float32", "int64"]
+
+
+def test_a_report_may_be_looked_at_while_it_is_written():
+    recorder, x = Recorder(), torch.ones(3)
+    with capture(recorder):
+        x.neg()
+        assert types(recorder) == ["neg"]
+        x.exp()
+        assert types(recorder) == ["neg", "exp"]
+        recorder.calls[-1].module = "here"
+        x.sin()
+    assert types(recorder) == ["neg", "exp", "sin"]
+    assert recorder.calls[1].module == "here"
+    assert recorder.pending == []
+
+
+@pytest.mark.parametrize("mode", GRAD_MODES)
+def test_activations_die_as_early_as_uncounted(mode):
+    model, x, seen = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.ReLU()), torch.ones(2, 4), []
+    for layer in model:
+        layer.register_forward_hook(lambda module, args, result: seen.append(weakref.ref(result)))
+
+    def alive():
+        seen.clear()
+        y = model(x)
+        return [ref() is not None for ref in seen], y
+
+    found = []
+    with GRAD_MODES[mode]():
+        expected, _ = alive()
+        assert types(record(lambda: found.extend(alive()[0]))) == ["linear", "tanh", "linear", "relu"]
+    assert found == expected
+    if mode != "grad":
+        assert found == [False, False, False, True]
+
+
+def test_a_capture_keeps_no_memory_alive():
+    recorder, storages = Recorder(), []
+    model = nn.Sequential(nn.Conv1d(1, 2, 3), nn.BatchNorm1d(2), nn.ReLU(inplace=True))
+    with capture(recorder):
+        for _ in range(2):
+            y = model(torch.ones(2, 1, 8))
+            storages.append(weakref.ref(y.untyped_storage()))
+            y.sum().backward()
+            del y
+        assert [ref() for ref in storages] == [None, None]
+    parameter = weakref.ref(model[0].weight)
+    del model
+    assert parameter() is None
+    assert len(recorder.calls) > 20
+
+
+def test_what_is_the_users_is_not_remembered():
+    def once():
+        class Mine(torch.Tensor):
+            pass
+
+        x = torch.ones(3).as_subclass(Mine)
+        assert types(record(lambda: x.neg())) == ["neg"]
+        return weakref.ref(Mine)
+
+    kind = once()
+    gc.collect()
+    assert kind() is None
