@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from costcore import ComputationalCostHook, estimate
 from costcore.api.build_report import make_report
 from costcore.frontends.pytorch import capture
-from costcore.frontends.pytorch.operators.call_cache import forget
+from costcore.frontends.pytorch.operators.call_cache import clear_cached_calls
 from costcore.registry.custom import CustomCalculators
 from costcore.reports.report import Report
 from costcore.trace.recorder import Recorder
@@ -195,7 +195,7 @@ def measure(case: Case, rounds: int) -> Measured:
 
     for _ in range(rounds):
         take("plain", nullcontext())
-        forget()
+        clear_cached_calls()
         recorder = Recorder()
         take("capture", capture(recorder))
         take("again", capture(Recorder()))

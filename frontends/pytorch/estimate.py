@@ -18,7 +18,7 @@ from .capture.context import capture, paused
 from .inputs import model_arguments, torch_dtype
 from .meta.model_copy import meta_copy
 from .meta.operands import tensors_of, without_data
-from .model_errors import Failure
+from .model_errors import ModelErrorContext
 from .module_walk import modules_of
 
 
@@ -80,8 +80,8 @@ def estimate(
     else:
         args, kwargs = model_arguments(inputs, dtype or _parameter_type(twin))
     given = [*args, *kwargs.values()]
-    with _random_state_kept(), _hooks_kept(model), capture(recorder, takes_data_away=True) as session:
-        with torch.set_grad_enabled(backward), Failure(model, session, "forward", given):
+    with _random_state_kept(), _hooks_kept(model), capture(recorder, is_estimate=True) as session:
+        with torch.set_grad_enabled(backward), ModelErrorContext(model, session, "forward", given):
             result = twin(*args, **kwargs)
         if backward:
             with paused(session):
@@ -92,7 +92,7 @@ def estimate(
                     f"{type(model).__name__} has no backward pass: no floating-point output depends on a tensor that "
                     "requires a gradient"
                 )
-            with Failure(model, session, "backward", given):
+            with ModelErrorContext(model, session, "backward", given):
                 torch.autograd.backward(outputs, gradients)
 
 

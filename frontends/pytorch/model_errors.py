@@ -13,10 +13,10 @@ from torch.nn import Module
 
 from costcore.errors import CostError
 
-from .capture.dispatch_mode import REAL_RUN, Session
+from .capture.dispatch_mode import REAL_RUN, CaptureMode
 from .meta.operands import all_tensors
-from .operators.dtype_checks import TypesDifferError
-from .tensors import type_name
+from .operators.dtype_checks import DtypeMismatchError
+from .tensors import dtype_name
 
 INTEGERS = "; give inputs of whole numbers as a shape with a type, ((1, 128), torch.int64), or dtype='int64' for all"
 
@@ -32,7 +32,7 @@ _TYPES_DIFFER = re.compile(r"same d?type|same scalar type|expected scalar type|t
 _CASTS = {torch.float16: "half", torch.bfloat16: "bfloat16", torch.float32: "float", torch.float64: "double"}
 
 
-class Failure(AbstractContextManager["Failure"]):
+class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
     """Says where in the model, and in the user's code, an exception of the model came from, and what to do.
 
     Args:
@@ -42,7 +42,7 @@ class Failure(AbstractContextManager["Failure"]):
         inputs: what it was given.
     """
 
-    def __init__(self, model: Module, session: Session, phase: str, inputs: Sequence[object]) -> None:
+    def __init__(self, model: Module, session: CaptureMode, phase: str, inputs: Sequence[object]) -> None:
         self._model = model
         self._session = session
         self._phase = phase
@@ -58,7 +58,7 @@ class Failure(AbstractContextManager["Failure"]):
             name = type(self._model).__name__
             place = name if where in ("", name) else f"{name}, module {where}"
             what = str(error)
-            if not isinstance(error, TypesDifferError):
+            if not isinstance(error, DtypeMismatchError):
                 what = _USELESS.sub("", what) if _is_without_data(error) else what.removesuffix(".")
                 what = f"the {self._phase} pass on the meta device raised {type(error).__name__}: {what}"
             raise CostError(f"{place}: {what}{_line(traceback)}{self._hint(error)}") from error
@@ -69,7 +69,7 @@ class Failure(AbstractContextManager["Failure"]):
             return INTEGERS
         if _NO_DEVICE.search(text):
             return f"; {REAL_RUN} where that device is, or let the model go by the device of its input"
-        if isinstance(error, TypesDifferError) or _TYPES_DIFFER.search(text):
+        if isinstance(error, DtypeMismatchError) or _TYPES_DIFFER.search(text):
             return self._cast(getattr(error, "types", ()))
         assumed = [assumption for sink in self._session.sinks for assumption in sink.recorder.assumptions]
         if assumed and not isinstance(error, (NameError, RuntimeError)):  # a check of the model's own
@@ -82,7 +82,7 @@ class Failure(AbstractContextManager["Failure"]):
         given = {x.dtype for x in all_tensors(self._inputs) if x.is_floating_point() or x.dtype in types}
         if wanted not in _CASTS or given <= {wanted}:
             return "; cast one of them" if types else ""
-        name = type_name(wanted)
+        name = dtype_name(wanted)
         arrays = f", arrays by .astype({name!r})" if wanted is not torch.bfloat16 else ""
         return (
             f"; the parameters are {name}: give inputs of that type (shapes with dtype={name!r}, tensors by "

@@ -43,7 +43,7 @@ SPARSE_LAYOUTS = frozenset((torch.sparse_coo, torch.sparse_csr, torch.sparse_csc
 
 
 @cache
-def type_name(dtype: torch.dtype) -> str:
+def dtype_name(dtype: torch.dtype) -> str:
     """The neutral name of an element type."""
     name = str(dtype).removeprefix("torch.")
     name = _TYPES.get(name, name)
@@ -91,7 +91,7 @@ def is_twice_ragged(value: Any) -> bool:
 def operand(value: Any, role: Role) -> Operand | None:
     """The neutral operand of a tensor or a :class:`Number`; None for everything else."""
     if isinstance(value, torch.Tensor):
-        return Operand(shape_of(value), type_name(value.dtype), role)
+        return Operand(shape_of(value), dtype_name(value.dtype), role)
     if type(value) is Number:
         return Operand((), _number_type(value.value), "const")
     return None

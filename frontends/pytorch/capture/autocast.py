@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..operators.composite_ops import FRAMES
+from ..operators.composite_ops import COMPOSITES
 from .composites import AFTER
 
 _LOWER = """
@@ -124,7 +124,7 @@ def register(tensors_of: Callable[..., list[Tensor]]) -> None:
     for name in sorted({name for key in KEYS.values() for name in _with_rule(key)}):
         packet, _, overload = name.removeprefix("aten::").partition(".")
         operator = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
-        if operator is not None and name.removeprefix("aten::") not in FRAMES and packet not in PROMOTED:
+        if operator is not None and name.removeprefix("aten::") not in COMPOSITES and packet not in PROMOTED:
             library.impl(name.removeprefix("aten::"), _kernel(operator, tensors_of), "PreDispatch", with_keyset=True)
 
 

@@ -17,14 +17,14 @@ from torch._ops import OpOverload
 
 from ..meta import sdpa
 from ..meta.operands import tensors_of
-from ..operators.composite_ops import FRAMES, overload
-from .dispatch_mode import Session
+from ..operators.composite_ops import COMPOSITES, overload
+from .dispatch_mode import CaptureMode
 
 _METHODS = {"matmul": ("__matmul__",)}
 """Other names of a method, by operator."""
 
 
-def draw(stack: ExitStack, running: Callable[[], Session | None]) -> None:
+def draw(stack: ExitStack, running: Callable[[], CaptureMode | None]) -> None:
     """Stand in for every function and method of PyTorch that is a composite operator.
 
     Args:
@@ -32,7 +32,7 @@ def draw(stack: ExitStack, running: Callable[[], Session | None]) -> None:
         running: the capture of the thread that calls.
     """
     operators: dict[str, list[OpOverload]] = {}
-    for name in sorted(FRAMES):
+    for name in sorted(COMPOSITES):
         if (operator := overload(name)) is not None:
             operators.setdefault(name.partition(".")[0], []).append(operator)
     for name, overloads in operators.items():
@@ -56,7 +56,7 @@ def _replace(
     owner: Any,
     attribute: str,
     overloads: list[OpOverload],
-    running: Callable[[], Session | None],
+    running: Callable[[], CaptureMode | None],
 ) -> None:
     original = getattr(owner, attribute)
     was_own = attribute in vars(owner)

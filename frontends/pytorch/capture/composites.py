@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..operators.composite_ops import FRAMES, overload
+from ..operators.composite_ops import COMPOSITES, overload
 
 PRE_DISPATCH = torch._C.DispatchKey.PreDispatch
 AFTER = torch._C._dispatch_keyset_full_after(PRE_DISPATCH)
@@ -32,7 +32,7 @@ def register(running: Callable[[], Any]) -> None:
     It tells the capture of the thread, ``running()``. Where the key is not in the state of the thread, nothing does.
     """
     library = torch.library.Library("aten", "IMPL")
-    for name in sorted(FRAMES):
+    for name in sorted(COMPOSITES):
         operator = overload(name)
         if operator is not None:
             library.impl(name, _kernel(operator, running), "PreDispatch", with_keyset=True)

@@ -15,14 +15,14 @@ from costcore.trace.recorder import Recorder
 
 from ..meta.operands import tensors_of
 from ..operators.call_cache import knowledge
-from ..recording.call_log import Sink
+from ..recording.call_log import CallLog
 from ..recording.module_tree import module_tree
 from . import autocast, patches
 from .composites import PRE_DISPATCH
-from .dispatch_mode import Session
+from .dispatch_mode import CaptureMode
 from .patches import LOCAL
 
-FALLBACK = (
+NO_COMPOSITES = (
     "this version of PyTorch does not let composite operators be seen whole: they are where Python calls them; what "
     "TorchScript or C++ calls is listed as the pieces PyTorch takes it apart into, with the same macs; autocast does "
     "not reach tensors without data"
@@ -31,7 +31,7 @@ FALLBACK = (
 OTHER = "other_threads"
 """The name of all that ran in other threads, among what could not be counted."""
 
-STRAYS = (
+UNSEEN_THREADS = (
     f"{Uncounted.OTHER_THREADS.reason(OTHER)}, which are not counted here: a capture sees the thread it was entered "
     "in; enter one in each of them"
 )
@@ -39,8 +39,8 @@ STRAYS = (
 
 @contextmanager
 def capture(
-    recorder: Recorder, has_memo: bool = True, has_frames: bool | None = None, takes_data_away: bool = False
-) -> Iterator[Session]:
+    recorder: Recorder, has_replay: bool = True, has_composites: bool | None = None, is_estimate: bool = False
+) -> Iterator[CaptureMode]:
     """Record every operator this thread runs inside the context into ``recorder``.
 
     Forward, backward and recomputation, functions, methods, modules, compiled and scripted models, optimizers; on any
@@ -49,22 +49,22 @@ def capture(
 
     Args:
         recorder: what is written to.
-        has_memo: whether repeated calls on tensors without data (the meta device) skip their kernels.
-        has_frames: whether composite operators are recorded whole; None: if this version of PyTorch can.
-        takes_data_away: whether a tensor with data may meet one without, which PyTorch refuses; its data is then not
+        has_replay: whether repeated calls on tensors without data (the meta device) skip their kernels.
+        has_composites: whether composite operators are recorded whole; None: if this version of PyTorch can.
+        is_estimate: whether a tensor with data may meet one without, which PyTorch refuses; its data is then not
             looked at.
     """
-    if has_frames is None:
-        has_frames = can_frame()
-    if not has_frames and FALLBACK not in recorder.notes:
-        recorder.notes.append(FALLBACK)
+    if has_composites is None:
+        has_composites = can_see_composites()
+    if not has_composites and NO_COMPOSITES not in recorder.notes:
+        recorder.notes.append(NO_COMPOSITES)
     outer = LOCAL.session
     session = outer
     with ExitStack() as stack:
         if session is None:
-            session = _start(stack, Session(has_memo, takes_data_away), has_frames)
-        stack.callback(_tell_strays, recorder, patches.strays(), is_run=not takes_data_away)
-        sink = Sink(recorder, session.knowledge.translator)
+            session = _start(stack, CaptureMode(has_replay, is_estimate), has_composites)
+        stack.callback(_tell_strays, recorder, patches.strays(), is_run=not is_estimate)
+        sink = CallLog(recorder, session.knowledge.translator)
         stack.callback(sink.close)
         session.add(sink)
         stack.callback(session.remove, sink)
@@ -73,7 +73,7 @@ def capture(
         yield session
 
 
-def _tell_modules(session: Session, sink: Sink) -> None:
+def _tell_modules(session: CaptureMode, sink: CallLog) -> None:
     """The tree of the model that ran, where there was one."""
     root = session.modules.root
     if root is not None and session.modules.n_roots == 1 and not sink.recorder.modules:
@@ -83,18 +83,18 @@ def _tell_modules(session: Session, sink: Sink) -> None:
 def _tell_strays(recorder: Recorder, before: int, is_run: bool) -> None:
     """What other threads did is missing from a run; a model that is estimated hardly starts any."""
     if patches.strays() > before:
-        recorder.notes.append(STRAYS)
+        recorder.notes.append(UNSEEN_THREADS)
         if is_run:
             recorder.record(Call(Layer(OTHER), type=OTHER, native=OTHER, uncounted=Uncounted.OTHER_THREADS))
 
 
-def _start(stack: ExitStack, session: Session, has_frames: bool) -> Session:
-    patches.acquire(has_frames)
+def _start(stack: ExitStack, session: CaptureMode, has_composites: bool) -> CaptureMode:
+    patches.acquire(has_composites)
     stack.callback(patches.release)
     patches.stand_compiler_aside(stack)
     LOCAL.session = session
     stack.callback(setattr, LOCAL, "session", None)
-    if has_frames:
+    if has_composites:
         was_included = torch._C._dispatch_tls_is_dispatch_key_included(PRE_DISPATCH)
         torch._C._dispatch_tls_set_dispatch_key_included(PRE_DISPATCH, True)
         if autocast.is_any_enabled():
@@ -106,7 +106,7 @@ def _start(stack: ExitStack, session: Session, has_frames: bool) -> Session:
 
 
 @cache
-def can_frame() -> bool:
+def can_see_composites() -> bool:
     """Whether composite operators can be seen whole: tried once, on a fully connected layer of a 3-d input.
 
     It is tried in a thread of its own, where no mode, autocast or ``vmap`` of the caller's is at work.
@@ -114,14 +114,14 @@ def can_frame() -> bool:
     Raises:
         CostError: for a plug-in that is broken; here, since a thread would tell nobody.
     """
-    knowledge(has_memo=True)
+    knowledge(has_replay=True)
     found: list[str] = []
 
     def attempt() -> None:
         recorder = Recorder()
         x, w, b = (torch.empty(shape, device="meta") for shape in ((2, 3, 4), (5, 4), (5,)))
         try:
-            with torch.no_grad(), capture(recorder, has_frames=True):
+            with torch.no_grad(), capture(recorder, has_composites=True):
                 torch.nn.functional.linear(x, w, b)
         except (AttributeError, NotImplementedError, RuntimeError, TypeError):
             return  # the private key is missing or means something else in this PyTorch: functions are patched instead
@@ -134,7 +134,7 @@ def can_frame() -> bool:
 
 
 @contextmanager
-def paused(session: Session) -> Iterator[None]:
+def paused(session: CaptureMode) -> Iterator[None]:
     """Run without recording inside the context."""
     before = session.is_paused
     session.is_paused = True

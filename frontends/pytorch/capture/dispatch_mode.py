@@ -28,14 +28,14 @@ from ..meta.operands import (
     tensors_of,
     without_data,
 )
-from ..operators.call_cache import Entry, knowledge
-from ..operators.call_key import Key, key_of
-from ..operators.control_flow import CONTROL
-from ..operators.dtype_checks import check_types
-from ..operators.plan import Plan
-from ..operators.scalar_fills import Fills
-from ..recording.call_log import Sink
-from ..recording.location import Places
+from ..operators.call_cache import CachedCall, knowledge
+from ..operators.call_key import CallKey, call_key
+from ..operators.control_flow import CONTROL_FLOW
+from ..operators.dtype_checks import check_dtypes
+from ..operators.plan import OperatorPlan
+from ..operators.scalar_fills import ScalarFills
+from ..recording.call_log import CallLog
+from ..recording.location import Locator
 from . import autocast
 from .composites import AFTER, HIDDEN, UNSEEN, casts_first
 
@@ -47,36 +47,36 @@ _hidden = torch._C._ExcludeDispatchKeyGuard
 _mode_count = torch._C._len_torch_dispatch_stack
 _FILL = torch.ops.aten.fill_.Scalar
 
-MOST_ASSUMPTIONS = 100_000
+MAX_ANSWERS = 100_000
 """So many answers to questions about data that is not there are taken for an endless loop."""
 
 REAL_RUN = "count a real run inside ComputationalCostHook"
 
 
-class Session(TorchDispatchMode):
+class CaptureMode(TorchDispatchMode):
     """The capture of one thread; every recorder in ``sinks`` is told of everything.
 
     Args:
-        has_memo: whether the results of repeated calls on tensors without data are made without running them.
-        takes_data_away: whether operands with data are taken for such without, beside others without; and whether types
+        has_replay: whether the results of repeated calls on tensors without data are made without running them.
+        is_estimate: whether operands with data are taken for such without, beside others without; and whether types
             of operands are refused that a run with data would refuse.
     """
 
     supports_higher_order_operators = True
 
-    def __init__(self, has_memo: bool = True, takes_data_away: bool = False) -> None:
+    def __init__(self, has_replay: bool = True, is_estimate: bool = False) -> None:
         super().__init__()
-        self.sinks: list[Sink] = []
-        self._takes_data_away = takes_data_away
-        self.places = Places(_sequence_number())
+        self.sinks: list[CallLog] = []
+        self._takes_data_away = is_estimate
+        self.places = Locator(_sequence_number())
         self.modules = self.places.modules
         self.is_paused = False
         self._in_frame = False
-        self._has_memo = has_memo and _mode_count() == 0
-        self.knowledge = knowledge(self._has_memo, takes_data_away)
+        self._has_memo = has_replay and _mode_count() == 0
+        self.knowledge = knowledge(self._has_memo, is_estimate)
         self._plans = self.knowledge.plans
         self._entries = self.knowledge.entries
-        self._own_entries: dict[Key, Entry] = {}
+        self._own_entries: dict[CallKey, CachedCall] = {}
         """What is known of calls that may hold something of the user's."""
         self._cloned: tuple[int, int] | None = None
         """The autograd number at the last call, and its operand, where it was a copy.
@@ -84,7 +84,7 @@ class Session(TorchDispatchMode):
         Autograd keeps a copy of what an in-place operator is about to overwrite. Unlike a copy of the user's it has no
         node of its own, so the number does not change between the two.
         """
-        self._fills = Fills()
+        self._fills = ScalarFills()
         self._assumed = 0
         self._measures = False
         self._seconds: float | None = None
@@ -94,12 +94,12 @@ class Session(TorchDispatchMode):
         """Spare the wrapper that would disable the compiler once per operator; it is told to stand aside as a whole."""
         return False
 
-    def add(self, sink: Sink) -> None:
+    def add(self, sink: CallLog) -> None:
         """One recorder more."""
         self.sinks.append(sink)
         self._measures = any(sink.recorder.measure_time for sink in self.sinks)
 
-    def remove(self, sink: Sink) -> None:
+    def remove(self, sink: CallLog) -> None:
         """One recorder less."""
         self.sinks.remove(sink)
         self._measures = any(sink.recorder.measure_time for sink in self.sinks)
@@ -122,23 +122,23 @@ class Session(TorchDispatchMode):
         if types and any(kind not in PLAIN and kind.__name__ == "DTensor" for kind in types):
             self._meet_shards(args)
             return NotImplemented  # it comes again as operators on the local tensors
-        if not plan.is_usual or self.is_paused:
+        if not plan.is_plain or self.is_paused:
             return self._unusual(plan, args, kwargs or {})
         if self._in_frame and not (self._has_memo and any(isinstance(x, Tensor) and x.is_meta for x in args)):
             return plan.func(*args, **kwargs) if kwargs else plan.func(*args)
         return self._call(plan, args, kwargs)
 
-    def _unusual(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+    def _unusual(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """An operator that is not listed, or not run as it is."""
-        if not plan.is_listed or self.is_paused:
+        if not plan.is_recorded or self.is_paused:
             return self._unlisted(plan, args, kwargs)
-        if plan.stand_in is not None and len(args) > 0 and isinstance(args[0], Tensor) and args[0].is_meta:
-            assumed = plan.stand_in(*args, **kwargs)
+        if plan.assumed_result is not None and len(args) > 0 and isinstance(args[0], Tensor) and args[0].is_meta:
+            assumed = plan.assumed_result(*args, **kwargs)
             if assumed is not None:
                 return self._assume(plan, args, kwargs, *assumed)
-        if plan.runs_functions:
+        if plan.is_control_flow:
             with self:
-                return CONTROL[plan.func.name()](self.assume, *args, **kwargs)
+                return CONTROL_FLOW[plan.func.name()](self.assume, *args, **kwargs)
         if plan.decompose and not self._in_frame:
             with self:
                 return plan.func.decompose(*args, **kwargs)
@@ -146,10 +146,10 @@ class Session(TorchDispatchMode):
             return plan.func(*args, **kwargs)
         return self._call(plan, args, kwargs)
 
-    def _call(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+    def _call(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         key, entry, tensors = self._find(plan, args, kwargs)
-        if entry is not None and entry.again is not None:
-            result = entry.again(args)
+        if entry is not None and entry.replay is not None:
+            result = entry.replay(args)
         else:
             result = self._run(plan, tensors, args, kwargs or {})
             if entry is None:
@@ -158,19 +158,21 @@ class Session(TorchDispatchMode):
             self._note(entry, tensors, args, kwargs, result)
         return result
 
-    def _find(self, plan: Plan, args: Any, kwargs: Any) -> tuple[Key | None, Entry | None, list[Tensor]]:
+    def _find(
+        self, plan: OperatorPlan, args: Any, kwargs: Any
+    ) -> tuple[CallKey | None, CachedCall | None, list[Tensor]]:
         """The key of a call, what is known of it, and the tensors among its arguments."""
         tensors: list[Tensor] = []
         try:
-            key = key_of(plan, args, kwargs, tensors)
+            key = call_key(plan, args, kwargs, tensors)
             entry = self._entries.get(key)
         except (RuntimeError, TypeError):  # sparse tensors have no strides, ragged ones unhashable shapes
             return None, None, tensors_of(args, kwargs)
         return key, entry or self._own_entries.get(key), tensors
 
-    def _run(self, plan: Plan, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
-        if plan.quick is not None and self._has_memo and all(map(is_plain_meta, tensors)):
-            result = plan.quick(*args, **kwargs)
+    def _run(self, plan: OperatorPlan, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
+        if plan.fast_kernel is not None and self._has_memo and all(map(is_plain_meta, tensors)):
+            result = plan.fast_kernel(*args, **kwargs)
             if result is not None:
                 return result
         if self._takes_data_away and is_mixed(tensors):
@@ -180,7 +182,7 @@ class Session(TorchDispatchMode):
         try:
             result = plan.func(*args, **kwargs)
         except RuntimeError:
-            given = plan.with_tensors(args)
+            given = plan.with_scalar_tensors(args)
             if given is None:
                 raise
             result = plan.func(*given, **kwargs)
@@ -204,9 +206,9 @@ class Session(TorchDispatchMode):
                 return operator(*autocast.cast(args, dtype), **autocast.cast(kwargs, dtype))
             if plan.native in autocast.INSIDE:
                 key = entry = None  # what it returns depends on more than its operands
-        if entry is not None and entry.again is not None and not _grad_enabled() and _mode_count() == 1:
+        if entry is not None and entry.replay is not None and not _grad_enabled() and _mode_count() == 1:
             with _hidden(HIDDEN):
-                result = entry.again(args)
+                result = entry.replay(args)
         else:
             has_data = have_data(tensors) if entry is None else entry.have_data
             given = (args, kwargs)
@@ -226,10 +228,10 @@ class Session(TorchDispatchMode):
         finally:
             self._in_frame = was_in_frame
         if not self._in_frame:
-            self._note(Entry(self.knowledge.plan(operator)), tensors_of(args, kwargs), args, kwargs, result)
+            self._note(CachedCall(self.knowledge.plan(operator)), tensors_of(args, kwargs), args, kwargs, result)
         return result
 
-    def _run_frame(self, operator: Any, plan: Plan, keyset: Any, args: Any, kwargs: Any, has_data: bool) -> Any:
+    def _run_frame(self, operator: Any, plan: OperatorPlan, keyset: Any, args: Any, kwargs: Any, has_data: bool) -> Any:
         self._in_frame = True
         try:
             start = perf_counter()
@@ -249,23 +251,25 @@ class Session(TorchDispatchMode):
         return result
 
     def _entry(
-        self, plan: Plan, key: Key | None, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any
-    ) -> Entry:
+        self, plan: OperatorPlan, key: CallKey | None, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any
+    ) -> CachedCall:
         if self._takes_data_away and not _any_autocast():
-            check_types(plan, tensors, args, kwargs or {})
-        again = plan.again(args, tensors, result) if key is not None and self._has_memo and plan.again else None
-        entry = Entry(plan, again, key is not None and have_data(tensors))
-        if key is None or (plan.varies and not all(tensor.is_meta for tensor in tensors)):
+            check_dtypes(plan, tensors, args, kwargs or {})
+        replay = None
+        if key is not None and self._has_memo and plan.replay_rule is not None:
+            replay = plan.replay_rule(args, tensors, result)
+        entry = CachedCall(plan, replay, key is not None and have_data(tensors))
+        if key is None or (plan.has_varying_shapes and not all(tensor.is_meta for tensor in tensors)):
             return entry
         if not self.knowledge.keep(key, entry):
             self._own_entries[key] = entry
         return entry
 
-    def _assume(self, plan: Plan, args: Any, kwargs: Any, result: Any, assumption: str) -> Any:
+    def _assume(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, assumption: str) -> Any:
         self._assumed += not isinstance(result, (Tensor, tuple))
-        if self._assumed > MOST_ASSUMPTIONS:
+        if self._assumed > MAX_ANSWERS:
             raise CostError(
-                f"module {self.modules.path!r} asked {MOST_ASSUMPTIONS} times for data of tensors without data: it "
+                f"module {self.modules.path!r} asked {MAX_ANSWERS} times for data of tensors without data: it "
                 f"seems to loop until its data changes; {REAL_RUN} instead"
             )
         if assumption:
@@ -273,10 +277,10 @@ class Session(TorchDispatchMode):
         if not self._in_frame:
             tensors: list[Tensor] = []
             try:
-                key = key_of(plan, args, kwargs, tensors)
-                entry = self._own_entries.setdefault(key, Entry(plan))
+                key = call_key(plan, args, kwargs, tensors)
+                entry = self._own_entries.setdefault(key, CachedCall(plan))
             except (RuntimeError, TypeError):
-                entry, tensors = Entry(plan), tensors_of(args, kwargs)
+                entry, tensors = CachedCall(plan), tensors_of(args, kwargs)
             self._note(entry, tensors, args, kwargs, result)
         return result
 
@@ -285,10 +289,10 @@ class Session(TorchDispatchMode):
         for sink in self.sinks:
             sink.recorder.assume(assumption, self.modules.path)
 
-    def _unlisted(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+    def _unlisted(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         result = plan.func(*args, **kwargs)
         self._fills.made(plan, result)
-        if plan.is_same and isinstance(result, Tensor) and not self._in_frame:
+        if plan.is_alias and isinstance(result, Tensor) and not self._in_frame:
             for sink in self.sinks:
                 sink.identities.same(result, args[0])
         return result
@@ -300,14 +304,14 @@ class Session(TorchDispatchMode):
                 for sink in self.sinks:
                     sink.identities.take_for_learned(value._local_tensor)
 
-    def _note(self, entry: Entry, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
+    def _note(self, entry: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
         plan = entry.plan
         step = self._fills.step(plan, tensors) if self._fills.number is not None else ""
         if step == "view":
             return
         if step == "fill":
             plan = self.knowledge.plan(_FILL)
-            entry, tensors, args, kwargs = Entry(plan), tensors[:1], (args[0], 0), {}
+            entry, tensors, args, kwargs = CachedCall(plan), tensors[:1], (args[0], 0), {}
         number = _sequence_number()
         module, phase = self.places.here(number, self._home_of)
         if plan.is_clone:
@@ -323,7 +327,7 @@ class Session(TorchDispatchMode):
         elif isinstance(result, (list, tuple)):
             results = result
         else:
-            results = plan.targets(args, kwargs or {})
+            results = plan.written_arguments(args, kwargs or {})
         for sink in self.sinks:
             sink.note(entry, tensors, args, kwargs, results, module, phase, self._seconds)
         self._seconds = None

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import wraps
 from typing import Any
 
-from .dispatch_mode import Session
+from .dispatch_mode import CaptureMode
 
 _LOOK_AHEAD = (
     ("torch.distributed.tensor._sharding_prop", "ShardingPropagator", "_propagate_tensor_meta_non_cached"),
@@ -17,7 +17,7 @@ _LOOK_AHEAD = (
 """What runs operators of the global shapes, the first time only, to learn shapes and placements of a result."""
 
 
-def let_look_ahead_unseen(stack: ExitStack, running: Callable[[], Session | None]) -> None:
+def let_look_ahead_unseen(stack: ExitStack, running: Callable[[], CaptureMode | None]) -> None:
     """Keep out of sight what PyTorch runs to look ahead, and not to compute.
 
     Args:
@@ -31,7 +31,9 @@ def let_look_ahead_unseen(stack: ExitStack, running: Callable[[], Session | None
             _pause_in(stack, owner, name, original, running)
 
 
-def _pause_in(stack: ExitStack, owner: Any, name: str, original: Any, running: Callable[[], Session | None]) -> None:
+def _pause_in(
+    stack: ExitStack, owner: Any, name: str, original: Any, running: Callable[[], CaptureMode | None]
+) -> None:
     @wraps(original)
     def unseen(*args: Any, **kwargs: Any) -> Any:
         session = running()

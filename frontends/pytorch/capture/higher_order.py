@@ -14,17 +14,17 @@ import torch
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import _len_torch_dispatch_stack
 
-from ..operators.control_flow import CONTROL
-from ..operators.flex_attention import FLEX, FLEX_ASSUMED, flex_without_data
+from ..operators.control_flow import CONTROL_FLOW
+from ..operators.flex_attention import FLEX, FLEX_ASSUMPTION, flex_on_meta
 from .composites import PRE_DISPATCH
-from .dispatch_mode import Session
+from .dispatch_mode import CaptureMode
 
 _ONLY_FRAMES = torch._C.DispatchKeySet(PRE_DISPATCH)
 
 _functorch_level = torch._C._functorch.maybe_current_level
 
 
-def let_pass(stack: ExitStack, running: Callable[[], Session | None]) -> None:
+def let_pass(stack: ExitStack, running: Callable[[], CaptureMode | None]) -> None:
     """Stand at the key of the frames, for which no such operator has a kernel.
 
     Args:
@@ -37,7 +37,7 @@ def let_pass(stack: ExitStack, running: Callable[[], Session | None]) -> None:
         session = running() if key == PRE_DISPATCH else None
         if session is None:
             return original(self, key, *args, **kwargs)
-        if self.name() in CONTROL or self.name() == FLEX:
+        if self.name() in CONTROL_FLOW or self.name() == FLEX:
             return _run(session, self, args, kwargs)
         keys = keys_for(args, kwargs, self.non_fallthrough_keys.remove(PRE_DISPATCH))
         return original(self, keys.highestPriorityTypeId(), *args, **kwargs)
@@ -50,14 +50,14 @@ def let_pass(stack: ExitStack, running: Callable[[], Session | None]) -> None:
     stack.callback(restore)
 
 
-def _run(session: Session, operator: Any, args: Any, kwargs: Any) -> Any:
+def _run(session: CaptureMode, operator: Any, args: Any, kwargs: Any) -> Any:
     if session.is_paused or _functorch_level() is not None or _len_torch_dispatch_stack() != 1:
         return _as_usual(operator, args, kwargs)  # something else is to see it first
     if operator.name() != FLEX:
-        return CONTROL[operator.name()](session.assume, *args, **kwargs)
-    session.assume(FLEX_ASSUMED)
+        return CONTROL_FLOW[operator.name()](session.assume, *args, **kwargs)
+    session.assume(FLEX_ASSUMPTION)
     if args[0].is_meta:
-        return session.whole(operator, args[:3], {}, partial(flex_without_data, *args[:6]))
+        return session.whole(operator, args[:3], {}, partial(flex_on_meta, *args[:6]))
     return session.whole(operator, args[:3], {}, partial(_as_usual, operator, args, kwargs))
 
 

@@ -16,11 +16,11 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ..meta.operands import tensors_of
 from . import autocast, composite_patches, composites, dtensor, higher_order
-from .dispatch_mode import Session
+from .dispatch_mode import CaptureMode
 
 
 class _Local(threading.local):
-    session: Session | None = None
+    session: CaptureMode | None = None
     stack: ExitStack | None = None
 
 
@@ -32,7 +32,7 @@ _users = 0
 _undo = ExitStack()
 
 
-def acquire(has_frames: bool) -> None:
+def acquire(has_composites: bool) -> None:
     """One capture more: the first one changes PyTorch."""
     global _users, _undo
     with _lock:
@@ -45,7 +45,7 @@ def acquire(has_frames: bool) -> None:
                 _let_flex_attention_run_without_data(stack)
                 dtensor.let_look_ahead_unseen(stack, _running)
                 autocast.watch(stack, _is_capturing, tensors_of)
-                if has_frames:
+                if has_composites:
                     _register_frames()
                     higher_order.let_pass(stack, _running)
                 else:
@@ -64,7 +64,7 @@ def release() -> None:
             _undo.close()
 
 
-def _running() -> Session | None:
+def _running() -> CaptureMode | None:
     return LOCAL.session
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-StandIn: TypeAlias = "Callable[..., tuple[Any, str] | None]"
+AssumedResult: TypeAlias = "Callable[..., tuple[Any, str] | None]"
 
 
 def _scalar(x: Tensor, **_: Any) -> tuple[Any, str]:
@@ -142,7 +142,7 @@ def _ctc(x: Tensor, targets: Tensor, *_: Any, **__: Any) -> tuple[Any, str] | No
     return (x.new_empty((batch,)), alpha), "every target without data is as long as it may be"
 
 
-STAND_INS: Mapping[str, StandIn] = {
+ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
     "aten::item": _scalar,
     "aten::_local_scalar_dense": _scalar,
     "aten::is_nonzero": _truth,

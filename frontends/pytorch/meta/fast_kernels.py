@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-TYPES = (torch.float32, torch.float64)
+FAST_DTYPES = (torch.float32, torch.float64)
 
 _LIKE_INPUT = """
 relu sigmoid tanh silu mish gelu elu leaky_relu hardtanh hardswish hardsigmoid
@@ -22,7 +22,7 @@ neg abs exp log sqrt rsqrt reciprocal erf sin cos
 
 def _is_usual(x: Tensor) -> bool:
     is_dense = x.is_contiguous() or (x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last))
-    return bool(is_dense and x.dtype in TYPES)
+    return bool(is_dense and x.dtype in FAST_DTYPES)
 
 
 def _fits(vectors: Sequence[Tensor | None], shape: tuple[int, ...], x: Tensor) -> bool:
@@ -61,7 +61,7 @@ def _layer_norm(
 ) -> tuple[Tensor, ...] | None:
     shape = tuple(normalized_shape)
     rank = x.dim() - len(shape)
-    if x.dtype not in TYPES or not x.is_contiguous() or tuple(x.shape[rank:]) != shape or rank < 0:
+    if x.dtype not in FAST_DTYPES or not x.is_contiguous() or tuple(x.shape[rank:]) != shape or rank < 0:
         return None
     if not _fits((weight, bias), shape, x):
         return None
@@ -69,7 +69,7 @@ def _layer_norm(
     return torch.empty_like(x), x.new_empty(rows), x.new_empty(rows)
 
 
-QUICK: Mapping[str, Callable[..., Any]] = {
+FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
     **{f"aten::{name}": _like for name in _LIKE_INPUT.split()},
     **{f"aten::{name}_": _in_place for name in _LIKE_INPUT.split()},
     "aten::native_batch_norm": _batch_norm,

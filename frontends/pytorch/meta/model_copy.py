@@ -23,7 +23,7 @@ _ATOMS = frozenset((type(None), bool, int, float, str))
 _CONTAINERS = frozenset((dict, OrderedDict, list, set))
 
 
-def refuse_lazy(model: Module) -> None:
+def check_no_lazy_modules(model: Module) -> None:
     """Refuse a module whose parameters have no shape yet.
 
     Raises:
@@ -79,7 +79,7 @@ def meta_copy(model: Module) -> Module:
     Raises:
         CostError: for a model with lazy modules that never ran, or one that was compiled.
     """
-    refuse_lazy(model)
+    check_no_lazy_modules(model)
     memo: dict[int, Any] = {}
     pending: list[tuple[Module, Any]] = []
     with _Copier():

@@ -35,10 +35,10 @@ BOOKKEEPING = frozenset(
 )
 """The framework's own housekeeping, which is never listed."""
 
-SAME_VALUE = frozenset({"aten::detach", "aten::alias", "aten::lift", "aten::lift_fresh"})
+ALIASES = frozenset({"aten::detach", "aten::alias", "aten::lift", "aten::lift_fresh"})
 """Bookkeeping that returns its input under another name."""
 
-VARYING = frozenset(
+DATA_DEPENDENT_SHAPES = frozenset(
     {
         *("torchvision::nms", "aten::_pack_padded_sequence", "aten::_padded_dense_to_jagged_forward"),
         *(f"aten::_to_sparse{kind}" for kind in ("", "_csr", "_csc", "_bsr", "_bsc")),

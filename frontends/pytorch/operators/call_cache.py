@@ -17,11 +17,11 @@ from costcore.translate import Translator
 from ..meta.operands import NUMBERS
 from ..naming import arguments_of
 from ..tensors import operand
-from .call_key import Key
-from .plan import Plan
-from .replay import Again
+from .call_key import CallKey
+from .plan import OperatorPlan
+from .replay import Replay
 
-MOST_ENTRIES = 10_000
+MAX_CACHED_CALLS = 10_000
 """So many kinds of calls are remembered before all are forgotten; a large network has a few hundred."""
 
 _IN_KEYS = frozenset(
@@ -32,7 +32,7 @@ _IN_KEYS = frozenset(
 )
 
 
-class Template:
+class CallTemplate:
     """All that calls of one key have in common whose operands come from the same kinds of places.
 
     Attributes:
@@ -56,23 +56,23 @@ class Template:
         self.learned = tuple(i for i, role in zip(inputs, roles, strict=True) if i >= 0 and role == "param")
 
 
-class Entry:
+class CachedCall:
     """What is known of calls of one key.
 
     Attributes:
         plan: how their operator is treated.
-        again: how to make their results again, if it can be told.
+        replay: makes their results again without running them; None if that is not possible.
         have_data: whether all their operands are ordinary tensors with data.
         templates: what they are to a recorder, by origins of the operands.
     """
 
-    __slots__ = ("again", "have_data", "plan", "templates")
+    __slots__ = ("have_data", "plan", "replay", "templates")
 
-    def __init__(self, plan: Plan, again: Again | None = None, have_data: bool = False) -> None:
+    def __init__(self, plan: OperatorPlan, replay: Replay | None = None, have_data: bool = False) -> None:
         self.plan = plan
-        self.again = again
+        self.replay = replay
         self.have_data = have_data
-        self.templates: dict[int, Template] = {}
+        self.templates: dict[int, CallTemplate] = {}
 
 
 class Table:
@@ -83,7 +83,7 @@ class Table:
         self.calculators = calculators()
         self.translator = Translator(self.rows, operand, names=arguments_of)
         self.names = frozenset(row.native for row in self.rows)
-        self.plans: dict[int, Plan] = {}
+        self.plans: dict[int, OperatorPlan] = {}
 
     @property
     def is_current(self) -> bool:
@@ -98,22 +98,22 @@ class Knowledge:
         self.table = table
         self.translator = table.translator
         self.plans = table.plans
-        self.entries: dict[Key, Entry] = {}
+        self.entries: dict[CallKey, CachedCall] = {}
 
-    def plan(self, func: Any) -> Plan:
+    def plan(self, func: Any) -> OperatorPlan:
         """How an operator is treated."""
         plan = self.plans.get(id(func))
         if plan is None:
-            plan = self.plans[id(func)] = Plan(func, self.table.names)
+            plan = self.plans[id(func)] = OperatorPlan(func, self.table.names)
         return plan
 
-    def keep(self, key: Key, entry: Entry) -> bool:
+    def keep(self, key: CallKey, entry: CachedCall) -> bool:
         """Remember calls of one of PyTorch's own operators; False where the key may hold anything of the user's."""
         if not entry.plan.native.startswith("aten::"):
             return False
         if any(type(part) not in _IN_KEYS and part not in NUMBERS for part in key[1:]):
             return False
-        if len(self.entries) >= MOST_ENTRIES:
+        if len(self.entries) >= MAX_CACHED_CALLS:
             self.entries.clear()
         self.entries[key] = entry
         return True
@@ -123,7 +123,7 @@ _table: Table | None = None
 _all: dict[tuple[Any, ...], Knowledge] = {}
 
 
-def knowledge(has_memo: bool, is_checked: bool = False) -> Knowledge:
+def knowledge(has_replay: bool, is_checked: bool = False) -> Knowledge:
     """What is known of operators as they are called now.
 
     What they return, and so what is called next, may depend on a few settings beside their arguments; and where the
@@ -134,14 +134,14 @@ def knowledge(has_memo: bool, is_checked: bool = False) -> Knowledge:
         _table = Table()
         _all.clear()
     modes = torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-    settings = (has_memo, is_checked, *modes)
+    settings = (has_replay, is_checked, *modes)
     found = _all.get(settings)
     if found is None:
         found = _all[settings] = Knowledge(_table)
     return found
 
 
-def forget() -> None:
+def clear_cached_calls() -> None:
     """Forget all that was found out from calls: the next capture is like the first."""
     _all.clear()
     if _table is not None:

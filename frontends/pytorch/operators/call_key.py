@@ -10,12 +10,12 @@ from torch.nn import Parameter
 
 from ..meta.operands import NUMBERS, PLAIN
 
-Key: TypeAlias = "tuple[Any, ...]"
+CallKey: TypeAlias = "tuple[Any, ...]"
 
 _INTS = {int}
 
 
-def key_of(plan: object, args: Sequence[Any], kwargs: Mapping[str, Any] | None, tensors: list[Tensor]) -> Key:
+def call_key(plan: object, args: Sequence[Any], kwargs: Mapping[str, Any] | None, tensors: list[Tensor]) -> CallKey:
     """The key of a call, which may not be hashable; appends every tensor among the arguments to ``tensors``.
 
     A key never holds a tensor: it would keep it alive.

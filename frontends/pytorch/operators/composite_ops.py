@@ -25,11 +25,11 @@ cosine_similarity pairwise_distance cosine_embedding_loss hinge_embedding_loss m
 triplet_margin_loss poisson_nll_loss
 """
 
-FRAMES = frozenset(_NAMES.split())
+COMPOSITES = frozenset(_NAMES.split())
 """The composite operators that are recorded whole: ``name`` or ``name.overload`` of ``aten``."""
 
 
 def overload(name: str) -> torch._ops.OpOverload | None:
-    """The operator of a name in :data:`FRAMES`; None where this version of PyTorch has none."""
+    """The operator of a name in :data:`COMPOSITES`; None where this version of PyTorch has none."""
     packet = getattr(torch.ops.aten, name.partition(".")[0], None)
     return getattr(packet, name.partition(".")[2] or "default", None)

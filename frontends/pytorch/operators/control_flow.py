@@ -71,7 +71,7 @@ def _wrapped(assume: Assume, function: Callable[..., Any], *args: Any, **kwargs:
     return function(*args, **kwargs)
 
 
-CONTROL: Mapping[str, Callable[..., Any]] = {
+CONTROL_FLOW: Mapping[str, Callable[..., Any]] = {
     "cond": _cond,
     "while_loop": _while_loop,
     "scan": _scan,

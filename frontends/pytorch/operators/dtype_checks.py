@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from ..meta.operands import PLAIN
-from ..tensors import type_name
-from .plan import Plan
+from ..tensors import dtype_name
+from .plan import OperatorPlan
 
 _NORMS = dict.fromkeys(
     ("aten::native_batch_norm", "aten::native_group_norm", "aten::native_layer_norm"),
     ("input", "weight", "bias", "running_mean", "running_var"),
 )
 
-ONE_TYPE: Mapping[str, tuple[str, ...]] = {
+SAME_DTYPE: Mapping[str, tuple[str, ...]] = {
     "aten::addmm": ("mat1", "mat2", "self"),
     "aten::binary_cross_entropy": ("self", "target"),
     "aten::convolution": ("input", "weight", "bias"),
@@ -38,7 +38,7 @@ _HALVES = (torch.float16, torch.bfloat16)
 """Types that a norm takes beside parameters in float32, on a CPU at least."""
 
 
-class TypesDifferError(RuntimeError):
+class DtypeMismatchError(RuntimeError):
     """What a run with data would have raised.
 
     Args:
@@ -47,17 +47,17 @@ class TypesDifferError(RuntimeError):
     """
 
     def __init__(self, operator: str, types: Sequence[torch.dtype]) -> None:
-        super().__init__(f"PyTorch refuses {operator} of {' and '.join(map(type_name, types))}")
+        super().__init__(f"PyTorch refuses {operator} of {' and '.join(map(dtype_name, types))}")
         self.types = tuple(types)
 
 
-def check_types(plan: Plan, tensors: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def check_dtypes(plan: OperatorPlan, tensors: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse what a run with data would refuse for the types of its operands.
 
     Raises:
-        TypesDifferError: naming the operator and the types.
+        DtypeMismatchError: naming the operator and the types.
     """
-    names = ONE_TYPE.get(plan.native)
+    names = SAME_DTYPE.get(plan.native)
     if names is None or len({tensor.dtype for tensor in tensors}) == 1 or any(type(x) not in PLAIN for x in tensors):
         return
     bound = plan.bind(args, kwargs)
@@ -68,4 +68,4 @@ def check_types(plan: Plan, tensors: Sequence[Tensor], args: tuple[Any, ...], kw
     if plan.native in _NORMS and (operands[0].dtype in _HALVES or not operands[0].numel()):
         types.pop(torch.float32, None)
     if len(types) > 1:
-        raise TypesDifferError(plan.type, list(types))
+        raise DtypeMismatchError(plan.type, list(types))

@@ -8,54 +8,54 @@ from typing import Any
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
 
-from ..meta.data_dependent import STAND_INS
-from ..meta.fast_kernels import QUICK
+from ..meta.data_dependent import ASSUMED_RESULTS
+from ..meta.fast_kernels import FAST_KERNELS
 from ..meta.operands import NUMBERS
 from ..naming import native_name, type_name
-from .bookkeeping import BOOKKEEPING, NAMESPACES, SAME_VALUE, VARYING
-from .composite_ops import FRAMES
-from .control_flow import CONTROL
+from .bookkeeping import ALIASES, BOOKKEEPING, DATA_DEPENDENT_SHAPES, NAMESPACES
+from .composite_ops import COMPOSITES
+from .control_flow import CONTROL_FLOW
 from .flex_attention import FLEX, FLEX_ARGUMENTS, FLEX_ROW
-from .replay import repeats
+from .replay import replay_rule
 
 
-class Plan:
+class OperatorPlan:
     """How one operator is treated.
 
     Attributes:
         native: its full name.
         type: its name in reports.
         row: the name its rows go by in the table.
-        is_listed: whether calls of it are recorded.
-        is_same: whether it returns its input under another name.
-        again: given a call, how its result can be made again without running it, or None; see :func:`repeats`.
-        is_usual: whether it is listed, and nothing of what follows holds of it.
+        is_recorded: whether calls of it are recorded.
+        is_alias: whether it returns its input under another name.
+        replay_rule: given a call, how to repeat its result without running it, or None; see :func:`replay_rule`.
+        is_plain: whether it is listed, and nothing of what follows holds of it.
         is_clone: whether it is what autograd saves a tensor with.
-        stand_in: what gives its result where tensors have no data and the result depends on data.
-        quick: what may give its result where no tensor has data, without its kernel.
+        assumed_result: what gives its result where tensors have no data and the result depends on data.
+        fast_kernel: what may give its result where no tensor has data, without its kernel.
         decompose: whether its pieces are to be recorded in its place.
-        varies: whether the shapes of its outputs depend on data, so that nothing is known of a call from another.
-        runs_functions: whether it is control flow, whose functions are run and recorded in its place.
+        has_varying_shapes: whether the shapes of its outputs depend on data, so that no call is like another.
+        is_control_flow: whether it is control flow, whose functions are run and recorded in its place.
         arguments: name and default of its arguments, in order.
         written: positions and names of the arguments it writes to.
     """
 
     __slots__ = (
-        "again",
         "arguments",
+        "assumed_result",
         "decompose",
+        "fast_kernel",
         "func",
+        "has_varying_shapes",
+        "is_alias",
         "is_clone",
-        "is_listed",
-        "is_same",
-        "is_usual",
+        "is_control_flow",
+        "is_plain",
+        "is_recorded",
         "native",
-        "quick",
+        "replay_rule",
         "row",
-        "runs_functions",
-        "stand_in",
         "type",
-        "varies",
         "written",
     )
 
@@ -64,15 +64,15 @@ class Plan:
         self.native = native_name(func)
         self.type = type_name(self.native)
         self.row = self.native
-        self.is_listed = self.native not in BOOKKEEPING and not self.native.startswith(NAMESPACES)
-        self.is_same = self.native in SAME_VALUE
+        self.is_recorded = self.native not in BOOKKEEPING and not self.native.startswith(NAMESPACES)
+        self.is_alias = self.native in ALIASES
         self.is_clone = self.native == "aten::clone"
-        self.again: Callable[..., Any] | None = None
-        self.stand_in: Callable[..., Any] | None = None
-        self.quick: Callable[..., Any] | None = None
+        self.replay_rule: Callable[..., Any] | None = None
+        self.assumed_result: Callable[..., Any] | None = None
+        self.fast_kernel: Callable[..., Any] | None = None
         self.decompose = False
-        self.varies = False
-        self.runs_functions = isinstance(func, HigherOrderOperator) and func.name() in CONTROL
+        self.has_varying_shapes = False
+        self.is_control_flow = isinstance(func, HigherOrderOperator) and func.name() in CONTROL_FLOW
         self.arguments: tuple[tuple[str, Any], ...] = ()
         self.written: tuple[tuple[int, str], ...] = ()
         if isinstance(func, OpOverload):
@@ -80,20 +80,20 @@ class Plan:
         elif func.name() == FLEX:
             self.row = FLEX_ROW
             self.arguments = tuple((name, None) for name in FLEX_ARGUMENTS)
-        self.is_usual = self.is_listed and not (self.stand_in or self.decompose or self.runs_functions)
+        self.is_plain = self.is_recorded and not (self.assumed_result or self.decompose or self.is_control_flow)
 
     def _read_schema(self, func: OpOverload, rows: Collection[str]) -> None:
         schema = func._schema
         name, overload = schema.name, schema.overload_name
-        self.stand_in = STAND_INS.get(name)
-        self.quick = QUICK.get(name) if overload in ("", "default") else None
+        self.assumed_result = ASSUMED_RESULTS.get(name)
+        self.fast_kernel = FAST_KERNELS.get(name) if overload in ("", "default") else None
         names = (name, name[:-1]) if name.endswith("_") and not name.endswith("__") else (name,)
         if name.startswith("prims::"):
             names = (*names, name.replace("prims::", "aten::"))
         wanted = [f"{word}.{overload}" for word in names if overload] + [*names, self.native]
         self.row = next((word for word in wanted if word in rows), self.native)
-        self.again = repeats(func)
-        self.varies = torch.Tag.dynamic_output_shape in func.tags or name in VARYING
+        self.replay_rule = replay_rule(func)
+        self.has_varying_shapes = torch.Tag.dynamic_output_shape in func.tags or name in DATA_DEPENDENT_SHAPES
         arguments = schema.arguments  # made anew each time
         self.arguments = tuple((argument.name, argument.default_value) for argument in arguments)
         self.written = tuple(
@@ -103,12 +103,12 @@ class Plan:
         )
         frame = name.removeprefix("aten::") + (f".{overload}" if overload else "")
         self.decompose = (
-            frame not in FRAMES
-            and self.is_listed
+            frame not in COMPOSITES
+            and self.is_recorded
             and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
         )
 
-    def with_tensors(self, args: Sequence[Any]) -> list[Any] | None:
+    def with_scalar_tensors(self, args: Sequence[Any]) -> list[Any] | None:
         """Arguments with tensors in the place of numbers, as the schema wants them; None where there are none.
 
         A traced model computes sizes with tensors: PyTorch shows them to a mode as numbers, and does not take those.
@@ -119,7 +119,7 @@ class Plan:
         places = [i for i, value in enumerate(args) if wanted[i] and type(value) in NUMBERS]
         return [torch.scalar_tensor(x) if i in places else x for i, x in enumerate(args)] if places else None
 
-    def targets(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    def written_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """What it writes to."""
         found: list[Any] = []
         for position, name in self.written:

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from ..meta.operands import is_plain_meta
 
-Again: TypeAlias = "Callable[[Sequence[Any]], Any]"
+Replay: TypeAlias = "Callable[[Sequence[Any]], Any]"
 """Makes the result of a call again, of its positional arguments."""
 
 
-def repeats(func: Any) -> Callable[[Sequence[Any], Sequence[Tensor], Any], Again | None]:
+def replay_rule(func: Any) -> Callable[[Sequence[Any], Sequence[Tensor], Any], Replay | None]:
     """How the result of an operator's call can be made again, as far as its schema tells.
 
     What is returned takes the positional arguments, the tensors and the result of a first call.
@@ -41,11 +41,11 @@ def repeats(func: Any) -> Callable[[Sequence[Any], Sequence[Tensor], Any], Again
     return _never if schema.name == "aten::as_strided" else _viewed  # which counts from the start of the memory
 
 
-def _never(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Again | None:
+def _never(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Replay | None:
     return None
 
 
-def _new(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Again | None:
+def _new(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Replay | None:
     """New tensors.
 
     Some operators return their input without saying so (dropout in inference, a cast that changes nothing).
@@ -63,7 +63,7 @@ def _new(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Again |
     return lambda args: tuple([make() for make in makers])
 
 
-def _written(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Again | None:
+def _written(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Replay | None:
     """The first argument, whose data changed: without data nothing did."""
     return _first if result is args[0] and all(map(is_plain_meta, tensors)) else None
 
@@ -72,7 +72,7 @@ def _first(args: Sequence[Any]) -> Any:
     return args[0]
 
 
-def _viewed(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Again | None:
+def _viewed(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Replay | None:
     """Views of the first argument."""
     made = (result,) if isinstance(result, Tensor) else tuple(result)
     if len(tensors) != 1 or not made or not all(map(is_plain_meta, (*tensors, *made))):

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from .plan import Plan
+from .plan import OperatorPlan
 
 PICKS = frozenset(("aten::select", "aten::slice", "aten::unsqueeze", "aten::view", "aten::expand"))
 """What comes between the number and its copy: the places are picked, and the number is viewed."""
 
 
-class Fills:
+class ScalarFills:
     """Follows a number from the tensor that is made of it to the copy.
 
     Attributes:
@@ -25,12 +25,12 @@ class Fills:
     def __init__(self) -> None:
         self.number: Tensor | None = None
 
-    def made(self, plan: Plan, result: object) -> None:
+    def made(self, plan: OperatorPlan, result: object) -> None:
         """Something that is not listed was made."""
         if plan.native == "aten::scalar_tensor" and isinstance(result, Tensor) and result.is_meta:
             self.number = result
 
-    def step(self, plan: Plan, tensors: Sequence[Tensor]) -> str:
+    def step(self, plan: OperatorPlan, tensors: Sequence[Tensor]) -> str:
         """What a call is to the number: a ``view`` of it, the ``fill`` with it, or nothing, ``""``."""
         is_read = len(tensors) > 0 and self.number is not None and _memory(tensors[-1]) == _memory(self.number)
         if plan.native in PICKS:

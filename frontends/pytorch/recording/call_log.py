@@ -16,8 +16,8 @@ from costcore.trace.recorder import Recorder
 from costcore.trace.source import user_traceback
 from costcore.translate import Native, Translator
 
-from ..operators.call_cache import Entry, Template
-from ..operators.plan import Plan
+from ..operators.call_cache import CachedCall, CallTemplate
+from ..operators.plan import OperatorPlan
 from ..tensors import Given, Number, is_twice_ragged, operand
 from .identity import COMPUTED, LEARNED, Identities
 
@@ -25,7 +25,7 @@ PRODUCTS = frozenset(("attention", "einsum", "linear", "matmul"))
 """Operators whose cost does not follow from the number of elements: unknown where that is all that is known."""
 
 
-class Sink:
+class CallLog:
     """Writes a run into one recorder.
 
     While the run lasts, a call is a row of small numbers and strings, which costs little and holds nothing alive:
@@ -39,15 +39,15 @@ class Sink:
         self._rows: list[tuple[Any, ...]] = []
         self._extra: dict[int, tuple[float | None, str]] = {}
         """Measured time and place in the user's code of those rows that have them."""
-        self._numbers: dict[Template, int] = {}
-        self._templates: list[tuple[Template, Plan, Layer]] = []
+        self._numbers: dict[CallTemplate, int] = {}
+        self._templates: list[tuple[CallTemplate, OperatorPlan, Layer]] = []
         self._translate = translator.by(self._operand)
         self._homes: dict[int, str] = {}
         recorder.pending.append(self.write)
 
     def note(
         self,
-        entry: Entry,
+        entry: CachedCall,
         tensors: Sequence[Tensor],
         args: tuple[Any, ...],
         kwargs: dict[str, Any] | None,
@@ -145,22 +145,22 @@ class Sink:
         self.write()
         return self._homes.get(self.identities.parameter_of(tensor), "")
 
-    def _number(self, template: Template, plan: Plan) -> int:
+    def _number(self, template: CallTemplate, plan: OperatorPlan) -> int:
         number = self._numbers[template] = len(self._templates)
         self._templates.append((template, plan, self.recorder.intern(template.layer)))
         return number
 
-    def _where(self, template: Template) -> str:
+    def _where(self, template: CallTemplate) -> str:
         return "" if template.is_known and not self.recorder.tracebacks else user_traceback()
 
     def _template(
         self,
-        plan: Plan,
+        plan: OperatorPlan,
         tensors: Sequence[Tensor],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         results: Sequence[Any],
-    ) -> Template:
+    ) -> CallTemplate:
         bound = plan.bind(args, kwargs)
         translation = self._translate(Native(plan.row, bound, results))
         if not translation.known and plan.row != plan.native:
@@ -171,7 +171,7 @@ class Sink:
         returned = {id(value): i for i, value in enumerate(v for v in results if isinstance(v, Tensor))}
         layer = translation.layer
         priced = calculators()
-        return Template(
+        return CallTemplate(
             layer,
             tuple(-1 if type(value) is Number else position[id(_bare(value))] for value in translation.inputs),
             tuple(len(tensors) + returned[id(value)] for value in translation.outputs),

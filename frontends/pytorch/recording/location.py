@@ -19,7 +19,7 @@ _current_node = torch._C._current_autograd_node
 _ENGINE = "_engine_run_backward"
 
 
-class Places:
+class Locator:
     """Module and phase of what runs in one thread.
 
     A node of the backward pass has the number that autograd was at when the forward pass made it, and so tells the

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from costcore.counting.pricing import Pricer
 from costcore.frontends.pytorch import capture
-from costcore.frontends.pytorch.operators.plan import Plan
+from costcore.frontends.pytorch.operators.plan import OperatorPlan
 from costcore.registry.calculators import calculators
 from costcore.registry.frontends import rows
 from costcore.trace.recorder import Recorder
@@ -68,8 +68,8 @@ def test_every_overload_is_in_the_table_or_not_listed_or_taken_apart(kind):
     unknown = set()
     for name in OVERLOADS[kind]:
         namespace, packet, overload = name.split(".")
-        plan = Plan(getattr(getattr(getattr(torch.ops, namespace), packet), overload), natives)
-        if plan.is_listed and plan.row not in natives and not plan.decompose:
+        plan = OperatorPlan(getattr(getattr(getattr(torch.ops, namespace), packet), overload), natives)
+        if plan.is_recorded and plan.row not in natives and not plan.decompose:
             unknown.add(plan.native)
     assert unknown == UNKNOWN
 

@@ -8,7 +8,7 @@ import torch.nn.modules.linear_cross_entropy  # registers operators of its own
 from torch.nn import functional
 
 from costcore.frontends.pytorch import ROWS, native_names
-from costcore.frontends.pytorch.operators.composite_ops import FRAMES, overload
+from costcore.frontends.pytorch.operators.composite_ops import COMPOSITES, overload
 from costcore.registry.calculators import calculators
 
 
@@ -38,9 +38,9 @@ def test_every_row_has_a_calculator():
 
 
 def test_every_frame_is_a_composite_operator():
-    missing = {name for name in FRAMES if overload(name) is None}
+    missing = {name for name in COMPOSITES if overload(name) is None}
     assert missing == set()
-    for name in FRAMES:
+    for name in COMPOSITES:
         key = "CompositeImplicitAutograd"
         assert torch._C._dispatch_has_kernel_for_dispatch_key(overload(name).name(), key), name
 

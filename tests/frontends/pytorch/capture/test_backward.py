@@ -224,7 +224,7 @@ def test_a_step_ends_with_its_function_however_that_ends(frames, fails, inner_fa
             with torch.no_grad():
                 torch.ones(3).log()
 
-    calls = record(run, has_frames=frames).calls
+    calls = record(run, has_composites=frames).calls
     found = [(call.layer.op, call.phase) for call in calls if call.layer.op in ("exp", "log")]
     assert found == 2 * [("exp", "optimizer"), ("exp", "optimizer"), ("log", "forward")]
 

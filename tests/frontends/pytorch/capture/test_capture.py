@@ -288,7 +288,10 @@ def test_without_frames_macs_and_parameters_are_the_same():
     ):
         for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
             with mode():
-                whole, pieces = record(lambda m=model, v=x: m(v)), record(lambda m=model, v=x: m(v), has_frames=False)
+                whole, pieces = (
+                    record(lambda m=model, v=x: m(v)),
+                    record(lambda m=model, v=x: m(v), has_composites=False),
+                )
             assert macs(pieces.calls) == macs(whole.calls)
             assert sum(pieces.parameters.values()) == sum(whole.parameters.values())
             assert whole.notes == []

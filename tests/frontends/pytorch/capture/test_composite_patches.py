@@ -38,7 +38,7 @@ def test_macs_flops_and_parameters_are_the_same(name, mode):
     with GRAD_MODES[mode]():
         for module, args in ((model, inputs), (twin, twins)):
             with unchanged(module):
-                found = figures(lambda m=module, a=args: m(*a), has_frames=False)
+                found = figures(lambda m=module, a=args: m(*a), has_composites=False)
             assert found == figures(lambda m=module, a=args: m(*a))
 
 
@@ -57,13 +57,13 @@ def test_a_step_of_training_is_the_same(name):
         outputs.append(result)
         torch.autograd.backward(result, torch.ones_like(result))
 
-    assert figures(run, has_frames=False) == figures(run)
+    assert figures(run, has_composites=False) == figures(run)
     model.zero_grad()
 
 
 def test_layers_of_a_recomputation_are_whole_as_well():
     model, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), X.clone().requires_grad_()
-    recorder = record(lambda: checkpoint(model, x, use_reentrant=True).sum().backward(), has_frames=False)
+    recorder = record(lambda: checkpoint(model, x, use_reentrant=True).sum().backward(), has_composites=False)
     assert types(recorder, "recompute") == ["linear", "tanh"]
 
 
@@ -78,26 +78,26 @@ def test_methods_functions_and_operators_are_seen():
         functional.scaled_dot_product_attention(x[None], x[None], x[None])
 
     expected = types(record(lambda: run(X)))
-    assert types(record(lambda: run(X), has_frames=False)) == expected
+    assert types(record(lambda: run(X), has_composites=False)) == expected
     assert {"linear", "matmul", "softmax", "layer_norm", "conv1d", "scaled_dot_product_attention"} <= set(expected)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_what_is_not_called_by_python_comes_in_pieces_with_the_same_macs():
     scripted = torch.jit.script(nn.Linear(4, 5))
-    recorder = record(lambda: scripted(X), has_frames=False)
+    recorder = record(lambda: scripted(X), has_composites=False)
     assert "addmm" in types(recorder)
     assert macs(recorder.calls) == 6 * 4 * 5
 
 
 def test_vectorised_functions_cost_their_batch():
     model = nn.Linear(4, 5)
-    assert macs(record(lambda: torch.vmap(model)(X), has_frames=False).calls) == 6 * 4 * 5
+    assert macs(record(lambda: torch.vmap(model)(X), has_composites=False).calls) == 6 * 4 * 5
 
 
 def test_it_is_said_once():
     outer, inner = Recorder(), Recorder()
-    with capture(outer, has_frames=False), capture(inner, has_frames=False):
+    with capture(outer, has_composites=False), capture(inner, has_composites=False):
         torch.relu(X)
     assert ["do not let" in note or "does not let" in note for note in outer.notes] == [True]
     assert inner.notes == outer.notes
@@ -105,4 +105,4 @@ def test_it_is_said_once():
 
 def test_an_exception_puts_everything_back():
     with unchanged(), pytest.raises(RuntimeError):
-        record(lambda: functional.linear(X, X), has_frames=False)
+        record(lambda: functional.linear(X, X), has_composites=False)

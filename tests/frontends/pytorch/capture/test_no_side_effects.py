@@ -84,19 +84,19 @@ def test_p01_the_error_of_an_estimate_names_the_module():
         estimate(net, (2, 4))
 
 
-@pytest.mark.parametrize("step", ["modules", "frames", "functions", "session"])
+@pytest.mark.parametrize("step", ["modules", "composites", "functions", "mode"])
 def test_p02_an_exception_while_a_capture_is_being_set_up(step, monkeypatch):
     from costcore.frontends.pytorch.capture import higher_order, patches
-    from costcore.frontends.pytorch.capture.dispatch_mode import Session
+    from costcore.frontends.pytorch.capture.dispatch_mode import CaptureMode
 
     def fail(*_):
         raise OSError("half way")
 
     places = {
         "modules": (patches, "_watch_modules"),
-        "frames": (patches, "_register_frames"),
+        "composites": (patches, "_register_frames"),
         "functions": (higher_order, "let_pass"),
-        "session": (Session, "__enter__"),
+        "mode": (CaptureMode, "__enter__"),
     }
     net = model()
     estimated(net, (2, 4))
@@ -109,7 +109,7 @@ def test_p02_an_exception_while_a_capture_is_being_set_up(step, monkeypatch):
 
 
 def test_p02_an_exception_of_our_own_in_the_middle_of_a_run(monkeypatch):
-    from costcore.frontends.pytorch.recording.call_log import Sink
+    from costcore.frontends.pytorch.recording.call_log import CallLog
 
     net = nn.Linear(4, 4)
 
@@ -118,7 +118,7 @@ def test_p02_an_exception_of_our_own_in_the_middle_of_a_run(monkeypatch):
 
     with unchanged(net):
         with monkeypatch.context() as patch:
-            patch.setattr(Sink, "note", fail)
+            patch.setattr(CallLog, "note", fail)
             with pytest.raises(AssertionError, match="ours"):
                 record(lambda: net(X))
         assert types(record(lambda: net(X))) == ["linear"]

@@ -114,9 +114,9 @@ def test_grad_modes_devices_and_the_memo_change_nothing(name, is_training):
     expected = None
     for module, args in ((model, inputs), (twin, twins)):
         for mode in GRAD_MODES.values():
-            for has_memo in (True, False):
+            for has_replay in (True, False):
                 with mode():
-                    found = listed(record(lambda m=module, a=args: m(*a), has_memo=has_memo))
+                    found = listed(record(lambda m=module, a=args: m(*a), has_replay=has_replay))
                 expected = expected or found
                 assert found == expected
     assert listed(estimated(model, tuple(inputs))) == expected
@@ -135,8 +135,8 @@ def test_the_backward_pass_is_listed_the_same_on_both_devices(name):
 
     found = [entry[:4] for entry in listed(record(lambda: run(model, inputs)))]
     assert "backward" in {phase for _, _, _, phase in found}
-    for has_memo in (True, False):
-        assert [entry[:4] for entry in listed(record(lambda: run(twin, twins), has_memo=has_memo))] == found
+    for has_replay in (True, False):
+        assert [entry[:4] for entry in listed(record(lambda: run(twin, twins), has_replay=has_replay))] == found
 
 
 def test_composite_operators_stay_whole():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from costcore.frontends.pytorch.meta.fast_kernels import QUICK
+from costcore.frontends.pytorch.meta.fast_kernels import FAST_KERNELS
 
 INPUTS = {
     "contiguous": torch.ones(2, 3, 4, 5),
@@ -17,7 +17,7 @@ INPUTS = {
     "half": torch.ones(2, 3, dtype=torch.bfloat16),
 }
 EXTRA = {"hardtanh": (-1.0, 1.0)}
-ELEMENTWISE = sorted(name for name in QUICK if not name.startswith("aten::native"))
+ELEMENTWISE = sorted(name for name in FAST_KERNELS if not name.startswith("aten::native"))
 
 
 def look(result):
@@ -30,7 +30,7 @@ def look(result):
 def test_element_wise(name, layout):
     word = name.removeprefix("aten::")
     x = INPUTS[layout].clone(memory_format=torch.preserve_format) if word.endswith("_") else INPUTS[layout]
-    result = QUICK[name](x.to("meta"))
+    result = FAST_KERNELS[name](x.to("meta"))
     if result is None:
         assert layout not in ("contiguous", "double", "channels last")
     else:
@@ -43,7 +43,7 @@ def test_batch_norm(layout, is_training):
     x = INPUTS[layout]
     args = (*[torch.ones(x.shape[1], dtype=x.dtype) for _ in range(4)], is_training, 0.1, 1e-5)
     twins = [arg.to("meta") if isinstance(arg, torch.Tensor) else arg for arg in args]
-    result = QUICK["aten::native_batch_norm"](x.to("meta"), *twins)
+    result = FAST_KERNELS["aten::native_batch_norm"](x.to("meta"), *twins)
     if result is None:
         assert layout not in ("contiguous", "double", "channels last")
     else:
@@ -54,7 +54,7 @@ def test_batch_norm(layout, is_training):
 def test_layer_norm(layout):
     x = INPUTS[layout]
     w = torch.ones(x.shape[-1], dtype=x.dtype)
-    result = QUICK["aten::native_layer_norm"](x.to("meta"), w.shape, w.to("meta"), None, 1e-5)
+    result = FAST_KERNELS["aten::native_layer_norm"](x.to("meta"), w.shape, w.to("meta"), None, 1e-5)
     if result is None:
         assert layout not in ("contiguous", "double")
     else:
@@ -63,7 +63,7 @@ def test_layer_norm(layout):
 
 def test_what_does_not_fit_is_left_to_the_kernel():
     x, w = torch.empty(2, 3, 4, device="meta"), torch.empty(4, device="meta")
-    assert QUICK["aten::native_batch_norm"](x, w, w, w, w, False, 0.1, 1e-5) is None
-    assert QUICK["aten::native_batch_norm"](x, None, None, None, None, False, 0.1, 1e-5) is None
-    assert QUICK["aten::native_layer_norm"](x, (3,), None, None, 1e-5) is None
-    assert QUICK["aten::native_layer_norm"](x, (4,), torch.empty(3, device="meta"), None, 1e-5) is None
+    assert FAST_KERNELS["aten::native_batch_norm"](x, w, w, w, w, False, 0.1, 1e-5) is None
+    assert FAST_KERNELS["aten::native_batch_norm"](x, None, None, None, None, False, 0.1, 1e-5) is None
+    assert FAST_KERNELS["aten::native_layer_norm"](x, (3,), None, None, 1e-5) is None
+    assert FAST_KERNELS["aten::native_layer_norm"](x, (4,), torch.empty(3, device="meta"), None, 1e-5) is None

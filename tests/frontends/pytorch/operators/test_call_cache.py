@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from costcore.frontends.pytorch import capture
-from costcore.frontends.pytorch.operators.call_cache import forget
+from costcore.frontends.pytorch.operators.call_cache import clear_cached_calls
 from costcore.trace.recorder import Recorder
 from tests.frontends.pytorch.runs import GRAD_MODES, listed, record, types
 
@@ -64,7 +64,7 @@ def test_results_made_again_are_those_of_the_kernel(name, mode):
         calls = listed(record(run))
         expected = [look(x, function(x)) for x in inputs("cpu")]
         assert found == expected
-        assert listed(record(lambda: [function(x) for x in inputs("meta")], has_memo=False)) == calls
+        assert listed(record(lambda: [function(x) for x in inputs("meta")], has_replay=False)) == calls
 
 
 def test_an_in_place_operator_that_is_spared_still_counts_as_a_change():
@@ -81,7 +81,7 @@ def test_a_later_capture_lists_the_same():
         model.zero_grad()
         model(x).sum().backward()
 
-    forget()
+    clear_cached_calls()
     first, again = record(step), record(step)
     assert listed(again) == listed(first)
     ids = [[(c.inputs, c.outputs, c.storages, c.parameters) for c in r.calls] for r in (first, again)]
