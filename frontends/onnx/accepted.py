@@ -13,7 +13,7 @@ from typing import Any
 
 from costcore.dims import is_symbolic
 
-from .values import Shape, Value
+from .values.value import Shape, Value
 
 ANY = 1 << 20
 """More dimensions than a tensor has."""

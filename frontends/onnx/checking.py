@@ -13,7 +13,7 @@ from onnx import ModelProto
 from costcore.dims import Dim
 from costcore.ir import prod
 
-from .values import FOLDED, Shape, Value
+from .values.value import FOLDED, Shape, Value
 
 SECONDS, BYTES = 60, 4 << 30
 """What onnx's inference may take, of time and of memory."""

@@ -11,9 +11,9 @@ from costcore.ir import prod
 from costcore.symbolic import HIGHEST_DEGREE, degree
 
 from .accepted import ACCEPTED
-from .fold import fold_elements
 from .signature import ONNX, setting, signature, type_name, types_of_any_version
-from .values import FOLDED, LARGEST, Container, Undetermined, Value
+from .values.constant_folding import fold_elements
+from .values.value import FOLDED, LARGEST, Container, Undetermined, Value
 
 NODE = "@node"
 """The key under which a node's arguments hold the node itself."""

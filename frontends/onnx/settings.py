@@ -9,7 +9,7 @@ from costcore.translate import Arguments
 
 from .node import NODE, Node
 from .shapes.spatial import WINDOWS
-from .values import Undetermined, Value
+from .values.value import Undetermined, Value
 
 Setting = Callable[[Arguments], Any]
 

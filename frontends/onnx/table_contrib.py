@@ -11,7 +11,7 @@ from .settings import first, node, window
 from .shapes.contrib import channels_first
 from .shapes.contrib_products import transposed, width
 from .table_layers import CONVOLUTION, POOL
-from .values import Value
+from .values.value import Value
 
 FUSED = {
     "Relu": "relu",

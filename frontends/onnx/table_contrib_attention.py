@@ -12,7 +12,7 @@ from .settings import flag, node
 from .shapes.contrib_attention import FEATURES, OPERANDS
 from .shapes.contrib_products import width
 from .table_states import RECURRENCE, causal_activation, nonzero, rotated
-from .values import Value
+from .values.value import Value
 
 
 def _part(name: str) -> Any:

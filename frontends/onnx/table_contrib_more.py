@@ -10,7 +10,7 @@ from .contrib import with_own_inputs
 from .settings import axis, first, node, numbers, outputs, told
 from .table_contrib import FUSED, SWAPPED, zero_point
 from .table_layers import CONVOLUTION, POOL
-from .values import Value
+from .values.value import Value
 
 METRICS = {"euclidean": 2, "cityblock": 1, "chebyshev": float("inf")}
 """Distances that are norms of differences, by the norm."""

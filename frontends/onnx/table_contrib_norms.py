@@ -8,7 +8,7 @@ from costcore.translate import Arguments, Row
 
 from .contrib import with_own_inputs
 from .settings import axis, outputs, told
-from .values import Value
+from .values.value import Value
 
 
 def _gate(a: Arguments) -> str:

@@ -14,7 +14,7 @@ from .shapes.contrib_attention import DELTA
 from .shapes.contrib_sparse import FACTS, streams
 from .table_contrib_attention import OPERAND, SETTINGS
 from .table_states import causal_activation, nonzero
-from .values import Value
+from .values.value import Value
 
 
 def _fact(name: str) -> Any:

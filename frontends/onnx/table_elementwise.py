@@ -8,7 +8,7 @@ from typing import Any
 from costcore.translate import Arguments, Row
 
 from .settings import axis, first, flag, given, node, number, outputs, told
-from .values import Value
+from .values.value import Value
 
 UNARY: Mapping[str, str] = {
     **{

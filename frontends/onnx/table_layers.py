@@ -10,7 +10,7 @@ from costcore.translate import Arguments, Row, Source
 
 from .settings import axis, first, flag, given, node, outputs, told, window
 from .shapes.reductions import reduced_axes
-from .values import Value
+from .values.value import Value
 
 SPATIAL: Mapping[str, Any] = {name: window(name) for name in ("kernel", "stride", "padding", "dilation")}
 CONVOLUTION: Mapping[str, Any] = {**SPATIAL, "groups": "group"}

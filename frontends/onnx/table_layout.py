@@ -9,7 +9,7 @@ from costcore.translate import Arguments, Row, Source
 from .settings import axis, first, node, number, numbers, outputs, told
 from .shapes.layout import FAR
 from .table_layers import softmax_axis
-from .values import Value
+from .values.value import Value
 
 
 def _perm(a: Arguments) -> Any:

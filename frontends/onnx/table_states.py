@@ -11,7 +11,7 @@ from .node import Node
 from .settings import axis, flag, node, told
 from .shapes.states import gram_count
 from .table_layers import CONVOLUTION
-from .values import Container, Value
+from .values.value import Container, Value
 
 
 def _items(a: Arguments) -> list[Value]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from costcore.dims import Dim
 
-from .. import containers as held
-from ..dimensions import Dimensions, called
 from ..node import Node, check_size
-from ..values import DTYPES, Container, Undetermined, Value
+from ..values import containers as held
+from ..values.declared_types import declared_shape
+from ..values.dimensions import Dimensions, called
+from ..values.value import DTYPES, Container, Undetermined, Value
 from . import (
     classical,
     containers,
@@ -118,16 +118,3 @@ def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: No
             shape[i] = length = dims.fresh(f"{name}_{i}")
             node.assumed.append(f"the length of axis {i} of {name!r} depends on data: it is {called(length)}")
     value.shape = tuple(shape)
-
-
-def declared_shape(kind: Any, dims: Dimensions) -> tuple[Dim | None, ...] | None:
-    """The shape of a tensor type: numbers, named dimensions, None for dimensions it leaves open."""
-    if kind is None or not kind.HasField("shape"):
-        return None
-    return tuple(_declared_dim(d, dims) for d in kind.shape.dim)
-
-
-def _declared_dim(d: Any, dims: Dimensions) -> Dim | None:
-    if d.HasField("dim_value"):
-        return int(d.dim_value) if d.dim_value >= 0 else None
-    return dims(d.dim_param) if d.dim_param else None

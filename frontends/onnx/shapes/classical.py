@@ -8,7 +8,7 @@ from typing import Any
 from costcore.dims import Dim
 
 from ..node import Node
-from ..values import DTYPES, STORED, Container, Shape, Stored, Undetermined, Value
+from ..values.value import DTYPES, STORED, Container, Shape, Stored, Undetermined, Value
 
 
 def weights(node: Node, operand: str, name: str, shape: Shape | None = None) -> int:

@@ -9,9 +9,9 @@ import numpy as np
 
 from costcore.dims import Dim, ceil_div, is_symbolic
 
-from ..containers import MOST_ITEMS, common, element_of, repeated, sequence
 from ..node import Node
-from ..values import DTYPES, Container, Undetermined, Value
+from ..values.containers import MOST_ITEMS, common, element_of, repeated, sequence
+from ..values.value import DTYPES, Container, Undetermined, Value
 from .sources import number_of
 
 

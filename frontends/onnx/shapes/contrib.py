@@ -8,7 +8,7 @@ from typing import Any
 from costcore.dims import Dim
 
 from ..node import Node
-from ..values import Shape, Value
+from ..values.value import Shape, Value
 from . import contrib_products, elementwise, layout, reductions, sources, spatial
 from .contrib_products import packed, width
 from .elementwise import broadcast

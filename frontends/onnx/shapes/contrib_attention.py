@@ -8,7 +8,7 @@ from typing import NamedTuple
 from costcore.dims import Dim
 
 from ..node import Node
-from ..values import Shape, Undetermined, Value
+from ..values.value import Shape, Undetermined, Value
 from .rules import Rule
 from .states import causal_conv, heads, linear_attention
 

@@ -8,7 +8,7 @@ from costcore.dims import Dim, ceil_div
 from costcore.ir import prod
 
 from ..node import Node
-from ..values import DTYPES, Undetermined, Value
+from ..values.value import DTYPES, Undetermined, Value
 from . import layout, products, spatial
 from .contrib_products import matmul, of_rank, packed, said, transposed, width
 from .elementwise import broadcast

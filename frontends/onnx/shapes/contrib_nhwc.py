@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..node import Node
 from ..signature import ONNX, signature
-from ..values import Shape, Value
+from ..values.value import Shape, Value
 from . import contrib, elementwise, layout, reductions, spatial
 from .rules import Rule
 

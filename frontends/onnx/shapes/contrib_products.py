@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from costcore.ir import prod
 
 from ..node import Node
-from ..values import DTYPES, Shape, Undetermined, Value
+from ..values.value import DTYPES, Shape, Undetermined, Value
 from .products import product
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from costcore.dims import Dim
 
 from ..node import Node
-from ..values import Shape, Value
+from ..values.value import Shape, Value
 from .contrib_attention import OPERANDS, Operands, joined, unpacked
 from .contrib_products import of_rank
 from .rules import Rule

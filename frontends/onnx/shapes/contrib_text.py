@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from costcore.dims import Dim
 
 from ..node import Node
-from ..values import Value
+from ..values.value import Value
 from .states import heads
 
 

@@ -7,9 +7,9 @@ from functools import reduce
 
 from costcore.dims import Dim, maximum
 
-from ..fold import BINARY, UNARY, cast, each
 from ..node import Node
-from ..values import DTYPES, FLOATS, Shape, Value
+from ..values.constant_folding import BINARY, UNARY, cast, each
+from ..values.value import DTYPES, FLOATS, Shape, Value
 from .rules import Rule
 
 

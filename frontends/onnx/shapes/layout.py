@@ -12,7 +12,7 @@ from costcore.ir import prod
 from costcore.symbolic import differ, only_length, quotient
 
 from ..node import Node
-from ..values import Container, Undetermined, Value
+from ..values.value import Container, Undetermined, Value
 from .elementwise import broadcast
 
 

@@ -9,9 +9,9 @@ from onnx import TensorProto, TypeProto, checker, helper, shape_inference
 
 from costcore.dims import Dim
 
-from ..dimensions import Dimensions
 from ..node import Node
-from ..values import DTYPES, Value
+from ..values.dimensions import Dimensions
+from ..values.value import DTYPES, Value
 
 NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 

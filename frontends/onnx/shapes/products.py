@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from costcore.dims import Dim
 
 from ..node import Node
-from ..values import Shape, Undetermined, Value
+from ..values.value import Shape, Undetermined, Value
 from .elementwise import broadcast
 
 

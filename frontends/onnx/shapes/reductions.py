@@ -10,7 +10,7 @@ import numpy as np
 from costcore.dims import Dim
 
 from ..node import Node
-from ..values import Shape, Undetermined, Value
+from ..values.value import Shape, Undetermined, Value
 
 FOLDS: Mapping[str, Callable[..., Any]] = {
     "ReduceProd": np.prod,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from ..node import Node
-from ..values import Value
+from ..values.value import Value
 
 Rule: TypeAlias = Callable[[Node], Sequence[Value]]
 """Makes the outputs of a node from its inputs: as many as the operator can have. Raises ``CostError`` where the node

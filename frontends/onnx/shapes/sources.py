@@ -13,7 +13,7 @@ from costcore.dims import Dim, ceil_div, is_symbolic
 from costcore.ir import prod
 
 from ..node import Node
-from ..values import DTYPES, STORED, Stored, Undetermined, Value, stored_value
+from ..values.value import DTYPES, STORED, Stored, Undetermined, Value, stored_value
 
 
 def constant(node: Node) -> Sequence[Value]:

@@ -9,9 +9,9 @@ import numpy as np
 
 from costcore.dims import Dim, is_symbolic
 
-from ..fold import exact
 from ..node import Node
-from ..values import Value
+from ..values.constant_folding import exact
+from ..values.value import Value
 from .windows import Windows, kernel_of, kernel_of_weight, spatial, transposed_windows, windows
 
 WINDOWS = "windows"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from costcore.dims import Dim
 
 from ..node import Node
-from ..values import Undetermined, Value
+from ..values.value import Undetermined, Value
 from .elementwise import broadcast
 
 

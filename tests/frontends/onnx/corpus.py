@@ -18,9 +18,9 @@ from pytest import MonkeyPatch
 
 from costcore.counting.pricing import Pricer
 from costcore.errors import CostError
-from costcore.frontends.onnx import estimate
-from costcore.frontends.onnx.graph import Walker
-from costcore.frontends.onnx.values import Container, Value
+from costcore.frontends.onnx.estimate import estimate
+from costcore.frontends.onnx.values.value import Container, Value
+from costcore.frontends.onnx.walk.walker import Walker
 from costcore.ir import Operations
 from costcore.registry.calculators import calculators
 from costcore.trace.call import Call

@@ -7,7 +7,7 @@ from typing import Any
 from onnx import ModelProto
 
 from costcore.counting.pricing import Pricer
-from costcore.frontends.onnx import estimate
+from costcore.frontends.onnx.estimate import estimate
 from costcore.ir import Operations
 from costcore.registry.calculators import calculators
 from costcore.trace.call import Call

@@ -9,7 +9,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from costcore import estimate
-from costcore.frontends.onnx import graph
+from costcore.frontends.onnx.walk import walker
 from tests.frontends.onnx.reading import read
 from tests.networks_onnx import Graph, encoder, make_model, mobilenet_v2, unet
 
@@ -33,13 +33,13 @@ def layers(count: int) -> ModelProto:
 def inferred(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The operators that the rules of shapes were asked about."""
     asked: list[str] = []
-    infer = graph.infer
+    infer = walker.infer
 
     def counted(node: Any, *rest: Any) -> Any:
         asked.append(node.op)
         return infer(node, *rest)
 
-    monkeypatch.setattr(graph, "infer", counted)
+    monkeypatch.setattr(walker, "infer", counted)
     return asked
 
 
@@ -58,7 +58,7 @@ def test_rules_are_asked_once_for_equal_layers(inferred, regroup):
 )
 def test_a_report_is_the_same_where_every_node_is_read_by_itself(model, regroup, monkeypatch):
     report = estimate(model, regroup=regroup).to_json()
-    monkeypatch.setattr(graph, "likeness", lambda *_: None)
+    monkeypatch.setattr(walker, "likeness", lambda *_: None)
     assert estimate(model, regroup=regroup).to_json() == report
 
 

@@ -9,7 +9,7 @@ import pytest
 from onnx import ModelProto, TensorProto
 
 from costcore.counting.pricing import Pricer
-from costcore.frontends.onnx.values import Container, Value
+from costcore.frontends.onnx.values.value import Container, Value
 from costcore.registry.calculators import calculators
 from tests.frontends.onnx.corpus import Reading, node_cases, read_case, stripped
 

@@ -15,8 +15,8 @@ import sympy
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import CostError, estimate
-from costcore.frontends.onnx import accepts
-from costcore.frontends.onnx.wire import SMALL, without_weights
+from costcore.frontends.onnx.estimate import accepts
+from costcore.frontends.onnx.reading.protobuf_wire import SMALL, without_weights
 from tests.frontends.onnx.reading import read, shapes
 from tests.networks_onnx import Graph, absent, make_model, vgg16
 from tests.work import at_most

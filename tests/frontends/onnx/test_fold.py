@@ -9,9 +9,9 @@ import pytest
 from onnx import ModelProto, TensorProto
 from onnx.reference import ReferenceEvaluator
 
-from costcore.frontends.onnx import estimate
-from costcore.frontends.onnx.graph import Walker
-from costcore.frontends.onnx.values import Value
+from costcore.frontends.onnx.estimate import estimate
+from costcore.frontends.onnx.values.value import Value
+from costcore.frontends.onnx.walk.walker import Walker
 from costcore.trace.recorder import Recorder
 from tests.networks_onnx import Graph
 

@@ -6,7 +6,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import estimate
-from costcore.frontends.onnx.storage import KIND
+from costcore.frontends.onnx.reading.initializers import KIND
 from tests.networks_onnx import Graph
 
 FLOAT = TensorProto.FLOAT

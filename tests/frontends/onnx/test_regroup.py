@@ -9,7 +9,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import estimate
-from costcore.frontends.onnx.patterns import PATTERNS
+from costcore.frontends.onnx.regroup.patterns.layers import PATTERNS
 from tests.frontends.onnx.spelled import (
     ATTENTION,
     BOOL,

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from onnx import defs
 
-from costcore.frontends.onnx import ROWS, native_names
+from costcore.frontends.onnx import ROWS
 from costcore.frontends.onnx.contrib import INPUTS, NCHWC_INPUTS, NHWC_INPUTS, STANDARD_INPUTS
+from costcore.frontends.onnx.estimate import native_names
 from costcore.frontends.onnx.shapes import RULES
 from costcore.registry.calculators import calculators
 from tests.frontends.onnx.reading import read

@@ -1,0 +1,173 @@
+"""Read an ONNX model and record the calls of one pass: the entry of this frontend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from os import PathLike, fspath
+from typing import Any
+
+from onnx import ModelProto
+from onnx import __version__ as onnx_version
+from onnx.defs import onnx_opset_version
+
+from costcore.errors import CostError
+from costcore.registry.frontends import rows
+from costcore.trace.recorder import Recorder
+
+from .checking import compare_with_onnx
+from .graph.scope import Place, Scope
+from .graph.topological_sort import some
+from .graph.user_inputs import Missing, bound_inputs
+from .graph.user_shapes import Told, names_in
+from .reading.model_file import read_model
+from .regroup.patterns.layers import PATTERNS
+from .regroup.regroup import regroup as regrouped
+from .schema.naming import native_name
+from .signature import ONNX, signature
+from .values.dimensions import Dimensions, declared_names
+from .values.value import Value
+from .walk.branches import CONTROL
+from .walk.functions import Functions
+from .walk.schema_functions import Expansions
+from .walk.walker import Walker
+
+OPTIONS = ("dims", "shapes", "regroup", "check_shapes")
+"""What :func:`estimate` takes beyond model and inputs."""
+
+
+def capture(recorder: Recorder) -> None:
+    """ONNX models are read, not run: there is nothing to capture."""
+
+
+def accepts(model: object) -> bool:
+    """Whether :func:`estimate` takes ``model``: a ``ModelProto``, its bytes, or a path ending in ``.onnx``."""
+    if isinstance(model, (str, PathLike)):
+        return fspath(model).endswith(".onnx")
+    return isinstance(model, (ModelProto, bytes, bytearray, memoryview))
+
+
+def estimate(
+    recorder: Recorder,
+    model: Any,
+    inputs: Any = None,
+    *,
+    dims: Mapping[str, Any] | None = None,
+    shapes: Mapping[str, Any] | None = None,
+    regroup: bool | Collection[str] = False,
+    check_shapes: bool = False,
+    **unknown: Any,
+) -> None:
+    """Record the calls of one pass of ``model``.
+
+    ``recorder.n_params_model`` counts the elements of its stored tensors that are read as learned parameters, and of
+    floating-point ones that no node reads, each once. Tensors that are read only as state (running mean and variance,
+    initial states) or only as settings (scales of a resize, scales and zero points of quantised values) are none, nor
+    are single numbers that are not read as a weight or bias.
+
+    Args:
+        recorder: takes the calls.
+        model: a path, bytes or a ``ModelProto``.
+        inputs: shapes (tuples) and values (arrays or lists) by input name, or in order; what the model says itself
+            by default.
+        dims: numbers for named dimensions and for symbols this reader made up, ``{"batch": 8}``.
+        shapes: shapes of values inside the model that nothing tells, such as what an operator of one's own makes,
+            ``{"h": ("batch", 8)}``.
+        regroup: whether nodes in which an exporter spelled out one operator are counted as that operator, and listed
+            as notes; or names of :data:`.patterns.PATTERNS` (``("rms_norm", "gelu")``): only these, and also where the
+            user's program spelled them out itself.
+        check_shapes: whether shapes are compared with those that onnx infers, in a process of its own; where they
+            differ, a note says so.
+        unknown: other options, which are refused.
+
+    Raises:
+        CostError: for a file that is no ONNX model, or a model that is wrong; names file, node and reason.
+        TypeError, ValueError: for an option that is not accepted; says what is.
+    """
+    if unknown:
+        raise TypeError(f"ONNX models know no option {next(iter(unknown))!r}; known are {', '.join(OPTIONS)}")
+    asked = _asked(regroup)
+    proto, name = read_model(model)
+    recorder.frameworks["onnx"] = onnx_version
+    try:
+        walker, values = _walk(recorder, proto, inputs, dims, shapes, asked)
+        if check_shapes:
+            compare_with_onnx(proto, values, walker.note)
+    except CostError as error:
+        raise CostError(f"{name}: {error}") from error
+
+
+def native_names(op: object) -> tuple[str, ...]:
+    """The full name of an operator written ``Conv``, ``onnx::Conv``, ``ai.onnx::Conv`` or ``com.microsoft::X``."""
+    if not isinstance(op, str):
+        return ()
+    native = native_name(op)
+    domain, _, kind = native.partition("::")
+    if "::" in op and (domain == ONNX or "." in domain):
+        return (native,)
+    return (native,) if "::" not in op and signature(ONNX, kind, 1 << 30) else ()
+
+
+def _asked(regroup: object) -> bool | Collection[str]:
+    """What to look for.
+
+    Raises:
+        TypeError, ValueError: for anything but True, False and names of groups.
+    """
+    if isinstance(regroup, bool):
+        return regroup
+    if isinstance(regroup, str) or not isinstance(regroup, Collection):
+        raise TypeError(f"regroup must be True, False or names of groups, got {regroup!r}")
+    for name in regroup:
+        if name not in PATTERNS:
+            raise ValueError(f"regroup names {name!r}; known are {', '.join(PATTERNS)}")
+    return regroup
+
+
+def _versions(proto: Any, note: Callable[[str], None]) -> dict[str, int]:
+    """The version of each domain."""
+    versions: dict[str, int] = {}
+    for entry in proto.opset_import:
+        domain = entry.domain or ONNX
+        if versions.setdefault(domain, entry.version) != entry.version:
+            versions[domain] = max(versions[domain], entry.version)
+            note(f"the model imports several versions of {domain}; {versions[domain]} was taken")
+    newest = onnx_opset_version()
+    if versions.get(ONNX, 0) > newest:
+        note(f"the model uses version {versions[ONNX]} of {ONNX}; it was read as version {newest}, the last known here")
+    return versions
+
+
+def _walk(
+    recorder: Recorder,
+    proto: Any,
+    inputs: Any,
+    dims: Mapping[str, Any] | None,
+    shapes: Mapping[str, Any] | None,
+    asked: bool | Collection[str],
+) -> tuple[Walker, Mapping[str, Value]]:
+    """Record a parsed model; returns the walk, and the values of the outermost graph by name."""
+    dimensions = Dimensions(dims, declared_names(proto.graph.input) | names_in(shapes))
+    walker = Walker(recorder, rows("onnx"), dimensions, Functions(proto), CONTROL, Expansions(rows("onnx")))
+    walker.history = [] if asked else None
+    graph = proto.graph
+    walker.numbers_in_nodes = proto.producer_name == "pytorch" and bool(graph.initializer)
+    stored = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
+    scope = Scope()
+    scope.values.update(bound_inputs(graph.input, inputs, dimensions, stored, walker.note))
+    walker.missing = Missing(scope.values)
+    walker.told = Told(shapes, dimensions)
+    opsets = _versions(proto, walker.note)
+    walker.run(walker.graph(graph, scope, Place(opsets)))
+    dimensions.check()
+    made = [name for node in graph.node for name in node.output if name] if shapes else ()
+    walker.told.check([entry.name for entry in graph.input], walker.without_shape, made)
+    outputs = {entry.name for entry in graph.output}
+    idle = (tensor for tensor in walker.initializers if not tensor.uses and tensor not in walker.read_elsewhere)
+    unread = [repr(tensor.name) for tensor in idle if tensor.name not in outputs]
+    if unread:
+        walker.note(f"no node reads these stored tensors: {some(unread)}")
+    if asked:
+        regrouped(walker, asked, proto.producer_name)
+    recorder.modules.update(walker.modules.tree(walker.stored.values(), walker.stored_identity))
+    recorder.n_params_model = sum(tensor.size for tensor in walker.stored.values() if tensor.is_parameter)
+    return walker, scope.values

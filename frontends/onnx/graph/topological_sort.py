@@ -1,0 +1,120 @@
+"""The order in which the nodes of a graph can run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+from costcore.errors import CostError
+
+from ..node import describe
+
+
+def inner_graphs(node: Any) -> list[Any]:
+    """The graphs among a node's attributes: branches and bodies."""
+    attributes = node.attribute
+    return [g for a in attributes for g in ((a.g,) if a.HasField("g") else a.graphs)] if attributes else []
+
+
+def reads(node: Any) -> list[str]:
+    """The values of the graph around it that a node reads, also from inside its graphs."""
+    found = [name for name in node.input if name]
+    waiting = [(graph, frozenset[str]()) for graph in inner_graphs(node)]
+    while waiting:
+        graph, around = waiting.pop()
+        own = around | _made_in(graph)
+        for inner in graph.node:
+            found += [name for name in inner.input if name and name not in own]
+            waiting += [(deeper, own) for deeper in inner_graphs(inner)]
+        found += [output.name for output in graph.output if output.name not in own]
+    return found
+
+
+def _made_in(graph: Any) -> set[str]:
+    """The values that a graph makes or is given."""
+    stored = {tensor.name for tensor in graph.initializer} | {sparse.values.name for sparse in graph.sparse_initializer}
+    return stored | {entry.name for entry in graph.input} | {name for node in graph.node for name in node.output}
+
+
+def in_order(
+    nodes: Sequence[Any],
+    outputs: Iterable[str],
+    given: Collection[str],
+    is_known: Callable[[str], bool],
+    note: Callable[[str], None],
+) -> Sequence[Any]:
+    """``nodes`` so that each comes after those it reads from; says so where they were in another order.
+
+    Args:
+        nodes: the nodes of one graph.
+        outputs: the values that the graph puts out.
+        given: the inputs and stored tensors of that graph.
+        is_known: whether a value is there before any of them runs.
+        note: takes the remarks that they had to be sorted, and that nothing reads what some of them make.
+
+    Raises:
+        CostError: for a value that two nodes make or that is given, one that nothing makes, and for a cycle; names
+            the nodes.
+    """
+    maker: dict[str, int] = {}
+    for i, node in enumerate(nodes):
+        for name in node.output:
+            if not name:
+                continue
+            if name in given:
+                raise CostError(f"{describe(node)} makes {name!r}, which the graph has already, given or stored")
+            if name in maker:
+                raise CostError(f"{describe(nodes[maker[name]])} and {describe(node)} both make {name!r}")
+            maker[name] = i
+    before: list[list[int]] = []
+    is_sorted, used = True, {maker[name] for name in outputs if name in maker}
+    for i, node in enumerate(nodes):
+        names = reads(node)
+        earlier = [maker[name] for name in names if name in maker]
+        for name in node.input if len(earlier) < len(names) else ():
+            if name and name not in maker and not is_known(name):
+                raise CostError(f"{describe(node)} reads {name!r}, which nothing makes")
+        used.update(earlier)
+        before.append(earlier)
+        is_sorted = is_sorted and all(j < i for j in earlier)
+    if len(used) < len(nodes):
+        unused = [node for i, node in enumerate(nodes) if i not in used and node.op_type != "Constant"]
+        if unused:
+            note(f"nothing reads what these nodes make; they are counted: {some([describe(node) for node in unused])}")
+    if is_sorted:
+        return nodes
+    note("the nodes of the graph are not in the order they run in; they were sorted")
+    return _sorted(nodes, [list(dict.fromkeys(earlier)) for earlier in before])
+
+
+def some(words: Sequence[str], most: int = 10) -> str:
+    """A list of words for a message, cut where it is long."""
+    return ", ".join([*words[:most], *([f"and {len(words) - most} more"] if len(words) > most else [])])
+
+
+def _sorted(nodes: Sequence[Any], before: Sequence[Sequence[int]]) -> Sequence[Any]:
+    after: list[list[int]] = [[] for _ in nodes]
+    waiting = [len(earlier) for earlier in before]
+    for i, earlier in enumerate(before):
+        for j in earlier:
+            after[j].append(i)
+    ready = [i for i, count in enumerate(waiting) if count == 0]
+    for i in ready:  # grows while it is walked
+        for j in after[i]:
+            waiting[j] -= 1
+            if waiting[j] == 0:
+                ready.append(j)
+    if len(ready) < len(nodes):
+        raise CostError(f"the graph has a cycle: {_cycle(nodes, before, waiting)}")
+    return [nodes[i] for i in ready]
+
+
+def _cycle(nodes: Sequence[Any], before: Sequence[Sequence[int]], waiting: Sequence[int]) -> str:
+    at = next(i for i, count in enumerate(waiting) if count)
+    path: dict[int, None] = {}
+    while at not in path:
+        path[at] = None
+        at = next(j for j in before[at] if waiting[j])
+    circle = [*path][[*path].index(at) :]
+    shown = [describe(nodes[i]) for i in reversed(circle)]
+    return " -> ".join([*shown[:10], "…"] if len(shown) > 10 else [*shown, shown[0]])

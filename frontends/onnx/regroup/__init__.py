@@ -1,0 +1,1 @@
+"""Pattern matching: counts as one operator what an exporter decomposed into several nodes."""

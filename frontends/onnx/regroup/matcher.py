@@ -1,0 +1,210 @@
+"""A small language for patterns of nodes, and matching them against values whose makers are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import isinf
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from costcore.trace.call import Call
+
+from ..node import Node
+from ..values.value import Value
+from .exported_program import Program
+
+TOLERANCE = {"float16": 1e-3, "bfloat16": 8e-3}
+"""How far a constant may be from the number a definition has: its element type rounds. All others: 1e-6."""
+
+
+class Made(NamedTuple):
+    """A node that was recorded, its call, and which of the recorded nodes it is."""
+
+    node: Node
+    call: Call
+    order: int
+
+
+Makers: TypeAlias = Mapping[Value, Made]
+"""What made a value."""
+
+
+class Match(NamedTuple):
+    """What a pattern found: values by name, and the nodes between them and the root, the root first."""
+
+    values: Mapping[str, Value]
+    nodes: tuple[Made, ...]
+
+
+NOTHING = Match({}, ())
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Any value; the same one wherever the name stands."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant whose elements all are ``number`` (None: a constant of one element, whatever it is)."""
+
+    number: float | None = None
+
+
+@dataclass(frozen=True)
+class Named:
+    """What ``pattern`` matches, and the same value wherever the name stands."""
+
+    name: str
+    pattern: Pattern
+
+
+@dataclass(frozen=True)
+class Either:
+    """The first of several patterns that leads to a match."""
+
+    patterns: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, init=False)
+class Op:
+    """A node of a kind with operands; what it reads behind these must be constants. Sums and products commute."""
+
+    kind: str
+    operands: tuple[Pattern, ...]
+    check: Callable[[Made], bool] | None
+
+    def __init__(self, kind: str, *operands: Pattern, check: Callable[[Made], bool] | None = None) -> None:
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "operands", operands)
+        object.__setattr__(self, "check", check)
+
+
+Pattern: TypeAlias = "Operand | Number | Named | Either | Op"
+
+COMMUTATIVE = ("Add", "Mul")
+
+
+def matches(pattern: Pattern, value: Value | None, makers: Makers, found: Match = NOTHING) -> Iterator[Match]:
+    """Every way in which ``pattern`` describes how ``value`` was made, added to what was ``found`` before."""
+    if value is None:
+        return
+    if isinstance(pattern, Operand):
+        known = found.values.get(pattern.name)
+        if known is None or known is value:
+            yield found._replace(values={**found.values, pattern.name: value})
+    elif isinstance(pattern, Number):
+        if is_number(value, pattern.number):
+            yield found
+    elif isinstance(pattern, Named):
+        known = found.values.get(pattern.name)
+        if known is value:
+            yield found
+        elif known is None:
+            for match in matches(pattern.pattern, value, makers, found):
+                yield match._replace(values={**match.values, pattern.name: value})
+    elif isinstance(pattern, Either):
+        for alternative in pattern.patterns:
+            yield from matches(alternative, value, makers, found)
+    else:
+        yield from _made_by(pattern, value, makers, found)
+
+
+def _made_by(pattern: Op, value: Value, makers: Makers, found: Match) -> Iterator[Match]:
+    made = makers.get(value)
+    if made is None or made.node.key != f"ai.onnx::{pattern.kind}" or made.node.outputs[0] is not value:
+        return
+    inputs, count = made.node.inputs, len(pattern.operands)
+    if len(inputs) < count or any(x is not None and x.role != "const" for x in inputs[count:]):
+        return
+    if pattern.check is not None and not pattern.check(made):
+        return
+    start = found._replace(nodes=(*found.nodes, made))
+    orders = [inputs[:count]]
+    if count == 2 and pattern.kind in COMMUTATIVE:
+        orders.append(inputs[1::-1])
+    for order in orders:
+        yield from _all(pattern.operands, order, makers, start)
+
+
+def _all(patterns: tuple[Pattern, ...], values: list[Value | None], makers: Makers, found: Match) -> Iterator[Match]:
+    if not patterns:
+        yield found
+        return
+    for match in matches(patterns[0], values[0], makers, found):
+        yield from _all(patterns[1:], values[1:], makers, match)
+
+
+def is_number(value: Value, number: float | None) -> bool:
+    """Whether a value is a constant whose elements are this number, up to how its element type rounds."""
+    if value.role == "data" or value.data is None or not value.data.size:
+        return False
+    if number is None:
+        return bool(value.data.size == 1)
+    near = TOLERANCE.get(value.dtype, 1e-6) * abs(number)
+    return all(
+        isinstance(x, (int, float)) and (x == number if isinf(number) else abs(x - number) <= near)
+        for x in value.data.flat
+    )
+
+
+def product(*patterns: Pattern) -> Pattern:
+    """The product of three patterns, in whatever order it was taken."""
+    a, b, c = patterns
+    return Either(tuple(Op("Mul", x, Op("Mul", y, z)) for x, y, z in ((a, b, c), (b, a, c), (c, a, b))))
+
+
+def last_axis(made: Made) -> bool:
+    """Whether the setting ``axis`` of a layer is its last axis."""
+    axis: Any = made.call.layer.attrs.get("axis")
+    return bool(axis == made.call.layer.out.ndim - 1)
+
+
+class Group(NamedTuple):
+    """A group of nodes that spells out one operator.
+
+    Attributes:
+        op: the neutral operator.
+        type: ONNX's own word for it.
+        operands: its operands by neutral name.
+        attrs: its settings.
+        nodes: the nodes, the root first.
+    """
+
+    op: str
+    type: str
+    operands: Mapping[str, Value]
+    attrs: Mapping[str, Any]
+    nodes: tuple[Made, ...]
+
+
+class Extend(Protocol):
+    """Add to a match the nodes that made a value, where they fit a pattern."""
+
+    @property
+    def program(self) -> Program:
+        """The operations that nodes were written for."""
+
+    def whole(self, value: Value) -> Value:
+        """The tensor that a value is a part of, the value itself where it is no part."""
+
+    def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
+        """The longer match; None where the pattern does not fit, or others read from its nodes and must not."""
+
+
+class Groups(NamedTuple):
+    """How exporters spell out one operator.
+
+    Attributes:
+        roots: kinds of the last node.
+        pattern: the nodes.
+        build: the group a match is, or None where it is none after all.
+        taken_apart: the call, as a regular expression, that PyTorch takes apart before its exporter sees it.
+    """
+
+    roots: tuple[str, ...]
+    pattern: Pattern
+    build: Callable[[Match, Extend], Group | None]
+    taken_apart: str = ""

@@ -1,0 +1,1 @@
+"""The patterns of nodes that exporters write for one operator."""

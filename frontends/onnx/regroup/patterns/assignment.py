@@ -1,0 +1,74 @@
+"""What PyTorch's newer exporter writes for tensors of one number, and for parts of tensors that are written over.
+
+It has no operators that write into memory: what a program assigns to a part of a tensor it scatters into a copy of the
+whole, and what is the same in every run it writes as constants.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...reading.exporter_metadata import origin, source_line
+from ..exported_program import Operation, operation
+from ..matcher import Either, Extend, Group, Groups, Made, Match, Number, Op, Operand
+
+X, UPDATES, PLACES = Operand("x"), Operand("updates"), Operand("places")
+
+
+def _said(match: Match) -> Operation | None:
+    """The operation that all nodes of a match were written for."""
+    notes = {origin(made.node.proto) for made in match.nodes}
+    return operation(notes.pop()) if len(notes) == 1 else None
+
+
+def _replaces(made: Made) -> bool:
+    return made.call.layer.attrs.get("reduction") in (None, "none")
+
+
+_FIRST_AXIS = Op("ScatterND", X, PLACES, UPDATES, check=_replaces)
+_OTHER_AXIS = Op("Transpose", Op("ScatterND", Op("Transpose", X), PLACES, Op("Transpose", UPDATES), check=_replaces))
+_ONE_PLACE = Op("ScatterElements", X, PLACES, Either((Op("Unsqueeze", UPDATES), UPDATES)), check=_replaces)
+_COUNTED = Op("Unsqueeze", Op("Slice", Op("Range", Number(0), Operand("count"), Number(1))))
+_REPEATED = Op("Expand", Number())
+
+
+def _assigned(match: Match, extend: Extend) -> Group | None:
+    made, places = _said(match), match.values["places"]
+    if made is None or not extend.program.is_assigned(made.result):
+        return None
+    match = extend(match, places, _COUNTED) or extend(match, places, _REPEATED) or match
+    return Group("assign", "ScatterND", {name: match.values[name] for name in ("x", "updates")}, {}, match.nodes)
+
+
+ASSIGNED = Groups(
+    ("ScatterND", "Transpose", "ScatterElements"), Either((_FIRST_AXIS, _OTHER_AXIS, _ONE_PLACE)), _assigned
+)
+"""``x[2:5] = y`` and ``x[2] = y``."""
+
+_FILLED = Either((Op("Expand", Operand("value")), Op("ConstantOfShape", Operand("shape"))))
+_COUNTED_UP = Op("Range", Operand("start"), Operand("limit"), Operand("delta"))
+_KINDS = {
+    **{f"{new}{name}": "full" for new in ("", "new_") for name in ("zeros", "ones", "full")},
+    **{f"{name}_like": "full" for name in ("zeros", "ones", "full")},
+    "arange": "arange",
+    "fill": "full",
+}
+
+
+def _made(match: Match, extend: Extend) -> Group | None:
+    """A tensor that the program makes: it says so in the line, assigns to the tensor, or fills one that there is."""
+    made = _said(match)
+    if made is None or made.name not in _KINDS:
+        return None
+    is_called = made.name == "fill" or re.search(rf"\b{made.name}\(", source_line(match.nodes[0].node.proto))
+    if not is_called and made.result not in extend.program.assigned_to:
+        return None
+    return Group(_KINDS[made.name], match.nodes[-1].node.op, {}, {}, match.nodes)
+
+
+MADE = Groups(
+    ("Expand", "ConstantOfShape", "CastLike", "Range"),
+    Either((Op("CastLike", _FILLED, Operand("like")), _FILLED, _COUNTED_UP)),
+    _made,
+)
+"""``zeros(...)``, ``full(...)``, ``x.fill_(1)`` and ``arange(...)``."""

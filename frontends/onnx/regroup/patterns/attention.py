@@ -1,0 +1,107 @@
+"""What PyTorch's exporters write for scaled dot-product attention where ONNX has no operator of it yet.
+
+The older one writes masks of bools, and causal ones, in float32. In half precision it converts the scores and the
+values to it and goes on in it, so that the file attends in another precision than PyTorch: this stays in pieces.
+"""
+
+from __future__ import annotations
+
+from ...reading.exporter_metadata import origin
+from ...values.value import Value
+from ..matcher import Either, Extend, Group, Groups, Made, Match, Named, Number, Op, Operand, last_axis
+
+Q, KT, V, MASK = (Operand(name) for name in ("q", "kt", "v", "mask"))
+
+_SCORES = Op("MatMul", Op("Mul", Q, Number()), Op("Mul", KT, Number()))
+_SOFTMAX = Named("weights", Op("Softmax", Either((Op("Add", _SCORES, MASK), _SCORES)), check=last_axis))
+_WEIGHTS = Either((_SOFTMAX, Op("Where", Op("IsNaN", _SOFTMAX), Number(0.0), _SOFTMAX)))
+_ATTENTION = Op("MatMul", Either((_WEIGHTS, Op("Dropout", _WEIGHTS, check=lambda made: _is_idle(made)))), V)
+
+
+def _swaps_last(made: Made) -> bool:
+    rank = made.call.layer.out.ndim
+    return bool(rank > 1 and made.call.layer.attrs.get("axes") == (*range(rank - 2), rank - 1, rank - 2))
+
+
+_SWAPPED = Op("Transpose", Operand("k"), check=_swaps_last)
+_FOLDED = Op(
+    "Reshape", Op("Transpose", Named("folded", Op("Reshape", Operand("k"))), check=_swaps_last)
+)  # with all axes before the last two as one
+_REPEATED = Op("Reshape", Named("spread", Op("Expand", Named("apart", Op("Unsqueeze", Operand("head"))))))
+_LOWEST = Either(tuple(Number(x) for x in (float("-inf"), -3.4028234663852886e38, -65504.0, -3.3895313892515355e38)))
+_MASKED = Op("Where", Operand("allowed"), Number(0.0), _LOWEST)
+_CAUSAL = Op(
+    "Where",
+    Op("Equal", Op("Trilu", Op("Expand", Number(1.0)), check=lambda made: _is_lower(made)), Number(0.0)),
+    _LOWEST,
+    Number(0.0),
+)
+
+
+def _is_idle(made: Made) -> bool:
+    """Whether a dropout drops nothing."""
+    return not made.call.layer.attrs.get("training")
+
+
+def _is_lower(made: Made) -> bool:
+    return made.node.args.get("upper") == 0 and made.node.args.get("k") is None
+
+
+def _build(match: Match, extend: Extend) -> Group | None:
+    q, kt, v = (match.values[name] for name in ("q", "kt", "v"))
+    y = match.nodes[0].call.layer.out
+    if any(x.shape is None or len(x.shape) != len(y.shape) for x in (q, kt, v)) or len(y.shape) < 3:
+        return None
+    rows = q.known[:-1]
+    if match.values["weights"].shape != (*rows, kt.known[-1]) or y.shape != (*rows, v.known[-1]):
+        return None  # something is broadcast beyond the queries
+    swapped = (*kt.known[:-2], kt.known[-1], kt.known[-2])
+    longer = extend(match, kt, _SWAPPED) or extend(match, kt, _FOLDED)
+    if longer is not None and _is_key(longer, swapped):
+        match, k = longer, longer.values["k"]
+    else:
+        k = kt.viewed(swapped)
+    match, k = _one_head_for_many(match, extend, k)
+    match, v = _one_head_for_many(match, extend, v)
+    operands, attrs = {"q": q, "k": k, "v": v}, {"causal": False}
+    mask = match.values.get("mask")
+    if mask is not None:
+        causal, masked = extend(match, mask, _CAUSAL), extend(match, mask, _MASKED)
+        if causal is not None and mask.known == (q.known[-2], kt.known[-1]):
+            match, attrs = causal, {"causal": True}
+        elif masked is not None and masked.values["allowed"].dtype == "bool":
+            match, operands["mask"] = masked, masked.values["allowed"]
+        else:
+            operands["mask"] = mask
+    guarded = "IsNaN" in {made.node.op for made in match.nodes}
+    if guarded and (mask is None or not (_is_folded(match, mask) or extend(match, mask, _MASKED, shared=True))):
+        return None  # only a mask of bools leaves rows without weights
+    return Group("attention", "Attention", operands, attrs, match.nodes)
+
+
+def _is_folded(match: Match, mask: Value) -> bool:
+    """Whether a mask was of bools before an exporter that notes origins, and guards for these only, stored it."""
+    return mask.stored is not None and bool(origin(match.nodes[0].node.proto))
+
+
+def _is_key(match: Match, shape: tuple[object, ...]) -> bool:
+    folded = match.values.get("folded")
+    return match.values["k"].shape == shape and (folded is None or folded.known[-2:] == shape[-2:])
+
+
+def _one_head_for_many(match: Match, extend: Extend, value: Value) -> tuple[Match, Value]:
+    """Keys or values that the exporter repeats for grouped queries, before that."""
+    without = {name: v for name, v in match.values.items() if name not in ("head", "apart", "spread")}
+    longer = extend(match._replace(values=without), value, _REPEATED)
+    if longer is None or not origin(longer.nodes[0].node.proto):
+        return match, value  # whoever repeats them by hand attends to the repeated ones
+    head, apart, spread = (longer.values[name].known for name in ("head", "apart", "spread"))
+    if len(head) != 4 or apart != (*head[:2], 1, *head[2:]):
+        return match, value
+    if spread != (*head[:2], spread[2], *head[2:]) or value.known != (head[0], head[1] * spread[2], *head[2:]):
+        return match, value
+    return longer, longer.values["head"]
+
+
+ATTENTION = Groups(("MatMul",), _ATTENTION, _build)
+"""``softmax((q * s) (k^T * s) + mask) v``."""

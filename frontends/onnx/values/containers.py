@@ -1,0 +1,97 @@
+"""Sequences, maps and optionals: what is known of values that hold values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from costcore.dims import Dim
+
+from .dimensions import Dimensions
+from .value import DTYPES, Container, Value
+
+MOST_ITEMS = 1024
+"""Of longer sequences only the length is known, and what their items have in common."""
+
+
+def sequence(items: Iterable[Value], dtype: str = "") -> Container:
+    """The sequence of ``items``."""
+    held = tuple(items)
+    return Container(dtype=held[0].dtype if held else dtype, items=held, length=len(held))
+
+
+def repeated(element: Value | None, length: Dim | None, dtype: str = "") -> Container:
+    """A sequence of ``length`` values like ``element``."""
+    if element is not None and isinstance(length, int) and length <= MOST_ITEMS and is_told(element):
+        return sequence([element] * length, element.dtype)
+    return Container(dtype=element.dtype if element is not None else dtype, element=element, length=length)
+
+
+def is_told(value: Value) -> bool:
+    """Whether all dimensions of a value are known."""
+    return value.shape is not None and None not in value.shape
+
+
+def common(values: Iterable[Value | None]) -> Value | None:
+    """What all of ``values`` are like, None where there are none: dimensions that differ are None."""
+    found: Value | None = None
+    for value in values:
+        if value is None or isinstance(value, Container):
+            continue
+        if found is None:
+            found = Value(value.shape, value.dtype)
+        elif found.shape is None or value.shape is None or len(found.shape) != len(value.shape):
+            found.shape = None
+        else:
+            shape: Any = tuple(a if a == b else None for a, b in zip(found.shape, value.shape, strict=True))
+            found.shape = shape
+    return found
+
+
+def element_of(held: Container) -> Value | None:
+    """What every item of a container is like."""
+    return held.element if held.items is None else common(held.items)
+
+
+def inside_loop(held: Container, length: Dim | None) -> Container:
+    """A container as a loop's body sees it, in the middle of the run: of ``length`` items."""
+    return Container(dtype=held.dtype, kind=held.kind, element=element_of(held), length=length)
+
+
+def after_loop(first: Container, last: Container, begun: Dim, times: Dim) -> Container:
+    """A container after a loop whose body saw it with ``begun`` items, and made ``last`` of it."""
+    length = None
+    if last.length is not None and first.length is not None and last.items is None:
+        added = last.length - begun
+        length = first.length + times * added if isinstance(added, int) or added.is_Integer else None
+    if last.items is not None:
+        return last
+    element = common((element_of(first), element_of(last)))
+    return Container(dtype=last.dtype or first.dtype, kind=first.kind, element=element, length=length)
+
+
+def declared(kind: Any, dims: Dimensions, name: str) -> Value:
+    """A value of a declared type (``TypeProto``) that is no tensor; dimensions left open become symbols."""
+    if kind.HasField("tensor_type"):
+        tensor = kind.tensor_type
+        dtype = DTYPES.get(tensor.elem_type, "float32")
+        if not tensor.HasField("shape"):
+            return Value(None, dtype)
+        shape: Any = tuple(_dim(d, dims) for d in tensor.shape.dim)
+        return Value(shape, dtype)
+    if kind.HasField("sequence_type"):
+        element = declared(kind.sequence_type.elem_type, dims, name)
+        return Container(dtype=element.dtype, element=element, length=dims.fresh(f"{name}_length"))
+    if kind.HasField("optional_type"):
+        element = declared(kind.optional_type.elem_type, dims, name)
+        return Container(dtype=element.dtype, kind="optional", element=element)
+    if kind.HasField("map_type"):
+        element = declared(kind.map_type.value_type, dims, name)
+        return Container(dtype=element.dtype, kind="map", element=element, length=dims.fresh(f"{name}_length"))
+    return Value(None, "float32")
+
+
+def _dim(d: Any, dims: Dimensions) -> Dim | None:
+    if d.HasField("dim_value"):
+        return int(d.dim_value) if d.dim_value >= 0 else None
+    return dims(d.dim_param) if d.dim_param else None

@@ -1,0 +1,126 @@
+"""The ``Gradient`` operator: the backward of the part of the graph that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from costcore.ir import Layer, Tensor
+from costcore.trace.call import Call
+
+from ..graph.scope import Scope
+from ..node import Node
+from ..values.value import Value
+from .walker import Outputs, Walker
+
+GRADIENT = "ai.onnx.preview.training::Gradient"
+
+
+def gradient(walker: Walker, node: Node, scope: Scope) -> Outputs:
+    """``Gradient``: the backward of every call that leads from the variables to the output, as calls of their own.
+
+    Gradients of sums are aliases, those of products are products; other operators have a backward layer, named after
+    the forward one, with its operands and the gradient ``dy``: one without a calculator is unknown, and named. What a
+    value that is used twice gets from both is added up.
+
+    Raises:
+        CostError: where it names a value that nothing makes.
+    """
+    variables = [scope.find(name) for name in node.args.get("xs") or ()]
+    target = scope.find(node.args.get("y") or "")
+    if target is None or any(value is None for value in variables):
+        raise node.error("names a value that nothing makes")
+    reached = {walker.identity(value) for value in variables if value is not None}
+    path: list[Call] = []
+    for call in walker.recorder.calls:
+        if call.phase == "forward" and reached.intersection(call.inputs):
+            reached.update(call.outputs)
+            path.append(call)
+    gradients = {walker.identity(target): walker.recorder.new_id()}
+    for call in reversed(path):
+        if call.outputs and call.outputs[0] in gradients:
+            _backward(walker, call, reached, gradients)
+    yield from ()
+    return [value and Value(value.shape, value.dtype) for value in variables]
+
+
+class _Piece(NamedTuple):
+    """One layer of a backward: what it is, the operand ids it reads, and the values whose gradients it makes."""
+
+    layer: Layer | None
+    inputs: tuple[int, ...]
+    targets: tuple[int, ...]
+
+
+def _backward(walker: Walker, call: Call, reached: set[int], gradients: dict[int, int]) -> None:
+    """Record the backward of one call, towards those of its inputs that depend on the variables."""
+    given = gradients[call.outputs[0]]
+    for piece in _pieces(call, reached, given):
+        made = tuple(walker.recorder.new_id() for _ in piece.targets) if piece.layer is not None else (given,)
+        if piece.layer is not None:
+            _record(walker, call, piece.layer, piece.inputs, made)
+        for target, identity in zip(piece.targets, made, strict=True):
+            tensor = next(t for t, i in zip(call.layer.inputs.values(), call.inputs, strict=True) if i == target)
+            flowing = call.layer.out if piece.layer is None or len(piece.targets) == 1 else tensor
+            if call.layer.op in ARITHMETIC and flowing.shape != tensor.shape:
+                identity = _record(walker, call, *_summed(walker, flowing, tensor, identity))
+            if target in gradients:
+                both = Layer("add", {"x0": tensor, "x1": tensor}, [tensor])
+                ids = (gradients[target], identity)
+                identity = _record(walker, call, both, ids, (walker.recorder.new_id(),))
+            gradients[target] = identity
+
+
+ARITHMETIC = ("add", "sub", "mul")
+
+
+def _pieces(call: Call, reached: set[int], given: int) -> Iterable[_Piece]:
+    layer, y = call.layer, call.layer.out
+    dy = Tensor(y.shape, y.dtype)
+    operands = list(zip(layer.inputs.items(), call.inputs, strict=True))
+    wanted = [(name, identity) for (name, _), identity in operands if identity in reached]
+    if layer.op not in ARITHMETIC or len(operands) > 2:
+        attrs = {**layer.attrs, "needs": tuple(name for name, _ in wanted)}
+        made = [Tensor(layer[name].shape, layer[name].dtype) for name, _ in wanted]
+        whole = Layer(f"{layer.op}_backward", {"dy": dy, **layer.inputs}, made, attrs)
+        yield _Piece(whole, (given, *call.inputs), tuple(identity for _, identity in wanted))
+        return
+    for k, ((_, _), identity) in enumerate(operands):
+        if identity not in reached:
+            continue
+        (_, other), other_id = operands[1 - k]
+        if layer.op == "mul":
+            yield _Piece(Layer("mul", {"x0": dy, "x1": other}, [dy]), (given, other_id), (identity,))
+        elif layer.op == "sub" and k == 1:
+            yield _Piece(Layer("neg", {"x": dy}, [dy]), (given,), (identity,))
+        else:
+            yield _Piece(None, (), (identity,))
+
+
+def _summed(
+    walker: Walker, flowing: Tensor, wanted: Tensor, identity: int
+) -> tuple[Layer, tuple[int, ...], tuple[int, ...]]:
+    """The sum over the axes along which an operand was broadcast."""
+    missing = flowing.ndim - wanted.ndim
+    shape = (1,) * missing + wanted.shape
+    axes = tuple(i for i, (a, b) in enumerate(zip(flowing.shape, shape, strict=True)) if a != b or i < missing)
+    layer = Layer("reduce_sum", {"x": flowing}, [Tensor(wanted.shape, wanted.dtype)], {"axis": axes, "keepdims": True})
+    return layer, (identity,), (walker.recorder.new_id(),)
+
+
+def _record(walker: Walker, call: Call, layer: Layer, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> int:
+    """Record a layer as part of the backward of ``call``; its first output."""
+    walker.recorder.record(
+        Call(
+            layer=walker.recorder.intern(layer),
+            type=f"{call.type}Gradient",
+            native=f"{call.native}.backward",
+            module=call.module,
+            phase="backward",
+            times=call.times,
+            region=call.region,
+            inputs=inputs,
+            outputs=outputs,
+        )
+    )
+    return outputs[0]
