@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-
 from ..node import Node, check_size
 from ..values import containers as held
 from ..values.declared_types import declared_shape
