@@ -8,7 +8,7 @@ from onnx import ModelProto, TensorProto, helper
 
 from costcore.counting.pricing import Pricer
 from costcore.registry.calculators import calculators
-from tests.frontends.onnx.reading import read
+from tests.frontends.onnx.read_model import read
 
 FLOAT, FLOAT16, UINT8, INT8, INT32, INT64 = (
     TensorProto.FLOAT,

@@ -9,8 +9,8 @@ import pytest
 
 from costcore import estimate
 from costcore.frontends.onnx.checking import _bare
-from tests.frontends.onnx.reading import read
-from tests.frontends.onnx.test_graphs import model, node
+from tests.frontends.onnx.read_model import read
+from tests.frontends.onnx.walk.test_walker import model, node
 from tests.networks_onnx import Graph, encoder, unet
 
 

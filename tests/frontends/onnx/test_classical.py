@@ -12,7 +12,7 @@ from costcore import CostError
 from costcore.counting.pricing import Pricer
 from costcore.ir import Operations
 from costcore.registry.calculators import calculators
-from tests.frontends.onnx.reading import read
+from tests.frontends.onnx.read_model import read
 from tests.networks_onnx import Graph
 
 STRING, INT64 = TensorProto.STRING, TensorProto.INT64

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from costcore import CostError
-from tests.frontends.onnx.reading import read, total
+from tests.frontends.onnx.read_model import read, total
 from tests.networks_onnx import Graph
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64

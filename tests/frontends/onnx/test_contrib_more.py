@@ -13,7 +13,7 @@ from costcore.frontends.onnx import ROWS
 from costcore.registry.calculators import calculators
 from tests.frontends.onnx.contrib_lines import Line, O, S, Z, check
 from tests.frontends.onnx.contrib_nodes import INT8, INT32, INT64, UINT8, priced, shapes
-from tests.frontends.onnx.reading import read
+from tests.frontends.onnx.read_model import read
 
 STRING = TensorProto.STRING
 NB = (UINT8, (5, 1, 4))  # 5 outputs of 8 inputs, four bits each

@@ -9,7 +9,7 @@ import pytest
 from tests.frontends.onnx import test_contrib_more, test_contrib_sparse
 from tests.frontends.onnx.contrib_lines import Line
 from tests.frontends.onnx.contrib_nodes import model_of
-from tests.frontends.onnx.reading import read
+from tests.frontends.onnx.read_model import read
 
 PAIRS = {"ComplexMul", "ComplexMulConj", "EngramGate"}
 """They are refused: names do not tell that an axis has two parts, or that two inputs are alike."""

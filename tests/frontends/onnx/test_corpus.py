@@ -10,7 +10,7 @@ from onnx import TensorProto
 from costcore.frontends.onnx.values.value import DTYPES, Container, Value
 from costcore.ir import Operations
 from tests.frontends.onnx.corpus import Reading, difference, files, read_nodes
-from tests.frontends.onnx.reading import read, total
+from tests.frontends.onnx.read_model import read, total
 from tests.frontends.onnx.twins import TWINS, expected
 
 NEWEST = onnx.defs.onnx_opset_version() >= 28

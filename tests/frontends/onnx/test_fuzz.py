@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 from costcore import CostError, estimate
 from tests.frontends.onnx.mutations import MUTATIONS
-from tests.frontends.onnx.test_graphs import branches, function, loop, node, with_functions
+from tests.frontends.onnx.walk.test_walker import branches, function, loop, node, with_functions
 from tests.networks_onnx import Graph, encoder, unet
 from tests.work import at_most
 

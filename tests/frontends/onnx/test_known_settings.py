@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto
 
 from costcore import CostError, estimate
-from tests.frontends.onnx.reading import read, shapes, total
+from tests.frontends.onnx.read_model import read, shapes, total
 from tests.networks_onnx import Graph
 
 INT32 = TensorProto.INT32

@@ -10,7 +10,7 @@ from onnx import TensorProto
 from costcore.counting.pricing import Pricer
 from costcore.ir import Operations
 from costcore.registry.calculators import calculators
-from tests.frontends.onnx.reading import read
+from tests.frontends.onnx.read_model import read
 from tests.networks_onnx import Graph
 
 FLOAT, STRING, INT64, UINT8, INT8 = (

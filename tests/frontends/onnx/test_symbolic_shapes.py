@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from onnx import ModelProto, TensorProto
 
-from tests.frontends.onnx.reading import read, shapes
+from tests.frontends.onnx.read_model import read, shapes
 from tests.networks_onnx import Graph
 
 FAR, FLOAT, INT64 = (1 << 63) - 1, TensorProto.FLOAT, TensorProto.INT64

@@ -13,7 +13,7 @@ from costcore.frontends.onnx.contrib import INPUTS, NCHWC_INPUTS, NHWC_INPUTS, S
 from costcore.frontends.onnx.estimate import native_names
 from costcore.frontends.onnx.shapes import RULES
 from costcore.registry.calculators import calculators
-from tests.frontends.onnx.reading import read
+from tests.frontends.onnx.read_model import read
 from tests.networks_onnx import Graph
 
 SCHEMAS = {f"{s.domain or 'ai.onnx'}::{s.name}" for s in defs.get_all_schemas_with_history()}

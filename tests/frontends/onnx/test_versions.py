@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from onnx import TensorProto
 
-from tests.frontends.onnx.reading import read, shapes
+from tests.frontends.onnx.read_model import read, shapes
 from tests.networks_onnx import Graph
 
 FLOAT, BOOL = TensorProto.FLOAT, TensorProto.BOOL

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto
 
 from costcore.errors import CostError
-from tests.frontends.onnx.reading import read
+from tests.frontends.onnx.read_model import read
 from tests.networks_onnx import Graph
 
 KINDS = {int: TensorProto.INT64, float: TensorProto.FLOAT}

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from costcore.counting.pricing import Pricer
 from costcore.ir import Operations
 from costcore.registry.calculators import calculators
-from tests.frontends.onnx.reading import read
+from tests.frontends.onnx.read_model import read
 
 FLOAT, INT32 = TensorProto.FLOAT, TensorProto.INT32
 V, E = 11, 4

@@ -9,8 +9,8 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper
 
 from costcore import CostError, CostWarning, estimate
 from costcore.cli.main import main
-from tests.frontends.onnx.reading import read, total
-from tests.frontends.onnx.test_graphs import branches, function, model, node, with_functions
+from tests.frontends.onnx.read_model import read, total
+from tests.frontends.onnx.walk.test_walker import branches, function, model, node, with_functions
 from tests.networks_onnx import Graph
 from tests.work import at_most
 

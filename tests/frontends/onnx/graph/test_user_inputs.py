@@ -10,7 +10,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import CostError, Tensor
-from tests.frontends.onnx.reading import read, shapes
+from tests.frontends.onnx.read_model import read, shapes
 from tests.networks_onnx import Graph
 
 INT64 = TensorProto.INT64

@@ -8,7 +8,7 @@ from onnx import ModelProto, TensorProto
 from onnx.reference import ReferenceEvaluator
 
 from costcore import estimate
-from tests.frontends.onnx.spelled import (
+from tests.frontends.onnx.regroup.decompositions import (
     BOOL,
     BY_NAME,
     EVEN,
@@ -23,7 +23,7 @@ from tests.frontends.onnx.spelled import (
     model,
     scores,
 )
-from tests.frontends.onnx.test_moves import TO_THE_END
+from tests.frontends.onnx.regroup.test_data_movement import TO_THE_END
 
 HALF = TensorProto.FLOAT16
 

@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorProto, helper
 
 from costcore import estimate
 from costcore.frontends.onnx.regroup.patterns.layers import PATTERNS
-from tests.frontends.onnx.spelled import (
+from tests.frontends.onnx.regroup.decompositions import (
     ATTENTION,
     BOOL,
     BY_NAME,

@@ -10,7 +10,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 from sympy import Symbol
 
 from costcore import CostError, estimate
-from tests.frontends.onnx.reading import read, shapes, total
+from tests.frontends.onnx.read_model import read, shapes, total
 from tests.networks_onnx import Graph, make_model
 from tests.work import at_most
 

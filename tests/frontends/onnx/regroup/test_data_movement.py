@@ -8,7 +8,15 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, shape_inference
 
 from costcore import Report, estimate
-from tests.frontends.onnx.spelled import BY_NAME, Spelled, X, from_operation, is_as_before, model, priced
+from tests.frontends.onnx.regroup.decompositions import (
+    BY_NAME,
+    Spelled,
+    X,
+    from_operation,
+    is_as_before,
+    model,
+    priced,
+)
 
 INT64 = TensorProto.INT64
 TO_THE_END = 1 << 62

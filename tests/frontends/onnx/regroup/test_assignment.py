@@ -9,7 +9,7 @@ from onnx import ModelProto, helper
 
 from costcore import estimate
 from costcore.frontends.onnx.regroup.exported_program import Program, operation
-from tests.frontends.onnx.spelled import FLOAT, Spelled, from_operation, is_as_before, priced
+from tests.frontends.onnx.regroup.decompositions import FLOAT, Spelled, from_operation, is_as_before, priced
 
 X = {"x": (6, 8), "v": (FLOAT, ())}
 ROWS, COLUMNS = "0, 2, 5", "1, 1, 4"

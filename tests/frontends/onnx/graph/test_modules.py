@@ -9,8 +9,8 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from costcore import estimate
 from costcore.trace.call import Module
-from tests.frontends.onnx.reading import read
-from tests.frontends.onnx.test_graphs import function, with_functions
+from tests.frontends.onnx.read_model import read
+from tests.frontends.onnx.walk.test_walker import function, with_functions
 from tests.networks_onnx import make_model
 
 F = TensorProto.FLOAT

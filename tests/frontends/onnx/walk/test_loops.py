@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
-from tests.frontends.onnx.reading import read, total
-from tests.frontends.onnx.test_graphs import model, node
+from tests.frontends.onnx.read_model import read, total
+from tests.frontends.onnx.walk.test_walker import model, node
 
 F, B, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
 

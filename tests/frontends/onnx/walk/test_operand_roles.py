@@ -7,7 +7,7 @@ from onnx import TensorProto
 
 from costcore import estimate
 from costcore.ir import Tensor
-from tests.frontends.onnx.reading import read, total
+from tests.frontends.onnx.read_model import read, total
 from tests.networks_onnx import Graph
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64

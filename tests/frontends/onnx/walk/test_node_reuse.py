@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from costcore import estimate
 from costcore.frontends.onnx.walk import walker
-from tests.frontends.onnx.reading import read
+from tests.frontends.onnx.read_model import read
 from tests.networks_onnx import Graph, encoder, make_model, mobilenet_v2, unet
 
 
