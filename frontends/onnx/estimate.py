@@ -14,7 +14,6 @@ from costcore.errors import CostError
 from costcore.registry.frontends import rows
 from costcore.trace.recorder import Recorder
 
-from .checking import compare_with_onnx
 from .graph.scope import Place, Scope
 from .graph.topological_sort import some
 from .graph.user_inputs import Missing, bound_inputs
@@ -23,7 +22,8 @@ from .reading.model_file import read_model
 from .regroup.patterns.layers import PATTERNS
 from .regroup.regroup import regroup as regrouped
 from .schema.naming import native_name
-from .signature import ONNX, signature
+from .schema.signature import ONNX, signature
+from .shapes.cross_check import compare_with_onnx
 from .values.dimensions import Dimensions, declared_names
 from .values.value import Value
 from .walk.branches import CONTROL

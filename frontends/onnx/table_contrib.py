@@ -7,10 +7,11 @@ from typing import Any
 from costcore.translate import Arguments, Row
 
 from .contrib import with_own_inputs
-from .settings import first, node, window
+from .rows.arguments import first, node, window
+from .rows.conv import CONVOLUTION
+from .rows.pooling import POOL
 from .shapes.contrib import channels_first
 from .shapes.contrib_products import transposed, width
-from .table_layers import CONVOLUTION, POOL
 from .values.value import Value
 
 FUSED = {

@@ -8,10 +8,11 @@ from typing import Any
 from costcore.translate import Arguments, Row
 
 from .contrib import with_own_inputs
-from .settings import flag, node
+from .rows.arguments import flag, node, nonzero
+from .rows.attention import rotated
+from .rows.recurrent import RECURRENCE, causal_activation
 from .shapes.contrib_attention import FEATURES, OPERANDS
 from .shapes.contrib_products import width
-from .table_states import RECURRENCE, causal_activation, nonzero, rotated
 from .values.value import Value
 
 

@@ -7,9 +7,10 @@ from typing import Any
 from costcore.translate import Arguments, Row
 
 from .contrib import with_own_inputs
-from .settings import axis, first, node, numbers, outputs, told
+from .rows.arguments import axis, first, node, numbers, outputs, told
+from .rows.conv import CONVOLUTION
+from .rows.pooling import POOL
 from .table_contrib import FUSED, SWAPPED, zero_point
-from .table_layers import CONVOLUTION, POOL
 from .values.value import Value
 
 METRICS = {"euclidean": 2, "cityblock": 1, "chebyshev": float("inf")}

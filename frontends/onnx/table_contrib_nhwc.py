@@ -8,12 +8,13 @@ from typing import Any
 
 from costcore.translate import Arguments, Row
 
-from . import table_contrib_quantized, table_elementwise, table_layers, table_layout, table_states
+from . import table_contrib_quantized
 from .contrib import NHWC, NHWC_INPUTS
+from .rows import conv, layout, normalization, pooling, quantization, resampling
+from .rows.conv import CONVOLUTION
 from .table_contrib import FUSED, fused_with
-from .table_layers import CONVOLUTION
 
-FAMILIES = (table_layers, table_elementwise, table_layout, table_states, table_contrib_quantized)
+FAMILIES = (conv, layout, normalization, pooling, quantization, resampling, table_contrib_quantized)
 
 
 def _is_plain(a: Arguments) -> bool:

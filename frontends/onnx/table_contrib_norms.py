@@ -7,7 +7,7 @@ from typing import Any
 from costcore.translate import Arguments, Row
 
 from .contrib import with_own_inputs
-from .settings import axis, outputs, told
+from .rows.arguments import axis, outputs, told
 from .values.value import Value
 
 

@@ -7,10 +7,10 @@ from typing import Any
 from costcore.translate import Arguments, Row
 
 from .contrib import with_own_inputs
-from .settings import flag, told
-from .shapes.reductions import reduced_axes
+from .rows.arguments import SPATIAL, flag, told
+from .rows.conv import CONVOLUTION
+from .shapes.reduction import reduced_axes
 from .table_contrib import MATRICES, SWAPPED, channel_view, weight_view
-from .table_layers import CONVOLUTION, SPATIAL
 
 
 def _scaled(neutral: str, native: str, scale: str, zero: str) -> dict[str, str]:

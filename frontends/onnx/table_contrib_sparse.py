@@ -9,11 +9,11 @@ from costcore.dims import Dim
 from costcore.translate import Arguments, Row
 
 from .contrib import with_own_inputs
-from .settings import node
+from .rows.arguments import node, nonzero
+from .rows.recurrent import causal_activation
 from .shapes.contrib_attention import DELTA
 from .shapes.contrib_sparse import FACTS, streams
 from .table_contrib_attention import OPERAND, SETTINGS
-from .table_states import causal_activation, nonzero
 from .values.value import Value
 
 

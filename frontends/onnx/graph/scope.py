@@ -8,8 +8,8 @@ from typing import Any
 
 from costcore.dims import Dim
 
-from ..node import Node
 from ..values.value import Value
+from .node import Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from costcore.errors import CostError
 
-from ..node import describe
+from .node import describe
 
 
 def inner_graphs(node: Any) -> list[Any]:

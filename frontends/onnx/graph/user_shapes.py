@@ -10,9 +10,9 @@ from costcore.dims import Dim, as_dim
 from costcore.errors import CostError
 from costcore.ir import Tensor
 
-from ..node import Node
 from ..values.dimensions import Dimensions
 from ..values.value import Container, Value
+from .node import Node
 from .topological_sort import some
 from .user_inputs import bounded
 

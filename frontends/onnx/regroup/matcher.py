@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from costcore.trace.call import Call
 
-from ..node import Node
+from ..graph.node import Node
 from ..values.value import Value
 from .exported_program import Program
 

@@ -12,7 +12,7 @@ from costcore.trace.call import Call
 from costcore.trace.run import Regrouping
 from costcore.translate import ROLES
 
-from ..node import Node
+from ..graph.node import Node
 from ..reading.exporter_metadata import origin, source_line
 from ..values.value import Stored, Value
 from ..walk.walker import Walker

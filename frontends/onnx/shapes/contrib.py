@@ -7,13 +7,13 @@ from typing import Any
 
 from costcore.dims import Dim
 
-from ..node import Node
+from ..graph.node import Node
 from ..values.value import Shape, Value
-from . import contrib_products, elementwise, layout, reductions, sources, spatial
+from . import contrib_products, indexing, normalization, quantization, random, reduction, resampling
 from .contrib_products import packed, width
-from .elementwise import broadcast
-from .rules import Rule
-from .spatial import WINDOWS
+from .conv import WINDOWS
+from .layout import creation, rearrange
+from .rules import Rule, broadcast
 from .windows import Windows, kernel_of, windows
 
 
@@ -153,23 +153,23 @@ ADDED: dict[str, Callable[[Node], Any]] = {
     **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax"), like("X")),
     "QLinearConcat": joined,
     "QLinearWhere": where,
-    "QLinearReduceMean": reductions.reduction,
-    "ReduceSumInteger": reductions.reduction,
-    "QuantizeLinear": elementwise.quantize,
-    "DequantizeLinear": elementwise.dequantize,
+    "QLinearReduceMean": reduction.reduction,
+    "ReduceSumInteger": reduction.reduction,
+    "QuantizeLinear": quantization.quantize,
+    "DequantizeLinear": quantization.dequantize,
     **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "SkipGroupNorm"), skipped),
     **dict.fromkeys(("GroupNorm", "GatedRMSNorm", "FastGelu", "QuickGelu", "Gelu", "BiasAdd", "Inverse"), like("X")),
     "EmbedLayerNormalization": embedded,
     "BiasGelu": pairwise("A", "B"),
     "BiasSplitGelu": split_gelu,
     "BiasSoftmax": like("data"),
-    "BiasDropout": elementwise.dropout,
+    "BiasDropout": random.dropout,
     "MoE": experts,
     "QMoE": experts,
-    "GatherND": sources.gather_nd,
-    "GridSample": spatial.grid_sample,
-    "Pad": layout.pad,
-    "Range": sources.range_of,
+    "GatherND": indexing.gather_nd,
+    "GridSample": resampling.grid_sample,
+    "Pad": rearrange.pad,
+    "Range": creation.range_of,
     "Trilu": like("X"),
     "TorchEmbedding": lambda node: [
         node.result((*node.value("indices").known, node.value("weight").known[-1]), node.value("weight").dtype)
@@ -182,4 +182,4 @@ BLOCKED = {
     "ReorderOutput": reordered,
     "Upsample": upsampled,
 }
-STANDARD = {"SimplifiedLayerNormalization": reductions.layer_norm}
+STANDARD = {"SimplifiedLayerNormalization": normalization.layer_norm}

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from costcore.dims import Dim
 
-from ..node import Node
+from ..graph.node import Node
 from ..values.value import Shape, Undetermined, Value
-from .rules import Rule
-from .states import causal_conv, heads, linear_attention
+from .recurrent import causal_conv, linear_attention
+from .rules import Rule, heads
 
 
 class Operands(NamedTuple):

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from costcore.dims import Dim, ceil_div
 from costcore.ir import prod
 
-from ..node import Node
+from ..graph.node import Node
 from ..values.value import DTYPES, Undetermined, Value
-from . import layout, products, spatial
+from . import conv, pooling, recurrent
 from .contrib_products import matmul, of_rank, packed, said, transposed, width
-from .elementwise import broadcast
-from .products import product
-from .rules import Rule
+from .layout import rearrange
+from .matmul import product
+from .rules import Rule, broadcast
 
 
 def like(name: str, dtype: str = "") -> Rule:
@@ -73,11 +73,11 @@ def padded_conv_transpose(node: Node) -> Sequence[Value]:
     try:
         pads = node.numbers("Pads")
     except Undetermined:
-        found = spatial.conv_transpose(node)[0]
+        found = conv.conv_transpose(node)[0]
         return [node.result((*found.known[:2], *(None for _ in found.known[2:])), found.dtype)]
     if pads is not None:
         node.args["pads"] = pads
-    return spatial.conv_transpose(node)
+    return conv.conv_transpose(node)
 
 
 def distances(node: Node) -> Sequence[Value]:
@@ -131,7 +131,7 @@ def recurrent_with_memory(node: Node) -> Sequence[Value]:
     """All steps, the last state, the last cell."""
     of_rank(node, X=3, W=3, R=3, QW=3, MW=3, V=2, M=3)
     node.args["hidden_size"] = node.value("R").known[-1]
-    return products.recurrent(node)
+    return recurrent.recurrent(node)
 
 
 def all_finite(node: Node) -> Sequence[Value]:
@@ -220,13 +220,13 @@ ADDED = {
     "QEmbedLayerNormalization": quantized_embedding,
     **dict.fromkeys(("BitmaskDropout", "BitmaskBiasDropout"), bit_dropout),
     "IsAllFinite": all_finite,
-    "MaxpoolWithMask": spatial.pool,
+    "MaxpoolWithMask": pooling.pool,
     "VarlenCausalConvWithState": joined_causal_conv,
 }
 STANDARD = {
     **dict.fromkeys(("Affine", "ParametricSoftplus", "MemcpyFromHost", "MemcpyToHost"), like("X")),
     **dict.fromkeys(("ImageScaler", "Scale", "ScaledTanh"), like("input")),
     "Crop": cropped,
-    "DynamicSlice": layout.slice_,
+    "DynamicSlice": rearrange.slice_,
 }
 """Operators of the default domain that onnx has given up."""

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..node import Node
-from ..signature import ONNX, signature
+from ..graph.node import Node
+from ..schema.signature import ONNX, signature
 from ..values.value import Shape, Value
-from . import contrib, elementwise, layout, reductions, spatial
+from . import contrib, conv, normalization, pooling, quantization, resampling
+from .layout import rearrange
 from .rules import Rule
 
 NEWEST = 1 << 30
 
-KNOWN = elementwise.RULES | layout.RULES | spatial.RULES | reductions.RULES
+KNOWN = {
+    **conv.RULES,
+    **normalization.RULES,
+    **pooling.RULES,
+    **quantization.RULES,
+    **rearrange.RULES,
+    **resampling.RULES,
+}
 
 
 def first(shape: Shape) -> Shape:
@@ -51,7 +59,7 @@ def quantized_conv_transpose(node: Node) -> Sequence[Value]:
     """A transposed convolution of integers."""
     x, w, zero = node.value("x"), node.value("w"), node.value("y_zero_point")
     node.args |= {"X": x, "W": w}
-    return [node.result(spatial.conv_transpose(node)[0].shape, zero.dtype)]
+    return [node.result(conv.conv_transpose(node)[0].shape, zero.dtype)]
 
 
 def max_unpool(node: Node) -> Sequence[Value]:
@@ -59,7 +67,7 @@ def max_unpool(node: Node) -> Sequence[Value]:
     wanted = node.numbers("output_shape")
     if wanted is not None:
         return [node.result(wanted, node.value("X").dtype)]
-    return turned(spatial.max_unpool)(node)
+    return turned(pooling.max_unpool)(node)
 
 
 TURNED = (
@@ -68,9 +76,9 @@ TURNED = (
     *("GridSample", "QLinearConv"),
 )
 ADDED = {
-    **{op: turned(KNOWN[op]) for op in TURNED},
+    **{op: turned(KNOWN[f"ai.onnx::{op}"]) for op in TURNED},
     "QLinearConvTranspose": turned(quantized_conv_transpose),
     "QLinearAveragePool": turned(contrib.pool),
     "MaxUnpool": max_unpool,
-    "Resize": spatial.resize,
+    "Resize": resampling.resize,
 }

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from costcore.ir import prod
 
-from ..node import Node
+from ..graph.node import Node
 from ..values.value import DTYPES, Shape, Undetermined, Value
-from .products import product
+from .matmul import product
 
 
 def transposed(node: Node, name: str) -> Shape:

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 from costcore.dims import Dim
 
-from ..node import Node
+from ..graph.node import Node
 from ..values.value import Shape, Value
 from .contrib_attention import OPERANDS, Operands, joined, unpacked
 from .contrib_products import of_rank
-from .rules import Rule
-from .states import heads
+from .rules import Rule, heads
 
 FACTS = "facts"
 """Under this name a node's cache keeps what the rows need to know beyond shapes."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from costcore.dims import Dim
 
-from ..node import Node
+from ..graph.node import Node
 from ..values.value import Value
-from .states import heads
+from .rules import heads
 
 
 def unique(node: Node) -> Sequence[Value]:

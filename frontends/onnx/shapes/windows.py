@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from costcore.dims import Dim, ceil_div, maximum, minimum
 
-from ..node import Node
+from ..graph.node import Node
 
 
 class Windows(NamedTuple):

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from costcore.dims import Dim, maximum
 
+from ..graph.node import Node
 from ..graph.scope import Place, Scope, inside
-from ..node import Node
 from ..shapes.contrib_sparse import FACTS
 from ..values.declared_types import declared_shape
 from ..values.dimensions import called

@@ -11,9 +11,9 @@ from costcore.registry.calculators import calculators
 from costcore.symbolic import magnitude
 from costcore.trace.call import Call
 
+from ..graph.node import Node
 from ..graph.scope import Place, Scope, inside
 from ..graph.topological_sort import reads
-from ..node import Node
 from ..values.value import Value
 from .beam_search import SEARCHES, search
 from .loops import computed, loop, scan

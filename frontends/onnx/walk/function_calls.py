@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..graph.node import Node
 from ..graph.scope import Place, Scope
-from ..node import Node
-from ..signature import ONNX
+from ..schema.signature import ONNX
 from ..values.value import Value
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 from costcore.dims import Dim
 from costcore.trace.call import Call
 
+from ..graph.node import Node
 from ..graph.scope import Place
-from ..node import Node
 from ..values.value import Value, seen
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from costcore.errors import CostError
 
 from ..graph.topological_sort import inner_graphs
-from ..signature import ONNX
+from ..schema.signature import ONNX
 
 MANY = 100_000
 """Where a model's functions expand to more nodes than this, equal calls are walked once and multiplied."""

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from costcore.ir import Layer, Tensor
 from costcore.trace.call import Call
 
+from ..graph.node import Node
 from ..graph.scope import Scope
-from ..node import Node
 from ..values.value import Value
 from .walker import Outputs, Walker
 

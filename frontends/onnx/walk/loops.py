@@ -13,8 +13,8 @@ from costcore.dims import Dim, is_symbolic
 from costcore.ir import Layer
 from costcore.trace.call import Call
 
+from ..graph.node import Node
 from ..graph.scope import Place, Scope, inside
-from ..node import Node
 from ..values.containers import after_loop, common, inside_loop
 from ..values.dimensions import called
 from ..values.value import Container, Value

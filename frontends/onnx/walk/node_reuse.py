@@ -10,8 +10,8 @@ from onnx import AttributeProto
 from costcore.ir import Layer
 from costcore.trace.call import Call
 
-from ..node import Node
-from ..signature import ONNX
+from ..graph.node import Node
+from ..schema.signature import ONNX
 from ..values.value import Value, seen
 
 SETTINGS = frozenset(

@@ -14,10 +14,10 @@ from costcore.translate import Native, Row, Translation, Translator, settings
 from costcore.translate import role_of as neutral_role
 
 from ..graph.modules import Modules
+from ..graph.node import LACKING, Node, describe
 from ..graph.scope import Place
 from ..graph.user_inputs import Missing
-from ..node import LACKING, Node, describe
-from ..signature import arguments_of_any_version
+from ..schema.signature import arguments_of_any_version
 from ..values.dimensions import Dimensions, called
 from ..values.value import Container, Stored, Value
 

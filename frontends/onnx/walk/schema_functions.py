@@ -9,9 +9,9 @@ from onnx import FunctionProto, helper
 
 from costcore.translate import Row
 
+from ..graph.node import Node
 from ..graph.scope import Place, Scope, inside
-from ..node import Node
-from ..signature import ONNX
+from ..schema.signature import ONNX
 from ..values.containers import common, element_of, repeated, sequence
 from ..values.dimensions import called
 from ..values.value import DTYPES, Container, Value

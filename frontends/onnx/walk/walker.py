@@ -13,14 +13,14 @@ from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import Recorder
 from costcore.translate import Row, Translation
 
-from ..checking import differs, written
+from ..graph.node import LACKING, Node, describe
 from ..graph.scope import Place, Scope
 from ..graph.topological_sort import in_order, inner_graphs
 from ..graph.user_shapes import Told
-from ..node import LACKING, Node, describe
 from ..reading.initializers import QUANTIZED, in_their_roles, stored_values
-from ..shapes import infer
-from ..signature import ONNX
+from ..schema.signature import ONNX
+from ..shapes.cross_check import differs, written
+from ..shapes.infer import infer
 from ..values.dimensions import Dimensions
 from ..values.value import STORED, Stored, Undetermined, Value
 from .function_calls import called, priced

@@ -11,7 +11,7 @@ from onnx import defs
 from costcore.frontends.onnx import ROWS
 from costcore.frontends.onnx.contrib import INPUTS, NCHWC_INPUTS, NHWC_INPUTS, STANDARD_INPUTS
 from costcore.frontends.onnx.estimate import native_names
-from costcore.frontends.onnx.shapes import RULES
+from costcore.frontends.onnx.shapes.infer import RULES
 from costcore.registry.calculators import calculators
 from tests.frontends.onnx.read_model import read
 from tests.networks_onnx import Graph

@@ -1,0 +1,1 @@
+"""Rows of the operators of the ONNX standard, by family."""

@@ -1,0 +1,101 @@
+"""Functions of a node's arguments that rows of several families use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from costcore.translate import Arguments
+
+from ..graph.node import NODE, Node
+from ..shapes.conv import WINDOWS
+from ..values.value import Undetermined, Value
+
+Setting = Callable[[Arguments], Any]
+
+
+def node(a: Arguments) -> Node:
+    """The node whose arguments these are."""
+    found: Node = a[NODE]
+    return found
+
+
+def told(read: Callable[[Node], Any]) -> Setting:
+    """A setting as ``read`` finds it, None where only data tells it."""
+
+    def setting(a: Arguments) -> Any:
+        try:
+            return read(node(a))
+        except Undetermined:
+            return None
+
+    return setting
+
+
+def first(*names: str) -> Setting:
+    """The argument of the first of these names that is given."""
+    return lambda a: node(a).get(*names)
+
+
+def given(*names: str) -> Setting:
+    """The values of these names that are given, for operands of equal standing."""
+    return lambda a: [a[name] for name in names if isinstance(a.get(name), Value)]
+
+
+def window(name: str) -> Setting:
+    """A setting of the windows that the rule of shapes found."""
+    return lambda a: getattr(node(a).cache[WINDOWS], name)
+
+
+def number(name: str) -> Setting:
+    """A number that is an attribute or a constant input."""
+    return told(lambda n: n.number(name))
+
+
+def numbers(name: str) -> Setting:
+    """Numbers that are an attribute or a constant input."""
+    return told(lambda n: n.numbers(name))
+
+
+def axis(operand: str, name: str = "axis", default: int = 0) -> Setting:
+    """An axis of ``operand``, counted from the front."""
+
+    def read(n: Node) -> int:
+        found = n.axis(len(n.value(operand).known), name)
+        return default if found is None else found
+
+    return told(read)
+
+
+def flag(name: str) -> Setting:
+    """An attribute of 0 or 1 as a bool."""
+    return lambda a: bool(a.get(name))
+
+
+def outputs(count: int) -> Callable[[Arguments, Any], Any]:
+    """Only the first outputs count."""
+    return lambda a, values: values[:count]
+
+
+SPATIAL: Mapping[str, Any] = {name: window(name) for name in ("kernel", "stride", "padding", "dilation")}
+
+
+def axes_from(operand: str, default: int) -> Any:
+    """The axes from ``axis`` to the last."""
+
+    def read(a: Arguments) -> tuple[int, ...]:
+        rank = len(node(a).value(operand).known)
+        return tuple(range(axis(operand, default=default)(a), rank))
+
+    return read
+
+
+INPUT = first("X", "input", "data", "x")
+
+
+def nonzero(name: str) -> Any:
+    """A setting that stands for nothing where it is 0."""
+    return lambda a: a.get(name) or None
+
+
+X = {"x": first("X", "input", "data")}

@@ -1,0 +1,70 @@
+"""Rows of attention and of rotary position embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costcore.translate import Arguments, Row
+
+from ..values.value import Value
+from .arguments import flag, node, nonzero
+
+
+def _heads(name: str, count: str) -> Any:
+    """Queries, keys or values as ``[N, H, T, D]``; packed ones ``[N, T, H * D]`` are that in another order."""
+
+    def read(a: Arguments) -> Value:
+        value, past = a[name], a.get(f"past_{'key' if name == 'K' else 'value'}") if name != "Q" else None
+        shape = value.known
+        if len(shape) == 3:
+            shape = (shape[0], a[count], shape[1], shape[2] // a[count])
+        if isinstance(past, Value):
+            shape = (*shape[:2], past.known[2] + shape[2], shape[3])  # the past is read as well
+        view: Value = value.viewed(shape)
+        return view
+
+    return read
+
+
+def _window(a: Arguments) -> Any:
+    sides = (a.get("left_window_size", -1), a.get("right_window_size", -1))
+    return None if sides == (-1, -1) else sides
+
+
+def rotated(a: Arguments) -> Value:
+    """What is turned, as ``[N, H, T, D]``."""
+    n = node(a)
+    x: Value = n.value("X", "input")
+    heads = a.get("num_heads")
+    if len(x.known) != 3 or not heads:
+        return x
+    batch, steps, width = x.known
+    return x.viewed((batch, heads, steps, width // heads))
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "ai.onnx::Attention",
+        "attention",
+        {
+            "q": _heads("Q", "q_num_heads"),
+            "k": _heads("K", "kv_num_heads"),
+            "v": _heads("V", "kv_num_heads"),
+            "mask": "attn_mask",
+            "lengths": "nonpad_kv_seqlen",
+        },
+        {"causal": flag("is_causal"), "softcap": lambda a: a.get("softcap") or None, "window": _window},
+    ),
+    Row(
+        "ai.onnx::RotaryEmbedding",
+        "rotary_embedding",
+        {"x": rotated, "cos": "cos_cache", "sin": "sin_cache", "position": "position_ids"},
+        {"rotary_dim": nonzero("rotary_embedding_dim"), "interleaved": flag("interleaved")},
+    ),
+    Row(
+        "ai.onnx.preview::FlexAttention",
+        "attention",
+        {"q": "Q", "k": "K", "v": "V"},
+        when=lambda a: a.get("score_mod") is None and a.get("prob_mod") is None,
+    ),
+)

@@ -1,0 +1,80 @@
+"""Rows of classical machine learning models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costcore.translate import Arguments, Row
+
+from ..shapes.classical_ml import transform_of
+from .arguments import node
+
+NORMS = {"L1": "l1_normalize", "L2": "l2_normalize", "MAX": "max_normalize"}
+
+
+def _held(name: str) -> Any:
+    """What the rule of shapes kept: a weight, or a number."""
+    return lambda a: node(a).cache.get(name)
+
+
+def _transform(a: Arguments) -> str:
+    return transform_of(node(a))
+
+
+def _scores(a: Arguments) -> Any:
+    """Scores a row."""
+    made = [value for value in node(a).outputs if value is not None]
+    return made[-1].known[-1]
+
+
+def _classes(a: Arguments) -> int:
+    return max((len(a.get(f"classlabels_{kind}") or ()) for kind in ("ints", "strings", "int64s")), default=0) or 1
+
+
+MODES = ("average", "sum", "min", "max")
+
+
+def _aggregate(a: Arguments) -> str:
+    given = a.get("aggregate_function", "SUM")
+    return MODES[given] if isinstance(given, int) else str(given).lower()
+
+
+CLASSIFIES = {"classify": lambda a: True}
+TREES = {"depth": _held("depth"), "votes": _held("votes"), "scores": _scores, "transform": _transform}
+
+MODEL = {"x": "X", "w": _held("w"), "b": _held("b")}
+VECTORS = {"x": "X", "w0": _held("w0"), "w1": _held("w1"), "b": _held("b")}
+ENSEMBLE = {"x": "X", "w0": _held("w0"), "w1": _held("w1")}
+MACHINE = {"kernel": lambda a: str(a.get("kernel_type", "LINEAR")).lower(), "transform": _transform}
+
+
+ROWS: tuple[Row, ...] = (
+    Row("ai.onnx.ml::Binarizer", "binarize", {"x": "X"}, {"threshold": "threshold"}),
+    Row("ai.onnx.ml::Imputer", "impute", {"x": "X"}),
+    Row("ai.onnx.ml::LinearClassifier", "linear_model", MODEL, {"transform": _transform, **CLASSIFIES}),
+    Row("ai.onnx.ml::LinearRegressor", "linear_model", MODEL, {"transform": _transform}),
+    Row(
+        "ai.onnx.ml::SVMClassifier",
+        "support_vectors",
+        VECTORS,
+        {
+            **MACHINE,
+            **CLASSIFIES,
+            "classes": _classes,
+            "scores": _scores,
+            "probability": lambda a: bool(a.get("prob_a")),
+        },
+    ),
+    Row("ai.onnx.ml::SVMRegressor", "support_vectors", VECTORS, {**MACHINE, "classes": lambda a: 1}),
+    Row("ai.onnx.ml::Scaler", "standardize", MODEL),
+    Row("ai.onnx.ml::TreeEnsemble", "tree_ensemble", ENSEMBLE, {**TREES, "aggregate": _aggregate}),
+    Row("ai.onnx.ml::TreeEnsembleRegressor", "tree_ensemble", ENSEMBLE, {**TREES, "aggregate": _aggregate}),
+    Row("ai.onnx.ml::TreeEnsembleClassifier", "tree_ensemble", ENSEMBLE, {**TREES, **CLASSIFIES}),
+    Row(
+        "ai.onnx.ml::Normalizer",
+        lambda a: NORMS.get(a.get("norm", "MAX"), "max_normalize"),
+        {"x": "X"},
+        {"axis": lambda a: (len(a["X"].known) - 1,)},
+        ops=tuple(NORMS.values()),
+    ),
+)

@@ -1,0 +1,60 @@
+"""Rows of operators that read or write elements at given indices."""
+
+from __future__ import annotations
+
+from costcore.translate import Arguments, Row
+
+from ..values.value import Value
+from .arguments import axis
+
+
+def _is_table(a: Arguments) -> bool:
+    """Whether a gather looks rows up in a learned matrix: an embedding."""
+    table, indices = a.get("data"), a.get("indices")
+    return (
+        isinstance(table, Value)
+        and isinstance(indices, Value)
+        and table.role == "param"
+        and len(table.known) == 2
+        and indices.role == "data"
+        and axis("data")(a) == 0
+    )
+
+
+REDUCTION = {"reduction": lambda a: a.get("reduction", "none")}
+
+
+ROWS: tuple[Row, ...] = (
+    Row("ai.onnx::Gather", "embedding", {"x": "indices", "w": "data"}, when=_is_table),
+    Row("ai.onnx::Gather", "gather", {"x": "data", "indices": "indices"}, {"axis": axis("data")}),
+    Row("ai.onnx::GatherElements", "gather_elements", {"x": "data", "indices": "indices"}, {"axis": axis("data")}),
+    Row("ai.onnx::GatherND", "gather_nd", {"x": "data", "indices": "indices"}),
+    Row(
+        "ai.onnx::ScatterND",
+        "scatter_nd",
+        {"x": "data", "indices": "indices", "updates": "updates"},
+        REDUCTION,
+    ),
+    Row(
+        "ai.onnx::TensorScatter",
+        "tensor_scatter",
+        {"x": "past_cache", "updates": "update", "indices": "write_indices"},
+        {"axis": axis("past_cache")},
+    ),
+    Row("ai.onnx::Compress", "compress", {"x": "input", "condition": "condition"}),
+    *(
+        Row(
+            f"ai.onnx::{op}",
+            "scatter_elements",
+            {"x": "data", "indices": "indices", "updates": "updates"},
+            {"axis": axis("data"), **REDUCTION},
+        )
+        for op in ("ScatterElements", "Scatter")
+    ),
+    Row(
+        "ai.onnx.ml::ArrayFeatureExtractor",
+        "gather",
+        {"x": "X", "indices": "Y"},
+        {"axis": lambda a: len(a["X"].known) - 1},
+    ),
+)

@@ -1,0 +1,104 @@
+"""Rows of operators that create tensors or move data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costcore.translate import Arguments, Row
+
+from ..shapes.layout.rearrange import FAR
+from ..values.value import Container, Value
+from .arguments import axis, first, node, number, numbers, told
+
+
+def _items(a: Arguments) -> list[Value]:
+    """The items of a sequence that are joined; where they are not known one by one, all of them as one."""
+    held = a.get("input_sequence")
+    if isinstance(held, Container) and held.items is not None:
+        return [item for item in held.items if not isinstance(item, Container)]
+    return [node(a).outputs[0]]  # type: ignore[list-item]  # as many elements as are written
+
+
+def _parts(a: Arguments, values: Any) -> Any:
+    """The parts that a tensor is cut into; where they are not known one by one, the tensor itself."""
+    held = values[0]
+    if isinstance(held, Container) and held.items is not None:
+        return [item for item in held.items if not isinstance(item, Container)]
+    return [Value(a["input"].shape, a["input"].dtype)]
+
+
+def _perm(a: Arguments) -> Any:
+    rank = len(a["data"].known)
+    return a.get("perm") or tuple(reversed(range(rank)))
+
+
+def _slice_ends(a: Arguments) -> Any:
+    """Ends of slices; None for those that mean: to the end."""
+    ends = numbers("ends")(a)
+    return ends and tuple(None if isinstance(end, int) and end >= FAR else end for end in ends)
+
+
+def _upper(a: Arguments) -> str:
+    return "triu" if a.get("upper", 1) else "tril"
+
+
+ROWS: tuple[Row, ...] = (
+    *(Row(f"ai.onnx::{op}", "reshape", {"x": "data"}) for op in ("Reshape", "Squeeze", "Unsqueeze")),
+    Row("ai.onnx::Cast", "cast", {"x": "input"}, {"dtype": told(lambda n: n.outputs[0] and n.outputs[0].dtype)}),
+    Row("ai.onnx::CastLike", "cast", {"x": "input"}, {"dtype": told(lambda n: n.outputs[0] and n.outputs[0].dtype)}),
+    Row("ai.onnx::BitCast", "bitcast", {"x": "input"}),
+    Row("ai.onnx::Constant", "constant"),
+    Row("ai.onnx::Flatten", "reshape", {"x": "input"}),
+    Row("ai.onnx::Identity", "identity", {"x": first("input")}),
+    Row("ai.onnx::Shape", "shape", {"x": "data"}),
+    Row("ai.onnx::Size", "size", {"x": "data"}),
+    Row("ai.onnx::Transpose", "transpose", {"x": "data"}, {"axes": _perm}),
+    Row("ai.onnx::Expand", "broadcast_to", {"x": "input"}),
+    Row(
+        "ai.onnx::Slice",
+        "slice",
+        {"x": "data"},
+        {
+            "start": numbers("starts"),
+            "stop": _slice_ends,
+            "axis": told(lambda n: n.axes(len(n.value("data").known), "axes")),
+            "step": numbers("steps"),
+        },
+    ),
+    Row("ai.onnx::Split", "split", {"x": "input"}, {"axis": axis("input")}),
+    Row("ai.onnx::DepthToSpace", "depth_to_space", {"x": "input"}, {"block": "blocksize"}),
+    Row("ai.onnx::SpaceToDepth", "space_to_depth", {"x": "input"}, {"block": "blocksize"}),
+    Row("ai.onnx::ReverseSequence", "reverse_sequence", {"x": "input", "lengths": "sequence_lens"}),
+    Row("ai.onnx::Concat", "copy", {"x": lambda a: a["inputs"][0]}, when=lambda a: len(a["inputs"]) == 1),
+    Row(
+        "ai.onnx::Concat",
+        "concat",
+        {"x*": "inputs"},
+        {"axis": told(lambda n: n.axis(len(n.values("inputs")[0].known), "axis"))},
+    ),
+    Row("ai.onnx::Tile", "tile", {"x": "input"}, {"repeats": numbers("repeats")}),
+    Row(
+        "ai.onnx::Pad",
+        "pad",
+        {"x": "data"},
+        {"mode": "mode", "padding": told(lambda n: n.numbers("pads", "paddings"))},
+    ),
+    Row("ai.onnx::CenterCropPad", "center_crop_pad", {"x": "input_data"}),
+    Row("ai.onnx::Trilu", _upper, {"x": "input"}, {"diagonal": number("k")}, ops=("triu", "tril")),
+    Row("ai.onnx::OneHot", "one_hot", {"x": "indices"}),
+    Row("ai.onnx::ConstantOfShape", "full"),
+    Row("ai.onnx::Range", "arange"),
+    Row("ai.onnx::EyeLike", "eye"),
+    Row("ai.onnx::Col2Im", "col2im", {"x": "input"}),
+    Row(
+        "ai.onnx::ConcatFromSequence",
+        lambda a: "stack" if a.get("new_axis") else "concat",
+        {"x*": _items},
+        {"axis": "axis"},
+        ops=("concat", "stack"),
+    ),
+    Row("ai.onnx::SplitToSequence", "split", {"x": "input"}, {"axis": axis("input")}, outputs=_parts),
+    *(Row(f"ai.onnx::Random{kind}", "random") for kind in ("Normal", "NormalLike", "Uniform", "UniformLike")),
+    Row("ai.onnx.ml::FeatureVectorizer", "concat", {"x*": "X"}, {"axis": lambda a: 1}),
+    Row("ai.onnx.ml::OneHotEncoder", "one_hot", {"x": "X"}),
+)

@@ -1,0 +1,39 @@
+"""Rows of resizing and of sampling at the points of a grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costcore.translate import Arguments, Row, Source
+
+from .arguments import node
+
+
+def _scaled_axes(a: Arguments) -> Any:
+    """The axes a resize changes, where they are not among the spatial ones of ``[N, C, ...]``."""
+    x, y = a["X"].known, node(a).outputs[0]
+    changed = tuple(i for i, (before, after) in enumerate(zip(x, y.known, strict=True)) if before != after) if y else ()
+    return changed if any(i < 2 for i in changed) else None
+
+
+_INTERPOLATIONS = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
+
+
+def _mode(usual: str) -> Source:
+    """How samples are interpolated, of whatever rank; ``usual`` where the node does not say."""
+    return lambda a: _INTERPOLATIONS.get(a.get("mode", usual), a.get("mode", usual))
+
+
+ROWS: tuple[Row, ...] = (
+    *(
+        Row(
+            f"ai.onnx::{op}",
+            "resize",
+            {"x": "X"},
+            {"mode": _mode("nearest"), "axes": _scaled_axes},
+        )
+        for op in ("Resize", "Upsample")
+    ),
+    Row("ai.onnx::GridSample", "grid_sample", {"x": "X", "grid": "grid"}, {"mode": _mode("linear")}),
+    Row("ai.onnx::AffineGrid", "affine_grid", {"theta": "theta"}),
+)

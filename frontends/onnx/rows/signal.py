@@ -1,0 +1,79 @@
+"""Rows of Fourier transforms, window functions and mel weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costcore.dims import is_symbolic
+from costcore.translate import Arguments, Row
+
+from ..graph.node import Node
+from ..values.value import Value
+from .arguments import flag, node, told
+
+WINDOWS = {"HannWindow": "hann_window", "HammingWindow": "hamming_window", "BlackmanWindow": "blackman_window"}
+
+
+def _signal(a: Arguments) -> Value:
+    """A signal whose last axis is the real, or the real and the imaginary part, as real or complex numbers.
+
+    Of three or more axes the last is these parts even where its length is not known: they are taken as real then.
+    """
+    x: Value = a.get("input") or a["signal"]
+    rank = len(x.known)
+    if not ((rank > 1 and x.known[-1] in (1, 2)) or (rank > 2 and is_symbolic(x.known[-1]))):
+        return x
+    view = x.viewed(x.known[:-1])
+    if x.known[-1] == 2:
+        view.dtype = {"float64": "complex128", "float16": "complex32"}.get(x.dtype, "complex64")
+    return view
+
+
+def _transformed_axis(a: Arguments) -> Any:
+    n = node(a)
+    rank = len(n.value("input").known)
+    found = n.axis(rank, "axis") if n.get("axis") is not None else rank - 2 if n.version >= 20 else 1
+    return None if found is None else (found,)
+
+
+def _transformed_length(n: Node) -> Any:
+    """The length of a transform, where it is not that of its input."""
+    length = n.number("dft_length")
+    if length is None and n.args.get("inverse") and n.args.get("onesided"):
+        (axis,) = _transformed_axis(n.args)
+        return n.outputs[0].known[axis] if n.outputs[0] is not None else None
+    return length
+
+
+def _frame(a: Arguments) -> Any:
+    n = node(a)
+    window = n.get("window")
+    if window is not None:
+        return window.known[0]
+    return n.number("frame_length") if n.get("frame_length") is not None else n.value("signal").known[1]
+
+
+_FRAME = told(lambda n: _frame(n.args))
+
+
+ROWS: tuple[Row, ...] = (
+    *(Row(f"ai.onnx::{native}", op) for native, op in WINDOWS.items()),
+    Row("ai.onnx::MelWeightMatrix", "mel_weights"),
+    Row(
+        "ai.onnx::DFT",
+        "fft",
+        {"x": _signal},
+        {
+            "axes": told(lambda n: _transformed_axis(n.args)),
+            "length": told(_transformed_length),
+            "inverse": flag("inverse"),
+        },
+    ),
+    Row(
+        "ai.onnx::STFT",
+        "stft",
+        {"x": _signal, "window": "window"},
+        {"length": _FRAME, "frames": told(lambda n: n.outputs[0] and n.outputs[0].known[1])},
+        when=lambda a: _FRAME(a) is not None,
+    ),
+)

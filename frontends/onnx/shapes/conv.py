@@ -1,0 +1,55 @@
+"""Shapes of convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..graph.node import Node
+from ..values.value import Value
+from .rules import Rule
+from .windows import kernel_of_weight, spatial, transposed_windows, windows
+
+WINDOWS = "windows"
+"""Under this name a node's cache keeps its windows for the table rows."""
+
+
+def conv(node: Node) -> Sequence[Value]:
+    """Convolution, also of integers."""
+    x, w = node.value("X", "x"), node.value("W", "w")
+    _check_weight(node, x, w, transposed=False)
+    found = windows(node, spatial(node, x.known), kernel_of_weight(node, w.known))
+    node.cache[WINDOWS] = found
+    zero = node.get("y_zero_point")
+    dtype = zero.dtype if zero is not None else "int32" if node.op == "ConvInteger" else x.dtype
+    return [node.result((x.known[0], w.known[0], *found.out), dtype)]
+
+
+def conv_transpose(node: Node) -> Sequence[Value]:
+    """Transposed convolution: the weight is ``[Cin, Cout/G, ...]``."""
+    x, w = node.value("X"), node.value("W")
+    _check_weight(node, x, w, transposed=True)
+    found = transposed_windows(node, spatial(node, x.known), kernel_of_weight(node, w.known))
+    node.cache[WINDOWS] = found
+    return [node.result((x.known[0], w.known[1] * node.args.get("group", 1), *found.out), x.dtype)]
+
+
+def _check_weight(node: Node, x: Value, w: Value, transposed: bool) -> None:
+    groups, channels = node.args.get("group", 1), x.known[1] if len(x.known) > 1 else None
+    if groups < 1:
+        raise node.error(f"has {groups} groups")
+    if len(w.known) != len(x.known) or len(x.known) < 3:
+        raise node.error(f"needs weights of the rank of its input, got {x.known} and {w.known}")
+    taken = w.known[0] if transposed else w.known[1] * groups
+    if isinstance(channels, int) and isinstance(taken, int) and channels != taken:
+        raise node.error(f"has {channels} input channels, but weights {w.known} in {groups} groups for {taken}")
+    for channels in (x.known[1], *(() if transposed else (w.known[0],))):
+        if isinstance(channels, int) and channels % groups:
+            raise node.error(f"has {groups} groups, which do not divide {channels} channels")
+
+
+RULES: Mapping[str, Rule] = {
+    "ai.onnx::Conv": conv,
+    "ai.onnx::ConvTranspose": conv_transpose,
+    "ai.onnx::DeformConv": conv,
+}
+"""Rules by full operator name."""

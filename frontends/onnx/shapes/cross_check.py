@@ -1,0 +1,126 @@
+"""Shapes against what others say of them: the model itself, and onnx's own inference."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from onnx import ModelProto
+
+from costcore.dims import Dim
+from costcore.ir import prod
+
+from ..values.value import FOLDED, Shape, Value
+
+SECONDS, BYTES = 60, 4 << 30
+"""What onnx's inference may take, of time and of memory."""
+
+CHILD = f"""
+import sys
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, ({BYTES}, {BYTES}))
+except ImportError:
+    pass
+import onnx
+model = onnx.ModelProto.FromString(sys.stdin.buffer.read())
+sys.stdout.buffer.write(onnx.shape_inference.infer_shapes(model, data_prop=False).SerializeToString())
+"""
+
+Note = Callable[[str], None]
+
+
+def differs(shape: Shape | None, kind: Any) -> bool:
+    """Whether a tensor type (``TypeProto.Tensor``) has another rank than ``shape``, or other numbers in it."""
+    if shape is None or not kind.HasField("shape"):
+        return False
+    dims = kind.shape.dim
+    if len(dims) != len(shape):
+        return True
+    return any(
+        isinstance(mine, int) and d.HasField("dim_value") and 0 <= d.dim_value != mine
+        for mine, d in zip(shape, dims, strict=True)
+    )
+
+
+def written(kind: Any) -> str:
+    """The shape of a tensor type in words."""
+    dims = [str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in kind.shape.dim]
+    return f"({', '.join(dims)}{',' * (len(dims) == 1)})"
+
+
+def compare_with_onnx(proto: Any, values: Mapping[str, Value], note: Note) -> None:
+    """Note every value of the outermost graph that onnx infers another shape of.
+
+    Inference runs in a process of its own, for a bounded time and in bounded memory, on a copy without weights and
+    without the shapes that the model declares: it is native code, and models can make it crash.
+
+    Args:
+        proto: the model.
+        values: its values by name, as they were found here.
+        note: takes the remarks.
+    """
+    bare = _bare(proto, values)
+    command = [sys.executable, "-I", "-c", CHILD]
+    try:
+        done = subprocess.run(command, input=bare.SerializeToString(), capture_output=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        note(f"onnx's own inference of shapes was stopped after {SECONDS} seconds")
+        return
+    found = ModelProto()
+    try:
+        found.ParseFromString(done.stdout)
+    except DecodeError:
+        done.returncode = done.returncode or 1
+    if done.returncode:
+        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        note(f"onnx's own inference of shapes failed: {last[0][:300]}")
+        return
+    for entry in (*found.graph.value_info, *found.graph.output):
+        value = values.get(entry.name)
+        if value is not None and entry.type.HasField("tensor_type") and differs(value.shape, entry.type.tensor_type):
+            note(f"onnx infers the shape {written(entry.type.tensor_type)} of {entry.name!r}; here it is {value.shape}")
+
+
+def _bare(proto: Any, values: Mapping[str, Value]) -> Any:
+    """A copy of the model without weights and shapes but those of inputs and stored tensors."""
+    bare = ModelProto(ir_version=proto.ir_version)
+    bare.opset_import.extend(proto.opset_import)
+    bare.functions.extend(proto.functions)
+    bare.graph.name = proto.graph.name
+    large = []
+    for node in proto.graph.node:
+        held = [a.t for a in node.attribute if a.HasField("t")] if node.op_type == "Constant" else []
+        if held and prod(held[0].dims) > FOLDED:
+            large.append((node.output[0], held[0]))
+        else:
+            bare.graph.node.add().CopyFrom(node)
+    for name, tensor in large:
+        bare.graph.initializer.add(name=name, dims=tensor.dims, data_type=tensor.data_type)
+    for tensor in proto.graph.initializer:
+        if prod(tensor.dims) <= FOLDED:
+            bare.graph.initializer.add().CopyFrom(tensor)
+        else:
+            bare.graph.initializer.add(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
+    bare.graph.sparse_initializer.extend(proto.graph.sparse_initializer)
+    for entry in proto.graph.input:
+        copy = bare.graph.input.add()
+        copy.CopyFrom(entry)
+        value = values.get(entry.name)
+        if value is not None and value.shape is not None and copy.type.HasField("tensor_type"):
+            _write(copy.type.tensor_type.shape, value.shape)
+    for entry in proto.graph.output:
+        bare.graph.output.add(name=entry.name)
+    return bare
+
+
+def _write(shape: Any, dims: Iterable[Dim]) -> None:
+    del shape.dim[:]
+    for d in dims:
+        if isinstance(d, int) and d < 1 << 63:
+            shape.dim.add(dim_value=d)
+        else:
+            shape.dim.add(dim_param=str(d))

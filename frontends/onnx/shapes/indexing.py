@@ -1,0 +1,59 @@
+"""Shapes of operators that read or write elements at given indices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..graph.node import Node
+from ..values.value import Undetermined, Value
+from .reduction import _held
+from .rules import Rule, same
+
+
+def gather(node: Node) -> Sequence[Value]:
+    """Slices along an axis, at indices of any shape."""
+    x, indices = node.value("data"), node.value("indices")
+    axis = node.axis(len(x.known), "axis") or 0
+    shape = (*x.known[:axis], *indices.known, *x.known[axis + 1 :])
+    return [node.result(shape, x.dtype, lambda a, i: np.take(a, i.astype(np.int64), axis))]
+
+
+def gather_elements(node: Node) -> Sequence[Value]:
+    """One element for every index."""
+    return [node.result(node.value("indices").known, node.value("data").dtype)]
+
+
+def gather_nd(node: Node) -> Sequence[Value]:
+    """Slices at index tuples, the last axis of the indices."""
+    x, indices, batch = node.value("data"), node.value("indices").known, node.args.get("batch_dims", 0)
+    if not indices or not isinstance(indices[-1], int):
+        raise Undetermined
+    return [node.result((*indices[:-1], *x.known[batch + indices[-1] :]), x.dtype)]
+
+
+def compress(node: Node) -> Sequence[Value]:
+    """Slices where a condition holds: their number depends on data."""
+    x, count = node.value("input"), _held(node.value("condition"))
+    axis = node.axis(len(x.known), "axis")
+    shape = (count,) if axis is None else (*x.known[:axis], count, *x.known[axis + 1 :])
+    return [node.result(shape, x.dtype)]
+
+
+def extracted(node: Node) -> Sequence[Value]:
+    """Some of the last axis."""
+    x, indices = node.value("X"), node.value("Y")
+    lead = x.known[:-1] if len(x.known) > 1 else (1,)
+    return [node.result((*lead, indices.size), x.dtype)]
+
+
+RULES: Mapping[str, Rule] = {
+    "ai.onnx::Gather": gather,
+    "ai.onnx::GatherElements": gather_elements,
+    "ai.onnx::GatherND": gather_nd,
+    **{f"ai.onnx::{op}": same for op in ("Scatter", "ScatterElements", "ScatterND", "TensorScatter")},
+    "ai.onnx::Compress": compress,
+    "ai.onnx.ml::ArrayFeatureExtractor": extracted,
+}
+"""Rules by full operator name."""

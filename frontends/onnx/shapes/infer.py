@@ -1,0 +1,153 @@
+"""The outputs of a node: by the rule of its operator, by onnx, by declarations, by symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..graph.node import Node, check_size
+from ..values import containers as held
+from ..values.declared_types import declared_shape
+from ..values.dimensions import Dimensions, called
+from ..values.value import DTYPES, Container, Undetermined, Value
+from . import (
+    activation,
+    attention,
+    classical_ml,
+    contrib,
+    contrib_attention,
+    contrib_more,
+    contrib_nhwc,
+    contrib_sparse,
+    contrib_text,
+    conv,
+    elementwise,
+    indexing,
+    linalg,
+    loss,
+    matmul,
+    normalization,
+    optimizer,
+    pooling,
+    quantization,
+    random,
+    recurrent,
+    reduction,
+    resampling,
+    signal,
+)
+from .layout import creation, rearrange
+from .layout import sequences as tensor_sequences
+from .onnx_inference import second_opinion
+from .rules import Rule
+from .text import sequences, strings
+
+FAMILIES = (
+    activation,
+    attention,
+    classical_ml,
+    conv,
+    elementwise,
+    indexing,
+    creation,
+    rearrange,
+    tensor_sequences,
+    linalg,
+    loss,
+    matmul,
+    normalization,
+    optimizer,
+    pooling,
+    quantization,
+    random,
+    recurrent,
+    reduction,
+    resampling,
+    signal,
+    sequences,
+    strings,
+)
+
+MICROSOFT = contrib.ADDED | contrib_attention.ADDED | contrib_sparse.ADDED | contrib_more.ADDED | contrib_text.ADDED
+
+RULES: dict[str, Rule] = {
+    **{key: rule for family in FAMILIES for key, rule in family.RULES.items()},
+    **{f"com.microsoft::{op}": rule for op, rule in MICROSOFT.items()},
+    **{f"com.microsoft.nchwc::{op}": rule for op, rule in contrib.BLOCKED.items()},
+    **{f"com.ms.internal.nhwc::{op}": rule for op, rule in contrib_nhwc.ADDED.items()},
+    **{f"ai.onnx::{op}": rule for op, rule in (contrib.STANDARD | contrib_more.STANDARD).items()},
+}
+"""The rule of each operator by full name."""
+
+Declared = Callable[[str], Any]
+"""The ``TypeProto`` the model declares for a value name, or None."""
+
+
+Fit = Callable[[Node, str, Sequence[Value | None]], None]
+
+
+def infer(
+    node: Node, dims: Dimensions, declared: Declared, place: str = "", fit: Fit = lambda *_: None
+) -> list[Value | None]:
+    """The outputs of a node: by its rule, else by onnx's own, then what is given, what is declared, and fresh symbols.
+
+    Args:
+        node: the node, its inputs known.
+        dims: names of dimensions.
+        declared: what the model says of a value.
+        place: goes before the names of values.
+        fit: fills in what the caller gives of the outputs.
+
+    Raises:
+        CostError: where the node is wrong.
+    """
+    outputs: list[Value | None] = []
+    found = _ruled(node) or second_opinion(node, dims)
+    values = [*found, *(Value(None, "") for _ in range(len(node.proto.output) - len(found)))]
+    fit(node, place, values)
+    for name, value in zip(node.proto.output, values, strict=False):
+        if not name:
+            outputs.append(None)
+            continue
+        said = declared(name)
+        if value.shape is None and said is not None and said.WhichOneof("value") not in (None, "tensor_type"):
+            value = value if isinstance(value, Container) else held.declared(said, dims, f"{place}{name}")
+        if isinstance(value, Container):
+            outputs.append(value)
+            continue
+        _complete(value, said, f"{place}{name}", dims, node)
+        check_size(value, node)
+        outputs.append(value)
+    return outputs
+
+
+def _ruled(node: Node) -> Sequence[Value]:
+    rule = RULES.get(node.key)
+    if rule is None:
+        return ()
+    try:
+        return rule(node)
+    except Undetermined:
+        return ()
+
+
+def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: Node) -> None:
+    """Fill in what is not known of ``value``."""
+    kind = declared.tensor_type if declared is not None and declared.HasField("tensor_type") else None
+    if not value.dtype:
+        value.dtype = DTYPES.get(kind.elem_type, "float32") if kind is not None else "float32"
+    told = declared_shape(kind, dims)
+    if value.shape is None:
+        if told is None:
+            return
+        value.shape = told
+    elif None not in value.shape:
+        return
+    if told is None or len(told) != len(value.shape):
+        told = (None,) * len(value.shape)
+    shape = [told[i] if d is None else d for i, d in enumerate(value.shape)]
+    for i, d in enumerate(shape):
+        if d is None:
+            shape[i] = length = dims.fresh(f"{name}_{i}")
+            node.assumed.append(f"the length of axis {i} of {name!r} depends on data: it is {called(length)}")
+    value.shape = tuple(shape)

@@ -1,0 +1,1 @@
+"""Shape rules of operators that create tensors or move data."""

@@ -1,0 +1,313 @@
+"""Shapes of operators that rearrange, cut, join and convert elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from costcore.dims import Dim, ceil_div, is_symbolic, minimum
+from costcore.ir import prod
+from costcore.symbolic import differ, only_length, quotient
+
+from ...graph.node import Node
+from ...values.constant_folding import cast, each
+from ...values.value import DTYPES, Container, Undetermined, Value
+from ..rules import Rule, broadcast, same
+
+
+def identity(node: Node) -> Sequence[Value]:
+    """The input itself."""
+    x = node.inputs[0] if node.inputs else None
+    if x is None:
+        raise node.error("has no input")
+    if isinstance(x, Container):
+        return [x]
+    return [node.renamed(x, x.known)]
+
+
+def reshape(node: Node) -> Sequence[Value]:
+    """``0`` copies a dimension (unless ``allowzero``), ``-1`` takes what is left."""
+    x, wanted = node.value("data"), node.numbers("shape")
+    if wanted is None:
+        raise node.error("has no shape")
+    source = x.known
+    if not node.args.get("allowzero"):
+        if any(d == 0 for d in wanted[len(source) :]):
+            raise node.error(f"copies a dimension that its input of shape {source} does not have")
+        wanted = tuple(source[i] if d == 0 else d for i, d in enumerate(wanted))
+    unknown = [i for i, d in enumerate(wanted) if d == -1]
+    if len(unknown) > 1 or any(isinstance(d, int) and d < -1 for d in wanted):
+        raise node.error(f"cannot reshape to {wanted}")
+    rest = prod(d for d in wanted if d != -1)
+    if unknown and rest != 0:
+        wanted = tuple(quotient(x.size, rest) if d == -1 else d for d in wanted)
+    elif unknown:
+        wanted = tuple(0 if d == -1 else d for d in wanted)
+    if isinstance(x.size, int) and isinstance(prod(wanted), int) and x.size != prod(wanted):
+        raise node.error(f"cannot reshape {source} ({x.size} elements) to {wanted} ({prod(wanted)})")
+    if not unknown and differ(x.size, prod(wanted)):
+        length = only_length(x.size, prod(wanted))
+        only = f", which they are for {length[0]} = {length[1]} only" if length else ""
+        node.assumed.append(
+            f"it is written for {prod(wanted)} elements, and given {x.size}: these are taken to be equal{only}"
+        )
+    return [node.renamed(x, wanted)]
+
+
+def flatten(node: Node) -> Sequence[Value]:
+    """Two dimensions, cut at an axis (which may be the rank itself)."""
+    x = node.value("input")
+    axis, rank = node.args.get("axis", 1), len(x.known)
+    if not -rank <= axis <= rank:
+        raise node.error(f"has axis {axis}, but its operand has {rank} dimensions")
+    cut = axis + rank if axis < 0 else axis
+    return [node.renamed(x, (prod(x.known[:cut]), prod(x.known[cut:])))]
+
+
+def squeeze(node: Node) -> Sequence[Value]:
+    """Without the named axes, or all of length 1."""
+    x = node.value("data")
+    axes = node.axes(len(x.known), "axes")
+    if axes is None:
+        axes = tuple(i for i, d in enumerate(x.known) if d == 1)
+    for axis in axes:
+        if isinstance(x.known[axis], int) and x.known[axis] != 1:
+            raise node.error(f"cannot squeeze axis {axis} of shape {x.known}")
+    return [node.renamed(x, tuple(d for i, d in enumerate(x.known) if i not in axes))]
+
+
+def unsqueeze(node: Node) -> Sequence[Value]:
+    """With axes of length 1 at the named places of the output."""
+    x, count = node.value("data"), len(node.numbers("axes") or ())
+    rank = len(x.known) + count
+    axes = node.axes(rank, "axes") or ()
+    if len(set(axes)) != count:
+        raise node.error(f"names an axis twice: {axes}")
+    rest = iter(x.known)
+    return [node.renamed(x, tuple(1 if i in axes else next(rest) for i in range(rank)))]
+
+
+def transpose(node: Node) -> Sequence[Value]:
+    """Axes in another order, the reverse one by default."""
+    x = node.value("data")
+    rank = len(x.known)
+    order = node.axes(rank, "perm") if node.args.get("perm") else tuple(reversed(range(rank)))
+    if order is None or sorted(order) != list(range(rank)):
+        raise node.error(f"cannot transpose {x.known} by {order}")
+    return [node.result(tuple(x.known[i] for i in order), x.dtype, lambda a: a.transpose(order))]
+
+
+def concat(node: Node) -> Sequence[Value]:
+    """Inputs joined along an axis (1 by default in opset 1)."""
+    values = node.values("inputs")
+    first = values[0].known
+    axis = node.axis(len(first), "axis")
+    axis = 1 if axis is None else axis
+    for value in values[1:]:
+        if len(value.known) != len(first):
+            raise node.error(f"cannot join shapes {first} and {value.known}")
+    shape = list(first)
+    for i in range(len(first)):
+        lengths = [value.known[i] for value in values]
+        sized = sorted({d for d in lengths if isinstance(d, int)})
+        if i == axis:
+            shape[i] = sum(lengths)
+        elif len(sized) > 1:
+            raise node.error(f"cannot join lengths {sized} of axis {i}")
+        elif sized:
+            shape[i] = sized[0]
+    return [node.result(shape, values[0].dtype, lambda *arrays: np.concatenate(arrays, axis))]
+
+
+def split(node: Node) -> Sequence[Value]:
+    """Parts of the named lengths, or of equal ones (the last may be shorter)."""
+    x = node.value("input")
+    axis = node.axis(len(x.known), "axis") or 0
+    lengths: Sequence[Dim] | None = node.numbers("split")
+    count = len(node.proto.output)
+    if lengths is None:
+        parts = node.args.get("num_outputs") or count
+        if parts < count:
+            raise node.error(f"has num_outputs {parts}, but {count} outputs")
+        lengths = [_part(x.known[axis], i, parts) for i in range(count)]
+    elif len(lengths) != count:
+        raise node.error(f"splits into {len(lengths)} lengths, but has {count} outputs")
+    elif all(isinstance(d, int) for d in (*lengths, x.known[axis])) and sum(lengths) != x.known[axis]:
+        raise node.error(f"splits {x.known[axis]} places into {tuple(lengths)}, which are {sum(lengths)}")
+    ends = [sum(lengths[: i + 1]) for i in range(count)] if count <= 64 else []
+    outputs = []
+    for i, length in enumerate(lengths):
+        shape = (*x.known[:axis], length, *x.known[axis + 1 :])
+        fold = (lambda a, *_, i=i: np.split(a, ends, axis)[i]) if ends else None
+        outputs.append(node.result(shape, x.dtype, fold))
+    return outputs
+
+
+def _part(length: Dim, i: int, count: int) -> Dim:
+    """The length of part ``i`` of so many equal ones; the last may be shorter, and more of them where they are many."""
+    part = ceil_div(length, count)
+    if isinstance(length, int):
+        return min(part, max(length - i * part, 0))
+    return part if i < count - 1 else length - part * i
+
+
+def slice_(node: Node) -> Sequence[Value]:
+    """Ranges of axes, with numpy's rules for what lies outside."""
+    x = node.value("data")
+    starts, ends = node.numbers("starts") or (), node.numbers("ends") or ()
+    axes = node.axes(len(x.known), "axes") or tuple(range(len(starts)))
+    steps = node.numbers("steps") or (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or len(axes) > len(x.known) or 0 in steps:
+        raise node.error(f"cannot slice {x.known} from {starts} to {ends} along {axes} by {steps}")
+    shape = list(x.known)
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        shape[axis] = _sliced(node, shape[axis], start, end, step)
+
+    def fold(a: Any, *_: Any) -> Any:
+        where = [slice(None)] * a.ndim
+        for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+            where[axis] = slice(start, end if step > 0 or end >= -a.shape[axis] else None, step)
+        return a[tuple(where)]
+
+    return [node.result(shape, x.dtype, fold)]
+
+
+FAR = 1 << 30
+"""Ends from here on mean: to the end."""
+
+
+def _sliced(node: Node, length: Dim, start: Any, end: Any, step: Any) -> Dim:
+    if is_symbolic(step):
+        raise Undetermined
+    if all(isinstance(d, int) for d in (length, start, end)):
+        return len(range(*slice(start, end, step).indices(length)))
+    if step < 0:  # backwards: from the mirrored ends
+        start, end, step = _mirrored(length, end), _mirrored(length, start), -step
+
+    def placed(place: Any) -> Dim:
+        if isinstance(place, int):
+            if place < -FAR:
+                return 0
+            return length + place if place < 0 else length if place >= FAR else minimum(length, place) if place else 0
+        return length + place if place.is_negative else place
+
+    begin, until = placed(start), placed(end)
+    from_end = [place for place in (start, end) if isinstance(place, int) and -FAR < place < -1]
+    if is_symbolic(end) or is_symbolic(start) or (from_end and is_symbolic(length)):  # no axis is shorter than 1
+        node.assumed.append(f"the slice from {start} to {end} lies inside its axis of length {length}")
+    return ceil_div(until - begin, step)
+
+
+def _mirrored(length: Dim, place: Any) -> Any:
+    if isinstance(place, int) and (place >= FAR or place <= -FAR):
+        return FAR if place > 0 else 0
+    return place + 1 if isinstance(place, int) and place >= 0 else length + place + 1
+
+
+def expand(node: Node) -> Sequence[Value]:
+    """Broadcast to a shape."""
+    x, wanted = node.value("input"), node.numbers("shape") or ()
+    shape = broadcast(node, x.known, wanted)
+    return [node.result(shape, x.dtype, lambda a, *_: np.broadcast_to(a, shape))]
+
+
+def tile(node: Node) -> Sequence[Value]:
+    """Repeated along its axes; opset 1 names one axis."""
+    x = node.value("input")
+    repeats = node.numbers("repeats")
+    if repeats is None:
+        axis, times = node.axis(len(x.known), "axis"), node.number("tiles")
+        repeats = tuple(times if i == axis else 1 for i in range(len(x.known)))
+    if len(repeats) != len(x.known):
+        raise node.error(f"repeats {len(repeats)} axes of an input of shape {x.known}")
+    shape = tuple(d * n for d, n in zip(x.known, repeats, strict=True))
+    return [node.result(shape, x.dtype, lambda a, *_: np.tile(a, repeats))]
+
+
+def pad(node: Node) -> Sequence[Value]:
+    """Longer or shorter at both ends of its axes."""
+    x, pads = node.value("data"), node.numbers("pads", "paddings") or ()
+    axes = node.axes(len(x.known), "axes") or tuple(range(len(x.known)))
+    if len(pads) != 2 * len(axes):
+        raise node.error(f"has {len(pads)} pads for {len(axes)} axes")
+    shape = list(x.known)
+    for axis, before, after in zip(axes, pads, pads[len(axes) :], strict=False):
+        shape[axis] = shape[axis] + before + after
+    return [node.result(shape, x.dtype)]
+
+
+def rearrange(node: Node) -> Sequence[Value]:
+    """Depth to space, or space to depth."""
+    x, size = node.value("input"), node.args["blocksize"]
+    n, c, *space = x.known
+    block = size ** len(space)
+    if node.op == "SpaceToDepth":
+        return [node.result((n, c * block, *(d // size for d in space)), x.dtype)]
+    return [node.result((n, c // block, *(d * size for d in space)), x.dtype)]
+
+
+def center_crop_pad(node: Node) -> Sequence[Value]:
+    """Cut or padded to the named lengths."""
+    x, lengths = node.value("input_data"), node.numbers("shape") or ()
+    axes = node.axes(len(x.known), "axes") or tuple(range(len(x.known)))
+    shape = list(x.known)
+    for axis, length in zip(axes, lengths, strict=False):
+        shape[axis] = length
+    return [node.result(shape, x.dtype)]
+
+
+def col2im(node: Node) -> Sequence[Value]:
+    """Blocks added into an image."""
+    x, image, block = node.value("input"), node.numbers("image_shape") or (), node.numbers("block_shape") or (1,)
+    channels = x.known[1]
+    for length in block:
+        channels = channels // length
+    return [node.result((x.known[0], channels, *image), x.dtype)]
+
+
+def convert(node: Node) -> Sequence[Value]:
+    """Another element type: of an attribute, or of the second input."""
+    x, target = node.value("input"), node.args.get("to")
+    if target is None:
+        dtype = node.value("target_type").dtype
+    elif target in DTYPES:
+        dtype = DTYPES[target]
+    else:
+        raise node.error(f"has the unknown element type {target}")
+    return [node.result(x.known, dtype, each(cast(dtype)), count=1)]
+
+
+def vectors(node: Node) -> Sequence[Value]:
+    """All features of all inputs beside each other."""
+    given = node.values("X")
+    total = sum(value.known[-1] for value in given)
+    rows = given[0].known[0] if len(given[0].known) > 1 else 1
+    return [node.result((rows, total), "float32")]
+
+
+RULES: Mapping[str, Rule] = {
+    "ai.onnx::Identity": identity,
+    "ai.onnx::Cast": convert,
+    "ai.onnx::CastLike": convert,
+    "ai.onnx::Reshape": reshape,
+    "ai.onnx::Flatten": flatten,
+    "ai.onnx::Squeeze": squeeze,
+    "ai.onnx::Unsqueeze": unsqueeze,
+    "ai.onnx::Transpose": transpose,
+    "ai.onnx::ReverseSequence": same,
+    "ai.onnx::Trilu": same,
+    "ai.onnx::Concat": concat,
+    "ai.onnx::Split": split,
+    "ai.onnx::Slice": slice_,
+    "ai.onnx::Expand": expand,
+    "ai.onnx::Tile": tile,
+    "ai.onnx::Pad": pad,
+    "ai.onnx::DepthToSpace": rearrange,
+    "ai.onnx::SpaceToDepth": rearrange,
+    "ai.onnx::CenterCropPad": center_crop_pad,
+    "ai.onnx::Col2Im": col2im,
+    "ai.onnx.ml::FeatureVectorizer": vectors,
+}
+"""Rules by full operator name."""

@@ -1,0 +1,74 @@
+"""Shapes of operators that split a tensor into a sequence and join a sequence into a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costcore.dims import Dim, ceil_div, is_symbolic
+
+from ...graph.node import Node
+from ...values.containers import MOST_ITEMS, element_of, repeated, sequence
+from ...values.value import Container, Value
+from ..rules import Rule
+from ..text.sequences import held
+
+
+def split(node: Node) -> Sequence[Value]:
+    """A sequence of parts: of the named lengths, of one length (the last may be shorter), or of single slices."""
+    x, wanted = node.value("input"), node.get("split")
+    axis = node.axis(len(x.known), "axis") or 0
+    total = x.known[axis]
+    before, after = x.known[:axis], x.known[axis + 1 :]
+    if wanted is None:
+        kept = () if not node.args.get("keepdims", 1) else (1,)
+        return [repeated(Value((*before, *kept, *after), x.dtype), total)]
+    if wanted.known:
+        lengths = node.numbers("split") if wanted.data is not None else None
+        if lengths is None:
+            return [Container(dtype=x.dtype, element=_open(before, after, x), length=wanted.known[0])]
+        return [sequence([Value((*before, d, *after), x.dtype) for d in lengths], x.dtype)]
+    part = node.number("split") if wanted.data is not None else None
+    if part is None or is_symbolic(part) or not isinstance(total, int):
+        count = None if part is None else ceil_div(total, part)
+        return [Container(dtype=x.dtype, element=_open(before, after, x), length=count)]
+    if part < 1:
+        raise node.error(f"splits into parts of length {part}")
+    whole, rest = divmod(total, part)
+    if not rest:
+        return [repeated(Value((*before, part, *after), x.dtype), whole)]
+    if whole > MOST_ITEMS:
+        return [Container(dtype=x.dtype, element=_open(before, after, x), length=whole + 1)]
+    lengths = (part,) * whole + (rest,)
+    return [sequence([Value((*before, d, *after), x.dtype) for d in lengths], x.dtype)]
+
+
+def _open(before: tuple[Dim, ...], after: tuple[Dim, ...], x: Value) -> Value:
+    shape: Any = (*before, None, *after)  # None among the dimensions: they differ
+    return Value(shape, x.dtype)
+
+
+def joined(node: Node) -> Sequence[Value]:
+    """The items of a sequence, joined along an axis, which may be a new one."""
+    source, new = held(node, "input_sequence"), node.args.get("new_axis", 0)
+    element = element_of(source)
+    if element is None or element.shape is None:
+        return [Value(None, source.dtype)]
+    shape: list[Dim | None] = list(element.shape)
+    rank = len(shape) + (1 if new else 0)
+    axis = node.axis(rank, "axis") or 0
+    if new:
+        shape.insert(axis, source.length)
+    elif source.items is not None:
+        shape[axis] = sum(item.known[axis] for item in source.items)
+    else:
+        length = shape[axis]
+        shape[axis] = None if length is None or source.length is None else length * source.length
+    return [node.result(shape, source.dtype)]
+
+
+RULES: Mapping[str, Rule] = {
+    "ai.onnx::SplitToSequence": split,
+    "ai.onnx::ConcatFromSequence": joined,
+}
+"""Rules by full operator name."""

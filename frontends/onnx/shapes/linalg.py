@@ -1,0 +1,23 @@
+"""Shapes of linear algebra on matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..graph.node import Node
+from ..values.value import Value
+from .rules import Rule
+
+
+def determinant(node: Node) -> Sequence[Value]:
+    """Determinants: without the last two axes."""
+    x = node.value("X")
+    if len(x.known) < 2:
+        raise node.error(f"needs matrices, got shape {x.known}")
+    return [node.result(x.known[:-2], x.dtype)]
+
+
+RULES: Mapping[str, Rule] = {
+    "ai.onnx::Det": determinant,
+}
+"""Rules by full operator name."""

@@ -1,0 +1,23 @@
+"""Shapes of losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..graph.node import Node
+from ..values.value import Value
+from .rules import Rule
+
+
+def loss(node: Node) -> Sequence[Value]:
+    """A loss a target, or one in all; log-probabilities on demand."""
+    x, target = node.value("scores", "input"), node.value("labels", "target")
+    shape = target.known if node.args.get("reduction") == "none" else ()
+    return [node.result(shape, x.dtype), node.result(x.known, x.dtype)]
+
+
+RULES: Mapping[str, Rule] = {
+    "ai.onnx::NegativeLogLikelihoodLoss": loss,
+    "ai.onnx::SoftmaxCrossEntropyLoss": loss,
+}
+"""Rules by full operator name."""

@@ -1,0 +1,82 @@
+"""Shapes of matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from costcore.dims import Dim
+
+from ..graph.node import Node
+from ..values.value import Shape, Value
+from .rules import Rule, broadcast
+
+
+def product(node: Node, a: Shape, b: Shape) -> Shape:
+    """The shape of ``a @ b`` by numpy's rules.
+
+    Raises:
+        CostError: where they do not fit.
+    """
+    if not a or not b:
+        raise node.error(f"multiplies matrices, but its inputs are {a} and {b}")
+    left, right = a if len(a) > 1 else (1, *a), b if len(b) > 1 else (*b, 1)
+    if isinstance(left[-1], int) and isinstance(right[-2], int) and left[-1] != right[-2]:
+        raise node.error(f"cannot multiply {a} by {b}")
+    batch = broadcast(node, left[:-2], right[:-2])
+    return (*batch, *(left[-2:-1] if len(a) > 1 else ()), *(right[-1:] if len(b) > 1 else ()))
+
+
+def matmul(node: Node) -> Sequence[Value]:
+    """Matrix products, also of integers."""
+    a, b = node.value("A", "a"), node.value("B", "b")
+    zero = node.get("y_zero_point")
+    dtype = zero.dtype if zero is not None else "int32" if node.op == "MatMulInteger" else a.dtype
+    return [node.result(product(node, a.known, b.known), dtype)]
+
+
+def gemm(node: Node) -> Sequence[Value]:
+    """A product of two matrices, either one transposed."""
+    a, b = (
+        value.known[::-1] if node.args.get(f"trans{name}") else value.known
+        for name, value in (("A", node.value("A")), ("B", node.value("B")))
+    )
+    if len(a) != 2 or len(b) != 2:
+        raise node.error(f"multiplies two matrices, but its inputs are {a} and {b}")
+    return [node.result(product(node, a, b), node.value("A").dtype)]
+
+
+def einsum(node: Node) -> Sequence[Value]:
+    """Dimensions by the letters of the equation; an ellipsis stands for broadcast ones."""
+    equation, values = node.args.get("equation", "").replace(" ", ""), node.values("Inputs")
+    left, _, right = equation.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(values):
+        raise node.error(f"has {len(values)} inputs for the equation {equation!r}")
+    lengths: dict[str, Dim] = {}
+    spread: Shape = ()
+    for term, value in zip(terms, values, strict=True):
+        before, dots, after = term.partition("...")
+        count = len(before) + len(after)
+        if len(value.known) < count or (not dots and len(value.known) != count):
+            raise node.error(f"has an input of shape {value.known} for {term!r}")
+        tail = len(value.known) - len(after)
+        for letter, d in (*zip(before, value.known, strict=False), *zip(after, value.known[tail:], strict=True)):
+            lengths[letter] = broadcast(node, (lengths.get(letter, d),), (d,))[0]
+        spread = broadcast(node, spread, value.known[len(before) : tail])
+    if "->" not in equation:
+        right = ("..." if "..." in left else "") + "".join(
+            sorted(c for c in set(left) - set(",.") if left.count(c) == 1)
+        )
+    head, dots, tail_letters = right.partition("...")
+    if any(letter not in lengths for letter in head + tail_letters):
+        raise node.error(f"has an output letter that no input has: {equation!r}")
+    shape = (*(lengths[c] for c in head), *(spread if dots else ()), *(lengths[c] for c in tail_letters))
+    return [node.result(shape, values[0].dtype)]
+
+
+RULES: Mapping[str, Rule] = {
+    "ai.onnx::MatMul": matmul,
+    "ai.onnx::Gemm": gemm,
+    "ai.onnx::Einsum": einsum,
+}
+"""Rules by full operator name."""

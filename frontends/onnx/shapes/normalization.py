@@ -1,0 +1,37 @@
+"""Shapes of normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..graph.node import Node
+from ..values.value import Value
+from .rules import Rule, same
+
+
+def batch_norm(node: Node) -> Sequence[Value]:
+    """The output; in training the running statistics as well (and, before opset 14, those of the batch)."""
+    x, mean = node.value("X"), node.value("input_mean", "mean")
+    return [node.result(x.known, x.dtype), *(node.result(mean.known, mean.dtype) for _ in range(4))]
+
+
+def layer_norm(node: Node) -> Sequence[Value]:
+    """The output; mean and 1/deviation of every row on demand."""
+    x = node.value("X")
+    axis = node.axis(len(x.known), "axis") or 0
+    rows = (*x.known[:axis], *(1 for _ in x.known[axis:]))
+    return [node.result(x.known, x.dtype), node.result(rows, "float32"), node.result(rows, "float32")]
+
+
+RULES: Mapping[str, Rule] = {
+    "ai.onnx::BatchNormalization": batch_norm,
+    "ai.onnx::LayerNormalization": layer_norm,
+    **{
+        f"ai.onnx::{op}": same
+        for op in (
+            *("GroupNormalization", "InstanceNormalization", "LRN", "LpNormalization", "MeanVarianceNormalization"),
+            "RMSNormalization",
+        )
+    },
+}
+"""Rules by full operator name."""

@@ -1,0 +1,57 @@
+"""What onnx itself infers of one node, for operators without a rule here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from onnx import TensorProto, TypeProto, checker, helper, shape_inference
+
+from costcore.dims import Dim
+
+from ..graph.node import Node
+from ..values.dimensions import Dimensions
+from ..values.value import DTYPES, Value
+
+NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
+
+
+def second_opinion(node: Node, dims: Dimensions) -> Sequence[Value]:
+    """The outputs as onnx infers them, one node at a time and without data propagation; () where it cannot."""
+    if node.schema is None or any(a.g.node or a.graphs for a in node.proto.attribute):
+        return ()
+    node.reads_elements = True
+    types: dict[str, Any] = {}
+    data: dict[str, Any] = {}
+    names: dict[Dim, str] = {}
+    for name, value in zip(node.proto.input, node.inputs, strict=False):
+        if value is None:
+            continue
+        if value.shape is None:
+            return ()
+        types[name] = helper.make_tensor_type_proto(NUMBERS[value.dtype], list(_written(value.shape, names)))
+        if value.data is not None and all(isinstance(element, (int, float)) for element in value.data.flat):
+            data[name] = helper.make_tensor(name, NUMBERS[value.dtype], value.data.shape, value.data.ravel().tolist())
+    try:
+        found = shape_inference.infer_node_outputs(node.schema, node.proto, types, data)
+    except (checker.ValidationError, shape_inference.InferenceError, RuntimeError, TypeError, ValueError):
+        return ()
+    symbols = {name: d for d, name in names.items()}
+    return [_read(found.get(name), symbols) for name in node.proto.output]
+
+
+def _written(shape: Iterable[Dim], names: dict[Dim, str]) -> Iterable[Any]:
+    """Numbers that fit, and a name of its own for every other dimension: a symbol can be called as another prints."""
+    for d in shape:
+        yield d if isinstance(d, int) and d < 1 << 63 else names.setdefault(d, f"d{len(names)}")
+
+
+def _read(found: Any, symbols: Mapping[str, Dim]) -> Value:
+    if not isinstance(found, TypeProto) or not found.HasField("tensor_type"):
+        return Value(None, "")
+    kind = found.tensor_type
+    dtype = DTYPES.get(kind.elem_type, "") if kind.elem_type != TensorProto.UNDEFINED else ""
+    if not kind.HasField("shape"):
+        return Value(None, dtype)
+    shape = (d.dim_value if d.HasField("dim_value") else symbols.get(d.dim_param) for d in kind.shape.dim)
+    return Value(tuple(shape), dtype)

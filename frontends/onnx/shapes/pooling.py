@@ -1,0 +1,55 @@
+"""Shapes of poolings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..graph.node import Node
+from ..values.value import Value
+from .conv import WINDOWS
+from .rules import Rule
+from .windows import Windows, kernel_of, spatial, transposed_windows, windows
+
+
+def pool(node: Node) -> Sequence[Value]:
+    """Pooling with a kernel; the places of maxima on demand."""
+    x = node.value("X")
+    found = windows(node, spatial(node, x.known), kernel_of(node))
+    node.cache[WINDOWS] = found
+    shape = (*x.known[:2], *found.out)
+    return [node.result(shape, x.dtype), node.result(shape, "int64")]
+
+
+def global_pool(node: Node) -> Sequence[Value]:
+    """One window as large as the input."""
+    x = node.value("X")
+    space = spatial(node, x.known)
+    ones = (1,) * len(space)
+    node.cache[WINDOWS] = Windows(space, ones, ones, (0,) * len(space), (0,) * len(space), ones)
+    return [node.result((*x.known[:2], *ones), x.dtype)]
+
+
+def max_unpool(node: Node) -> Sequence[Value]:
+    """The input of a pooling again, as far as its settings tell it."""
+    x, wanted = node.value("X"), node.numbers("output_shape")
+    if wanted is None:
+        found = transposed_windows(node, spatial(node, x.known), kernel_of(node))
+        wanted = (*x.known[:2], *found.out)
+    return [node.result(wanted, x.dtype)]
+
+
+def regions(node: Node) -> Sequence[Value]:
+    """One small map a region of interest."""
+    x, boxes = node.value("X"), node.value("rois")
+    size = node.args.get("pooled_shape") or (node.args.get("output_height", 1), node.args.get("output_width", 1))
+    return [node.result((boxes.known[0], x.known[1], *size), x.dtype)]
+
+
+RULES: Mapping[str, Rule] = {
+    **{f"ai.onnx::{op}": pool for op in ("MaxPool", "AveragePool", "LpPool")},
+    **{f"ai.onnx::{op}": global_pool for op in ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")},
+    "ai.onnx::MaxUnpool": max_unpool,
+    "ai.onnx::MaxRoiPool": regions,
+    "ai.onnx::RoiAlign": regions,
+}
+"""Rules by full operator name."""

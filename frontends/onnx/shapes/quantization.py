@@ -1,0 +1,42 @@
+"""Shapes of quantization, dequantization and operators on integers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..graph.node import Node
+from ..values.value import DTYPES, Value
+from .conv import conv
+from .matmul import matmul
+from .rules import Rule
+
+
+def quantize(node: Node) -> Sequence[Value]:
+    """The output has the type of the zero point, or of the attribute, or is uint8."""
+    zero = node.get("y_zero_point")
+    chosen = DTYPES.get(node.args.get("output_dtype") or 0, "uint8")
+    return [node.result(node.value("x").known, zero.dtype if zero is not None else chosen)]
+
+
+def dequantize(node: Node) -> Sequence[Value]:
+    """The output has the type of the scale, or of the attribute."""
+    dtype = DTYPES.get(node.args.get("output_dtype") or 0, node.value("x_scale").dtype)
+    return [node.result(node.value("x").known, dtype)]
+
+
+def dynamic_quantize(node: Node) -> Sequence[Value]:
+    """The output, its scale and its zero point."""
+    x = node.value("x")
+    return [node.result(x.known, "uint8"), node.result((), "float32"), node.result((), "uint8")]
+
+
+RULES: Mapping[str, Rule] = {
+    "ai.onnx::QuantizeLinear": quantize,
+    "ai.onnx::DequantizeLinear": dequantize,
+    "ai.onnx::DynamicQuantizeLinear": dynamic_quantize,
+    "ai.onnx::ConvInteger": conv,
+    "ai.onnx::QLinearConv": conv,
+    "ai.onnx::MatMulInteger": matmul,
+    "ai.onnx::QLinearMatMul": matmul,
+}
+"""Rules by full operator name."""

@@ -1,0 +1,39 @@
+"""Shapes of dropout and of random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from onnx import TensorProto
+
+from ..graph.node import Node
+from ..values.value import DTYPES, Value
+from .rules import Rule
+
+
+def random(node: Node) -> Sequence[Value]:
+    """Random numbers in a shape, the attribute's or the input's."""
+    x = node.inputs[0] if node.inputs else None
+    default = x.dtype if x is not None else "float32"
+    shape = node.args.get("shape") if x is None else x.known
+    return [node.result(shape, DTYPES.get(node.args.get("dtype") or 0, default))]
+
+
+def multinomial(node: Node) -> Sequence[Value]:
+    """Drawn class numbers, ``sample_size`` a row."""
+    dtype = DTYPES[node.args.get("dtype") or TensorProto.INT32]
+    return [node.result((node.value("input").known[0], node.args.get("sample_size", 1)), dtype)]
+
+
+def dropout(node: Node) -> Sequence[Value]:
+    """The output and, where asked for, the mask: of bools since opset 10."""
+    x = node.value("data")
+    return [node.result(x.known, x.dtype), node.result(x.known, "bool" if node.version >= 10 else x.dtype)]
+
+
+RULES: Mapping[str, Rule] = {
+    "ai.onnx::Dropout": dropout,
+    "ai.onnx::Bernoulli": random,
+    "ai.onnx::Multinomial": multinomial,
+}
+"""Rules by full operator name."""

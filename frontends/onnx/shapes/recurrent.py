@@ -1,0 +1,60 @@
+"""Shapes of recurrent layers and of layers that carry a state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..graph.node import Node
+from ..values.value import Value
+from .rules import Rule, heads
+
+
+def recurrent(node: Node) -> Sequence[Value]:
+    """All steps, the last hidden state, and for LSTM the last cell state."""
+    x, r = node.value("X"), node.value("R")
+    directions, hidden = r.known[0], node.args.get("hidden_size") or r.known[-1]
+    if len(x.known) != 3:
+        raise node.error(f"needs an input of 3 dimensions, got {x.known}")
+    if node.args.get("layout"):
+        batch, steps = x.known[:2]
+        last = node.result((batch, directions, hidden), x.dtype)
+        return [node.result((batch, steps, directions, hidden), x.dtype), last, node.result(last.known, x.dtype)]
+    steps, batch = x.known[:2]
+    last = node.result((directions, batch, hidden), x.dtype)
+    return [node.result((steps, directions, batch, hidden), x.dtype), last, node.result(last.known, x.dtype)]
+
+
+def linear_attention(node: Node) -> Sequence[Value]:
+    """The output like the queries with the values' features, and the state, features of keys by those of values."""
+    q, k, v = node.value("query"), node.value("key"), node.value("value")
+    count, shared = heads(node, "q_num_heads"), heads(node, "kv_num_heads")
+    for value in (q, k, v):
+        if len(value.known) != 3:
+            raise node.error(f"needs inputs of 3 dimensions, got {value.known}")
+    for name, part in (("decay", "gated"), ("beta", "delta")):
+        if part in node.args["update_rule"] and node.get(name) is None:
+            raise node.error(f"has no input {name!r}, which the update_rule {node.args['update_rule']!r} needs")
+    batch, steps, _ = q.known
+    width, features = k.known[-1] // shared, v.known[-1] // shared
+    state = node.get("past_state")
+    return [
+        node.result((batch, steps, count * features), q.dtype),
+        node.result((batch, shared, width, features), state.dtype if state is not None else q.dtype),
+    ]
+
+
+def causal_conv(node: Node) -> Sequence[Value]:
+    """The output like the input, and the last inputs, one less than the kernel is long."""
+    x, w = node.value("input"), node.value("weight")
+    last = node.args.get("channels_last")
+    batch, channels = (x.known[0], x.known[-1]) if last else x.known[:2]
+    kept = (w.known[-1] - 1) * node.args.get("dilation", 1)
+    return [node.result(x.known, x.dtype), node.result((batch, channels, kept), x.dtype)]
+
+
+RULES: Mapping[str, Rule] = {
+    **{f"ai.onnx::{op}": recurrent for op in ("LSTM", "GRU", "RNN")},
+    "ai.onnx::LinearAttention": linear_attention,
+    "ai.onnx::CausalConvWithState": causal_conv,
+}
+"""Rules by full operator name."""

@@ -1,0 +1,111 @@
+"""Shapes of reductions, cumulative sums and searches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from costcore.dims import Dim, is_symbolic
+
+from ..graph.node import Node
+from ..values.value import Shape, Undetermined, Value
+from .rules import Rule, same
+
+FOLDS: Mapping[str, Callable[..., Any]] = {
+    "ReduceProd": np.prod,
+    "ReduceSum": np.sum,
+    "ReduceMax": np.max,
+    "ReduceMin": np.min,
+}
+
+
+def reduced_axes(node: Node) -> tuple[int, ...]:
+    """The axes a reduction goes over: all where none is named, unless it says that none means none."""
+    rank = len(node.value("data").known)
+    axes = node.axes(rank, "axes")
+    if axes:
+        return axes
+    return () if node.args.get("noop_with_empty_axes") else tuple(range(rank))
+
+
+def reduction(node: Node) -> Sequence[Value]:
+    """Axes go, or stay with length 1; where only data tells which and they stay, at least the rank is known."""
+    x, keep = node.value("data"), node.args.get("keepdims", 1)
+    try:
+        axes = reduced_axes(node)
+    except Undetermined:
+        if not keep:
+            raise
+        return [node.result((None,) * len(x.known), x.dtype)]
+    function = FOLDS.get(node.op)
+    fold = (lambda a, *_: function(a, axis=axes, keepdims=bool(keep))) if function else None
+    return [node.result(_without(x.known, axes, keep), x.dtype, fold)]
+
+
+def arg_reduction(node: Node) -> Sequence[Value]:
+    """Places along one axis."""
+    x = node.value("data")
+    axis = node.axis(len(x.known), "axis") or 0
+    return [node.result(_without(x.known, (axis,), node.args.get("keepdims", 1)), "int64")]
+
+
+def _without(shape: Shape, axes: Sequence[int], keep: int) -> list[Dim]:
+    return [1 if i in axes else d for i, d in enumerate(shape) if keep or i not in axes]
+
+
+def top_k(node: Node) -> Sequence[Value]:
+    """The k first elements along an axis, and their places."""
+    x, k = node.value("X"), node.number("K", "k")
+    axis = node.axis(len(x.known), "axis") or 0
+    length = x.known[axis]
+    if isinstance(k, int) and isinstance(length, int) and k > length:
+        raise node.error(f"takes the first {k} of {length}")
+    shape = (*x.known[:axis], k, *x.known[axis + 1 :])
+    return [node.result(shape, x.dtype), node.result(shape, "int64")]
+
+
+def _held(value: Value) -> int | None:
+    """How many elements are not zero; None where only data tells."""
+    if value.data is None or any(map(is_symbolic, value.data.flat)):
+        return None
+    return sum(map(bool, value.data.flat))
+
+
+def non_zero(node: Node) -> Sequence[Value]:
+    """Places of non-zero elements: their number depends on data."""
+    x = node.value("X")
+    return [node.result((max(len(x.known), 1), _held(x)), "int64", lambda data: np.nonzero(np.atleast_1d(data)))]
+
+
+def unique(node: Node) -> Sequence[Value]:
+    """Different elements or slices, where each is first, which each is, how often: their number depends on data."""
+    x = node.value("X")
+    axis = node.axis(len(x.known), "axis")
+    length = x.size if axis is None else x.known[axis]
+    count = length if isinstance(length, int) and length < 2 else None
+    shape = (count,) if axis is None else (*x.known[:axis], count, *x.known[axis + 1 :])
+    return [node.result(shape, x.dtype), *(node.result((n,), "int64") for n in (count, length, count))]
+
+
+def non_max_suppression(node: Node) -> Sequence[Value]:
+    """Triples of batch, class and box: their number depends on data."""
+    return [node.result((None, 3), "int64")]
+
+
+RULES: Mapping[str, Rule] = {
+    **{
+        f"ai.onnx::Reduce{kind}": reduction
+        for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+    },
+    "ai.onnx::ArgMax": arg_reduction,
+    "ai.onnx::ArgMin": arg_reduction,
+    "ai.onnx::CumSum": same,
+    "ai.onnx::CumProd": same,
+    "ai.onnx::TopK": top_k,
+    "ai.onnx::NonZero": non_zero,
+    "ai.onnx::Unique": unique,
+    "ai.onnx::NonMaxSuppression": non_max_suppression,
+}
+"""Rules by full operator name."""

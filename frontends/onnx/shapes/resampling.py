@@ -1,0 +1,84 @@
+"""Shapes of resizing and of sampling at the points of a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from costcore.dims import Dim, is_symbolic
+
+from ..graph.node import Node
+from ..values.constant_folding import exact
+from ..values.value import Value
+from .rules import Rule
+
+MODES = ("nearest", "linear", "bilinear", "trilinear", "cubic")
+"""How a resize may sample, in all versions."""
+
+
+def resize(node: Node) -> Sequence[Value]:
+    """Other lengths, by sizes or by scales; since opset 18 of some axes only."""
+    x = node.value("X", "input")
+    if node.args.get("mode", "nearest") not in MODES:
+        raise node.error(f"has the unknown mode {node.args['mode']!r}")
+    sizes, scales = _filled(node, "sizes"), _filled(node, "scales")
+    if not sizes and not scales and "height_scale" in node.args:
+        scales = (1.0, 1.0, node.args["height_scale"], node.args["width_scale"])
+    axes = node.axes(len(x.known), "axes") or tuple(range(len(x.known)))
+    if len(sizes or scales) != len(axes):
+        raise node.error(f"has {len(sizes or scales)} sizes or scales for {len(axes)} axes")
+    shape = list(x.known)
+    policy = node.args.get("keep_aspect_ratio_policy", "stretch")
+    if sizes and policy != "stretch":
+        sizes = _proportional(node, [x.known[axis] for axis in axes], sizes, policy)
+    for i, axis in enumerate(axes):
+        shape[axis] = sizes[i] if sizes else scaled(x.known[axis], scales[i])
+    return [node.result(shape, x.dtype)]
+
+
+def _filled(node: Node, name: str) -> tuple[Any, ...]:
+    """Numbers of an input that stands empty where it is not meant."""
+    value = node.args.get(name)
+    return () if isinstance(value, Value) and value.shape == (0,) else node.numbers(name) or ()
+
+
+def scaled(length: Dim, scale: Any) -> Dim:
+    """``floor(length * scale)`` as single precision has it."""
+    if is_symbolic(length) or is_symbolic(scale):
+        from sympy import floor
+
+        return floor(length * exact(scale))
+    if isinstance(scale, int) or float(scale).is_integer():
+        return length * int(scale)
+    return int(np.floor(np.float32(length) * np.float32(scale)))
+
+
+def _proportional(node: Node, lengths: Sequence[Dim], sizes: Sequence[Any], policy: str) -> tuple[Any, ...]:
+    if any(map(is_symbolic, (*lengths, *sizes))) or 0 in lengths:
+        raise node.error("keeps the aspect ratio of lengths that are not known; give them as numbers")
+    ratios = [size / length for size, length in zip(sizes, lengths, strict=True)]
+    ratio = min(ratios) if policy == "not_larger" else max(ratios)
+    return tuple(int(length * ratio + 0.5) for length in lengths)
+
+
+def grid_sample(node: Node) -> Sequence[Value]:
+    """One sample a place of the grid."""
+    x, grid = node.value("X").known, node.value("grid", "Grid").known
+    return [node.result((*x[:2], *grid[1:-1]), node.value("X").dtype)]
+
+
+def affine_grid(node: Node) -> Sequence[Value]:
+    """A grid over an output of the named size."""
+    size = node.numbers("size") or ()
+    return [node.result((size[0], *size[2:], len(size) - 2), node.value("theta").dtype)]
+
+
+RULES: Mapping[str, Rule] = {
+    "ai.onnx::Resize": resize,
+    "ai.onnx::Upsample": resize,
+    "ai.onnx::GridSample": grid_sample,
+    "ai.onnx::AffineGrid": affine_grid,
+}
+"""Rules by full operator name."""

@@ -1,0 +1,65 @@
+"""Shapes of Fourier transforms, window functions and mel weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from onnx import TensorProto
+
+from costcore.dims import Dim
+
+from ..graph.node import Node
+from ..values.value import DTYPES, Undetermined, Value
+from .rules import Rule
+
+
+def window(node: Node) -> Sequence[Value]:
+    """The window functions of signal processing."""
+    return [node.result((node.number("size"),), DTYPES[node.args.get("output_datatype", TensorProto.FLOAT)])]
+
+
+def mel(node: Node) -> Sequence[Value]:
+    """Weights from DFT bins to mel bins."""
+    dtype = DTYPES[node.args.get("output_datatype", TensorProto.FLOAT)]
+    return [node.result((node.number("dft_length") // 2 + 1, node.number("num_mel_bins")), dtype)]
+
+
+def fourier(node: Node) -> Sequence[Value]:
+    """The discrete Fourier transform: real and imaginary parts last, half of the bins where one side is real."""
+    x, length = node.value("input"), node.number("dft_length")
+    axis = node.axis(len(x.known), "axis") if node.get("axis") is not None else len(x.known) - 2
+    if axis is None:
+        raise Undetermined
+    if axis == len(x.known) - 1:
+        raise node.error(f"transforms axis {axis}, which holds the real and imaginary parts of {x.known}")
+    one_sided, inverse = node.args.get("onesided"), node.args.get("inverse")
+    if length is None:
+        length = 2 * (x.known[axis] - 1) if one_sided and inverse else x.known[axis]
+    shape = [*x.known[:-1], 1 if one_sided and inverse else 2]
+    shape[axis] = length // 2 + 1 if one_sided and not inverse else length
+    return [node.result(shape, x.dtype)]
+
+
+def short_fourier(node: Node) -> Sequence[Value]:
+    """Transforms of windows along a signal; one side of the bins unless the attribute says otherwise."""
+    x, window = node.value("signal"), node.get("window")
+    frames: Dim | None = None
+    bins: Dim | None = None
+    try:
+        length = window.known[0] if window is not None else node.number("frame_length")
+        if length is None:
+            length = x.known[1]  # where nothing says it, a frame is the whole signal
+        bins = length // 2 + 1 if node.args.get("onesided", 1) else length
+        frames = (x.known[1] - length) // node.number("frame_step") + 1
+    except Undetermined:
+        pass  # how many there are follows from data
+    return [node.result((x.known[0], frames, bins, 2), x.dtype)]
+
+
+RULES: Mapping[str, Rule] = {
+    "ai.onnx::DFT": fourier,
+    "ai.onnx::STFT": short_fourier,
+    **{f"ai.onnx::{op}": window for op in ("BlackmanWindow", "HammingWindow", "HannWindow")},
+    "ai.onnx::MelWeightMatrix": mel,
+}
+"""Rules by full operator name."""

@@ -1,0 +1,1 @@
+"""Shape rules of operators on strings, sequences and maps."""

@@ -1,0 +1,161 @@
+"""Shapes of operators on sequences, optionals and maps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from costcore.dims import is_symbolic
+
+from ...graph.node import Node
+from ...values.containers import common, element_of, sequence
+from ...values.value import DTYPES, Container, Undetermined, Value
+from ..layout.creation import number_of
+from ..rules import Rule
+
+
+def held(node: Node, *names: str) -> Container:
+    """The input of that name, which is to be a sequence.
+
+    Raises:
+        CostError: where it is a tensor.
+    """
+    value = node.value(*names)
+    if not isinstance(value, Container):
+        if value.shape is None:
+            raise Undetermined
+        raise node.error(f"needs a sequence as its input {names[0]!r}, got a tensor of shape {value.shape}")
+    return value
+
+
+def _place(node: Node, count: int, default: int, last: int) -> int | None:
+    """A position in a sequence of ``count`` items, at most ``last``, from the front; None where only data tells it."""
+    value = node.get("position")
+    if value is None:
+        return default
+    if value.data is None or is_symbolic(place := value.data.ravel()[0]):
+        return None
+    if not -count <= place <= last:
+        raise node.error(f"has position {place}, but its sequence has {count} items")
+    return int(place) + count if place < 0 else int(place)
+
+
+def empty(node: Node) -> Sequence[Value]:
+    """A sequence of nothing."""
+    return [sequence((), DTYPES.get(node.args.get("dtype") or 1, "float32"))]
+
+
+def construct(node: Node) -> Sequence[Value]:
+    """A sequence of the inputs."""
+    return [sequence(node.values("inputs"))]
+
+
+def insert(node: Node) -> Sequence[Value]:
+    """A sequence with one item more."""
+    source, tensor = held(node, "input_sequence"), node.value("tensor")
+    if source.items is not None:
+        place = _place(node, count := len(source.items), count, count)
+        if place is not None:
+            return [sequence((*source.items[:place], tensor, *source.items[place:]))]
+    length = None if source.length is None else source.length + 1
+    element = common((element_of(source), tensor))
+    return [Container(dtype=tensor.dtype, element=element, length=length)]
+
+
+def erase(node: Node) -> Sequence[Value]:
+    """A sequence with one item less."""
+    source = held(node, "input_sequence")
+    if source.items is not None:
+        place = _place(node, count := len(source.items), count - 1, count - 1)
+        if place is not None:
+            return [sequence((*source.items[:place], *source.items[place + 1 :]), source.dtype)]
+    length = None if source.length is None else source.length - 1
+    return [Container(dtype=source.dtype, element=element_of(source), length=length)]
+
+
+def at(node: Node) -> Sequence[Value]:
+    """One item."""
+    source = held(node, "input_sequence")
+    if source.items is not None:
+        place = _place(node, count := len(source.items), -1, count - 1)
+        if place is not None:
+            return [_same(source.items[place])]
+    element = element_of(source)
+    return [Value(None, source.dtype) if element is None else Value(element.shape, element.dtype)]
+
+
+def _same(value: Value) -> Value:
+    """A value under another name."""
+    if isinstance(value, Container):
+        return value
+    renamed = value.viewed(value.known)
+    renamed.data, renamed.identity = value.data, 0
+    return renamed
+
+
+def length_of(node: Node) -> Sequence[Value]:
+    """How many items a sequence has."""
+    length = held(node, "input_sequence").length
+    return [Value((), "int64") if length is None else number_of(length)]
+
+
+def optional(node: Node) -> Sequence[Value]:
+    """The input itself, which is then known to be there; or nothing, of a declared type."""
+    value = node.inputs[0] if node.inputs else None
+    if value is not None:
+        return [_same(value)] if value.shape is not None or isinstance(value, Container) else [Value(None, value.dtype)]
+    kind = node.args.get("type")
+    dtype = "" if kind is None or not kind.HasField("tensor_type") else DTYPES.get(kind.tensor_type.elem_type, "")
+    return [Container(dtype=dtype, kind="optional", items=(), length=0)]
+
+
+def has_element(node: Node) -> Sequence[Value]:
+    """Whether an optional holds something: known but for an optional input of the model."""
+    value = node.inputs[0] if node.inputs else None
+    is_optional = isinstance(value, Container) and value.kind == "optional"
+    if isinstance(value, Container) and is_optional and value.items is None:
+        return [Value((), "bool")]
+    data: Any = np.empty((), dtype=object)
+    data[()] = value is not None and not is_optional
+    return [Value((), "bool", data, "const", follows_shapes=True)]
+
+
+def get_element(node: Node) -> Sequence[Value]:
+    """What an optional holds.
+
+    Raises:
+        CostError: where it is known to hold nothing.
+    """
+    value = node.value("input")
+    if isinstance(value, Container) and value.kind == "optional":
+        if value.items is not None:
+            raise node.error("takes what an empty optional holds")
+        element = value.element
+        if isinstance(element, Container):
+            return [element]
+        return [Value(element.shape if element is not None else None, value.dtype)]
+    return [_same(value)] if value.shape is not None or isinstance(value, Container) else [Value(None, value.dtype)]
+
+
+def to_map(node: Node) -> Sequence[Value]:
+    """One map a row."""
+    x = node.value("X")
+    held = Container(dtype=x.dtype, kind="map", element=Value((), x.dtype), length=x.known[-1])
+    return [Container(dtype=x.dtype, element=held, length=x.known[0] if len(x.known) > 1 else 1)]
+
+
+RULES: Mapping[str, Rule] = {
+    "ai.onnx::SequenceEmpty": empty,
+    "ai.onnx::SequenceConstruct": construct,
+    "ai.onnx::SequenceInsert": insert,
+    "ai.onnx::SequenceErase": erase,
+    "ai.onnx::SequenceAt": at,
+    "ai.onnx::SequenceLength": length_of,
+    "ai.onnx::Optional": optional,
+    "ai.onnx::OptionalHasElement": has_element,
+    "ai.onnx::OptionalGetElement": get_element,
+    "ai.onnx.ml::ZipMap": to_map,
+}
+"""Rules by full operator name."""
