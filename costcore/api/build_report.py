@@ -55,6 +55,7 @@ def count(recorder: Recorder, custom: CustomCalculators, layout: str) -> tuple[C
 
 def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, layout: str) -> Report:
     """Return the report of what was recorded so far."""
+    recorder.flush()
     notes = [*recorder.notes, *custom.unused(recorder.calls)]
     if recorder.measure_time and recorder.calls and not recorder.seconds:
         notes.append("no time was measured: the frontends of this run do not measure single calls")

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from costcore.dims import Dim
 from costcore.ir import Calculator, Cost, Layer
 from costcore.trace.call import Assumption, Call, Module
 from costcore.trace.run import Regrouping
+
+
+class Checkpoint(NamedTuple):
+    """How many calls and assumptions were recorded at some point."""
+
+    calls: int
+    assumptions: int
 
 
 class Recorder:
@@ -39,9 +46,10 @@ class Recorder:
         self.progress = progress or (lambda items, what: items)
         self.measure_time = measure_time
         self.calculators = {} if calculators is None else calculators
-        self._calls: list[Call] = []
+        self.calls: list[Call] = []
+        """All calls until the last :meth:`flush`, in order."""
         self.pending: list[Callable[[], None]] = []
-        """What frontends that are still recording do before anybody looks at the calls: append those they hold back."""
+        """Functions of frontends that hold calls back while they record: each appends its calls to ``calls``."""
         self.costs: dict[int, Cost] = {}
         """Costs told by the frontend itself, by position in ``calls``; all other calls are priced by calculators."""
         self.failures: dict[int, str] = {}
@@ -65,23 +73,32 @@ class Recorder:
         """A fresh id for an operand, a storage or a parameter."""
         self._layers: dict[Layer, Layer] = {}
 
-    @property
-    def calls(self) -> list[Call]:
-        """All calls until now, in order; the list itself, to which frontends append."""
-        for write in self.pending:
-            write()
-        return self._calls
+    def flush(self) -> None:
+        """Append the calls that frontends still hold back."""
+        for append in self.pending:
+            append()
 
     def intern(self, layer: Layer) -> Layer:
         """The one object that stands for all layers equal to ``layer``."""
         return self._layers.setdefault(layer, layer)
 
-    def record(self, call: Call, cost: Cost | None = None, failure: str = "") -> None:
-        """Append a call; ``cost``, or the ``failure`` to tell it, only where no calculator is to be asked."""
+    def record(self, call: Call, cost: Cost | None = None, failure: str = "", seconds: float | None = None) -> None:
+        """Append a call, behind those that frontends held back.
+
+        Args:
+            call: the call; it is not changed after this.
+            cost: its cost, if the frontend computed it; otherwise the calculator of the operator does.
+            failure: the error of the calculator that the frontend ran.
+            seconds: how long the call took.
+        """
+        self.flush()
+        position = len(self.calls)
         if cost is not None:
-            self.costs[len(self.calls)] = cost
+            self.costs[position] = cost
         if failure:
-            self.failures[len(self.calls)] = failure
+            self.failures[position] = failure
+        if seconds is not None:
+            self.seconds[position] = seconds
         self.calls.append(call)
 
     def parameter(self, size: Dim) -> int:
@@ -99,11 +116,19 @@ class Recorder:
         """How many assumptions were noted."""
         return len(self._assumptions)
 
-    def keep(self, calls: int, assumptions: int) -> None:
-        """Forget all but the first so many calls and assumptions: what was read after them is read anew."""
-        del self.calls[calls:]
-        while len(self._assumptions) > assumptions:
+    def checkpoint(self) -> Checkpoint:
+        """Return a mark of what is recorded so far, for :meth:`rollback`."""
+        return Checkpoint(len(self.calls), len(self._assumptions))
+
+    def rollback(self, mark: Checkpoint) -> None:
+        """Forget every call and assumption that was recorded after ``mark``."""
+        del self.calls[mark.calls :]
+        while len(self._assumptions) > mark.assumptions:
             self._assumptions.popitem()
+
+    def keep(self, calls: int, assumptions: int) -> None:
+        """Forget all but the first so many calls and assumptions."""
+        self.rollback(Checkpoint(calls, assumptions))
 
     @property
     def assumptions(self) -> list[Assumption]:

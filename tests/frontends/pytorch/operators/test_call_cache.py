@@ -112,13 +112,15 @@ def test_a_report_may_be_looked_at_while_it_is_written():
     recorder, x = Recorder(), torch.ones(3)
     with capture(recorder):
         x.neg()
+        recorder.flush()
         assert types(recorder) == ["neg"]
         x.exp()
-        assert types(recorder) == ["neg", "exp"]
-        recorder.calls[-1].module = "here"
+        recorder.flush()
+        first, second = recorder.calls
         x.sin()
+        assert types(recorder) == ["neg", "exp"], "until the next flush"
     assert types(recorder) == ["neg", "exp", "sin"]
-    assert recorder.calls[1].module == "here"
+    assert recorder.calls[0] is first and recorder.calls[1] is second
     assert recorder.pending == []
 
 
