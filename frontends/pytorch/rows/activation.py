@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import X, axis, first_output, rows_by_name
+from .arguments import X, axis, axis_or_last, first_output, rows_by_name
 
 
 def _hard_tanh_or_relu6(args: Arguments) -> str:
@@ -31,13 +31,13 @@ ACTIVATIONS = (
     Row("aten::glu", "glu", X, {"axis": axis()}),
     Row("aten::hardshrink", "hard_shrink", X, {"lambd": "lambd"}),
     Row("aten::softshrink", "soft_shrink", X, {"lambd": "lambd"}),
-    *(Row(f"aten::{name}", "prelu", {"x": "self", "w": "weight"}) for name in ("prelu", "_prelu_kernel")),
+    *rows_by_name("prelu _prelu_kernel", {"x": "self", "w": "weight"}, op="prelu"),
     *(Row(f"aten::{name}", "rrelu", X, outputs=first_output) for name in ("rrelu_with_noise", "rrelu")),
 )
 
 SOFTMAX = (
-    *(Row(f"aten::{name}", "softmax", X, {"axis": axis()}) for name in ("softmax", "_softmax", "_safe_softmax")),
-    *(Row(f"aten::{name}", "log_softmax", X, {"axis": axis()}) for name in ("log_softmax", "_log_softmax")),
+    *rows_by_name("softmax _softmax _safe_softmax", X, {"axis": axis()}, op="softmax"),
+    *rows_by_name("log_softmax _log_softmax", X, {"axis": axis()}, op="log_softmax"),
 )
 
 _GRADIENT: dict[str, Source] = {"dy": "grad_output", "y": "output"}
@@ -49,7 +49,7 @@ SOFTMAX_GRADIENTS = (
         "aten::_masked_softmax_backward",
         "softmax_backward",
         {**_GRADIENT, "mask": "mask"},
-        {"axis": lambda args: args["output"].dim() - 1 if args["dim"] is None else axis()(args)},
+        {"axis": axis_or_last},
     ),
 )
 

@@ -48,17 +48,22 @@ def non_default(name: str, default: Any) -> Reader:
     return lambda args: None if args.get(name) in (None, default) else args[name]
 
 
-def axis(name: str = "dim", operand: str | None = None) -> Reader:
+def axis(name: str = "dim") -> Reader:
     """An axis, counted from the front."""
 
     def read(args: Arguments) -> int:
-        tensor: Any = first_argument(args) if operand is None else args[operand]
-        if not isinstance(tensor, torch.Tensor):
-            tensor = tensor[0]
+        value = first_argument(args)
+        tensor = value if isinstance(value, torch.Tensor) else value[0]
         rank: int = tensor.dim()
         return int(args[name]) % max(rank, 1)
 
     return read
+
+
+def axis_or_last(args: Arguments) -> int:
+    """The axis of ``dim``; the last one if it is None."""
+    rank: int = first_argument(args).dim()
+    return rank - 1 if args["dim"] is None else int(args["dim"]) % max(rank, 1)
 
 
 def axes(name: str = "dim") -> Reader:
@@ -113,11 +118,13 @@ def is_number(name: str) -> Callable[[Arguments], bool]:
     return lambda args: name in args and not isinstance(args[name], torch.Tensor)
 
 
-def rows_by_name(ops: str, inputs: dict[str, Source], attrs: dict[str, Source] | None = None) -> Iterable[Row]:
-    """Rows for operators with like arguments; ``ops`` holds words ``native`` or ``native=neutral``."""
-    for word in ops.split():
-        native, _, op = word.partition("=")
-        yield Row(f"aten::{native}", op or native, inputs, attrs or {})
+def rows_by_name(
+    names: str, inputs: dict[str, Source], attrs: dict[str, Source] | None = None, op: str | None = None
+) -> Iterable[Row]:
+    """Rows for operators with like arguments; ``names`` holds words ``native`` or ``native=neutral``."""
+    for name in names.split():
+        native, _, neutral = name.partition("=")
+        yield Row(f"aten::{native}", op or neutral or native, inputs, attrs or {})
 
 
 def needed_gradients(*operands: str, mask: str = "output_mask") -> Reader:

@@ -7,7 +7,7 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import needed_gradients, to_ntuple
+from .arguments import needed_gradients, rows_by_name, to_ntuple
 
 _INPUT: dict[str, Source] = {"x": "input", "w": "weight", "b": "bias"}
 _SELF: dict[str, Source] = {"x": "self", "w": "weight", "b": "bias"}
@@ -66,19 +66,18 @@ CONVOLUTIONS = (
     ),
 )
 
+_WITHOUT_ATTRIBUTES = """
+_slow_conv2d_forward slow_conv3d_forward slow_conv_dilated2d slow_conv_dilated3d _conv_depthwise2d conv_depthwise3d
+miopen_depthwise_convolution
+"""
+
 BACKEND_SPECIFIC = (
-    *(Row(f"aten::{name}", "conv", _SELF, _ATTRIBUTES) for name in ("mkldnn_convolution", "miopen_convolution")),
+    *rows_by_name("mkldnn_convolution miopen_convolution", _SELF, _ATTRIBUTES, op="conv"),
     Row("aten::cudnn_convolution", "conv", {"x": "self", "w": "weight"}, _ATTRIBUTES),
     Row("aten::cudnn_convolution_transpose", "conv_transpose", {"x": "self", "w": "weight"}),
     Row("aten::miopen_convolution_transpose", "conv_transpose", _SELF),
-    *(
-        Row(f"aten::{name}", "conv", _SELF)
-        for name in (
-            *("_slow_conv2d_forward", "slow_conv3d_forward", "slow_conv_dilated2d", "slow_conv_dilated3d"),
-            *("_conv_depthwise2d", "conv_depthwise3d", "miopen_depthwise_convolution"),
-        )
-    ),
-    *(Row(f"aten::slow_conv_transpose{rank}d", "conv_transpose", _SELF) for rank in (2, 3)),
+    *rows_by_name(_WITHOUT_ATTRIBUTES, _SELF, op="conv"),
+    *rows_by_name("slow_conv_transpose2d slow_conv_transpose3d", _SELF, op="conv_transpose"),
 )
 
 GRADIENTS = tuple(

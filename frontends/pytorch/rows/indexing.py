@@ -8,14 +8,22 @@ import torch
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import axis, constant, enum_name, first_argument, first_output, non_default, tensor_or_number
+from .arguments import (
+    axis,
+    axis_or_last,
+    constant,
+    enum_name,
+    first_argument,
+    first_output,
+    non_default,
+    tensor_or_number,
+)
 
 
 def _indices(args: Arguments) -> list[Any]:
     return [index for index in args["indices"] if isinstance(index, torch.Tensor)]
 
 
-_UPDATES = tensor_or_number("value")
 _REDUCTIONS = {
     "add": "add",
     "sum": "add",
@@ -102,7 +110,7 @@ SCATTER = (
             ("index_reduce", _scatter_reduction),
         )
     ),
-    Row("aten::index_fill", "scatter", {"x": "self", "indices": "index", "updates": _UPDATES}, _AXIS),
+    Row("aten::index_fill", "scatter", {"x": "self", "indices": "index", "updates": tensor_or_number("value")}, _AXIS),
     Row("aten::slice_scatter", "slice_scatter", {"x": "self", "updates": "src"}, _AXIS),
     Row("aten::select_scatter", "select_scatter", {"x": "self", "updates": "src"}, _AXIS),
     Row("aten::diagonal_scatter", "diagonal_scatter", {"x": "self", "updates": "src"}),
@@ -245,7 +253,7 @@ MASKED_SOFTMAX = (
         "aten::_masked_softmax",
         "masked_softmax",
         {"x": "self", "mask": "mask"},
-        {"axis": lambda args: args["self"].dim() - 1 if args["dim"] is None else axis()(args)},
+        {"axis": axis_or_last},
     ),
 )
 

@@ -72,7 +72,7 @@ def _cross_axis(args: Arguments) -> int:
     return int(args["dim"]) % rank
 
 
-CROSS = (Row("aten::linalg_cross", "cross", {"x0": "self", "x1": "other"}, {"axis": _cross_axis}),)
+CROSS_PRODUCT = (Row("aten::linalg_cross", "cross", {"x0": "self", "x1": "other"}, {"axis": _cross_axis}),)
 
 _P: dict[str, Source] = {"p": non_default("p", 2)}
 
@@ -96,4 +96,4 @@ DISTANCES = (
     Row("aten::dist", "distance", {"x0": "self", "x1": "other"}, {**_P, "elements": _broadcast_size}),
 )
 
-ROWS = (*FACTORIZATIONS, *LINEAR_SYSTEMS, *CROSS, *DISTANCES)
+ROWS = (*FACTORIZATIONS, *LINEAR_SYSTEMS, *CROSS_PRODUCT, *DISTANCES)

@@ -19,7 +19,7 @@ from .arguments import (
     needed_gradients,
     non_default,
     non_empty_outputs,
-    operands,
+    rows_by_name,
     tensors_in,
 )
 
@@ -106,10 +106,7 @@ SPARSE = (
         {"indices": _index_count("self"), **_ALPHA_BETA},
     ),
     Row("aten::_to_dense", "to_dense", X, {"indices": _index_count("self")}, _is_sparse("self")),
-    *(
-        Row(f"aten::{name}", "to_sparse", X)
-        for name in ("_to_sparse", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc")
-    ),
+    *rows_by_name("_to_sparse _to_sparse_csr _to_sparse_csc _to_sparse_bsr _to_sparse_bsc", X, op="to_sparse"),
     Row("aten::sparse_mask", "sparse_mask", {"x": "self", "mask": "mask"}, {"indices": _index_count("mask")}),
 )
 
@@ -121,8 +118,8 @@ def _with_addend(x0: str, x1: str) -> dict[str, Source]:
 DENSE = (
     Row("aten::linear", "linear", {"x": "input", "w": "weight", "b": "bias"}),
     Row("aten::mkldnn_linear", "linear", {"x": first_argument, "w": "weight", "b": "bias"}),
-    *(Row(f"aten::{name}", "matmul", {"x0": "self", "x1": "other"}) for name in ("matmul", "vdot", "linalg_matmul")),
-    *(Row(f"aten::{name}", "matmul", {"x0": "self", "x1": "mat2"}) for name in ("mm", "bmm", "_int_mm")),
+    *rows_by_name("matmul linalg_matmul vdot", {"x0": "self", "x1": "other"}, op="matmul"),
+    *rows_by_name("mm bmm _int_mm", {"x0": "self", "x1": "mat2"}, op="matmul"),
     Row("aten::dot", "matmul", {"x0": "self", "x1": "tensor"}),
     Row("aten::mv", "matmul", {"x0": "self", "x1": "vec"}),
     Row("aten::addmm", "matmul", _with_addend("mat1", "mat2"), _ALPHA_BETA),
@@ -133,16 +130,16 @@ DENSE = (
 )
 
 
-def _subscripts(rank: int, absent_axes: Any) -> str:
-    return "".join(chr(ord("a") + axis) for axis in range(rank) if axis not in absent_axes)
+def _subscripts(rank: int, absent: Any) -> str:
+    return "".join(chr(ord("a") + axis) for axis in range(rank) if axis not in absent)
 
 
 def _trilinear_equation(args: Arguments) -> str:
     """The sum of products of three operands, each with axes of size 1 put in, as an equation."""
-    operands = [(args[f"i{i}"].dim(), args[f"expand{i}"]) for i in (1, 2, 3)]
-    rank = operands[0][0] + len(operands[0][1])
-    terms = ",".join(_subscripts(rank, expanded) for _, expanded in operands)
-    return f"{terms}->{_subscripts(rank, args['sumdim'])}"
+    absent_axes = [args[f"expand{i}"] for i in (1, 2, 3)]
+    rank = args["i1"].dim() + len(absent_axes[0])
+    inputs = ",".join(_subscripts(rank, absent) for absent in absent_axes)
+    return f"{inputs}->{_subscripts(rank, args['sumdim'])}"
 
 
 EINSUM = (
@@ -155,25 +152,21 @@ EINSUM = (
 )
 
 _SCALED: dict[str, Source] = {"x0": "self", "x1": "mat2", "x0_scale": "scale_a", "x1_scale": "scale_b", "b": "bias"}
-
+_LISTED_SCALES: dict[str, Source] = {"x0_scale*": "scale_a", "x1_scale*": "scale_b"}
 
 SCALED_AND_GROUPED = (
     Row("aten::_scaled_mm", "scaled_matmul", {**_SCALED, "y_scale": "scale_result"}),
     Row(
         "aten::_scaled_mm_v2",
         "scaled_matmul",
-        {"x0": "self", "x1": "mat2", "x0_scale*": "scale_a", "x1_scale*": "scale_b", "b": "bias"},
+        {"x0": "self", "x1": "mat2", **_LISTED_SCALES, "b": "bias"},
     ),
     Row("aten::_grouped_mm", "grouped_matmul", {"x0": "self", "x1": "mat2", "offsets": "offs", "b": "bias"}),
     Row("aten::_scaled_grouped_mm", "grouped_matmul", {**_SCALED, "offsets": "offs"}),
     Row(
         "aten::_scaled_grouped_mm_v2",
         "grouped_matmul",
-        {
-            **operands("x0=self x1=mat2 offsets=offs b=bias"),
-            "x0_scale*": "scale_a",
-            "x1_scale*": "scale_b",
-        },
+        {"x0": "self", "x1": "mat2", "offsets": "offs", "b": "bias", **_LISTED_SCALES},
     ),
     Row("aten::_weight_int8pack_mm", "packed_matmul", {"x": "self", "w": "mat2", "w_scale": "scales"}),
     *(

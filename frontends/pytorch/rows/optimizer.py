@@ -26,16 +26,12 @@ def _sgd_step(args: Arguments) -> str:
     return "sgd_nesterov_step" if args["nesterov"] else "sgd_momentum_step"
 
 
-def _parameters_gradients_and(*names: str) -> Source:
-    return tensors_in("self", "grads", *names)
-
-
 ROWS = (
     *(
         Row(
             f"aten::{name}",
             "adam_step",
-            {"x*": _parameters_gradients_and("exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs")},
+            {"x*": tensors_in("self", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs")},
             {**decay, **_GRAD_SCALE, "amsgrad": non_default("amsgrad", 0), "maximize": non_default("maximize", 0)},
             outputs=_parameters_and_moments,
         )
@@ -47,7 +43,7 @@ ROWS = (
     Row(
         "aten::_fused_sgd",
         _sgd_step,
-        {"x*": _parameters_gradients_and("momentum_buffer_list")},
+        {"x*": tensors_in("self", "grads", "momentum_buffer_list")},
         {**_DECAY, **_GRAD_SCALE, "dampening": non_default("dampening", 0)},
         outputs=_parameters_and_moments,
         ops=("sgd_step", "sgd_momentum_step", "sgd_nesterov_step"),
@@ -55,7 +51,7 @@ ROWS = (
     Row(
         "aten::_fused_adagrad",
         "adagrad_step",
-        {"x*": _parameters_gradients_and("state_sums")},
+        {"x*": tensors_in("self", "grads", "state_sums")},
         {**_DECAY, **_GRAD_SCALE},
         outputs=_parameters_and_moments,
     ),

@@ -7,16 +7,17 @@ from costcore.translate import Arguments, Row, Source
 from .arguments import X, first_argument, ntuple
 
 
-def _pool(name: str, op: str, rank: int) -> Row:
-    attrs: dict[str, Source] = {
+def _window(rank: int) -> dict[str, Source]:
+    return {
         "kernel": ntuple("kernel_size", rank),
         "stride": ntuple("stride", rank, "kernel_size"),
         "padding": ntuple("padding", rank),
-        "ceil_mode": "ceil_mode",
     }
-    if op == "max_pool":
-        attrs["dilation"] = ntuple("dilation", rank)
-    return Row(f"aten::{name}", op, X, attrs)
+
+
+def _max_pool(name: str, rank: int) -> Row:
+    attrs: dict[str, Source] = {**_window(rank), "ceil_mode": "ceil_mode", "dilation": ntuple("dilation", rank)}
+    return Row(f"aten::{name}", "max_pool", X, attrs)
 
 
 def _adaptive_pool(name: str, kind: str, rank: int) -> Row:
@@ -39,9 +40,9 @@ def _adaptive_pool(name: str, kind: str, rank: int) -> Row:
 
 
 FORWARD = (
-    *(_pool(f"max_pool{rank}d", "max_pool", rank) for rank in (1, 2, 3)),
-    *(_pool(f"max_pool{rank}d_with_indices", "max_pool", rank) for rank in (1, 2, 3)),
-    *(_pool(f"avg_pool{rank}d", "avg_pool", rank) for rank in (1, 2, 3)),
+    *(_max_pool(f"max_pool{rank}d", rank) for rank in (1, 2, 3)),
+    *(_max_pool(f"max_pool{rank}d_with_indices", rank) for rank in (1, 2, 3)),
+    *(Row(f"aten::avg_pool{rank}d", "avg_pool", X, {**_window(rank), "ceil_mode": "ceil_mode"}) for rank in (1, 2, 3)),
     *(_adaptive_pool(f"adaptive_{kind}_pool{rank}d", kind, rank) for kind in ("avg", "max") for rank in (1, 2, 3)),
     *(_adaptive_pool(f"_adaptive_avg_pool{rank}d", "avg", rank) for rank in (2, 3)),
     *(
@@ -61,18 +62,6 @@ FORWARD = (
     ),
 )
 
-_DY: dict[str, Source] = {"dy": first_argument}
-
-
-def _pool_backward(native: str, op: str, rank: int) -> Row:
-    inputs: dict[str, Source] = {"dy": "grad_output"}
-    if op.startswith("max"):
-        inputs |= {"indices": "indices"}
-    attrs: dict[str, Source] = {"kernel": ntuple("kernel_size", rank)}
-    if "fractional" not in native:
-        attrs |= {"stride": ntuple("stride", rank, "kernel_size"), "padding": ntuple("padding", rank)}
-    return Row(f"aten::{native}", op, inputs, attrs)
-
 
 def _adaptive_avg_pool_backward(rank: int) -> Row:
     def kernel(args: Arguments) -> tuple[int, ...] | None:
@@ -83,24 +72,33 @@ def _adaptive_avg_pool_backward(rank: int) -> Row:
     return Row(
         f"aten::_adaptive_avg_pool{rank}d_backward",
         lambda args: "avg_pool_backward" if kernel(args) else "adaptive_avg_pool_backward",
-        _DY,
+        {"dy": first_argument},
         {"kernel": kernel, "stride": kernel},
         ops=("avg_pool_backward", "adaptive_avg_pool_backward"),
     )
 
 
+_AT_INDICES: dict[str, Source] = {"dy": "grad_output", "indices": "indices"}
+
 GRADIENTS = (
-    *(_pool_backward(f"max_pool{rank}d_with_indices_backward", "max_pool_backward", rank) for rank in (2, 3)),
-    *(_pool_backward(f"fractional_max_pool{rank}d_backward", "max_pool_backward", rank) for rank in (2, 3)),
-    *(_pool_backward(f"avg_pool{rank}d_backward", "avg_pool_backward", rank) for rank in (2, 3)),
+    *(
+        Row(f"aten::max_pool{rank}d_with_indices_backward", "max_pool_backward", _AT_INDICES, _window(rank))
+        for rank in (2, 3)
+    ),
     *(
         Row(
-            f"aten::adaptive_max_pool{rank}d_backward",
-            "adaptive_max_pool_backward",
-            {"dy": "grad_output", "indices": "indices"},
+            f"aten::fractional_max_pool{rank}d_backward",
+            "max_pool_backward",
+            _AT_INDICES,
+            {"kernel": ntuple("kernel_size", rank)},
         )
         for rank in (2, 3)
     ),
+    *(
+        Row(f"aten::avg_pool{rank}d_backward", "avg_pool_backward", {"dy": "grad_output"}, _window(rank))
+        for rank in (2, 3)
+    ),
+    *(Row(f"aten::adaptive_max_pool{rank}d_backward", "adaptive_max_pool_backward", _AT_INDICES) for rank in (2, 3)),
     *(_adaptive_avg_pool_backward(rank) for rank in (2, 3)),
     *(
         Row(

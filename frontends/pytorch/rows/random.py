@@ -7,18 +7,13 @@ from costcore.translate import Row, Source
 from .arguments import X, constant, first_argument, is_tensor, rows_by_name
 
 _DROPOUT: dict[str, Source] = {"rate": "p", "training": "train"}
+_GRADIENT: dict[str, Source] = {"dy": first_argument, "mask": "mask"}
 
 DROPOUT = (
-    *(
-        Row(f"aten::{name}", name, X, _DROPOUT)
-        for name in ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
-    ),
+    *rows_by_name("dropout feature_dropout alpha_dropout feature_alpha_dropout", X, _DROPOUT),
     Row("aten::native_dropout", "dropout", X, {"rate": "p", "training": lambda args: bool(args["train"])}),
     Row("aten::_fused_dropout", "dropout", X, {"rate": "p", "training": constant(True)}),
-    *(
-        Row(f"aten::{name}", "dropout_backward", {"dy": first_argument, "mask": "mask"})
-        for name in ("native_dropout_backward", "_masked_scale")
-    ),
+    *rows_by_name("native_dropout_backward _masked_scale", _GRADIENT, op="dropout_backward"),
 )
 
 SAMPLING = (
@@ -29,7 +24,7 @@ SAMPLING = (
         for overload in ("Tensor_Tensor", "Tensor_float", "float_Tensor")
     ),
     Row("aten::multinomial", "multinomial", X, {"logarithmic": constant(False)}),
-    *rows_by_name("poisson=sample _standard_gamma=sample _sample_dirichlet=sample", X),
+    *rows_by_name("poisson _standard_gamma _sample_dirichlet", X, op="sample"),
     Row("aten::binomial", "sample", {"x0": "count", "x1": "prob"}),
 )
 

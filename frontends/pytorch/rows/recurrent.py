@@ -28,38 +28,42 @@ def _projection_size(args: Arguments) -> int | None:
     return size if size != _hidden_size(4)(args) else None
 
 
-def _layer_and_cell(native: str, op: str, gates: int, attrs: dict[str, Source]) -> tuple[Row, ...]:
-    states: dict[str, Source] = (
-        {"h0": lambda args: args["hx"][0], "c0": lambda args: args["hx"][1]} if op == "lstm" else {"h0": "hx"}
-    )
+def _layer_and_cell(
+    native: str,
+    op: str,
+    gates: int,
+    states: dict[str, Source],
+    attrs: dict[str, Source],
+    projection: dict[str, Source] | None = None,
+) -> tuple[Row, ...]:
     layer_attrs: dict[str, Source] = {
         "hidden": _hidden_size(gates),
         "layers": "num_layers",
         "bidirectional": "bidirectional",
+        **(projection or {}),
         **attrs,
     }
-    layer_weights: dict[str, Source] = {"w*": _weights("params"), "b*": _biases("params")}
-    cell_weights: dict[str, Source] = {"w0": "w_ih", "w1": "w_hh", "b0": "b_ih", "b1": "b_hh"}
+    weights: dict[str, Source] = {"w*": _weights("params"), "b*": _biases("params")}
     return (
-        Row(f"aten::{native}.input", op, {"x": "input", **states, **layer_weights}, layer_attrs),
-        Row(f"aten::{native}.data", op, {"x": "data", **states, **layer_weights}, layer_attrs),
+        Row(f"aten::{native}.input", op, {"x": "input", **states, **weights}, layer_attrs),
+        Row(f"aten::{native}.data", op, {"x": "data", **states, **weights}, layer_attrs),
         Row(
             f"aten::{native}_cell",
             op,
-            {"x": "input", **states, **cell_weights},
-            {
-                "hidden": lambda args: int(args["w_ih"].shape[0]) // gates,
-                **{name: source for name, source in attrs.items() if name != "projection"},
-            },
+            {"x": "input", **states, "w0": "w_ih", "w1": "w_hh", "b0": "b_ih", "b1": "b_hh"},
+            {"hidden": lambda args: int(args["w_ih"].shape[0]) // gates, **attrs},
         ),
     )
 
 
+_LSTM_STATES: dict[str, Source] = {"h0": lambda args: args["hx"][0], "c0": lambda args: args["hx"][1]}
+_STATE: dict[str, Source] = {"h0": "hx"}
+
 LAYERS_AND_CELLS = (
-    *_layer_and_cell("lstm", "lstm", 4, {"projection": _projection_size}),
-    *_layer_and_cell("gru", "gru", 3, {"reset_after": constant(True)}),
-    *_layer_and_cell("rnn_tanh", "rnn", 1, {"activation": constant("tanh")}),
-    *_layer_and_cell("rnn_relu", "rnn", 1, {"activation": constant("relu")}),
+    *_layer_and_cell("lstm", "lstm", 4, _LSTM_STATES, {}, {"projection": _projection_size}),
+    *_layer_and_cell("gru", "gru", 3, _STATE, {"reset_after": constant(True)}),
+    *_layer_and_cell("rnn_tanh", "rnn", 1, _STATE, {"activation": constant("tanh")}),
+    *_layer_and_cell("rnn_relu", "rnn", 1, _STATE, {"activation": constant("relu")}),
 )
 
 _LAYER_BY_MODE = ("rnn", "rnn", "lstm", "gru")

@@ -59,10 +59,8 @@ SORTING_AND_SEARCHING = (
         for row in (Row(f"aten::{name}.dim", "median", X, {"axis": axis()}), Row(f"aten::{name}", "median", X))
     ),
     Row("aten::mode", "mode", X, {"axis": axis()}),
-    *rows_by_name(
-        "_unique2=unique unique_consecutive=unique unique_dim=unique unique_dim_consecutive=unique _unique=unique", X
-    ),
-    *rows_by_name("nonzero nonzero_static=nonzero", X),
+    *rows_by_name("_unique _unique2 unique_consecutive unique_dim unique_dim_consecutive", X, op="unique"),
+    *rows_by_name("nonzero nonzero_static", X, op="nonzero"),
     Row("aten::masked_select", "masked_select", {"x": "self", "mask": "mask"}),
     Row("aten::_nested_tensor_from_mask", "masked_select", {"x": "t", "mask": "mask"}),
     Row("aten::masked_scatter", "masked_scatter", {"x": "self", "mask": "mask", "updates": "source"}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.translate import Row, Source
 
-from .arguments import X, constant, enum_name, first_argument, needed_gradients
+from .arguments import X, constant, enum_name, first_argument, needed_gradients, rows_by_name
 
 _RESIZE = {
     "upsample_nearest1d": "nearest",
@@ -37,10 +37,7 @@ FORWARD = (
         for rank in (2, 3)
     ),
     Row("aten::cudnn_grid_sampler", "grid_sample", {"x": "self", "grid": "grid"}, {"mode": constant("linear")}),
-    *(
-        Row(f"aten::{name}", "affine_grid", {"theta": "theta"})
-        for name in ("affine_grid_generator", "cudnn_affine_grid_generator")
-    ),
+    *rows_by_name("affine_grid_generator cudnn_affine_grid_generator", {"theta": "theta"}, op="affine_grid"),
 )
 
 _DY: dict[str, Source] = {"dy": first_argument}
