@@ -1,0 +1,15 @@
+"""The composite operators that are recorded whole exist in the installed PyTorch."""
+
+from __future__ import annotations
+
+import torch
+
+from costcore.frontends.pytorch.operators.composite_ops import COMPOSITES, overload
+
+
+def test_every_name_is_a_composite_operator():
+    missing = {name for name in COMPOSITES if overload(name) is None}
+    assert missing == set()
+    for name in COMPOSITES:
+        key = "CompositeImplicitAutograd"
+        assert torch._C._dispatch_has_kernel_for_dispatch_key(overload(name).name(), key), name

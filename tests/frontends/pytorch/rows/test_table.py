@@ -1,0 +1,35 @@
+"""The rows of the table agree with the schemas of the installed PyTorch and with the calculators."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.modules.linear_cross_entropy  # registers its operators
+
+from costcore.frontends.pytorch import ROWS
+from costcore.registry.calculators import calculators
+
+
+def schemas(native: str):
+    name, _, wanted = native.partition(".")
+    found = torch._C._jit_get_schemas_for_operator(name)
+    if not found:
+        found = torch._C._jit_get_schemas_for_operator(f"{name}_")
+    return [schema for schema in found if not wanted or schema.overload_name == wanted]
+
+
+@pytest.mark.parametrize("native", sorted({row.native for row in ROWS}))
+def test_a_row_names_an_operator_of_pytorch_and_its_arguments(native):
+    found = schemas(native)
+    assert found
+    arguments = {argument.name for schema in found for argument in schema.arguments}
+    for row in ROWS:
+        if row.native == native:
+            named = {source for source in (*row.inputs.values(), *row.attrs.values()) if isinstance(source, str)}
+            assert named <= arguments
+
+
+def test_every_row_has_a_calculator():
+    named = {row.op for row in ROWS if isinstance(row.op, str)} | {op for row in ROWS for op in row.ops}
+    assert named - calculators().keys() == set()
+    assert all(row.ops for row in ROWS if not isinstance(row.op, str))
