@@ -1,1 +1,1 @@
-"""The mapping rules of PyTorch's operators, one module per operator family."""
+"""Mapping rules from PyTorch's operators to canonical operators, one module per operator family."""

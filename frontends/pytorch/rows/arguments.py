@@ -1,4 +1,4 @@
-"""How a row says where an operand or a setting comes from, beyond naming an argument."""
+"""Readers of operands and attributes from the arguments of an operator, for rows to which a name is not enough."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from costcore.translate import Arguments, Row, Source
 from ..tensors import Given, Number
 
 Reader = Callable[[Arguments], Any]
+"""Computes an operand or an attribute from all arguments of a call; None leaves it out."""
 
 
 def first_argument(args: Arguments) -> Any:
-    """The first argument, whatever it is called."""
+    """Return the first argument, which PyTorch calls ``self``, ``input``, ``A`` and so on."""
     return next(iter(args.values()))
 
 
 X: dict[str, Source] = {"x": first_argument}
-"""The operands of operators of one tensor."""
+"""Operands of an operator on one tensor."""
 
 
 def tensor_or_number(name: str) -> Reader:
-    """An operand that may be a tensor or a Python number."""
+    """Read an operand that is a tensor or a Python number."""
 
     def read(args: Arguments) -> Any:
         value = args.get(name)
@@ -34,22 +35,22 @@ def tensor_or_number(name: str) -> Reader:
 
 
 def as_data(name: str) -> Reader:
-    """An operand that is learned only where it is known to be a parameter."""
+    """Read an operand that is not a learned parameter unless it belongs to the model: class weights, an addend."""
     return lambda args: None if args.get(name) is None else Given(args[name])
 
 
 def constant(value: Any) -> Reader:
-    """The same for every call."""
+    """Return the same value for every call."""
     return lambda args: value
 
 
 def non_default(name: str, default: Any) -> Reader:
-    """A setting that is told only where it differs from the default one."""
+    """Read an attribute that is left out if it equals its default."""
     return lambda args: None if args.get(name) in (None, default) else args[name]
 
 
 def axis(name: str = "dim") -> Reader:
-    """An axis, counted from the front."""
+    """Read an axis of the first argument, counted from the front."""
 
     def read(args: Arguments) -> int:
         value = first_argument(args)
@@ -61,13 +62,13 @@ def axis(name: str = "dim") -> Reader:
 
 
 def axis_or_last(args: Arguments) -> int:
-    """The axis of ``dim``; the last one if it is None."""
+    """Return the axis ``dim`` of the first argument, counted from the front; the last axis if it is None."""
     rank: int = first_argument(args).dim()
     return rank - 1 if args["dim"] is None else int(args["dim"]) % max(rank, 1)
 
 
 def axes(name: str = "dim") -> Reader:
-    """Axes counted from the front, in order; all of them where none are named."""
+    """Read axes of the first argument, counted from the front and sorted; all axes if the list is empty or None."""
 
     def read(args: Arguments) -> tuple[int, ...]:
         rank = first_argument(args).dim()
@@ -81,7 +82,7 @@ def axes(name: str = "dim") -> Reader:
 
 
 def ntuple(name: str, rank: int, fallback: str | None = None) -> Reader:
-    """A spatial setting as a tuple of ``rank`` numbers; of another argument where this one is empty."""
+    """Read a spatial attribute as ``rank`` numbers; the attribute ``fallback`` if it is empty or None."""
 
     def read(args: Arguments) -> tuple[int, ...]:
         value = args.get(name)
@@ -93,42 +94,30 @@ def ntuple(name: str, rank: int, fallback: str | None = None) -> Reader:
 
 
 def to_ntuple(value: Any, rank: int) -> tuple[int, ...]:
-    """A number, or a sequence of one or ``rank`` numbers, as ``rank`` numbers."""
+    """Expand a number, or a sequence of one or ``rank`` numbers, to ``rank`` numbers."""
     items = tuple(value) if isinstance(value, Sequence) else (value,)
     return tuple(int(item) for item in (items * rank if len(items) == 1 else items))
 
 
-def first_output(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
-    """The first output counts; the others are kept for the backward pass, or empty."""
-    return outputs[:1]
+def enum_name(name: str, *values: Any) -> Reader:
+    """Read an attribute that PyTorch stores as a number: the index of one of ``values``."""
+    return lambda args: values[int(args[name])]
 
 
-def non_empty_outputs(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
-    """Outputs that hold something: what was not asked for comes empty."""
-    return [value for value in outputs if value.dim() == 0 or 0 not in value.shape] or outputs[:1]
+def reduction(args: Arguments) -> str | None:
+    """Return the reduction of a loss by name; None if the operator has no such argument."""
+    value = args.get("reduction")
+    return value if value is None or isinstance(value, str) else ("none", "mean", "sum")[value]
 
 
-def is_tensor(name: str) -> Callable[[Arguments], bool]:
-    """Rows for calls in which an argument is a tensor."""
-    return lambda args: isinstance(args.get(name), torch.Tensor)
-
-
-def is_number(name: str) -> Callable[[Arguments], bool]:
-    """Rows for calls of overloads in which an argument is a number."""
-    return lambda args: name in args and not isinstance(args[name], torch.Tensor)
-
-
-def rows_by_name(
-    names: str, inputs: dict[str, Source], attrs: dict[str, Source] | None = None, op: str | None = None
-) -> Iterable[Row]:
-    """Rows for operators with like arguments; ``names`` holds words ``native`` or ``native=neutral``."""
-    for name in names.split():
-        native, _, neutral = name.partition("=")
-        yield Row(f"aten::{native}", op or neutral or native, inputs, attrs or {})
+def normalized_axes(args: Arguments) -> tuple[int, ...]:
+    """Return the axes of ``normalized_shape``, the last ones of the input."""
+    rank: int = args["input"].dim()
+    return tuple(range(rank - len(args["normalized_shape"]), rank))
 
 
 def needed_gradients(*operands: str, mask: str = "output_mask") -> Reader:
-    """The operands whose gradients an argument asks for, a bool for each of them; all where there is none."""
+    """Read which operands need a gradient: one flag for each in the argument ``mask``; all if it is None."""
 
     def read(args: Arguments) -> tuple[str, ...]:
         flags = args.get(mask)
@@ -137,25 +126,8 @@ def needed_gradients(*operands: str, mask: str = "output_mask") -> Reader:
     return read
 
 
-def enum_name(name: str, *values: Any) -> Reader:
-    """A setting that PyTorch numbers: which of ``values`` an argument says."""
-    return lambda args: values[int(args[name])]
-
-
-def reduction(args: Arguments) -> str | None:
-    """How a loss is reduced; None for losses that are not asked."""
-    value = args.get("reduction")
-    return value if value is None or isinstance(value, str) else ("none", "mean", "sum")[value]
-
-
-def normalized_axes(args: Arguments) -> tuple[int, ...]:
-    """The last axes, as many as the shape that is normalised over has."""
-    rank: int = args["input"].dim()
-    return tuple(range(rank - len(args["normalized_shape"]), rank))
-
-
 def tensors_in(*names: str) -> Reader:
-    """The tensors of several arguments, each a tensor or a list, one after another."""
+    """Read the tensors of several arguments, each a tensor or a list, in order."""
 
     def read(args: Arguments) -> list[Any]:
         found = (args.get(name) for name in names)
@@ -165,7 +137,43 @@ def tensors_in(*names: str) -> Reader:
     return read
 
 
-def operands(words: str) -> dict[str, Source]:
-    """Operands by the arguments that feed them, ``"x=input w=weight"``."""
-    pairs = (word.partition("=") for word in words.split())
-    return {operand: argument for operand, _, argument in pairs}
+def is_tensor(name: str) -> Callable[[Arguments], bool]:
+    """Restrict a row to calls in which an argument is a tensor."""
+    return lambda args: isinstance(args.get(name), torch.Tensor)
+
+
+def is_number(name: str) -> Callable[[Arguments], bool]:
+    """Restrict a row to calls of overloads that have an argument, in which it is not a tensor."""
+    return lambda args: name in args and not isinstance(args[name], torch.Tensor)
+
+
+def first_output(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+    """Keep the first output; the others are empty, or saved for the backward pass."""
+    return outputs[:1]
+
+
+def non_empty_outputs(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+    """Keep the outputs with elements: PyTorch returns an empty tensor for an output that was not requested."""
+    return [value for value in outputs if value.dim() == 0 or 0 not in value.shape] or outputs[:1]
+
+
+def operands(pairs: str) -> dict[str, Source]:
+    """Split ``"x=input w=weight"`` into operands and the arguments that feed them."""
+    split = (pair.partition("=") for pair in pairs.split())
+    return {operand: argument for operand, _, argument in split}
+
+
+def rows_by_name(
+    names: str, inputs: dict[str, Source], attrs: dict[str, Source] | None = None, op: str | None = None
+) -> Iterable[Row]:
+    """Yield one row per name, all with the same operands and attributes.
+
+    Args:
+        names: names in ``aten``, each followed by ``=`` and the canonical name if that differs: ``"neg abs eq=equal"``.
+        inputs: the operands.
+        attrs: the attributes.
+        op: the canonical name of all of them.
+    """
+    for name in names.split():
+        native, _, canonical = name.partition("=")
+        yield Row(f"aten::{native}", op or canonical or native, inputs, attrs or {})

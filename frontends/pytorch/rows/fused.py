@@ -1,4 +1,4 @@
-"""Rows of operators that do at once what others do in steps: transformer layers, products with an activation."""
+"""Rows of fused operators: transformer layers, chunked losses, products and convolutions with an activation."""
 
 from __future__ import annotations
 

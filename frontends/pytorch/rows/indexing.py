@@ -1,4 +1,4 @@
-"""Rows of gathering, scattering and embeddings, and of the gradients that scatter."""
+"""Rows of gather, scatter, embeddings, segments and histograms, and of gradients that scatter."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ VIEW_GRADIENTS = (
 
 
 def _bag_of_each_index(args: Arguments) -> Any:
-    """The bag of each index; where each bag starts, where the forward pass did not keep the former."""
+    """Return the bag of each index; the start of each bag if the forward pass did not save the former."""
     return args["offset2bag"] if args["offset2bag"].numel() else args["offsets"]
 
 

@@ -1,4 +1,4 @@
-"""Rows of views, which are free, and of operators that copy, rearrange or fill tensors."""
+"""Rows of views, which cost nothing, and of operators that copy, rearrange or fill tensors."""
 
 from __future__ import annotations
 

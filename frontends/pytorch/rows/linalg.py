@@ -1,4 +1,4 @@
-"""Rows of factorizations, linear systems, and products and distances of vectors."""
+"""Rows of factorizations, linear systems, cross products and distances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .arguments import X, constant, first_argument, non_default, non_empty_outpu
 
 
 def _without_status(args: Arguments, outputs: Any) -> Any:
-    """Outputs without the status of a factorisation, a number for each matrix."""
+    """Drop the last output, the status of the factorization of each matrix."""
     return outputs[:-1]
 
 

@@ -8,8 +8,8 @@ from .arguments import as_data, axis, first_output, non_default, reduction
 
 
 def _loss(names: str, op: str, inputs: dict[str, Source], attrs: dict[str, Source] | None = None) -> tuple[Row, ...]:
-    settings: dict[str, Source] = {"reduction": reduction, **(attrs or {})}
-    return tuple(Row(f"aten::{name}", op, inputs, settings, outputs=first_output) for name in names.split())
+    attributes: dict[str, Source] = {"reduction": reduction, **(attrs or {})}
+    return tuple(Row(f"aten::{name}", op, inputs, attributes, outputs=first_output) for name in names.split())
 
 
 _TARGET: dict[str, Source] = {"x": "self", "target": "target"}

@@ -1,4 +1,4 @@
-"""Rows of matrix products, dense, sparse, scaled and grouped, and of their gradients."""
+"""Rows of dense, sparse, scaled and grouped matrix products, and of their gradients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _is_sparse(name: str) -> Callable[[Arguments], bool]:
 
 
 def _index_count(name: str) -> Callable[[Arguments], int]:
-    """How many integers say where the values of a sparse tensor lie."""
+    """Count the integers that store the positions of a sparse tensor's values."""
 
     def read(args: Arguments) -> int:
         tensor = args[name]
@@ -46,7 +46,7 @@ def _index_count(name: str) -> Callable[[Arguments], int]:
 
 
 def _dense_width(name: str, axis: int) -> Callable[[Arguments], int]:
-    """Columns (rows, for axis -2) of an operand; of a sparse one at most as many as it has values."""
+    """Read the number of columns (rows, for axis -2) of an operand; at most its number of values if it is sparse."""
 
     def read(args: Arguments) -> int:
         tensor = args[name]
@@ -135,7 +135,7 @@ def _subscripts(rank: int, absent: Any) -> str:
 
 
 def _trilinear_equation(args: Arguments) -> str:
-    """The sum of products of three operands, each with axes of size 1 put in, as an equation."""
+    """Return the product of three operands as an einsum equation; ``expand`` lists the axes an operand lacks."""
     absent_axes = [args[f"expand{i}"] for i in (1, 2, 3)]
     rank = args["i1"].dim() + len(absent_axes[0])
     inputs = ",".join(_subscripts(rank, absent) for absent in absent_axes)

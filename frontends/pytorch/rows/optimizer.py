@@ -1,4 +1,4 @@
-"""Rows of optimizer steps that update all parameters in one call."""
+"""Rows of fused optimizer steps, which update all parameters in one call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .arguments import non_default, tensors_in
 
 
 def _parameters_and_moments(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
-    """Parameters and moments; a step may say that it writes to gradients and to its own number as well."""
+    """Keep parameters and moments; the schema of a step lists gradients and step counts as outputs, too."""
     not_updated = {id(value) for value in (*args["grads"], *args.get("state_steps", ()))}
     return [value for value in outputs if id(value) not in not_updated]
 

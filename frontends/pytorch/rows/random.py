@@ -1,4 +1,4 @@
-"""Rows of dropout and its gradient, and of sampling from distributions."""
+"""Rows of dropout, its gradient, and draws from distributions."""
 
 from __future__ import annotations
 

@@ -10,12 +10,12 @@ from .arguments import Reader, constant, needed_gradients, non_default, operands
 
 
 def _weights(name: str) -> Reader:
-    """Weights among the parameters of a layer."""
+    """Read the weights among the parameters of a layer."""
     return lambda args: [value for value in args[name] if value.dim() == 2]
 
 
 def _biases(name: str) -> Reader:
-    """Biases among the parameters of a layer."""
+    """Read the biases among the parameters of a layer."""
     return lambda args: [value for value in args[name] if value.dim() == 1]
 
 
@@ -70,17 +70,17 @@ _LAYER_BY_MODE = ("rnn", "rnn", "lstm", "gru")
 
 
 def _layer_by_mode(suffix: str = "") -> Callable[[Arguments], str]:
-    """The recurrent layer that PyTorch's number of its mode means."""
+    """Read the recurrent layer by the number that cuDNN and oneDNN give its mode."""
     return lambda args: _LAYER_BY_MODE[args["mode"]] + suffix
 
 
 def _activation(args: Arguments) -> str | None:
-    """The activation of an Elman layer, by the same number."""
+    """Return the activation of an Elman layer by the number of its mode."""
     return ("relu", "tanh", None, None)[args["mode"]]
 
 
 def _reset_after(args: Arguments) -> bool | None:
-    """Whether a GRU resets the state after its product, as PyTorch does."""
+    """Return True for a GRU: PyTorch applies the reset gate after the matrix product."""
     return True if args["mode"] == 3 else None
 
 

@@ -1,4 +1,4 @@
-"""Rows of reductions, scans, sorting and searching, and of operators that answer for a whole tensor."""
+"""Rows of reductions, cumulative operators, sorting, searching and comparisons of whole tensors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REDUCTIONS = (
     Row("aten::trace", "trace", X),
 )
 
-SCANS = tuple(
+CUMULATIVE = tuple(
     rows_by_name(
         "cumsum cumprod cummax cummin logcumsumexp _cummax_helper=cummax _cummin_helper=cummin "
         "_logcumsumexp=logcumsumexp",
@@ -83,4 +83,4 @@ WHOLE_TENSOR = (
     Row("aten::_nested_tensor_from_mask_left_aligned", "all_true", {"x": "mask"}),
 )
 
-ROWS = (*REDUCTIONS, *SCANS, *SORTING_AND_SEARCHING, *WHOLE_TENSOR)
+ROWS = (*REDUCTIONS, *CUMULATIVE, *SORTING_AND_SEARCHING, *WHOLE_TENSOR)

@@ -1,4 +1,4 @@
-"""Rows of resizing and sampling at given positions, and of their gradients."""
+"""Rows of resizing, grid sampling and affine grids, and of their gradients."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _RESIZE = {
     "upsample_trilinear3d": "linear",
     "upsample_bicubic2d": "cubic",
 }
-"""Resizing, and its mode."""
+"""Interpolation mode by operator."""
 
 _ANTIALIASED = {
     "_upsample_bilinear2d_aa": "linear",
     "_upsample_bicubic2d_aa": "cubic",
     "_upsample_lanczos2d_aa": "lanczos",
 }
-"""Resizing with antialiasing, and its mode."""
+"""Interpolation mode by antialiased operator."""
 
 _MODE = enum_name("interpolation_mode", "linear", "nearest", "cubic")
 

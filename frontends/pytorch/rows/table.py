@@ -1,4 +1,4 @@
-"""The table of this frontend: one row an operator of PyTorch, by families."""
+"""The mapping rules of all operator families."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from . import (
 )
 
 ROWS: tuple[Row, ...] = (
-    *matmul.ROWS,  # before layout: aten::_to_dense of a sparse tensor is not a copy
+    *matmul.ROWS,  # before layout: the row of aten::_to_dense for sparse tensors comes before the one that copies
     *activation.ROWS,
     *attention.ROWS,
     *conv.ROWS,
@@ -47,5 +47,5 @@ ROWS: tuple[Row, ...] = (
     *resampling.ROWS,
     *signal.ROWS,
 )
-"""Keys are full names, with an overload where overloads mean different things: a row with the overload goes before one
-without. In-place operators go by the row of the out-of-place one."""
+"""All rows. A native name includes the overload (``aten::max.other``) if overloads need different rows, and the row
+with the overload is used before the one without. An in-place operator uses the row of the out-of-place operator."""

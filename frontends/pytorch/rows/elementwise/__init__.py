@@ -1,4 +1,4 @@
-"""Rows of element-wise operators."""
+"""Rows of elementwise operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of element-wise functions of one, two or three tensors."""
+"""Rows of elementwise functions of one, two or three tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of element-wise operators on lists of tensors, with which optimizers update all parameters at once."""
+"""Rows of ``_foreach_*`` operators: elementwise functions of lists of tensors, used by optimizers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of gradients that work on each element by itself: those of activation functions."""
+"""Rows of elementwise gradients, which are those of activation functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of the special functions of mathematics: gamma, error and Bessel functions, orthogonal polynomials."""
+"""Rows of special functions: gamma, error and Bessel functions, orthogonal polynomials."""
 
 from __future__ import annotations
 
