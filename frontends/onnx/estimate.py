@@ -18,11 +18,12 @@ from .graph.scope import Place, Scope
 from .graph.topological_sort import some
 from .graph.user_inputs import Missing, bound_inputs
 from .graph.user_shapes import Told, names_in
+from .operators import operator
 from .reading.model_file import read_model
 from .regroup.patterns.layers import PATTERNS
 from .regroup.regroup import regroup as regrouped
 from .schema.naming import native_name
-from .schema.signature import ONNX, signature
+from .schema.signature import ONNX
 from .shapes.cross_check import compare_with_onnx
 from .values.dimensions import Dimensions, declared_names
 from .values.value import Value
@@ -104,7 +105,7 @@ def native_names(op: object) -> tuple[str, ...]:
     domain, _, kind = native.partition("::")
     if "::" in op and (domain == ONNX or "." in domain):
         return (native,)
-    return (native,) if "::" not in op and signature(ONNX, kind, 1 << 30) else ()
+    return (native,) if "::" not in op and operator(ONNX, kind, 1 << 30).signature else ()
 
 
 def _asked(regroup: object) -> bool | Collection[str]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import prod
 from costcore.symbolic import HIGHEST_DEGREE, degree
 
-from ..schema.constraints import ACCEPTED
-from ..schema.signature import ONNX, setting, signature, type_name, types_of_any_version
+from ..schema.constraints import Constraints
+from ..schema.signature import Signature, setting, type_name, types_of_any_version
 from ..values.constant_folding import fold_elements
 from ..values.value import FOLDED, LARGEST, Container, Undetermined, Value
 
@@ -29,6 +29,7 @@ class Node:
     Attributes:
         op: operator type, ``Conv``.
         key: full name, ``ai.onnx::Conv``.
+        rule: its shape rule; None if it has none.
         version: version of the operator's schema; 0 where onnx has no schema of it.
         inputs: its inputs by position, None where left out.
         args: inputs and attributes by the schema's names, and the node itself as ``NODE``.
@@ -40,20 +41,22 @@ class Node:
 
     __slots__ = (
         *("args", "assumed", "cache", "inputs", "key", "makes_tensors", "op", "outputs", "proto", "reads_elements"),
-        *("schema", "version"),
+        *("rule", "schema", "version"),
     )
 
-    def __init__(self, proto: Any, version: int, inputs: list[Value | None], attributes: Mapping[str, Any]) -> None:
+    def __init__(
+        self, proto: Any, operator: Operator, inputs: list[Value | None], attributes: Mapping[str, Any]
+    ) -> None:
         self.proto = proto
         self.op = proto.op_type
-        domain = proto.domain or ONNX
-        self.key = f"{domain}::{self.op}"
+        self.key = operator.key
+        self.rule = operator.rule
         self.inputs = inputs
         self.outputs: list[Value | None] = []
         self.assumed: list[str] = []
         self.cache: dict[str, Any] = {}
         self.reads_elements = False
-        known = signature(domain, self.op, version)
+        known = operator.signature
         self.version = known.since if known else 0
         self.schema = known.schema if known else None
         self.makes_tensors = known is not None and known.makes_tensors
@@ -72,9 +75,8 @@ class Node:
                     raise self.error("is given a sequence, and takes tensors")
         self.args.update(_bound(known.inputs if known else (("inputs", True),), inputs))
         self.args[NODE] = self
-        limits = ACCEPTED.get(self.key)
-        if limits is not None:
-            limits.check(self.args, self.error)
+        if operator.constraints is not None:
+            operator.constraints.check(self.args, self.error)
 
     def _check_type(self, attribute: Any, expected: int | None) -> None:
         """Refuse an attribute of a type that it has not, in this version or, where it is not of this one, in any."""
@@ -199,6 +201,27 @@ class Node:
     def error(self, why: str) -> CostError:
         """The error that this node is wrong."""
         return CostError(f"{self.label} {why}")
+
+
+Rule: TypeAlias = Callable[[Node], Sequence[Value]]
+"""Returns the outputs of a node, as many as the operator can have. Raises ``CostError`` if the node is wrong, and
+``Undetermined`` if a deciding attribute or element is unknown."""
+
+
+class Operator(NamedTuple):
+    """One operator in one version: what a node is bound, checked and inferred by.
+
+    Attributes:
+        key: full name, ``ai.onnx::Conv``.
+        signature: inputs and attributes; None if the operator is unknown.
+        constraints: values and ranks that it supports; None for any.
+        rule: its shape rule; None if it has none.
+    """
+
+    key: str
+    signature: Signature | None
+    constraints: Constraints | None
+    rule: Rule | None
 
 
 _SIZED_BY = {

@@ -7,12 +7,12 @@ from typing import Any
 
 from costcore.translate import Arguments, Row
 
-from .arguments import INPUT, X, axes_from, axis, given, node
+from .arguments import INPUT, X, axes_from, axis, given, node_of
 
 
 def softmax_axis(a: Arguments) -> Any:
     """One axis; before opset 13 all axes from it on, as one."""
-    if node(a).version >= 13:
+    if node_of(a).version >= 13:
         return axis("input")(a)
     axes = axes_from("input", 1)(a)
     return axes[0] if len(axes) == 1 else axes

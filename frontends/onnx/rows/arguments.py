@@ -14,7 +14,7 @@ from ..values.value import Undetermined, Value
 Setting = Callable[[Arguments], Any]
 
 
-def node(a: Arguments) -> Node:
+def node_of(a: Arguments) -> Node:
     """The node whose arguments these are."""
     found: Node = a[NODE]
     return found
@@ -25,7 +25,7 @@ def told(read: Callable[[Node], Any]) -> Setting:
 
     def setting(a: Arguments) -> Any:
         try:
-            return read(node(a))
+            return read(node_of(a))
         except Undetermined:
             return None
 
@@ -34,7 +34,7 @@ def told(read: Callable[[Node], Any]) -> Setting:
 
 def first(*names: str) -> Setting:
     """The argument of the first of these names that is given."""
-    return lambda a: node(a).get(*names)
+    return lambda a: node_of(a).get(*names)
 
 
 def given(*names: str) -> Setting:
@@ -44,7 +44,7 @@ def given(*names: str) -> Setting:
 
 def window(name: str) -> Setting:
     """A setting of the windows that the rule of shapes found."""
-    return lambda a: getattr(node(a).cache[WINDOWS], name)
+    return lambda a: getattr(node_of(a).cache[WINDOWS], name)
 
 
 def number(name: str) -> Setting:
@@ -84,7 +84,7 @@ def axes_from(operand: str, default: int) -> Any:
     """The axes from ``axis`` to the last."""
 
     def read(a: Arguments) -> tuple[int, ...]:
-        rank = len(node(a).value(operand).known)
+        rank = len(node_of(a).value(operand).known)
         return tuple(range(axis(operand, default=default)(a), rank))
 
     return read

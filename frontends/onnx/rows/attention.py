@@ -7,7 +7,7 @@ from typing import Any
 from costcore.translate import Arguments, Row
 
 from ..values.value import Value
-from .arguments import flag, node, nonzero
+from .arguments import flag, node_of, nonzero
 
 
 def _heads(name: str, count: str) -> Any:
@@ -33,7 +33,7 @@ def _window(a: Arguments) -> Any:
 
 def rotated(a: Arguments) -> Value:
     """What is turned, as ``[N, H, T, D]``."""
-    n = node(a)
+    n = node_of(a)
     x: Value = n.value("X", "input")
     heads = a.get("num_heads")
     if len(x.known) != 3 or not heads:

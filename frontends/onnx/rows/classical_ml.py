@@ -7,23 +7,23 @@ from typing import Any
 from costcore.translate import Arguments, Row
 
 from ..shapes.classical_ml import transform_of
-from .arguments import node
+from .arguments import node_of
 
 NORMS = {"L1": "l1_normalize", "L2": "l2_normalize", "MAX": "max_normalize"}
 
 
 def _held(name: str) -> Any:
     """What the rule of shapes kept: a weight, or a number."""
-    return lambda a: node(a).cache.get(name)
+    return lambda a: node_of(a).cache.get(name)
 
 
 def _transform(a: Arguments) -> str:
-    return transform_of(node(a))
+    return transform_of(node_of(a))
 
 
 def _scores(a: Arguments) -> Any:
     """Scores a row."""
-    made = [value for value in node(a).outputs if value is not None]
+    made = [value for value in node_of(a).outputs if value is not None]
     return made[-1].known[-1]
 
 

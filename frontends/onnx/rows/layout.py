@@ -8,7 +8,7 @@ from costcore.translate import Arguments, Row
 
 from ..shapes.layout.rearrange import FAR
 from ..values.value import Container, Value
-from .arguments import axis, first, node, number, numbers, told
+from .arguments import axis, first, node_of, number, numbers, told
 
 
 def _items(a: Arguments) -> list[Value]:
@@ -16,7 +16,7 @@ def _items(a: Arguments) -> list[Value]:
     held = a.get("input_sequence")
     if isinstance(held, Container) and held.items is not None:
         return [item for item in held.items if not isinstance(item, Container)]
-    return [node(a).outputs[0]]  # type: ignore[list-item]  # as many elements as are written
+    return [node_of(a).outputs[0]]  # type: ignore[list-item]  # as many elements as are written
 
 
 def _parts(a: Arguments, values: Any) -> Any:

@@ -6,13 +6,13 @@ from typing import Any
 
 from costcore.translate import Arguments, Row
 
-from .arguments import axes_from, axis, first, node, outputs, told
+from .arguments import axes_from, axis, first, node_of, outputs, told
 
 
 def _trains(a: Arguments) -> bool:
-    if node(a).version < 7:
+    if node_of(a).version < 7:
         return not a.get("is_test")
-    return bool(a.get("training_mode")) or len([o for o in node(a).outputs if o is not None]) > 1
+    return bool(a.get("training_mode")) or len([o for o in node_of(a).outputs if o is not None]) > 1
 
 
 def _norm_axes(a: Arguments) -> Any:

@@ -6,11 +6,11 @@ from typing import Any
 
 from costcore.translate import Arguments, Row
 
-from .arguments import node, number
+from .arguments import node_of, number
 
 
 def _dropout_trains(a: Arguments) -> bool:
-    version = node(a).version
+    version = node_of(a).version
     return not a.get("is_test") if version < 7 else bool(number("training_mode")(a))
 
 

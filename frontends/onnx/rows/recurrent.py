@@ -9,7 +9,7 @@ from costcore.dims import minimum
 from costcore.translate import Arguments, Row, Source
 
 from ..values.value import Value
-from .arguments import flag, node
+from .arguments import flag, node_of
 
 ACTIVATIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh")}
 
@@ -19,7 +19,7 @@ def _is_standard(a: Arguments) -> bool:
     if a.get("clip") is not None or a.get("input_forget"):
         return False
     names = tuple(a.get("activations") or ())
-    usual = ACTIVATIONS.get(node(a).op)
+    usual = ACTIVATIONS.get(node_of(a).op)
     if usual is None:
         return len({name.lower() for name in names} or {"tanh"}) == 1 and _activation(a) in ("tanh", "relu")
     return not names or names in (usual, usual * 2)

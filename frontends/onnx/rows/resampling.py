@@ -6,12 +6,12 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import node
+from .arguments import node_of
 
 
 def _scaled_axes(a: Arguments) -> Any:
     """The axes a resize changes, where they are not among the spatial ones of ``[N, C, ...]``."""
-    x, y = a["X"].known, node(a).outputs[0]
+    x, y = a["X"].known, node_of(a).outputs[0]
     changed = tuple(i for i, (before, after) in enumerate(zip(x, y.known, strict=True)) if before != after) if y else ()
     return changed if any(i < 2 for i in changed) else None
 

@@ -9,7 +9,7 @@ from costcore.translate import Arguments, Row
 
 from ..graph.node import Node
 from ..values.value import Value
-from .arguments import flag, node, told
+from .arguments import flag, node_of, told
 
 WINDOWS = {"HannWindow": "hann_window", "HammingWindow": "hamming_window", "BlackmanWindow": "blackman_window"}
 
@@ -30,7 +30,7 @@ def _signal(a: Arguments) -> Value:
 
 
 def _transformed_axis(a: Arguments) -> Any:
-    n = node(a)
+    n = node_of(a)
     rank = len(n.value("input").known)
     found = n.axis(rank, "axis") if n.get("axis") is not None else rank - 2 if n.version >= 20 else 1
     return None if found is None else (found,)
@@ -46,7 +46,7 @@ def _transformed_length(n: Node) -> Any:
 
 
 def _frame(a: Arguments) -> Any:
-    n = node(a)
+    n = node_of(a)
     window = n.get("window")
     if window is not None:
         return window.known[0]

@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from costcore.translate import Row
 
-from .. import (
-    table_contrib,
-    table_contrib_attention,
-    table_contrib_more,
-    table_contrib_nhwc,
-    table_contrib_norms,
-    table_contrib_quantized,
-    table_contrib_sparse,
-)
 from . import (
     activation,
     attention,
@@ -57,13 +48,6 @@ FAMILIES = (
     resampling,
     signal,
     text,
-    table_contrib,
-    table_contrib_attention,
-    table_contrib_norms,
-    table_contrib_quantized,
-    table_contrib_more,
-    table_contrib_sparse,
-    table_contrib_nhwc,
 )
 
 ROWS: tuple[Row, ...] = tuple(row for family in FAMILIES for row in family.ROWS)

@@ -9,44 +9,8 @@ from typing import Any, NamedTuple
 
 from onnx import AttributeProto, defs
 
-from ..contrib import CURRENT, inputs_of, least_of
-
 ONNX = "ai.onnx"
 """The domain that is written as nothing."""
-
-
-WHOLE: Mapping[str, int] = dict.fromkeys(
-    (
-        *("num_heads", "kv_num_heads", "q_num_heads", "hidden_size", "head_size", "v_head_size", "n_head_per_ngram"),
-        *(
-            "rotary_embedding_dim",
-            "do_rotary",
-            "interleaved",
-            "unidirectional",
-            "causal",
-            "local_window_size",
-            "window",
-        ),
-        *("token_budget", "compress_ratio", "index_topk", "state_update_capacity", "past_present_share_buffer"),
-        *("K", "N", "k", "bits", "expert_weight_bits", "block_size", "group", "groups", "channels_last", "channels"),
-        *(
-            "axis",
-            "dim",
-            "step",
-            "batch_dims",
-            "keepdims",
-            "ceil_mode",
-            "transA",
-            "transB",
-            "transBatchA",
-            "transBatchB",
-        ),
-        *("signal_ndim", "normalized", "onesided", "upper", "positive", "dtype", "vocab_size", "opset", "clip"),
-        *("min_ngram_size", "max_ngram_size", "ngram_size", "num_branches", "quantize_axis", "gather_axis"),
-    ),
-    int(AttributeProto.INT),
-)
-"""Attributes of operators of ONNX Runtime that are one whole number wherever there are any of that name."""
 
 
 class Signature(NamedTuple):
@@ -75,16 +39,14 @@ class Signature(NamedTuple):
     makes_tensors: bool = False
 
 
-@cache
-def signature(domain: str, op: str, version: int) -> Signature | None:
-    """The schema of an operator in the given version of its domain, or what ONNX Runtime adds; None for others.
+def schema_signature(domain: str, op: str, version: int) -> Signature | None:
+    """Return what onnx's schema of an operator says, in the given version of its domain; None if it has none.
 
-    An operator that came with a later version is read as of the version known last.
+    An operator that came with a later version is read as of the newest version.
     """
     schema = _schema(op, version, "" if domain == ONNX else domain)
     if schema is None:
-        added = inputs_of(f"{domain}::{op}")
-        return Signature(CURRENT, added, {}, None, WHOLE, least=least_of(f"{domain}::{op}")) if added else None
+        return None
     single, variadic = defs.OpSchema.FormalParameterOption.Single, defs.OpSchema.FormalParameterOption.Variadic
     return Signature(
         schema.since_version,
@@ -153,14 +115,11 @@ def _types() -> Mapping[str, Mapping[str, set[int]]]:
     return found
 
 
-@cache
-def arguments_of_any_version(op: str) -> frozenset[str]:
-    """The names that an operator (full name) has for its inputs and attributes in some version, or for all inputs."""
-    inputs = {name for name, _ in inputs_of(op)}
-    for schema in defs.get_all_schemas_with_history():
-        if f"{schema.domain or ONNX}::{schema.name}" == op:
-            inputs |= {formal.name for formal in schema.inputs}
-    return frozenset({*inputs, *types_of_any_version(op)} if inputs else {"inputs"})
+def arguments_of_schemas(op: str) -> frozenset[str]:
+    """Return the names of the inputs and attributes that an operator (full name) has in some version of its schema."""
+    schemas = (s for s in defs.get_all_schemas_with_history() if f"{s.domain or ONNX}::{s.name}" == op)
+    inputs = {formal.name for schema in schemas for formal in schema.inputs}
+    return frozenset({*inputs, *types_of_any_version(op)} if inputs else ())
 
 
 def type_name(kind: int) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..graph.node import Rule
 from .elementwise import arithmetic
-from .rules import Rule, same
+from .rules import same
 
 RULES: Mapping[str, Rule] = {
     **{

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..graph.node import Node
+from ..graph.node import Node, Rule
 from ..values.value import Shape, Value
-from .rules import Rule, same
+from .rules import same
 
 
 def attention(node: Node) -> Sequence[Value]:

@@ -7,9 +7,9 @@ from typing import Any
 
 from costcore.dims import Dim
 
-from ..graph.node import Node
+from ..graph.node import Node, Rule
 from ..values.value import DTYPES, STORED, Shape, Stored, Undetermined, Value
-from .rules import Rule
+from .rules import like
 
 
 def weights(node: Node, operand: str, name: str, shape: Shape | None = None) -> int:
@@ -55,11 +55,6 @@ def _labels(node: Node) -> str:
 
 def _class_count(node: Node) -> int:
     return max((len(node.args.get(f"classlabels_{kind}") or ()) for kind in ("strings", "ints", "int64s")), default=0)
-
-
-def same(dtype: str = "") -> Any:
-    """The shape of the input."""
-    return lambda node: [node.result(node.value("X").known, dtype or node.value("X").dtype)]
 
 
 def scaler(node: Node) -> Sequence[Value]:
@@ -192,11 +187,11 @@ def transform_of(node: Node) -> str:
 
 
 RULES: Mapping[str, Rule] = {
-    "ai.onnx.ml::Binarizer": same(),
-    "ai.onnx.ml::Imputer": same(),
+    "ai.onnx.ml::Binarizer": like("X"),
+    "ai.onnx.ml::Imputer": like("X"),
     "ai.onnx.ml::LinearClassifier": linear,
     "ai.onnx.ml::LinearRegressor": linear,
-    "ai.onnx.ml::Normalizer": same("float32"),
+    "ai.onnx.ml::Normalizer": like("X", dtype="float32"),
     "ai.onnx.ml::SVMClassifier": support_vectors,
     "ai.onnx.ml::SVMRegressor": support_vectors,
     "ai.onnx.ml::Scaler": scaler,

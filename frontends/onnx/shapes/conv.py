@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..graph.node import Node
+from ..graph.node import Node, Rule
 from ..values.value import Value
-from .rules import Rule
 from .windows import kernel_of_weight, spatial, transposed_windows, windows
 
 WINDOWS = "windows"

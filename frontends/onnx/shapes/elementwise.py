@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from ..graph.node import Node
+from ..graph.node import Node, Rule
 from ..values.constant_folding import BINARY, each
 from ..values.value import FLOATS, Value
-from .rules import Rule, broadcast, given, same, shape_only
+from .rules import broadcast, given, same, shape_only
 
 
 def arithmetic(node: Node) -> Sequence[Value]:

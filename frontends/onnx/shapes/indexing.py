@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..graph.node import Node
+from ..graph.node import Node, Rule
 from ..values.value import Undetermined, Value
 from .reduction import _held
-from .rules import Rule, same
+from .rules import same
 
 
 def gather(node: Node) -> Sequence[Value]:

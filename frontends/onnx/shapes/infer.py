@@ -10,74 +10,7 @@ from ..values import containers as held
 from ..values.declared_types import declared_shape
 from ..values.dimensions import Dimensions, called
 from ..values.value import DTYPES, Container, Undetermined, Value
-from . import (
-    activation,
-    attention,
-    classical_ml,
-    contrib,
-    contrib_attention,
-    contrib_more,
-    contrib_nhwc,
-    contrib_sparse,
-    contrib_text,
-    conv,
-    elementwise,
-    indexing,
-    linalg,
-    loss,
-    matmul,
-    normalization,
-    optimizer,
-    pooling,
-    quantization,
-    random,
-    recurrent,
-    reduction,
-    resampling,
-    signal,
-)
-from .layout import creation, rearrange
-from .layout import sequences as tensor_sequences
 from .onnx_inference import second_opinion
-from .rules import Rule
-from .text import sequences, strings
-
-FAMILIES = (
-    activation,
-    attention,
-    classical_ml,
-    conv,
-    elementwise,
-    indexing,
-    creation,
-    rearrange,
-    tensor_sequences,
-    linalg,
-    loss,
-    matmul,
-    normalization,
-    optimizer,
-    pooling,
-    quantization,
-    random,
-    recurrent,
-    reduction,
-    resampling,
-    signal,
-    sequences,
-    strings,
-)
-
-MICROSOFT = contrib.ADDED | contrib_attention.ADDED | contrib_sparse.ADDED | contrib_more.ADDED | contrib_text.ADDED
-
-RULES: dict[str, Rule] = {
-    **{key: rule for family in FAMILIES for key, rule in family.RULES.items()},
-    **{f"com.microsoft::{op}": rule for op, rule in MICROSOFT.items()},
-    **{f"com.microsoft.nchwc::{op}": rule for op, rule in contrib.BLOCKED.items()},
-    **{f"com.ms.internal.nhwc::{op}": rule for op, rule in contrib_nhwc.ADDED.items()},
-    **{f"ai.onnx::{op}": rule for op, rule in (contrib.STANDARD | contrib_more.STANDARD).items()},
-}
-"""The rule of each operator by full name."""
 
 Declared = Callable[[str], Any]
 """The ``TypeProto`` the model declares for a value name, or None."""
@@ -122,11 +55,10 @@ def infer(
 
 
 def _ruled(node: Node) -> Sequence[Value]:
-    rule = RULES.get(node.key)
-    if rule is None:
+    if node.rule is None:
         return ()
     try:
-        return rule(node)
+        return node.rule(node)
     except Undetermined:
         return ()
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from costcore.dims import Dim
 
-from ..graph.node import Node
+from ..graph.node import Node, Rule
 from ..values.value import Shape, Value
-from .rules import Rule, broadcast
+from .rules import broadcast
 
 
 def product(node: Node, a: Shape, b: Shape) -> Shape:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..graph.node import Node
+from ..graph.node import Node, Rule
 from ..values.value import Value
 from .conv import WINDOWS
-from .rules import Rule
 from .windows import Windows, kernel_of, spatial, transposed_windows, windows
 
 

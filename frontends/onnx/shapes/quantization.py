@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..graph.node import Node
+from ..graph.node import Node, Rule
 from ..values.value import DTYPES, Value
 from .conv import conv
 from .matmul import matmul
-from .rules import Rule
 
 
 def quantize(node: Node) -> Sequence[Value]:

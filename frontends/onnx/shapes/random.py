@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from onnx import TensorProto
 
-from ..graph.node import Node
+from ..graph.node import Node, Rule
 from ..values.value import DTYPES, Value
-from .rules import Rule
 
 
 def random(node: Node) -> Sequence[Value]:

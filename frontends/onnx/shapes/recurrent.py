@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..graph.node import Node
+from ..graph.node import Node, Rule
 from ..values.value import Value
-from .rules import Rule, heads
+from .rules import heads
 
 
 def recurrent(node: Node) -> Sequence[Value]:

@@ -9,9 +9,9 @@ import numpy as np
 
 from costcore.dims import Dim, is_symbolic
 
-from ..graph.node import Node
+from ..graph.node import Node, Rule
 from ..values.value import Shape, Undetermined, Value
-from .rules import Rule, same
+from .rules import same
 
 FOLDS: Mapping[str, Callable[..., Any]] = {
     "ReduceProd": np.prod,

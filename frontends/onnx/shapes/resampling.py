@@ -9,10 +9,9 @@ import numpy as np
 
 from costcore.dims import Dim, is_symbolic
 
-from ..graph.node import Node
+from ..graph.node import Node, Rule
 from ..values.constant_folding import exact
 from ..values.value import Value
-from .rules import Rule
 
 MODES = ("nearest", "linear", "bilinear", "trilinear", "cubic")
 """How a resize may sample, in all versions."""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
-from typing import TypeAlias
 
 from costcore.dims import Dim, maximum
 
-from ..graph.node import Node
+from ..graph.node import Node, Rule
 from ..values.constant_folding import UNARY, each
 from ..values.value import Shape, Value
-
-Rule: TypeAlias = Callable[[Node], Sequence[Value]]
-"""Makes the outputs of a node from its inputs: as many as the operator can have. Raises ``CostError`` where the node
-is wrong, and ``Undetermined`` where a setting that decides is not known."""
 
 
 def broadcast(node: Node, *shapes: Shape) -> Shape:
@@ -78,3 +73,45 @@ def heads(node: Node, name: str) -> int:
     if count < 1:
         raise node.error(f"has no {name}")
     return int(count)
+
+
+def said(node: Node, name: str) -> int:
+    """A number that an attribute says.
+
+    Raises:
+        CostError: where it says none.
+    """
+    number = node.args.get(name)
+    if not isinstance(number, int) or number < 1:
+        raise node.error(f"has no {name}")
+    return number
+
+
+def of_rank(node: Node, **ranks: int) -> None:
+    """Check how many dimensions the named inputs have.
+
+    Raises:
+        CostError: for an input that is left out, or has others.
+    """
+    for name, rank in ranks.items():
+        shape = node.value(name).known
+        if len(shape) != rank:
+            raise node.error(f"needs {name} of {rank} dimensions, got {shape}")
+
+
+def pairwise(first: str, second: str) -> Rule:
+    """Two operands, broadcast."""
+    return lambda node: [
+        node.result(broadcast(node, node.value(first).known, node.value(second).known), node.value(first).dtype)
+    ]
+
+
+def like(*names: str, dtype: str = "") -> Rule:
+    """Outputs like the inputs of these names, as far as they are given, maybe of another type."""
+
+    def rule(node: Node) -> list[Value]:
+        first = node.value(names[0])
+        values = [node.get(name) or first for name in names]
+        return [node.result(value.known, dtype or value.dtype) for value in values]
+
+    return rule

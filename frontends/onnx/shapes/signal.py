@@ -8,9 +8,8 @@ from onnx import TensorProto
 
 from costcore.dims import Dim
 
-from ..graph.node import Node
+from ..graph.node import Node, Rule
 from ..values.value import DTYPES, Undetermined, Value
-from .rules import Rule
 
 
 def window(node: Node) -> Sequence[Value]:

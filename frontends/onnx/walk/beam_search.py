@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from costcore.dims import Dim, maximum
 
+from ..contrib.attention.kv_cache import FACTS
 from ..graph.node import Node
 from ..graph.scope import Place, Scope, inside
-from ..shapes.contrib_sparse import FACTS
 from ..values.declared_types import declared_shape
 from ..values.dimensions import called
 from ..values.value import DTYPES, Shape, Value

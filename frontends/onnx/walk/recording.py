@@ -17,7 +17,7 @@ from ..graph.modules import Modules
 from ..graph.node import LACKING, Node, describe
 from ..graph.scope import Place
 from ..graph.user_inputs import Missing
-from ..schema.signature import arguments_of_any_version
+from ..operators import arguments_of_any_version
 from ..values.dimensions import Dimensions, called
 from ..values.value import Container, Stored, Value
 

@@ -17,6 +17,7 @@ from ..graph.node import LACKING, Node, describe
 from ..graph.scope import Place, Scope
 from ..graph.topological_sort import in_order, inner_graphs
 from ..graph.user_shapes import Told
+from ..operators import operator
 from ..reading.initializers import QUANTIZED, in_their_roles, stored_values
 from ..schema.signature import ONNX
 from ..shapes.cross_check import differs, written
@@ -252,7 +253,7 @@ class Walker(Recording):
             self.note(f"the model does not say which version of {domain} it uses; {version} was taken")
         if not (isinstance(proto.op_type, str) and isinstance(proto.domain, str) and isinstance(proto.name, str)):
             raise CostError(f"{describe(proto)} has a name, a kind or a domain that is no text")
-        node = Node(proto, version, inputs, attributes)
+        node = Node(proto, operator(domain, proto.op_type, version), inputs, attributes)
         if node.version > version and node.schema is not None:
             self.note(f"version {version} of {domain} has no {node.op}; it was read as of version {node.version}")
         if not any(proto.output):

@@ -9,25 +9,22 @@ import pytest
 from onnx import defs
 
 from costcore.frontends.onnx import ROWS
-from costcore.frontends.onnx.contrib import INPUTS, NCHWC_INPUTS, NHWC_INPUTS, STANDARD_INPUTS
+from costcore.frontends.onnx.contrib.table import FAMILIES, SPECS
 from costcore.frontends.onnx.estimate import native_names
-from costcore.frontends.onnx.shapes.infer import RULES
+from costcore.frontends.onnx.operators import RULES
 from costcore.registry.calculators import calculators
 from tests.frontends.onnx.read_model import read
 from tests.networks_onnx import Graph
 
 SCHEMAS = {f"{s.domain or 'ai.onnx'}::{s.name}" for s in defs.get_all_schemas_with_history()}
 
-# What ONNX Runtime adds; its nchwc and nhwc operators are in no document, and like those of the standard.
+# ONNX Runtime documents its operators of com.microsoft; those of its nchwc and nhwc domains follow the standard.
 ADDED = json.loads((Path(__file__).parents[2] / "data" / "ort_contrib.json").read_text())["operators"]
-BLOCKED = {f"com.microsoft.nchwc::{op}" for op in NCHWC_INPUTS}
-TURNED = {f"com.ms.internal.nhwc::{op}" for op in NHWC_INPUTS}
-STANDARD = {f"ai.onnx::{op}" for op in STANDARD_INPUTS}
 
 
 def is_added(native: str) -> bool:
     domain, _, op = native.partition("::")
-    return (domain == "com.microsoft" and op in ADDED) or native in BLOCKED | TURNED | STANDARD
+    return op in ADDED if domain == "com.microsoft" else native in SPECS
 
 
 def arguments(native: str) -> set[str]:
@@ -66,9 +63,15 @@ def test_every_rule_of_shapes_is_of_an_operator():
         assert {key for key in RULES if not is_added(key)} <= SCHEMAS
 
 
-@pytest.mark.parametrize("op", sorted(INPUTS))
-def test_inputs_of_added_operators_are_named_in_order(op):
-    assert INPUTS[op].replace("*", "").split() == ADDED[op]["inputs"]
+@pytest.mark.parametrize("op", sorted(spec.name for spec in SPECS.values() if spec.domain == "com.microsoft"))
+def test_specs_name_inputs_in_order_and_attributes_that_exist(op):
+    spec = SPECS[f"com.microsoft::{op}"]
+    assert spec.inputs.replace("*", "").split() == ADDED[op]["inputs"]
+    assert set(spec.attributes.split()) <= set(ADDED[op]["attrs"])
+
+
+def test_every_operator_of_onnx_runtime_is_declared_once():
+    assert sum(len(family.SPECS) for family in FAMILIES) == len(SPECS)
 
 
 def test_every_schema_of_the_standard_has_a_price_or_a_body():

@@ -11,10 +11,9 @@ import numpy as np
 from costcore.dims import Dim, ceil_div, is_symbolic
 from costcore.ir import prod
 
-from ...graph.node import Node
+from ...graph.node import Node, Rule
 from ...values.value import DTYPES, STORED, Stored, Undetermined, Value, stored_value
 from ..random import random
-from ..rules import Rule
 
 
 def constant(node: Node) -> Sequence[Value]:

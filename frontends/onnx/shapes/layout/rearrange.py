@@ -11,10 +11,10 @@ from costcore.dims import Dim, ceil_div, is_symbolic, minimum
 from costcore.ir import prod
 from costcore.symbolic import differ, only_length, quotient
 
-from ...graph.node import Node
+from ...graph.node import Node, Rule
 from ...values.constant_folding import cast, each
 from ...values.value import DTYPES, Container, Undetermined, Value
-from ..rules import Rule, broadcast, same
+from ..rules import broadcast, same
 
 
 def identity(node: Node) -> Sequence[Value]:

@@ -7,10 +7,9 @@ from typing import Any
 
 from costcore.dims import Dim, ceil_div, is_symbolic
 
-from ...graph.node import Node
+from ...graph.node import Node, Rule
 from ...values.containers import MOST_ITEMS, element_of, repeated, sequence
 from ...values.value import Container, Value
-from ..rules import Rule
 from ..text.sequences import held
 
 

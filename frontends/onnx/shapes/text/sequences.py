@@ -9,11 +9,10 @@ import numpy as np
 
 from costcore.dims import is_symbolic
 
-from ...graph.node import Node
+from ...graph.node import Node, Rule
 from ...values.containers import common, element_of, sequence
 from ...values.value import DTYPES, Container, Undetermined, Value
 from ..layout.creation import number_of
-from ..rules import Rule
 
 
 def held(node: Node, *names: str) -> Container:

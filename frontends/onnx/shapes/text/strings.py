@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from costcore.dims import Dim
 
-from ...graph.node import Node
+from ...graph.node import Node, Rule
 from ...values.value import DTYPES, Container, Undetermined, Value
-from ..rules import Rule, broadcast, shape_only
+from ..rules import broadcast, shape_only
 
 
 def string_concat(node: Node) -> Sequence[Value]:

@@ -1,57 +1,19 @@
-"""Shapes of attention with some of the keys, of what gates and mixes streams, and of sequences joined and set apart."""
+"""Attention with some of the keys, and the choice of keys, as ONNX Runtime adds them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from costcore.dims import Dim
+from costcore.translate import Arguments
 
-from ..graph.node import Node
-from ..values.value import Shape, Value
-from .contrib_attention import OPERANDS, Operands, joined, unpacked
-from .contrib_products import of_rank
-from .rules import Rule, heads
-
-FACTS = "facts"
-"""Under this name a node's cache keeps what the rows need to know beyond shapes."""
-
-
-class Cached(NamedTuple):
-    """Where the keys of a decoder's layer come from."""
-
-    keys: Dim
-    made: Dim
-    from_key: bool
-    from_cache: bool
-
-
-def told(node: Node, name: str, otherwise: bool) -> bool:
-    """A flag that is an input; what is assumed where it is computed."""
-    value = node.get(name)
-    if value is None or value.data is None:
-        if value is not None:
-            node.assumed.append(f"{name} depends on data: it is taken as {str(otherwise).lower()}")
-        return otherwise
-    return bool(value.data.ravel()[0])
-
-
-def decoder_layer(node: Node) -> Sequence[Value]:
-    """The output like the query ``[T, N, E]``; keys and values of the cache with the new ones."""
-    query, key, cache = node.value("query"), node.value("key"), node.get("key_cache")
-    count = heads(node, "num_heads")
-    if len(query.known) != 3 or len(key.known) != 3:
-        raise node.error(f"needs a query and a key of 3 dimensions, got {query.known} and {key.known}")
-    steps, batch, width = query.known
-    is_cross = told(node, "static_kv", True)
-    has_past = cache is not None and told(node, "has_layer_state", True) and told(node, "use_past", True)
-    past = cache.known[2] if cache is not None and has_past else 0
-    new = key.known[0] if is_cross else steps
-    if is_cross and has_past:
-        new = 0
-    node.cache[FACTS] = Cached(past + new, batch * new, is_cross and not has_past, has_past)
-    present = (batch, count, past + new, width // count)
-    return [node.result(query.known, query.dtype), *(node.result(present, query.dtype) for _ in range(2))]
+from ...graph.node import Node
+from ...rows.arguments import node_of
+from ...shapes.rules import heads, of_rank
+from ...values.value import Value
+from ..spec import OperatorSpec, row
+from .kv_cache import FACTS, OPERAND, OPERANDS, SETTINGS, Operands, _fact, joined, unpacked
 
 
 def longformer(node: Node) -> Sequence[Value]:
@@ -182,98 +144,144 @@ def _packed_state(node: Node, count: Dim, ratio: int, gated: bool) -> list[Value
     ]
 
 
-def streams(node: Node) -> tuple[Shape, Dim]:
-    """Streams as ``[..., C, H]``, and C."""
-    shape, count = node.value("streams", "X").known, node.args.get("num_branches") or 0
-    if count < 0 or not shape:
-        raise node.error(f"has num_branches {count} for streams of shape {shape}")
-    if count:
-        return (*shape[:-1], count, shape[-1] // count), count
-    if len(shape) < 2:
-        raise node.error(f"needs streams as an axis of their own, or num_branches; got {shape}")
-    return shape, shape[-2]
-
-
-def reduced_streams(node: Node) -> Sequence[Value]:
-    """One feature vector of all streams."""
-    shape, _ = streams(node)
-    node.value("pre_mix")
-    return [node.result((*shape[:-2], shape[-1]), node.value("streams").dtype)]
-
-
-def mixed_streams(node: Node) -> Sequence[Value]:
-    """Streams like those that are mixed."""
-    streams(node)
-    for name in ("block_output", "post_mix"):
-        node.value(name)
-    return same("streams")(node)
-
-
-def position_bias(node: Node) -> Sequence[Value]:
-    """A bias for each head and pair of positions; how many positions there are is a value."""
-    table = node.value("bias_table")
-    lengths = [value.data.ravel()[0] if value.data is not None else None for value in _lengths(node)]
-    return [node.result((1, table.known[1], *lengths), table.dtype)]
-
-
-def _lengths(node: Node) -> list[Value]:
-    return [node.value("query_length"), node.value("key_length")]
-
-
-def gated_value(node: Node) -> Sequence[Value]:
-    """A gated value for every stream, and its norm."""
-    key, query, value = node.value("key"), node.value("query"), node.value("value")
-    if key.known != query.known or len(key.known) != 4 or len(value.known) != 3:
-        raise node.error(f"needs keys and queries [N, T, C, H] and values [N, T, H], got {key.known} and {value.known}")
-    return [node.result(key.known, key.dtype) for _ in range(2)]
-
-
-def gated_position_bias(node: Node) -> Sequence[Value]:
-    """A bias for each sample, head and pair of positions."""
-    of_rank(node, query_bias=1, rel_pos=4, weight=2)
-    query, offsets = node.value("query_layer"), node.get("token_offset")
-    batch, steps = (offsets or query).known[:2]
-    return [node.result((batch, heads(node, "num_heads"), steps, steps), query.dtype)]
-
-
-def unpadded(node: Node) -> Sequence[Value]:
-    """The tokens that are no padding, where they were, where sequences begin, and how long the longest is."""
-    x = node.value("input")
-    batch, steps, width = x.known
-    counts = ((batch, steps), (batch + 1,), (1,))
-    return [node.result((None, width), x.dtype), *(node.result(shape, "int32") for shape in counts)]
-
-
-def repadded(node: Node) -> Sequence[Value]:
-    """Sequences set apart again."""
-    x, offsets = node.value("input"), node.value("token_offset")
-    return [node.result((*offsets.known, x.known[-1]), x.dtype)]
-
-
-def same(*names: str) -> Rule:
-    """Outputs like the inputs of these names, as far as they are given."""
-
-    def rule(node: Node) -> list[Value]:
-        given = [node.get(name) for name in names]
-        first = node.value(names[0])
-        return [node.result((value or first).known, (value or first).dtype) for value in given]
-
-    return rule
-
-
-ADDED = {
-    "DecoderAttention": decoder_layer,
-    **dict.fromkeys(("LongformerAttention", "QOrderedLongformerAttention"), longformer),
-    **dict.fromkeys(("DynamicSparseAttention", "SparsePagedAttention"), selected),
-    **dict.fromkeys(("SparseAttentionIndexer", "PackedSparseAttentionIndexer"), indexer),
-    "HyperConnectionPreMix": reduced_streams,
-    "HyperConnectionPostMix": mixed_streams,
-    "BranchwiseRMSNorm": same("X"),
-    "EngramGate": gated_value,
-    "GatedAdd": same("X"),
-    "LinearAttentionGate": same("a", "b"),
-    "RelativePositionBias": position_bias,
-    "GatedRelativePositionBias": gated_position_bias,
-    "RemovePadding": unpadded,
-    "RestorePadding": repadded,
+LONGFORMER = {
+    "x": "input",
+    "w0": "weight",
+    "b0": "bias",
+    "w1": "global_weight",
+    "b1": "global_bias",
+    "mask": "mask",
+    "flags": "global",
 }
+
+
+WINDOW = {"heads": "num_heads", "window": "window"}
+
+
+def _rotary(a: Arguments) -> Dim:
+    """How many features an indexer turns: with channels of pairs the tables hold half as many."""
+    width: Dim = a["cos_cache"].known[-1]
+    return 2 * width if a.get("policy_mode") == "csa" else width
+
+
+INDEXED: Mapping[str, Any] = {
+    "heads": _fact("heads"),
+    "entries": _fact("entries"),
+    "made": _fact("made"),
+    "gated": lambda a: node_of(a).cache[FACTS].gated or None,
+    "ratio": "compress_ratio",
+    "rotary_dim": _rotary,
+}
+
+
+INDEXER = {
+    "q": "query",
+    "k": "key",
+    "w0": "query_norm_weight",
+    "w1": "key_norm_weight",
+    "cos": "cos_cache",
+    "sin": "sin_cache",
+    "gate": "gate",
+    "bias": "position_bias",
+    "factor": "head_weights",
+    "position": "position_ids",
+}
+
+
+def _held(a: Arguments) -> Any:
+    """Keys and values of their own that are selected from; shared ones are read once."""
+    return a.get("auxiliary_value")
+
+
+SPECS: tuple[OperatorSpec, ...] = (
+    OperatorSpec(
+        "LongformerAttention",
+        "input weight bias mask global_weight global_bias global",
+        required=7,
+        attributes="num_heads window",
+        infer=longformer,
+        rows=[row("longformer_attention", LONGFORMER, WINDOW)],
+    ),
+    OperatorSpec(
+        "QOrderedLongformerAttention",
+        "input scale_input weight scale_weight bias scale_bias scale_qkv_gemm mask global_weight "
+        "scale_global_weight global_bias scale_global_gemm global scale_output",
+        required=14,
+        attributes="num_heads window",
+        infer=longformer,
+        rows=[
+            row(
+                "quantized_longformer_attention",
+                {**LONGFORMER, "w0_scale": "scale_weight", "w1_scale": "scale_global_weight"},
+                WINDOW,
+            )
+        ],
+    ),
+    *(
+        OperatorSpec(
+            op,
+            inputs,
+            attributes="num_heads kv_num_heads do_rotary local_window_size",
+            infer=selected,
+            rows=[
+                row(
+                    "selected_attention",
+                    {
+                        **OPERAND,
+                        "mask": lambda a: None,
+                        "more_k": "auxiliary_key",
+                        "more_v": _held,
+                        "indices": "selected_indices",
+                        "counts": "selected_counts",
+                    },
+                    {**SETTINGS, "keys": lambda a: None, "selected": _fact("selected"), "local": _fact("local")},
+                )
+            ],
+        )
+        for op, inputs in (
+            (
+                "DynamicSparseAttention",
+                "query key value past_key past_value auxiliary_key auxiliary_value selected_indices "
+                "selected_counts seqlens_k total_sequence_length cos_cache sin_cache position_ids "
+                "q_norm_weight k_norm_weight head_sink",
+            ),
+            (
+                "SparsePagedAttention",
+                "query key value key_cache value_cache cumulative_sequence_length past_seqlens block_table "
+                "slot_mapping selected_indices selected_counts auxiliary_key auxiliary_value "
+                "auxiliary_lengths cos_cache sin_cache head_sink q_norm_weight k_norm_weight k_scale "
+                "v_scale attention_metadata",
+            ),
+        )
+    ),
+    OperatorSpec(
+        "SparseAttentionIndexer",
+        "query key query_norm_weight key_norm_weight cos_cache sin_cache mask past_key gate "
+        "position_bias head_weights position_ids past_sequence_length past_proj_buffer",
+        attributes="token_budget compress_ratio index_topk",
+        infer=indexer,
+        rows=[
+            row(
+                "attention_indexer",
+                {**INDEXER, "mask": "mask", "past": "past_key", "buffer": "past_proj_buffer"},
+                INDEXED,
+            )
+        ],
+    ),
+    OperatorSpec(
+        "PackedSparseAttentionIndexer",
+        "query key query_norm_weight key_norm_weight cos_cache sin_cache "
+        "cumulative_sequence_lengths past_sequence_lengths gate position_bias head_weights "
+        "position_ids past_key_state past_kv_buffer past_gate_buffer past_state_lengths "
+        "state_update_capture_count state_update_active",
+        attributes="token_budget compress_ratio index_topk state_update_capacity",
+        infer=indexer,
+        rows=[
+            row(
+                "attention_indexer",
+                {**INDEXER, "past": "past_key_state", "buffer": "past_kv_buffer", "gates": "past_gate_buffer"},
+                INDEXED,
+            )
+        ],
+    ),
+)

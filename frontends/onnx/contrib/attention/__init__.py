@@ -1,0 +1,1 @@
+"""Attention operators of ONNX Runtime."""

@@ -1,0 +1,392 @@
+"""Attention of decoders on cached keys and values, as ONNX Runtime adds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from costcore.dims import Dim
+from costcore.translate import Arguments
+
+from ...graph.node import Node
+from ...rows.arguments import node_of, nonzero
+from ...schema.constraints import Constraints
+from ...shapes.rules import heads
+from ...values.value import Shape, Undetermined, Value
+from ..spec import OperatorSpec, row
+
+
+class Operands(NamedTuple):
+    """Queries, keys and values as ``[N, H, T, D]``, and how many keys there are with those of the past."""
+
+    q: Value
+    k: Value
+    v: Value
+    keys: Dim
+
+
+OPERANDS = "operands"
+"""Under this name a node's cache keeps its :class:`Operands`."""
+
+
+def _split(value: Value, count: int, shape: Shape | None = None) -> Value:
+    """Packed heads ``[N, T, H * D]``, or heads of their own ``[N, H, T, D]``, as the latter."""
+    shape = value.known if shape is None else shape
+    if len(shape) == 4:
+        return value.viewed(shape)
+    if len(shape) != 3:
+        raise Undetermined
+    batch, steps, width = shape
+    return value.viewed((batch, count, steps, width // count))
+
+
+def joined(value: Value) -> Shape:
+    """``[T, H * D]`` of sequences joined, as one sequence."""
+    return (1, *value.known) if len(value.known) == 2 else value.known
+
+
+def multi_head(node: Node) -> Sequence[Value]:
+    """Attention of projected queries: keys and values apart, packed with the queries, or with each other."""
+    query, key, value = node.value("query"), node.get("key"), node.get("value")
+    count, past = heads(node, "num_heads"), node.get("past_key")
+    if len(query.known) == 5:  # [N, T, H, 3, D]
+        batch, steps, _, _, width = query.known
+        q = k = v = query.viewed((batch, count, steps, width))
+    elif key is not None and len(key.known) == 5:  # [N, T, H, 2, D]
+        batch, steps, _, _, width = key.known
+        q, k = _split(query, count), key.viewed((batch, count, steps, width))
+        v = k
+    elif key is None or value is None:
+        raise node.error("has no keys")
+    else:
+        q, k, v = _split(query, count), _split(key, count), _split(value, count)
+    steps = k.known[2]
+    is_cross = key is not None and len(key.known) == 4  # a cache that is complete: the past is in it
+    total = steps if past is None or is_cross else steps + past.known[2]
+    length = total
+    if past is not None and not is_cross and node.args.get("past_present_share_buffer"):
+        length, used = past.known[2], node.get("past_sequence_length")
+        total = length if used is None or used.data is None else used.data.ravel()[0] + steps
+        if total is length:
+            node.assumed.append("the number of keys in use depends on data: the whole cache counts")
+    node.cache[OPERANDS] = Operands(q, k, v, total)
+    batch, _, asked, _ = q.known
+    present = (batch, count, length, k.known[3])
+    return [
+        node.result((batch, asked, count * v.known[3]), query.dtype),
+        node.result(present, query.dtype),
+        node.result((*present[:3], v.known[3]), query.dtype),
+        node.result((batch, count, asked, total), query.dtype),
+    ]
+
+
+def unpacked(node: Node, rows: Shape, count: int, shared: int) -> tuple[Value, Value, Value]:
+    """Queries, keys and values, which the query holds all where there is no key."""
+    query, key, value = node.value("query"), node.get("key"), node.get("value")
+    if key is not None and value is not None:
+        k = _split(key, shared, joined(key))
+        return _split(query, count, rows), k, _split(value, shared, joined(value))
+    width = rows[-1] // (count + 2 * shared)
+    batch, steps = rows[:2]
+    k = query.viewed((batch, shared, steps, width))
+    return query.viewed((batch, count, steps, width)), k, k
+
+
+def grouped(node: Node) -> Sequence[Value]:
+    """Attention with fewer key heads; the number of keys in use is a value."""
+    query, past = node.value("query"), node.get("past_key")
+    count, shared = heads(node, "num_heads"), heads(node, "kv_num_heads")
+    q, k, v = unpacked(node, query.known, count, shared)
+    steps, told = k.known[2], node.get("total_sequence_length")
+    total = told.data.ravel()[0] if told is not None and told.data is not None else None
+    if total is None:
+        total = steps if past is None else steps + past.known[2]
+        if past is not None:
+            node.assumed.append("the number of keys in use depends on data: the whole cache and the new ones count")
+    node.cache[OPERANDS] = Operands(q, k, v, total)
+    length = total
+    if past is not None and all(isinstance(d, int) for d in (total, past.known[2])):
+        length = max(total, past.known[2])
+    dtype = past.dtype if past is not None else query.dtype
+    width = past.known[3] if past is not None else k.known[3]
+    batch, _, asked, features = q.known
+    present = (batch, shared, length, width)
+    return [
+        node.result((batch, asked, count * features), query.dtype),
+        node.result(present, dtype),
+        node.result(present, dtype),
+        node.result((batch, count, asked, total), query.dtype),
+    ]
+
+
+def sparse(node: Node) -> Sequence[Value]:
+    """As :func:`grouped`; the cache has its full length, and all its keys count."""
+    outputs = grouped(node)
+    node.assumed.append("which blocks of keys are used depends on data: all of them count")
+    return outputs[:3]
+
+
+def paged(node: Node) -> Sequence[Value]:
+    """Joined sequences on a cache in pages: as many keys each as a row of the page table can name, at most."""
+    query, cache, table = node.value("query"), node.value("key_cache"), node.value("block_table")
+    count, shared = heads(node, "num_heads"), heads(node, "kv_num_heads")
+    q, k, v = unpacked(node, joined(query), count, shared)
+    keys = table.known[1] * cache.known[1]
+    node.cache[OPERANDS] = Operands(q, k, v, keys)
+    node.assumed.append("the lengths of the sequences depend on data: as long as the page table allows")
+    features = q.known[3]
+    value = node.value("value_cache")
+    return [
+        node.result((query.known[0], count * features), query.dtype),
+        node.result(cache.known, cache.dtype),
+        node.result(value.known, value.dtype),
+    ]
+
+
+def packed_multi_head(node: Node) -> Sequence[Value]:
+    """Joined sequences: each query meets as many keys as the longest sequence may have."""
+    query, key, offsets = node.value("query"), node.get("key"), node.value("token_offset")
+    count = heads(node, "num_heads")
+    if key is None:  # [T, H, 3, D]
+        tokens, _, _, width = query.known
+        q = k = v = query.viewed((1, count, tokens, width))
+    else:
+        q, k = (_split(value, count, joined(value)) for value in (query, key))
+        v = _split(node.value("value"), count, joined(node.value("value")))
+    node.cache[OPERANDS] = Operands(q, k, v, offsets.known[1])
+    node.assumed.append("the lengths of the sequences depend on data: all are as long as the longest may be")
+    return [node.result((q.known[2], count * v.known[3]), query.dtype)]
+
+
+FACTS = "facts"
+"""Under this name a node's cache keeps what the rows need to know beyond shapes."""
+
+
+class Cached(NamedTuple):
+    """Where the keys of a decoder's layer come from."""
+
+    keys: Dim
+    made: Dim
+    from_key: bool
+    from_cache: bool
+
+
+def told(node: Node, name: str, otherwise: bool) -> bool:
+    """A flag that is an input; what is assumed where it is computed."""
+    value = node.get(name)
+    if value is None or value.data is None:
+        if value is not None:
+            node.assumed.append(f"{name} depends on data: it is taken as {str(otherwise).lower()}")
+        return otherwise
+    return bool(value.data.ravel()[0])
+
+
+def decoder_layer(node: Node) -> Sequence[Value]:
+    """The output like the query ``[T, N, E]``; keys and values of the cache with the new ones."""
+    query, key, cache = node.value("query"), node.value("key"), node.get("key_cache")
+    count = heads(node, "num_heads")
+    if len(query.known) != 3 or len(key.known) != 3:
+        raise node.error(f"needs a query and a key of 3 dimensions, got {query.known} and {key.known}")
+    steps, batch, width = query.known
+    is_cross = told(node, "static_kv", True)
+    has_past = cache is not None and told(node, "has_layer_state", True) and told(node, "use_past", True)
+    past = cache.known[2] if cache is not None and has_past else 0
+    new = key.known[0] if is_cross else steps
+    if is_cross and has_past:
+        new = 0
+    node.cache[FACTS] = Cached(past + new, batch * new, is_cross and not has_past, has_past)
+    present = (batch, count, past + new, width // count)
+    return [node.result(query.known, query.dtype), *(node.result(present, query.dtype) for _ in range(2))]
+
+
+def _part(name: str) -> Any:
+    """One of the operands that the rule of shapes found."""
+    return lambda a: getattr(node_of(a).cache[OPERANDS], name)
+
+
+def _mask(*names: str) -> Any:
+    """A mask over pairs of queries and keys, or over keys; lengths alone are none."""
+
+    def read(a: Arguments) -> Any:
+        return next((a[n] for n in names if isinstance(a.get(n), Value) and len(a[n].known) > 1), None)
+
+    return read
+
+
+def _shared(a: Arguments) -> Any:
+    """Whether keys and values go into the cache they come from: it is as long after as before."""
+    past = a.get("past_key") or a.get("key_cache")
+    present = node_of(a).outputs[1] if len(node_of(a).outputs) > 1 else None
+    return True if isinstance(past, Value) and present is not None and past.shape == present.shape else None
+
+
+def _turned(a: Arguments) -> Any:
+    """How many features are turned, where tables do it."""
+    cos = a.get("cos_cache")
+    return 2 * cos.known[-1] if isinstance(cos, Value) and a.get("do_rotary", 1) else None
+
+
+def _window(a: Arguments) -> Any:
+    size = a.get("local_window_size", -1)
+    return size if size > 0 else None
+
+
+def _table(name: str) -> Any:
+    return lambda a: a.get(name) if a.get("do_rotary", 1) else None
+
+
+def _past(*names: str) -> Any:
+    """What is kept of the past, none where it is empty, as it is before the first step."""
+
+    def read(a: Arguments) -> Any:
+        value = next((a[name] for name in names if isinstance(a.get(name), Value)), None)
+        return None if value is None or 0 in value.known else value
+
+    return read
+
+
+OPERAND = {
+    "q": _part("q"),
+    "k": _part("k"),
+    "v": _part("v"),
+    "past_k": _past("past_key", "key_cache"),
+    "past_v": _past("past_value", "value_cache"),
+    "mask": _mask("attention_bias", "key_padding_mask", "mask_index"),
+    "b": "bias",
+    "cos": _table("cos_cache"),
+    "sin": _table("sin_cache"),
+    "w0": "q_norm_weight",
+    "w1": "k_norm_weight",
+    "k_scale": "k_scale",
+    "v_scale": "v_scale",
+    "sink": "head_sink",
+}
+
+
+SETTINGS = {
+    "keys": _part("keys"),
+    "shared": _shared,
+    "rotary_dim": _turned,
+    "causal": lambda a: bool(a.get("unidirectional", a.get("causal", 0))) or None,
+    "softcap": nonzero("softcap"),
+    "window": _window,
+}
+
+
+DECODERS = (
+    *("MultiHeadAttention", "DecoderMaskedMultiHeadAttention", "GroupQueryAttention", "SparseAttention"),
+    "PackedMultiHeadAttention",
+)
+
+
+def _positions(a: Arguments) -> Any:
+    """How many keys the tables of all sequences can name."""
+    return a["block_table"].known[0] * node_of(a).cache[OPERANDS].keys
+
+
+def _fact(name: str) -> Any:
+    """What the rule of shapes found out."""
+    return lambda a: getattr(node_of(a).cache[FACTS], name)
+
+
+def _where(fact: str, name: str) -> Any:
+    """An operand that is read only where the rule of shapes found so."""
+    return lambda a: a.get(name) if getattr(node_of(a).cache[FACTS], fact) else None
+
+
+def _made(a: Arguments) -> Any:
+    """The weight of keys and values, where any are made."""
+    made = node_of(a).cache[FACTS].made
+    return None if isinstance(made, int) and made == 0 else a["kv_weight"]
+
+
+def _masked(a: Arguments) -> Any:
+    """The mask of padding, unless a flag says that there is none."""
+    flag = a.get("has_key_padding_mask")
+    is_off = isinstance(flag, Value) and flag.data is not None and not flag.data.ravel()[0]
+    return None if is_off else a.get("key_padding_mask")
+
+
+DECODER = row("decoder_attention", OPERAND, SETTINGS)
+
+HEADS = Constraints(
+    required=("num_heads",), minimums={"num_heads": 1}, ranks={"query": (3, 5), "key": (3, 5), "value": (3, 5)}
+)
+
+
+SPECS: tuple[OperatorSpec, ...] = (
+    OperatorSpec(
+        "MultiHeadAttention",
+        "query key value bias key_padding_mask attention_bias past_key past_value "
+        "past_sequence_length cache_indirection",
+        attributes="num_heads unidirectional",
+        constraints=HEADS,
+        infer=multi_head,
+        rows=[DECODER],
+    ),
+    OperatorSpec(
+        "DecoderMaskedMultiHeadAttention",
+        "query key value mask_index attention_bias past_key past_value past_sequence_length "
+        "beam_width cache_indirection bias",
+        attributes="num_heads past_present_share_buffer",
+        constraints=HEADS,
+        infer=multi_head,
+        rows=[DECODER],
+    ),
+    OperatorSpec(
+        "GroupQueryAttention",
+        "query key value past_key past_value seqlens_k total_sequence_length cos_cache sin_cache "
+        "position_ids attention_bias head_sink k_scale v_scale q_norm_weight k_norm_weight",
+        attributes="num_heads kv_num_heads do_rotary causal local_window_size",
+        infer=grouped,
+        rows=[DECODER],
+    ),
+    OperatorSpec(
+        "SparseAttention",
+        "query key value past_key past_value block_row_indices block_col_indices "
+        "total_sequence_length key_total_sequence_lengths cos_cache sin_cache",
+        attributes="num_heads kv_num_heads do_rotary",
+        infer=sparse,
+        rows=[DECODER],
+    ),
+    OperatorSpec(
+        "PackedMultiHeadAttention",
+        "query key value bias token_offset cumulative_sequence_length attention_bias",
+        attributes="num_heads",
+        infer=packed_multi_head,
+        rows=[DECODER],
+    ),
+    OperatorSpec(
+        "PagedAttention",
+        "query key value key_cache value_cache cumulative_sequence_length past_seqlens block_table "
+        "cos_cache sin_cache slot_mapping head_sink q_norm_weight k_norm_weight k_scale v_scale "
+        "attention_metadata",
+        attributes="num_heads kv_num_heads v_head_size do_rotary local_window_size",
+        infer=paged,
+        rows=[row("paged_attention", OPERAND, {**SETTINGS, "positions": _positions})],
+    ),
+    OperatorSpec(
+        "DecoderAttention",
+        "query key q_weight kv_weight bias key_padding_mask key_cache value_cache static_kv "
+        "use_past has_layer_state has_key_padding_mask",
+        required=5,
+        attributes="num_heads",
+        infer=decoder_layer,
+        rows=[
+            row(
+                "cached_attention",
+                {
+                    "q": "query",
+                    "k": _where("from_key", "key"),
+                    "w0": "q_weight",
+                    "w1": _made,
+                    "b": "bias",
+                    "mask": _masked,
+                    "past_k": _where("from_cache", "key_cache"),
+                    "past_v": _where("from_cache", "value_cache"),
+                },
+                {"heads": "num_heads", "keys": _fact("keys"), "made": _fact("made")},
+            )
+        ],
+    ),
+)

@@ -1,0 +1,165 @@
+"""Attention with its projections in one operator, as ONNX Runtime adds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costcore.dims import Dim
+from costcore.translate import Arguments
+
+from ...graph.node import Node
+from ...rows.arguments import node_of
+from ...shapes.rules import heads
+from ...values.value import Value
+from ..spec import OperatorSpec, row
+from .kv_cache import _mask, _past
+
+
+def _features(node: Node, width: Dim) -> tuple[Dim, ...]:
+    """Sizes of the three projections."""
+    given = node.args.get("qkv_hidden_sizes")
+    return tuple(given) if given else (width // 3,) * 3
+
+
+FEATURES = "features"
+
+
+def projected(node: Node) -> Sequence[Value]:
+    """Attention with its projections, whose weight is ``[E, Fq + Fk + Fv]``, and present keys and values in one."""
+    x = node.value("input")
+    if node.op == "QOrderedAttention":
+        features: tuple[Dim, ...] = tuple(node.value(f"{name}_weight").known[-1] for name in "QKV")
+    else:
+        features = _features(node, node.value("weights", "weight").known[-1])
+    node.cache[FEATURES] = features
+    count, past = heads(node, "num_heads"), node.get("past")
+    dtype = node.value("input_scale").dtype if node.op == "QAttention" else x.dtype
+    if len(x.known) == 2:
+        node.assumed.append("the lengths of the sequences depend on data: all are as long as the longest may be")
+        return [node.result((x.known[0], features[2]), dtype)]
+    batch, steps, _ = x.known
+    total = steps if past is None else steps + past.known[3]
+    if past is not None and node.args.get("past_present_share_buffer"):
+        total = past.known[3]
+    present = (2, batch, count, total, features[1] // count)
+    return [node.result((batch, steps, features[2]), dtype), node.result(present, dtype)]
+
+
+def _in_three(a: Arguments) -> Value:
+    """The input as ``[N, T, E]``; joined sequences are one."""
+    x: Value = a["input"]
+    return x.viewed((1, *x.known)) if len(x.known) == 2 else x
+
+
+def _turned_heads(a: Arguments) -> Any:
+    if not a.get("do_rotary"):
+        return None
+    return a.get("rotary_embedding_dim") or node_of(a).cache[FEATURES][0] // a["num_heads"]
+
+
+PROJECTED: Mapping[str, Any] = {
+    "heads": "num_heads",
+    "features": lambda a: node_of(a).cache[FEATURES],
+    "causal": lambda a: bool(a.get("unidirectional")) or None,
+    "rotary_dim": _turned_heads,
+    "keys": lambda a: a["token_offset"].known[1] if isinstance(a.get("token_offset"), Value) else None,
+}
+
+
+SPECS: tuple[OperatorSpec, ...] = (
+    *(
+        OperatorSpec(
+            op,
+            inputs,
+            required=required,
+            attributes=attributes,
+            infer=projected,
+            rows=[
+                row(
+                    "multi_head_attention",
+                    {
+                        "q": _in_three,
+                        "w0": "weights",
+                        "b0": "bias",
+                        "past": _past("past"),
+                        "mask": _mask("attention_bias", "mask_index"),
+                    },
+                    PROJECTED,
+                )
+            ],
+        )
+        for op, inputs, required, attributes in (
+            (
+                "Attention",
+                "input weights bias mask_index past attention_bias past_sequence_length",
+                2,
+                "num_heads rotary_embedding_dim do_rotary unidirectional past_present_share_buffer",
+            ),
+            (
+                "DecoderMaskedSelfAttention",
+                "input weights bias mask_index past attention_bias past_sequence_length beam_width cache_indirection",
+                3,
+                "num_heads do_rotary past_present_share_buffer",
+            ),
+            (
+                "PackedAttention",
+                "input weights bias token_offset cumulative_sequence_length attention_bias",
+                5,
+                "num_heads",
+            ),
+        )
+    ),
+    OperatorSpec(
+        "QAttention",
+        "input weight bias input_scale weight_scale mask_index input_zero_point weight_zero_point past",
+        required=5,
+        attributes="num_heads do_rotary unidirectional past_present_share_buffer",
+        infer=projected,
+        rows=[
+            row(
+                "quantized_multi_head_attention",
+                {
+                    "q": _in_three,
+                    "w0": "weight",
+                    "b0": "bias",
+                    "past": _past("past"),
+                    "mask": _mask("mask_index"),
+                    "q_scale": "input_scale",
+                    "w0_scale": "weight_scale",
+                    "q_zero_point": "input_zero_point",
+                    "w0_zero_point": "weight_zero_point",
+                },
+                PROJECTED,
+            )
+        ],
+    ),
+    OperatorSpec(
+        "QOrderedAttention",
+        "input scale_input scale_Q_gemm scale_K_gemm scale_V_gemm Q_weight K_weight V_weight "
+        "scale_Q_weight scale_K_weight scale_V_weight Q_bias K_bias V_bias scale_QKT_gemm "
+        "scale_QKT_softmax scale_values_gemm mask_index past attention_bias",
+        required=14,
+        attributes="num_heads unidirectional",
+        infer=projected,
+        rows=[
+            row(
+                "quantized_multi_head_attention",
+                {
+                    "q": "input",
+                    "w0": "Q_weight",
+                    "w2": "K_weight",
+                    "w3": "V_weight",
+                    "b0": "Q_bias",
+                    "b2": "K_bias",
+                    "b3": "V_bias",
+                    "mask": _mask("attention_bias", "mask_index"),
+                    "w0_scale": "scale_Q_weight",
+                    "w2_scale": "scale_K_weight",
+                    "w3_scale": "scale_V_weight",
+                },
+                PROJECTED,
+            )
+        ],
+    ),
+)

@@ -1,0 +1,120 @@
+"""Operators with channels last: the standard's, as ONNX Runtime's layout transformer writes them, and its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from costcore.translate import Arguments, Row
+
+from ..graph.node import Node, Rule
+from ..rows.arguments import node_of, window
+from ..schema.signature import ONNX, schema_signature
+from ..values.value import Shape, Value
+from .spec import NHWC, OperatorSpec
+
+
+def channels_first(node: Node, shape: Shape) -> Shape:
+    """``[N, H, W, C]`` as ``[N, C, H, W]`` where the operator has channels last."""
+    last = node.op.startswith("Nhwc") or node.args.get("channels_last")
+    return (shape[0], shape[-1], *shape[1:-1]) if last else shape
+
+
+def _channels_back(node: Node, shape: Shape) -> Shape:
+    last = node.op.startswith("Nhwc") or node.args.get("channels_last")
+    return (shape[0], *shape[2:], shape[1]) if last else shape
+
+
+def channel_view(name: str) -> Any:
+    """The input with its channels as the second axis."""
+
+    def read(a: Arguments) -> Value:
+        view: Value = a[name].viewed(channels_first(node_of(a), a[name].known))
+        return view
+
+    return read
+
+
+def weight_view(name: str) -> Any:
+    """The weight of a convolution as ``[Cout, Cin/G, ...]``."""
+
+    def read(a: Arguments) -> Value:
+        w: Value = a[name]
+        kernel = window("kernel")(a)
+        return w if w.known[2:] == kernel else w.viewed((w.known[0], w.known[-1], *w.known[1:-1]))
+
+    return read
+
+
+NEWEST = 1 << 30
+
+
+def first(shape: Shape) -> Shape:
+    """``[N, ..., C]`` as ``[N, C, ...]``."""
+    return (shape[0], shape[-1], *shape[1:-1])
+
+
+def turned(rule: Rule) -> Rule:
+    """The rule of an operator with channels first, for channels last.
+
+    Rows of the table see the input with its channels first as well.
+    """
+
+    def read(node: Node) -> Sequence[Value]:
+        known = schema_signature(ONNX, node.op, NEWEST)
+        node.args = {**(known.defaults if known else {}), **node.args}
+        node.args.pop("channels_last", None)
+        name = next((name for name in ("X", "x", "input") if isinstance(node.args.get(name), Value)), "X")
+        x = node.value(name)
+        rank = len(x.known)
+        if rank < 3:
+            raise node.error(f"needs an input of 3 or more dimensions, got {x.known}")
+        view = x.viewed(first(x.known))
+        node.args[name] = view
+        node.inputs = [view if value is x else value for value in node.inputs]
+        outputs = rule(node)
+        for value in outputs:
+            if value.shape is not None and len(value.shape) == rank:
+                value.shape = (value.shape[0], *value.shape[2:], value.shape[1])
+        return outputs
+
+    return read
+
+
+def _is_plain(a: Arguments) -> bool:
+    return not a.get("activation")
+
+
+def _both(row: Row) -> Any:
+    """The condition of a row, and that nothing is fused to its operator."""
+    return _is_plain if row.when is None else lambda a: _is_plain(a) and row.when is not None and row.when(a)
+
+
+def channels_last(
+    op: str,
+    inputs: str,
+    rules: Mapping[str, Rule],
+    rows: Iterable[Row],
+    *,
+    required: int = 1,
+    attributes: str = "",
+    infer: Rule | None = None,
+    fused: Iterable[Row] = (),
+) -> OperatorSpec:
+    """Return the spec of an operator of the standard with channels last.
+
+    Args:
+        op: operator type, the same as in the standard.
+        inputs: names of its inputs, as in :class:`OperatorSpec`.
+        rules: shape rules of the standard, by full name.
+        rows: rows of the standard.
+        required: number of leading inputs that must be given.
+        attributes: names of the attributes that hold one integer.
+        infer: its own shape rule, if the standard's does not fit.
+        fused: rows for an operator that an activation is fused to.
+    """
+    key = f"{ONNX}::{op}"
+    plain = [replace(row, when=_both(row)) for row in rows if row.native == key]
+    rule = infer or turned(rules[key])
+    return OperatorSpec(op, inputs, required, attributes, None, rule, (*plain, *fused), NHWC)

@@ -1,0 +1,113 @@
+"""Residual streams that ONNX Runtime mixes and gates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from costcore.dims import Dim
+from costcore.translate import Arguments
+
+from ...graph.node import Node
+from ...rows.arguments import node_of
+from ...shapes.rules import like
+from ...values.value import Shape, Value
+from ..spec import OperatorSpec, row
+
+
+def streams(node: Node) -> tuple[Shape, Dim]:
+    """Streams as ``[..., C, H]``, and C."""
+    shape, count = node.value("streams", "X").known, node.args.get("num_branches") or 0
+    if count < 0 or not shape:
+        raise node.error(f"has num_branches {count} for streams of shape {shape}")
+    if count:
+        return (*shape[:-1], count, shape[-1] // count), count
+    if len(shape) < 2:
+        raise node.error(f"needs streams as an axis of their own, or num_branches; got {shape}")
+    return shape, shape[-2]
+
+
+def reduced_streams(node: Node) -> Sequence[Value]:
+    """One feature vector of all streams."""
+    shape, _ = streams(node)
+    node.value("pre_mix")
+    return [node.result((*shape[:-2], shape[-1]), node.value("streams").dtype)]
+
+
+def mixed_streams(node: Node) -> Sequence[Value]:
+    """Streams like those that are mixed."""
+    streams(node)
+    for name in ("block_output", "post_mix"):
+        node.value(name)
+    return like("streams")(node)
+
+
+def gated_value(node: Node) -> Sequence[Value]:
+    """A gated value for every stream, and its norm."""
+    key, query, value = node.value("key"), node.value("query"), node.value("value")
+    if key.known != query.known or len(key.known) != 4 or len(value.known) != 3:
+        raise node.error(f"needs keys and queries [N, T, C, H] and values [N, T, H], got {key.known} and {value.known}")
+    return [node.result(key.known, key.dtype) for _ in range(2)]
+
+
+def _count(a: Arguments) -> Any:
+    return streams(node_of(a))[1]
+
+
+def _grouped(name: str) -> Any:
+    """Streams as ``[..., C, H]``."""
+    return lambda a: a[name].viewed(streams(node_of(a))[0])
+
+
+SPECS: tuple[OperatorSpec, ...] = (
+    OperatorSpec(
+        "HyperConnectionPreMix",
+        "streams pre_mix",
+        required=2,
+        attributes="num_branches",
+        infer=reduced_streams,
+        rows=[
+            row(
+                "reduce_streams",
+                {"x": _grouped("streams"), "gate": "pre_mix"},
+                {
+                    "streams": _count,
+                    "scale": lambda a: None if a.get("reduction_scale", 1.0) == 1 else a["reduction_scale"],
+                },
+            )
+        ],
+    ),
+    OperatorSpec(
+        "HyperConnectionPostMix",
+        "streams block_output post_mix stream_mix",
+        required=3,
+        attributes="num_branches",
+        infer=mixed_streams,
+        rows=[
+            row(
+                "mix_streams",
+                {"x": _grouped("streams"), "z": "block_output", "gate": "post_mix", "m": "stream_mix"},
+                {"streams": _count},
+            )
+        ],
+    ),
+    OperatorSpec(
+        "EngramGate",
+        "key query value key_norm_scale query_norm_scale conv_norm_scale",
+        required=5,
+        infer=gated_value,
+        rows=[
+            row(
+                "similarity_gate",
+                {
+                    "q": "query",
+                    "k": "key",
+                    "v": "value",
+                    "w0": "key_norm_scale",
+                    "w1": "query_norm_scale",
+                    "w2": lambda a: a.get("conv_norm_scale") if len(node_of(a).outputs) > 1 else None,
+                },
+            )
+        ],
+    ),
+)

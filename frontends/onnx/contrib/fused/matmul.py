@@ -1,0 +1,75 @@
+"""Matrix products that ONNX Runtime fuses with a bias and an activation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from costcore.translate import Arguments
+
+from ...graph.node import Node
+from ...shapes.matmul import product
+from ...values.value import Value
+from ..activation import fused_with, has_supported_activation
+from ..matmul import MATRICES, SWAPPED, _factor, matmul
+from ..spec import OperatorSpec, row
+
+
+def gelu_gemm(node: Node) -> Sequence[Value]:
+    """A matrix product of X and W."""
+    x = node.value("X")
+    return [node.result(product(node, x.known, node.value("W").known), x.dtype)]
+
+
+def _row_weight(a: Arguments) -> Value:
+    """The weight ``[Fout, Fin]`` of a product of rows by a stored matrix."""
+    w: Value = a.get("W") or a["B"]
+    return w.viewed(w.known[::-1])
+
+
+SPECS: tuple[OperatorSpec, ...] = (
+    OperatorSpec(
+        "FusedMatMulActivation",
+        "A B",
+        required=2,
+        attributes="transA transB transBatchA transBatchB",
+        infer=matmul,
+        rows=[row("fused_matmul", MATRICES, {**SWAPPED, "activation": fused_with}, when=has_supported_activation)],
+    ),
+    OperatorSpec(
+        "FusedGemm",
+        "A B C",
+        required=2,
+        attributes="transA transB",
+        infer=matmul,
+        rows=[
+            row(
+                "fused_matmul",
+                {**MATRICES, "b": "C"},
+                {**SWAPPED, "beta": _factor("beta"), "activation": fused_with},
+                when=has_supported_activation,
+            )
+        ],
+    ),
+    OperatorSpec(
+        "GemmFloat8",
+        "A B C scaleA scaleB scaleY",
+        required=2,
+        attributes="transA transB dtype",
+        infer=matmul,
+        rows=[
+            row(
+                "fused_matmul",
+                {**MATRICES, "b": "C"},
+                {**SWAPPED, "beta": _factor("beta"), "activation": fused_with},
+                when=has_supported_activation,
+            )
+        ],
+    ),
+    OperatorSpec(
+        "GemmFastGelu",
+        "X W bias",
+        required=2,
+        infer=gelu_gemm,
+        rows=[row("fused_linear", {"x": "X", "w": _row_weight, "b": "bias"}, {"activation": lambda a: "fast_gelu"})],
+    ),
+)

@@ -1,0 +1,159 @@
+"""Operators that ONNX Runtime adds and that create tensors or move data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from costcore.dims import Dim
+
+from ..graph.node import Node
+from ..rows.arguments import numbers
+from ..rows.layout import ROWS
+from ..schema.signature import ONNX
+from ..shapes.layout import rearrange
+from ..shapes.layout.creation import range_of
+from ..shapes.rules import like, said
+from ..values.value import Value
+from .channels_last import channels_last
+from .spec import NCHWC, OperatorSpec, row
+
+
+def reordered(node: Node) -> Sequence[Value]:
+    """Channels in blocks, or in order again; then only the attribute says how many there are."""
+    x = node.value("X")
+    count: Dim = node.args.get("channels") or x.known[1]
+    return [node.result((x.known[0], count, *x.known[2:]), x.dtype)]
+
+
+def expanded(node: Node) -> Sequence[Value]:
+    """The input with a new axis of length 1."""
+    x, axis = node.value("X"), node.number("axis")
+    rank = len(x.known) + 1
+    if not -rank <= axis < rank:
+        raise node.error(f"has the axis {axis} for an output of {rank} dimensions")
+    shape = list(x.known)
+    shape.insert(axis % rank, 1)
+    return [node.renamed(x, shape)]
+
+
+def unfolded(node: Node) -> Sequence[Value]:
+    """Slices along an axis, which may overlap, each along a new last axis."""
+    x, size, step = node.value("input"), said(node, "size"), node.args.get("step", 1)
+    axis = node.args.get("dim", -1)
+    if not -len(x.known) <= axis < len(x.known) or step < 1:
+        raise node.error(f"has the dim {axis} and the step {step} for an input of shape {x.known}")
+    shape = list(x.known)
+    length = shape[axis]
+    if isinstance(length, int) and length < size:
+        raise node.error(f"takes slices of {size} elements of {length}")
+    shape[axis] = (length - size) // step + 1
+    return [node.result((*shape, size), x.dtype)]
+
+
+def cropped(node: Node) -> Sequence[Value]:
+    """An image without its border, or as much of it as ``scale`` says."""
+    x = node.value("input")
+    border: tuple[Dim, ...] = tuple(node.args.get("border") or ())
+    if len(x.known) != 4 or len(border) != 4:
+        raise node.error(f"needs an image [N, C, H, W] and a border of 4 numbers, got {x.known} and {border}")
+    left, top, right, bottom = border
+    size = node.args.get("scale") or (x.known[2] - top - bottom, x.known[3] - left - right)
+    return [node.result((*x.known[:2], *size), x.dtype)]
+
+
+SPECS: tuple[OperatorSpec, ...] = (
+    OperatorSpec(
+        "Pad",
+        "data pads value",
+        required=2,
+        infer=rearrange.pad,
+        rows=[row("pad", {"x": "data"}, {"mode": "mode"})],
+    ),
+    OperatorSpec(
+        "Range",
+        "start limit delta",
+        required=2,
+        infer=range_of,
+        rows=[row("arange")],
+    ),
+    OperatorSpec(
+        "Trilu",
+        "X k",
+        attributes="upper",
+        infer=like("X"),
+        rows=[row(lambda a: "triu" if a.get("upper", 1) else "tril", {"x": "X"}, ops=("triu", "tril"))],
+    ),
+    OperatorSpec(
+        "ExpandDims",
+        "X axis",
+        required=2,
+        infer=expanded,
+        rows=[row("reshape", {"x": "X"})],
+    ),
+    OperatorSpec(
+        "SampleOp",
+        "X",
+        infer=like("X"),
+        rows=[row("identity", {"x": "X"})],
+    ),
+    OperatorSpec(
+        "UnfoldTensor",
+        "input",
+        attributes="dim step",
+        infer=unfolded,
+        rows=[row("unfold", {"x": "input"}, {"size": "size", "step": lambda a: a.get("step", 1)})],
+    ),
+    OperatorSpec(
+        "ReorderInput",
+        "X",
+        attributes="channels_last",
+        infer=reordered,
+        rows=[row("transpose", {"x": "X"})],
+        domain=NCHWC,
+    ),
+    OperatorSpec(
+        "ReorderOutput",
+        "X",
+        attributes="channels_last channels",
+        infer=reordered,
+        rows=[row("transpose", {"x": "X"})],
+        domain=NCHWC,
+    ),
+    channels_last(
+        "DepthToSpace",
+        "input",
+        rearrange.RULES,
+        ROWS,
+    ),
+    channels_last(
+        "SpaceToDepth",
+        "input",
+        rearrange.RULES,
+        ROWS,
+    ),
+    OperatorSpec(
+        "Crop",
+        "input",
+        infer=cropped,
+        rows=[row("slice", {"x": "input"})],
+        domain=ONNX,
+    ),
+    OperatorSpec(
+        "DynamicSlice",
+        "data starts ends axes",
+        required=3,
+        infer=rearrange.slice_,
+        rows=[row("slice", {"x": "data"}, {"start": numbers("starts"), "stop": numbers("ends")})],
+        domain=ONNX,
+    ),
+    *(
+        OperatorSpec(
+            op,
+            "X",
+            infer=like("X"),
+            rows=[row("copy", {"x": "X"})],
+            domain=ONNX,
+        )
+        for op in ("MemcpyFromHost", "MemcpyToHost")
+    ),
+)

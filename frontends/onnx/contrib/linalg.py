@@ -1,0 +1,53 @@
+"""Linear algebra that ONNX Runtime adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..graph.node import Node
+from ..schema.constraints import ANY, Constraints
+from ..shapes.rules import like
+from ..values.value import Value
+from .spec import OperatorSpec, row
+
+
+def distances(node: Node) -> Sequence[Value]:
+    """Every row of one matrix with every row of the other."""
+    a, b = node.value("A"), node.value("B")
+    if len(a.known) != 2 or len(b.known) != 2:
+        raise node.error(f"needs two matrices, got {a.known} and {b.known}")
+    return [node.result((a.known[0], b.known[0]), a.dtype)]
+
+
+METRICS = {"euclidean": 2, "cityblock": 1, "chebyshev": float("inf")}
+"""Distances that are norms of differences, by the norm."""
+
+
+SPECS: tuple[OperatorSpec, ...] = (
+    OperatorSpec(
+        "Inverse",
+        "X",
+        constraints=Constraints(ranks={"X": (2, ANY)}),
+        infer=like("X"),
+        rows=[row("inverse", {"x": "X"})],
+    ),
+    OperatorSpec(
+        "CDist",
+        "A B",
+        required=2,
+        infer=distances,
+        rows=[
+            row(
+                "squared_distances",
+                {"x0": "A", "x1": "B"},
+                when=lambda a: a.get("metric", "sqeuclidean") == "sqeuclidean",
+            ),
+            row(
+                "pairwise_distances",
+                {"x0": "A", "x1": "B"},
+                {"p": lambda a: METRICS[a["metric"]]},
+                when=lambda a: a.get("metric") in METRICS,
+            ),
+        ],
+    ),
+)

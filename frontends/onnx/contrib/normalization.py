@@ -1,0 +1,67 @@
+"""Normalizations that ONNX Runtime adds."""
+
+from __future__ import annotations
+
+from ..rows.arguments import axis, node_of, outputs
+from ..rows.normalization import ROWS
+from ..schema.signature import ONNX
+from ..shapes.normalization import RULES, layer_norm
+from ..shapes.rules import like
+from .channels_last import channels_last
+from .fused.hyper_connections import _grouped, streams
+from .spec import OperatorSpec, row
+
+SPECS: tuple[OperatorSpec, ...] = (
+    OperatorSpec(
+        "SimplifiedLayerNormalization",
+        "X scale B",
+        required=2,
+        attributes="axis",
+        infer=layer_norm,
+        rows=[
+            row(
+                "rms_norm",
+                {"x": "X", "w": "scale", "b": "B"},
+                {
+                    "axis": lambda a: tuple(range(axis("X", default=len(a["X"].known) - 1)(a), len(a["X"].known))),
+                    "eps": "epsilon",
+                },
+                outputs=outputs(1),
+            )
+        ],
+        domain=ONNX,
+    ),
+    OperatorSpec(
+        "BranchwiseRMSNorm",
+        "X scale",
+        attributes="num_branches",
+        infer=like("X"),
+        rows=[
+            row(
+                "rms_norm",
+                {"x": _grouped("X"), "w": "scale"},
+                {"axis": lambda a: (len(streams(node_of(a))[0]) - 1,), "eps": "epsilon"},
+            )
+        ],
+    ),
+    channels_last(
+        "BatchNormalization",
+        "X scale B input_mean input_var",
+        RULES,
+        ROWS,
+        required=5,
+    ),
+    channels_last(
+        "InstanceNormalization",
+        "input scale B",
+        RULES,
+        ROWS,
+        required=3,
+    ),
+    channels_last(
+        "LRN",
+        "X",
+        RULES,
+        ROWS,
+    ),
+)

@@ -1,0 +1,161 @@
+"""Poolings that ONNX Runtime adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from costcore.translate import Arguments
+
+from ..graph.node import Node
+from ..rows.arguments import outputs
+from ..rows.pooling import POOL, ROWS
+from ..shapes import pooling as standard
+from ..shapes.conv import WINDOWS
+from ..shapes.windows import Windows, kernel_of, windows
+from ..values.value import Undetermined, Value
+from .channels_last import _channels_back, channel_view, channels_first, channels_last, turned
+from .spec import NCHWC, OperatorSpec, row
+
+
+def pool(node: Node) -> Sequence[Value]:
+    """Pooling, with channels first or last."""
+    x = node.value("X", "x")
+    shape = channels_first(node, x.known)
+    if len(shape) < 3:
+        raise node.error(f"needs an input of 3 or more dimensions, got {shape}")
+    if "Global" in node.op:
+        ones = (1,) * (len(shape) - 2)
+        nothing = (0,) * (len(shape) - 2)
+        found = Windows(shape[2:], ones, ones, nothing, nothing, ones)
+    else:
+        found = windows(node, shape[2:], kernel_of(node))
+    node.cache[WINDOWS] = found
+    zero = node.get("y_zero_point")
+    dtype = zero.dtype if zero is not None else x.dtype
+    return [node.result(_channels_back(node, (*shape[:2], *found.out)), dtype)]
+
+
+def crops(node: Node) -> Sequence[Value]:
+    """One crop a box, of a size that is a value."""
+    x, boxes = node.value("X"), node.value("rois")
+    if len(x.known) != 4:
+        raise node.error(f"needs images [N, C, H, W], got {x.known}")
+    try:
+        size = node.numbers("crop_size") or (None, None)
+    except Undetermined:
+        size = (None, None)
+    return [node.result((boxes.known[0], x.known[1], *size), x.dtype)]
+
+
+def max_unpool(node: Node) -> Sequence[Value]:
+    """The input of a pooling again: of the shape that is given, channels last, else as its settings tell it."""
+    wanted = node.numbers("output_shape")
+    if wanted is not None:
+        return [node.result(wanted, node.value("X").dtype)]
+    return turned(standard.max_unpool)(node)
+
+
+def _sampling(a: Arguments) -> str:
+    return "nearest" if a.get("mode") == "nearest" else "linear"
+
+
+SPECS: tuple[OperatorSpec, ...] = (
+    OperatorSpec(
+        "NhwcMaxPool",
+        "x",
+        attributes="ceil_mode",
+        infer=pool,
+        rows=[row("max_pool", {"x": channel_view("x")}, POOL)],
+    ),
+    OperatorSpec(
+        "MaxpoolWithMask",
+        "X M",
+        required=2,
+        infer=standard.pool,
+        rows=[row("masked_max_pool", {"x": "X", "mask": "M"}, POOL, outputs=outputs(1))],
+    ),
+    OperatorSpec(
+        "CropAndResize",
+        "X rois batch_indices crop_size",
+        required=4,
+        infer=crops,
+        rows=[row("crop_and_resize", {"x": "X", "rois": "rois", "indices": "batch_indices"}, {"mode": _sampling})],
+    ),
+    OperatorSpec(
+        "MaxPool",
+        "X",
+        attributes="ceil_mode",
+        infer=pool,
+        rows=[row("max_pool", {"x": "X"}, POOL)],
+        domain=NCHWC,
+    ),
+    OperatorSpec(
+        "GlobalMaxPool",
+        "X",
+        infer=pool,
+        rows=[row("max_pool", {"x": "X"}, POOL)],
+        domain=NCHWC,
+    ),
+    OperatorSpec(
+        "AveragePool",
+        "X",
+        attributes="ceil_mode",
+        infer=pool,
+        rows=[row("avg_pool", {"x": "X"}, POOL)],
+        domain=NCHWC,
+    ),
+    OperatorSpec(
+        "GlobalAveragePool",
+        "X",
+        infer=pool,
+        rows=[row("avg_pool", {"x": "X"}, POOL)],
+        domain=NCHWC,
+    ),
+    channels_last(
+        "MaxPool",
+        "X",
+        standard.RULES,
+        ROWS,
+        attributes="ceil_mode",
+    ),
+    channels_last(
+        "AveragePool",
+        "X",
+        standard.RULES,
+        ROWS,
+        attributes="ceil_mode",
+    ),
+    channels_last(
+        "LpPool",
+        "X",
+        standard.RULES,
+        ROWS,
+        attributes="ceil_mode",
+    ),
+    channels_last(
+        "GlobalMaxPool",
+        "X",
+        standard.RULES,
+        ROWS,
+    ),
+    channels_last(
+        "GlobalAveragePool",
+        "X",
+        standard.RULES,
+        ROWS,
+    ),
+    channels_last(
+        "GlobalLpPool",
+        "X",
+        standard.RULES,
+        ROWS,
+    ),
+    channels_last(
+        "MaxUnpool",
+        "X I output_shape",
+        standard.RULES,
+        ROWS,
+        required=2,
+        infer=max_unpool,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Quantized operators of ONNX Runtime."""

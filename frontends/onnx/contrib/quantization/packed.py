@@ -1,0 +1,208 @@
+"""Products and lookups by weights that ONNX Runtime stores in a few bits per element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from costcore.ir import prod
+from costcore.translate import Arguments, Row
+
+from ...graph.node import Node
+from ...rows.arguments import first, node_of
+from ...shapes.rules import said
+from ...values.value import Shape, Undetermined, Value
+from ..activation import FUSED
+from ..spec import OperatorSpec, row
+
+
+def packed(node: Node, name: str, shape: Shape, dtype: str) -> Value:
+    """A weight stored in another form, as the weight that it is: its elements count, at their own width."""
+    value = node.value(name)
+    if value.stored is not None and all(isinstance(d, int) for d in shape):
+        value.stored.size, value.stored.dtype = prod(shape), dtype
+    view = value.viewed(shape)
+    view.dtype = dtype
+    node.cache[name] = view
+    return view
+
+
+def width(node: Node, *names: str) -> int:
+    """The bits of an element of packed weights, which the first of these attributes that is given says; else 4."""
+    bits: int = next((node.args[name] for name in names if node.args.get(name)), 4)
+    if not 1 <= bits <= 8:
+        raise node.error(f"has weights of {bits} bits")
+    return bits
+
+
+def packed_matmul(node: Node) -> Sequence[Value]:
+    """A product with a weight of ``N`` outputs and ``K`` inputs, which its attributes or its shape tell."""
+    a, b = node.value("A"), node.value("B")
+    if node.op == "MatMulBlockQuantizedFp4Weight":
+        shape: Shape = (b.known[0], 2 * b.known[1])
+        dtype = "float4_e2m1"
+    elif node.op == "MatMulBlockQuantizedFp8Weight":
+        shape, dtype = b.known, b.dtype
+    elif node.op == "MatMulFpQ4":
+        numbers = node.numbers("B_shape")
+        if numbers is None:
+            raise Undetermined
+        shape, dtype = (numbers[1], numbers[0]), "uint4"
+    else:
+        shape = (said(node, "N"), said(node, "K"))
+        bits = width(node, "bits") if node.op == "MatMulNBits" else 4
+        dtype = f"uint{bits}"
+    packed(node, "B", shape, dtype)
+    outputs, features = shape
+    if a.known[-1] != features and isinstance(a.known[-1], int) and isinstance(features, int):
+        if node.op != "MatMulBnb4" or node.args.get("transB", 1) or a.known[-1] != outputs:
+            raise node.error(f"multiplies rows of {a.known[-1]} by a weight of {features} inputs")
+        outputs = features
+    return [node.result((*a.known[:-1], outputs), a.dtype)]
+
+
+def packed_gather(node: Node) -> Sequence[Value]:
+    """Rows of a matrix stored in blocks, in the type of their scales."""
+    data, indices = node.value("data"), node.value("indices")
+    axis = node.axis(len(data.known), "gather_axis") or 0
+    shape = data.known
+    if data.dtype == "uint8" and (bits := width(node, "bits")) < 8:
+        shape = (*shape[:-1], shape[-1] * (8 // bits))
+        packed(node, "data", shape, f"uint{bits}")
+    else:
+        node.cache["data"] = data
+    return [node.result((*shape[:axis], *indices.known, *shape[axis + 1 :]), node.value("scales").dtype)]
+
+
+def packed_layers(node: Node) -> Sequence[Value]:
+    """Projections by packed weights; the gated ones make one output, and all the sum they began with."""
+    a, features = node.value("A"), said(node, "K")
+    names = {"gate": "N", "up": "N"} if node.op == "MatMulNBitsMlp" else {"q": "Nq", "k": "Nkv", "v": "Nkv"}
+    if isinstance(a.known[-1], int) and a.known[-1] != features:
+        raise node.error(f"multiplies rows of {a.known[-1]} by weights of {features} inputs")
+    for name, outputs in names.items():
+        packed(node, f"{name}_B", (said(node, outputs), features), f"uint{width(node, 'bits')}")
+    sizes = [node.args["N"]] if "gate" in names else [node.args[n] for n in names.values()]
+    made = [node.result((*a.known[:-1], size), a.dtype) for size in sizes]
+    return [*made, node.result(a.known, a.dtype)]
+
+
+def zero_point(a: Arguments) -> Any:
+    """The zero point that packed weights have where none is given, in the middle of their numbers.
+
+    Tables of a type of their own, be it of four bits, have none then.
+    """
+    if a.get("zero_points") is not None or ("data" in a and a["data"].dtype != "uint8"):
+        return None
+    return 1 << (width(node_of(a), "bits") - 1)
+
+
+def packed_linear(scale: str, zero: Any = None) -> Row:
+    """Return the row of a product by packed weights, whose scales are the input of that name."""
+    return row(
+        "packed_linear",
+        {
+            "x": "A",
+            "w": _held("B"),
+            "b": "bias",
+            "w_scale": first(scale),
+            "w_zero_point": "zero_points",
+            "order": "g_idx",
+        },
+        {} if zero is None else {"zero_point": zero},
+    )
+
+
+def _held(name: str) -> Any:
+    """A weight as the rule of shapes understood it."""
+    return lambda a: node_of(a).cache[name]
+
+
+def _packed(name: str) -> Any:
+    return lambda a: node_of(a).cache.get(name)
+
+
+def _projections(*names: str) -> dict[str, Any]:
+    """The packed weights of these names with scales and biases, and the norm before them."""
+    found: dict[str, Any] = {"x": "A", "skip": "skip", "w": "norm_scale"}
+    for i, name in enumerate(names):
+        found |= {f"w{i}": _packed(f"{name}_B"), f"w{i}_scale": f"{name}_scales", f"b{i}": f"{name}_bias"}
+    return found
+
+
+SPECS: tuple[OperatorSpec, ...] = (
+    OperatorSpec(
+        "MatMulNBits",
+        "A B scales zero_points g_idx bias",
+        required=3,
+        attributes="K N bits block_size",
+        infer=packed_matmul,
+        rows=[packed_linear("scales", zero_point)],
+    ),
+    OperatorSpec(
+        "MatMulBnb4",
+        "A B absmax",
+        required=3,
+        attributes="K N block_size transB",
+        infer=packed_matmul,
+        rows=[packed_linear("absmax")],
+    ),
+    OperatorSpec(
+        "MatMulFpQ4",
+        "A B B_shape",
+        required=3,
+        infer=packed_matmul,
+        rows=[packed_linear("absmax", lambda a: "stored" if a.get("blk_quant_type", 1) == 1 else None)],
+    ),
+    OperatorSpec(
+        "MatMulBlockQuantizedFp4Weight",
+        "A B weight_scale weight_scale_2 input_scale bias",
+        required=4,
+        attributes="block_size",
+        infer=packed_matmul,
+        rows=[packed_linear("weight_scale")],
+    ),
+    OperatorSpec(
+        "MatMulBlockQuantizedFp8Weight",
+        "A B b_scale a_scale bias",
+        required=3,
+        attributes="block_size",
+        infer=packed_matmul,
+        rows=[packed_linear("b_scale")],
+    ),
+    OperatorSpec(
+        "GatherBlockQuantized",
+        "data indices scales zero_points",
+        required=3,
+        attributes="bits block_size quantize_axis gather_axis",
+        infer=packed_gather,
+        rows=[
+            row(
+                "packed_embedding",
+                {"x": "indices", "w": _held("data"), "w_scale": "scales", "w_zero_point": "zero_points"},
+                {"zero_point": zero_point},
+            )
+        ],
+    ),
+    OperatorSpec(
+        "MatMulNBitsMlp",
+        "A skip norm_scale gate_B gate_scales gate_bias up_B up_scales up_bias",
+        attributes="K N bits block_size",
+        infer=packed_layers,
+        rows=[
+            row(
+                "packed_projections",
+                _projections("gate", "up"),
+                {"activation": lambda a: FUSED.get(str(a["activation"]), a["activation"]), "zero_point": zero_point},
+                when=lambda a: str(a.get("activation")) in {*FUSED, *FUSED.values()},
+            )
+        ],
+    ),
+    OperatorSpec(
+        "MatMulNBitsQkv",
+        "A skip norm_scale q_B q_scales q_bias k_B k_scales k_bias v_B v_scales v_bias",
+        attributes="K bits block_size",
+        infer=packed_layers,
+        rows=[row("packed_projections", _projections("q", "k", "v"), {"zero_point": zero_point})],
+    ),
+)

@@ -1,0 +1,35 @@
+"""Dropout that ONNX Runtime adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from costcore.dims import ceil_div
+from costcore.ir import prod
+from costcore.translate import Arguments
+
+from ..graph.node import Node
+from ..rows.arguments import told
+from ..values.value import Value
+from .spec import OperatorSpec, row
+
+
+def bit_dropout(node: Node) -> Sequence[Value]:
+    """The output like the input, and the mask, 32 elements in one."""
+    x = node.value("data")
+    return [node.result(x.known, x.dtype), node.result((ceil_div(prod(x.known), 32),), "uint32")]
+
+
+def _training(a: Arguments) -> Any:
+    return told(lambda n: bool(n.number("training_mode")) or None)(a)
+
+
+SPECS: tuple[OperatorSpec, ...] = (
+    OperatorSpec(
+        "BitmaskDropout",
+        "data ratio training_mode",
+        infer=bit_dropout,
+        rows=[row("dropout", {"x": "data"}, {"training": _training})],
+    ),
+)

@@ -1,0 +1,259 @@
+"""Recurrent layers and layers that carry a state, as ONNX Runtime adds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from costcore.dims import Dim
+from costcore.translate import Arguments
+
+from ..graph.node import Node
+from ..rows.arguments import node_of, nonzero
+from ..rows.recurrent import RECURRENCE, causal_activation
+from ..shapes.recurrent import causal_conv, linear_attention, recurrent
+from ..shapes.rules import like, of_rank
+from ..values.value import Value
+from .spec import OperatorSpec, row
+
+
+def gated_linear_attention(node: Node) -> Sequence[Value]:
+    """As the operator of the standard, whose schema says which rule is the usual one."""
+    node.args.setdefault("update_rule", "gated_delta")
+    return linear_attention(node)
+
+
+class Delta(NamedTuple):
+    """Heads of keys and of values, and features of each of both."""
+
+    heads: tuple[Dim, Dim]
+    features: tuple[Dim, Dim]
+
+
+DELTA = "delta"
+"""Under this name a node's cache keeps its :class:`Delta`."""
+
+
+UPDATES = ("linear", "gated", "delta", "gated_delta")
+
+
+def delta_net(node: Node) -> Sequence[Value]:
+    """Joined sequences through gated delta rules; heads are axes of their own, or queries, keys and values are packed.
+
+    The state is ``[N, H_v, D_v, D]``.
+    """
+    query, key, value, state = node.value("query"), node.get("key"), node.get("value"), node.get("initial_state")
+    rule = node.args.get("update_rule", "gated_delta")
+    if rule not in UPDATES:
+        raise node.error(f"has the update_rule {rule!r}; known are {', '.join(UPDATES)}")
+    for name, part in (("decay", "gated"), ("beta", "delta")):
+        if part in rule and node.get(name) is None:
+            raise node.error(f"has no input {name!r}, which the update_rule {rule!r} needs")
+    if key is None or value is None:
+        if state is None:
+            raise node.error("has no keys and values, and no state that tells their heads")
+        lead, (_, heads_v, width_v, width) = query.known[:-1], state.known
+        heads_k = (query.known[-1] - heads_v * width_v) // (2 * width)
+    else:
+        (*lead_axes, heads_v, width_v), (heads_k, width) = value.known, key.known[-2:]
+        lead = tuple(lead_axes)
+    cuts = node.get("cu_seqlens")
+    count: Dim = lead[0] if len(lead) == 2 else 1
+    if state is not None:
+        count = state.known[0]
+    elif cuts is not None:
+        count = cuts.known[0] - 1
+    node.cache[DELTA] = Delta((heads_k, heads_v), (width, width_v))
+    kept = node.args.get("state_update_capacity", 0) * (heads_v + heads_k * width + heads_v * width_v)
+    return [
+        node.result((*lead, heads_v, width_v), query.dtype),
+        node.result((count, heads_v, width_v, width), "float32"),
+        node.result((count, kept), "float32"),
+    ]
+
+
+def quantized_recurrent(node: Node) -> Sequence[Value]:
+    """All steps, the last state, the last cell; weights are ``[1, I, 4 H]`` and ``[1, H, 4 H]``."""
+    x, r = node.value("X"), node.value("R")
+    if len(x.known) != 3 or len(r.known) != 3:
+        raise node.error(f"needs inputs and weights of 3 dimensions, got {x.known} and {r.known}")
+    (steps, batch, _), (directions, hidden, _) = x.known, r.known
+    last = (directions, batch, hidden)
+    return [node.result(shape, x.dtype) for shape in ((steps, directions, batch, hidden), last, last)]
+
+
+def recurrent_with_memory(node: Node) -> Sequence[Value]:
+    """All steps, the last state, the last cell."""
+    of_rank(node, X=3, W=3, R=3, QW=3, MW=3, V=2, M=3)
+    node.args["hidden_size"] = node.value("R").known[-1]
+    return recurrent(node)
+
+
+def joined_causal_conv(node: Node) -> Sequence[Value]:
+    """Joined sequences ``[T, C]``, their last inputs, and inputs on the way to them."""
+    x, state = node.value("input"), node.value("initial_state")
+    if len(x.known) != 2:
+        raise node.error(f"needs joined sequences [T, C], got {x.known}")
+    update = (state.known[0], node.args.get("state_update_capacity", 0), x.known[1])
+    return [
+        node.result(x.known, x.dtype),
+        node.result(state.known, state.dtype),
+        node.result(update, x.dtype),
+    ]
+
+
+GATES = ("Sigmoid", "Tanh", "Tanh")
+
+
+def _is_standard(a: Arguments) -> bool:
+    """Whether a recurrent layer has the activations of its definition, and neither clips nor ties its gates."""
+    return not a.get("clip") and not a.get("input_forget") and (a.get("activations") or GATES) in (GATES, GATES * 2)
+
+
+RECURRENT = {
+    "x": "X",
+    "w0": "W",
+    "w1": "R",
+    "b0": "B",
+    "lengths": "sequence_lens",
+    "h0": "initial_h",
+    "c0": "initial_c",
+}
+
+
+DIRECTED = {
+    "hidden": lambda a: a["initial_h"].known[-1] if isinstance(a.get("initial_h"), Value) else _hidden(a),
+    "bidirectional": lambda a: a.get("direction") == "bidirectional",
+}
+
+
+def _hidden(a: Arguments) -> Any:
+    """Hidden units: the recurrent weight has four gates of them on its other axis."""
+    r = a["R"].known
+    return r[1] if node_of(a).op == "DynamicQuantizeLSTM" else r[-1]
+
+
+def _steps(a: Arguments) -> Value:
+    """Joined sequences ``[T, C]`` as ``[1, C, T]``."""
+    x: Value = a["input"]
+    return x.viewed((1, *x.known[::-1]))
+
+
+def _delta(name: str) -> Any:
+    return lambda a: getattr(node_of(a).cache[DELTA], name)
+
+
+SPECS: tuple[OperatorSpec, ...] = (
+    OperatorSpec(
+        "LinearAttention",
+        "query key value past_state decay beta",
+        required=3,
+        attributes="kv_num_heads q_num_heads",
+        infer=gated_linear_attention,
+        rows=[row("linear_attention", RECURRENCE, {"rule": lambda a: a.get("update_rule", "gated_delta")})],
+    ),
+    OperatorSpec(
+        "CausalConvWithState",
+        "input weight bias past_state",
+        required=2,
+        attributes="channels_last",
+        infer=causal_conv,
+        rows=[
+            row(
+                "causal_conv",
+                {"x": "input", "w": "weight", "b": "bias", "state": "past_state"},
+                {"activation": causal_activation},
+                when=lambda a: causal_activation(a) in (None, "silu"),
+            )
+        ],
+    ),
+    OperatorSpec(
+        "VarlenCausalConvWithState",
+        "input weight cumulative_sequence_length bias initial_state capture_count",
+        required=3,
+        attributes="state_update_capacity",
+        infer=joined_causal_conv,
+        rows=[
+            row(
+                "causal_conv",
+                {"x": _steps, "w": "weight", "b": "bias", "state": "initial_state"},
+                {"activation": causal_activation},
+                when=lambda a: causal_activation(a) in (None, "silu"),
+            )
+        ],
+    ),
+    OperatorSpec(
+        "GatedDeltaNet",
+        "query key value cu_seqlens decay beta initial_state a_log dt_bias capture_count state_update_active",
+        attributes="state_update_capacity",
+        infer=delta_net,
+        rows=[
+            row(
+                "gated_delta_net",
+                {
+                    "q": "query",
+                    "k": "key",
+                    "v": "value",
+                    "decay": "decay",
+                    "beta": "beta",
+                    "state": "initial_state",
+                    "decay_rate": lambda a: a.get("a_log") if a.get("gate_activation") == "qwen" else None,
+                    "decay_bias": lambda a: a.get("dt_bias") if a.get("gate_activation") == "qwen" else None,
+                },
+                {
+                    "heads": _delta("heads"),
+                    "features": _delta("features"),
+                    "rule": lambda a: a.get("update_rule", "gated_delta"),
+                    "normalize": nonzero("qk_l2_norm"),
+                    "squash": lambda a: (
+                        True if a.get("beta_activation") == "sigmoid" and a.get("beta") is not None else None
+                    ),
+                },
+            )
+        ],
+    ),
+    OperatorSpec(
+        "LinearAttentionGate",
+        "a dt_bias decay_scale b",
+        required=3,
+        infer=like("a", "b"),
+        rows=[row("decay_gate", {"x": "a", "b": "dt_bias", "rate": "decay_scale", "beta": "b"})],
+    ),
+    OperatorSpec(
+        "DynamicQuantizeLSTM",
+        "X W R B sequence_lens initial_h initial_c P W_scale W_zero_point R_scale R_zero_point",
+        required=3,
+        attributes="hidden_size clip",
+        infer=quantized_recurrent,
+        rows=[
+            row(
+                "dynamic_quantized_lstm",
+                {
+                    **RECURRENT,
+                    "w2": "P",
+                    "w0_scale": "W_scale",
+                    "w0_zero_point": "W_zero_point",
+                    "w1_scale": "R_scale",
+                    "w1_zero_point": "R_zero_point",
+                },
+                {**DIRECTED, "peephole": lambda a: True if a.get("P") is not None else None},
+                when=_is_standard,
+            )
+        ],
+    ),
+    OperatorSpec(
+        "AttnLSTM",
+        "X W R B sequence_lens initial_h initial_c P QW MW V M memory_seq_lens AW",
+        required=3,
+        attributes="hidden_size clip",
+        infer=recurrent_with_memory,
+        rows=[
+            row(
+                "attention_lstm",
+                {**RECURRENT, "w2": "P", "w3": "QW", "w4": "MW", "w5": "V", "memory": "M", "w6": "AW"},
+                DIRECTED,
+                when=_is_standard,
+            )
+        ],
+    ),
+)

@@ -1,0 +1,62 @@
+"""Reductions that ONNX Runtime adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from costcore.translate import Arguments
+
+from ..graph.node import Node
+from ..rows.arguments import told
+from ..shapes.reduction import reduced_axes, reduction
+from ..values.value import Value
+from .spec import OperatorSpec, row
+
+
+def all_finite(node: Node) -> Sequence[Value]:
+    """One truth."""
+    node.values("input")
+    return [node.result((), "bool")]
+
+
+def unique(node: Node) -> Sequence[Value]:
+    """Different elements, where each element is among them, and how often each is there."""
+    x = node.value("x")
+    if len(x.known) != 1:
+        raise node.error(f"needs an input of one dimension, got {x.known}")
+    return [node.result((None,), x.dtype), node.result(x.known, "int64"), node.result((None,), "int64")]
+
+
+def _test(a: Arguments) -> Any:
+    return "isinf" if a.get("isinf_only") else "isnan" if a.get("isnan_only") else None
+
+
+SPECS: tuple[OperatorSpec, ...] = (
+    OperatorSpec(
+        "ReduceSumInteger",
+        "data",
+        attributes="keepdims",
+        infer=reduction,
+        rows=[
+            row(
+                "reduce_sum",
+                {"x": "data"},
+                {"axis": told(reduced_axes), "keepdims": lambda a: bool(a.get("keepdims", 1))},
+            )
+        ],
+    ),
+    OperatorSpec(
+        "Unique",
+        "x",
+        infer=unique,
+        rows=[row("unique", {"x": "x"})],
+    ),
+    OperatorSpec(
+        "IsAllFinite",
+        "*input",
+        required=0,
+        infer=all_finite,
+        rows=[row("all_finite", {"x*": "input"}, {"test": _test})],
+    ),
+)

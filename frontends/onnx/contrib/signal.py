@@ -1,0 +1,57 @@
+"""Fourier transforms that ONNX Runtime adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from costcore.translate import Arguments
+
+from ..graph.node import Node
+from ..rows.arguments import node_of
+from ..schema.constraints import ANY, Constraints
+from ..values.value import Value
+from .spec import OperatorSpec, row
+
+
+def half_spectrum(node: Node) -> Sequence[Value]:
+    """Half the bins of a real signal along the last axis, real and imaginary part behind; or that signal again."""
+    x, axes = node.value("X").known, node.args.get("signal_ndim", 1)
+    if not 1 <= axes <= len(x) - (0 if node.op == "Rfft" else 1):
+        raise node.error(f"has signal_ndim {axes} for an input of shape {x}")
+    if node.op == "Rfft":
+        return [node.result((*x[:-1], x[-1] // 2 + 1, 2), node.value("X").dtype)]
+    return [node.result((*x[:-2], 2 * (x[-2] - 1)), node.value("X").dtype)]
+
+
+def _spectrum(a: Arguments) -> Value:
+    """Bins whose last axis holds real and imaginary part, as complex numbers."""
+    x: Value = a["X"]
+    view = x.viewed(x.known[:-1])
+    view.dtype = {"float64": "complex128", "float16": "complex32"}.get(x.dtype, "complex64")
+    return view
+
+
+def _signal_axes(a: Arguments) -> tuple[int, ...]:
+    """The axes of the signal: the last ones."""
+    rank = len(a["X"].known) - (1 if node_of(a).op == "Irfft" else 0)
+    return tuple(range(rank - (a.get("signal_ndim") or 1), rank))
+
+
+SPECS: tuple[OperatorSpec, ...] = (
+    OperatorSpec(
+        "Rfft",
+        "X",
+        attributes="signal_ndim normalized onesided",
+        constraints=Constraints(ranks={"X": (2, ANY)}),
+        infer=half_spectrum,
+        rows=[row("real_fft", {"x": "X"}, {"axes": _signal_axes}, when=lambda a: a.get("signal_ndim", 1) == 1)],
+    ),
+    OperatorSpec(
+        "Irfft",
+        "X",
+        attributes="signal_ndim normalized onesided",
+        constraints=Constraints(ranks={"X": (2, ANY)}),
+        infer=half_spectrum,
+        rows=[row("inverse_real_fft", {"x": _spectrum}, {"axes": _signal_axes, "scaled": lambda a: True})],
+    ),
+)

@@ -1,0 +1,64 @@
+"""All operators that ONNX Runtime adds to the standard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from . import (
+    activation,
+    conv,
+    elementwise,
+    indexing,
+    layout,
+    linalg,
+    matmul,
+    normalization,
+    pooling,
+    random,
+    recurrent,
+    reduction,
+    resampling,
+    signal,
+    text,
+)
+from .attention import kv_cache, padding, position, projected, sparse
+from .fused import activation as fused_activation
+from .fused import hyper_connections, moe
+from .fused import matmul as fused_matmul
+from .fused import normalization as fused_normalization
+from .quantization import conversions, operators, packed
+from .spec import OperatorSpec
+
+FAMILIES = (
+    activation,
+    kv_cache,
+    padding,
+    position,
+    projected,
+    sparse,
+    conv,
+    elementwise,
+    fused_activation,
+    fused_matmul,
+    fused_normalization,
+    hyper_connections,
+    moe,
+    indexing,
+    layout,
+    linalg,
+    matmul,
+    normalization,
+    pooling,
+    conversions,
+    operators,
+    packed,
+    random,
+    recurrent,
+    reduction,
+    resampling,
+    signal,
+    text,
+)
+
+SPECS: Mapping[str, OperatorSpec] = {spec.key: spec for family in FAMILIES for spec in family.SPECS}
+"""Specs by full operator name."""

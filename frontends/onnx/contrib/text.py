@@ -1,0 +1,220 @@
+"""Operators on strings and tokens that ONNX Runtime adds, and searches for texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from costcore.dims import Dim
+from costcore.translate import Arguments
+
+from ..graph.node import Node
+from ..shapes.rules import heads
+from ..values.value import Value
+from .attention.kv_cache import _fact
+from .spec import OperatorSpec, row
+
+
+def tokens(node: Node) -> Sequence[Value]:
+    """As many tokens of each text as the text with most of them has."""
+    x = node.value("X")
+    if len(x.known) not in (1, 2):
+        raise node.error(f"needs texts along one or two axes, got {x.known}")
+    return [node.result((*x.known, None), "string")]
+
+
+def blocked(node: Node) -> Sequence[Value]:
+    """The scores as they are, some of them changed."""
+    heads(node, "ngram_size")
+    ids, scores = node.value("input_ids"), node.value("scores")
+    if len(ids.known) != 2:
+        raise node.error(f"needs token ids [N, T], got {ids.known}")
+    return [node.result(scores.known, scores.dtype)]
+
+
+def hashed(node: Node) -> Sequence[Value]:
+    """One hash of 32 bits an element."""
+    return [node.result(node.value("X").known, "uint32" if node.args.get("positive", 1) else "int32")]
+
+
+def hashed_ngrams(node: Node) -> Sequence[Value]:
+    """One number for every token, length of n-grams and head; the last tokens; and states on the way to them."""
+    ids, largest = node.value("input_ids"), heads(node, "max_ngram_size")
+    if largest < 2:
+        raise node.error(f"has max_ngram_size {largest}, which must be 2 or more")
+    before = largest - 1
+    count: Dim = ids.known[0]
+    if node.op == "VarlenNGramHashMapping":
+        count = node.value("cumulative_sequence_length").known[0] - 1
+    hashes = node.result((*ids.known, before * heads(node, "n_head_per_ngram")), ids.dtype)
+    update = (count, node.args.get("state_update_capacity", 0), before)
+    return [
+        hashes,
+        node.result((count, before), ids.dtype),
+        node.result((count, before), "int32"),
+        node.result(update, ids.dtype),
+    ]
+
+
+def word_vectors(node: Node) -> Sequence[Value]:
+    """A vector for every word of letters."""
+    words, w = node.value("Sequence"), node.value("W")
+    if len(w.known) != 4:
+        raise node.error(f"needs filters [F, 1, K, E], got {w.known}")
+    letters, window = words.known[-1], w.known[2]
+    if isinstance(letters, int) and isinstance(window, int) and letters < window:
+        raise node.error(f"has words of {letters} letters, and filters over {window}")
+    return [node.result((*words.known[:-1], w.known[0]), w.dtype)]
+
+
+def path(node: Node) -> Sequence[Value]:
+    """The places of a path through a matrix; its length depends on data."""
+    shape = node.value("input").known
+    if len(shape) < 2:
+        raise node.error(f"needs a matrix of costs, got {shape}")
+    return [node.result((2, None), "int32")]
+
+
+def suffix(node: Node) -> Sequence[Value]:
+    """The tokens so far, whose number depends on data, and where the source goes on."""
+    return [node.result((None,), node.value("cur_tokens").dtype), node.result((), "int64")]
+
+
+def _prompt(a: Arguments) -> Any:
+    """The tokens that a search goes on from; with an encoder those that are forced, if any."""
+    return a.get("input_ids") if a.get("encoder") is None else a.get("decoder_input_ids")
+
+
+SEARCH = row(
+    "token_search",
+    {"x": _prompt, "logits": _fact("logits"), "allowed": "vocab_mask", "allowed_first": "prefix_vocab_mask"},
+    {"search": _fact("search"), "steps": _fact("steps"), "beams": _fact("beams")},
+)
+
+
+SPECS: tuple[OperatorSpec, ...] = (
+    OperatorSpec(
+        "Tokenizer",
+        "X",
+        infer=tokens,
+        rows=[row("tokenize", {"x": "X"})],
+    ),
+    OperatorSpec(
+        "MurmurHash3",
+        "X",
+        attributes="positive",
+        infer=hashed,
+        rows=[row("hash", {"x": "X"})],
+    ),
+    *(
+        OperatorSpec(
+            op,
+            inputs,
+            required=required,
+            attributes=attributes,
+            infer=hashed_ngrams,
+            rows=[
+                row(
+                    "hash_ngrams",
+                    {
+                        "x": "input_ids",
+                        "factors": "multipliers",
+                        "sizes": "vocab_sizes",
+                        "past": "past_ids",
+                        "offsets": "head_offsets",
+                        "segments": "segment_ids",
+                    },
+                    {"n": "max_ngram_size"},
+                )
+            ],
+        )
+        for op, inputs, required, attributes in (
+            (
+                "NGramHashMapping",
+                "input_ids multipliers vocab_sizes past_ids head_offsets eos_token_id segment_ids",
+                3,
+                "n_head_per_ngram max_ngram_size",
+            ),
+            (
+                "VarlenNGramHashMapping",
+                "input_ids multipliers vocab_sizes cumulative_sequence_length past_ids head_offsets "
+                "eos_token_id segment_ids past_segment_ids capture_count",
+                4,
+                "n_head_per_ngram state_update_capacity max_ngram_size",
+            ),
+        )
+    ),
+    OperatorSpec(
+        "NGramRepeatBlock",
+        "input_ids scores",
+        required=2,
+        attributes="ngram_size",
+        infer=blocked,
+        rows=[row("block_ngrams", {"x": "input_ids", "scores": "scores"}, {"n": "ngram_size"})],
+    ),
+    OperatorSpec(
+        "WordConvEmbedding",
+        "Sequence W B C",
+        required=4,
+        infer=word_vectors,
+        rows=[row("word_convolution", {"x": "Sequence", "w0": "W", "b0": "B", "w1": "C"})],
+    ),
+    OperatorSpec(
+        "DynamicTimeWarping",
+        "input",
+        infer=path,
+        rows=[row("time_warping", {"x": "input"})],
+    ),
+    OperatorSpec(
+        "BifurcationDetector",
+        "src_tokens cur_tokens prev_suffix_match_idx pred_tokens",
+        required=3,
+        attributes="min_ngram_size max_ngram_size",
+        infer=suffix,
+        rows=[
+            row(
+                "match_suffix",
+                {
+                    "x": "src_tokens",
+                    "tokens": "cur_tokens",
+                    "place": "prev_suffix_match_idx",
+                    "predicted": "pred_tokens",
+                },
+                {"least": lambda a: a.get("min_ngram_size", 1), "most": lambda a: a.get("max_ngram_size", 3)},
+            )
+        ],
+    ),
+    OperatorSpec(
+        "BeamSearch",
+        "input_ids max_length min_length num_beams num_return_sequences length_penalty "
+        "repetition_penalty vocab_mask prefix_vocab_mask attention_mask decoder_input_ids "
+        "logits_processor",
+        required=2,
+        attributes="vocab_size",
+        rows=[SEARCH],
+    ),
+    OperatorSpec(
+        "WhisperBeamSearch",
+        "input_ids max_length min_length num_beams num_return_sequences length_penalty "
+        "repetition_penalty vocab_mask prefix_vocab_mask attention_mask decoder_input_ids "
+        "logits_processor cross_qk_layer_head extra_decoding_ids temperature",
+        required=2,
+        attributes="vocab_size",
+        rows=[SEARCH],
+    ),
+    OperatorSpec(
+        "GreedySearch",
+        "input_ids max_length min_length repetition_penalty vocab_mask prefix_vocab_mask attention_mask",
+        required=2,
+        attributes="vocab_size",
+        rows=[SEARCH],
+    ),
+    OperatorSpec(
+        "Sampling",
+        "input_ids max_length min_length repetition_penalty vocab_mask prefix_vocab_mask "
+        "attention_mask presence_mask seed",
+        required=2,
+        attributes="vocab_size",
+        rows=[SEARCH],
+    ),
+)
