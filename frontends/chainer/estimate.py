@@ -1,4 +1,4 @@
-"""The cost of one pass of a link that nobody ran: it is run once, on a copy that shares its parameters."""
+"""Counting a ``chainer.Link`` that has not been run: a copy that shares its parameters is run once."""
 
 from __future__ import annotations
 
@@ -16,86 +16,86 @@ from costcore.ir import Tensor
 from costcore.trace.call import Module
 from costcore.trace.recorder import Recorder
 
-from .arrays import Arrays, is_array
+from .arrays import ArrayIds, is_array
 from .capture.function_hook import Capture
-from .capture.link_hook import paths
+from .capture.link_hook import dotted, link_paths
 
 
 def accepts(model: object) -> bool:
-    """Whether ``model`` is a ``chainer.Link``."""
+    """Return True if ``model`` is a ``chainer.Link``."""
     return isinstance(model, chainer.Link)
 
 
 def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = False, **options: Any) -> None:
-    """Run ``model`` once and record it.
+    """Run a copy of ``model`` once and record it.
 
-    The link, its statistics and states, uninitialised parameters and random number generators are left as they are:
-    what runs is a copy, which shares the arrays of the parameters. ``chainer.config.train`` is the caller's.
+    The link, its statistics and states, its uninitialized parameters and the random number generators keep their
+    values: what runs is a copy that shares the arrays of the parameters. ``chainer.config.train`` is the caller's.
 
     Args:
-        recorder: what to write into.
+        recorder: the recorder to write to.
         model: a ``chainer.Link``.
-        inputs: the arguments: a shape (zeros of float32 stand for it), a :class:`Tensor` (zeros of its type), an
-            array or a Variable; several as a tuple or list; by name as a dict. Lists within are lists of arrays.
-        backward: whether to run the backward pass as well, from gradients of one for every output.
-        options: none are known.
+        inputs: the arguments: a shape (becomes zeros of float32), a :class:`Tensor` (becomes zeros of its dtype), an
+            array or a Variable. Several arguments are a tuple or list, arguments by name a dict. A list inside them is
+            a list of arrays.
+        backward: whether to run the backward pass too, from gradients of one for every output.
+        options: none are supported.
 
     Raises:
-        CostError: for a link that cannot be copied, and for inputs that are none of the above.
+        CostError: if the link cannot be copied, or an input is not one of the above.
         TypeError: for an unknown option.
     """
     if options:
-        raise TypeError(
-            f"estimate() of a chainer.Link does not know {', '.join(map(repr, sorted(options)))}; it knows 'backward'"
-        )
+        unknown = ", ".join(map(repr, sorted(options)))
+        raise TypeError(f"unknown option {unknown} for a chainer.Link (expected 'backward')")
     link = private_copy(model)
     link.cleargrads()
     positional, by_name = arguments(inputs, link)
-    with _random_numbers_kept(), Capture(recorder) as capture:
+    with _random_state_restored(), Capture(recorder) as capture:
         with chainer.using_config("enable_backprop", backward):
             outputs = link(*positional, **by_name)
         if backward:
             run_backward(outputs)
     recorder.n_params_model = sum(parameter.size for parameter in {id(p): p for p in link.params()}.values())
-    recorder.modules.update(modules(link, capture.arrays))
+    recorder.modules.update(modules(link, capture.recording.arrays))
 
 
 def private_copy(link: Any) -> Any:
-    """A copy of everything but the arrays of the parameters.
+    """Copy a link, except the arrays of its parameters.
 
     Raises:
-        CostError: for a link that cannot be copied.
+        CostError: if the link cannot be copied.
     """
     shared = [array for parameter in link.params() for array in (parameter.array, parameter._grad)]
     try:
         return copy.deepcopy(link, {id(array): array for array in shared if array is not None})
     except (TypeError, RuntimeError) as error:
         raise CostError(
-            f"{type(link).__name__} cannot be copied ({error}), and running it would change it; "
-            "run it yourself inside a ComputationalCostHook"
+            f"{type(link).__name__}: the link cannot be copied ({error}), and running the original would change it. "
+            "Run it yourself inside a ComputationalCostHook."
         ) from error
 
 
 def arguments(inputs: Any, link: Any) -> tuple[list[Any], dict[str, Any]]:
-    """What to call the link with, by position and by name.
+    """Return the arguments to call the link with, by position and by name.
 
     Raises:
-        CostError: for inputs that are no shape, array, or tuple, list or dict of these.
+        CostError: for an input that is not a shape, an array, or a tuple, list or dict of these.
     """
     if isinstance(inputs, Mapping):
         return [], {name: _argument(value, link, repr(name)) for name, value in inputs.items()}
     if isinstance(inputs, (tuple, list)) and not _is_shape(inputs):
-        return [_argument(value, link, f"number {i}") for i, value in enumerate(inputs)], {}
-    return [_argument(inputs, link, "number 0")], {}
+        return [_argument(value, link, str(i)) for i, value in enumerate(inputs)], {}
+    return [_argument(inputs, link, "0")], {}
 
 
 def _is_shape(value: Any) -> bool:
-    """Whether it is a tuple of ints, or a list of some."""
+    """Return True for a tuple of ints, and for a list of ints that is not empty."""
     integers = isinstance(value, (tuple, list)) and all(isinstance(size, (int, numpy.integer)) for size in value)
     return integers and (isinstance(value, tuple) or bool(value))
 
 
-def _argument(value: Any, link: Any, which: str) -> Any:
+def _argument(value: Any, link: Any, label: str) -> Any:
     if isinstance(value, chainer.Variable) or is_array(value):
         return value
     if isinstance(value, Tensor):
@@ -103,10 +103,10 @@ def _argument(value: Any, link: Any, which: str) -> Any:
     if _is_shape(value):
         return _zeros(link, value, "float32")
     if isinstance(value, (tuple, list)):
-        return [_argument(each, link, which) for each in value]
+        return [_argument(item, link, label) for item in value]
     raise CostError(
-        f"argument {which} of {type(link).__name__} is {value!r}; accepted are a shape (a tuple of ints), "
-        "a costcore.Tensor, an array or Variable, or a list of these"
+        f"{type(link).__name__}: argument {label} is {value!r} (expected a shape as a tuple of ints, "
+        "a costcore.Tensor, an array, a Variable, or a list of these)"
     )
 
 
@@ -116,7 +116,7 @@ def _zeros(link: Any, shape: Any, dtype: str) -> Any:
 
 
 def run_backward(outputs: Any) -> None:
-    """Run the backward pass from every Variable among ``outputs``, each with a gradient of ones."""
+    """Run the backward pass from every Variable in ``outputs``, each with a gradient of ones."""
     found = list(_variables(outputs))
     for variable in found:
         if variable.grad is None:
@@ -129,33 +129,32 @@ def _variables(value: Any) -> Iterator[Any]:
         if value.creator is not None:
             yield value
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _variables(each)
+        for item in value.values():
+            yield from _variables(item)
     elif isinstance(value, (tuple, list)):
-        for each in value:
-            yield from _variables(each)
+        for item in value:
+            yield from _variables(item)
 
 
-def modules(model: Any, arrays: Arrays) -> dict[str, Module]:
-    """The links of a model by path."""
-    first = paths(model)
+def modules(model: Any, arrays: ArrayIds) -> dict[str, Module]:
+    """Return the links of a model by path."""
+    first_paths = link_paths(model)
     found = {}
     for slashed, link in model.namedlinks():
-        path = slashed.strip("/").replace("/", ".")
+        path = dotted(slashed)
         own = [p for p in link.params(include_uninit=False) if p.name is not None and vars(link).get(p.name) is p]
         ids = tuple(arrays.parameter(p.array) for p in own)
         frozen = tuple(
             i for i, p in zip(ids, own, strict=True) if p.update_rule is not None and not p.update_rule.enabled
         )
         state = sum(value.size for name, value in vars(link).items() if name in link._persistent and is_array(value))
-        found[path] = Module(
-            type(link).__name__, ids, frozen, state, "" if first[id(link)] == path else first[id(link)]
-        )
+        first = first_paths[id(link)]
+        found[path] = Module(type(link).__name__, ids, frozen, state, "" if first == path else first)
     return found
 
 
 @contextmanager
-def _random_numbers_kept() -> Iterator[None]:
+def _random_state_restored() -> Iterator[None]:
     state, numpy_state = random.getstate(), numpy.random.get_state()
     try:
         yield

@@ -1,8 +1,8 @@
-"""The frontend of Chainer: see :class:`costcore.frontend.Frontend` for what each of these is."""
+"""What the Chainer frontend offers to the engine, as :class:`costcore.frontend.Frontend` describes it."""
 
 from __future__ import annotations
 
-from . import compat  # noqa: F401 - mends Chainer where that is needed, so it comes first
+from . import compat  # noqa: F401 - comes first: makes Chainer import on today's Python and numpy
 from .capture.function_hook import Capture
 from .estimate import accepts, estimate
 from .naming import native_names

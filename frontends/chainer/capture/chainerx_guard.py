@@ -1,4 +1,4 @@
-"""ChainerX runs a function without telling Chainer's hooks; so its arrays are refused while something counts."""
+"""Rejects ChainerX arrays during a capture: ChainerX runs functions without calling Chainer's hooks."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from contextlib import contextmanager
 from typing import Any
 
 import chainer
-from chainer import chainerx  # its own package, which ships and loads with Chainer
+from chainer import chainerx  # a package of its own, installed and imported with Chainer
 
 from costcore.errors import CostError
 
 _lock = threading.Lock()
-_counting: list[int] = []
+_capturing: list[int] = []
+"""The threads that capture, one entry per capture."""
 _apply: Any = None
 
 
 @contextmanager
-def chainerx_refused() -> Iterator[None]:
-    """Refuse ChainerX arrays in functions that this thread runs; nothing to do where ChainerX is not built in.
+def chainerx_rejected() -> Iterator[None]:
+    """Reject ChainerX arrays in functions that this thread runs; does nothing if ChainerX is not installed.
 
     Raises:
-        CostError: from the function that is given one.
+        CostError: from the function that receives a ChainerX array.
     """
     if not chainerx.is_available():
         yield
@@ -30,27 +31,28 @@ def chainerx_refused() -> Iterator[None]:
     global _apply
     thread = threading.get_ident()
     with _lock:
-        if not _counting:
+        if not _capturing:
             _apply, chainer.FunctionNode.apply = chainer.FunctionNode.apply, _checked_apply
-        _counting.append(thread)
+        _capturing.append(thread)
     try:
         yield
     finally:
         with _lock:
-            _counting.remove(thread)
-            if not _counting:
+            _capturing.remove(thread)
+            if not _capturing:
                 chainer.FunctionNode.apply = _apply
 
 
 def is_chainerx(value: Any) -> bool:
-    """Whether a value is, or holds, a ChainerX array."""
+    """Return True if a value is a ChainerX array or a Variable that holds one."""
     return isinstance(value.array if isinstance(value, chainer.Variable) else value, chainerx.ndarray)
 
 
 def _checked_apply(self: Any, inputs: Any) -> Any:
-    if threading.get_ident() in _counting and any(map(is_chainerx, inputs)):
+    if threading.get_ident() in _capturing and any(map(is_chainerx, inputs)):
         raise CostError(
-            f"{self.label} is given a ChainerX array, which ChainerX runs without telling hooks, so it is not counted; "
-            "move model and inputs to NumPy or CuPy first: model.to_cpu(), x = chainer.backend.from_chx(x)"
+            f"{self.label}: cannot count a function of a ChainerX array, for which Chainer does not call hooks "
+            "(expected NumPy or CuPy arrays). "
+            "Move model and inputs first: model.to_cpu(), x = chainer.backend.from_chx(x)."
         )
     return _apply(self, inputs)

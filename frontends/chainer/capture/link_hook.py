@@ -1,14 +1,15 @@
-"""Which link of the model is running, and where it stands in the model."""
+"""The links that are running, and their paths in the model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
 
 import chainer
 
-from .call_stack import caller, frames
+from .call_stack import frames
 
 
 class _Running(NamedTuple):
@@ -17,63 +18,70 @@ class _Running(NamedTuple):
     path: str
 
 
-class LinkCapture(chainer.LinkHook):
+class LinkHook(chainer.LinkHook):
     """Follows the calls of links in this thread.
 
-    The model is the link that was called from outside of all others; its links keep their paths when they are called
-    alone later, as recomputation does.
+    The model is the link that is called from outside of all other links. Its links keep their paths if they are called
+    on their own later, as recomputation does.
 
     Args:
-        entered: told of every link that is called, before it runs.
+        on_enter: called with every link before it runs.
     """
 
-    def __init__(self, entered: Callable[[Any], None]) -> None:
+    def __init__(self, on_enter: Callable[[Any], None]) -> None:
         super().__init__()
         self.name = f"costcore {id(self)}"
-        self._entered = entered
+        self._on_enter = on_enter
         self._stack: list[_Running] = []
-        self._model: Any = None  # held, so that the ids of its links stay theirs
+        self._model: Any = None  # held, so that the ids of its links are not reused
         self._paths: dict[int, str] = {}
 
     def forward_preprocess(self, args: Any) -> None:
-        """A link is about to run."""
+        """Push a link that is about to run."""
         running = self.running()
         if not running and id(args.link) not in self._paths:
-            self._model, self._paths = args.link, paths(args.link)
+            self._model, self._paths = args.link, link_paths(args.link)
         path = self._paths.get(id(args.link))
-        if path is None:  # a link that the model calls without owning it
+        if path is None:  # a link that the model calls but does not own
             path = ".".join(filter(None, (running[-1].path, args.link.name or type(args.link).__name__)))
-        self._stack.append(_Running(caller(), args.link, path))
-        self._entered(args.link)
+        caller = sys._getframe(1)  # the frame of Chainer in which the link runs
+        self._stack.append(_Running(caller, args.link, path))
+        self._on_enter(args.link)
 
     def forward_postprocess(self, args: Any) -> None:
-        """A link has run."""
+        """Pop a link that has run."""
         if self.running():
             self._stack.pop()
 
     def running(self) -> list[_Running]:
-        """The links that run now, outermost first.
+        """Return the links that are running, outermost first.
 
-        A link that raised was not reported to have ended; it is found out by its frame, which has gone.
+        Chainer does not call the hook for a link that raised. Such a link is recognized by its frame, which is no
+        longer on the Python stack.
         """
         while self._stack and not any(frame is self._stack[-1].frame for frame in frames()):
             self._stack.pop()
         return self._stack
 
     def path(self) -> str:
-        """Path of the innermost link that runs, ``""`` for the model itself and outside of any."""
+        """Return the path of the innermost running link, ``""`` for the model itself and outside of any link."""
         running = self.running()
         return running[-1].path if running else ""
 
-    def links(self) -> Iterator[Any]:
-        """The model and the innermost link that run."""
+    def outermost_and_innermost(self) -> tuple[Any, ...]:
+        """Return the model and the innermost running link; an empty tuple outside of any link."""
         running = self.running()
-        yield from (each.link for each in (running[0], running[-1]) if running) if running else ()
+        return (running[0].link, running[-1].link) if running else ()
 
 
-def paths(model: Any) -> dict[int, str]:
-    """Where every link stands in a model, by the link's id: names joined by dots, ``""`` for the model itself."""
-    found: dict[int, str] = {}
+def link_paths(model: Any) -> dict[int, str]:
+    """Return the paths of all links of a model by the id of the link: names joined by dots, ``""`` for the model."""
+    paths: dict[int, str] = {}
     for path, link in model.namedlinks():
-        found.setdefault(id(link), path.strip("/").replace("/", "."))
-    return found
+        paths.setdefault(id(link), dotted(path))
+    return paths
+
+
+def dotted(path: str) -> str:
+    """Convert a path of ``Link.namedlinks``, ``/block/conv``, to ``block.conv``."""
+    return path.strip("/").replace("/", ".")

@@ -1,4 +1,4 @@
-"""Seeing what a function of Chainer returns, which its hooks are not told."""
+"""Reads what a function of Chainer returns, which Chainer does not pass to its hooks."""
 
 from __future__ import annotations
 
@@ -10,56 +10,56 @@ from typing import Any
 _ABSENT = object()
 
 
-class Watch:
-    """Stands for one method of one function object, for one call, and keeps what it returned.
+class MethodWatch:
+    """Replaces one method of one function object for one call, and keeps the return value.
 
-    The function is called once, by Chainer. The watch takes itself off the object before it passes the call on, so
-    that several watches on one object (nested hooks), an exception in the call, and the method itself find the object
-    as it was.
+    Chainer calls the function once. The watch removes itself from the object before it calls the method, so that
+    several watches on one object (nested hooks), an exception in the call, and the method itself find the object
+    unchanged.
 
     Args:
         function: the function object.
         method: the name of the method, ``forward`` or ``backward``.
-        ended: told after the call, whether it returned or raised.
-        around: a context to run the call in.
+        on_end: called with the watch after the call, whether it returned or raised.
+        context: a context to run the call in.
 
     Attributes:
         function: the function object.
-        returned: what the method returned; None before, and where it raised.
-        seconds: how long it took.
+        returned: the return value of the method; None before the call, and if it raised.
+        seconds: the duration of the call.
     """
 
     def __init__(
         self,
         function: Any,
         method: str,
-        ended: Callable[[Watch], None],
-        around: AbstractContextManager[object] | None = None,
+        on_end: Callable[[MethodWatch], None],
+        context: AbstractContextManager[object] | None = None,
     ) -> None:
         self.function = function
         self.returned: Any = None
         self.seconds = 0.0
         self._method = method
-        self._ended = ended
-        self._around = nullcontext() if around is None else around
+        self._on_end = on_end
+        self._context = nullcontext() if context is None else context
         self._before = vars(function).get(method, _ABSENT)
         setattr(function, method, self)
 
     def __call__(self, *args: Any) -> Any:
-        """Pass the call on, and keep what it returns."""
-        self.take_off()
+        """Call the method, and keep what it returns."""
+        self.remove()
         method = getattr(self.function, self._method)
         try:
-            with self._around:
+            with self._context:
                 start = perf_counter()
                 self.returned = method(*args)
                 self.seconds = perf_counter() - start
             return self.returned
         finally:
-            self._ended(self)
+            self._on_end(self)
 
-    def take_off(self) -> None:
-        """Leave the object as it was, if that has not happened yet."""
+    def remove(self) -> None:
+        """Restore the method of the object, unless that has happened already."""
         if vars(self.function).get(self._method) is not self:
             return
         if self._before is _ABSENT:
