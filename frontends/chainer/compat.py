@@ -1,13 +1,14 @@
 """Makes Chainer 7.8.1, its last release, import and run on today's Python, numpy and setuptools.
 
-``import costcore.frontends.chainer.compat`` before ``import chainer``. It acts once, and only on what is missing:
+``import costcore.frontends.chainer.compat`` before ``import chainer``. It acts once per process, and only on what is
+missing:
 
-* ``numpy.float`` and ``numpy.sctypes``, which numpy 1.24 and 2.0 dropped and two of Chainer's modules use, stand for
-  what they once stood for.
-* Chainer's check of its environment imports ``numpy.distutils``, gone with Python 3.12 and broken by newer setuptools
-  before, and ``pkg_resources``, gone with setuptools 81. All it does is warn of unfit versions of CuPy and iDeep and
-  of a BLAS library of macOS. Where either module cannot be imported, the check is left out; no stand-in for the two
-  modules is left for other packages to find.
+* ``numpy.float`` and ``numpy.sctypes``, which numpy 1.24 and 2.0 removed and two modules of Chainer use, are restored
+  with their old values.
+* Chainer's check of its environment imports ``numpy.distutils``, which Python 3.12 removed and newer versions of
+  setuptools broke before, and ``pkg_resources``, which setuptools 81 removed. The check only warns of unsuitable
+  versions of CuPy and iDeep and of a BLAS library of macOS. If either module cannot be imported, the check is skipped.
+  The two modules themselves are not replaced, so other packages do not find a stand-in for them.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ NAMES: dict[str, Any] = {
         "others": [bool, object, bytes, str, numpy.void],
     },
 }
-"""What numpy once had, and Chainer uses."""
+"""Names that numpy removed and Chainer uses."""
 
 CHECK = "chainer._environment_check"
 
 
-def name_in_numpy() -> None:
-    """Give numpy the names it lacks."""
+def restore_numpy_names() -> None:
+    """Add the names to numpy that it lacks."""
     for name, value in NAMES.items():
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # numpy warns when asked for some of the names it dropped
+            warnings.simplefilter("ignore")  # numpy warns if some of the removed names are read
             missing = not hasattr(numpy, name)
         if missing:
             setattr(numpy, name, value)
 
 
-def check_runs() -> bool:
-    """Whether Chainer's check of its environment can import what it needs, which warns of its own age."""
+def environment_check_can_run() -> bool:
+    """Return True if the modules that Chainer's check of its environment imports can be imported."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # both modules warn that they are deprecated
         try:
             import_module("numpy.distutils.system_info")
             import_module("pkg_resources")
@@ -57,13 +58,13 @@ def check_runs() -> bool:
     return True
 
 
-def leave_out_check() -> None:
-    """Let Chainer find a check that checks nothing."""
-    stand_in = ModuleType(CHECK, "Stands in for Chainer's check of its environment, which cannot run here.")
-    stand_in.__dict__["check"] = lambda: None
-    sys.modules[CHECK] = stand_in
+def skip_environment_check() -> None:
+    """Put an empty check into ``sys.modules``, for Chainer to import."""
+    module = ModuleType(CHECK, "Replaces Chainer's check of its environment, which cannot run here.")
+    module.__dict__["check"] = lambda: None
+    sys.modules[CHECK] = module
 
 
-name_in_numpy()
-if CHECK not in sys.modules and not check_runs():
-    leave_out_check()
+restore_numpy_names()
+if CHECK not in sys.modules and not environment_check_can_run():
+    skip_environment_check()

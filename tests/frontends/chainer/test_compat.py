@@ -32,8 +32,8 @@ def test_names_that_are_there_are_left(monkeypatch):
     monkeypatch.delattr(numpy, "float", raising=False)
     before = vars(numpy).keys() | {"float"}
 
-    compat.name_in_numpy()
-    compat.name_in_numpy()
+    compat.restore_numpy_names()
+    compat.restore_numpy_names()
 
     assert numpy.sctypes is mine
     assert numpy.float is float
@@ -45,8 +45,8 @@ def test_check_that_cannot_run_is_left_out(monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)  # what Python does where a module must not be found
     monkeypatch.setitem(sys.modules, compat.CHECK, ModuleType(compat.CHECK))
 
-    assert not compat.check_runs()
-    compat.leave_out_check()
+    assert not compat.environment_check_can_run()
+    compat.skip_environment_check()
 
     assert sys.modules[compat.CHECK].check() is None
 
