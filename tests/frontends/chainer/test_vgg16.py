@@ -12,7 +12,7 @@ import pytest
 from chainer import links
 
 from costcore import ComputationalCostHook, estimate
-from tests.frontends.chainer.networks import without_weights
+from tests.frontends.chainer.zero_weights import with_zero_weights
 
 ANCESTOR = json.loads((Path(__file__).parents[2] / "data" / "vgg16_ancestor.json").read_text())
 RENAMED = {"MaxPoolingND": "MaxPooling2D"}  # what Chainer 7.8.1 and 6.0.0 call the same function
@@ -21,7 +21,7 @@ SIZES = {1: (25088, 4096), 2: (4096, 4096), 3: (4096, 1000)}  # of the three ful
 
 @pytest.fixture(scope="module")
 def vgg():
-    return without_weights(links.VGG16Layers)
+    return with_zero_weights(links.VGG16Layers)
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["batch1", "batch2"])

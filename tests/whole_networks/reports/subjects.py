@@ -72,11 +72,13 @@ def tokens() -> Any:
 
 
 def vgg16() -> Any:
-    """Chainer's VGG16, its weights zero."""
-    import costcore.frontends.chainer.compat  # noqa: F401 - before chainer
-    from tests.frontends.chainer import networks
+    """Chainer's VGG16 with weights of zero."""
+    from chainer import links
 
-    return networks.without_weights(networks.chainer.links.VGG16Layers)
+    import costcore.frontends.chainer.compat  # noqa: F401 - before chainer
+    from tests.frontends.chainer.zero_weights import with_zero_weights
+
+    return with_zero_weights(links.VGG16Layers)
 
 
 def image() -> Any:

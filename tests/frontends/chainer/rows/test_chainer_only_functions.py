@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frontends.chainer.running import counted
+from tests.frontends.chainer.run_function import counted
 
 FIGURES = {
     # name of the call: [type, FLOPs with FMA = 1, bytes read and written], all of 4 bytes where nothing else is said

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import chainer
 
 
-def without_weights(make: Callable[..., Any]) -> Any:
+def with_zero_weights(make: Callable[..., Any]) -> Any:
     """A network of ``chainer.links`` whose weights are zero: what it costs does not depend on them."""
     zero = patch.object(chainer.initializers.Normal, "__call__", lambda self, array: array.fill(0))
     with zero:

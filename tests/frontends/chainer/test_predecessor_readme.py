@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from costcore import ComputationalCostHook, CostWarning, ReportColumns, SummaryColumns
-from tests.frontends.chainer.networks import without_weights
+from tests.frontends.chainer.zero_weights import with_zero_weights
 
 LAYERS = """\
 Convolution2DFunction-1 0.087 0.001 0.012 0.013
@@ -79,7 +79,7 @@ def figures(text):
 
 @pytest.fixture(scope="module")
 def cch():
-    net = without_weights(L.VGG16Layers)
+    net = with_zero_weights(L.VGG16Layers)
     x = np.random.RandomState(0).random_sample((1, 3, 224, 224)).astype(np.float32)
     with (
         chainer.no_backprop_mode(),

@@ -11,7 +11,7 @@ from chainer import functions
 from costcore import CostError, hookimpl, plugins
 from costcore.frontends.chainer.naming import native_name
 from costcore.translate import Row
-from tests.frontends.chainer.test_hooks import Breaks, Twice, calls, counting, nothing_is_left, x
+from tests.frontends.chainer.capture.user_functions import Breaks, Twice, calls, counting, nothing_is_left, x
 
 
 def test_calculator_in_elements():

@@ -8,7 +8,7 @@ import pytest
 from chainer import functions, links
 
 from costcore import ComputationalCostHook, estimate
-from tests.frontends.chainer.networks import without_weights
+from tests.frontends.chainer.zero_weights import with_zero_weights
 
 pytestmark = pytest.mark.frontend("pytorch")
 
@@ -40,7 +40,7 @@ def test_networks_of_chainer(name):
     shape = (1, 3, size, size)
     hooks = [ComputationalCostHook(fma_1flop, frontends=["chainer"]) for fma_1flop in (True, False)]
     with chainer.using_config("train", False), chainer.no_backprop_mode(), hooks[0], hooks[1]:
-        without_weights(getattr(links, name))(numpy.zeros(shape, "float32"))
+        with_zero_weights(getattr(links, name))(numpy.zeros(shape, "float32"))
     theirs = [
         in_pytorch(getattr(networks_twins, make), *arguments, shape=shape, fma_1flop=fma_1flop)
         for fma_1flop in (True, False)

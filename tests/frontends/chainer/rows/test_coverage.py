@@ -22,10 +22,10 @@ from costcore.ir import Layer, Operations
 from costcore.registry.calculators import calculators
 from costcore.registry.frontends import rows
 from costcore.translate import Native, Translator
-from tests.frontends.chainer.calls import CALLS, i, x
-from tests.frontends.chainer.running import counted, outcome
+from tests.frontends.chainer.function_calls import CALLS, i, x
+from tests.frontends.chainer.run_function import counted, outcome
 
-CLASSES = json.loads((Path(__file__).parents[2] / "data" / "chainer_functions.json").read_text())
+CLASSES = json.loads((Path(__file__).parents[3] / "data" / "chainer_functions.json").read_text())
 CLASSES = {kind: {name.rpartition(".")[2] for name in CLASSES[kind]} for kind in ("forward", "backward")}
 
 ONLY_OTHERS_ARE_MADE_FROM = {"BaseNStepRNN", "IndexSelectorBase", "Pooling2D", "SelectorBase", "_PoolingND"}

@@ -10,64 +10,19 @@ import numpy
 import pytest
 from chainer import functions, links
 
-from costcore import ComputationalCostHook, CostError
+from costcore import CostError
 from costcore.registry.frontends import load
 from costcore.trace.recorder import Recorder
-
-
-def counting(**settings):
-    return ComputationalCostHook(frontends=["chainer"], **settings)
-
-
-def calls(hook, *fields):
-    """One tuple of ``fields`` a call; without fields the types."""
-    entries = hook.layer_report.values()
-    return [tuple(entry[name] for name in fields) if fields else entry["type"] for entry in entries]
-
-
-def x(*shape):
-    return numpy.ones(shape, "float32")
-
-
-class Breaks(chainer.FunctionNode):
-    """Raises when it is run."""
-
-    def forward(self, inputs):
-        raise RuntimeError("broken on purpose")
-
-
-class Twice(chainer.Function):
-    """An old-style function with a backward that runs no other function."""
-
-    def forward(self, inputs):
-        return (inputs[0] * 2,)
-
-    def backward(self, inputs, gradients):
-        return (gradients[0] * 2,)
-
-
-class Passes(chainer.Function):
-    """An old-style function whose gradient is the one it is given."""
-
-    def forward(self, inputs):
-        return (inputs[0].copy(),)
-
-    def backward(self, inputs, gradients):
-        return (gradients[0],)
-
-
-class Accumulates(chainer.FunctionNode):
-    """Computes its gradient by the method that hooks cannot watch."""
-
-    def forward(self, inputs):
-        return (inputs[0].copy(),)
-
-    def backward_accumulate(self, target_input_indexes, grad_outputs, grad_inputs):
-        return (chainer.Variable(grad_outputs[0].array * 1),)
-
-
-def nothing_is_left():
-    return not chainer.get_function_hooks() and not chainer._get_link_hooks() and chainer.config.use_static_graph
+from tests.frontends.chainer.capture.user_functions import (
+    Accumulates,
+    Breaks,
+    Passes,
+    Twice,
+    calls,
+    counting,
+    nothing_is_left,
+    x,
+)
 
 
 def test_exception_in_a_function():

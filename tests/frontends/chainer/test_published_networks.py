@@ -7,12 +7,12 @@ import numpy
 from chainer import links
 
 from costcore import ComputationalCostHook, estimate
-from tests.frontends.chainer.networks import without_weights
+from tests.frontends.chainer.zero_weights import with_zero_weights
 
 
 def counted(make):
     with chainer.using_config("train", False):
-        return estimate(without_weights(make), (1, 3, 224, 224))
+        return estimate(with_zero_weights(make), (1, 3, 224, 224))
 
 
 def test_resnet50():

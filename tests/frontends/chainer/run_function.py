@@ -10,7 +10,7 @@ import chainer
 import numpy
 
 from costcore import ComputationalCostHook
-from tests.frontends.chainer.calls import CALLS, x
+from tests.frontends.chainer.function_calls import CALLS, x
 
 
 def variables(value: Any) -> Iterator[Any]:
