@@ -82,9 +82,9 @@ class Recording:
         inputs = tuple(map(self.arrays.operand, translation.inputs))
         outputs = tuple(map(self.arrays.result, translation.outputs))
         call = Call(
-            self._recorder.intern(translation.layer),
-            native.partition("::")[2],
-            native,
+            layer=self._recorder.intern(translation.layer),
+            type=native.partition("::")[2],
+            native=native,
             module=module,
             phase=phase,
             inputs=inputs,
@@ -94,16 +94,17 @@ class Recording:
             saved=self._saved_ids(node, values["inputs"], watch.returned) if phase != "backward" else (),
             where=user_traceback() if self._recorder.tracebacks or not translation.known else "",
         )
-        if self._recorder.measure_time:
-            self._recorder.seconds[len(self._recorder.calls)] = watch.seconds
+        seconds = watch.seconds if self._recorder.measure_time else None
         calculator = self._recorder.native_calculators.get(native)
         if calculator is None:
-            self._recorder.record(call)
+            self._recorder.record(call, seconds=seconds)
             return
         try:
-            self._recorder.record(call, native_cost(calculator, function, values["inputs"], watch.returned))
+            cost = native_cost(calculator, function, values["inputs"], watch.returned)
         except CostError as error:
-            self._recorder.record(call, failure=str(error))
+            self._recorder.record(call, failure=str(error), seconds=seconds)
+        else:
+            self._recorder.record(call, cost, seconds=seconds)
 
     def _tensor(self, value: Any, role: Role) -> Tensor | None:
         """Return the tensor of a value, in the role "param" only if it is a learned parameter."""
