@@ -12,6 +12,8 @@ from costcore.ir import Calculator
 from costcore.plugins import hookimpl
 from costcore.registry.calculators import add, discover
 
+from .families import family_of
+
 
 @hookimpl
 def costcore_calculators() -> dict[str, Calculator]:
@@ -20,3 +22,12 @@ def costcore_calculators() -> dict[str, Calculator]:
     for name in sorted(module.name for module in walk_packages(__path__, f"{__name__}.")):
         add(table, discover(import_module(name)))
     return table
+
+
+def operator_families() -> dict[str, str]:
+    """Return the family of every operator of this package, such as ``{"conv": "conv", "relu": "activation", …}``.
+
+    The family is the file or folder that defines the operator's calculator. Mapping rules and shape rules are held to
+    it by tests.
+    """
+    return {op: family for op, function in costcore_calculators().items() if (family := family_of(function))}

@@ -1,0 +1,61 @@
+"""The vocabulary of families, the folders of calculators and those of their tests agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from costcore import calculators
+from costcore.calculators import operator_families
+from costcore.calculators.families import FAMILIES, family_of
+from tests.calculators.layer_costs import CALCULATORS
+
+FOLDER = Path(calculators.__file__).parent
+TESTS = Path(__file__).parent
+
+WITHOUT_OPERATORS = {"collective"}
+"""Families of the vocabulary that no operator belongs to yet."""
+
+NOT_FAMILIES = {"__init__", "__pycache__", "_shared", "families"}
+
+
+def test_every_folder_or_file_is_a_family() -> None:
+    assert {path.stem for path in FOLDER.iterdir()} - NOT_FAMILIES == FAMILIES.keys() - WITHOUT_OPERATORS
+
+
+def test_every_operator_has_a_family() -> None:
+    families = operator_families()
+    assert families.keys() == CALCULATORS.keys()
+    assert set(families.values()) == FAMILIES.keys() - WITHOUT_OPERATORS
+
+
+@pytest.mark.parametrize(
+    ("op", "family"),
+    [
+        ("linear", "matmul"),
+        ("relu", "activation"),
+        ("conv_backward", "conv"),
+        ("dropout", "random"),
+        ("cast", "layout"),
+    ],
+)
+def test_the_family_is_the_folder_or_file_of_the_calculator(op: str, family: str) -> None:
+    assert operator_families()[op] == family_of(CALCULATORS[op]) == family
+
+
+def test_a_calculator_from_elsewhere_has_no_family() -> None:
+    assert family_of(lambda layer: (0, 0, 0, {})) is None
+
+
+def test_tests_mirror_the_families() -> None:
+    folders = {path.name for path in TESTS.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    packages = {path.name for path in FOLDER.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == packages
+    files = {path.stem for path in FOLDER.glob("*.py")} - NOT_FAMILIES
+    assert all((TESTS / f"test_{name}.py").exists() for name in files)
+
+
+def test_a_family_is_described_in_a_line() -> None:
+    assert len({family.title for family in FAMILIES.values()}) == len(FAMILIES) == 22
+    assert all(family.contents and "\n" not in family.contents for family in FAMILIES.values())
