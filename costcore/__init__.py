@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from costcore.ir import Operations as Operations
     from costcore.ir import Tensor as Tensor
     from costcore.plugins import hookimpl as hookimpl
+    from costcore.reports.columns import GroupColumns as GroupColumns
+    from costcore.reports.columns import LayerColumns as LayerColumns
     from costcore.reports.columns import ReportColumns as ReportColumns
     from costcore.reports.columns import SummaryColumns as SummaryColumns
+    from costcore.reports.columns import TreeColumns as TreeColumns
     from costcore.reports.report import Report as Report
-    from costcore.reports.tables.arrange import GroupColumns as GroupColumns
-    from costcore.reports.tables.arrange import LayerColumns as LayerColumns
-    from costcore.reports.tables.module_tree import TreeColumns as TreeColumns
     from costcore.trace.trace import Trace as Trace
 
 
@@ -38,16 +38,16 @@ _HOME = {
     "Cost": "ir",
     "CostError": "errors",
     "CostWarning": "errors",
-    "GroupColumns": "reports.tables.arrange",
+    "GroupColumns": "reports.columns",
     "Layer": "ir",
-    "LayerColumns": "reports.tables.arrange",
+    "LayerColumns": "reports.columns",
     "Operations": "ir",
     "Report": "reports.report",
     "ReportColumns": "reports.columns",
     "SummaryColumns": "reports.columns",
     "Tensor": "ir",
     "Trace": "trace.trace",
-    "TreeColumns": "reports.tables.module_tree",
+    "TreeColumns": "reports.columns",
     "check": "budgets.check",
     "compare": "comparisons.comparison",
     "estimate": "api.estimate",

@@ -14,13 +14,14 @@ from costcore.api.load_model import load_model, looking_in
 from costcore.dims import Dim
 from costcore.errors import CostError, CostWarning
 from costcore.registry.frontends import fitting
-from costcore.reports.columns import Column, tabulate
+from costcore.reports.columns import Column
 from costcore.reports.exports.facts import status
 from costcore.reports.ledger import memory
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
 from costcore.reports.serialization.targets import writable
 from costcore.reports.tables.renderers import rendered
+from costcore.reports.tables.tabulate import tabulate
 
 COLUMNS = (
     Column("name", "Model"),

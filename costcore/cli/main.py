@@ -31,12 +31,25 @@ from costcore.cli.models import (
 )
 from costcore.errors import CostError
 from costcore.reports.caveats import FOOTED
-from costcore.reports.columns import REPORT, SUMMARY, Column, ReportColumns, SummaryColumns, choose
+from costcore.reports.columns import (
+    GROUPS,
+    LAYERS,
+    REPORT,
+    SUMMARY,
+    TREE,
+    Column,
+    GroupColumns,
+    LayerColumns,
+    ReportColumns,
+    SummaryColumns,
+    TreeColumns,
+    choose,
+)
 from costcore.reports.ledger import KEYS
 from costcore.reports.report import Report
 from costcore.reports.serialization.targets import written
-from costcore.reports.tables.arrange import GROUPS, LAYERS, GroupColumns, LayerColumns, check_top
-from costcore.reports.tables.module_tree import TREE, TreeColumns, check_depth
+from costcore.reports.tables.arrange import check_top
+from costcore.reports.tables.module_tree import check_depth
 from costcore.reports.tables.renderers import renderers
 from costcore.reports.text.units import UNITS, check_digits
 

@@ -36,7 +36,12 @@ class Rewrite(NamedTuple):
 
 
 def audit(comparison: ComparisonData) -> list[Rewrite]:
-    """Every kind of change in a comparison that was matched by order, by first appearance."""
+    """Return the changes of a conversion, one per kind, in order of first appearance.
+
+    A comparison whose calls were matched by module does not compare a conversion: the list is empty.
+    """
+    if comparison.by != "order":
+        return []
     found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Rewrite] = {}
     for what, olds, news in _changes(comparison):
         key = what, tuple(entry["op"] for entry in olds), tuple(entry["op"] for entry in news)

@@ -7,7 +7,8 @@ from typing import IO, Any
 
 from costcore.comparisons.comparison_data import ComparisonData
 from costcore.comparisons.matching import Pair, by_module, by_order
-from costcore.comparisons.render import to_dict, to_json, to_text
+from costcore.comparisons.render import to_text
+from costcore.comparisons.to_json import to_dict, to_json
 from costcore.errors import CostError
 from costcore.reports.report import Report
 from costcore.reports.serialization.targets import Target, save, writable

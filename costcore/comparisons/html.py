@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from costcore.comparisons.render import Section, sections
 from costcore.dims import is_symbolic
 from costcore.reports.html import file_text, policy
-from costcore.reports.html.parts import figure, heading, text
+from costcore.reports.html.sections import figure, heading, text
 from costcore.reports.text.amounts import METRICS, exact, readable
 
 if TYPE_CHECKING:

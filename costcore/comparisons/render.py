@@ -1,21 +1,19 @@
-"""A comparison as tables, Markdown and JSON."""
+"""A comparison as tables and as Markdown."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from costcore.comparisons.audit import Rewrite, audit
 from costcore.comparisons.comparison_data import ComparisonData
 from costcore.comparisons.differences import COMPARED, Delta, Difference
-from costcore.reports.columns import Table, setting
+from costcore.reports.columns import Table
 from costcore.reports.tables.renderers import rendered
-from costcore.reports.text.amounts import METRICS, jsonable, readable
+from costcore.reports.text.amounts import METRICS, readable
 from costcore.reports.text.escape import escaped, printable
+from costcore.reports.text.values import attribute_text
 from costcore.symbolic import magnitude
-
-SCHEMA = "costcore-comparison-1"
 
 
 class Section(NamedTuple):
@@ -27,33 +25,6 @@ class Section(NamedTuple):
 
 
 _DELTA = [("old", ""), ("new", ""), ("difference", ""), ("ratio", "")]
-
-
-def to_json(comparison: ComparisonData) -> str:
-    """JSON text, deterministic, integers exact."""
-    return json.dumps(to_dict(comparison), indent=2, ensure_ascii=False) + "\n"
-
-
-def to_dict(comparison: ComparisonData) -> dict[str, Any]:
-    """Everything as plain data."""
-    operators = {op: _deltas(sums) for op, sums in comparison.operators.items()}
-    return {
-        "schema": SCHEMA,
-        "old": comparison.names[0],
-        "new": comparison.names[1],
-        "status": {"old": comparison.old.status, "new": comparison.new.status},
-        "versions": {"old": comparison.old.versions, "new": comparison.new.versions},
-        "matched_by": comparison.by,
-        "equal": comparison.equal,
-        "verdict": comparison.verdict,
-        "notes": comparison.notes,
-        "totals": _deltas(comparison.totals),
-        "data_movement": _delta(comparison.data_movement),
-        "operators": operators,
-        "differences": [_difference(difference) for difference in comparison.differences],
-        "moved": [{"old": old, "new": new} for old, new in comparison.moved],
-        "conversion": [_rewrite(rewrite) for rewrite in _audit(comparison)],
-    }
 
 
 def to_text(comparison: ComparisonData, mode: str, limit: int | None) -> str:
@@ -81,7 +52,7 @@ def sections(comparison: ComparisonData) -> list[Section]:
     found = (
         Section("Totals", _totals(comparison), False),
         Section("By operator", _operators(operators), True),
-        Section("Conversion", _conversion(_audit(comparison)), False),
+        Section("Conversion", _conversion(audit(comparison)), False),
         Section(_heading(comparison), _calls(differences), True),
         Section("Modules under another name", _table(["old", "new"], comparison.moved), True),
     )
@@ -174,50 +145,12 @@ def _heading(comparison: ComparisonData) -> str:
     return "Calls: " + ", ".join(f"{count} {kind}" for count, kind in counts)
 
 
-def _audit(comparison: ComparisonData) -> list[Rewrite]:
-    return audit(comparison) if comparison.by == "order" else []
-
-
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     return Table([(title, "") for title in titles], [list(row) for row in rows], [False] * len(titles))
 
 
-def _deltas(deltas: Mapping[str, Delta]) -> dict[str, Any]:
-    return {key: _delta(delta) for key, delta in deltas.items()}
-
-
-def _delta(delta: Delta) -> dict[str, Any]:
-    return {
-        "old": jsonable(delta.old),
-        "new": jsonable(delta.new),
-        "difference": jsonable(delta.difference),
-        "ratio": delta.ratio,
-    }
-
-
-def _difference(difference: Difference) -> dict[str, Any]:
-    sides = {}
-    for side in ("old", "new"):
-        entry = getattr(difference, side)
-        keys = ("name", "type", "op", "module", "phase")
-        sides[side] = None if entry is None else {key: entry[key] for key in keys}
-    settings = {name: {"old": jsonable(a), "new": jsonable(b)} for name, (a, b) in difference.settings.items()}
-    return {"change": difference.change, **sides, "costs": _deltas(difference.costs), "settings": settings}
-
-
-def _rewrite(rewrite: Rewrite) -> dict[str, Any]:
-    return {
-        "what": rewrite.what,
-        "old": list(rewrite.old),
-        "new": list(rewrite.new),
-        "times": rewrite.times,
-        "flops": _delta(rewrite.flops),
-        "mrw": _delta(rewrite.mrw),
-    }
-
-
 def _word(value: Any) -> str:
-    return "none" if value is None else setting(value)
+    return "none" if value is None else attribute_text(value)
 
 
 def _code(name: str) -> str:

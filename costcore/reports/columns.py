@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias
-
-from costcore.reports.text.units import check_digits, check_unit, prefix_for, rounded, scaled
-from costcore.symbolic import written
+from typing import NamedTuple, TypeAlias
 
 
 class Column(NamedTuple):
@@ -71,6 +67,62 @@ SUMMARY = {
         Column("name", "Layer name"),
     )
 }
+GROUPS = {
+    column.key: column
+    for column in (
+        *(REPORT[key] for key in ("type", "op", "module", "phase", "dtype")),
+        Column("native", "Native operator"),
+        Column("n_layers", "# Layers", "count"),
+        *COSTS,
+        *PERCENT,
+        *MORE,
+        Column("n_shared", "# Shared params", "count"),
+        *MEASURED,
+    )
+}
+LAYERS = {
+    column.key: column
+    for column in (
+        Column("module", "Module"),
+        Column("name", "Layer name"),
+        Column("type", "Layer type"),
+        Column("op", "Operator"),
+        Column("phase", "Phase"),
+        Column("dtype", "Element type"),
+        Column("input_shape", "Input shape", "shape"),
+        Column("output_shape", "Output shape", "shape"),
+        Column("n_params", "# Params", "count"),
+        Column("memory", "Memory", "bytes"),
+        Column("madd", "MAdd", "flops"),
+        Column("flops_fma1", "Flops", "flops"),
+        *MORE[:1],
+        *COSTS[1:],
+        *PERCENT,
+        *MEASURED,
+    )
+}
+TREE = {
+    column.key: column
+    for column in (
+        Column("module", "Module"),
+        Column("type", "Type"),
+        Column("output_shape", "Output shape", "shape"),
+        Column("n_layers", "# Layers", "count"),
+        Column("n_unknown", "# Unknown", "count"),
+        Column("n_params", "# Params", "count"),
+        Column("n_trainable", "# Trainable", "count"),
+        Column("n_frozen", "# Frozen", "count"),
+        Column("n_shared", "# Shared", "count"),
+        Column("n_buffers", "# Buffers", "count"),
+        Column("activations", "Activations", "bytes"),
+        *COSTS[:1],
+        *MORE[:1],
+        *COSTS[1:],
+        *PERCENT,
+        Column("depth", "Depth", "count"),
+        *MEASURED,
+    )
+}
 
 
 class ReportColumns:
@@ -87,6 +139,34 @@ class SummaryColumns:
     DEFAULT = ("type", "n_layers", "flops", "mread", "mwrite", "mrw")
     DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
     ALL = tuple(key for key in SUMMARY if key != "name")
+
+
+class GroupColumns:
+    """Column sets for ``show_by``, besides the columns of what is grouped by."""
+
+    DEFAULT = ("n_layers", "flops", "mread", "mwrite", "mrw")
+    DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
+    ALL = (*DEFAULT_AND_PERCENT, "macs", "n_params", "n_shared")
+
+
+class LayerColumns:
+    """Column sets for ``show_layers``; where time was measured, both columns of it come behind those of the default."""
+
+    DEFAULT = (
+        *("module", "name", "input_shape", "output_shape", "n_params", "memory", "madd", "flops_fma1"),
+        *("mread", "mwrite", "mrw", "flops%"),
+    )
+    ALL = tuple(key for key in LAYERS if key not in {column.key for column in MEASURED})
+
+
+class TreeColumns:
+    """Column sets for ``show_tree``. ``ALL`` leaves out measured times: ask for these by name."""
+
+    DEFAULT = (
+        *("module", "type", "output_shape", "n_trainable", "n_frozen", "n_shared", "n_buffers", "activations"),
+        *("flops", "macs", "mread", "mwrite", "flops%"),
+    )
+    ALL = tuple(key for key in TREE if key not in {column.key for column in MEASURED})
 
 
 def choose(known: Mapping[str, Column], names: Sequence[str]) -> list[Column]:
@@ -123,81 +203,6 @@ class Table(NamedTuple):
     numeric: list[bool]
     shares: Sequence[float | None] = ()
     total: int = -1
-
-
-def tabulate(
-    columns: Sequence[Column],
-    entries: Sequence[Mapping[str, Any]],
-    unit: str | None,
-    n_digits: int | None,
-    fixed: bool,
-    total: int = -1,
-) -> Table:
-    """Write ``entries`` as text under ``columns``; ``total`` is the entry that the others sum up to.
-
-    Raises:
-        TypeError, ValueError: for a unit or a number of digits that is not known.
-    """
-    check_unit(unit)
-    digits = check_digits(n_digits)
-    titles, cells = [], []
-    for column in columns:
-        values = [entry.get(column.key, "") for entry in entries]
-        numbers = [v for v in values if v != ""]
-        suffix, texts = "", []
-        if column.kind in ("flops", "bytes"):
-            prefix = prefix_for(numbers, column.kind) if unit == "autoaligned" else (unit or "")
-            suffix = "" if unit == "auto" else _unit_name(prefix, column.kind)
-            texts = [
-                _automatic(v, column.kind, digits, fixed)
-                if unit == "auto"
-                else scaled(v, prefix, column.kind, digits, fixed)
-                for v in values
-            ]
-        else:
-            texts = [_cell(value, column.kind, digits) for value in values]
-        titles.append(_title(column, suffix))
-        cells.append(texts)
-    numeric = [column.kind in NUMERIC for column in columns]
-    shares = [entry.get("flops%") for entry in entries]
-    return Table(titles, [list(row) for row in zip(*cells, strict=True)], numeric, shares, total)
-
-
-def _title(column: Column, suffix: str) -> tuple[str, str]:
-    if column.kind == "flops":
-        return suffix + column.title, ""
-    return column.title, {"percent": "(%)", "seconds": "ms"}.get(column.kind, suffix)
-
-
-def _unit_name(prefix: str, kind: str) -> str:
-    return prefix if kind == "flops" else f"{prefix}iB" if prefix else "B"
-
-
-def _automatic(value: Any, kind: str, digits: int, fixed: bool) -> str:
-    prefix = prefix_for([value], kind)
-    return f"{scaled(value, prefix, kind, digits, fixed)} {_unit_name(prefix, kind)}".rstrip()
-
-
-def _cell(value: Any, kind: str, digits: int) -> str:
-    if value == "" or value is None:
-        return "-" if value is None else ""
-    if kind == "percent":
-        return rounded(Fraction(value), digits) + "%"
-    if kind == "seconds":
-        return rounded(1000 * Fraction(value), digits)
-    if kind == "shape":
-        return written(tuple(value))
-    if kind == "shapes":
-        return written([tuple(shape) for shape in value])
-    if kind == "settings":
-        return ", ".join(f"{name}={setting(v)}" for name, v in value.items())
-    return written(value)
-
-
-def setting(value: Any) -> str:
-    """A setting as people write it: ``(3, 3)`` is 3."""
-    alike = isinstance(value, tuple) and value and all(v == value[0] for v in value)
-    return written(value[0] if alike else value)
 
 
 Renderer: TypeAlias = "Callable[[Table], str]"

@@ -159,25 +159,3 @@ def shares(part: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, float
 def memory(call: Call, cost: Cost) -> Dim:
     """Bytes of the outputs of a call; 0 where it writes nothing, because they are views of what was there."""
     return 0 if cost.mwrite == 0 else call.layer.written * call.times
-
-
-def per_layer(ledger: Ledger) -> list[dict[str, Any]]:
-    """A line for every counted call as torchstat prints it, and the total.
-
-    ``memory`` is the bytes of the outputs, ``madd`` FLOPs with a fused multiply-add as two, ``flops_fma1`` as one,
-    whichever the report itself counts.
-    """
-    own = ("memory", "madd", "flops_fma1")
-    lines = []
-    for call, cost in ledger.counted:
-        entry, inputs = ledger.entries[call.name], list(call.layer.inputs.values())
-        line = {
-            **entry,
-            "input_shape": inputs[0].shape if inputs else "",
-            "output_shape": call.layer.outputs[0].shape if call.layer.outputs else "",
-            "memory": memory(call, cost),
-            "madd": flops_of(cost, False) * call.times,
-            "flops_fma1": flops_of(cost, True) * call.times,
-        }
-        lines.append(line)
-    return [*lines, {**ledger.total, "module": "total", **{key: added(line[key] for line in lines) for key in own}}]

@@ -8,6 +8,7 @@ from typing import Any
 
 from costcore.dims import Dim
 from costcore.reports.ledger import SUMS, Ledger, memory, shares
+from costcore.reports.module_paths import parent_of
 from costcore.symbolic import added
 from costcore.trace.call import Module
 from costcore.trace.run import Run
@@ -33,11 +34,6 @@ class _Node:
     late: set[int] = field(default_factory=set)
     entry: dict[str, Any] = field(default_factory=dict)
     is_own: bool = False
-
-
-def parent_of(path: str) -> str:
-    """The path of the module around; parts are joined by dots, or by slashes where the path starts with one."""
-    return path.rpartition("/" if path.startswith("/") else ".")[0]
 
 
 def build(trace: Trace, ledger: Ledger) -> dict[str, Any]:

@@ -7,24 +7,28 @@ from os import PathLike
 from typing import IO, Any
 
 from costcore.errors import CostError
-from costcore.reports.columns import REPORT, SUMMARY, Column, ReportColumns, SummaryColumns, choose
-from costcore.reports.ledger import per_layer
-from costcore.reports.report_data import ReportData
-from costcore.reports.serialization.targets import Target, save, written
-from costcore.reports.serialization.to_json import to_dataframe, to_dict, to_json
-from costcore.reports.tables.arrange import (
+from costcore.reports.columns import (
     GROUPS,
     LAYERS,
+    REPORT,
+    SUMMARY,
+    TREE,
+    Column,
     GroupColumns,
     LayerColumns,
-    Line,
-    TableOptions,
-    arrange,
-    one_stream,
-    show,
+    ReportColumns,
+    SummaryColumns,
+    TreeColumns,
+    choose,
 )
-from costcore.reports.tables.module_tree import TREE, TreeColumns
+from costcore.reports.exports.dataframe import to_dataframe
+from costcore.reports.report_data import ReportData
+from costcore.reports.serialization.targets import Target, save, written
+from costcore.reports.serialization.to_json import to_dict, to_json
+from costcore.reports.tables.arrange import Line, arrange
+from costcore.reports.tables.layer_rows import layer_rows
 from costcore.reports.tables.module_tree import lines as tree_lines
+from costcore.reports.tables.show import TableOptions, one_stream, show
 
 
 class Report(ReportData):
@@ -120,7 +124,7 @@ class Report(ReportData):
         ``madd`` is FLOPs with a fused multiply-add as two, ``flops_fma1`` as one; ``memory`` is the bytes of the
         outputs, views apart. The default columns end in the measured time where it was measured.
         """
-        *calls, total = per_layer(self.ledger)
+        *calls, total = layer_rows(self.ledger)
         measured = ("seconds", "seconds%") if "seconds" in total else ()
         lines = [Line(entry, [call]) for entry, (call, _) in zip(calls, self.ledger.counted, strict=True)]
         extra = ("memory", "madd", "flops_fma1")

@@ -8,9 +8,9 @@ from typing import Any
 
 from costcore.ir import Tensor
 from costcore.reports.caveats import not_counted
-from costcore.reports.columns import setting
 from costcore.reports.report_data import ReportData
-from costcore.reports.text.amounts import METRICS, jsonable
+from costcore.reports.text.amounts import METRICS
+from costcore.reports.text.values import attribute_text, jsonable
 from costcore.symbolic import written
 from costcore.trace.call import Call
 
@@ -28,7 +28,7 @@ def facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
     described["inputs"] = ", ".join(f"{name}: {_tensor(tensor)}" for name, tensor in layer.inputs.items())
     described["outputs"] = ", ".join(map(_tensor, layer.outputs))
     settings = layer.attrs if entry is None else entry["params"]
-    return {**described, **{f"settings.{name}": setting(value) for name, value in settings.items()}}
+    return {**described, **{f"settings.{name}": attribute_text(value) for name, value in settings.items()}}
 
 
 def status(report: ReportData) -> str:

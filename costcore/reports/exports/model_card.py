@@ -12,7 +12,7 @@ from costcore.reports.exports.facts import status
 from costcore.reports.ledger import flops_of
 from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.to_json import to_dict, to_json
-from costcore.reports.text.amounts import jsonable
+from costcore.reports.text.values import jsonable
 
 
 def to_model_card(report: ReportData, input_shape: Any = None) -> str:

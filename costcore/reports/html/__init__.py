@@ -10,7 +10,7 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from costcore.reports.html import parts
+from costcore.reports.html import sections
 from costcore.reports.html.data import page_data
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ STYLES = ("page.css", "charts.css", "tables.css", "panels.css")
 SCRIPTS = (
     "numbers.js",
     "model.js",
-    "panels.js",
+    "elements.js",
+    "tooltip.js",
+    "detail.js",
     "bars.js",
     "treemap.js",
     "scatter.js",
@@ -52,13 +54,13 @@ def to_html(report: ReportData, title: str = "") -> str:
         style=style,
         script=script,
         data=embedded(data),
-        title=parts.heading(title or data["model"] or "Cost report"),
+        title=sections.heading(title or data["model"] or "Cost report"),
         version=escape(report.trace.run.version),
-        status=parts.status(report),
-        settings=parts.settings(report),
-        totals=parts.totals(report),
-        unknown=parts.unknown(report),
-        basis=parts.basis(report),
+        status=sections.status(report),
+        settings=sections.settings(report),
+        totals=sections.totals(report),
+        unknown=sections.unknown(report),
+        basis=sections.basis(report),
     )
 
 

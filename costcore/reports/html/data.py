@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from costcore.dims import Dim, is_symbolic
 from costcore.reports.caveats import call_site
-from costcore.reports.columns import setting
 from costcore.reports.ledger import SUMS, Ledger, ignored
 from costcore.reports.module_tree import walk
 from costcore.reports.text.escape import printable
+from costcore.reports.text.values import attribute_text
 from costcore.symbolic import magnitude, written
 from costcore.trace.trace import CallCost, Trace
 
@@ -173,7 +173,7 @@ def _call(
         "native": printable(call.native),
         "inputs": ", ".join(f"{printable(name)} {shape(t.shape)}" for name, t in call.layer.inputs.items()),
         "outputs": ", ".join(map(shape, entry["output_shapes"])),
-        "settings": printable(", ".join(f"{name}={setting(value)}" for name, value in entry["params"].items())),
+        "settings": printable(", ".join(f"{name}={attribute_text(value)}" for name, value in entry["params"].items())),
         "operations": ", ".join(f"{kind} {written(n)}" for kind, n in entry["operations"].items()),
         "reason": printable(item.reason),
     }

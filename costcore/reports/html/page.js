@@ -79,6 +79,11 @@ find("unit").addEventListener("change", (event) => {
   state.unit = event.target.value;
   refresh();
 });
+addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  hideTip();
+  if (!detail.hidden) closeDetail();
+});
 
 theme.hidden = false;
 find("app").hidden = false;

@@ -139,16 +139,3 @@ def to_json(report: Mapping[str, Any], target: Target, indent: int | None) -> st
     """What :func:`to_dict` made as text, written to ``target`` where one is given. Equal reports are equal bytes."""
     separators = (",", ":") if indent is None else None
     return save(json.dumps(report, indent=indent, separators=separators, allow_nan=False) + "\n", target)
-
-
-def to_dataframe(entries: Mapping[str, Mapping[str, Any]]) -> Any:
-    """Entries as a ``pandas.DataFrame``, their names as its index.
-
-    Raises:
-        CostError: where pandas is not installed.
-    """
-    try:
-        from pandas import DataFrame
-    except ImportError as error:
-        raise CostError(f"a DataFrame needs pandas ({error}); install it with: pip install pandas") from error
-    return DataFrame.from_records([dict(entry) for entry in entries.values()], index="name" if entries else None)

@@ -5,46 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from costcore.reports.columns import COSTS, MEASURED, MORE, PERCENT, Column
+from costcore.reports.columns import Column
 from costcore.reports.ledger import shares
 from costcore.reports.module_tree import ADDED
 from costcore.reports.tables.arrange import check_top, in_order
 
-TREE = {
-    column.key: column
-    for column in (
-        Column("module", "Module"),
-        Column("type", "Type"),
-        Column("output_shape", "Output shape", "shape"),
-        Column("n_layers", "# Layers", "count"),
-        Column("n_unknown", "# Unknown", "count"),
-        Column("n_params", "# Params", "count"),
-        Column("n_trainable", "# Trainable", "count"),
-        Column("n_frozen", "# Frozen", "count"),
-        Column("n_shared", "# Shared", "count"),
-        Column("n_buffers", "# Buffers", "count"),
-        Column("activations", "Activations", "bytes"),
-        *COSTS[:1],
-        *MORE[:1],
-        *COSTS[1:],
-        *PERCENT,
-        Column("depth", "Depth", "count"),
-        *MEASURED,
-    )
-}
-
 DEEPEST = 24
 """Levels that are drawn as indentation; deeper ones are told by their number."""
-
-
-class TreeColumns:
-    """Column sets for ``show_tree``. ``ALL`` leaves out measured times: ask for these by name."""
-
-    DEFAULT = (
-        *("module", "type", "output_shape", "n_trainable", "n_frozen", "n_shared", "n_buffers", "activations"),
-        *("flops", "macs", "mread", "mwrite", "flops%"),
-    )
-    ALL = tuple(key for key in TREE if key not in {column.key for column in MEASURED})
 
 
 class Style(NamedTuple):

@@ -16,7 +16,7 @@ from costcore.reports.text.escape import escaped, printable, shortened
 @hookimpl
 def costcore_renderers() -> Mapping[str, Renderer]:
     """The built-in renderers."""
-    return {"csv": to_csv, "md": to_markdown, "table": to_boxes, "color": to_colour}
+    return {"csv": to_csv, "md": to_markdown, "table": to_boxes, "color": to_color}
 
 
 @cached
@@ -81,7 +81,7 @@ def to_markdown(table: Table) -> str:
     return "".join(f"|{' ' if i != 1 else ''}{line}{' ' if i != 1 else ''}|\n" for i, line in enumerate(lines))
 
 
-def to_colour(table: Table) -> str:
+def to_color(table: Table) -> str:
     """Boxes in colour, with a bar for every row's share of the FLOPs; plain ones where rich is not installed."""
     try:
         from costcore.reports.tables.rich_table import draw

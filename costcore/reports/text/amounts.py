@@ -72,14 +72,3 @@ def readable(value: Dim, metric: str, n_digits: int = 3, signed: bool = False) -
     if is_symbolic(value) or value % BASES[kind] ** PREFIXES.index(prefix) == 0:
         n_digits = 0
     return f"{plus}{scaled(value, prefix, kind, n_digits)} {unit}".rstrip()
-
-
-def jsonable(value: Any) -> Any:
-    """``value`` as JSON has it: tuples are lists, expressions and whatever else is unknown there are text."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, Mapping):
-        return {str(name): jsonable(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [jsonable(part) for part in value]
-    return written(value)

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from costcore.reports.columns import Table
-from costcore.reports.tables.renderers import renderer_for, to_boxes, to_colour
+from costcore.reports.tables.renderers import renderer_for, to_boxes, to_color
 from tests.core.toy_networks import nested_report
 
 TABLE = Table(
@@ -29,8 +29,8 @@ def plain(text):
 
 
 def test_a_bar_is_as_long_as_the_share_of_the_flops():
-    assert "\x1b[" in to_colour(TABLE).splitlines()[4]
-    assert plain(to_colour(TABLE)).splitlines() == [
+    assert "\x1b[" in to_color(TABLE).splitlines()[4]
+    assert plain(to_color(TABLE)).splitlines() == [
         "╭────────────┬───────┬──────────────────────╮",
         "│            │       │ FLOPs                │",
         "│ Layer name │ FLOPs │ share                │",
@@ -44,13 +44,13 @@ def test_a_bar_is_as_long_as_the_share_of_the_flops():
 
 
 def test_a_table_without_shares_has_no_bars():
-    assert "share" not in to_colour(Table([("a", "")], [["x"]], [False]))
-    assert to_colour(Table([("a", "")], [["x"], ["y"]], [False], [None, 50]))
-    assert to_colour(Table([("a", "")], [], [False]))
+    assert "share" not in to_color(Table([("a", "")], [["x"]], [False]))
+    assert to_color(Table([("a", "")], [["x"], ["y"]], [False], [None, 50]))
+    assert to_color(Table([("a", "")], [], [False]))
 
 
 def test_names_are_no_markup_and_no_control_characters():
-    text = to_colour(TABLE._replace(rows=[["[red]x[/red]", "1"], ["\x1b]0;title\x07", "3"], ["total", "4"]]))
+    text = to_color(TABLE._replace(rows=[["[red]x[/red]", "1"], ["\x1b]0;title\x07", "3"], ["total", "4"]]))
     assert "[red]x[/red]" in text
     assert "\x1b]" not in text and "\\x1b]0;title\\x07" in text
 

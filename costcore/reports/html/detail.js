@@ -1,43 +1,4 @@
-// Small things that several parts of the page use: elements, the tip that follows the pointer, the details of a row.
-
-const find = (id) => document.getElementById(id);
-
-function make(tag, { text, children = [], ...properties } = {}) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name in element && !name.includes("-")) element[name] = value;
-    else element.setAttribute(name, value);
-  }
-  if (text !== undefined) element.textContent = text;
-  element.append(...children);
-  return element;
-}
-
-const SVG = find("map").namespaceURI;
-
-function draw(tag, attributes = {}, text) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "style") element.style.cssText = value;
-    else element.setAttribute(name, value);
-  }
-  if (text !== undefined) element.textContent = text;
-  return element;
-}
-
-const tip = find("tip");
-
-function showTip(text, x, y) {
-  tip.textContent = text;
-  tip.hidden = false;
-  const box = tip.getBoundingClientRect();
-  tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - box.width - 8))}px`;
-  tip.style.top = `${y + 18 + box.height > innerHeight ? Math.max(4, y - box.height - 12) : y + 18}px`;
-}
-
-function hideTip() {
-  tip.hidden = true;
-}
+// The panel with all the details of one row.
 
 const detail = find("detail");
 let opener = null;
@@ -108,8 +69,3 @@ function aboutCall(call) {
 }
 
 find("close").addEventListener("click", closeDetail);
-addEventListener("keydown", (event) => {
-  if (event.key !== "Escape") return;
-  hideTip();
-  if (!detail.hidden) closeDetail();
-});

@@ -1,0 +1,75 @@
+"""A comparison as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from costcore.comparisons.audit import Rewrite, audit
+from costcore.comparisons.comparison_data import ComparisonData
+from costcore.comparisons.differences import Delta, Difference
+from costcore.reports.text.values import jsonable
+
+SCHEMA = "costcore-comparison-1"
+
+
+def to_json(comparison: ComparisonData) -> str:
+    """JSON text, deterministic, integers exact."""
+    return json.dumps(to_dict(comparison), indent=2, ensure_ascii=False) + "\n"
+
+
+def to_dict(comparison: ComparisonData) -> dict[str, Any]:
+    """Everything as plain data."""
+    operators = {op: _deltas(sums) for op, sums in comparison.operators.items()}
+    return {
+        "schema": SCHEMA,
+        "old": comparison.names[0],
+        "new": comparison.names[1],
+        "status": {"old": comparison.old.status, "new": comparison.new.status},
+        "versions": {"old": comparison.old.versions, "new": comparison.new.versions},
+        "matched_by": comparison.by,
+        "equal": comparison.equal,
+        "verdict": comparison.verdict,
+        "notes": comparison.notes,
+        "totals": _deltas(comparison.totals),
+        "data_movement": _delta(comparison.data_movement),
+        "operators": operators,
+        "differences": [_difference(difference) for difference in comparison.differences],
+        "moved": [{"old": old, "new": new} for old, new in comparison.moved],
+        "conversion": [_rewrite(rewrite) for rewrite in audit(comparison)],
+    }
+
+
+def _deltas(deltas: Mapping[str, Delta]) -> dict[str, Any]:
+    return {key: _delta(delta) for key, delta in deltas.items()}
+
+
+def _delta(delta: Delta) -> dict[str, Any]:
+    return {
+        "old": jsonable(delta.old),
+        "new": jsonable(delta.new),
+        "difference": jsonable(delta.difference),
+        "ratio": delta.ratio,
+    }
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    sides = {}
+    for side in ("old", "new"):
+        entry = getattr(difference, side)
+        keys = ("name", "type", "op", "module", "phase")
+        sides[side] = None if entry is None else {key: entry[key] for key in keys}
+    settings = {name: {"old": jsonable(a), "new": jsonable(b)} for name, (a, b) in difference.settings.items()}
+    return {"change": difference.change, **sides, "costs": _deltas(difference.costs), "settings": settings}
+
+
+def _rewrite(rewrite: Rewrite) -> dict[str, Any]:
+    return {
+        "what": rewrite.what,
+        "old": list(rewrite.old),
+        "new": list(rewrite.new),
+        "times": rewrite.times,
+        "flops": _delta(rewrite.flops),
+        "mrw": _delta(rewrite.mrw),
+    }

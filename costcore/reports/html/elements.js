@@ -1,0 +1,26 @@
+// Finds and creates elements of the page.
+
+const find = (id) => document.getElementById(id);
+
+function make(tag, { text, children = [], ...properties } = {}) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in element && !name.includes("-")) element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  if (text !== undefined) element.textContent = text;
+  element.append(...children);
+  return element;
+}
+
+const SVG = find("map").namespaceURI;
+
+function draw(tag, attributes = {}, text) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "style") element.style.cssText = value;
+    else element.setAttribute(name, value);
+  }
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
