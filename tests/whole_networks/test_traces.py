@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from costcore import Trace, estimate
+
+pytestmark = pytest.mark.frontend("pytorch")
 
 
 def arithmetic_intensity(trace: Trace) -> dict[str, float]:
