@@ -14,7 +14,7 @@ from torch.nn import Module
 from costcore.errors import CostError
 from costcore.trace.recorder import Recorder
 
-from .capture.context import capture, paused
+from .capture.context import capture
 from .inputs import model_arguments, torch_dtype
 from .meta.model_copy import meta_copy
 from .meta.operands import tensors_of, without_data
@@ -80,11 +80,11 @@ def estimate(
     else:
         args, kwargs = model_arguments(inputs, dtype or _parameter_type(twin))
     given = [*args, *kwargs.values()]
-    with _random_state_kept(), _hooks_kept(model), capture(recorder, is_estimate=True) as session:
-        with torch.set_grad_enabled(backward), ModelErrorContext(model, session, "forward", given):
+    with _random_state_kept(), _hooks_kept(model), capture(recorder, is_estimate=True) as mode:
+        with torch.set_grad_enabled(backward), ModelErrorContext(model, mode.recording, "forward", given):
             result = twin(*args, **kwargs)
         if backward:
-            with paused(session):
+            with mode.paused():
                 outputs = [x for x in _tensors(result) if x.requires_grad and (x.is_floating_point() or x.is_complex())]
                 gradients = [torch.ones_like(x) for x in outputs]
             if not outputs:
@@ -92,7 +92,7 @@ def estimate(
                     f"{type(model).__name__} has no backward pass: no floating-point output depends on a tensor that "
                     "requires a gradient"
                 )
-            with ModelErrorContext(model, session, "backward", given):
+            with ModelErrorContext(model, mode.recording, "backward", given):
                 torch.autograd.backward(outputs, gradients)
 
 

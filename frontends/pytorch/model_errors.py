@@ -13,9 +13,10 @@ from torch.nn import Module
 
 from costcore.errors import CostError
 
-from .capture.dispatch_mode import REAL_RUN, CaptureMode
 from .meta.operands import all_tensors
 from .operators.dtype_checks import DtypeMismatchError
+from .recording.assumptions import REAL_RUN
+from .recording.recording import Recording
 from .tensors import dtype_name
 
 INTEGERS = "; give inputs of whole numbers as a shape with a type, ((1, 128), torch.int64), or dtype='int64' for all"
@@ -37,21 +38,21 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
 
     Args:
         model: the model.
-        session: the capture it runs in.
+        recording: the recording of its run.
         phase: ``forward`` or ``backward``.
         inputs: what it was given.
     """
 
-    def __init__(self, model: Module, session: CaptureMode, phase: str, inputs: Sequence[object]) -> None:
+    def __init__(self, model: Module, recording: Recording, phase: str, inputs: Sequence[object]) -> None:
         self._model = model
-        self._session = session
+        self._recording = recording
         self._phase = phase
         self._inputs = inputs
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        modules = self._session.modules
+        modules = self._recording.modules
         where = modules.failed_in if modules.failed is error else ""
         modules.failed = None
         if isinstance(error, Exception) and not isinstance(error, CostError):
@@ -71,7 +72,7 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             return f"; {REAL_RUN} where that device is, or let the model go by the device of its input"
         if isinstance(error, DtypeMismatchError) or _TYPES_DIFFER.search(text):
             return self._cast(getattr(error, "types", ()))
-        assumed = [assumption for sink in self._session.sinks for assumption in sink.recorder.assumptions]
+        assumed = [assumption for log in self._recording.logs for assumption in log.recorder.assumptions]
         if assumed and not isinstance(error, (NameError, RuntimeError)):  # a check of the model's own
             return f"; it was assumed before that {assumed[-1].what}; {REAL_RUN} instead"
         return f"; {REAL_RUN} instead" if _is_without_data(error) else ""

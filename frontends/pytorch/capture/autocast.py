@@ -1,11 +1,11 @@
-"""Autocast without data.
+"""Autocast on the meta device.
 
-PyTorch casts the operands of a device that it knows; those of the meta device it leaves as they are, so that a pass
-under ``torch.autocast`` would silently be costed in the types it was written in. Here they are cast as PyTorch would on
-the device that autocast was asked for: frames cast theirs, and once autocast is used, every other operator that has a
-rule gets a kernel at the key of the frames that does.
+PyTorch's autocast casts the operands of the devices it supports, and leaves meta tensors as they are, so that a pass
+under ``torch.autocast`` would silently be costed in the dtypes of the model. Here meta operands are cast as PyTorch
+would cast them on the device that autocast is enabled for: composite operators cast their own operands, and once
+autocast is used, every other operator that has a rule gets a kernel at the key ``PreDispatch`` that casts.
 
-Which operator is computed in which type: ``aten/src/ATen/autocast_mode.h`` of PyTorch 2.13.
+Source of the rules: ``aten/src/ATen/autocast_mode.h`` of PyTorch 2.13.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
+from ..meta.operands import tensors_of
 from ..operators.composite_ops import COMPOSITES
-from .composites import AFTER
+from .dispatch_keys import AFTER
 
 _LOWER = """
 _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d
@@ -28,43 +30,56 @@ scaled_dot_product_attention gru_cell lstm_cell rnn_relu_cell rnn_tanh_cell
 """
 
 LOWER = frozenset(_LOWER.split())
-"""Operators that are computed in the lower precision, where a device has a rule for them."""
+"""Operators that are computed in the lower precision on devices that have a rule for them."""
 
 _PROMOTED = """
 addcdiv addcmul atan2 bilinear cat cross dot grid_sampler index_copy index_put scatter_add stack tensordot
 """
 
 PROMOTED = frozenset(_PROMOTED.split())
-"""Operators that are computed in the widest type among their operands, which is what they do without autocast."""
+"""Operators that are computed in the widest dtype among their operands, as they are without autocast."""
 
-INSIDE = frozenset(f"aten::{name}" for name in ("einsum", "gru", "lstm", "rnn_relu", "rnn_tanh"))
-"""Frames that have no rule on every device, while the products inside of them have one, and make the result."""
+CASTS_INSIDE = frozenset(f"aten::{name}" for name in ("einsum", "gru", "lstm", "rnn_relu", "rnn_tanh"))
+"""Composite operators without a rule on some devices; the products inside them have one and determine the result."""
 
-FUSED = "aten::lstm"
-"""The one of them that a device computes in one kernel, in the lower precision as a whole."""
+LOWER_AS_A_WHOLE = "aten::lstm"
+"""The member of :data:`CASTS_INSIDE` that a device computes in one kernel, in the lower precision."""
 
 KEYS = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA", "xpu": "AutocastXPU", "mps": "AutocastMPS"}
+"""The name of the dispatch key at which a device has its autocast kernels."""
+
+_DISPATCH_KEYS = tuple(
+    (name, getattr(torch._C.DispatchKey, name)) for name in KEYS.values() if hasattr(torch._C.DispatchKey, name)
+)
 
 is_any_enabled = torch._C._is_any_autocast_enabled
 
 
-def type_for(func: Any, tensors: Iterable[Tensor]) -> torch.dtype | None:
-    """The type that ``func`` would be computed in on the device autocast is asked for; None: as it stands."""
+def casts_first(operator: OpOverload, keyset: Any) -> bool:
+    """Return whether autocast is about to cast the operands of an operator, and to call it again."""
+    return any(
+        keyset.has(key) and torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), name)
+        for name, key in _DISPATCH_KEYS
+    )
+
+
+def dtype_for(operator: OpOverload, tensors: Iterable[Tensor]) -> torch.dtype | None:
+    """Return the dtype that the meta operands of an operator are to be cast to; None: they are not cast."""
     device = _device()
-    packet = func._schema.name.removeprefix("aten::")
+    packet = operator._schema.name.removeprefix("aten::")
     if device is None or packet in PROMOTED:
         return None
-    if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), KEYS[device]):
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), KEYS[device]):
         return None
-    kinds = {tensor.dtype for tensor in tensors if tensor.is_meta and _is_castable(tensor)}
-    if not kinds:
+    dtypes = {tensor.dtype for tensor in tensors if tensor.is_meta and _is_castable(tensor)}
+    if not dtypes:
         return None
     wanted: torch.dtype = torch.get_autocast_dtype(device) if packet in LOWER else torch.float32
-    return wanted if kinds != {wanted} else None
+    return wanted if dtypes != {wanted} else None
 
 
-def lower_type() -> torch.dtype:
-    """The lower precision of the device autocast is asked for; float32 for a device that has no rules."""
+def lower_dtype() -> torch.dtype:
+    """Return the lower precision of the device that autocast is enabled for; float32 if the device has no rules."""
     device = _device()
     return torch.float32 if device is None else torch.get_autocast_dtype(device)
 
@@ -78,7 +93,7 @@ def _is_castable(tensor: Tensor) -> bool:
 
 
 def cast(value: Any, dtype: torch.dtype) -> Any:
-    """Arguments with every operand without data in ``dtype``; as in PyTorch the last one is cast first."""
+    """Return arguments with every meta operand cast to ``dtype``; the last one first, as PyTorch casts them."""
     if isinstance(value, Tensor):
         return value.to(dtype) if value.is_meta and _is_castable(value) and value.dtype is not dtype else value
     if isinstance(value, dict):
@@ -86,59 +101,59 @@ def cast(value: Any, dtype: torch.dtype) -> Any:
     return type(value)([cast(item, dtype) for item in reversed(value)][::-1]) if type(value) in (list, tuple) else value
 
 
-def watch(stack: ExitStack, is_capturing: Callable[[], bool], tensors_of: Callable[..., list[Tensor]]) -> None:
-    """Have the kernels ready as soon as autocast is used in a thread that captures.
+def patch_autocast(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
+    """Register the casting kernels as soon as a thread that captures enters ``torch.autocast``.
 
     Args:
-        stack: what puts PyTorch back.
-        is_capturing: whether the running thread captures.
-        tensors_of: finds the tensors among positional and named arguments.
+        stack: undoes the patch.
+        is_capturing: returns whether the running thread captures.
     """
-    kind: Any = torch.amp.autocast_mode.autocast
-    original = kind.__enter__
+    autocast: Any = torch.amp.autocast_mode.autocast
+    original = autocast.__enter__
 
     @wraps(original)
-    def __enter__(self: Any) -> Any:  # noqa: N807 - stands in for it
+    def __enter__(self: Any) -> Any:  # noqa: N807 - replaces it
         if is_capturing():
-            register(tensors_of)
+            register_kernels()
         return original(self)
 
     def restore() -> None:
-        if kind.__enter__ is __enter__:
-            kind.__enter__ = original
+        if autocast.__enter__ is __enter__:
+            autocast.__enter__ = original
 
-    kind.__enter__ = __enter__
+    autocast.__enter__ = __enter__
     stack.callback(restore)
 
 
 _libraries: list[torch.library.Library] = []
-"""Kept, as kernels go with the library that brought them."""
+"""Keeps the kernels registered: they go with their library."""
 
 
-def register(tensors_of: Callable[..., list[Tensor]]) -> None:
-    """Register the kernels, for the rest of the process. Threads that do not capture never come by them."""
+def register_kernels() -> None:
+    """Register the casting kernels for the rest of the process; threads that do not capture never reach them."""
     if _libraries:
         return
     library = torch.library.Library("aten", "IMPL")
     _libraries.append(library)
-    for name in sorted({name for key in KEYS.values() for name in _with_rule(key)}):
+    for name in sorted({name for key in KEYS.values() for name in _operators_at(key)}):
         packet, _, overload = name.removeprefix("aten::").partition(".")
         operator = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
         if operator is not None and name.removeprefix("aten::") not in COMPOSITES and packet not in PROMOTED:
-            library.impl(name.removeprefix("aten::"), _kernel(operator, tensors_of), "PreDispatch", with_keyset=True)
+            library.impl(name.removeprefix("aten::"), _kernel(operator), "PreDispatch", with_keyset=True)
 
 
-def _with_rule(key: str) -> list[str]:
+def _operators_at(key: str) -> list[str]:
+    """Return the names of the operators that have a kernel at a dispatch key."""
     if not hasattr(torch._C.DispatchKey, key):
         return []
     names = torch._C._dispatch_get_registrations_for_dispatch_key(key)
     return [name for name in names if name.startswith("aten::")]
 
 
-def _kernel(operator: Any, tensors_of: Callable[..., list[Tensor]]) -> Callable[..., Any]:
+def _kernel(operator: OpOverload) -> Callable[..., Any]:
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         if is_any_enabled():
-            dtype = type_for(operator, tensors_of(args, kwargs))
+            dtype = dtype_for(operator, tensors_of(args, kwargs))
             if dtype is not None:
                 return operator(*cast(args, dtype), **cast(kwargs, dtype))
         return operator.redispatch(keyset & AFTER, *args, **kwargs)

@@ -1,7 +1,7 @@
-"""Composite operators where PyTorch does not let frames see them: caught one level up, where Python calls them.
+"""Composite operators in versions of PyTorch without the key ``PreDispatch``: the Python functions are patched.
 
-Less is seen so than by frames: what TorchScript or C++ calls comes as the pieces that PyTorch takes it apart into.
-Nothing is missed, and macs and parameters are the same.
+This sees less than kernels at that key: what TorchScript or C++ calls is recorded as the operators that PyTorch
+decomposes it into. Nothing is missed, and MACs and parameters are the same.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ from ..operators.composite_ops import COMPOSITES, overload
 from .dispatch_mode import CaptureMode
 
 _METHODS = {"matmul": ("__matmul__",)}
-"""Other names of a method, by operator."""
+"""Further names of a method, by operator."""
 
 
-def draw(stack: ExitStack, running: Callable[[], CaptureMode | None]) -> None:
-    """Stand in for every function and method of PyTorch that is a composite operator.
+def patch_functions(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Replace every function and method of PyTorch that is a composite operator.
 
     Args:
-        stack: what puts them back.
-        running: the capture of the thread that calls.
+        stack: undoes the patches.
+        active_mode: returns the mode of the running thread.
     """
     operators: dict[str, list[OpOverload]] = {}
     for name in sorted(COMPOSITES):
         if (operator := overload(name)) is not None:
             operators.setdefault(name.partition(".")[0], []).append(operator)
     for name, overloads in operators.items():
-        for owner, attribute in _places(name):
-            _replace(stack, owner, attribute, overloads, running)
+        for owner, attribute in _functions(name):
+            _patch(stack, owner, attribute, overloads, active_mode)
 
 
-def _places(name: str) -> Iterator[tuple[Any, str]]:
+def _functions(name: str) -> Iterator[tuple[Any, str]]:
+    """Yield the owner and attribute of every function that is the operator of this name."""
     for owner in (torch, torch.nn.functional, torch._C._nn, torch._VF, Tensor):
         for attribute in (name, *_METHODS.get(name, ())):
             if _is_native(getattr(owner, attribute, None)):
@@ -51,77 +52,77 @@ def _is_native(function: Any) -> bool:
     return callable(function) and not hasattr(function, "__code__") and not isinstance(function, type)
 
 
-def _replace(
+def _patch(
     stack: ExitStack,
     owner: Any,
     attribute: str,
     overloads: list[OpOverload],
-    running: Callable[[], CaptureMode | None],
+    active_mode: Callable[[], CaptureMode | None],
 ) -> None:
     original = getattr(owner, attribute)
     was_own = attribute in vars(owner)
 
     @wraps(original)
-    def outline(*args: Any, **kwargs: Any) -> Any:
-        session = running()
-        if session is None or session.is_paused or _is_seen_below(args, kwargs):
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        mode = active_mode()
+        if mode is None or mode.is_paused or _is_transformed(args, kwargs):
             return original(*args, **kwargs)
         operator = next((o for o in overloads if _fits(o, args, kwargs)), None)
         if operator is None:
             return original(*args, **kwargs)
         run = partial(original, *args, **kwargs)
         if overloads[0].name() == sdpa.NAME:
-            run = partial(_attend, original, args, kwargs)
-        return session.whole(operator, args, _schema_names(operator, kwargs), run)
+            run = partial(_run_attention, original, args, kwargs)
+        return mode.run_as_one_call(operator, args, _schema_names(operator, kwargs), run)
 
     def restore() -> None:
-        if vars(owner).get(attribute) is not outline:
+        if vars(owner).get(attribute) is not patched:
             return
         if was_own:
             setattr(owner, attribute, original)
         else:
             delattr(owner, attribute)
 
-    setattr(owner, attribute, outline)
+    setattr(owner, attribute, patched)
     stack.callback(restore)
 
 
-def _is_seen_below(args: Any, kwargs: Any) -> bool:
-    """Whether the call runs on others than its tensors: on batches of them, or on the parts that are here."""
+def _is_transformed(args: Any, kwargs: Any) -> bool:
+    """Return whether the call runs on tensors other than its operands: on batches of them, or on local shards."""
     if torch._C._functorch.maybe_current_level() is not None:
         return True
     return any(hasattr(tensor, "_local_tensor") for tensor in tensors_of(args, kwargs))
 
 
-def _attend(original: Any, args: Any, kwargs: Any) -> Any:
-    result = sdpa.fused(*args, **kwargs)
+def _run_attention(original: Any, args: Any, kwargs: Any) -> Any:
+    result = sdpa.fused_attention(*args, **kwargs)
     return original(*args, **kwargs) if result is None else result
 
 
 def _schema_names(operator: OpOverload, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Functions of Python say ``input`` where some operators say ``self``."""
-    known = {argument.name for argument in operator._schema.arguments}
-    return {"self" if name == "input" and name not in known else name: value for name, value in kwargs.items()}
+    """Return keyword arguments by the names of the schema, which may call ``self`` what functions call ``input``."""
+    names = {argument.name for argument in operator._schema.arguments}
+    return {"self" if name == "input" and name not in names else name: value for name, value in kwargs.items()}
 
 
 def _fits(operator: OpOverload, args: Any, kwargs: Any) -> bool:
-    """Whether arguments are those of this overload, and not of another."""
+    """Return whether arguments are those of this overload, and not of another."""
     arguments = operator._schema.arguments
     if len(args) > len(arguments):
         return False
-    given = dict(zip((argument.name for argument in arguments), args, strict=False))
-    given.update(_schema_names(operator, kwargs))
+    passed = dict(zip((argument.name for argument in arguments), args, strict=False))
+    passed.update(_schema_names(operator, kwargs))
     types = {argument.name: str(argument.type) for argument in arguments}
-    return given.keys() <= types.keys() and all(_is_of(value, types[name]) for name, value in given.items())
+    return passed.keys() <= types.keys() and all(_has_type(value, types[name]) for name, value in passed.items())
 
 
-def _is_of(value: Any, kind: str) -> bool:
+def _has_type(value: Any, schema_type: str) -> bool:
     if value is None:
-        return kind.startswith("Optional")
+        return schema_type.startswith("Optional")
     if isinstance(value, Tensor):
-        return kind in ("Tensor", "Optional[Tensor]")
+        return schema_type in ("Tensor", "Optional[Tensor]")
     if isinstance(value, str):
-        return kind in ("str", "Optional[str]")
+        return schema_type in ("str", "Optional[str]")
     if isinstance(value, (list, tuple)):
-        return "List" in kind
-    return "Tensor" not in kind and "str" not in kind
+        return "List" in schema_type
+    return "Tensor" not in schema_type and "str" not in schema_type

@@ -1,68 +1,111 @@
-"""Composite operators that stay whole.
+"""Composite operators, recorded as one call.
 
-PyTorch takes a composite operator (``linear``, ``layer_norm``, ``lstm`` …) apart before a dispatch mode can see it, and
-into pieces that depend on shapes, layout, device and grad mode. At the dispatch key ``PreDispatch``, which comes before
-all others and which nothing uses in an ordinary run, it is still whole: a kernel of ours sees it there, and passes it
-on.
+PyTorch decomposes a composite operator (``linear``, ``layer_norm``, ``lstm`` …) before a dispatch mode can see it, into
+operators that depend on shapes, layout, device and grad mode. At the dispatch key ``PreDispatch``, which comes before
+all others and which nothing uses in an ordinary run, it is still whole. A kernel registered at that key executes it,
+records it and passes it on.
+
 The kernels run only in threads whose local state includes that key, that is, while they capture. They are registered at
-the first capture, which takes a millisecond, and stay: everybody else passes them by, also tracing and export.
+the first capture, which takes a millisecond, and stay registered. They do not affect other threads, tracing and export.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 
+from ..meta import sdpa
+from ..meta.operands import PLAIN, are_distributed, have_data, is_mixed, without_data
 from ..operators.composite_ops import COMPOSITES, overload
+from ..operators.plan import OperatorPlan
+from . import autocast
+from .dispatch_keys import AFTER, AFTER_CAPTURE, CAPTURED
+from .dispatch_mode import CaptureMode
 
-PRE_DISPATCH = torch._C.DispatchKey.PreDispatch
-AFTER = torch._C._dispatch_keyset_full_after(PRE_DISPATCH)
-"""The keys that come after it; a frame passes its operator on to those."""
-_MODES = (torch._C.DispatchKey.Python, torch._C.DispatchKey.PythonTLSSnapshot)
-HIDDEN = torch._C.DispatchKeySet(PRE_DISPATCH).add(_MODES[0]).add(_MODES[1])
-"""The keys at which anything is seen; without them an operator runs as if nothing was captured."""
-UNSEEN = AFTER - HIDDEN
+_grad_enabled = torch.is_grad_enabled
+_functorch_level = torch._C._functorch.maybe_current_level
+_without_capture = torch._C._ExcludeDispatchKeyGuard
+_mode_count = torch._C._len_torch_dispatch_stack
+
+_libraries: list[torch.library.Library] = []
+"""Keeps the kernels registered: they go with their library."""
 
 
-def register(running: Callable[[], Any]) -> None:
-    """Register a kernel for every frame, for the rest of the process.
+def register_kernels(active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Register a kernel for every composite operator, for the rest of the process.
 
-    It tells the capture of the thread, ``running()``. Where the key is not in the state of the thread, nothing does.
+    Args:
+        active_mode: returns the mode of the running thread.
     """
     library = torch.library.Library("aten", "IMPL")
     for name in sorted(COMPOSITES):
         operator = overload(name)
         if operator is not None:
-            library.impl(name, _kernel(operator, running), "PreDispatch", with_keyset=True)
+            library.impl(name, _kernel(operator, active_mode), "PreDispatch", with_keyset=True)
     _libraries.append(library)
 
 
-_libraries: list[torch.library.Library] = []
-"""Kept, as kernels go with the library that brought them."""
-
-
-def _kernel(operator: torch._ops.OpOverload, running: Callable[[], Any]) -> Callable[..., Any]:
+def _kernel(operator: OpOverload, active_mode: Callable[[], CaptureMode | None]) -> Callable[..., Any]:
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-        session = running()
-        if session is None:
+        mode = active_mode()
+        if mode is None or mode.in_composite or mode.is_paused or _functorch_level() is not None:
             return operator.redispatch(keyset & AFTER, *args, **kwargs)
-        return session.frame(operator, keyset, args, kwargs)
+        return _call(mode, operator, keyset, args, kwargs)
 
     return kernel
 
 
-_AUTOCAST_KEYS = tuple(
-    (name, getattr(torch._C.DispatchKey, name))
-    for name in ("AutocastCPU", "AutocastCUDA", "AutocastXPU", "AutocastMPS")
-    if hasattr(torch._C.DispatchKey, name)
-)
+def _call(mode: CaptureMode, operator: OpOverload, keyset: Any, args: Any, kwargs: Any) -> Any:
+    """Find a call in the cache, replay or run it, and record it."""
+    plans = mode.cache.plans
+    plan = plans.by_id.get(id(operator)) or plans.of(operator)
+    key, cached, tensors = mode.find_call(plan, args, kwargs)
+    if cached is None and not all(type(tensor) in PLAIN for tensor in tensors) and are_distributed(tensors):
+        return operator.redispatch(keyset & AFTER, *args, **kwargs)
+    if autocast.is_any_enabled():
+        if autocast.casts_first(operator, keyset & AFTER):
+            return operator.redispatch(keyset & AFTER, *args, **kwargs)  # it comes again after its inputs were cast
+        dtype = autocast.dtype_for(operator, tensors)
+        if dtype is not None:
+            return operator(*autocast.cast(args, dtype), **autocast.cast(kwargs, dtype))
+        if plan.native in autocast.CASTS_INSIDE:
+            key = cached = None  # what it returns depends on more than its operands
+    if cached is not None and cached.replay is not None and not _grad_enabled() and _mode_count() == 1:
+        with _without_capture(CAPTURED):
+            result = cached.replay(args)
+    else:
+        operands_have_data = have_data(tensors) if cached is None else cached.have_data
+        passed = (args, kwargs)
+        if mode.is_estimate and not operands_have_data and is_mixed(tensors):
+            passed = without_data((args, kwargs), keeps_integers=True)
+        result = _run(mode, operator, plan, keyset, *passed, operands_have_data)
+        if cached is None:
+            cached = mode.add_call(plan, key, args, kwargs, tensors, result)
+    mode.record(cached, tensors, args, kwargs, result)
+    return result
 
 
-def casts_first(operator: torch._ops.OpOverload, keyset: Any) -> bool:
-    """Whether autocast is about to cast the inputs of a frame, and to call it again."""
-    return any(
-        keyset.has(key) and torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), name)
-        for name, key in _AUTOCAST_KEYS
-    )
+def _run(
+    mode: CaptureMode, operator: OpOverload, plan: OperatorPlan, keyset: Any, args: Any, kwargs: Any, has_data: bool
+) -> Any:
+    mode.in_composite = True
+    try:
+        start = perf_counter()
+        if has_data and _mode_count() == 1:  # no inner operator could be replayed or assumed
+            with _without_capture(CAPTURED):
+                result = operator.redispatch(keyset & AFTER_CAPTURE, *args, **kwargs)
+        else:
+            if plan.native == autocast.LOWER_AS_A_WHOLE and autocast.is_any_enabled():
+                args = autocast.cast(args, autocast.lower_dtype())
+            result = sdpa.fused_attention(*args, **kwargs) if plan.native == sdpa.NAME else None
+            if result is None:
+                result = operator.redispatch(keyset & AFTER, *args, **kwargs)
+        if mode.recording.measures_time:
+            mode.recording.seconds = perf_counter() - start
+    finally:
+        mode.in_composite = False
+    return result

@@ -1,7 +1,4 @@
-"""Operators whose arguments are functions, before PyTorch takes them to be compiled.
-
-A kernel of ours stands at the key of the frames for those that we know how to run.
-"""
+"""Higher-order operators (control flow, flex attention), captured before PyTorch takes them to be compiled."""
 
 from __future__ import annotations
 
@@ -16,29 +13,29 @@ from torch.utils._python_dispatch import _len_torch_dispatch_stack
 
 from ..operators.control_flow import CONTROL_FLOW
 from ..operators.flex_attention import FLEX, FLEX_ASSUMPTION, flex_on_meta
-from .composites import PRE_DISPATCH
+from .dispatch_keys import PRE_DISPATCH
 from .dispatch_mode import CaptureMode
 
-_ONLY_FRAMES = torch._C.DispatchKeySet(PRE_DISPATCH)
+_ONLY_PRE_DISPATCH = torch._C.DispatchKeySet(PRE_DISPATCH)
 
 _functorch_level = torch._C._functorch.maybe_current_level
 
 
-def let_pass(stack: ExitStack, running: Callable[[], CaptureMode | None]) -> None:
-    """Stand at the key of the frames, for which no such operator has a kernel.
+def patch_dispatch(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Handle the key ``PreDispatch``, for which no higher-order operator has a kernel.
 
     Args:
-        stack: what puts PyTorch back.
-        running: the capture of the thread that asks.
+        stack: undoes the patch.
+        active_mode: returns the mode of the running thread.
     """
     original, keys_for = HigherOrderOperator.dispatch, torch._ops._compute_keyset
 
     def dispatch(self: Any, key: Any, /, *args: Any, **kwargs: Any) -> Any:
-        session = running() if key == PRE_DISPATCH else None
-        if session is None:
+        mode = active_mode() if key == PRE_DISPATCH else None
+        if mode is None:
             return original(self, key, *args, **kwargs)
         if self.name() in CONTROL_FLOW or self.name() == FLEX:
-            return _run(session, self, args, kwargs)
+            return _run(mode, self, args, kwargs)
         keys = keys_for(args, kwargs, self.non_fallthrough_keys.remove(PRE_DISPATCH))
         return original(self, keys.highestPriorityTypeId(), *args, **kwargs)
 
@@ -50,17 +47,18 @@ def let_pass(stack: ExitStack, running: Callable[[], CaptureMode | None]) -> Non
     stack.callback(restore)
 
 
-def _run(session: CaptureMode, operator: Any, args: Any, kwargs: Any) -> Any:
-    if session.is_paused or _functorch_level() is not None or _len_torch_dispatch_stack() != 1:
-        return _as_usual(operator, args, kwargs)  # something else is to see it first
+def _run(mode: CaptureMode, operator: Any, args: Any, kwargs: Any) -> Any:
+    if mode.is_paused or _functorch_level() is not None or _len_torch_dispatch_stack() != 1:
+        return _run_as_usual(operator, args, kwargs)  # another transform or mode comes first
+    assume = mode.recording.assumptions.note
     if operator.name() != FLEX:
-        return CONTROL_FLOW[operator.name()](session.assume, *args, **kwargs)
-    session.assume(FLEX_ASSUMPTION)
+        return CONTROL_FLOW[operator.name()](assume, *args, **kwargs)
+    assume(FLEX_ASSUMPTION)
     if args[0].is_meta:
-        return session.whole(operator, args[:3], {}, partial(flex_on_meta, *args[:6]))
-    return session.whole(operator, args[:3], {}, partial(_as_usual, operator, args, kwargs))
+        return mode.run_as_one_call(operator, args[:3], {}, partial(flex_on_meta, *args[:6]))
+    return mode.run_as_one_call(operator, args[:3], {}, partial(_run_as_usual, operator, args, kwargs))
 
 
-def _as_usual(operator: Any, args: Any, kwargs: Any) -> Any:
-    with torch._C._ExcludeDispatchKeyGuard(_ONLY_FRAMES):
+def _run_as_usual(operator: Any, args: Any, kwargs: Any) -> Any:
+    with torch._C._ExcludeDispatchKeyGuard(_ONLY_PRE_DISPATCH):
         return operator(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""What is changed in PyTorch while anything is captured, and put back when nothing is any more."""
+"""What a capture changes in PyTorch: applied before the first capture, undone after the last."""
 
 from __future__ import annotations
 
@@ -14,92 +14,102 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from ..meta.operands import tensors_of
 from . import autocast, composite_patches, composites, dtensor, higher_order
 from .dispatch_mode import CaptureMode
 
 
-class _Local(threading.local):
-    session: CaptureMode | None = None
+class _Thread(threading.local):
+    """State of the running thread.
+
+    Attributes:
+        mode: its capture; None if it does not capture.
+        stack: undoes its capture; set only until the compiler is imported.
+    """
+
+    mode: CaptureMode | None = None
     stack: ExitStack | None = None
 
 
-LOCAL = _Local()
-"""The capture of the running thread, and what it will undo."""
+THREAD = _Thread()
 
 _lock = threading.RLock()
-_users = 0
+_n_captures = 0
 _undo = ExitStack()
 
 
 def acquire(has_composites: bool) -> None:
-    """One capture more: the first one changes PyTorch."""
-    global _users, _undo
+    """Count one more capture; the first one patches PyTorch.
+
+    Args:
+        has_composites: whether composite operators are captured at the key ``PreDispatch``.
+    """
+    global _n_captures, _undo
     with _lock:
-        if _users == 0:
+        if _n_captures == 0:
             with ExitStack() as stack:
-                _watch_modules(stack)
-                _watch_optimizers(stack)
-                _use_plain_attention(stack)
-                _watch_compiler(stack)
-                _let_flex_attention_run_without_data(stack)
-                dtensor.let_look_ahead_unseen(stack, _running)
-                autocast.watch(stack, _is_capturing, tensors_of)
+                _patch_module_calls(stack)
+                _hook_optimizer_steps(stack)
+                _disable_attention_fast_path(stack)
+                _patch_compile(stack)
+                _allow_flex_attention_on_meta(stack)
+                dtensor.patch_shape_propagation(stack, _active_mode)
+                autocast.patch_autocast(stack, _is_capturing)
                 if has_composites:
-                    _register_frames()
-                    higher_order.let_pass(stack, _running)
+                    _register_composites()
+                    higher_order.patch_dispatch(stack, _active_mode)
                 else:
-                    composite_patches.draw(stack, _running)
-                _strays.clear()
+                    composite_patches.patch_functions(stack, _active_mode)
+                _unseen_threads.clear()
                 _undo = stack.pop_all()
-        _users += 1
+        _n_captures += 1
 
 
 def release() -> None:
-    """One capture less: after the last one everything is as it was."""
-    global _users
+    """Count one capture less; the last one undoes all patches."""
+    global _n_captures
     with _lock:
-        _users -= 1
-        if _users == 0:
+        _n_captures -= 1
+        if _n_captures == 0:
             _undo.close()
 
 
-def _running() -> CaptureMode | None:
-    return LOCAL.session
+def _active_mode() -> CaptureMode | None:
+    return THREAD.mode
 
 
 def _is_capturing() -> bool:
-    return LOCAL.session is not None
+    return THREAD.mode is not None
 
 
 @cache
-def _register_frames() -> None:
-    composites.register(_running)
+def _register_composites() -> None:
+    composites.register_kernels(_active_mode)
 
 
-_strays: dict[int, None] = {}
-"""The threads in which modules ran that no capture saw, while there was one elsewhere."""
+_unseen_threads: dict[int, None] = {}
+"""The threads that ran modules without a capture of their own, while another thread captured."""
 
 
-def strays() -> int:
-    """How many threads ran modules unseen, since the first of the captures that are running now began."""
-    return len(_strays)
+def count_unseen_threads() -> int:
+    """Return how many threads ran modules that no capture saw, since the first of the active captures began."""
+    return len(_unseen_threads)
 
 
-def _watch_modules(stack: ExitStack) -> None:
+def _patch_module_calls(stack: ExitStack) -> None:
+    """Keep the module stack of the capture up to date."""
     original: Callable[..., Any] = Module.__call__
-    is_usual = original is Module.__dict__.get("_wrapped_call_impl")
+    is_pytorchs_own = original is Module.__dict__.get("_wrapped_call_impl")
 
-    def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - stands in for it
-        session = LOCAL.session
-        if session is None:
-            _strays[threading.get_ident()] = None
+    def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - replaces it
+        mode = THREAD.mode
+        if mode is None:
+            _unseen_threads[threading.get_ident()] = None
             return original(self, *args, **kwargs)
-        modules = session.modules
+        modules = mode.recording.modules
         modules.enter(self)
         failure: BaseException | None = None
         try:
-            if is_usual and self._compiled_call_impl is None:  # what the original does, without a frame more
+            if is_pytorchs_own and self._compiled_call_impl is None:  # as the original, with one Python frame less
                 return self._call_impl(*args, **kwargs)
             return original(self, *args, **kwargs)
         except BaseException as error:
@@ -117,43 +127,43 @@ def _watch_modules(stack: ExitStack) -> None:
     stack.callback(restore)
 
 
-def _watch_optimizers(stack: ExitStack) -> None:
-    """Tell the capture when an optimizer begins a step."""
+def _hook_optimizer_steps(stack: ExitStack) -> None:
+    """Report every step of an optimizer to the capture."""
 
     def hook(*_: object) -> None:
-        if LOCAL.session is not None:
-            LOCAL.session.places.begin_step()
+        if THREAD.mode is not None:
+            THREAD.mode.recording.locator.begin_optimizer_step()
 
     stack.callback(register_optimizer_step_pre_hook(hook).remove)
 
 
-def _use_plain_attention(stack: ExitStack) -> None:
+def _disable_attention_fast_path(stack: ExitStack) -> None:
     """Keep ``nn.TransformerEncoderLayer`` from becoming one opaque operator in inference on a CPU."""
     was_enabled = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     stack.callback(torch.backends.mha.set_fastpath_enabled, was_enabled)
 
 
-def stand_compiler_aside(stack: ExitStack) -> None:
-    """Run compiled models as they were written, and leave them to be compiled later.
+def run_compiled_models_eagerly(stack: ExitStack) -> None:
+    """Run compiled models as written, until ``stack`` is closed; they can be compiled later.
 
-    The compiler takes a second to import: where it is not yet, it is told when it is first called for.
+    The compiler takes a second to import. If it is not imported yet, its stance is set at the first ``torch.compile``.
     """
-    LOCAL.stack = None
+    THREAD.stack = None
     if "torch._dynamo" in sys.modules:
         stack.enter_context(torch.compiler.set_stance("force_eager"))
     else:
-        LOCAL.stack = stack
+        THREAD.stack = stack
 
 
-def _watch_compiler(stack: ExitStack) -> None:
+def _patch_compile(stack: ExitStack) -> None:
     original = torch.compile
 
     @wraps(original)
     def compile(*args: Any, **kwargs: Any) -> Any:
-        if LOCAL.session is not None and LOCAL.stack is not None:
-            LOCAL.stack.enter_context(torch.compiler.set_stance("force_eager"))
-            LOCAL.stack = None
+        if THREAD.mode is not None and THREAD.stack is not None:
+            THREAD.stack.enter_context(torch.compiler.set_stance("force_eager"))
+            THREAD.stack = None
         return original(*args, **kwargs)
 
     def restore() -> None:
@@ -164,15 +174,16 @@ def _watch_compiler(stack: ExitStack) -> None:
     stack.callback(restore)
 
 
-def _let_flex_attention_run_without_data(stack: ExitStack) -> None:
+def _allow_flex_attention_on_meta(stack: ExitStack) -> None:
+    """Skip the device check of ``flex_attention`` for meta tensors."""
     module: Any = sys.modules.get("torch.nn.attention.flex_attention")
     original = getattr(module, "_validate_device", None)
     if original is None:
         return
 
-    def _validate_device(query: Tensor, *others: Tensor) -> None:
-        if LOCAL.session is None or not query.is_meta:
-            original(query, *others)
+    def _validate_device(query: Tensor, *rest: Tensor) -> None:
+        if THREAD.mode is None or not query.is_meta:
+            original(query, *rest)
 
     def restore() -> None:
         if module._validate_device is _validate_device:

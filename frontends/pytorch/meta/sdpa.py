@@ -14,7 +14,7 @@ from torch import Tensor
 NAME = "aten::scaled_dot_product_attention"
 
 
-def fused(
+def fused_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,

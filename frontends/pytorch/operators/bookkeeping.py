@@ -46,7 +46,7 @@ DATA_DEPENDENT_SHAPES = frozenset(
 )
 """Operators whose outputs have shapes that depend on data, beside those that PyTorch tags so."""
 
-NAMESPACES = (
+BOOKKEEPING_NAMESPACES = (
     *("profiler::", "prim::", "prims::device_put"),
     *("aten::_nested_get_", "aten::_nested_view_from_jagged"),
     *("aten::_nested_tensor_size", "aten::_nested_tensor_strides", "aten::_nested_tensor_storage_offsets"),

@@ -1,69 +1,71 @@
-"""What was found out about operators and their calls, kept from one capture to the next.
+"""The cache of operator calls: what a repeated call needs neither run nor translated for.
 
-It depends on the table, and on a few settings of PyTorch that say what an operator returns; it holds no tensor.
+A network repeats few distinct calls many times. Calls with equal keys have results of the same kind and become the same
+layer, so that they are executed and translated once. No cached call holds a tensor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from costcore.ir import Layer
-from costcore.registry.calculators import calculators
-from costcore.registry.frontends import rows
-from costcore.translate import Translator
 
-from ..meta.operands import NUMBERS
-from ..naming import arguments_of
-from ..tensors import operand
-from .call_key import CallKey
-from .plan import OperatorPlan
+from ..meta.operands import NUMBERS, have_data, tensors_of
+from .call_key import CallKey, call_key
+from .dtype_checks import check_dtypes
+from .plan import OperatorPlan, OperatorPlans, operator_plans
 from .replay import Replay
 
 MAX_CACHED_CALLS = 10_000
-"""So many kinds of calls are remembered before all are forgotten; a large network has a few hundred."""
+"""The cache is cleared when it holds this many calls; a large network has a few hundred distinct ones."""
 
-_IN_KEYS = frozenset(
+_SHARED_TYPES = frozenset(
     (
         *(torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format),
         *(tuple, str, type(None), *NUMBERS),
     )
 )
+"""Types that keys of shared calls consist of; any other object may be one of the user's."""
+
+_any_autocast = torch._C._is_any_autocast_enabled
 
 
 class CallTemplate:
-    """All that calls of one key have in common whose operands come from the same kinds of places.
+    """What calls with equal keys and operands of equal origins are recorded as.
 
     Attributes:
-        layer: what is executed.
-        inputs: for every input of the layer the position of its tensor among those of the call, -1 for a number.
-        outputs: the same for every output; the returned tensors follow those of the arguments.
-        places: both, one after the other.
+        layer: the layer that is executed.
+        inputs: for every input of the layer the position of its tensor among those of the call; -1 for a number.
+        outputs: the same for every output; returned tensors are counted after those among the arguments.
+        operands: inputs and outputs.
         learned: positions of the operands that are learned parameters.
-        is_known: whether it has a price.
+        is_supported: whether a calculator exists.
     """
 
-    __slots__ = ("inputs", "is_known", "layer", "learned", "outputs", "places")
+    __slots__ = ("inputs", "is_supported", "layer", "learned", "operands", "outputs")
 
-    def __init__(self, layer: Layer, inputs: tuple[int, ...], outputs: tuple[int, ...], is_known: bool) -> None:
+    def __init__(self, layer: Layer, inputs: tuple[int, ...], outputs: tuple[int, ...], is_supported: bool) -> None:
         self.layer = layer
         self.inputs = inputs
         self.outputs = outputs
-        self.places = inputs + outputs
-        self.is_known = is_known
+        self.operands = inputs + outputs
+        self.is_supported = is_supported
         roles = [tensor.role for tensor in layer.inputs.values()]
         self.learned = tuple(i for i, role in zip(inputs, roles, strict=True) if i >= 0 and role == "param")
 
 
 class CachedCall:
-    """What is known of calls of one key.
+    """What calls with equal keys share.
 
     Attributes:
-        plan: how their operator is treated.
-        replay: makes their results again without running them; None if that is not possible.
+        plan: the plan of their operator.
+        replay: returns their result without running anything; None if that is impossible.
         have_data: whether all their operands are ordinary tensors with data.
-        templates: what they are to a recorder, by origins of the operands.
+        templates: what they are recorded as, by origins of the operands.
     """
 
     __slots__ = ("have_data", "plan", "replay", "templates")
@@ -75,74 +77,104 @@ class CachedCall:
         self.templates: dict[int, CallTemplate] = {}
 
 
-class Table:
-    """The table, and plans of operators by id, which hold whatever the settings."""
+class CallCache:
+    """The calls that a capture has seen before.
 
-    def __init__(self) -> None:
-        self.rows = rows("pytorch")
-        self.calculators = calculators()
-        self.translator = Translator(self.rows, operand, names=arguments_of)
-        self.names = frozenset(row.native for row in self.rows)
-        self.plans: dict[int, OperatorPlan] = {}
+    Calls of PyTorch's own operators are shared with later captures under the same settings. Calls whose key may hold an
+    object of the user's are kept for this capture only.
 
-    @property
-    def is_current(self) -> bool:
-        """Whether no plug-in changed the tables since."""
-        return self.rows is rows("pytorch") and self.calculators is calculators()
+    Args:
+        has_replay: whether results may be replayed.
+        checks_dtypes: whether operands are refused whose dtypes a run would refuse.
 
-
-class Knowledge:
-    """The table, and entries by key."""
-
-    def __init__(self, table: Table) -> None:
-        self.table = table
-        self.translator = table.translator
-        self.plans = table.plans
-        self.entries: dict[CallKey, CachedCall] = {}
-
-    def plan(self, func: Any) -> OperatorPlan:
-        """How an operator is treated."""
-        plan = self.plans.get(id(func))
-        if plan is None:
-            plan = self.plans[id(func)] = OperatorPlan(func, self.table.names)
-        return plan
-
-    def keep(self, key: CallKey, entry: CachedCall) -> bool:
-        """Remember calls of one of PyTorch's own operators; False where the key may hold anything of the user's."""
-        if not entry.plan.native.startswith("aten::"):
-            return False
-        if any(type(part) not in _IN_KEYS and part not in NUMBERS for part in key[1:]):
-            return False
-        if len(self.entries) >= MAX_CACHED_CALLS:
-            self.entries.clear()
-        self.entries[key] = entry
-        return True
-
-
-_table: Table | None = None
-_all: dict[tuple[Any, ...], Knowledge] = {}
-
-
-def knowledge(has_replay: bool, is_checked: bool = False) -> Knowledge:
-    """What is known of operators as they are called now.
-
-    What they return, and so what is called next, may depend on a few settings beside their arguments; and where the
-    types of their operands are checked, calls that passed without are not known.
+    Attributes:
+        plans: the plans of operators.
     """
-    global _table
-    if _table is None or not _table.is_current:
-        _table = Table()
-        _all.clear()
+
+    def __init__(self, has_replay: bool, checks_dtypes: bool) -> None:
+        self.plans = operator_plans()
+        self._has_replay = has_replay
+        self._checks_dtypes = checks_dtypes
+        self._shared = _shared_calls(self.plans, has_replay, checks_dtypes)
+        self._own: dict[CallKey, CachedCall] = {}
+
+    def find(
+        self, plan: OperatorPlan, args: Any, kwargs: Any
+    ) -> tuple[CallKey | None, CachedCall | None, list[Tensor]]:
+        """Return the key of a call, the cached call, and the tensors among the arguments.
+
+        The key is None for a call that cannot be cached: sparse tensors have no strides, ragged ones unhashable shapes.
+        """
+        tensors: list[Tensor] = []
+        try:
+            key = call_key(plan, args, kwargs, tensors)
+            cached = self._shared.get(key)
+        except (RuntimeError, TypeError):
+            return None, None, tensors_of(args, kwargs)
+        return key, cached or self._own.get(key), tensors
+
+    def add(
+        self, plan: OperatorPlan, key: CallKey | None, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any
+    ) -> CachedCall:
+        """Return a cached call, made of a call that ran.
+
+        Raises:
+            DtypeMismatchError: for operands whose dtypes a run would refuse.
+        """
+        if self._checks_dtypes and not _any_autocast():
+            check_dtypes(plan, tensors, args, kwargs or {})
+        if key is None:
+            return CachedCall(plan)
+        rule = plan.replay_rule if self._has_replay else None
+        replay = None if rule is None else rule(args, tensors, result)
+        cached = CachedCall(plan, replay, have_data(tensors))
+        if not plan.has_varying_shapes or all(tensor.is_meta for tensor in tensors):
+            self._keep(key, cached)
+        return cached
+
+    def _keep(self, key: CallKey, cached: CachedCall) -> None:
+        if not _is_sharable(key, cached.plan):
+            self._own[key] = cached
+            return
+        if len(self._shared) >= MAX_CACHED_CALLS:
+            self._shared.clear()
+        self._shared[key] = cached
+
+    def assumed(self, plan: OperatorPlan, args: Any, kwargs: Any) -> tuple[CachedCall, list[Tensor]]:
+        """Return the cached call of an operator whose result was assumed, and the tensors among the arguments."""
+        tensors: list[Tensor] = []
+        try:
+            key = call_key(plan, args, kwargs, tensors)
+            return self._own.setdefault(key, CachedCall(plan)), tensors
+        except (RuntimeError, TypeError):
+            return CachedCall(plan), tensors_of(args, kwargs)
+
+
+def _is_sharable(key: CallKey, plan: OperatorPlan) -> bool:
+    """Return whether a call is one of PyTorch's own operators and its key holds no object of the user's."""
+    if not plan.native.startswith("aten::"):
+        return False
+    return all(type(item) in _SHARED_TYPES or item in NUMBERS for item in key[1:])
+
+
+_shared: dict[tuple[Any, ...], dict[CallKey, CachedCall]] = {}
+"""Calls by the settings they were made under."""
+
+_shared_plans: OperatorPlans | None = None
+"""The plans that the keys of the shared calls hold."""
+
+
+def _shared_calls(plans: OperatorPlans, *settings: bool) -> dict[CallKey, CachedCall]:
+    """Return the shared calls under the present settings, on which results and later calls may depend."""
+    global _shared_plans
+    if plans is not _shared_plans:
+        _shared_plans = plans
+        _shared.clear()
     modes = torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-    settings = (has_replay, is_checked, *modes)
-    found = _all.get(settings)
-    if found is None:
-        found = _all[settings] = Knowledge(_table)
-    return found
+    return _shared.setdefault((*settings, *modes), {})
 
 
 def clear_cached_calls() -> None:
-    """Forget all that was found out from calls: the next capture is like the first."""
-    _all.clear()
-    if _table is not None:
-        _table.plans.clear()
+    """Clear all plans and shared calls: the next capture is like the first."""
+    _shared.clear()
+    operator_plans().by_id.clear()

@@ -1,4 +1,4 @@
-"""Keys of operator calls: equal for calls whose results are of the same kind."""
+"""Keys of operator calls; calls with equal keys have results of the same kind."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..meta.operands import NUMBERS, PLAIN
 
 CallKey: TypeAlias = "tuple[Any, ...]"
 
-_INTS = {int}
+_ONLY_INT = {int}
 
 
 def call_key(plan: object, args: Sequence[Any], kwargs: Mapping[str, Any] | None, tensors: list[Tensor]) -> CallKey:
-    """The key of a call, which may not be hashable; appends every tensor among the arguments to ``tensors``.
+    """Return the key of a call, and append every tensor among the arguments to ``tensors``.
 
-    A key never holds a tensor: it would keep it alive.
+    The key may not be hashable. It never holds a tensor, which it would keep alive.
 
     Raises:
         RuntimeError: for tensors without strides (sparse ones).
@@ -30,7 +30,7 @@ def call_key(plan: object, args: Sequence[Any], kwargs: Mapping[str, Any] | None
             key += (value.shape, value.stride(), value.dtype, value.is_meta)
             tensors.append(value)
         elif kind is int or kind is float or kind is bool:
-            key += (kind, value)  # 1 == 1.0 == True hash alike
+            key += (kind, value)  # 1, 1.0 and True have equal hashes
         elif value is None:
             key.append(None)
         else:
@@ -44,7 +44,7 @@ def call_key(plan: object, args: Sequence[Any], kwargs: Mapping[str, Any] | None
 
 def _extend(key: list[Any], value: Any, kind: type, tensors: list[Tensor]) -> None:
     if kind is list or kind is tuple:
-        if {*map(type, value)} == _INTS:
+        if {*map(type, value)} == _ONLY_INT:
             key.append(tuple(value))
             return
         key.append(len(value))

@@ -1,7 +1,7 @@
-"""Results made without running anything, where tensors have no data.
+"""Replay: the result of a repeated call on meta tensors, made without running the operator.
 
-Many kernels of the meta device are Python and cost more than everything else; a call with the same operator, shapes,
-strides, types and settings returns the same kind of tensor, so its second call needs no kernel.
+Many kernels of the meta device are written in Python and cost more time than everything else. A call with the same
+operator, shapes, strides, dtypes and arguments returns the same kind of tensor, so its repetition needs no kernel.
 """
 
 from __future__ import annotations
@@ -16,76 +16,77 @@ from torch import Tensor
 from ..meta.operands import is_plain_meta
 
 Replay: TypeAlias = "Callable[[Sequence[Any]], Any]"
-"""Makes the result of a call again, of its positional arguments."""
+"""Returns the result of a repeated call, given its positional arguments."""
+
+ReplayRule: TypeAlias = "Callable[[Sequence[Any], Sequence[Tensor], Any], Replay | None]"
+"""Returns the replay of a call, given its positional arguments, its tensors and its result; None: it must run again."""
 
 
-def replay_rule(func: Any) -> Callable[[Sequence[Any], Sequence[Tensor], Any], Replay | None]:
-    """How the result of an operator's call can be made again, as far as its schema tells.
-
-    What is returned takes the positional arguments, the tensors and the result of a first call.
-    """
+def replay_rule(func: Any) -> ReplayRule:
+    """Return the replay rule that the schema of an operator implies."""
     schema = func._schema
     arguments = schema.arguments
-    changes = [i for i, argument in enumerate(arguments) if argument.alias_info is not None]
+    aliased = [i for i, argument in enumerate(arguments) if argument.alias_info is not None]
     returned = schema.returns
     if not returned or torch.Tag.inplace_view in func.tags:
-        return _never
-    if not changes:
+        return _no_replay
+    if not aliased:
         is_new = all(value.alias_info is None and str(value.type) == "Tensor" for value in returned)
-        return _new if is_new else _never
-    if changes != [0] or len(returned) != 1 or not schema.name.startswith("aten::"):
-        return _never
+        return _replay_new if is_new else _no_replay
+    if aliased != [0] or len(returned) != 1 or not schema.name.startswith("aten::"):
+        return _no_replay
     if arguments[0].alias_info.is_write:
-        is_first = str(returned[0].type) == "Tensor" and schema.name.endswith("_") and not schema.name.endswith("__")
-        return _written if is_first else _never
-    return _never if schema.name == "aten::as_strided" else _viewed  # which counts from the start of the memory
+        is_in_place = str(returned[0].type) == "Tensor" and schema.name.endswith("_") and not schema.name.endswith("__")
+        return _replay_in_place if is_in_place else _no_replay
+    return _no_replay if schema.name == "aten::as_strided" else _replay_view  # as_strided ignores the view's offset
 
 
-def _never(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Replay | None:
+def _no_replay(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Replay | None:
     return None
 
 
-def _new(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Replay | None:
-    """New tensors.
+def _replay_new(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Replay | None:
+    """Replay an operator that returns new tensors.
 
-    Some operators return their input without saying so (dropout in inference, a cast that changes nothing).
+    Some operators return their input although their schema does not say so (dropout in inference, a cast to the same
+    dtype); these are not replayed.
     """
-    made = (result,) if isinstance(result, Tensor) else result
-    if not tensors or not isinstance(made, tuple) or not all(map(is_plain_meta, (*tensors, *made))):
+    outputs = (result,) if isinstance(result, Tensor) else result
+    if not tensors or not isinstance(outputs, tuple) or not all(map(is_plain_meta, (*tensors, *outputs))):
         return None
     inputs = {tensor.untyped_storage()._cdata for tensor in tensors}
-    if any(tensor.untyped_storage()._cdata in inputs for tensor in made):
+    if any(tensor.untyped_storage()._cdata in inputs for tensor in outputs):
         return None
-    makers = [partial(torch.empty_strided, x.shape, x.stride(), dtype=x.dtype, device=x.device) for x in made]
+    makers = [partial(torch.empty_strided, x.shape, x.stride(), dtype=x.dtype, device=x.device) for x in outputs]
     first = makers[0]
     if isinstance(result, Tensor):
         return lambda args: first()
     return lambda args: tuple([make() for make in makers])
 
 
-def _written(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Replay | None:
-    """The first argument, whose data changed: without data nothing did."""
-    return _first if result is args[0] and all(map(is_plain_meta, tensors)) else None
+def _replay_in_place(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Replay | None:
+    """Replay an operator that returns its first argument: a meta tensor holds no data that could change."""
+    return _first_argument if result is args[0] and all(map(is_plain_meta, tensors)) else None
 
 
-def _first(args: Sequence[Any]) -> Any:
+def _first_argument(args: Sequence[Any]) -> Any:
     return args[0]
 
 
-def _viewed(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Replay | None:
-    """Views of the first argument."""
-    made = (result,) if isinstance(result, Tensor) else tuple(result)
-    if len(tensors) != 1 or not made or not all(map(is_plain_meta, (*tensors, *made))):
+def _replay_view(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Replay | None:
+    """Replay an operator that returns views of its first argument."""
+    views = (result,) if isinstance(result, Tensor) else tuple(result)
+    if len(tensors) != 1 or not views or not all(map(is_plain_meta, (*tensors, *views))):
         return None
     (x,) = tensors
-    if x is not args[0] or any(view.dtype != x.dtype for view in made):
+    if x is not args[0] or any(view.dtype != x.dtype for view in views):
         return None
-    if any(view.untyped_storage()._cdata != x.untyped_storage()._cdata for view in made):
+    if any(view.untyped_storage()._cdata != x.untyped_storage()._cdata for view in views):
         return None
-    shift = x.storage_offset()
-    likes = [(view.shape, view.stride(), view.storage_offset() - shift) for view in made]
-    shape, stride, start = likes[0]
+    base = x.storage_offset()
+    layouts = [(view.shape, view.stride(), view.storage_offset() - base) for view in views]
+    shape, stride, offset = layouts[0]
     if isinstance(result, Tensor):
-        return lambda args: torch.as_strided(args[0], shape, stride, start + args[0].storage_offset())
+        return lambda args: torch.as_strided(args[0], shape, stride, offset + args[0].storage_offset())
     kind = type(result)
-    return lambda args: kind([torch.as_strided(args[0], s, d, o + args[0].storage_offset()) for s, d, o in likes])
+    return lambda args: kind([torch.as_strided(args[0], s, d, o + args[0].storage_offset()) for s, d, o in layouts])

@@ -1,42 +1,52 @@
-"""Numbers assigned to places of a tensor, ``x[0] = 1``: where there is data PyTorch fills the places.
+"""Assignments of a number to elements of a tensor, ``x[0] = 1``.
 
-On the meta device it makes a tensor of the number first, views that in the shape of the places, and copies it there.
+With data PyTorch fills the elements. On the meta device it makes a tensor of the number, views it in the shape of the
+elements, and copies it there. The copy is recorded as the fill, and the views are not recorded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum, auto
 
 from torch import Tensor
 
 from .plan import OperatorPlan
 
-PICKS = frozenset(("aten::select", "aten::slice", "aten::unsqueeze", "aten::view", "aten::expand"))
-"""What comes between the number and its copy: the places are picked, and the number is viewed."""
+VIEWS = frozenset(("aten::select", "aten::slice", "aten::unsqueeze", "aten::view", "aten::expand"))
+"""The operators between the tensor of the number and its copy: they select the elements, and view the number."""
+
+
+class FillStep(Enum):
+    """What a call is in an assignment of a number."""
+
+    NONE = auto()
+    VIEW = auto()
+    COPY = auto()
 
 
 class ScalarFills:
-    """Follows a number from the tensor that is made of it to the copy.
+    """Follows the tensor of a number from its creation to its copy.
 
     Attributes:
-        number: the tensor of a number that may be on its way.
+        number: the tensor of a number that may be about to be copied.
     """
 
     def __init__(self) -> None:
         self.number: Tensor | None = None
 
-    def made(self, plan: OperatorPlan, result: object) -> None:
-        """Something that is not listed was made."""
+    def watch_unrecorded(self, plan: OperatorPlan, result: object) -> None:
+        """Follow the result of an unrecorded operator if it is the tensor of a number."""
         if plan.native == "aten::scalar_tensor" and isinstance(result, Tensor) and result.is_meta:
             self.number = result
 
-    def step(self, plan: OperatorPlan, tensors: Sequence[Tensor]) -> str:
-        """What a call is to the number: a ``view`` of it, the ``fill`` with it, or nothing, ``""``."""
+    def step_of(self, plan: OperatorPlan, tensors: Sequence[Tensor]) -> FillStep:
+        """Return what a call is to the number that is followed."""
         is_read = len(tensors) > 0 and self.number is not None and _memory(tensors[-1]) == _memory(self.number)
-        if plan.native in PICKS:
-            return "view" if is_read else ""
+        if plan.native in VIEWS:
+            return FillStep.VIEW if is_read else FillStep.NONE
         self.number = None
-        return "fill" if is_read and plan.native == "aten::copy" else ""
+        return FillStep.COPY if is_read and plan.native == "aten::copy" else FillStep.NONE
 
 
 def _memory(tensor: Tensor) -> int:

@@ -1,4 +1,4 @@
-"""One recorder's view of a run: operator calls become :class:`~costcore.trace.call.Call` objects."""
+"""The log of one capture: operator calls, kept compact while the run lasts, become :class:`Call` objects at the end."""
 
 from __future__ import annotations
 
@@ -22,32 +22,37 @@ from ..tensors import Given, Number, is_twice_ragged, operand
 from .identity import COMPUTED, LEARNED, Identities
 
 PRODUCTS = frozenset(("attention", "einsum", "linear", "matmul"))
-"""Operators whose cost does not follow from the number of elements: unknown where that is all that is known."""
+"""Operators whose cost cannot be computed from the number of elements alone."""
 
 
 class CallLog:
-    """Writes a run into one recorder.
+    """The operator calls of one capture.
 
-    While the run lasts, a call is a row of small numbers and strings, which costs little and holds nothing alive:
-    the number of its template, module, phase, then the numbers of the values it was given and of those it returned.
-    The recorder gets its calls when somebody looks.
+    While the run lasts, a call is a tuple of small numbers and strings, which costs little and keeps nothing alive: the
+    number of its template, module, phase, then the numbers of the values it was passed and of those it returned. The
+    recorder gets :class:`Call` objects when somebody reads its calls.
+
+    Args:
+        recorder: receives the calls.
+        translator: turns operator calls into layers.
     """
 
     def __init__(self, recorder: Recorder, translator: Translator) -> None:
         self.recorder = recorder
         self.identities = Identities(recorder)
         self._rows: list[tuple[Any, ...]] = []
-        self._extra: dict[int, tuple[float | None, str]] = {}
-        """Measured time and place in the user's code of those rows that have them."""
+        self._annotations: dict[int, tuple[float | None, str]] = {}
+        """Measured duration and place in the user's code, of those rows that have them."""
         self._numbers: dict[CallTemplate, int] = {}
         self._templates: list[tuple[CallTemplate, OperatorPlan, Layer]] = []
         self._translate = translator.by(self._operand)
-        self._homes: dict[int, str] = {}
-        recorder.pending.append(self.write)
+        self._modules: dict[int, str] = {}
+        """Path of the module that first read a parameter, by the id of the parameter."""
+        recorder.pending.append(self.flush)
 
-    def note(
+    def append(
         self,
-        entry: CachedCall,
+        call: CachedCall,
         tensors: Sequence[Tensor],
         args: tuple[Any, ...],
         kwargs: dict[str, Any] | None,
@@ -56,50 +61,50 @@ class CallLog:
         phase: str,
         seconds: float | None,
     ) -> None:
-        """Record one call: ``tensors`` are all tensors among its arguments, ``results`` all that it returned."""
+        """Append one call: ``tensors`` are all tensors among its arguments, ``results`` all values it returned."""
         identities = self.identities
-        known = identities.known
+        by_address = identities.by_address
         values: list[int] = []
         origins = 1
         for tensor in tensors:
-            found = known.get(id(tensor))
+            found = by_address.get(id(tensor))
             if found is None or found[0]() is not tensor:
-                found = identities.meet(tensor)
+                found = identities.register_external(tensor)
             values.append(found[1])
             origins = 3 * origins + found[2]
         for value in results:
             if isinstance(value, Tensor):
-                found = identities.made(value)
+                found = identities.register_result(value)
                 values.append(found[1])
                 origins = 3 * origins + found[2]
-        template = entry.templates.get(origins)
+        template = call.templates.get(origins)
         if template is None:
-            template = entry.templates[origins] = self._template(entry.plan, tensors, args, kwargs or {}, results)
+            template = call.templates[origins] = self._template(call.plan, tensors, args, kwargs or {}, results)
         number = self._numbers.get(template)
         if number is None:
-            number = self._number(template, entry.plan)
+            number = self._number(template, call.plan)
         for i in template.learned:
             if not identities.parameters[values[i]]:
-                identities.learn(tensors[i], values[i])
-        if seconds is not None or not template.is_known or self.recorder.tracebacks:
-            self._extra[len(self._rows)] = seconds, self._where(template)
+                identities.register_parameter(tensors[i], values[i])
+        if seconds is not None or not template.is_supported or self.recorder.tracebacks:
+            self._annotations[len(self._rows)] = seconds, self._where(template)
         self._rows.append((number, module, phase, *values))
 
-    def write(self) -> None:
-        """Hand the calls that were noted to the recorder."""
-        rows, extra = self._rows, self._extra
+    def flush(self) -> None:
+        """Append the calls to those of the recorder."""
+        rows, annotations = self._rows, self._annotations
         if not rows:
             return
-        self._rows, self._extra = [], {}
+        self._rows, self._annotations = [], {}
         calls = self.recorder.calls
         first = len(calls)
-        self.recorder.seconds.update({first + i: time for i, (time, _) in extra.items() if time is not None})
+        self.recorder.seconds.update({first + i: time for i, (time, _) in annotations.items() if time is not None})
         with collector_off():
-            calls += [self._call(row, extra[i][1] if i in extra else "") for i, row in enumerate(rows)]
+            calls += [self._call(row, annotations[i][1] if i in annotations else "") for i, row in enumerate(rows)]
 
     def _call(self, row: tuple[Any, ...], where: str) -> Call:
         number, module, phase, *values = row
-        values.append(0)  # no value: where a position is -1
+        values.append(0)  # no value: the position of a number is -1
         template, plan, layer = self._templates[number]
         identities = self.identities
         operands, storages = identities.operands, identities.storages
@@ -107,43 +112,39 @@ class CallLog:
         if template.learned:
             read = tuple([identities.parameters[values[at]] for at in template.learned])
             for parameter in read:
-                if parameter not in self._homes:
-                    self._homes[parameter] = module
+                if parameter not in self._modules:
+                    self._modules[parameter] = module
         return Call(
             layer,
-            plan.type,
-            plan.native,
-            "",
-            module,
-            phase,
-            1,
-            "",
-            tuple([operands[values[at]] for at in template.inputs]),
-            tuple([operands[values[at]] for at in template.outputs]),
-            tuple([storages[values[at]] for at in template.places]),
-            read,
-            (),
-            where,
+            type=plan.type,
+            native=plan.native,
+            module=module,
+            phase=phase,
+            inputs=tuple([operands[values[at]] for at in template.inputs]),
+            outputs=tuple([operands[values[at]] for at in template.outputs]),
+            storages=tuple([storages[values[at]] for at in template.operands]),
+            parameters=read,
+            where=where,
         )
 
     def close(self) -> None:
-        """Hand over what is left; nothing more will come."""
-        self.write()
-        self.recorder.pending.remove(self.write)
+        """Flush the log; no call follows."""
+        self.flush()
+        self.recorder.pending.remove(self.flush)
 
-    def forget_last(self) -> None:
-        """Take back the last call."""
+    def remove_last(self) -> None:
+        """Remove the last call."""
         if self._rows:
             self._rows.pop()
-            self._extra.pop(len(self._rows), None)
+            self._annotations.pop(len(self._rows), None)
         else:
             self.recorder.calls.pop()
             self.recorder.seconds.pop(len(self.recorder.calls), None)
 
-    def home_of(self, tensor: Tensor) -> str:
-        """Path of the module that first read a parameter."""
-        self.write()
-        return self._homes.get(self.identities.parameter_of(tensor), "")
+    def module_of(self, parameter: Tensor) -> str:
+        """Return the path of the module that first read a parameter."""
+        self.flush()
+        return self._modules.get(self.identities.parameter_of(parameter), "")
 
     def _number(self, template: CallTemplate, plan: OperatorPlan) -> int:
         number = self._numbers[template] = len(self._templates)
@@ -151,7 +152,7 @@ class CallLog:
         return number
 
     def _where(self, template: CallTemplate) -> str:
-        return "" if template.is_known and not self.recorder.tracebacks else user_traceback()
+        return "" if template.is_supported and not self.recorder.tracebacks else user_traceback()
 
     def _template(
         self,
@@ -161,6 +162,7 @@ class CallLog:
         kwargs: dict[str, Any],
         results: Sequence[Any],
     ) -> CallTemplate:
+        """Translate a call into a layer, by the rows of its operator."""
         bound = plan.bind(args, kwargs)
         translation = self._translate(Native(plan.row, bound, results))
         if not translation.known and plan.row != plan.native:
@@ -170,15 +172,16 @@ class CallLog:
         position = {id(tensor): i for i, tensor in reversed(list(enumerate(tensors)))}
         returned = {id(value): i for i, value in enumerate(v for v in results if isinstance(v, Tensor))}
         layer = translation.layer
-        priced = calculators()
+        supported = calculators()
         return CallTemplate(
             layer,
-            tuple(-1 if type(value) is Number else position[id(_bare(value))] for value in translation.inputs),
+            tuple(-1 if type(value) is Number else position[id(_unwrapped(value))] for value in translation.inputs),
             tuple(len(tensors) + returned[id(value)] for value in translation.outputs),
-            translation.known and (layer.op in priced or plan.native in priced),
+            translation.known and (layer.op in supported or plan.native in supported),
         )
 
     def _operand(self, value: Any, role: Role) -> Operand | None:
+        """Return the operand of a value; its origin decides whether it is a parameter."""
         if type(value) is Given:
             value, role = value.value, "data"
         if isinstance(value, Tensor):
@@ -190,5 +193,5 @@ class CallLog:
         return operand(value, role)
 
 
-def _bare(value: Any) -> Any:
+def _unwrapped(value: Any) -> Any:
     return value.value if type(value) is Given else value

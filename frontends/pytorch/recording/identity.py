@@ -1,4 +1,4 @@
-"""Which tensor is which: ids of values, of the memory behind them, and of learned parameters.
+"""The identity of tensors: ids of values, of the memory behind them, and of learned parameters.
 
 Python reuses the address of a dead object, and so does the allocator; every id is therefore tied to a weak reference.
 """
@@ -14,11 +14,10 @@ from torch.nn import Parameter
 from costcore.trace.recorder import Recorder
 
 EXTERNAL, LEARNED, COMPUTED = range(3)
-"""Where a value comes from: from outside of the run, from a learned parameter (or a view of one), from an operator."""
+"""Origins of a value: from outside the run, a learned parameter (or a view of one), the result of an operator."""
 
-Known: TypeAlias = "tuple[ref[Tensor], int, int]"
-"""A tensor object, the number of the value it holds, and where that comes from."""
-
+Identity: TypeAlias = "tuple[ref[Tensor], int, int]"
+"""A tensor object, the number of the value it holds, and the origin of that value."""
 
 Memory: TypeAlias = "tuple[ref[Any] | None, int, bool]"
 """A storage, its id, and whether an operator of this run made it."""
@@ -27,10 +26,13 @@ Memory: TypeAlias = "tuple[ref[Any] | None, int, bool]"
 class Identities:
     """The values of one recorder, numbered from 1, and their ids, each a list by that number.
 
-    Number 0 is no value in memory, as a Python number is none; its ids are 0.
+    Number 0 stands for a Python number, which is not a value in memory; its ids are 0.
+
+    Args:
+        recorder: gives new ids.
 
     Attributes:
-        known: all tensor objects that are such a value, by their address.
+        by_address: the identities of tensor objects, by address.
         operands: ids of the values.
         storages: ids of the memory behind them.
         parameters: ids of the parameters they are, 0 for none.
@@ -39,63 +41,63 @@ class Identities:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._new_id = recorder.new_id
-        self.known: dict[int, Known] = {}
+        self.by_address: dict[int, Identity] = {}
         self.operands = [0]
         self.storages = [0]
         self.parameters = [0]
         self._memories: dict[int, Memory] = {}
-        self._learned_in: dict[int, dict[tuple[int, int], int]] = {}
-        """Ids of the parameters in a memory by place and size, by the id of the memory."""
+        self._parameters_in: dict[int, dict[tuple[int, int], int]] = {}
+        """Ids of the parameters in a memory by offset and size, by the id of the memory."""
 
-    def of(self, tensor: Tensor) -> Known:
-        """What an operand is known as; one never seen before comes from outside of the run."""
-        found = self.known.get(id(tensor))
+    def of(self, tensor: Tensor) -> Identity:
+        """Return the identity of an operand; one that was never seen before comes from outside the run."""
+        found = self.by_address.get(id(tensor))
         if found is not None and found[0]() is tensor:
             return found
-        return self.meet(tensor)
+        return self.register_external(tensor)
 
-    def meet(self, tensor: Tensor) -> Known:
-        """Take up an operand that was never seen before."""
+    def register_external(self, tensor: Tensor) -> Identity:
+        """Register an operand that was never seen before."""
         memory = self._memory(tensor, False)
         if type(tensor) is not Tensor and isinstance(tensor, Parameter):
-            return self._remember(tensor, memory, self._learned(tensor, memory))
+            return self._register(tensor, memory, self._parameter(tensor, memory))
         parameter = self._parameter_at(tensor, memory)
         if not parameter and not memory[2] and tensor._is_view() and isinstance(tensor._base, Parameter):
-            parameter = self._learned(tensor._base, memory)
-        return self._remember(tensor, memory, parameter)
+            parameter = self._parameter(tensor._base, memory)
+        return self._register(tensor, memory, parameter)
 
-    def made(self, tensor: Tensor) -> Known:
-        """Take up what an operator returned: a new value, in new memory or (views, in-place) in known memory."""
+    def register_result(self, tensor: Tensor) -> Identity:
+        """Register a tensor that an operator returned: a new value, in new memory or in that of an operand."""
         memory = self._memory(tensor, True)
-        return self._remember(tensor, memory, self._parameter_at(tensor, memory))
+        return self._register(tensor, memory, self._parameter_at(tensor, memory))
 
-    def same(self, tensor: Tensor, other: Tensor) -> None:
-        """Take up a tensor that is ``other`` again under another name, as ``detach`` returns it."""
-        _, number, origin = self.of(other)
-        self.known[id(tensor)] = (ref(tensor), number, origin)
+    def register_alias(self, alias: Tensor, tensor: Tensor) -> None:
+        """Register a tensor object that holds the value of another one, as ``detach`` returns it."""
+        _, number, origin = self.of(tensor)
+        self.by_address[id(alias)] = (ref(alias), number, origin)
 
-    def parameter_of(self, tensor: Tensor) -> int:
-        """The id of the parameter that a tensor is, 0 for none."""
-        return self.parameters[self.of(tensor)[1]]
+    def register_parameter(self, tensor: Tensor, number: int) -> None:
+        """Register the value of an operand as a parameter, because its operator uses it as one."""
+        self.parameters[number] = self._parameter(tensor, self._memory(tensor, False))
 
-    def learn(self, tensor: Tensor, number: int) -> None:
-        """Make a parameter of an operand that is learned because of what it is to its operator."""
-        self.parameters[number] = self._learned(tensor, self._memory(tensor, False))
-
-    def take_for_learned(self, tensor: Tensor) -> None:
-        """Take up a tensor as a parameter that is none by its type: the part that this process holds of one."""
+    def register_shard(self, tensor: Tensor) -> None:
+        """Register the local shard of a distributed parameter as a parameter, which its type does not show."""
         _, number, origin = self.of(tensor)
         if origin != LEARNED:
-            self.learn(tensor, number)
-            self.known[id(tensor)] = (ref(tensor), number, LEARNED)
+            self.register_parameter(tensor, number)
+            self.by_address[id(tensor)] = (ref(tensor), number, LEARNED)
 
-    def _remember(self, tensor: Tensor, memory: Memory, parameter: int) -> Known:
+    def parameter_of(self, tensor: Tensor) -> int:
+        """Return the id of the parameter that a tensor is, 0 for none."""
+        return self.parameters[self.of(tensor)[1]]
+
+    def _register(self, tensor: Tensor, memory: Memory, parameter: int) -> Identity:
         origin = LEARNED if parameter else COMPUTED if memory[2] else EXTERNAL
-        known = self.known[id(tensor)] = (ref(tensor), len(self.operands), origin)
+        identity = self.by_address[id(tensor)] = (ref(tensor), len(self.operands), origin)
         self.operands.append(self._new_id())
         self.storages.append(memory[1])
         self.parameters.append(parameter)
-        return known
+        return identity
 
     def _memory(self, tensor: Tensor, is_computed: bool) -> Memory:
         try:
@@ -108,25 +110,25 @@ class Identities:
             memory = self._memories[address] = (ref(storage), self._new_id(), is_computed)
         return memory
 
-    def _learned(self, tensor: Tensor, memory: Memory) -> int:
-        """The id of the parameter that a tensor is, whole."""
+    def _parameter(self, tensor: Tensor, memory: Memory) -> int:
+        """Return the id of a parameter, of which ``tensor`` holds all elements."""
         size = tensor.numel()
         if memory[0] is None:
             return self._recorder.parameter(size)
-        parameters = self._learned_in.setdefault(memory[1], {})
-        place = tensor.storage_offset(), size
-        found = parameters.get(place)
+        parameters = self._parameters_in.setdefault(memory[1], {})
+        extent = tensor.storage_offset(), size
+        found = parameters.get(extent)
         if found is None:
-            found = parameters[place] = self._recorder.parameter(size)
+            found = parameters[extent] = self._recorder.parameter(size)
         return found
 
     def _parameter_at(self, tensor: Tensor, memory: Memory) -> int:
-        """The id of the parameter that covers the first element of a tensor, 0 for none."""
-        parameters = self._learned_in.get(memory[1])
+        """Return the id of the parameter that holds the first element of a tensor, 0 for none."""
+        parameters = self._parameters_in.get(memory[1])
         if parameters is None:
             return 0
         offset = tensor.storage_offset()
-        for (start, size), identity in parameters.items():
+        for (start, size), parameter in parameters.items():
             if start <= offset < start + max(size, 1):
-                return identity
+                return parameter
         return 0

@@ -1,73 +1,77 @@
-"""Where in the model, and in which phase of a run, an operator runs."""
+"""The location of an operator call: the module it belongs to, and the phase of the run."""
 
 from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .call_log import CallLog
 from .module_stack import ModuleStack
 
 _grad_enabled = torch.is_grad_enabled
 _current_node = torch._C._current_autograd_node
 
-_ENGINE = "_engine_run_backward"
+_BACKWARD_FUNCTION = "_engine_run_backward"
+"""The function of PyTorch that runs the backward pass."""
 
 
 class Locator:
-    """Module and phase of what runs in one thread.
+    """Finds module and phase of the operators that run in one thread.
 
-    A node of the backward pass has the number that autograd was at when the forward pass made it, and so tells the
-    module that ran then.
+    A node of the backward pass carries the sequence number that autograd had when the forward pass made it. The module
+    that ran at that number is the module of the node.
 
     Args:
-        number: the number that autograd is at.
+        logs: know which module read a parameter first.
+        number: the present sequence number of autograd.
 
     Attributes:
         modules: the modules that are running.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, logs: Sequence[CallLog], number: int) -> None:
         self.modules = ModuleStack()
+        self._logs = logs
         self._number = number
         self._numbers: list[int] = []
-        self._homes: list[str] = []
+        self._paths: list[str] = []
+        """The path of the module that ran when autograd reached the sequence number at the same place above."""
         self._step: CodeType | None = None
-        """What makes the steps of optimizers, if one may be running."""
+        """The function that is a step of an optimizer, if one may be running."""
 
-    def begin_step(self) -> None:
-        """An optimizer makes a step, in the function that calls the one that tells it here."""
+    def begin_optimizer_step(self) -> None:
+        """Note that an optimizer begins a step, in the function that calls the caller of this one."""
         self._step = sys._getframe(2).f_code
 
-    def here(self, number: int, home_of: Callable[[Tensor], str]) -> tuple[str, str]:
-        """Path of the module, and phase, of the operator that runs now.
+    def locate(self, number: int) -> tuple[str, str]:
+        """Return module path and phase of the operator that is running.
 
         Args:
-            number: the number that autograd is at.
-            home_of: path of the module that first read a parameter.
+            number: the present sequence number of autograd.
         """
         node = _current_node()
         if node is None:
             module = self.modules.path
-            phase = "forward" if self._step is None or not self._is_stepping() else "optimizer"
+            phase = "forward" if self._step is None or not self._is_in_optimizer_step() else "optimizer"
         else:
-            phase = _phase()
-            module = self.modules.path if phase == "recompute" else self._home(node, home_of)
+            phase = _backward_phase()
+            module = self.modules.path if phase == "recompute" else self._module_of_node(node)
         if number > self._number:
             self._number = number
             self._numbers.append(number)
-            self._homes.append(module)
+            self._paths.append(module)
         return module, phase
 
-    def _is_stepping(self) -> bool:
-        """Whether this is part of a step of an optimizer; what runs with gradients or in a module meanwhile is not.
+    def _is_in_optimizer_step(self) -> bool:
+        """Return whether this is part of an optimizer step; what runs with gradients or in a module meanwhile is not.
 
-        A step ends when its function is no longer among those running: also by an exception, which nobody tells.
+        A step ends when its function is no longer on the stack. It may end by an exception, which no hook reports.
         """
         if _grad_enabled() or self.modules.is_running:
             return False
@@ -78,25 +82,25 @@ class Locator:
             self._step = None
         return frame is not None
 
-    def _home(self, node: Any, home_of: Callable[[Tensor], str]) -> str:
-        """Path of the module whose forward pass made a node of the backward pass."""
-        variable = getattr(node, "variable", None)
-        if isinstance(variable, Tensor):
-            return home_of(variable)
+    def _module_of_node(self, node: Any) -> str:
+        """Return the path of the module whose forward pass made a node of the backward pass."""
+        parameter = getattr(node, "variable", None)
+        if isinstance(parameter, Tensor):
+            return self._logs[-1].module_of(parameter) if self._logs else ""
         at = bisect_right(self._numbers, node._sequence_nr())
-        return self._homes[at] if at < len(self._homes) else ""
+        return self._paths[at] if at < len(self._paths) else ""
 
 
-def _phase() -> str:
-    """``backward`` or ``recompute``, inside a node of the backward pass.
+def _backward_phase() -> str:
+    """Return ``backward`` or ``recompute`` for an operator inside a node of the backward pass.
 
-    A backward pass runs without grad mode, except with ``create_graph``; a recomputation turns it on, and runs a module
-    or ``torch.utils.checkpoint`` below the engine.
+    A backward pass runs without grad mode, unless ``create_graph`` is set. A recomputation enables grad mode, and runs
+    a module or ``torch.utils.checkpoint`` below the engine.
     """
     if not _grad_enabled():
         return "backward"
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_name != _ENGINE:
+    while frame is not None and frame.f_code.co_name != _BACKWARD_FUNCTION:
         name = frame.f_code.co_filename
         if name.endswith("checkpoint.py") or frame.f_code.co_name == "_call_impl":
             return "recompute"

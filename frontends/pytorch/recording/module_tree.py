@@ -1,4 +1,4 @@
-"""The tree of a model's modules, and what each holds."""
+"""The tree of a model's modules, with the parameters and buffers that each holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .identity import Identities
 
 
 def module_tree(model: TorchModule, identities: Identities) -> dict[str, Module]:
-    """The modules of ``model`` by path, in its own order."""
+    """Return the modules of ``model`` by path, in the order of the model."""
     tree: dict[str, Module] = {}
     paths: dict[int, str] = {}
     for path, module, is_first in walk(model):
@@ -27,20 +27,20 @@ def module_tree(model: TorchModule, identities: Identities) -> dict[str, Module]
         if not module._parameters and not module._buffers:
             tree[path] = Module(name)
             continue
-        held: dict[int, bool] = {}
+        is_trained: dict[int, bool] = {}
         for parameter in module._parameters.values():
             if parameter is not None and not is_lazy(parameter):
-                identity = _identity(parameter, identities)
-                held[identity] = held.get(identity, True) and parameter.requires_grad
-        frozen = tuple([identity for identity, is_trained in held.items() if not is_trained])
+                identity = _parameter_id(parameter, identities)
+                is_trained[identity] = is_trained.get(identity, True) and parameter.requires_grad
+        frozen = tuple([identity for identity, trained in is_trained.items() if not trained])
         buffers = [x.numel() for x in module._buffers.values() if x is not None and not is_lazy(x)]
-        tree[path] = Module(name, tuple(held), frozen, sum(buffers))
+        tree[path] = Module(name, tuple(is_trained), frozen, sum(buffers))
     return tree
 
 
-def _identity(parameter: Any, identities: Identities) -> int:
-    """The id of a parameter; of one that is spread over devices, of the part that is here."""
-    if type(parameter) is not Parameter and (here := getattr(parameter, "_local_tensor", None)) is not None:
-        identities.take_for_learned(here)
-        return identities.parameter_of(here)
+def _parameter_id(parameter: Any, identities: Identities) -> int:
+    """Return the id of a parameter; of a distributed one the id of its local shard."""
+    if type(parameter) is not Parameter and (shard := getattr(parameter, "_local_tensor", None)) is not None:
+        identities.register_shard(shard)
+        return identities.parameter_of(shard)
     return identities.parameter_of(parameter)

@@ -93,9 +93,9 @@ def test_p02_an_exception_while_a_capture_is_being_set_up(step, monkeypatch):
         raise OSError("half way")
 
     places = {
-        "modules": (patches, "_watch_modules"),
-        "composites": (patches, "_register_frames"),
-        "functions": (higher_order, "let_pass"),
+        "modules": (patches, "_patch_module_calls"),
+        "composites": (patches, "_register_composites"),
+        "functions": (higher_order, "patch_dispatch"),
         "mode": (CaptureMode, "__enter__"),
     }
     net = model()
@@ -118,7 +118,7 @@ def test_p02_an_exception_of_our_own_in_the_middle_of_a_run(monkeypatch):
 
     with unchanged(net):
         with monkeypatch.context() as patch:
-            patch.setattr(CallLog, "note", fail)
+            patch.setattr(CallLog, "append", fail)
             with pytest.raises(AssertionError, match="ours"):
                 record(lambda: net(X))
         assert types(record(lambda: net(X))) == ["linear"]

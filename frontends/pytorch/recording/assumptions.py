@@ -1,0 +1,47 @@
+"""What is assumed about data that meta tensors do not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from costcore.errors import CostError
+
+from .call_log import CallLog
+from .module_stack import ModuleStack
+
+MAX_ANSWERS = 100_000
+"""After so many assumed numbers and conditions a model is taken to be in an endless loop."""
+
+REAL_RUN = "count a real run inside ComputationalCostHook"
+
+
+class Assumptions:
+    """The assumptions of one run.
+
+    Args:
+        logs: receive the assumptions.
+        modules: the modules that are running.
+    """
+
+    def __init__(self, logs: Sequence[CallLog], modules: ModuleStack) -> None:
+        self._logs = logs
+        self._modules = modules
+        self._n_answers = 0
+
+    def note(self, assumption: str) -> None:
+        """Note an assumption at the module that is running."""
+        for log in self._logs:
+            log.recorder.assume(assumption, self._modules.path)
+
+    def count_answer(self) -> None:
+        """Count a number or a condition that was assumed.
+
+        Raises:
+            CostError: after :data:`MAX_ANSWERS`; names the module.
+        """
+        self._n_answers += 1
+        if self._n_answers > MAX_ANSWERS:
+            raise CostError(
+                f"module {self._modules.path!r} asked {MAX_ANSWERS} times for data of tensors without data: it "
+                f"seems to loop until its data changes; {REAL_RUN} instead"
+            )

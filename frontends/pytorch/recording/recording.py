@@ -1,0 +1,96 @@
+"""The recording of one thread: every operator call is located and appended to the log of every active capture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..operators.call_cache import CachedCall
+from ..operators.plan import OperatorPlan, OperatorPlans
+from ..operators.scalar_fills import FillStep, ScalarFills
+from .assumptions import Assumptions
+from .call_log import CallLog
+from .location import Locator
+
+_sequence_number = torch.autograd._get_sequence_nr
+_FILL = torch.ops.aten.fill_.Scalar
+
+
+class Recording:
+    """What one thread runs.
+
+    Args:
+        plans: the plans of operators.
+
+    Attributes:
+        logs: one for every active capture of the thread; captures nest.
+        locator: finds module and phase of a call.
+        modules: the modules that are running.
+        assumptions: what is assumed about data.
+        measures_time: whether any log wants the duration of calls.
+        seconds: the duration of the call that is recorded next; None if it was not measured.
+    """
+
+    def __init__(self, plans: OperatorPlans) -> None:
+        self.logs: list[CallLog] = []
+        self.locator = Locator(self.logs, _sequence_number())
+        self.modules = self.locator.modules
+        self.assumptions = Assumptions(self.logs, self.modules)
+        self.measures_time = False
+        self.seconds: float | None = None
+        self._plans = plans
+        self._locate = self.locator.locate
+        self._fills = ScalarFills()
+        self._last_clone: tuple[int, int] | None = None
+        """The autograd sequence number at the last call, and the id of its operand, if it was a clone.
+
+        Autograd clones a tensor that it saved before an in-place operator overwrites it. Unlike a clone in the user's
+        code, this one has no node of its own, so that the sequence number stays the same.
+        """
+
+    def add(self, log: CallLog) -> None:
+        """Append calls to one more log from now on."""
+        self.logs.append(log)
+        self.measures_time = any(log.recorder.measure_time for log in self.logs)
+
+    def remove(self, log: CallLog) -> None:
+        """Append calls to a log no longer."""
+        self.logs.remove(log)
+        self.measures_time = any(log.recorder.measure_time for log in self.logs)
+
+    def watch_unrecorded(self, plan: OperatorPlan, result: object) -> None:
+        """Follow the result of an operator that is not recorded, which later calls may use."""
+        self._fills.watch_unrecorded(plan, result)
+
+    def record(self, call: CachedCall, tensors: Sequence[Tensor], args: Any, kwargs: Any, result: Any) -> None:
+        """Record one call: ``tensors`` are all tensors among its arguments."""
+        plan = call.plan
+        if self._fills.number is not None:
+            step = self._fills.step_of(plan, tensors)
+            if step is FillStep.VIEW:
+                return
+            if step is FillStep.COPY:
+                plan = self._plans.of(_FILL)
+                call, tensors, args, kwargs = CachedCall(plan), tensors[:1], (args[0], 0), {}
+        number = _sequence_number()
+        module, phase = self._locate(number)
+        if plan.is_clone:
+            self._last_clone = (number, id(tensors[0]))
+        elif self._last_clone is not None:
+            if plan.written and self._last_clone == (number, id(tensors[0])) and tensors[0].requires_grad:
+                for log in self.logs:
+                    log.remove_last()
+            self._last_clone = None
+        results: Sequence[Any]
+        if isinstance(result, Tensor):
+            results = (result,)
+        elif isinstance(result, (list, tuple)):
+            results = result
+        else:
+            results = plan.written_arguments(args, kwargs or {})
+        for log in self.logs:
+            log.append(call, tensors, args, kwargs, results, module, phase, self.seconds)
+        self.seconds = None
