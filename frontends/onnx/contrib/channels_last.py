@@ -8,9 +8,10 @@ from typing import Any
 
 from costcore.translate import Arguments, Row
 
-from ..graph.node import Node, Rule
-from ..rows.arguments import node_of, window
+from ..graph.node import Inferred, Node, Rule
+from ..rows.arguments import node_of
 from ..schema.signature import ONNX, schema_signature
+from ..shapes.windows import Windows
 from ..values.value import Shape, Value
 from .spec import NHWC, OperatorSpec
 
@@ -41,7 +42,7 @@ def weight_view(name: str) -> Any:
 
     def read(a: Arguments) -> Value:
         w: Value = a[name]
-        kernel = window("kernel")(a)
+        kernel = node_of(a).facts(Windows).kernel
         return w if w.known[2:] == kernel else w.viewed((w.known[0], w.known[-1], *w.known[1:-1]))
 
     return read
@@ -61,7 +62,7 @@ def turned(rule: Rule) -> Rule:
     Rows of the table see the input with its channels first as well.
     """
 
-    def read(node: Node) -> Sequence[Value]:
+    def read(node: Node) -> Sequence[Value] | Inferred:
         known = schema_signature(ONNX, node.op, NEWEST)
         node.args = {**(known.defaults if known else {}), **node.args}
         node.args.pop("channels_last", None)
@@ -73,11 +74,11 @@ def turned(rule: Rule) -> Rule:
         view = x.viewed(first(x.known))
         node.args[name] = view
         node.inputs = [view if value is x else value for value in node.inputs]
-        outputs = rule(node)
-        for value in outputs:
+        found = rule(node)
+        for value in found.outputs if isinstance(found, Inferred) else found:
             if value.shape is not None and len(value.shape) == rank:
                 value.shape = (value.shape[0], *value.shape[2:], value.shape[1])
-        return outputs
+        return found
 
     return read
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from costcore.translate import Arguments
 
-from ..graph.node import Node
+from ..graph.node import Inferred, Node
 from ..rows.conv import CONVOLUTION, ROWS
 from ..shapes import conv as standard
-from ..shapes.conv import WINDOWS
 from ..shapes.windows import windows
 from ..values.value import Undetermined, Value
 from .activation import FUSED, fused_with, has_supported_activation
@@ -17,7 +14,7 @@ from .channels_last import _channels_back, channel_view, channels_first, channel
 from .spec import NCHWC, OperatorSpec, row
 
 
-def conv(node: Node) -> Sequence[Value]:
+def conv(node: Node) -> Inferred:
     """Convolution, with channels first or last."""
     x, w = node.value("X", "x"), node.value("W", "w")
     shape = channels_first(node, x.known)
@@ -27,19 +24,19 @@ def conv(node: Node) -> Sequence[Value]:
     is_last = w.known[1] * group != shape[1] and w.known[-1] * group == shape[1]
     kernel = node.args.get("kernel_shape") or (w.known[1:-1] if is_last else w.known[2:])
     found = windows(node, shape[2:], kernel)
-    node.cache[WINDOWS] = found
     zero = node.get("y_zero_point")
     dtype = zero.dtype if zero is not None else x.dtype
-    return [node.result(_channels_back(node, (shape[0], w.known[0], *found.out)), dtype)]
+    return Inferred([node.result(_channels_back(node, (shape[0], w.known[0], *found.out)), dtype)], found)
 
 
-def padded_conv_transpose(node: Node) -> Sequence[Value]:
+def padded_conv_transpose(node: Node) -> Inferred:
     """A transposed convolution whose padding is an input."""
     try:
         pads = node.numbers("Pads")
     except Undetermined:
-        found = standard.conv_transpose(node)[0]
-        return [node.result((*found.known[:2], *(None for _ in found.known[2:])), found.dtype)]
+        found = standard.conv_transpose(node)
+        y = found.outputs[0]
+        return Inferred([node.result((*y.known[:2], *(None for _ in y.known[2:])), y.dtype)], found.facts)
     if pads is not None:
         node.args["pads"] = pads
     return standard.conv_transpose(node)

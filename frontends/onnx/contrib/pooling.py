@@ -6,18 +6,17 @@ from collections.abc import Sequence
 
 from costcore.translate import Arguments
 
-from ..graph.node import Node
+from ..graph.node import Inferred, Node
 from ..rows.arguments import outputs
 from ..rows.pooling import POOL, ROWS
 from ..shapes import pooling as standard
-from ..shapes.conv import WINDOWS
 from ..shapes.windows import Windows, kernel_of, windows
 from ..values.value import Undetermined, Value
 from .channels_last import _channels_back, channel_view, channels_first, channels_last, turned
 from .spec import NCHWC, OperatorSpec, row
 
 
-def pool(node: Node) -> Sequence[Value]:
+def pool(node: Node) -> Inferred:
     """Pooling, with channels first or last."""
     x = node.value("X", "x")
     shape = channels_first(node, x.known)
@@ -29,10 +28,9 @@ def pool(node: Node) -> Sequence[Value]:
         found = Windows(shape[2:], ones, ones, nothing, nothing, ones)
     else:
         found = windows(node, shape[2:], kernel_of(node))
-    node.cache[WINDOWS] = found
     zero = node.get("y_zero_point")
     dtype = zero.dtype if zero is not None else x.dtype
-    return [node.result(_channels_back(node, (*shape[:2], *found.out)), dtype)]
+    return Inferred([node.result(_channels_back(node, (*shape[:2], *found.out)), dtype)], found)
 
 
 def crops(node: Node) -> Sequence[Value]:
@@ -47,7 +45,7 @@ def crops(node: Node) -> Sequence[Value]:
     return [node.result((boxes.known[0], x.known[1], *size), x.dtype)]
 
 
-def max_unpool(node: Node) -> Sequence[Value]:
+def max_unpool(node: Node) -> Sequence[Value] | Inferred:
     """The input of a pooling again: of the shape that is given, channels last, else as its settings tell it."""
     wanted = node.numbers("output_shape")
     if wanted is not None:

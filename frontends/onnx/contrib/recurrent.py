@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from costcore.dims import Dim
 from costcore.translate import Arguments
 
-from ..graph.node import Node
-from ..rows.arguments import node_of, nonzero
+from ..graph.node import Inferred, Node
+from ..rows.arguments import fact, node_of, nonzero
 from ..rows.recurrent import RECURRENCE, causal_activation
 from ..shapes.recurrent import causal_conv, linear_attention, recurrent
 from ..shapes.rules import like, of_rank
@@ -23,21 +24,18 @@ def gated_linear_attention(node: Node) -> Sequence[Value]:
     return linear_attention(node)
 
 
-class Delta(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DeltaHeads:
     """Heads of keys and of values, and features of each of both."""
 
     heads: tuple[Dim, Dim]
     features: tuple[Dim, Dim]
 
 
-DELTA = "delta"
-"""Under this name a node's cache keeps its :class:`Delta`."""
-
-
 UPDATES = ("linear", "gated", "delta", "gated_delta")
 
 
-def delta_net(node: Node) -> Sequence[Value]:
+def delta_net(node: Node) -> Inferred:
     """Joined sequences through gated delta rules; heads are axes of their own, or queries, keys and values are packed.
 
     The state is ``[N, H_v, D_v, D]``.
@@ -63,13 +61,16 @@ def delta_net(node: Node) -> Sequence[Value]:
         count = state.known[0]
     elif cuts is not None:
         count = cuts.known[0] - 1
-    node.cache[DELTA] = Delta((heads_k, heads_v), (width, width_v))
+    facts = DeltaHeads((heads_k, heads_v), (width, width_v))
     kept = node.args.get("state_update_capacity", 0) * (heads_v + heads_k * width + heads_v * width_v)
-    return [
-        node.result((*lead, heads_v, width_v), query.dtype),
-        node.result((count, heads_v, width_v, width), "float32"),
-        node.result((count, kept), "float32"),
-    ]
+    return Inferred(
+        [
+            node.result((*lead, heads_v, width_v), query.dtype),
+            node.result((count, heads_v, width_v, width), "float32"),
+            node.result((count, kept), "float32"),
+        ],
+        facts,
+    )
 
 
 def quantized_recurrent(node: Node) -> Sequence[Value]:
@@ -139,10 +140,6 @@ def _steps(a: Arguments) -> Value:
     return x.viewed((1, *x.known[::-1]))
 
 
-def _delta(name: str) -> Any:
-    return lambda a: getattr(node_of(a).cache[DELTA], name)
-
-
 SPECS: tuple[OperatorSpec, ...] = (
     OperatorSpec(
         "LinearAttention",
@@ -201,8 +198,8 @@ SPECS: tuple[OperatorSpec, ...] = (
                     "decay_bias": lambda a: a.get("dt_bias") if a.get("gate_activation") == "qwen" else None,
                 },
                 {
-                    "heads": _delta("heads"),
-                    "features": _delta("features"),
+                    "heads": fact(DeltaHeads, lambda f: f.heads),
+                    "features": fact(DeltaHeads, lambda f: f.features),
                     "rule": lambda a: a.get("update_rule", "gated_delta"),
                     "normalize": nonzero("qk_l2_norm"),
                     "squash": lambda a: (

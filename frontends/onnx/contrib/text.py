@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from costcore.dims import Dim
 from costcore.translate import Arguments
 
 from ..graph.node import Node
+from ..rows.arguments import fact
 from ..shapes.rules import heads
 from ..values.value import Value
-from .attention.kv_cache import _fact
 from .spec import OperatorSpec, row
 
 
@@ -80,6 +81,16 @@ def suffix(node: Node) -> Sequence[Value]:
     return [node.result((None,), node.value("cur_tokens").dtype), node.result((), "int64")]
 
 
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search for texts: how it chooses tokens, steps, beams per sample, and the scores it chooses by."""
+
+    search: str
+    steps: Dim
+    beams: Dim
+    logits: Value
+
+
 def _prompt(a: Arguments) -> Any:
     """The tokens that a search goes on from; with an encoder those that are forced, if any."""
     return a.get("input_ids") if a.get("encoder") is None else a.get("decoder_input_ids")
@@ -87,8 +98,17 @@ def _prompt(a: Arguments) -> Any:
 
 SEARCH = row(
     "token_search",
-    {"x": _prompt, "logits": _fact("logits"), "allowed": "vocab_mask", "allowed_first": "prefix_vocab_mask"},
-    {"search": _fact("search"), "steps": _fact("steps"), "beams": _fact("beams")},
+    {
+        "x": _prompt,
+        "logits": fact(Search, lambda f: f.logits),
+        "allowed": "vocab_mask",
+        "allowed_first": "prefix_vocab_mask",
+    },
+    {
+        "search": fact(Search, lambda f: f.search),
+        "steps": fact(Search, lambda f: f.steps),
+        "beams": fact(Search, lambda f: f.beams),
+    },
 )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
@@ -19,8 +20,25 @@ NODE = "@node"
 """The key under which a node's arguments hold the node itself."""
 
 
-LACKING = "@lacking"
-"""The key under which a node's cache says that elements were asked for which are not known."""
+F = TypeVar("F")
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """What a shape rule finds.
+
+    Attributes:
+        outputs: the outputs, as many as the operator can have.
+        facts: what rows read beyond the outputs: an object of a class that the rule's module defines; None if nothing.
+        stored: tensors that the node itself stores, as ``Constant`` does.
+    """
+
+    outputs: Sequence[Value]
+    facts: object = None
+    stored: tuple[Value, ...] = ()
+
+
+NOTHING = Inferred(())
 
 
 class Node:
@@ -36,12 +54,14 @@ class Node:
         outputs: its outputs by position once they are inferred, None where left out.
         assumed: what was assumed to infer them.
         makes_tensors: whether its outputs are neither sequences nor maps nor optionals.
-        reads_elements: whether elements of its inputs were asked for.
+        inferred: what its shape rule found beyond the outputs.
+        reads_elements: whether its shape rule read elements of its inputs.
+        lacks_elements: whether its shape rule read elements that are unknown.
     """
 
     __slots__ = (
-        *("args", "assumed", "cache", "inputs", "key", "makes_tensors", "op", "outputs", "proto", "reads_elements"),
-        *("rule", "schema", "version"),
+        *("args", "assumed", "inferred", "inputs", "key", "lacks_elements", "makes_tensors", "op", "outputs", "proto"),
+        *("reads_elements", "rule", "schema", "version"),
     )
 
     def __init__(
@@ -54,8 +74,8 @@ class Node:
         self.inputs = inputs
         self.outputs: list[Value | None] = []
         self.assumed: list[str] = []
-        self.cache: dict[str, Any] = {}
-        self.reads_elements = False
+        self.inferred = NOTHING
+        self.reads_elements = self.lacks_elements = False
         known = operator.signature
         self.version = known.since if known else 0
         self.schema = known.schema if known else None
@@ -126,7 +146,7 @@ class Node:
         if isinstance(value, Value):
             self.reads_elements = True
             if value.data is None:
-                self.cache[LACKING] = True
+                self.lacks_elements = True
                 raise Undetermined
             return tuple(value.data.ravel().tolist())
         return (value,) if isinstance(value, (int, float)) else value
@@ -198,14 +218,26 @@ class Node:
             result.role, result.stored = x.role, x.stored
         return result
 
+    def facts(self, kind: type[F]) -> F:
+        """Return the facts of that class, which the shape rule found.
+
+        Raises:
+            Undetermined: if the rule could not finish, because an attribute or a dimension follows from data.
+        """
+        found = self.inferred.facts
+        if not isinstance(found, kind):
+            raise Undetermined
+        return found
+
     def error(self, why: str) -> CostError:
         """The error that this node is wrong."""
         return CostError(f"{self.label} {why}")
 
 
-Rule: TypeAlias = Callable[[Node], Sequence[Value]]
-"""Returns the outputs of a node, as many as the operator can have. Raises ``CostError`` if the node is wrong, and
-``Undetermined`` if a deciding attribute or element is unknown."""
+Rule: TypeAlias = "Callable[[Node], Sequence[Value] | Inferred]"
+"""Returns the outputs of a node, as many as the operator can have, with facts if there are any.
+
+Raises ``CostError`` if the node is wrong, and ``Undetermined`` if a deciding attribute or element is unknown."""
 
 
 class Operator(NamedTuple):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from costcore.translate import Arguments
 
 from ..graph.node import NODE, Node
-from ..shapes.conv import WINDOWS
+from ..shapes.windows import Windows
 from ..values.value import Undetermined, Value
 
 Setting = Callable[[Arguments], Any]
+
+F = TypeVar("F")
 
 
 def node_of(a: Arguments) -> Node:
@@ -42,9 +44,19 @@ def given(*names: str) -> Setting:
     return lambda a: [a[name] for name in names if isinstance(a.get(name), Value)]
 
 
-def window(name: str) -> Setting:
-    """A setting of the windows that the rule of shapes found."""
-    return lambda a: getattr(node_of(a).cache[WINDOWS], name)
+def fact(kind: type[F], read: Callable[[F], Any]) -> Setting:
+    """A fact that the shape rule found."""
+    return lambda a: read(node_of(a).facts(kind))
+
+
+def optional_fact(kind: type[F], read: Callable[[F], Any]) -> Setting:
+    """A fact that the shape rule found; None if it could not finish."""
+
+    def setting(a: Arguments) -> Any:
+        found = node_of(a).inferred.facts
+        return read(found) if isinstance(found, kind) else None
+
+    return setting
 
 
 def number(name: str) -> Setting:
@@ -77,7 +89,12 @@ def outputs(count: int) -> Callable[[Arguments, Any], Any]:
     return lambda a, values: values[:count]
 
 
-SPATIAL: Mapping[str, Any] = {name: window(name) for name in ("kernel", "stride", "padding", "dilation")}
+SPATIAL: Mapping[str, Any] = {
+    "kernel": fact(Windows, lambda windows: windows.kernel),
+    "stride": fact(Windows, lambda windows: windows.stride),
+    "padding": fact(Windows, lambda windows: windows.padding),
+    "dilation": fact(Windows, lambda windows: windows.dilation),
+}
 
 
 def axes_from(operand: str, default: int) -> Any:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from costcore.translate import Arguments, Row
+from costcore.translate import Arguments, Row, Source
 
-from ..shapes.classical_ml import transform_of
-from .arguments import node_of
+from ..shapes.classical_ml import LinearWeights, SupportVectors, Trees, transform_of
+from .arguments import node_of, optional_fact
 
 NORMS = {"L1": "l1_normalize", "L2": "l2_normalize", "MAX": "max_normalize"}
-
-
-def _held(name: str) -> Any:
-    """What the rule of shapes kept: a weight, or a number."""
-    return lambda a: node_of(a).cache.get(name)
 
 
 def _transform(a: Arguments) -> str:
@@ -40,12 +36,33 @@ def _aggregate(a: Arguments) -> str:
 
 
 CLASSIFIES = {"classify": lambda a: True}
-TREES = {"depth": _held("depth"), "votes": _held("votes"), "scores": _scores, "transform": _transform}
+TREES: Mapping[str, Source] = {
+    "depth": optional_fact(Trees, lambda f: f.depth),
+    "votes": optional_fact(Trees, lambda f: f.votes),
+    "scores": _scores,
+    "transform": _transform,
+}
 
-MODEL = {"x": "X", "w": _held("w"), "b": _held("b")}
-VECTORS = {"x": "X", "w0": _held("w0"), "w1": _held("w1"), "b": _held("b")}
-ENSEMBLE = {"x": "X", "w0": _held("w0"), "w1": _held("w1")}
-MACHINE = {"kernel": lambda a: str(a.get("kernel_type", "LINEAR")).lower(), "transform": _transform}
+MODEL: Mapping[str, Source] = {
+    "x": "X",
+    "w": optional_fact(LinearWeights, lambda f: f.w),
+    "b": optional_fact(LinearWeights, lambda f: f.b),
+}
+VECTORS: Mapping[str, Source] = {
+    "x": "X",
+    "w0": optional_fact(SupportVectors, lambda f: f.w0),
+    "w1": optional_fact(SupportVectors, lambda f: f.w1),
+    "b": optional_fact(SupportVectors, lambda f: f.b),
+}
+ENSEMBLE: Mapping[str, Source] = {
+    "x": "X",
+    "w0": optional_fact(Trees, lambda f: f.w0),
+    "w1": optional_fact(Trees, lambda f: f.w1),
+}
+MACHINE: Mapping[str, Source] = {
+    "kernel": lambda a: str(a.get("kernel_type", "LINEAR")).lower(),
+    "transform": _transform,
+}
 
 
 ROWS: tuple[Row, ...] = (

@@ -3,22 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from costcore.dims import Dim
 
-from ..graph.node import Node, Rule
-from ..values.value import DTYPES, STORED, Shape, Stored, Undetermined, Value
+from ..graph.node import Inferred, Node, Rule
+from ..values.value import DTYPES, Shape, Stored, Undetermined, Value
 from .rules import like
 
 
-def weights(node: Node, operand: str, name: str, shape: Shape | None = None) -> int:
-    """How many weights an attribute holds; the node's cache keeps them as a parameter of the model under ``operand``.
+@dataclass(frozen=True, slots=True)
+class LinearWeights:
+    """Weights and offsets of a linear model or a scaler; None if it has none."""
+
+    w: Value | None
+    b: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class SupportVectors:
+    """Support vectors, or the vector of each class of a linear machine, their coefficients, and offsets."""
+
+    w0: Value | None
+    w1: Value | None
+    b: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """Thresholds and votes of an ensemble, and the comparisons and votes of one row over all its trees."""
+
+    w0: Value | None
+    w1: Value | None
+    depth: int
+    votes: int
+
+
+def weights(node: Node, name: str, shape: Shape | None = None) -> Value | None:
+    """Return the weights that an attribute holds, a parameter of the model; None if it holds none.
 
     An attribute of floats may have a twin for other types, ``<name>_as_tensor``, or be a tensor.
 
     Raises:
-        CostError: where they do not fit the shape.
+        CostError: if they do not fit the shape.
     """
     given, tensor = node.args.get(name), node.args.get(f"{name}_as_tensor")
     dtype, count = "float32", 0
@@ -31,14 +59,16 @@ def weights(node: Node, operand: str, name: str, shape: Shape | None = None) -> 
     elif given:
         count = len(given)
     if not count:
-        return 0
-    kept: tuple[Dim, ...] = (count,) if shape is None else shape
-    held = Value(kept, dtype, None, "param", stored=Stored(f"{node.proto.output[0]}.{name}", count, dtype))
-    if held.size != count:
-        raise node.error(f"has {count} {name} for the shape {kept}")
-    node.cache.setdefault(STORED, []).append(held)
-    node.cache[operand] = held
-    return count
+        return None
+    expected: tuple[Dim, ...] = (count,) if shape is None else shape
+    value = Value(expected, dtype, None, "param", stored=Stored(f"{node.proto.output[0]}.{name}", count, dtype))
+    if value.size != count:
+        raise node.error(f"has {count} {name} for the shape {expected}")
+    return value
+
+
+def _with(facts: object, outputs: Sequence[Value], *stored: Value | None) -> Inferred:
+    return Inferred(outputs, facts, tuple(value for value in stored if value is not None))
 
 
 def _features(node: Node) -> tuple[Dim, Dim]:
@@ -57,11 +87,10 @@ def _class_count(node: Node) -> int:
     return max((len(node.args.get(f"classlabels_{kind}") or ()) for kind in ("strings", "ints", "int64s")), default=0)
 
 
-def scaler(node: Node) -> Sequence[Value]:
+def scaler(node: Node) -> Inferred:
     """The shape of the input, in floats; scales and offsets are weights."""
-    weights(node, "w", "scale")
-    weights(node, "b", "offset")
-    return [node.result(node.value("X").known, "float32")]
+    w, b = weights(node, "scale"), weights(node, "offset")
+    return _with(LinearWeights(w, b), [node.result(node.value("X").known, "float32")], w, b)
 
 
 def _told(number: Dim) -> int:
@@ -70,7 +99,7 @@ def _told(number: Dim) -> int:
     return number
 
 
-def linear(node: Node) -> Sequence[Value]:
+def linear(node: Node) -> Inferred:
     """Labels and scores, or scores."""
     rows, features = _features(node)
     if node.op == "LinearRegressor":
@@ -80,54 +109,51 @@ def linear(node: Node) -> Sequence[Value]:
         given = len(node.args.get("coefficients") or ())
         if isinstance(features, int) and features and given == features and outputs == 2:
             outputs = 1  # two classes may have one score between them
-    weights(node, "w", "coefficients", (outputs, features))
-    weights(node, "b", "intercepts")
-    scores = node.result((rows, outputs), "float32")
+    w, b = weights(node, "coefficients", (outputs, features)), weights(node, "intercepts")
     if node.op == "LinearRegressor":
-        return [scores]
-    scores = node.result((rows, max(_class_count(node), 1)), "float32")
-    return [node.result((rows,), _labels(node)), scores]
+        made = [node.result((rows, outputs), "float32")]
+    else:
+        scores = node.result((rows, max(_class_count(node), 1)), "float32")
+        made = [node.result((rows,), _labels(node)), scores]
+    return _with(LinearWeights(w, b), made, w, b)
 
 
-def support_vectors(node: Node) -> Sequence[Value]:
+def support_vectors(node: Node) -> Inferred:
     """Labels and scores, or scores."""
     rows, features = _features(node)
     given = len(node.args.get("support_vectors") or ())
     classes = _class_count(node) if node.op == "SVMClassifier" else 1
     if given:
         count = given // max(_told(features), 1)
-        weights(node, "w0", "support_vectors", (count, features))
-        weights(node, "w1", "coefficients")
+        w0, w1 = weights(node, "support_vectors", (count, features)), weights(node, "coefficients")
     else:  # a linear machine holds one vector a class
         count = len(node.args.get("coefficients") or ()) // max(_told(features), 1)
-        weights(node, "w0", "coefficients", (count, features))
-    weights(node, "b", "rho")
+        w0, w1 = weights(node, "coefficients", (count, features)), None
+    b = weights(node, "rho")
     if node.op == "SVMRegressor":
-        return [node.result((rows, 1), "float32")]
-    proba = bool(node.args.get("prob_a"))
-    pairs = classes * (classes - 1) // 2
-    return [
-        node.result((rows,), _labels(node)),
-        node.result((rows, classes if proba or not given else max(pairs, classes)), "float32"),
-    ]
+        made = [node.result((rows, 1), "float32")]
+    else:
+        proba = bool(node.args.get("prob_a"))
+        pairs = classes * (classes - 1) // 2
+        scores = node.result((rows, classes if proba or not given else max(pairs, classes)), "float32")
+        made = [node.result((rows,), _labels(node)), scores]
+    return _with(SupportVectors(w0, w1, b), made, w0, w1, b)
 
 
-def trees(node: Node) -> Sequence[Value]:
+def trees(node: Node) -> Inferred:
     """Scores of targets, or labels and scores of classes."""
     rows, _ = _features(node)
     if node.op == "TreeEnsemble":
-        weights(node, "w0", "nodes_splits")
-        weights(node, "w1", "leaf_weights")
-        depth, count = _new_depths(node)
-        node.cache["depth"], node.cache["votes"] = depth, count
-        return [node.result((rows, node.args.get("n_targets") or 1), node.value("X").dtype)]
+        w0, w1 = weights(node, "nodes_splits"), weights(node, "leaf_weights")
+        made = [node.result((rows, node.args.get("n_targets") or 1), node.value("X").dtype)]
+        return _with(Trees(w0, w1, *_new_depths(node)), made, w0, w1)
     kind = "class" if node.op == "TreeEnsembleClassifier" else "target"
-    weights(node, "w0", "nodes_values")
-    weights(node, "w1", f"{kind}_weights")
-    node.cache["depth"], node.cache["votes"] = _old_depths(node, kind)
+    w0, w1 = weights(node, "nodes_values"), weights(node, f"{kind}_weights")
     if kind == "target":
-        return [node.result((rows, node.args.get("n_targets") or 1), "float32")]
-    return [node.result((rows,), _labels(node)), node.result((rows, _class_count(node)), "float32")]
+        made = [node.result((rows, node.args.get("n_targets") or 1), "float32")]
+    else:
+        made = [node.result((rows,), _labels(node)), node.result((rows, _class_count(node)), "float32")]
+    return _with(Trees(w0, w1, *_old_depths(node, kind)), made, w0, w1)
 
 
 def _deepest(node: Node, roots: Sequence[Any], children: Mapping[Any, Sequence[Any]]) -> int:

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from ..graph.node import Node, Rule
+from ..graph.node import Inferred, Node, Rule
 from ..values.value import Value
 from .windows import kernel_of_weight, spatial, transposed_windows, windows
 
-WINDOWS = "windows"
-"""Under this name a node's cache keeps its windows for the table rows."""
 
-
-def conv(node: Node) -> Sequence[Value]:
+def conv(node: Node) -> Inferred:
     """Convolution, also of integers."""
     x, w = node.value("X", "x"), node.value("W", "w")
     _check_weight(node, x, w, transposed=False)
     found = windows(node, spatial(node, x.known), kernel_of_weight(node, w.known))
-    node.cache[WINDOWS] = found
     zero = node.get("y_zero_point")
     dtype = zero.dtype if zero is not None else "int32" if node.op == "ConvInteger" else x.dtype
-    return [node.result((x.known[0], w.known[0], *found.out), dtype)]
+    return Inferred([node.result((x.known[0], w.known[0], *found.out), dtype)], found)
 
 
-def conv_transpose(node: Node) -> Sequence[Value]:
+def conv_transpose(node: Node) -> Inferred:
     """Transposed convolution: the weight is ``[Cin, Cout/G, ...]``."""
     x, w = node.value("X"), node.value("W")
     _check_weight(node, x, w, transposed=True)
     found = transposed_windows(node, spatial(node, x.known), kernel_of_weight(node, w.known))
-    node.cache[WINDOWS] = found
-    return [node.result((x.known[0], w.known[1] * node.args.get("group", 1), *found.out), x.dtype)]
+    return Inferred([node.result((x.known[0], w.known[1] * node.args.get("group", 1), *found.out), x.dtype)], found)
 
 
 def _check_weight(node: Node, x: Value, w: Value, transposed: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..graph.node import Node, check_size
+from ..graph.node import Inferred, Node, check_size
 from ..values import containers as held
 from ..values.declared_types import declared_shape
 from ..values.dimensions import Dimensions, called
@@ -58,9 +58,13 @@ def _ruled(node: Node) -> Sequence[Value]:
     if node.rule is None:
         return ()
     try:
-        return node.rule(node)
+        found = node.rule(node)
     except Undetermined:
         return ()
+    if isinstance(found, Inferred):
+        node.inferred = found
+        return found.outputs
+    return found
 
 
 def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: Node) -> None:

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..graph.node import Node, Rule
+from ..graph.node import Inferred, Node, Rule
 from ..values.value import Value
-from .conv import WINDOWS
 from .windows import Windows, kernel_of, spatial, transposed_windows, windows
 
 
-def pool(node: Node) -> Sequence[Value]:
+def pool(node: Node) -> Inferred:
     """Pooling with a kernel; the places of maxima on demand."""
     x = node.value("X")
     found = windows(node, spatial(node, x.known), kernel_of(node))
-    node.cache[WINDOWS] = found
     shape = (*x.known[:2], *found.out)
-    return [node.result(shape, x.dtype), node.result(shape, "int64")]
+    return Inferred([node.result(shape, x.dtype), node.result(shape, "int64")], found)
 
 
-def global_pool(node: Node) -> Sequence[Value]:
+def global_pool(node: Node) -> Inferred:
     """One window as large as the input."""
     x = node.value("X")
     space = spatial(node, x.known)
     ones = (1,) * len(space)
-    node.cache[WINDOWS] = Windows(space, ones, ones, (0,) * len(space), (0,) * len(space), ones)
-    return [node.result((*x.known[:2], *ones), x.dtype)]
+    found = Windows(space, ones, ones, (0,) * len(space), (0,) * len(space), ones)
+    return Inferred([node.result((*x.known[:2], *ones), x.dtype)], found)
 
 
 def max_unpool(node: Node) -> Sequence[Value]:

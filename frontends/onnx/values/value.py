@@ -17,8 +17,6 @@ Shape: TypeAlias = "tuple[Dim, ...]"
 FOLDED = 1024
 """Elements are known of tensors up to this size, whoever wrote the model."""
 
-STORED = "stored"
-"""Under this name a node's cache keeps the tensors that it holds itself, as a ``Constant`` does."""
 
 LARGEST = 1 << 4096
 """Dimensions beyond this are refused: no file needs them, and a chain of doublings reaches them."""

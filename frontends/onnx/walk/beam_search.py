@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from costcore.dims import Dim, maximum
 
-from ..contrib.attention.kv_cache import FACTS
-from ..graph.node import Node
+from ..contrib.text import Search
+from ..graph.node import Inferred, Node
 from ..graph.scope import Place, Scope, inside
 from ..values.declared_types import declared_shape
 from ..values.dimensions import called
@@ -27,15 +27,6 @@ SEARCHES: Mapping[str, str] = {
     "com.microsoft::Sampling": "sample",
 }
 """How each operator chooses tokens."""
-
-
-class Search(NamedTuple):
-    """What a search does: how it chooses, how often, for how many beams of a sample, and from which scores."""
-
-    search: str
-    steps: Dim
-    beams: Dim
-    logits: Value
 
 
 class Run(NamedTuple):
@@ -76,7 +67,8 @@ def search(walker: Walker, node: Node, scope: Scope, place: Place) -> Outputs:
     )
     scores = later[0] if later else made[0]
     size = node.args.get("vocab_size") if node.args.get("vocab_size", -1) > 0 else scores.known[-1]
-    node.cache[FACTS] = Search(SEARCHES[node.key], steps, beams, scores.viewed((batch * beams, 1, size)))
+    logits = scores.viewed((batch * beams, 1, size))
+    node.inferred = Inferred((), Search(SEARCHES[node.key], steps, beams, logits))
     node.outputs = _outputs(walker, node, Made(batch, beams, longest, steps, size, source), place)
     walker.record(node, place)
     return node.outputs

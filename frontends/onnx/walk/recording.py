@@ -14,7 +14,7 @@ from costcore.translate import Native, Row, Translation, Translator, settings
 from costcore.translate import role_of as neutral_role
 
 from ..graph.modules import Modules
-from ..graph.node import LACKING, Node, describe
+from ..graph.node import Node, describe
 from ..graph.scope import Place
 from ..graph.user_inputs import Missing
 from ..operators import arguments_of_any_version
@@ -105,7 +105,7 @@ class Recording:
             return self.translator(Native(node.key, node.args, node.outputs)), None
         if is_given:
             why = "depends on data" if node.schema else "is not known here"
-            known_by = self.missing.hint(*node.inputs) if LACKING in node.cache else ""
+            known_by = self.missing.hint(*node.inputs) if node.lacks_elements else ""
             name = next(n for n, value in zip(node.proto.output, node.outputs, strict=False) if is_open(value))
             self.note(
                 f"what needs the shape of what {node.label} makes is not counted: how many dimensions that has {why}; "

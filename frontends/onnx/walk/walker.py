@@ -13,7 +13,7 @@ from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import Recorder
 from costcore.translate import Row, Translation
 
-from ..graph.node import LACKING, Node, describe
+from ..graph.node import Node, describe
 from ..graph.scope import Place, Scope
 from ..graph.topological_sort import in_order, inner_graphs
 from ..graph.user_shapes import Told
@@ -23,7 +23,7 @@ from ..schema.signature import ONNX
 from ..shapes.cross_check import differs, written
 from ..shapes.infer import infer
 from ..values.dimensions import Dimensions
-from ..values.value import STORED, Stored, Undetermined, Value
+from ..values.value import Stored, Undetermined, Value
 from .function_calls import called, priced
 from .function_reuse import Repeats
 from .functions import MANY, Functions
@@ -158,12 +158,13 @@ class Walker(Recording):
     def plain(self, node: Node, scope: Scope, place: Place, key: Hashable) -> list[Value | None]:
         """The outputs of a node that is just a node, which is recorded; ``key`` is its likeness."""
         made = infer(node, self.dims, scope.declared.get, place.names, self.told.fit)
-        if node.assumed and LACKING in node.cache:
+        if node.assumed and node.lacks_elements:
             node.assumed = [f"{what}{self.hint(*node.inputs)}" for what in node.assumed]
-        for value in node.cache.get(STORED, ()):
-            if self.numbers_in_nodes and node.op == "Constant":
-                value.role, value.stored.is_number = "const", True
-            self.keep(value, place.source, value.stored.name)
+        for tensor in node.inferred.stored:
+            if tensor.stored is not None:
+                if self.numbers_in_nodes and node.op == "Constant":
+                    tensor.role, tensor.stored.is_number = "const", True
+                self.keep(tensor, place.source, tensor.stored.name)
         node.outputs = made
         is_as_said = True
         for name, value in zip(node.proto.output, made, strict=False):

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from costcore.dims import Dim
 from costcore.translate import Arguments
 
-from ...graph.node import Node
-from ...rows.arguments import node_of, nonzero
+from ...graph.node import Inferred, Node
+from ...rows.arguments import fact, node_of, nonzero
 from ...schema.constraints import Constraints
 from ...shapes.rules import heads
 from ...values.value import Shape, Undetermined, Value
 from ..spec import OperatorSpec, row
 
 
-class Operands(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Operands:
     """Queries, keys and values as ``[N, H, T, D]``, and how many keys there are with those of the past."""
 
     q: Value
     k: Value
     v: Value
     keys: Dim
-
-
-OPERANDS = "operands"
-"""Under this name a node's cache keeps its :class:`Operands`."""
 
 
 def _split(value: Value, count: int, shape: Shape | None = None) -> Value:
@@ -45,7 +42,7 @@ def joined(value: Value) -> Shape:
     return (1, *value.known) if len(value.known) == 2 else value.known
 
 
-def multi_head(node: Node) -> Sequence[Value]:
+def multi_head(node: Node) -> Inferred:
     """Attention of projected queries: keys and values apart, packed with the queries, or with each other."""
     query, key, value = node.value("query"), node.get("key"), node.get("value")
     count, past = heads(node, "num_heads"), node.get("past_key")
@@ -69,15 +66,18 @@ def multi_head(node: Node) -> Sequence[Value]:
         total = length if used is None or used.data is None else used.data.ravel()[0] + steps
         if total is length:
             node.assumed.append("the number of keys in use depends on data: the whole cache counts")
-    node.cache[OPERANDS] = Operands(q, k, v, total)
+    facts = Operands(q, k, v, total)
     batch, _, asked, _ = q.known
     present = (batch, count, length, k.known[3])
-    return [
-        node.result((batch, asked, count * v.known[3]), query.dtype),
-        node.result(present, query.dtype),
-        node.result((*present[:3], v.known[3]), query.dtype),
-        node.result((batch, count, asked, total), query.dtype),
-    ]
+    return Inferred(
+        [
+            node.result((batch, asked, count * v.known[3]), query.dtype),
+            node.result(present, query.dtype),
+            node.result((*present[:3], v.known[3]), query.dtype),
+            node.result((batch, count, asked, total), query.dtype),
+        ],
+        facts,
+    )
 
 
 def unpacked(node: Node, rows: Shape, count: int, shared: int) -> tuple[Value, Value, Value]:
@@ -92,7 +92,7 @@ def unpacked(node: Node, rows: Shape, count: int, shared: int) -> tuple[Value, V
     return query.viewed((batch, count, steps, width)), k, k
 
 
-def grouped(node: Node) -> Sequence[Value]:
+def grouped(node: Node) -> Inferred:
     """Attention with fewer key heads; the number of keys in use is a value."""
     query, past = node.value("query"), node.get("past_key")
     count, shared = heads(node, "num_heads"), heads(node, "kv_num_heads")
@@ -103,7 +103,7 @@ def grouped(node: Node) -> Sequence[Value]:
         total = steps if past is None else steps + past.known[2]
         if past is not None:
             node.assumed.append("the number of keys in use depends on data: the whole cache and the new ones count")
-    node.cache[OPERANDS] = Operands(q, k, v, total)
+    facts = Operands(q, k, v, total)
     length = total
     if past is not None and all(isinstance(d, int) for d in (total, past.known[2])):
         length = max(total, past.known[2])
@@ -111,39 +111,45 @@ def grouped(node: Node) -> Sequence[Value]:
     width = past.known[3] if past is not None else k.known[3]
     batch, _, asked, features = q.known
     present = (batch, shared, length, width)
-    return [
-        node.result((batch, asked, count * features), query.dtype),
-        node.result(present, dtype),
-        node.result(present, dtype),
-        node.result((batch, count, asked, total), query.dtype),
-    ]
+    return Inferred(
+        [
+            node.result((batch, asked, count * features), query.dtype),
+            node.result(present, dtype),
+            node.result(present, dtype),
+            node.result((batch, count, asked, total), query.dtype),
+        ],
+        facts,
+    )
 
 
-def sparse(node: Node) -> Sequence[Value]:
+def sparse(node: Node) -> Inferred:
     """As :func:`grouped`; the cache has its full length, and all its keys count."""
-    outputs = grouped(node)
+    found = grouped(node)
     node.assumed.append("which blocks of keys are used depends on data: all of them count")
-    return outputs[:3]
+    return Inferred(found.outputs[:3], found.facts)
 
 
-def paged(node: Node) -> Sequence[Value]:
+def paged(node: Node) -> Inferred:
     """Joined sequences on a cache in pages: as many keys each as a row of the page table can name, at most."""
     query, cache, table = node.value("query"), node.value("key_cache"), node.value("block_table")
     count, shared = heads(node, "num_heads"), heads(node, "kv_num_heads")
     q, k, v = unpacked(node, joined(query), count, shared)
     keys = table.known[1] * cache.known[1]
-    node.cache[OPERANDS] = Operands(q, k, v, keys)
+    facts = Operands(q, k, v, keys)
     node.assumed.append("the lengths of the sequences depend on data: as long as the page table allows")
     features = q.known[3]
     value = node.value("value_cache")
-    return [
-        node.result((query.known[0], count * features), query.dtype),
-        node.result(cache.known, cache.dtype),
-        node.result(value.known, value.dtype),
-    ]
+    return Inferred(
+        [
+            node.result((query.known[0], count * features), query.dtype),
+            node.result(cache.known, cache.dtype),
+            node.result(value.known, value.dtype),
+        ],
+        facts,
+    )
 
 
-def packed_multi_head(node: Node) -> Sequence[Value]:
+def packed_multi_head(node: Node) -> Inferred:
     """Joined sequences: each query meets as many keys as the longest sequence may have."""
     query, key, offsets = node.value("query"), node.get("key"), node.value("token_offset")
     count = heads(node, "num_heads")
@@ -153,16 +159,13 @@ def packed_multi_head(node: Node) -> Sequence[Value]:
     else:
         q, k = (_split(value, count, joined(value)) for value in (query, key))
         v = _split(node.value("value"), count, joined(node.value("value")))
-    node.cache[OPERANDS] = Operands(q, k, v, offsets.known[1])
+    facts = Operands(q, k, v, offsets.known[1])
     node.assumed.append("the lengths of the sequences depend on data: all are as long as the longest may be")
-    return [node.result((q.known[2], count * v.known[3]), query.dtype)]
+    return Inferred([node.result((q.known[2], count * v.known[3]), query.dtype)], facts)
 
 
-FACTS = "facts"
-"""Under this name a node's cache keeps what the rows need to know beyond shapes."""
-
-
-class Cached(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CachedKeys:
     """Where the keys of a decoder's layer come from."""
 
     keys: Dim
@@ -181,7 +184,7 @@ def told(node: Node, name: str, otherwise: bool) -> bool:
     return bool(value.data.ravel()[0])
 
 
-def decoder_layer(node: Node) -> Sequence[Value]:
+def decoder_layer(node: Node) -> Inferred:
     """The output like the query ``[T, N, E]``; keys and values of the cache with the new ones."""
     query, key, cache = node.value("query"), node.value("key"), node.get("key_cache")
     count = heads(node, "num_heads")
@@ -194,14 +197,11 @@ def decoder_layer(node: Node) -> Sequence[Value]:
     new = key.known[0] if is_cross else steps
     if is_cross and has_past:
         new = 0
-    node.cache[FACTS] = Cached(past + new, batch * new, is_cross and not has_past, has_past)
+    facts = CachedKeys(past + new, batch * new, is_cross and not has_past, has_past)
     present = (batch, count, past + new, width // count)
-    return [node.result(query.known, query.dtype), *(node.result(present, query.dtype) for _ in range(2))]
-
-
-def _part(name: str) -> Any:
-    """One of the operands that the rule of shapes found."""
-    return lambda a: getattr(node_of(a).cache[OPERANDS], name)
+    return Inferred(
+        [node.result(query.known, query.dtype), *(node.result(present, query.dtype) for _ in range(2))], facts
+    )
 
 
 def _mask(*names: str) -> Any:
@@ -246,9 +246,9 @@ def _past(*names: str) -> Any:
 
 
 OPERAND = {
-    "q": _part("q"),
-    "k": _part("k"),
-    "v": _part("v"),
+    "q": fact(Operands, lambda f: f.q),
+    "k": fact(Operands, lambda f: f.k),
+    "v": fact(Operands, lambda f: f.v),
     "past_k": _past("past_key", "key_cache"),
     "past_v": _past("past_value", "value_cache"),
     "mask": _mask("attention_bias", "key_padding_mask", "mask_index"),
@@ -264,7 +264,7 @@ OPERAND = {
 
 
 SETTINGS = {
-    "keys": _part("keys"),
+    "keys": fact(Operands, lambda f: f.keys),
     "shared": _shared,
     "rotary_dim": _turned,
     "causal": lambda a: bool(a.get("unidirectional", a.get("causal", 0))) or None,
@@ -281,22 +281,22 @@ DECODERS = (
 
 def _positions(a: Arguments) -> Any:
     """How many keys the tables of all sequences can name."""
-    return a["block_table"].known[0] * node_of(a).cache[OPERANDS].keys
+    return a["block_table"].known[0] * node_of(a).facts(Operands).keys
 
 
-def _fact(name: str) -> Any:
-    """What the rule of shapes found out."""
-    return lambda a: getattr(node_of(a).cache[FACTS], name)
+def _from_key(a: Arguments) -> Any:
+    """The operand that keys are made from; None if all of them are cached."""
+    return a.get("key") if node_of(a).facts(CachedKeys).from_key else None
 
 
-def _where(fact: str, name: str) -> Any:
-    """An operand that is read only where the rule of shapes found so."""
-    return lambda a: a.get(name) if getattr(node_of(a).cache[FACTS], fact) else None
+def _from_cache(name: str) -> Any:
+    """A cache; None if it is not read."""
+    return lambda a: a.get(name) if node_of(a).facts(CachedKeys).from_cache else None
 
 
 def _made(a: Arguments) -> Any:
     """The weight of keys and values, where any are made."""
-    made = node_of(a).cache[FACTS].made
+    made = node_of(a).facts(CachedKeys).made
     return None if isinstance(made, int) and made == 0 else a["kv_weight"]
 
 
@@ -377,15 +377,19 @@ SPECS: tuple[OperatorSpec, ...] = (
                 "cached_attention",
                 {
                     "q": "query",
-                    "k": _where("from_key", "key"),
+                    "k": _from_key,
                     "w0": "q_weight",
                     "w1": _made,
                     "b": "bias",
                     "mask": _masked,
-                    "past_k": _where("from_cache", "key_cache"),
-                    "past_v": _where("from_cache", "value_cache"),
+                    "past_k": _from_cache("key_cache"),
+                    "past_v": _from_cache("value_cache"),
                 },
-                {"heads": "num_heads", "keys": _fact("keys"), "made": _fact("made")},
+                {
+                    "heads": "num_heads",
+                    "keys": fact(CachedKeys, lambda f: f.keys),
+                    "made": fact(CachedKeys, lambda f: f.made),
+                },
             )
         ],
     ),

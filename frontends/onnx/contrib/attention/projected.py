@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from costcore.dims import Dim
 from costcore.translate import Arguments
 
-from ...graph.node import Node
-from ...rows.arguments import node_of
+from ...graph.node import Inferred, Node
+from ...rows.arguments import fact, node_of
 from ...shapes.rules import heads
 from ...values.value import Value
 from ..spec import OperatorSpec, row
@@ -22,28 +23,32 @@ def _features(node: Node, width: Dim) -> tuple[Dim, ...]:
     return tuple(given) if given else (width // 3,) * 3
 
 
-FEATURES = "features"
+@dataclass(frozen=True, slots=True)
+class Projections:
+    """Features of queries, keys and values."""
+
+    features: tuple[Dim, ...]
 
 
-def projected(node: Node) -> Sequence[Value]:
+def projected(node: Node) -> Inferred:
     """Attention with its projections, whose weight is ``[E, Fq + Fk + Fv]``, and present keys and values in one."""
     x = node.value("input")
     if node.op == "QOrderedAttention":
         features: tuple[Dim, ...] = tuple(node.value(f"{name}_weight").known[-1] for name in "QKV")
     else:
         features = _features(node, node.value("weights", "weight").known[-1])
-    node.cache[FEATURES] = features
+    facts = Projections(features)
     count, past = heads(node, "num_heads"), node.get("past")
     dtype = node.value("input_scale").dtype if node.op == "QAttention" else x.dtype
     if len(x.known) == 2:
         node.assumed.append("the lengths of the sequences depend on data: all are as long as the longest may be")
-        return [node.result((x.known[0], features[2]), dtype)]
+        return Inferred([node.result((x.known[0], features[2]), dtype)], facts)
     batch, steps, _ = x.known
     total = steps if past is None else steps + past.known[3]
     if past is not None and node.args.get("past_present_share_buffer"):
         total = past.known[3]
     present = (2, batch, count, total, features[1] // count)
-    return [node.result((batch, steps, features[2]), dtype), node.result(present, dtype)]
+    return Inferred([node.result((batch, steps, features[2]), dtype), node.result(present, dtype)], facts)
 
 
 def _in_three(a: Arguments) -> Value:
@@ -55,12 +60,12 @@ def _in_three(a: Arguments) -> Value:
 def _turned_heads(a: Arguments) -> Any:
     if not a.get("do_rotary"):
         return None
-    return a.get("rotary_embedding_dim") or node_of(a).cache[FEATURES][0] // a["num_heads"]
+    return a.get("rotary_embedding_dim") or node_of(a).facts(Projections).features[0] // a["num_heads"]
 
 
 PROJECTED: Mapping[str, Any] = {
     "heads": "num_heads",
-    "features": lambda a: node_of(a).cache[FEATURES],
+    "features": fact(Projections, lambda f: f.features),
     "causal": lambda a: bool(a.get("unidirectional")) or None,
     "rotary_dim": _turned_heads,
     "keys": lambda a: a["token_offset"].known[1] if isinstance(a.get("token_offset"), Value) else None,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from costcore.dims import Dim
 from costcore.translate import Arguments
 
-from ...graph.node import Node
-from ...rows.arguments import node_of
+from ...graph.node import Inferred, Node
+from ...rows.arguments import fact, node_of
 from ...shapes.rules import heads, of_rank
 from ...values.value import Value
 from ..spec import OperatorSpec, row
-from .kv_cache import FACTS, OPERAND, OPERANDS, SETTINGS, Operands, _fact, joined, unpacked
+from .kv_cache import OPERAND, SETTINGS, Operands, joined, unpacked
 
 
 def longformer(node: Node) -> Sequence[Value]:
@@ -27,14 +28,15 @@ def longformer(node: Node) -> Sequence[Value]:
     return [node.result(x.known, x.dtype)]
 
 
-class Selected(NamedTuple):
-    """How many keys a query meets: selected ones, and those of a window."""
+@dataclass(frozen=True, slots=True)
+class SelectedKeys(Operands):
+    """Operands of attention with selected keys, and how many keys each query attends to: selected and local ones."""
 
     selected: Dim
     local: Dim
 
 
-def selected(node: Node) -> Sequence[Value]:
+def selected(node: Node) -> Inferred:
     """Attention with selected keys, on a cache of its own length or in pages, which comes out as it went in."""
     query, is_paged = node.value("query"), node.get("key_cache") is not None
     count, shared = heads(node, "num_heads"), heads(node, "kv_num_heads")
@@ -56,19 +58,19 @@ def selected(node: Node) -> Sequence[Value]:
         if past is not None and isinstance(total, int) and isinstance(past.known[2], int):
             length = max(total, past.known[2])
         shapes = [((k.known[0], shared, length, d), query.dtype) for d in (k.known[3], v.known[3])]
-    node.cache[OPERANDS] = Operands(q, k, v, total)
     local: Dim = 0
     if node.args.get("attention_mode") == "local_plus_selected":
         window = node.args.get("local_window_size", -1)
         local = window if window > 0 else total
-    node.cache[FACTS] = Selected(node.value("selected_indices").known[-1], local)
+    facts = SelectedKeys(q, k, v, total, node.value("selected_indices").known[-1], local)
     node.assumed.append("how many keys are selected depends on data: as many as there is room for")
     width = count * v.known[3]
     made = (query.known[0], width) if is_paged else (*query.known[:2], width)
-    return [node.result(made, query.dtype), *(node.result(shape, dtype) for shape, dtype in shapes)]
+    return Inferred([node.result(made, query.dtype), *(node.result(shape, dtype) for shape, dtype in shapes)], facts)
 
 
-class Indexed(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class IndexedKeys:
     """What an indexer of keys does: heads, entries that are scored, and entries that are made in this run."""
 
     heads: Dim
@@ -77,7 +79,7 @@ class Indexed(NamedTuple):
     gated: bool
 
 
-def indexer(node: Node) -> Sequence[Value]:
+def indexer(node: Node) -> Inferred:
     """Places of the keys that each query may read, and the state: keys, and what is not yet compressed of them."""
     query, key, width = node.value("query"), node.get("key"), node.value("query_norm_weight").known[0]
     ratio, mode = heads(node, "compress_ratio"), node.args.get("policy_mode")
@@ -95,7 +97,7 @@ def indexer(node: Node) -> Sequence[Value]:
     room = heads(node, "index_topk") if gated else heads(node, "token_budget") + ratio - 1
     chosen = node.result((*query.known[:-1], room), "int32")
     if node.op == "PackedSparseAttentionIndexer":
-        return [chosen, *_packed_state(node, count, ratio, gated)]
+        return _packed_indexer(node, chosen, count, ratio, gated)
     batch, steps = query.known[:2]
     past, buffer, number = node.value("past_key"), node.get("past_proj_buffer"), node.get("past_sequence_length")
     before = past.known[1]
@@ -117,31 +119,38 @@ def indexer(node: Node) -> Sequence[Value]:
     else:
         after = before + steps
         made = entries = after // ratio
-    node.cache[FACTS] = Indexed(count, entries, batch * made, gated)
+    facts = IndexedKeys(count, entries, batch * made, gated)
     length = past.known[1] if number is not None else after
-    return [
-        chosen,
-        node.result((batch, length, width), past.dtype),
-        node.result((2, batch, kept, 2 * width), query.dtype),
-    ]
+    return Inferred(
+        [
+            chosen,
+            node.result((batch, length, width), past.dtype),
+            node.result((2, batch, kept, 2 * width), query.dtype),
+        ],
+        facts,
+    )
 
 
-def _packed_state(node: Node, count: Dim, ratio: int, gated: bool) -> list[Value]:
+def _packed_indexer(node: Node, chosen: Value, count: Dim, ratio: int, gated: bool) -> Inferred:
     """The state of an indexer of joined sequences, whose capacity is fixed."""
     tokens, state = node.value("query").known[0], node.value("past_key_state")
-    node.cache[FACTS] = Indexed(count, state.known[1], tokens // ratio, gated)
+    facts = IndexedKeys(count, state.known[1], tokens // ratio, gated)
     node.assumed.append("the lengths of the sequences depend on data: all keys that there is room for are scored")
     lengths, buffer = node.value("past_state_lengths"), node.value("past_kv_buffer")
     gates = node.get("past_gate_buffer")
     update = (state.known[0], node.args.get("state_update_capacity", 0), state.known[2])
-    return [
-        node.result((tokens,), "int32"),
-        node.result(state.known, state.dtype),
-        node.result(buffer.known, buffer.dtype),
-        node.result((gates or buffer).known, buffer.dtype),
-        node.result(lengths.known, "int32"),
-        node.result(update, state.dtype),
-    ]
+    return Inferred(
+        [
+            chosen,
+            node.result((tokens,), "int32"),
+            node.result(state.known, state.dtype),
+            node.result(buffer.known, buffer.dtype),
+            node.result((gates or buffer).known, buffer.dtype),
+            node.result(lengths.known, "int32"),
+            node.result(update, state.dtype),
+        ],
+        facts,
+    )
 
 
 LONGFORMER = {
@@ -165,10 +174,10 @@ def _rotary(a: Arguments) -> Dim:
 
 
 INDEXED: Mapping[str, Any] = {
-    "heads": _fact("heads"),
-    "entries": _fact("entries"),
-    "made": _fact("made"),
-    "gated": lambda a: node_of(a).cache[FACTS].gated or None,
+    "heads": fact(IndexedKeys, lambda f: f.heads),
+    "entries": fact(IndexedKeys, lambda f: f.entries),
+    "made": fact(IndexedKeys, lambda f: f.made),
+    "gated": lambda a: node_of(a).facts(IndexedKeys).gated or None,
     "ratio": "compress_ratio",
     "rotary_dim": _rotary,
 }
@@ -234,7 +243,12 @@ SPECS: tuple[OperatorSpec, ...] = (
                         "indices": "selected_indices",
                         "counts": "selected_counts",
                     },
-                    {**SETTINGS, "keys": lambda a: None, "selected": _fact("selected"), "local": _fact("local")},
+                    {
+                        **SETTINGS,
+                        "keys": lambda a: None,
+                        "selected": fact(SelectedKeys, lambda f: f.selected),
+                        "local": fact(SelectedKeys, lambda f: f.local),
+                    },
                 )
             ],
         )

@@ -10,7 +10,6 @@ from costcore.translate import Arguments
 
 from ...graph.node import Node
 from ...rows.arguments import node_of
-from ...shapes.rules import like
 from ...values.value import Shape, Value
 from ..spec import OperatorSpec, row
 
@@ -39,7 +38,8 @@ def mixed_streams(node: Node) -> Sequence[Value]:
     streams(node)
     for name in ("block_output", "post_mix"):
         node.value(name)
-    return like("streams")(node)
+    x = node.value("streams")
+    return [node.result(x.known, x.dtype)]
 
 
 def gated_value(node: Node) -> Sequence[Value]:

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from costcore.translate import Arguments
 
-from ...graph.node import Node
+from ...graph.node import Inferred, Node
 from ...rows.arguments import node_of
 from ...schema.constraints import Constraints
 from ...values.value import Value
-from ..quantization.packed import packed, width
+from ..quantization.packed import PackedWeights, packed, packed_weight, width
 from ..spec import OperatorSpec, row
 
 
-def experts(node: Node) -> Sequence[Value]:
+def experts(node: Node) -> Inferred:
     """The output like the input; packed weights as the weights they are."""
     x = node.value("input")
-    for i in (1, 2, 3):
-        w = node.get(f"fc{i}_experts_weights")
-        if w is None:
-            continue
-        name, bits = f"fc{i}_experts_weights", width(node, f"fc{i}_expert_weight_bits", "expert_weight_bits")
-        node.cache[name] = w
-        if node.op == "QMoE" and w.dtype == "uint8" and bits < 8:
-            packed(node, name, (*w.known[:-1], w.known[-1] * (8 // bits)), f"uint{bits}")
-    return [node.result(x.known, x.dtype)]
+    return Inferred([node.result(x.known, x.dtype)], PackedWeights(tuple(_layer(node, i) for i in (1, 2, 3))))
+
+
+def _layer(node: Node, i: int) -> Value | None:
+    """The weights of one layer of all experts; None if there is none."""
+    name = f"fc{i}_experts_weights"
+    w: Value | None = node.get(name)
+    if w is None:
+        return None
+    bits = width(node, f"fc{i}_expert_weight_bits", "expert_weight_bits")
+    if node.op == "QMoE" and w.dtype == "uint8" and bits < 8:
+        return packed(node, name, (*w.known[:-1], w.known[-1] * (8 // bits)), f"uint{bits}")
+    return w
 
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swiglu": "swiglu", "identity": "none"}
-
-
-def _expert(i: int) -> Any:
-    return lambda a: node_of(a).cache.get(f"fc{i}_experts_weights")
 
 
 def _expert_zero_point(a: Arguments) -> Any:
@@ -50,7 +49,7 @@ def _expert_activation(a: Arguments) -> str:
 EXPERTS = {
     "x": "input",
     "router": "router_probs",
-    **{f"w{i}": _expert(j) for i, j in enumerate((1, 2, 3))},
+    **{f"w{i}": packed_weight(i) for i in range(3)},
     **{f"b{i}": f"fc{j}_experts_bias" for i, j in enumerate((1, 2, 3))},
 }
 

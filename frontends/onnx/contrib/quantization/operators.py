@@ -8,7 +8,7 @@ from typing import Any
 
 from costcore.translate import Arguments
 
-from ...graph.node import Node
+from ...graph.node import Inferred, Node
 from ...rows.arguments import SPATIAL, axis, first, flag, told
 from ...rows.conv import CONVOLUTION
 from ...rows.quantization import ROWS
@@ -62,11 +62,12 @@ def quantized_embedding(node: Node) -> Sequence[Value]:
     ]
 
 
-def quantized_conv_transpose(node: Node) -> Sequence[Value]:
+def quantized_conv_transpose(node: Node) -> Inferred:
     """A transposed convolution of integers."""
     x, w, zero = node.value("x"), node.value("w"), node.value("y_zero_point")
     node.args |= {"X": x, "W": w}
-    return [node.result(conv_transpose(node)[0].shape, zero.dtype)]
+    found = conv_transpose(node)
+    return Inferred([node.result(found.outputs[0].shape, zero.dtype)], found.facts)
 
 
 def _scaled(neutral: str, native: str, scale: str, zero: str) -> dict[str, str]:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from costcore.ir import prod
 from costcore.translate import Arguments, Row
 
-from ...graph.node import Node
-from ...rows.arguments import first, node_of
+from ...graph.node import Inferred, Node
+from ...rows.arguments import fact, first, node_of
 from ...shapes.rules import said
 from ...values.value import Shape, Undetermined, Value
 from ..activation import FUSED
 from ..spec import OperatorSpec, row
+
+
+@dataclass(frozen=True, slots=True)
+class PackedWeights:
+    """Weights that are stored packed, as the weights that they are, in the order of the inputs; None if absent."""
+
+    weights: tuple[Value | None, ...]
+
+
+def packed_weight(i: int) -> Any:
+    """The packed weight of that index, as the shape rule unpacked it."""
+    return fact(PackedWeights, lambda f: f.weights[i])
 
 
 def packed(node: Node, name: str, shape: Shape, dtype: str) -> Value:
@@ -23,7 +35,6 @@ def packed(node: Node, name: str, shape: Shape, dtype: str) -> Value:
         value.stored.size, value.stored.dtype = prod(shape), dtype
     view = value.viewed(shape)
     view.dtype = dtype
-    node.cache[name] = view
     return view
 
 
@@ -35,7 +46,7 @@ def width(node: Node, *names: str) -> int:
     return bits
 
 
-def packed_matmul(node: Node) -> Sequence[Value]:
+def packed_matmul(node: Node) -> Inferred:
     """A product with a weight of ``N`` outputs and ``K`` inputs, which its attributes or its shape tell."""
     a, b = node.value("A"), node.value("B")
     if node.op == "MatMulBlockQuantizedFp4Weight":
@@ -52,39 +63,40 @@ def packed_matmul(node: Node) -> Sequence[Value]:
         shape = (said(node, "N"), said(node, "K"))
         bits = width(node, "bits") if node.op == "MatMulNBits" else 4
         dtype = f"uint{bits}"
-    packed(node, "B", shape, dtype)
+    weight = packed(node, "B", shape, dtype)
     outputs, features = shape
     if a.known[-1] != features and isinstance(a.known[-1], int) and isinstance(features, int):
         if node.op != "MatMulBnb4" or node.args.get("transB", 1) or a.known[-1] != outputs:
             raise node.error(f"multiplies rows of {a.known[-1]} by a weight of {features} inputs")
         outputs = features
-    return [node.result((*a.known[:-1], outputs), a.dtype)]
+    return Inferred([node.result((*a.known[:-1], outputs), a.dtype)], PackedWeights((weight,)))
 
 
-def packed_gather(node: Node) -> Sequence[Value]:
+def packed_gather(node: Node) -> Inferred:
     """Rows of a matrix stored in blocks, in the type of their scales."""
     data, indices = node.value("data"), node.value("indices")
     axis = node.axis(len(data.known), "gather_axis") or 0
     shape = data.known
     if data.dtype == "uint8" and (bits := width(node, "bits")) < 8:
         shape = (*shape[:-1], shape[-1] * (8 // bits))
-        packed(node, "data", shape, f"uint{bits}")
-    else:
-        node.cache["data"] = data
-    return [node.result((*shape[:axis], *indices.known, *shape[axis + 1 :]), node.value("scales").dtype)]
+        data = packed(node, "data", shape, f"uint{bits}")
+    rows = node.result((*shape[:axis], *indices.known, *shape[axis + 1 :]), node.value("scales").dtype)
+    return Inferred([rows], PackedWeights((data,)))
 
 
-def packed_layers(node: Node) -> Sequence[Value]:
+def packed_layers(node: Node) -> Inferred:
     """Projections by packed weights; the gated ones make one output, and all the sum they began with."""
     a, features = node.value("A"), said(node, "K")
     names = {"gate": "N", "up": "N"} if node.op == "MatMulNBitsMlp" else {"q": "Nq", "k": "Nkv", "v": "Nkv"}
     if isinstance(a.known[-1], int) and a.known[-1] != features:
         raise node.error(f"multiplies rows of {a.known[-1]} by weights of {features} inputs")
-    for name, outputs in names.items():
+    weights = tuple(
         packed(node, f"{name}_B", (said(node, outputs), features), f"uint{width(node, 'bits')}")
+        for name, outputs in names.items()
+    )
     sizes = [node.args["N"]] if "gate" in names else [node.args[n] for n in names.values()]
     made = [node.result((*a.known[:-1], size), a.dtype) for size in sizes]
-    return [*made, node.result(a.known, a.dtype)]
+    return Inferred([*made, node.result(a.known, a.dtype)], PackedWeights(weights))
 
 
 def zero_point(a: Arguments) -> Any:
@@ -103,7 +115,7 @@ def packed_linear(scale: str, zero: Any = None) -> Row:
         "packed_linear",
         {
             "x": "A",
-            "w": _held("B"),
+            "w": packed_weight(0),
             "b": "bias",
             "w_scale": first(scale),
             "w_zero_point": "zero_points",
@@ -113,20 +125,11 @@ def packed_linear(scale: str, zero: Any = None) -> Row:
     )
 
 
-def _held(name: str) -> Any:
-    """A weight as the rule of shapes understood it."""
-    return lambda a: node_of(a).cache[name]
-
-
-def _packed(name: str) -> Any:
-    return lambda a: node_of(a).cache.get(name)
-
-
 def _projections(*names: str) -> dict[str, Any]:
     """The packed weights of these names with scales and biases, and the norm before them."""
     found: dict[str, Any] = {"x": "A", "skip": "skip", "w": "norm_scale"}
     for i, name in enumerate(names):
-        found |= {f"w{i}": _packed(f"{name}_B"), f"w{i}_scale": f"{name}_scales", f"b{i}": f"{name}_bias"}
+        found |= {f"w{i}": packed_weight(i), f"w{i}_scale": f"{name}_scales", f"b{i}": f"{name}_bias"}
     return found
 
 
@@ -179,7 +182,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         rows=[
             row(
                 "packed_embedding",
-                {"x": "indices", "w": _held("data"), "w_scale": "scales", "w_zero_point": "zero_points"},
+                {"x": "indices", "w": packed_weight(0), "w_scale": "scales", "w_zero_point": "zero_points"},
                 {"zero_point": zero_point},
             )
         ],

@@ -11,16 +11,15 @@ import numpy as np
 from costcore.dims import Dim, ceil_div, is_symbolic
 from costcore.ir import prod
 
-from ...graph.node import Node, Rule
-from ...values.value import DTYPES, STORED, Stored, Undetermined, Value, stored_value
+from ...graph.node import Inferred, Node, Rule
+from ...values.value import DTYPES, Stored, Undetermined, Value, stored_value
 from ..random import random
 
 
-def constant(node: Node) -> Sequence[Value]:
+def constant(node: Node) -> Inferred:
     """The value of the one attribute that is given."""
     value = _constant(node)
-    node.cache[STORED] = [value]
-    return [value]
+    return Inferred([value], stored=(value,))
 
 
 def _constant(node: Node) -> Value:
