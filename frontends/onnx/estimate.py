@@ -14,23 +14,26 @@ from costcore.errors import CostError
 from costcore.registry.frontends import rows
 from costcore.trace.recorder import Recorder
 
-from .graph.scope import Place, Scope
-from .graph.topological_sort import some
-from .graph.user_inputs import Missing, bound_inputs
-from .graph.user_shapes import Told, names_in
+from .graph.input_hints import InputHints
+from .graph.scope import GraphContext, Scope
+from .graph.topological_sort import listed
+from .graph.user_inputs import bind_inputs
+from .graph.user_shapes import UserShapes, dimension_names
 from .operators import operator
 from .reading.model_file import read_model
-from .regroup.patterns.layers import PATTERNS
-from .regroup.regroup import regroup as regrouped
+from .regroup.patterns.catalog import PATTERNS
+from .regroup.regroup import regroup_nodes
 from .schema.naming import native_name
 from .schema.signature import ONNX
 from .shapes.cross_check import compare_with_onnx
 from .values.dimensions import Dimensions, declared_names
 from .values.value import Value
-from .walk.branches import CONTROL
-from .walk.functions import Functions
-from .walk.schema_functions import Expansions
-from .walk.walker import Walker
+from .walk.control_flow import CONTROL_FLOW
+from .walk.function_calls import call_function
+from .walk.functions import ModelFunctions
+from .walk.recording import Notes, Recording
+from .walk.schema_functions import SchemaFunctions
+from .walk.walker import Handlers, WalkConfig, Walker
 
 OPTIONS = ("dims", "shapes", "regroup", "check_shapes")
 """What :func:`estimate` takes beyond model and inputs."""
@@ -86,13 +89,13 @@ def estimate(
     """
     if unknown:
         raise TypeError(f"ONNX models know no option {next(iter(unknown))!r}; known are {', '.join(OPTIONS)}")
-    asked = _asked(regroup)
+    _check_regroup(regroup)
     proto, name = read_model(model)
     recorder.frameworks["onnx"] = onnx_version
     try:
-        walker, values = _walk(recorder, proto, inputs, dims, shapes, asked)
+        values, note = _walk(recorder, proto, inputs, dims, shapes, regroup)
         if check_shapes:
-            compare_with_onnx(proto, values, walker.note)
+            compare_with_onnx(proto, values, note)
     except CostError as error:
         raise CostError(f"{name}: {error}") from error
 
@@ -108,20 +111,19 @@ def native_names(op: object) -> tuple[str, ...]:
     return (native,) if "::" not in op and operator(ONNX, kind, 1 << 30).signature else ()
 
 
-def _asked(regroup: object) -> bool | Collection[str]:
-    """What to look for.
+def _check_regroup(regroup: object) -> None:
+    """Refuse anything but True, False and names of patterns.
 
     Raises:
-        TypeError, ValueError: for anything but True, False and names of groups.
+        TypeError, ValueError: with what was expected.
     """
     if isinstance(regroup, bool):
-        return regroup
+        return
     if isinstance(regroup, str) or not isinstance(regroup, Collection):
         raise TypeError(f"regroup must be True, False or names of groups, got {regroup!r}")
     for name in regroup:
         if name not in PATTERNS:
             raise ValueError(f"regroup names {name!r}; known are {', '.join(PATTERNS)}")
-    return regroup
 
 
 def _versions(proto: Any, note: Callable[[str], None]) -> dict[str, int]:
@@ -144,31 +146,34 @@ def _walk(
     inputs: Any,
     dims: Mapping[str, Any] | None,
     shapes: Mapping[str, Any] | None,
-    asked: bool | Collection[str],
-) -> tuple[Walker, Mapping[str, Value]]:
-    """Record a parsed model; returns the walk, and the values of the outermost graph by name."""
-    dimensions = Dimensions(dims, declared_names(proto.graph.input) | names_in(shapes))
-    walker = Walker(recorder, rows("onnx"), dimensions, Functions(proto), CONTROL, Expansions(rows("onnx")))
-    walker.history = [] if asked else None
-    graph = proto.graph
-    walker.numbers_in_nodes = proto.producer_name == "pytorch" and bool(graph.initializer)
-    stored = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
+    regroup: bool | Collection[str],
+) -> tuple[Mapping[str, Value], Notes]:
+    """Record a parsed model; return the values of the outermost graph by name, and the notes."""
+    graph, note = proto.graph, Notes(recorder.notes)
+    dimensions = Dimensions(dims, declared_names(graph.input) | dimension_names(shapes))
+    functions = ModelFunctions(proto)
+    initializers = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     scope = Scope()
-    scope.values.update(bound_inputs(graph.input, inputs, dimensions, stored, walker.note))
-    walker.missing = Missing(scope.values)
-    walker.told = Told(shapes, dimensions)
-    opsets = _versions(proto, walker.note)
-    walker.run(walker.graph(graph, scope, Place(opsets)))
+    scope.values.update(bind_inputs(graph.input, inputs, dimensions, initializers, note))
+    recording = Recording(recorder, rows("onnx"), dimensions, note, InputHints(scope.values))
+    config = WalkConfig(
+        functions,
+        UserShapes(shapes, dimensions),
+        parameters_are_initializers=proto.producer_name == "pytorch" and bool(graph.initializer),
+        keep_history=bool(regroup),
+    )
+    handlers = Handlers(call_function, CONTROL_FLOW, SchemaFunctions(rows("onnx")))
+    walker = Walker(recording, handlers, config)
+    walker.run(walker.walk_graph(graph, scope, GraphContext(_versions(proto, note))))
     dimensions.check()
-    made = [name for node in graph.node for name in node.output if name] if shapes else ()
-    walker.told.check([entry.name for entry in graph.input], walker.without_shape, made)
-    outputs = {entry.name for entry in graph.output}
-    idle = (tensor for tensor in walker.initializers if not tensor.uses and tensor not in walker.read_elsewhere)
-    unread = [repr(tensor.name) for tensor in idle if tensor.name not in outputs]
-    if unread:
-        walker.note(f"no node reads these stored tensors: {some(unread)}")
-    if asked:
-        regrouped(walker, asked, proto.producer_name)
-    recorder.modules.update(walker.modules.tree(walker.stored.values(), walker.stored_identity))
-    recorder.n_params_model = sum(tensor.size for tensor in walker.stored.values() if tensor.is_parameter)
-    return walker, scope.values
+    produced = [name for node in graph.node for name in node.output if name] if shapes else ()
+    config.user_shapes.check_used([entry.name for entry in graph.input], recording.unranked.names, produced)
+    unused = walker.initializers.unused({entry.name for entry in graph.output})
+    if unused:
+        note(f"no node reads these stored tensors: {listed([*map(repr, unused)])}")
+    if walker.history is not None:
+        recorder.regrouped.extend(regroup_nodes(recording, walker.history, regroup, proto.producer_name))
+    stored = walker.initializers.tensors
+    recorder.modules.update(recording.modules.tree(stored, recording.stored_identity))
+    recorder.n_params_model = sum(tensor.size for tensor in stored if tensor.is_parameter)
+    return scope.values, note

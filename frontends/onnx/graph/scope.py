@@ -1,4 +1,4 @@
-"""Where a graph is walked, and which values it sees."""
+"""The values a graph sees, and the context it is walked in."""
 
 from __future__ import annotations
 
@@ -13,36 +13,52 @@ from .node import Node
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where in the model a graph is walked.
+class GraphContext:
+    """What surrounds a graph that is walked.
 
     Attributes:
-        module: path of the modules around it.
-        names: goes before the names of fresh symbols.
-        times: how often it runs.
-        region: the loop body or branch it is.
         opsets: version of each domain.
-        attributes: the attributes of the call, inside a function.
-        functions: names of the functions being expanded.
-        source: the text of the model that is walked: equal for every call of a function.
+        module: path of the modules around the graph.
+        prefix: prefix of the full names of its values, ``loop.body/``; fresh symbols are named after these.
+        times: how often the graph runs.
+        region: the loop body or branch that the graph is.
+        call_attributes: attributes of the function call, inside a function.
+        expanding: full names of the functions that are being expanded.
+        source: the part of the file that holds the graph: equal for all calls of a function.
     """
 
     opsets: Mapping[str, int]
     module: str = ""
-    names: str = ""
+    prefix: str = ""
     times: Dim = 1
     region: str = ""
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    functions: tuple[str, ...] = ()
+    call_attributes: Mapping[str, Any] = field(default_factory=dict)
+    expanding: tuple[str, ...] = ()
     source: str = ""
 
-    def resolved(self, node: Any) -> dict[str, Any]:
-        """The attributes of a node by name; inside a function they may refer to those of its call, or be left out."""
+    def attributes_of(self, node: Any) -> dict[str, Any]:
+        """Return the attributes of a node (``NodeProto``) by name.
+
+        Inside a function they may refer to attributes of the function call; such an attribute is absent if the call
+        omits it.
+        """
         return {
-            a.name: self.attributes[a.ref_attr_name] if a.ref_attr_name else a
+            a.name: self.call_attributes[a.ref_attr_name] if a.ref_attr_name else a
             for a in node.attribute
-            if not a.ref_attr_name or a.ref_attr_name in self.attributes
+            if not a.ref_attr_name or a.ref_attr_name in self.call_attributes
         }
+
+    def of_subgraph(self, node: Node, part: str, times: Dim = 1) -> GraphContext:
+        """Return the context of a graph inside ``node``, its body or branch ``part``."""
+        name = node.proto.name or next(filter(None, node.proto.output), node.op)
+        region = f"{name}.{part}"
+        return replace(
+            self,
+            prefix=f"{self.prefix}{region}/",
+            times=self.times * times,
+            region=f"{self.region}/{region}" if self.region else region,
+            source=f"{self.source}/{region}",
+        )
 
 
 class Scope:
@@ -57,7 +73,7 @@ class Scope:
         self.absent: frozenset[str] = frozenset()
 
     def find(self, name: str) -> Value | None:
-        """The value of that name, the innermost first; None also for an input that a function was not given."""
+        """Return the value of that name, the innermost first; None also for a function input that the call omits."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.values:
@@ -67,24 +83,11 @@ class Scope:
             scope = scope.parent
         return None
 
-    def knows(self, name: str) -> bool:
-        """Whether there is such a name, be it of an input that a function was not given."""
+    def defines(self, name: str) -> bool:
+        """Return True if the name exists, also for a function input that the call omits."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.values or name in scope.absent:
                 return True
             scope = scope.parent
         return False
-
-
-def inside(place: Place, node: Node, part: str, times: Dim = 1) -> Place:
-    """The place of a graph inside ``node``."""
-    name = node.proto.name or next(filter(None, node.proto.output), node.op)
-    region = f"{name}.{part}"
-    return replace(
-        place,
-        names=f"{place.names}{region}/",
-        times=place.times * times,
-        region=f"{place.region}/{region}" if place.region else region,
-        source=f"{place.source}/{region}",
-    )

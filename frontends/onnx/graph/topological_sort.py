@@ -16,13 +16,13 @@ def inner_graphs(node: Any) -> list[Any]:
     return [g for a in attributes for g in ((a.g,) if a.HasField("g") else a.graphs)] if attributes else []
 
 
-def reads(node: Any) -> list[str]:
+def values_read(node: Any) -> list[str]:
     """The values of the graph around it that a node reads, also from inside its graphs."""
     found = [name for name in node.input if name]
     waiting = [(graph, frozenset[str]()) for graph in inner_graphs(node)]
     while waiting:
         graph, around = waiting.pop()
-        own = around | _made_in(graph)
+        own = around | _produced_in(graph)
         for inner in graph.node:
             found += [name for name in inner.input if name and name not in own]
             waiting += [(deeper, own) for deeper in inner_graphs(inner)]
@@ -30,17 +30,17 @@ def reads(node: Any) -> list[str]:
     return found
 
 
-def _made_in(graph: Any) -> set[str]:
+def _produced_in(graph: Any) -> set[str]:
     """The values that a graph makes or is given."""
     stored = {tensor.name for tensor in graph.initializer} | {sparse.values.name for sparse in graph.sparse_initializer}
     return stored | {entry.name for entry in graph.input} | {name for node in graph.node for name in node.output}
 
 
-def in_order(
+def topological_sort(
     nodes: Sequence[Any],
     outputs: Iterable[str],
-    given: Collection[str],
-    is_known: Callable[[str], bool],
+    own: Collection[str],
+    is_defined: Callable[[str], bool],
     note: Callable[[str], None],
 ) -> Sequence[Any]:
     """``nodes`` so that each comes after those it reads from; says so where they were in another order.
@@ -48,31 +48,31 @@ def in_order(
     Args:
         nodes: the nodes of one graph.
         outputs: the values that the graph puts out.
-        given: the inputs and stored tensors of that graph.
-        is_known: whether a value is there before any of them runs.
+        own: the inputs and initializers of that graph.
+        is_defined: whether a value is there before any of them runs.
         note: takes the remarks that they had to be sorted, and that nothing reads what some of them make.
 
     Raises:
         CostError: for a value that two nodes make or that is given, one that nothing makes, and for a cycle; names
             the nodes.
     """
-    maker: dict[str, int] = {}
+    producer: dict[str, int] = {}
     for i, node in enumerate(nodes):
         for name in node.output:
             if not name:
                 continue
-            if name in given:
+            if name in own:
                 raise CostError(f"{describe(node)} makes {name!r}, which the graph has already, given or stored")
-            if name in maker:
-                raise CostError(f"{describe(nodes[maker[name]])} and {describe(node)} both make {name!r}")
-            maker[name] = i
+            if name in producer:
+                raise CostError(f"{describe(nodes[producer[name]])} and {describe(node)} both make {name!r}")
+            producer[name] = i
     before: list[list[int]] = []
-    is_sorted, used = True, {maker[name] for name in outputs if name in maker}
+    is_sorted, used = True, {producer[name] for name in outputs if name in producer}
     for i, node in enumerate(nodes):
-        names = reads(node)
-        earlier = [maker[name] for name in names if name in maker]
+        names = values_read(node)
+        earlier = [producer[name] for name in names if name in producer]
         for name in node.input if len(earlier) < len(names) else ():
-            if name and name not in maker and not is_known(name):
+            if name and name not in producer and not is_defined(name):
                 raise CostError(f"{describe(node)} reads {name!r}, which nothing makes")
         used.update(earlier)
         before.append(earlier)
@@ -80,14 +80,16 @@ def in_order(
     if len(used) < len(nodes):
         unused = [node for i, node in enumerate(nodes) if i not in used and node.op_type != "Constant"]
         if unused:
-            note(f"nothing reads what these nodes make; they are counted: {some([describe(node) for node in unused])}")
+            note(
+                f"nothing reads what these nodes make; they are counted: {listed([describe(node) for node in unused])}"
+            )
     if is_sorted:
         return nodes
     note("the nodes of the graph are not in the order they run in; they were sorted")
     return _sorted(nodes, [list(dict.fromkeys(earlier)) for earlier in before])
 
 
-def some(words: Sequence[str], most: int = 10) -> str:
+def listed(words: Sequence[str], most: int = 10) -> str:
     """A list of words for a message, cut where it is long."""
     return ", ".join([*words[:most], *([f"and {len(words) - most} more"] if len(words) > most else [])])
 

@@ -1,4 +1,4 @@
-"""A small language for patterns of nodes, and matching them against values whose makers are known."""
+"""A small language for patterns of nodes, and matching them against values whose producers are known."""
 
 from __future__ import annotations
 
@@ -7,33 +7,23 @@ from dataclasses import dataclass
 from math import isinf
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from costcore.trace.call import Call
-
-from ..graph.node import Node
 from ..values.value import Value
+from ..walk.history import RecordedNode
 from .exported_program import Program
 
 TOLERANCE = {"float16": 1e-3, "bfloat16": 8e-3}
 """How far a constant may be from the number a definition has: its element type rounds. All others: 1e-6."""
 
 
-class Made(NamedTuple):
-    """A node that was recorded, its call, and which of the recorded nodes it is."""
-
-    node: Node
-    call: Call
-    order: int
-
-
-Makers: TypeAlias = Mapping[Value, Made]
-"""What made a value."""
+Producers: TypeAlias = Mapping[Value, RecordedNode]
+"""The node that produces each value."""
 
 
 class Match(NamedTuple):
     """What a pattern found: values by name, and the nodes between them and the root, the root first."""
 
     values: Mapping[str, Value]
-    nodes: tuple[Made, ...]
+    nodes: tuple[RecordedNode, ...]
 
 
 NOTHING = Match({}, ())
@@ -74,9 +64,9 @@ class Op:
 
     kind: str
     operands: tuple[Pattern, ...]
-    check: Callable[[Made], bool] | None
+    check: Callable[[RecordedNode], bool] | None
 
-    def __init__(self, kind: str, *operands: Pattern, check: Callable[[Made], bool] | None = None) -> None:
+    def __init__(self, kind: str, *operands: Pattern, check: Callable[[RecordedNode], bool] | None = None) -> None:
         object.__setattr__(self, "kind", kind)
         object.__setattr__(self, "operands", operands)
         object.__setattr__(self, "check", check)
@@ -87,7 +77,7 @@ Pattern: TypeAlias = "Operand | Number | Named | Either | Op"
 COMMUTATIVE = ("Add", "Mul")
 
 
-def matches(pattern: Pattern, value: Value | None, makers: Makers, found: Match = NOTHING) -> Iterator[Match]:
+def matches(pattern: Pattern, value: Value | None, producers: Producers, found: Match = NOTHING) -> Iterator[Match]:
     """Every way in which ``pattern`` describes how ``value`` was made, added to what was ``found`` before."""
     if value is None:
         return
@@ -103,17 +93,17 @@ def matches(pattern: Pattern, value: Value | None, makers: Makers, found: Match 
         if known is value:
             yield found
         elif known is None:
-            for match in matches(pattern.pattern, value, makers, found):
+            for match in matches(pattern.pattern, value, producers, found):
                 yield match._replace(values={**match.values, pattern.name: value})
     elif isinstance(pattern, Either):
         for alternative in pattern.patterns:
-            yield from matches(alternative, value, makers, found)
+            yield from matches(alternative, value, producers, found)
     else:
-        yield from _made_by(pattern, value, makers, found)
+        yield from _produced_by(pattern, value, producers, found)
 
 
-def _made_by(pattern: Op, value: Value, makers: Makers, found: Match) -> Iterator[Match]:
-    made = makers.get(value)
+def _produced_by(pattern: Op, value: Value, producers: Producers, found: Match) -> Iterator[Match]:
+    made = producers.get(value)
     if made is None or made.node.key != f"ai.onnx::{pattern.kind}" or made.node.outputs[0] is not value:
         return
     inputs, count = made.node.inputs, len(pattern.operands)
@@ -126,15 +116,17 @@ def _made_by(pattern: Op, value: Value, makers: Makers, found: Match) -> Iterato
     if count == 2 and pattern.kind in COMMUTATIVE:
         orders.append(inputs[1::-1])
     for order in orders:
-        yield from _all(pattern.operands, order, makers, start)
+        yield from _all(pattern.operands, order, producers, start)
 
 
-def _all(patterns: tuple[Pattern, ...], values: list[Value | None], makers: Makers, found: Match) -> Iterator[Match]:
+def _all(
+    patterns: tuple[Pattern, ...], values: list[Value | None], producers: Producers, found: Match
+) -> Iterator[Match]:
     if not patterns:
         yield found
         return
-    for match in matches(patterns[0], values[0], makers, found):
-        yield from _all(patterns[1:], values[1:], makers, match)
+    for match in matches(patterns[0], values[0], producers, found):
+        yield from _all(patterns[1:], values[1:], producers, match)
 
 
 def is_number(value: Value, number: float | None) -> bool:
@@ -156,7 +148,7 @@ def product(*patterns: Pattern) -> Pattern:
     return Either(tuple(Op("Mul", x, Op("Mul", y, z)) for x, y, z in ((a, b, c), (b, a, c), (c, a, b))))
 
 
-def last_axis(made: Made) -> bool:
+def last_axis(made: RecordedNode) -> bool:
     """Whether the setting ``axis`` of a layer is its last axis."""
     axis: Any = made.call.layer.attrs.get("axis")
     return bool(axis == made.call.layer.out.ndim - 1)
@@ -177,10 +169,10 @@ class Group(NamedTuple):
     type: str
     operands: Mapping[str, Value]
     attrs: Mapping[str, Any]
-    nodes: tuple[Made, ...]
+    nodes: tuple[RecordedNode, ...]
 
 
-class Extend(Protocol):
+class Extension(Protocol):
     """Add to a match the nodes that made a value, where they fit a pattern."""
 
     @property
@@ -194,17 +186,17 @@ class Extend(Protocol):
         """The longer match; None where the pattern does not fit, or others read from its nodes and must not."""
 
 
-class Groups(NamedTuple):
+class Decomposition(NamedTuple):
     """How exporters spell out one operator.
 
     Attributes:
         roots: kinds of the last node.
         pattern: the nodes.
         build: the group a match is, or None where it is none after all.
-        taken_apart: the call, as a regular expression, that PyTorch takes apart before its exporter sees it.
+        source_call: the call, as a regular expression, that PyTorch takes apart before its exporter sees it.
     """
 
     roots: tuple[str, ...]
     pattern: Pattern
-    build: Callable[[Match, Extend], Group | None]
-    taken_apart: str = ""
+    build: Callable[[Match, Extension], Group | None]
+    source_call: str = ""

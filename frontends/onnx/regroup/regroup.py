@@ -1,4 +1,4 @@
-"""Count as one operator what an exporter wrote as several: exact patterns, on request only."""
+"""Count as one operator what an exporter decomposed into several nodes: exact patterns, on request only."""
 
 from __future__ import annotations
 
@@ -15,63 +15,70 @@ from costcore.translate import ROLES
 from ..graph.node import Node
 from ..reading.exporter_metadata import origin, source_line
 from ..values.value import Stored, Value
-from ..walk.walker import Walker
+from ..walk.history import NodeHistory, RecordedNode
+from ..walk.recording import Recording
 from .exported_program import Program
-from .matcher import Group, Groups, Made, Match, Pattern, matches
-from .patterns.layers import PATTERNS, TRACED
+from .matcher import Decomposition, Group, Match, Pattern, matches
+from .patterns.catalog import PATTERNS, TORCHSCRIPT_PATTERNS
 
 ELEMENTS_READ = {"Shape": 0, "Size": 0, "CastLike": 1}
-"""Operators that read the elements of so many inputs only, and of the others the shape or the type."""
+"""Operators that read the elements of the first inputs only: how many. Of the others they read the shape or dtype."""
 
-PARTS = ("Slice", "Split")
+SLICING = ("Slice", "Split")
 """Operators that take a part of their first input."""
 
 
-def regroup(walker: Walker, asked: bool | Collection[str], producer: str) -> None:
-    """Replace the calls of every group of nodes that spells out one operator by one call, and list them as notes.
+def regroup_nodes(
+    recording: Recording, history: NodeHistory, patterns: bool | Collection[str], producer: str
+) -> list[Regrouping]:
+    """Replace the calls of every group of nodes that decomposes one operator by one call.
 
-    A group is taken only where its nodes run equally often at one place, and where nothing else reads a value between
-    them (no other node, no inner graph, no output of the model). Unless groups are asked for by name, an exporter must
-    have spelled it out, as far as can be told: one that notes from which operation of the user's program a node comes
-    notes the same one for all of them, and one that notes nothing wrote just these nodes in this order.
+    A group must run equally often in one region, and nothing else may read a value inside it: no other node, no
+    subgraph, no output of the model. Unless patterns are given by name, the exporter must have decomposed the operator:
+    an exporter that writes from which operation of the user's program a node comes gives all of them the same one, and
+    an exporter that does not writes exactly these nodes in this order.
 
     Args:
-        walker: the walk that recorded the calls; it kept its history.
-        asked: True, or names of :data:`PATTERNS`, which are found whoever spelled them out.
-        producer: what wrote the model.
+        recording: the run.
+        history: the recorded nodes.
+        patterns: True, or names of :data:`.patterns.catalog.PATTERNS`, which match hand-written nodes too.
+        producer: the exporter, as the model names it.
+
+    Returns:
+        The groups in the order of their nodes.
     """
-    recorder = walker.recorder
+    recorder = recording.recorder
     counted = set(map(id, recorder.calls))
-    history = [Made(node, call, order) for order, (node, call) in enumerate(walker.history or ())]
-    nodes = [made for made in history if id(made.call) in counted]
-    search = Search(walker, nodes, _readers(walker, history), by_anyone=asked is not True)
-    is_traced = producer == "pytorch" and not any(origin(made.node.proto) for made in nodes)
-    chosen = list(_chosen(asked, TRACED if is_traced else {}))
-    for made in reversed(history):
+    recorded = history.nodes()
+    nodes = [made for made in recorded if id(made.call) in counted]
+    readers = _readers(history.read_outside, recorded)
+    search = Search(recording, nodes, readers, match_hand_written=patterns is not True)
+    is_torchscript = producer == "pytorch" and not any(origin(made.node.proto) for made in nodes)
+    selected = list(_selected(patterns, TORCHSCRIPT_PATTERNS if is_torchscript else {}))
+    for made in reversed(recorded):
         if id(made.call) in counted and made.node not in search.taken:
-            search.at(made, chosen)
-    calls = [search.replaced.get(id(call), call) for call in recorder.calls if id(call) not in search.gone]
-    recorder.calls[:] = calls
+            search.at(made, selected)
+    recorder.calls[:] = [search.replaced.get(id(call), call) for call in recorder.calls if id(call) not in search.gone]
     search.forget_constants()
-    recorder.regrouped.extend(reversed(search.regrouped))
+    return search.found[::-1]
 
 
-def _chosen(asked: bool | Collection[str], spelled: Mapping[str, Pattern | None]) -> Iterator[Groups]:
-    """The groups to look for: those of these names, else all, as the exporter spells them."""
-    for name, groups in PATTERNS.items():
-        if not isinstance(asked, bool):
-            if name in asked:
-                yield groups
+def _selected(patterns: bool | Collection[str], overrides: Mapping[str, Pattern | None]) -> Iterator[Decomposition]:
+    """Yield the patterns of these names, else all, as the exporter writes them."""
+    for name, decomposition in PATTERNS.items():
+        if not isinstance(patterns, bool):
+            if name in patterns:
+                yield decomposition
             continue
-        pattern = spelled.get(name, groups.pattern)
+        pattern = overrides.get(name, decomposition.pattern)
         if pattern is not None:
-            yield groups._replace(pattern=pattern)
+            yield decomposition._replace(pattern=pattern)
 
 
-def _readers(walker: Walker, history: Iterable[Made]) -> dict[Value, set[Node | None]]:
-    """What reads the elements of a value; None stands for whatever is no recorded node."""
-    readers: dict[Value, set[Node | None]] = {value: {None} for value in walker.kept}
-    for made in history:
+def _readers(read_outside: Iterable[Value], nodes: Iterable[RecordedNode]) -> dict[Value, set[Node | None]]:
+    """Return the nodes that read the elements of each value; None for a reader that is not a recorded node."""
+    readers: dict[Value, set[Node | None]] = {value: {None} for value in read_outside}
+    for made in nodes:
         for value in made.node.inputs[: ELEMENTS_READ.get(made.node.op)]:
             if value is not None:
                 readers.setdefault(value, set()).add(made.node)
@@ -79,51 +86,64 @@ def _readers(walker: Walker, history: Iterable[Made]) -> dict[Value, set[Node | 
 
 
 class Search:
-    """The groups found so far.
+    """The search for groups of nodes.
 
     Args:
-        walker: the walk.
-        history: the nodes that are counted.
-        readers: the nodes that read a value, None for anything else that does.
-        by_anyone: whether groups may be spelled out by the user's program as well as by an exporter.
+        recording: the run.
+        nodes: the nodes that are counted.
+        readers: the nodes that read each value, None for any other reader.
+        match_hand_written: whether the user's program, too, may have decomposed the operator.
+
+    Attributes:
+        found: the groups found so far, the last nodes first.
+        taken: nodes of these groups.
+        gone: ids of calls that another call replaces.
+        replaced: the call of each group, by id of the call of its last node.
+        producers: the node that produces each value.
+        program: the operations that nodes were written for.
     """
 
     def __init__(
-        self, walker: Walker, history: Iterable[Made], readers: dict[Value, set[Node | None]], *, by_anyone: bool
+        self,
+        recording: Recording,
+        nodes: Collection[RecordedNode],
+        readers: dict[Value, set[Node | None]],
+        *,
+        match_hand_written: bool,
     ) -> None:
-        self.walker = walker
-        self.by_anyone = by_anyone
-        self.makers = {value: made for made in history for value in made.node.outputs if value is not None}
-        self.readers = readers
-        self.program = Program(origin(made.node.proto) for made in history)
+        self.producers = {value: made for made in nodes for value in made.node.outputs if value is not None}
+        self.program = Program(origin(made.node.proto) for made in nodes)
+        self.found: list[Regrouping] = []
         self.taken: set[Node] = set()
         self.gone: set[int] = set()
         self.replaced: dict[int, Call] = {}
-        self.regrouped: list[Regrouping] = []
+        self._recording = recording
+        self._readers = readers
+        self._match_hand_written = match_hand_written
         self._stored: dict[int, Stored] = {}
 
-    def at(self, root: Made, patterns: Iterable[Groups]) -> None:
+    def at(self, root: RecordedNode, patterns: Iterable[Decomposition]) -> None:
         """Take the first group that ends in ``root``."""
-        for groups in patterns:
-            if root.node.op in groups.roots:
-                group = next(self._groups(groups, root), None)
+        for decomposition in patterns:
+            if root.node.op in decomposition.roots:
+                group = next(self._groups(decomposition, root), None)
                 if group is not None:
                     self._take(root, group)
                     return
 
-    def _groups(self, groups: Groups, root: Made) -> Iterator[Group]:
-        for match in matches(groups.pattern, root.node.outputs[0], self.makers):
-            if self.is_one(match.nodes, groups.taken_apart):
-                group = groups.build(match, Extension(self, groups.taken_apart))
+    def _groups(self, decomposition: Decomposition, root: RecordedNode) -> Iterator[Group]:
+        for match in matches(decomposition.pattern, root.node.outputs[0], self.producers):
+            if self.is_separate(match.nodes, decomposition.source_call):
+                group = decomposition.build(match, SearchExtension(self, decomposition.source_call))
                 if group is not None and all(value.shape is not None for value in group.operands.values()):
                     yield group
 
-    def is_one(self, nodes: tuple[Made, ...], taken_apart: str = "") -> bool:
-        """Whether nodes, the root first, are a group of their own.
+    def is_separate(self, nodes: tuple[RecordedNode, ...], source_call: str = "") -> bool:
+        """Return True if nothing outside reads between these nodes, and one operation was decomposed into them.
 
         Args:
-            nodes: the nodes.
-            taken_apart: the call in the user's program that the exporter's framework itself takes apart.
+            nodes: the nodes, the root first.
+            source_call: the call in the user's program, as a regular expression, that PyTorch itself decomposes.
         """
         root, inside = nodes[0], {made.node for made in nodes}
         if inside & self.taken:
@@ -131,19 +151,19 @@ class Search:
         if any(made.call.times != root.call.times or made.call.region != root.call.region for made in nodes):
             return False
         between = (value for node in inside if node is not root.node for value in node.outputs)
-        if any(value is not None and not self.readers.get(value, set()) <= inside for value in between):
+        if any(value is not None and not self._readers.get(value, set()) <= inside for value in between):
             return False
-        if any(value is not None and self.readers.get(value) for value in root.node.outputs[1:]):
+        if any(value is not None and self._readers.get(value) for value in root.node.outputs[1:]):
             return False
-        if self.by_anyone:
+        if self._match_hand_written:
             return True
         origins = {origin(node.proto) for node in inside}
-        if len(origins) == 1 or not taken_apart:
+        if len(origins) == 1 or not source_call:
             return len(origins) == 1
-        return all(re.search(taken_apart, source_line(node.proto)) for node in inside)
+        return all(re.search(source_call, source_line(node.proto)) for node in inside)
 
-    def _take(self, root: Made, group: Group) -> None:
-        nodes = sorted({made.order: made for made in group.nodes}.values(), key=lambda made: made.order)
+    def _take(self, root: RecordedNode, group: Group) -> None:
+        nodes = sorted({made.position: made for made in group.nodes}.values(), key=lambda made: made.position)
         self.taken.update(made.node for made in nodes)
         self.gone.update(id(made.call) for made in nodes if made is not root)
         for value in (value for made in nodes for value in made.node.inputs):
@@ -152,22 +172,22 @@ class Search:
         tensors = {
             name: value.tensor(ROLES.get(name.rstrip(string.digits), "data")) for name, value in group.operands.items()
         }
-        layer = self.walker.recorder.intern(Layer(group.op, tensors, root.call.layer.outputs, group.attrs))
-        inputs = tuple(self.walker.identity(value) for value in group.operands.values())
+        layer = self._recording.recorder.intern(Layer(group.op, tensors, root.call.layer.outputs, group.attrs))
+        inputs = tuple(self._recording.identity(value) for value in group.operands.values())
         self.replaced[id(root.call)] = replace(
             root.call,
             layer=layer,
             type=group.type,
             native=f"ai.onnx::{group.type}",
-            module=_around([made.call.module for made in nodes]),
+            module=_common_module([made.call.module for made in nodes]),
             inputs=inputs,
             parameters=tuple(i for i, t in zip(inputs, layer.inputs.values(), strict=True) if t.role == "param"),
         )
-        self.regrouped.append(Regrouping(group.op, tuple(made.node.label for made in nodes)))
+        self.found.append(Regrouping(group.op, tuple(made.node.label for made in nodes)))
 
     def forget_constants(self) -> None:
-        """Stored tensors that only spelled-out definitions read (the ones and zeros of a norm) are no parameters."""
-        recorder = self.walker.recorder
+        """Uncount stored tensors that only decompositions read, such as the ones and zeros of a normalization."""
+        recorder = self._recording.recorder
         read = {identity for call in recorder.calls for identity in call.parameters}
         for stored in self._stored.values():
             if stored.identity in recorder.parameters and stored.identity not in read:
@@ -176,11 +196,11 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Extension:
-    """The search for more nodes of a group that PyTorch takes apart where it is called so."""
+class SearchExtension:
+    """The search for further nodes of a group, see :class:`.matcher.Extension`."""
 
     search: Search
-    taken_apart: str
+    source_call: str
 
     @property
     def program(self) -> Program:
@@ -188,23 +208,24 @@ class Extension:
         return self.search.program
 
     def whole(self, value: Value) -> Value:
-        """The tensor that a value is a part of, the value itself where it is no part."""
-        made = self.search.makers.get(value)
-        while made is not None and made.node.op in PARTS and (source := made.node.inputs[0]) is not None:
-            value, made = source, self.search.makers.get(source)
+        """Return the tensor that a value is a slice of, else the value itself."""
+        made = self.search.producers.get(value)
+        while made is not None and made.node.op in SLICING and (source := made.node.inputs[0]) is not None:
+            value, made = source, self.search.producers.get(source)
         return value
 
     def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
-        """``match`` with the nodes that made ``value``, where they fit ``pattern``.
+        """Return ``match`` with the nodes that produced ``value``, if they fit ``pattern``.
 
-        Unless they may be ``shared``, nothing else may read from them.
+        Unless they may be ``shared``, nothing outside may read from them.
         """
-        found = matches(pattern, value, self.search.makers, match)
-        return next((longer for longer in found if shared or self.search.is_one(longer.nodes, self.taken_apart)), None)
+        found = matches(pattern, value, self.search.producers, match)
+        separate = (longer for longer in found if shared or self.search.is_separate(longer.nodes, self.source_call))
+        return next(separate, None)
 
 
-def _around(modules: list[str]) -> str:
-    """The innermost module around all of these."""
+def _common_module(modules: list[str]) -> str:
+    """Return the path of the innermost module around all of these."""
     paths = [module.split(".") for module in modules]
     count = next((i for i, parts in enumerate(zip(*paths, strict=False)) if len(set(parts)) > 1), min(map(len, paths)))
     return ".".join(paths[0][:count])

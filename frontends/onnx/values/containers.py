@@ -7,6 +7,7 @@ from typing import Any
 
 from costcore.dims import Dim
 
+from .declared_types import declared_shape
 from .dimensions import Dimensions
 from .value import DTYPES, Container, Value
 
@@ -74,11 +75,8 @@ def declared(kind: Any, dims: Dimensions, name: str) -> Value:
     """A value of a declared type (``TypeProto``) that is no tensor; dimensions left open become symbols."""
     if kind.HasField("tensor_type"):
         tensor = kind.tensor_type
-        dtype = DTYPES.get(tensor.elem_type, "float32")
-        if not tensor.HasField("shape"):
-            return Value(None, dtype)
-        shape: Any = tuple(_dim(d, dims) for d in tensor.shape.dim)
-        return Value(shape, dtype)
+        shape: Any = declared_shape(tensor, dims)  # None among the dimensions is filled in by the first reader
+        return Value(shape, DTYPES.get(tensor.elem_type, "float32"))
     if kind.HasField("sequence_type"):
         element = declared(kind.sequence_type.elem_type, dims, name)
         return Container(dtype=element.dtype, element=element, length=dims.fresh(f"{name}_length"))
@@ -89,9 +87,3 @@ def declared(kind: Any, dims: Dimensions, name: str) -> Value:
         element = declared(kind.map_type.value_type, dims, name)
         return Container(dtype=element.dtype, kind="map", element=element, length=dims.fresh(f"{name}_length"))
     return Value(None, "float32")
-
-
-def _dim(d: Any, dims: Dimensions) -> Dim | None:
-    if d.HasField("dim_value"):
-        return int(d.dim_value) if d.dim_value >= 0 else None
-    return dims(d.dim_param) if d.dim_param else None

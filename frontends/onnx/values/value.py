@@ -14,6 +14,9 @@ from costcore.ir import BITS, Role, Tensor, prod
 
 Shape: TypeAlias = "tuple[Dim, ...]"
 
+MOST_AXES = 1000
+"""Inputs with more dimensions are refused: no framework has them."""
+
 FOLDED = 1024
 """Elements are known of tensors up to this size, whoever wrote the model."""
 
@@ -115,8 +118,8 @@ class Value:
         """The same value under another shape, as an operator understands it (a transposed weight)."""
         return Value(shape, self.dtype, None, self.role, self.follows_shapes, self.stored, self.identity)
 
-    def alike(self) -> Value:
-        """Another value like this one, which is not stored."""
+    def unstored(self) -> Value:
+        """Return another value like this one, which is not stored."""
         return Value(self.shape, self.dtype, self.data, self.role, self.follows_shapes)
 
     def tensor(self, role: Role) -> Tensor:
@@ -155,7 +158,7 @@ class Container(Value):
     length: Dim | None = None
 
 
-def seen(value: Value | None) -> Hashable:
+def value_signature(value: Value | None) -> Hashable:
     """All that rules and rows see of a value, but for the elements of a learned one; which it is, they do not see."""
     if value is None:
         return None
@@ -188,6 +191,19 @@ def stored_value(proto: Any, name: str, where: str) -> Value:
         "param" if dtype in FLOATS and size != 1 else "const",
         stored=Stored(name, size, dtype),
     )
+
+
+def check_input_size(value: Value, where: str) -> Value:
+    """Return an input value, unless it is too large to work with.
+
+    Raises:
+        CostError: for too many dimensions or elements.
+    """
+    if len(value.known) > MOST_AXES:
+        raise CostError(f"{where} has {len(value.known)} dimensions; at most {MOST_AXES} are read")
+    if prod(d for d in value.known if isinstance(d, int)) >= LARGEST:
+        raise CostError(f"{where} has 2**4096 elements or more")
+    return value
 
 
 def dtype_of(number: int, where: str) -> str:

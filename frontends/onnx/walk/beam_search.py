@@ -14,7 +14,7 @@ from costcore.dims import Dim, maximum
 
 from ..contrib.text import Search
 from ..graph.node import Inferred, Node
-from ..graph.scope import Place, Scope, inside
+from ..graph.scope import GraphContext, Scope
 from ..values.declared_types import declared_shape
 from ..values.dimensions import called
 from ..values.value import DTYPES, Shape, Value
@@ -38,29 +38,29 @@ class Run(NamedTuple):
     source: Dim | None
 
 
-def search(walker: Walker, node: Node, scope: Scope, place: Place) -> Outputs:
+def search(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
     """The graphs as often as they run, and the choice of tokens."""
     ids = node.value("input_ids")
     batch, encoder = ids.known[0], node.args.get("encoder")
-    beams = _number(walker, node, place, "num_beams") if SEARCHES[node.key] == "beam" else 1
-    longest = _number(walker, node, place, "max_length")
+    beams = _number(walker, node, context, "num_beams") if SEARCHES[node.key] == "beam" else 1
+    longest = _number(walker, node, context, "max_length")
     if encoder is not None:
         forced = node.get("decoder_input_ids")
         begun: Dim = forced.known[1] if forced is not None else 1
-        made = yield from _graph(walker, node, scope, place, "encoder", Run(batch, begun, 0, ids.known[1]), 1, ids)
+        made = yield from _graph(walker, node, scope, context, "encoder", Run(batch, begun, 0, ids.known[1]), 1, ids)
         source = _source(encoder, made, ids)
     else:
         begun, source = ids.known[1], None
         name = "init_decoder" if node.args.get("init_decoder") is not None else "decoder"
-        made = yield from _graph(walker, node, scope, place, name, Run(batch * beams, begun, 0, None), 1)
+        made = yield from _graph(walker, node, scope, context, name, Run(batch * beams, begun, 0, None), 1)
     steps = maximum(longest - begun, 0)
     times = maximum(steps - 1, 0)  # the scores of the first token are there already
-    first = len(walker.recorder.calls)
+    mark = walker.recording.checkpoint()
     run = Run(batch * beams, 1, begun + times // 2, source)
-    later = yield from _graph(walker, node, scope, place, "decoder", run, times)
+    later = yield from _graph(walker, node, scope, context, "decoder", run, times)
     if isinstance(times, int) and times == 0:
-        del walker.recorder.calls[first:]
-    walker.assume(
+        walker.recording.take_calls(mark)
+    walker.recording.assume(
         f"when the search ends depends on data: {longest} tokens are reached, and the decoder runs {times} times for "
         "one token, each time with as many before it as in the middle of the search",
         node.label,
@@ -69,19 +69,21 @@ def search(walker: Walker, node: Node, scope: Scope, place: Place) -> Outputs:
     size = node.args.get("vocab_size") if node.args.get("vocab_size", -1) > 0 else scores.known[-1]
     logits = scores.viewed((batch * beams, 1, size))
     node.inferred = Inferred((), Search(SEARCHES[node.key], steps, beams, logits))
-    node.outputs = _outputs(walker, node, Made(batch, beams, longest, steps, size, source), place)
-    walker.record(node, place)
+    node.outputs = _outputs(walker, node, Made(batch, beams, longest, steps, size, source), context)
+    walker.recording.record(node, context)
     return node.outputs
 
 
-def _number(walker: Walker, node: Node, place: Place, name: str) -> Dim:
+def _number(walker: Walker, node: Node, context: GraphContext, name: str) -> Dim:
     """A number that is an input, a symbol where it is not known."""
     value = node.value(name)
     if value.data is not None:
         found: Dim = value.data.ravel()[0]
         return found
-    symbol = walker.dims.fresh(f"{place.names}{node.proto.name or node.proto.output[0]}_{name}")
-    walker.assume(f"{name} depends on data: it is {called(symbol)}{walker.hint(value)}", node.label)
+    symbol = walker.dims.fresh(f"{context.prefix}{node.proto.name or node.proto.output[0]}_{name}")
+    walker.recording.assume(
+        f"{name} depends on data: it is {called(symbol)}{walker.recording.hints.remedy(value)}", node.label
+    )
     return symbol
 
 
@@ -89,7 +91,7 @@ def _graph(
     walker: Walker,
     node: Node,
     scope: Scope,
-    place: Place,
+    context: GraphContext,
     name: str,
     run: Run,
     times: Dim,
@@ -99,19 +101,19 @@ def _graph(
     graph = node.args.get(name)
     if graph is None or not graph.input:
         raise node.error(f"has no graph {name!r} with inputs")
-    inner, around = Scope(scope), inside(place, node, name, times)
+    inner, around = Scope(scope), context.of_subgraph(node, name, times)
     for i, entry in enumerate(graph.input):
         dtype = DTYPES.get(entry.type.tensor_type.elem_type, "int32")
         declared = declared_shape(entry.type.tensor_type, walker.dims)
         if i == 0 and given is not None:
             value = Value(given.known, dtype)
         else:
-            value = Value(_shape(walker, entry.name, declared, run, f"{around.names}{entry.name}"), dtype)
+            value = Value(_shape(walker, entry.name, declared, run, f"{around.prefix}{entry.name}"), dtype)
         inner.values[entry.name] = value
-    return (yield walker.graph(graph, inner, around))
+    return (yield walker.walk_graph(graph, inner, around))
 
 
-def _shape(walker: Walker, name: str, declared: Any, run: Run, place: str) -> Shape | None:
+def _shape(walker: Walker, name: str, declared: Any, run: Run, full_name: str) -> Shape | None:
     """The shape of a graph's input: what it declares as a number, else what its name and rank say that it is."""
     if declared is None:
         return None
@@ -127,7 +129,7 @@ def _shape(walker: Walker, name: str, declared: Any, run: Run, place: str) -> Sh
     else:
         meant = {}
     shape = [meant.get(i, d) if not isinstance(d, int) else d for i, d in enumerate(declared)]
-    return tuple(walker.dims.fresh(f"{place}_{i}") if d is None else d for i, d in enumerate(shape))
+    return tuple(walker.dims.fresh(f"{full_name}_{i}") if d is None else d for i, d in enumerate(shape))
 
 
 def _source(encoder: Any, made: list[Value], ids: Value) -> Dim:
@@ -151,7 +153,7 @@ class Made(NamedTuple):
     source: Dim | None
 
 
-def _outputs(walker: Walker, node: Node, made: Made, place: Place) -> list[Value | None]:
+def _outputs(walker: Walker, node: Node, made: Made, context: GraphContext) -> list[Value | None]:
     """The texts, and what is told of their scores."""
     returned = node.get("num_return_sequences")
     count: Dim = returned.data.ravel()[0] if returned is not None and returned.data is not None else made.beams
@@ -164,7 +166,9 @@ def _outputs(walker: Walker, node: Node, made: Made, place: Place) -> list[Value
         shapes = [((batch, longest), "int32"), ((batch, made.size), "float32")]
     if node.op == "WhisperBeamSearch" and len(node.proto.output) > 3:
         chosen = node.get("cross_qk_layer_head")
-        heads = chosen.known[0] if chosen is not None else walker.dims.fresh(f"{place.names}{node.proto.output[3]}_2")
+        heads = (
+            chosen.known[0] if chosen is not None else walker.dims.fresh(f"{context.prefix}{node.proto.output[3]}_2")
+        )
         shapes += [((batch, count, heads, longest, made.source or 0), "float32"), ((batch,), "float32")]
     values = [Value(shape, dtype) for shape, dtype in shapes]
     return [value if name else None for value, name in zip(values, node.proto.output, strict=False)]

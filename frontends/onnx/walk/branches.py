@@ -1,8 +1,8 @@
-"""Branches and loops: which part of them is counted, and how often."""
+"""``If``: which branch is counted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from costcore.counting.pricing import Pricer
 from costcore.dims import Dim
@@ -12,62 +12,53 @@ from costcore.symbolic import magnitude
 from costcore.trace.call import Call
 
 from ..graph.node import Node
-from ..graph.scope import Place, Scope, inside
-from ..graph.topological_sort import reads
+from ..graph.scope import GraphContext, Scope
+from ..graph.topological_sort import values_read
 from ..values.value import Value
-from .beam_search import SEARCHES, search
-from .loops import computed, loop, scan
+from .loops import computed
 from .walker import Outputs, Walker
 
 
-def branch(walker: Walker, node: Node, scope: Scope, place: Place) -> Outputs:
-    """``If``: the branch that a constant condition chooses, else the dearer one."""
+def branch(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
+    """Walk the branch of an ``If`` that a constant condition selects, else the more expensive one."""
     condition = node.value("cond")
-    parts = {name: node.args[f"{name}_branch"] for name in ("then", "else")}
+    graphs = {name: node.args[f"{name}_branch"] for name in ("then", "else")}
     if condition.data is not None:
         name = "then" if condition.data.ravel()[0] else "else"
-        read = (scope.find(each) for each in reads(node.proto))
-        walker.read_elsewhere |= {value.stored for value in read if value is not None and value.stored is not None}
-        outputs: list[Value | None] = yield walker.graph(parts[name], Scope(scope), inside(place, node, name))
-        return outputs
-    calls: list[Call] = walker.recorder.calls
-    found: dict[str, tuple[list[Value], list[Call]]] = {}
-    for name, graph in parts.items():
-        start = len(calls)
-        made: list[Value] = yield walker.graph(graph, Scope(scope), inside(place, node, name))
-        found[name] = (made, calls[start:])
-        del calls[start:]
-    price = Pricer({**calculators(), **walker.recorder.calculators})
-    costs = {name: _flops(price, part) for name, (_, part) in found.items()}
-    dearer = "else" if magnitude(costs["else"]) > magnitude(costs["then"]) else "then"
-    other = "then" if dearer == "else" else "else"
-    hidden = [call for call in found[other][1] if price(call).cost is None]
-    kinds = ", ".join(dict.fromkeys(call.native for call in hidden))
+        walker.initializers.mark_skipped(scope.find(each) for each in values_read(node.proto))
+        selected: list[Value | None] = yield walker.walk_graph(
+            graphs[name], Scope(scope), context.of_subgraph(node, name)
+        )
+        return selected
+    recording = walker.recording
+    outputs: dict[str, list[Value]] = {}
+    calls: dict[str, list[Call]] = {}
+    for name, graph in graphs.items():
+        mark = recording.checkpoint()
+        outputs[name] = yield walker.walk_graph(graph, Scope(scope), context.of_subgraph(node, name))
+        calls[name] = recording.take_calls(mark)
+    price = Pricer({**calculators(), **recording.recorder.calculators})
+    flops = {name: _flops(price, part) for name, part in calls.items()}
+    counted = "else" if magnitude(flops["else"]) > magnitude(flops["then"]) else "then"
+    skipped = "then" if counted == "else" else "else"
+    uncounted = [call for call in calls[skipped] if price(call).cost is None]
+    kinds = ", ".join(dict.fromkeys(call.native for call in uncounted))
     listed = f" and operators without a price, which are listed: {kinds}" if kinds else ""
     what = "data" if condition.role == "data" else "open dimensions"
-    walker.assume(
-        f"the condition depends on {what}: the dearer branch, {dearer!r} ({costs[dearer]} FLOPs), is counted; "
-        f"{other!r} has {costs[other]}{listed}{walker.hint(condition)}",
+    recording.assume(
+        f"the condition depends on {what}: the dearer branch, {counted!r} ({flops[counted]} FLOPs), is counted; "
+        f"{skipped!r} has {flops[skipped]}{listed}{recording.hints.remedy(condition)}",
         node.label,
     )
-    calls += found[dearer][1] + hidden
-    return [computed(value) for value in found[dearer][0]]
+    recording.add_calls([*calls[counted], *uncounted])
+    return [computed(value) for value in outputs[counted]]
 
 
 def _flops(price: Pricer, calls: Sequence[Call]) -> Dim:
-    """FLOPs of a branch, as far as they are known."""
+    """Return the FLOPs of the calls that have a formula."""
     total: Dim = 0
     for call in calls:
         cost = price(call).cost
         if cost is not None:
             total += (cost.flops.flops() if isinstance(cost.flops, Operations) else cost.flops) * call.times
     return total
-
-
-CONTROL: Mapping[str, Callable[[Walker, Node, Scope, Place], Outputs]] = {
-    "ai.onnx::If": branch,
-    "ai.onnx::Loop": loop,
-    "ai.onnx::Scan": scan,
-    **dict.fromkeys(SEARCHES, search),
-}
-"""How each operator that holds graphs is walked."""

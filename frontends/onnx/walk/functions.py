@@ -10,11 +10,11 @@ from costcore.errors import CostError
 from ..graph.topological_sort import inner_graphs
 from ..schema.signature import ONNX
 
-MANY = 100_000
-"""Where a model's functions expand to more nodes than this, equal calls are walked once and multiplied."""
+MOST_EXPANDED = 100_000
+"""If a model's functions expand to more nodes, equal calls are walked once and multiplied."""
 
 
-class Functions:
+class ModelFunctions:
     """The model's own functions by full name.
 
     Args:

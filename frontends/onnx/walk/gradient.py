@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from costcore.ir import Layer, Tensor
 from costcore.trace.call import Call
+from costcore.trace.recorder import Recorder
 
 from ..graph.node import Node
 from ..graph.scope import Scope
@@ -30,16 +31,17 @@ def gradient(walker: Walker, node: Node, scope: Scope) -> Outputs:
     target = scope.find(node.args.get("y") or "")
     if target is None or any(value is None for value in variables):
         raise node.error("names a value that nothing makes")
-    reached = {walker.identity(value) for value in variables if value is not None}
+    recorder = walker.recording.recorder
+    reached = {walker.recording.identity(value) for value in variables if value is not None}
     path: list[Call] = []
-    for call in walker.recorder.calls:
+    for call in walker.calls():
         if call.phase == "forward" and reached.intersection(call.inputs):
             reached.update(call.outputs)
             path.append(call)
-    gradients = {walker.identity(target): walker.recorder.new_id()}
+    gradients = {walker.recording.identity(target): recorder.new_id()}
     for call in reversed(path):
         if call.outputs and call.outputs[0] in gradients:
-            _backward(walker, call, reached, gradients)
+            _backward(recorder, call, reached, gradients)
     yield from ()
     return [value and Value(value.shape, value.dtype) for value in variables]
 
@@ -52,22 +54,22 @@ class _Piece(NamedTuple):
     targets: tuple[int, ...]
 
 
-def _backward(walker: Walker, call: Call, reached: set[int], gradients: dict[int, int]) -> None:
+def _backward(recorder: Recorder, call: Call, reached: set[int], gradients: dict[int, int]) -> None:
     """Record the backward of one call, towards those of its inputs that depend on the variables."""
     given = gradients[call.outputs[0]]
     for piece in _pieces(call, reached, given):
-        made = tuple(walker.recorder.new_id() for _ in piece.targets) if piece.layer is not None else (given,)
+        made = tuple(recorder.new_id() for _ in piece.targets) if piece.layer is not None else (given,)
         if piece.layer is not None:
-            _record(walker, call, piece.layer, piece.inputs, made)
+            _record(recorder, call, piece.layer, piece.inputs, made)
         for target, identity in zip(piece.targets, made, strict=True):
             tensor = next(t for t, i in zip(call.layer.inputs.values(), call.inputs, strict=True) if i == target)
             flowing = call.layer.out if piece.layer is None or len(piece.targets) == 1 else tensor
             if call.layer.op in ARITHMETIC and flowing.shape != tensor.shape:
-                identity = _record(walker, call, *_summed(walker, flowing, tensor, identity))
+                identity = _record(recorder, call, *_summed(recorder, flowing, tensor, identity))
             if target in gradients:
                 both = Layer("add", {"x0": tensor, "x1": tensor}, [tensor])
                 ids = (gradients[target], identity)
-                identity = _record(walker, call, both, ids, (walker.recorder.new_id(),))
+                identity = _record(recorder, call, both, ids, (recorder.new_id(),))
             gradients[target] = identity
 
 
@@ -98,21 +100,21 @@ def _pieces(call: Call, reached: set[int], given: int) -> Iterable[_Piece]:
 
 
 def _summed(
-    walker: Walker, flowing: Tensor, wanted: Tensor, identity: int
+    recorder: Recorder, flowing: Tensor, wanted: Tensor, identity: int
 ) -> tuple[Layer, tuple[int, ...], tuple[int, ...]]:
     """The sum over the axes along which an operand was broadcast."""
     missing = flowing.ndim - wanted.ndim
     shape = (1,) * missing + wanted.shape
     axes = tuple(i for i, (a, b) in enumerate(zip(flowing.shape, shape, strict=True)) if a != b or i < missing)
     layer = Layer("reduce_sum", {"x": flowing}, [Tensor(wanted.shape, wanted.dtype)], {"axis": axes, "keepdims": True})
-    return layer, (identity,), (walker.recorder.new_id(),)
+    return layer, (identity,), (recorder.new_id(),)
 
 
-def _record(walker: Walker, call: Call, layer: Layer, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> int:
+def _record(recorder: Recorder, call: Call, layer: Layer, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> int:
     """Record a layer as part of the backward of ``call``; its first output."""
-    walker.recorder.record(
+    recorder.record(
         Call(
-            layer=walker.recorder.intern(layer),
+            layer=recorder.intern(layer),
             type=f"{call.type}Gradient",
             native=f"{call.native}.backward",
             module=call.module,

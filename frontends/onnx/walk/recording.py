@@ -1,197 +1,177 @@
-"""From a node whose values are known to a call of the run."""
+"""Recording: from a node whose values are known to a call of the run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from costcore.dims import Dim
 from costcore.ir import Layer, Role, Tensor
 from costcore.registry.calculators import calculators
-from costcore.trace.call import Call, Uncounted
-from costcore.trace.recorder import Recorder
+from costcore.trace.call import Assumption, Call, Uncounted
+from costcore.trace.recorder import Checkpoint, Recorder
 from costcore.translate import Native, Row, Translation, Translator, settings
 from costcore.translate import role_of as neutral_role
 
+from ..graph.input_hints import InputHints
 from ..graph.modules import Modules
 from ..graph.node import Node, describe
-from ..graph.scope import Place
-from ..graph.user_inputs import Missing
+from ..graph.scope import GraphContext
 from ..operators import arguments_of_any_version
 from ..values.dimensions import Dimensions, called
 from ..values.value import Container, Stored, Value
+from .unranked import UnrankedValues, is_unranked, shapes_argument
 
-FREE = frozenset(("Constant", "Shape", "Size", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"))
-"""Operators that are free whatever they are given; all others are free where they make constants of constants."""
-
-
-def role_of(operand: str) -> Role:
-    """The role of an operand by its neutral name: how a weight is stored in few bits is nothing that is learned."""
-    return "const" if operand.endswith(("_scale", "_zero_point")) else neutral_role(operand)
+ZERO_COST = frozenset(("Constant", "Shape", "Size", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"))
+"""Operators that cost nothing whatever their inputs; all others cost nothing if they make constants of constants."""
 
 
-def asked(name: str) -> str:
-    """What the caller is told to give who knows the shape of a value."""
-    return f"shapes={{{name!r}: ('N', 8)}}"
+class Notes:
+    """The notes of a report, each once.
 
+    Args:
+        notes: the list they are appended to.
+    """
 
-def is_open(value: Value | None) -> bool:
-    """Whether not even the rank of a tensor is known."""
-    return value is not None and value.shape is None and not isinstance(value, Container)
+    def __init__(self, notes: list[str]) -> None:
+        self._notes = notes
+        self._added: set[str] = set()
 
-
-class Whole(NamedTuple):
-    """All elements of a value whose rank is not known: its name, how many they are, and the node that it was met at."""
-
-    name: str
-    length: Dim
-    where: str
+    def __call__(self, text: str) -> None:
+        """Append a note."""
+        if text not in self._added:
+            self._added.add(text)
+            self._notes.append(text)
 
 
 class Recording:
-    """What is written into a run.
+    """Writes nodes into a run as calls.
 
     Args:
         recorder: takes the calls.
-        rows: the table.
+        rows: the operator mappings.
         dims: named dimensions.
+        note: takes notes for the report.
+        hints: inputs whose values the caller may give.
     """
 
-    def __init__(self, recorder: Recorder, rows: Iterable[Row], dims: Dimensions) -> None:
+    def __init__(
+        self, recorder: Recorder, rows: Iterable[Row], dims: Dimensions, note: Notes, hints: InputHints
+    ) -> None:
         self.recorder = recorder
-        self.translator = Translator(rows, self.tensor, role_of, arguments_of_any_version)
         self.dims = dims
+        self.note = note
+        self.hints = hints
         self.modules = Modules()
-        self.missing = Missing()
-        """Numbers that the model's inputs carry and that are not known."""
-        self._noted: set[str] = set()
-        self._elements: dict[int, Whole] = {}
-        """All elements of each value whose rank is not known, by operand id."""
-        self._met: dict[str, int] = {}
-        """How many of them have the same name, as in the iterations of a loop."""
-        self._reads_elements = True
+        self.unranked = UnrankedValues(dims, self.identity)
+        self._translator = Translator(rows, _operand, _role_of, arguments_of_any_version)
+        self._zero_cost_translator = self._translator.by(_unread_operand)
 
-    def record(self, node: Node, place: Place) -> Call:
+    def record(self, node: Node, context: GraphContext) -> Call:
         """Record a node as a call."""
-        found, uncounted = self.translated(node, place.names)
-        found = found._replace(layer=self.recorder.intern(found.layer))
-        call = self.write(node.proto, node.key, found, node.inputs, place, uncounted)
+        translation, uncounted = self.translate(node, context.prefix)
+        translation = translation._replace(layer=self.recorder.intern(translation.layer))
+        call = self.write(node.proto, node.key, translation, node.inputs, context, uncounted)
         for what in node.assumed:
             self.assume(what, node.label)
         return call
 
-    def translated(self, node: Node, place: str = "") -> tuple[Translation, Uncounted | None]:
-        """The layer of a node with the values it reads and makes, and why it cannot be counted, if so.
+    def translate(self, node: Node, prefix: str = "") -> tuple[Translation, Uncounted | None]:
+        """Return the layer of a node, the values it reads and makes, and why it cannot be counted, if so.
 
-        ``place`` goes before the names of the values.
+        ``prefix`` goes before the names of the values.
         """
-        is_free, is_folded, is_made, is_given = node.op in FREE, True, True, True
-        for value in node.outputs:
-            if value is not None:
-                is_folded = is_folded and value.role == "const"
-                if value.shape is None and not isinstance(value, Container):
-                    is_made = False
-                elif value.shape is None and node.makes_tensors:
-                    raise node.error("is declared to make a sequence, and makes tensors")
-        for value in node.inputs:
-            if value is not None and value.shape is None and not isinstance(value, Container):
-                is_given = False
-        if is_folded and not is_free and any(value is not None for value in node.outputs):
-            outputs = tuple(value for value in node.outputs if value is not None)
+        outputs = tuple(value for value in node.outputs if value is not None)
+        if node.makes_tensors and any(isinstance(value, Container) and value.shape is None for value in outputs):
+            raise node.error("is declared to make a sequence, and makes tensors")
+        is_zero_cost = node.op in ZERO_COST
+        if outputs and not is_zero_cost and all(value.role == "const" for value in outputs):
             layer = Layer("constant", {}, [value.tensor("data") for value in outputs])
             return Translation(layer, (), outputs, known=True), None
-        if is_made and is_given:
-            self._reads_elements = not is_free
-            return self.translator(Native(node.key, node.args, node.outputs)), None
-        if is_given:
-            why = "depends on data" if node.schema else "is not known here"
-            known_by = self.missing.hint(*node.inputs) if node.lacks_elements else ""
-            name = next(n for n, value in zip(node.proto.output, node.outputs, strict=False) if is_open(value))
-            self.note(
-                f"what needs the shape of what {node.label} makes is not counted: how many dimensions that has {why}; "
-                f"give its shape: {asked(f'{place}{name}')}{f', or {known_by}' if known_by else ''}"
-            )
-        return self.unknown(node, place)
+        if any(map(is_unranked, node.inputs)):
+            return self._unranked_layer(node, prefix)
+        if not any(map(is_unranked, outputs)):
+            translator = self._zero_cost_translator if is_zero_cost else self._translator
+            return translator(Native(node.key, node.args, node.outputs)), None
+        why = "depends on data" if node.schema else "is not known here"
+        known_by = self.hints.argument(*node.inputs) if node.lacks_elements else ""
+        name = next(n for n, value in zip(node.proto.output, node.outputs, strict=False) if is_unranked(value))
+        self.note(
+            f"what needs the shape of what {node.label} makes is not counted: how many dimensions that has {why}; "
+            f"give its shape: {shapes_argument(f'{prefix}{name}')}{f', or {known_by}' if known_by else ''}"
+        )
+        return self._unranked_layer(node, prefix)
+
+    def has_formula(self, operator: str) -> bool:
+        """Return True if an operator (full name) has a row, or a calculator of this run."""
+        return operator in self.recorder.calculators or self._translator.knows(operator)
 
     def write(
         self,
         proto: Any,
         native: str,
-        found: Translation,
-        given: Sequence[Value | None],
-        place: Place,
+        translation: Translation,
+        inputs: Sequence[Value | None],
+        context: GraphContext,
         uncounted: Uncounted | None = None,
     ) -> Call:
-        """Write a node (``NodeProto``) of that full name, whose translation and inputs are given, into the run."""
-        layer = found.layer
-        identities = tuple([self.identity(value) for value in found.inputs])
-        read = [value.stored for value in given if value is not None and value.stored is not None]
+        """Write a translated node (``NodeProto``) into the run.
+
+        Args:
+            proto: the node.
+            native: full name of its operator.
+            translation: its layer, and the values that this reads and makes.
+            inputs: all inputs of the node.
+            context: of the graph it is in.
+            uncounted: why it cannot be counted, if so.
+        """
+        layer = translation.layer
+        identities = tuple([self.identity(value) for value in translation.inputs])
+        stored = [value.stored for value in inputs if value is not None and value.stored is not None]
         call = Call(
             layer=layer,
             type=proto.op_type,
             native=native,
-            module=self.modules.around(proto, place.module, read),
-            times=place.times,
-            region=place.region,
+            module=self.modules.around(proto, context.module, stored),
+            times=context.times,
+            region=context.region,
             inputs=identities,
-            outputs=tuple([self.identity(value) for value in found.outputs]),
+            outputs=tuple([self.identity(value) for value in translation.outputs]),
             parameters=tuple([i for i, t in zip(identities, layer.inputs.values(), strict=True) if t.role == "param"]),
-            where=describe(proto) if self.recorder.tracebacks or not found.known else "",
+            where=describe(proto) if self.recorder.tracebacks or not translation.known else "",
             uncounted=uncounted,
         )
         self.recorder.record(call)
         return call
 
-    def tensor(self, value: Any, role: Role) -> Tensor | None:
-        """The operand a value is, none for a sequence; an operator that only renames it reads no parameter."""
-        if not isinstance(value, Value) or isinstance(value, Container):
-            return None
-        if self._reads_elements:
-            return value.tensor(role)
-        return Tensor(value.known, value.dtype, "data" if value.role == "data" else "const")
-
-    def unknown(self, node: Node, place: str) -> tuple[Translation, Uncounted | None]:
-        """A layer that only names the node and its settings, where not even the rank of an operand is known."""
-        is_priced = node.key in self.recorder.calculators or node.key in calculators()
+    def _unranked_layer(self, node: Node, prefix: str) -> tuple[Translation, Uncounted | None]:
+        """Return a layer that has only the name and the attributes of a node, if the rank of an operand is unknown."""
+        has_calculator = node.key in self.recorder.calculators or node.key in calculators()
 
         def tensor(value: Value) -> Tensor:
             if value.shape is not None:
                 return value.tensor("data")
-            whole = self._elements[self.identity(value)]
-            if is_priced:
+            unranked = self.unranked[value]
+            if has_calculator:
                 self.assume(
-                    f"the shape of {whole.name!r} is not known: it is taken as one axis, whose length is "
-                    f"{called(whole.length)}; give its shape: {asked(whole.name)}",
-                    whole.where,
+                    f"the shape of {unranked.name!r} is not known: it is taken as one axis, whose length is "
+                    f"{called(unranked.size)}; give its shape: {shapes_argument(unranked.name)}",
+                    unranked.node,
                 )
-            return Tensor((whole.length,), value.dtype or "float32")
+            return Tensor((unranked.size,), value.dtype or "float32")
 
         for names, values in ((node.proto.input, node.inputs), (node.proto.output, node.outputs)):
             for name, value in zip(names, values, strict=False):
                 if value is not None and value.shape is None:
-                    self._name_elements(value, f"{place}{name}", node.label)
+                    self.unranked.add(value, f"{prefix}{name}", node.label)
         inputs = tuple(value for value in node.inputs if value is not None)
         outputs = tuple(value for value in node.outputs if value is not None)
         operands = {f"x{i}": tensor(v) for i, v in enumerate(inputs)}
         layer = Layer(node.key, operands, map(tensor, outputs), settings(node.args))
-        uncounted = Uncounted.NO_SHAPES if self.translator.knows(node.key) and not is_priced else None
+        uncounted = Uncounted.NO_SHAPES if self._translator.knows(node.key) and not has_calculator else None
         return Translation(layer, inputs, outputs, known=False), uncounted
 
-    @property
-    def without_shape(self) -> list[str]:
-        """The values whose rank is not known."""
-        return [whole.name for whole in self._elements.values()]
-
-    def _name_elements(self, value: Value, name: str, where: str) -> None:
-        """Make up a symbol for all elements of a value whose rank is not known, a symbol of its own."""
-        identity = self.identity(value)
-        if identity not in self._elements:
-            self._met[name] = count = self._met.get(name, 0) + 1
-            symbol = f"{name}_elements" if count == 1 else f"{name}_elements_{count}"
-            self._elements[identity] = Whole(name, self.dims.fresh(symbol), where)
-
     def identity(self, value: Value) -> int:
-        """The operand id of a value; that of a learned parameter is its parameter id."""
+        """Return the operand id of a value; that of a learned parameter is its parameter id."""
         if value.stored is not None:
             return self.stored_identity(value.stored, "param" in value.stored.uses)
         if not value.identity:
@@ -199,24 +179,56 @@ class Recording:
         return value.identity
 
     def stored_identity(self, stored: Stored, is_parameter: bool = True) -> int:
-        """The id of a stored tensor, which is that of a parameter where it is one."""
+        """Return the id of a stored tensor; that of a learned parameter is its parameter id."""
         if not stored.identity:
             stored.identity = self.recorder.parameter(stored.size) if is_parameter else self.recorder.new_id()
         elif is_parameter:
             self.recorder.parameters.setdefault(stored.identity, stored.size)
         return stored.identity
 
-    def hint(self, *values: Value | None) -> str:
-        """What follows an assumption that rests on elements of ``values``: how the caller can make them known."""
-        known_by = self.missing.hint(*values)
-        return f"; give {known_by}" if known_by else ""
-
-    def note(self, what: str) -> None:
-        """Tell the reader of the report something, once."""
-        if what not in self._noted:
-            self._noted.add(what)
-            self.recorder.notes.append(what)
-
     def assume(self, what: str, where: str) -> None:
-        """Note an assumption, once for every place."""
+        """Add an assumption, once for every place."""
         self.recorder.assume(what, where)
+
+    def checkpoint(self) -> Checkpoint:
+        """Return the current point of the run."""
+        return self.recorder.checkpoint()
+
+    def rollback(self, mark: Checkpoint) -> None:
+        """Remove the calls and assumptions recorded since ``mark``."""
+        self.recorder.rollback(mark)
+
+    def calls_since(self, mark: Checkpoint) -> list[Call]:
+        """Return the calls recorded since ``mark``."""
+        return self.recorder.calls[mark.calls :]
+
+    def take_calls(self, mark: Checkpoint) -> list[Call]:
+        """Remove the calls recorded since ``mark`` from the run and return them; assumptions stay."""
+        taken = self.calls_since(mark)
+        del self.recorder.calls[mark.calls :]
+        return taken
+
+    def add_calls(self, calls: Iterable[Call]) -> None:
+        """Append calls that were taken from the run."""
+        self.recorder.calls.extend(calls)
+
+    def assumptions_since(self, mark: Checkpoint) -> list[Assumption]:
+        """Return the assumptions added since ``mark``."""
+        return self.recorder.assumptions[mark.assumptions :]
+
+
+def _role_of(operand: str) -> Role:
+    """Return the role of an operand by its canonical name; scales and zero points are not learned."""
+    return "const" if operand.endswith(("_scale", "_zero_point")) else neutral_role(operand)
+
+
+def _operand(value: Any, role: Role) -> Tensor | None:
+    """Return the operand for a value, None for a sequence or a plain argument."""
+    return value.tensor(role) if isinstance(value, Value) and not isinstance(value, Container) else None
+
+
+def _unread_operand(value: Any, role: Role) -> Tensor | None:
+    """Return the operand of a zero-cost operator, which reads no parameter."""
+    if not isinstance(value, Value) or isinstance(value, Container):
+        return None
+    return Tensor(value.known, value.dtype, "data" if value.role == "data" else "const")

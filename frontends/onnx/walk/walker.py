@@ -1,8 +1,9 @@
-"""Walk a model's graph in order, infer every value, and record every node as a call."""
+"""The walker: visits the nodes of a model in order, infers every value, and records every node as a call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from onnx import defs
@@ -10,86 +11,95 @@ from onnx import defs
 from costcore.errors import CostError
 from costcore.trace.call import Call
 from costcore.trace.gc_paused import collector_off
-from costcore.trace.recorder import Recorder
-from costcore.translate import Row, Translation
 
 from ..graph.node import Node, describe
-from ..graph.scope import Place, Scope
-from ..graph.topological_sort import in_order, inner_graphs
-from ..graph.user_shapes import Told
+from ..graph.scope import GraphContext, Scope
+from ..graph.topological_sort import inner_graphs, topological_sort
+from ..graph.user_shapes import UserShapes
 from ..operators import operator
-from ..reading.initializers import QUANTIZED, in_their_roles, stored_values
 from ..schema.signature import ONNX
 from ..shapes.cross_check import differs, written
 from ..shapes.infer import infer
-from ..values.dimensions import Dimensions
-from ..values.value import Stored, Undetermined, Value
-from .function_calls import called, priced
-from .function_reuse import Repeats
-from .functions import MANY, Functions
-from .node_reuse import Known, likeness, shared
-from .recording import Recording, asked, is_open
+from ..values.value import Value
+from .function_reuse import FunctionCallCache
+from .functions import MOST_EXPANDED, ModelFunctions
+from .history import NodeHistory
+from .initializer_table import InitializerTable
+from .node_budget import NodeBudget
+from .node_errors import MISFITS, misfit
+from .node_reuse import CachedNode, cached_node, node_signature
+from .quantized_inputs import QUANTIZED_INPUTS, with_quantized_roles
+from .recording import Recording
 
 Walk: TypeAlias = "Generator[Any, Any, list[Value]]"
-"""A walk over one graph; it yields the walks over inner graphs, and returns its outputs. No nesting uses the stack."""
+"""A walk over one graph; it yields the walks over inner graphs and returns its outputs. No nesting uses the stack."""
 
 Outputs: TypeAlias = "Generator[Any, Any, list[Value | None]]"
-"""A walk over a node that holds graphs; it returns the node's outputs."""
+"""A walk over a node that runs other nodes; it returns the node's outputs."""
 
 NO_VERSION = 1 << 20
-"""Versions from here on are none."""
-
-MOST_NODES = 1_000_000
-"""More nodes than this, functions and bodies expanded, are refused."""
-
-MOST_UNROLLED = 10_000
-"""More nodes than this are not walked for the sake of single iterations, in all loops of a model together."""
+"""Opset versions from here on are invalid."""
 
 
-class Walker(Recording):
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """How nodes that run other nodes are walked.
+
+    Attributes:
+        function: walks a call of a model function (``FunctionProto``).
+        control: walks a node with subgraphs, by full name of the operator.
+        definition: walks the function that defines an operator; None if the operator is recorded itself.
+    """
+
+    function: Callable[[Walker, Node, Any, GraphContext], Outputs]
+    control: Mapping[str, Callable[[Walker, Node, Scope, GraphContext], Outputs]]
+    definition: Callable[[Walker, Node, Scope, GraphContext], Outputs | None] = lambda *_: None
+
+
+@dataclass(frozen=True, slots=True)
+class WalkConfig:
+    """What a walk needs to know of a model and of the user's options.
+
+    Attributes:
+        functions: the model's own functions.
+        user_shapes: shapes that the user gave for values inside the model.
+        parameters_are_initializers: whether the exporter keeps all learned tensors as initializers.
+        keep_history: whether recorded nodes are kept for pattern matching.
+    """
+
+    functions: ModelFunctions
+    user_shapes: UserShapes
+    parameters_are_initializers: bool = False
+    keep_history: bool = False
+
+
+class Walker:
     """Walks one model.
 
     Args:
-        recorder: takes the calls.
-        rows: the table.
-        dims: named dimensions.
-        functions: the model's own functions.
-        control: how operators that hold graphs are walked.
-        expand: the walk of an operator that stands for others; None for one that does not.
+        recording: writes nodes into the run.
+        handlers: how nodes that run other nodes are walked.
+        config: facts about the model, and options.
+
+    Attributes:
+        initializers: the stored tensors found so far.
+        history: the recorded nodes, if they are kept.
+        budget: how many nodes may yet be visited.
+        function_cache: reuses calls of functions, if the functions expand to very many nodes.
     """
 
-    def __init__(
-        self,
-        recorder: Recorder,
-        rows: Iterable[Row],
-        dims: Dimensions,
-        functions: Functions,
-        control: Mapping[str, Callable[[Walker, Node, Scope, Place], Outputs]],
-        expand: Callable[[Walker, Node, Scope, Place], Outputs | None] = lambda *_: None,
-    ) -> None:
-        super().__init__(recorder, rows, dims)
-        self.functions = functions
-        self.control = control
-        self.expand = expand
-        self.told = Told(None, dims)
-        """Shapes that the caller gives."""
-        self.stored: dict[tuple[str, str], Stored] = {}
-        """Stored tensors by place and name: one that is met again is the same."""
-        self.initializers: dict[Stored, None] = {}
-        self.read_elsewhere: set[Stored] = set()
-        """Stored tensors that nodes read which are not walked, in the branch that a constant condition leaves out."""
-        self.numbers_in_nodes = False
-        """Whether the exporter keeps all learned tensors as initializers, so that what a node holds is a number."""
-        self.history: list[tuple[Node, Call]] | None = None
-        """Every recorded node with its call, where a list is put here before the walk."""
-        self.kept: list[Value] = []
-        """With a history: values that are read by something that is no recorded node."""
-        self._nodes_left = MOST_NODES
-        self.spare = 0 if functions.expanded > MANY else MOST_UNROLLED
-        """How many nodes may yet be walked for the sake of single iterations of loops."""
-        self.repeats = Repeats() if functions.expanded > MANY else None
-        self._known: dict[Hashable, Known] = {}
-        """What nodes share that are alike."""
+    def __init__(self, recording: Recording, handlers: Handlers, config: WalkConfig) -> None:
+        self.recording = recording
+        self.dims = recording.dims
+        self.handlers = handlers
+        self.functions = config.functions
+        self.user_shapes = config.user_shapes
+        is_huge = self.functions.expanded > MOST_EXPANDED
+        self.initializers = InitializerTable(config.parameters_are_initializers)
+        self.history = NodeHistory() if config.keep_history else None
+        self.budget = NodeBudget(unroll=not is_huge)
+        self.function_cache = FunctionCallCache() if is_huge else None
+        self._node_cache: dict[Hashable, CachedNode] = {}
 
     def run(self, walk: Walk) -> list[Value]:
         """Run a walk and those it yields, without recursion."""
@@ -102,200 +112,192 @@ class Walker(Recording):
                 except StopIteration as done:
                     walks.pop()
                     result = done.value
+        if self.function_cache is not None:
+            self._multiply_calls(self.function_cache)
         return result or []
 
-    def graph(self, graph: Any, scope: Scope, place: Place) -> Walk:
+    def walk_graph(self, graph: Any, scope: Scope, context: GraphContext) -> Walk:
         """Walk a graph whose inputs are in ``scope`` already."""
-        for name, value in stored_values(graph, self.note, self.numbers_in_nodes):
-            scope.values[name] = self.keep(value, place.source, name)
-            if value.stored is not None:
-                self.initializers.setdefault(value.stored)
+        scope.values.update(self.initializers.read(graph, context.source, self.recording.note))
         scope.declared = {entry.name: entry.type for entry in (*graph.value_info, *graph.output)}
-        yield from self.nodes(graph.node, scope, place, [entry.name for entry in graph.output])
+        yield from self.walk_nodes(graph.node, scope, context, [entry.name for entry in graph.output])
         outputs = []
         for entry in graph.output:
-            made = scope.find(entry.name)
-            if made is None:
+            value = scope.find(entry.name)
+            if value is None:
                 raise CostError(f"nothing makes the output {entry.name!r}")
-            outputs.append(made)
-        self.keep_from_regrouping(outputs)
+            outputs.append(value)
+        self._mark_read(outputs)
         return outputs
 
-    def nodes(self, nodes: Sequence[Any], scope: Scope, place: Place, outputs: Sequence[str]) -> Walk:
-        """Walk nodes that see ``scope``, and whose values named ``outputs`` are read elsewhere."""
-        ordered = in_order(nodes, outputs, scope.values, scope.knows, self.note)
-        shown: Iterable[Any] = ordered if place.functions or place.region else self.recorder.progress(ordered, "nodes")
-        for proto in shown:
-            self._nodes_left -= 1
-            if self._nodes_left < 0:
-                raise CostError(f"it expands to more than {MOST_NODES} nodes")
-            inputs, attributes = self.given(proto, scope), place.resolved(proto)
-            key = likeness(proto, place.opsets.get(proto.domain or ONNX), inputs, attributes, scope.declared)
-            if self.told.concerns(place.names, proto.output):
-                key = None
-            known = self._known.get(key)
-            if known is not None:
-                made = self.again(known, proto, inputs, attributes, scope, place)
+    def walk_nodes(self, nodes: Sequence[Any], scope: Scope, context: GraphContext, outputs: Sequence[str]) -> Walk:
+        """Walk nodes that see ``scope``, and whose values named ``outputs`` are read outside."""
+        ordered = topological_sort(nodes, outputs, scope.values, scope.defines, self.recording.note)
+        is_inside, hints = context.expanding or context.region, self.recording.hints
+        for proto in ordered if is_inside else self.recording.recorder.progress(ordered, "nodes"):
+            self.budget.visit()
+            inputs, attributes, signature = self._inputs(proto, scope), context.attributes_of(proto), None
+            if not self.user_shapes.cover(context.prefix, proto.output):
+                version = context.opsets.get(proto.domain or ONNX)
+                signature = node_signature(proto, version, inputs, attributes, scope.declared)
+            cached = self._node_cache.get(signature)
+            if cached is not None:
+                found = self._replay(cached, proto, inputs, attributes, scope, context)
             else:
-                node = self.bind(proto, inputs, attributes, scope, place)
-                try:
-                    walk = self.special(node, scope, place)
-                    made = self.plain(node, scope, place, key) if walk is None else (yield from walk)
-                    self.told.fit(node, place.names, made)
-                except CostError:
-                    raise
-                except MISFITS as error:
-                    raise misfit(node, error) from error
-                if self.history is None:
-                    node.args.clear()  # it holds the node itself, which would wait for the garbage collector
-            if self.missing:
-                self.missing.passed_on(inputs, made)
-            for name, value in zip(proto.output, made, strict=False):
+                node = self._bind(proto, inputs, attributes, scope, context)
+                found = yield from self._walk_node(node, scope, context, signature)
+            if hints:
+                hints.propagate(inputs, found)
+            for name, value in zip(proto.output, found, strict=False):
                 if name and value is not None:
                     scope.values[name] = value
         return []
 
-    def plain(self, node: Node, scope: Scope, place: Place, key: Hashable) -> list[Value | None]:
-        """The outputs of a node that is just a node, which is recorded; ``key`` is its likeness."""
-        made = infer(node, self.dims, scope.declared.get, place.names, self.told.fit)
-        if node.assumed and node.lacks_elements:
-            node.assumed = [f"{what}{self.hint(*node.inputs)}" for what in node.assumed]
-        for tensor in node.inferred.stored:
-            if tensor.stored is not None:
-                if self.numbers_in_nodes and node.op == "Constant":
-                    tensor.role, tensor.stored.is_number = "const", True
-                self.keep(tensor, place.source, tensor.stored.name)
-        node.outputs = made
-        is_as_said = True
-        for name, value in zip(node.proto.output, made, strict=False):
-            said = scope.declared.get(name)
-            if said is not None and value is not None and differs(value.shape, said.tensor_type):
-                is_as_said = False
-                self.note(
-                    f"{node.label} makes {name!r} of shape {value.shape}, "
-                    f"but the model declares {written(said.tensor_type)}"
-                )
-        call = self.record(node, place)
-        self.recorded(node, call)
-        known = shared(node, call) if key is not None and is_as_said else None
-        if known is not None:
-            self._known[key] = known
-        return made
-
-    def again(
-        self,
-        known: Known,
-        proto: Any,
-        inputs: list[Value | None],
-        attributes: Mapping[str, Any],
-        scope: Scope,
-        place: Place,
-    ) -> list[Value | None]:
-        """The outputs of a node that is like one before, which is recorded."""
-        outputs = [value and value.alike() for value in known.outputs]
-        read: list[Any] = [inputs[i] for i in known.read]
-        for value, tensor in zip(read, known.layer.inputs.values(), strict=True):
-            if value.stored is not None:
-                value.stored.uses.add(tensor.role)
-        found = Translation(known.layer, tuple(read), tuple([outputs[i] for i in known.made]), known=True)
-        call = self.write(proto, known.native, found, inputs, place)
-        if self.history is not None:
-            node = self.bind(proto, inputs, attributes, scope, place)
-            node.outputs = outputs
-            self.history.append((node, call))
-        if self.repeats is not None:
-            self.repeats.count(call)
-        return outputs
-
-    def recorded(self, node: Node, call: Call) -> None:
-        """Remember that a node was recorded."""
-        if self.history is not None:
-            self.history.append((node, call))
-        if self.repeats is not None:
-            self.repeats.count(call)
-
-    def special(self, node: Node, scope: Scope, place: Place) -> Outputs | None:
-        """The walk over what a node holds, calls or stands for; None where it is just a node."""
-        function = self.functions.called_by(node.proto)
-        if function is not None:
-            is_priced = node.key in self.recorder.calculators or self.translator.knows(node.key)
-            return (priced if is_priced else called)(self, node, function, place)
-        if inner_graphs(node.proto):
-            walk = self.control.get(node.key)
-            if walk is not None:
-                self.keep_from_regrouping(node.inputs)
-                return walk(self, node, scope, place)
-        expansion = self.expand(self, node, scope, place)
-        if expansion is not None:
-            self.keep_from_regrouping(node.inputs)
-        return expansion
-
-    def given(self, proto: Any, scope: Scope) -> list[Value | None]:
-        """The inputs of a node, None for those left out."""
+    def _inputs(self, proto: Any, scope: Scope) -> list[Value | None]:
+        """Return the inputs of a node, None for omitted ones."""
         own = scope.values
         inputs = [own[name] if name in own else scope.find(name) if name else None for name in proto.input]
         for value in inputs:
             if value is not None and value.stored is not None:
                 value.stored.uses.add("setting")
-        return in_their_roles(proto.op_type, inputs) if proto.op_type in QUANTIZED else inputs
+        return with_quantized_roles(proto.op_type, inputs) if proto.op_type in QUANTIZED_INPUTS else inputs
 
-    def bind(
-        self, proto: Any, inputs: list[Value | None], attributes: Mapping[str, Any], scope: Scope, place: Place
+    def _bind(
+        self,
+        proto: Any,
+        inputs: list[Value | None],
+        attributes: Mapping[str, Any],
+        scope: Scope,
+        context: GraphContext,
     ) -> Node:
-        """The node with its inputs and attributes.
+        """Return the node with its inputs and attributes.
 
         Raises:
-            CostError: where it reads what nothing makes, or an attribute is missing or of another type.
+            CostError: if it reads a value that does not exist, or an attribute is missing or of another type.
         """
         domain = proto.domain or ONNX
-        version = place.opsets.get(domain)
+        version = context.opsets.get(domain)
         if version is None or not 1 <= version < NO_VERSION:
             version = defs.onnx_opset_version() if domain == ONNX else 1
-            self.note(f"the model does not say which version of {domain} it uses; {version} was taken")
+            self.recording.note(f"the model does not say which version of {domain} it uses; {version} was taken")
         if not (isinstance(proto.op_type, str) and isinstance(proto.domain, str) and isinstance(proto.name, str)):
             raise CostError(f"{describe(proto)} has a name, a kind or a domain that is no text")
         node = Node(proto, operator(domain, proto.op_type, version), inputs, attributes)
         if node.version > version and node.schema is not None:
-            self.note(f"version {version} of {domain} has no {node.op}; it was read as of version {node.version}")
+            self.recording.note(
+                f"version {version} of {domain} has no {node.op}; it was read as of version {node.version}"
+            )
         if not any(proto.output):
             raise node.error("makes nothing")
         for name, value in zip(proto.input, inputs, strict=True):
-            if name and value is None and not scope.knows(name):
+            if name and value is None and not scope.defines(name):
                 raise node.error(f"reads {name!r}, which nothing makes")
         return node
 
-    @property
-    def walked(self) -> int:
-        """How many nodes were walked so far."""
-        return MOST_NODES - self._nodes_left
+    def _walk_node(self, node: Node, scope: Scope, context: GraphContext, signature: Hashable) -> Outputs:
+        """Walk a node that no earlier one equals, and return its outputs."""
+        try:
+            walk = self._inner_walk(node, scope, context)
+            if walk is None:
+                outputs = self._record_operator(node, scope, context, signature)
+            else:
+                outputs = yield from walk
+            self.user_shapes.apply(node, context.prefix, outputs)
+        except CostError:
+            raise
+        except MISFITS as error:
+            raise misfit(node, error) from error
+        if self.history is None:
+            node.args.clear()  # it holds the node itself, which would wait for the garbage collector
+        return outputs
 
-    def keep(self, value: Value, place: str, name: str) -> Value:
-        """Remember the stored tensor of ``value``, or give it the one that was met under this name before."""
-        if value.stored is not None:
-            value.stored = self.stored.setdefault((place, name), value.stored)
-        return value
+    def _inner_walk(self, node: Node, scope: Scope, context: GraphContext) -> Outputs | None:
+        """Return the walk over the nodes that a node runs; None for a node that is recorded itself."""
+        function = self.functions.called_by(node.proto)
+        if function is not None:
+            return self.handlers.function(self, node, function, context)
+        if inner_graphs(node.proto):
+            control = self.handlers.control.get(node.key)
+            if control is not None:
+                self._mark_read(node.inputs)
+                return control(self, node, scope, context)
+        definition = self.handlers.definition(self, node, scope, context)
+        if definition is not None:
+            self._mark_read(node.inputs)
+        return definition
 
-    def keep_from_regrouping(self, values: Iterable[Value | None]) -> None:
-        """Say that something other than a recorded node reads these values."""
+    def _record_operator(
+        self, node: Node, scope: Scope, context: GraphContext, signature: Hashable
+    ) -> list[Value | None]:
+        """Infer the outputs of a node, record it, and keep what nodes of the same signature share."""
+        node.outputs = infer(node, self.dims, scope.declared.get, context.prefix, self.user_shapes.apply)
+        if node.assumed and node.lacks_elements:
+            node.assumed = [f"{what}{self.recording.hints.remedy(*node.inputs)}" for what in node.assumed]
+        for value in node.inferred.stored:
+            self.initializers.add_constant(value, context.source, is_number=node.op == "Constant")
+        is_as_declared = self._check_declared(node, scope)
+        call = self.record(node, context)
+        cached = cached_node(node, call) if signature is not None and is_as_declared else None
+        if cached is not None:
+            self._node_cache[signature] = cached
+        return node.outputs
+
+    def _check_declared(self, node: Node, scope: Scope) -> bool:
+        """Return True if the outputs have the shapes that the model declares; note those that have not."""
+        is_as_declared = True
+        for name, value in zip(node.proto.output, node.outputs, strict=False):
+            declared = scope.declared.get(name)
+            if declared is not None and value is not None and differs(value.shape, declared.tensor_type):
+                is_as_declared = False
+                self.recording.note(
+                    f"{node.label} makes {name!r} of shape {value.shape}, "
+                    f"but the model declares {written(declared.tensor_type)}"
+                )
+        return is_as_declared
+
+    def _replay(
+        self,
+        cached: CachedNode,
+        proto: Any,
+        inputs: list[Value | None],
+        attributes: Mapping[str, Any],
+        scope: Scope,
+        context: GraphContext,
+    ) -> list[Value | None]:
+        """Record a node that equals an earlier one, and return its outputs."""
+        outputs, translation = cached.replay(inputs)
+        call = self.recording.write(proto, cached.native, translation, inputs, context)
         if self.history is not None:
-            self.kept += [value for value in values if value is not None]
+            node = self._bind(proto, inputs, attributes, scope, context)
+            node.outputs = outputs
+            self.history.add(node, call)
+        if self.function_cache is not None:
+            self.function_cache.add(call)
+        return outputs
 
+    def record(self, node: Node, context: GraphContext) -> Call:
+        """Record a node whose outputs are known, for pattern matching and function reuse too."""
+        call = self.recording.record(node, context)
+        if self.history is not None:
+            self.history.add(node, call)
+        if self.function_cache is not None:
+            self.function_cache.add(call)
+        return call
 
-MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, Undetermined)
-"""What rules and rows raise where a node's inputs or settings are none that its operator takes."""
+    def _multiply_calls(self, cache: FunctionCallCache) -> None:
+        """Multiply the calls that reused function calls stand for."""
+        calls = self.recording.recorder.calls
+        for i, call in enumerate(calls):
+            calls[i] = cache.multiplied(call)
+            if self.history is not None and calls[i] is not call:
+                self.history.replace(call, calls[i])
 
+    def calls(self) -> list[Call]:
+        """Return the calls recorded so far, multiplied if function calls were reused."""
+        calls = self.recording.recorder.calls
+        return calls if self.function_cache is None else [self.function_cache.multiplied(call) for call in calls]
 
-def misfit(node: Node, error: Exception) -> CostError:
-    """The error that a node does not fit its operator."""
-    if isinstance(error, Undetermined):
-        unknown = [n for n, value in zip(node.proto.input, node.inputs, strict=False) if is_open(value)]
-        return node.error(
-            "needs to know the dimensions of its inputs, which follow from data; give the model's inputs"
-            f"{f', or {asked(unknown[0])}' if unknown else ''}"
-        )
-    shapes = ", ".join("none" if value is None else str(value.shape) for value in node.inputs)
-    why = str(error).splitlines()
-    return node.error(
-        f"has inputs or attributes that its operator does not take (inputs of shapes {shapes}; "
-        f"{type(error).__name__}{f': {why[0]}' if why else ''})"
-    )
+    def _mark_read(self, values: Iterable[Value | None]) -> None:
+        """Note that something other than a recorded node reads these values."""
+        if self.history is not None:
+            self.history.mark_read(values)

@@ -14,7 +14,8 @@ import numpy as np
 from costcore.dims import Dim
 
 from ...values.value import Value
-from ..matcher import NOTHING, Either, Extend, Group, Groups, Made, Match, Named, Number, Op, Operand
+from ...walk.history import RecordedNode
+from ..matcher import NOTHING, Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand
 from .data_movement import is_gather, reads
 
 MOST_PICKS = 256
@@ -23,7 +24,7 @@ MOST_PICKS = 256
 X, ROWS, COLUMNS = Operand("x"), Operand("rows"), Operand("columns")
 
 
-def _is_average(made: Made) -> bool:
+def _is_average(made: RecordedNode) -> bool:
     """Whether the picks of each window are reduced: of the last four axes, windows and their picks in turn."""
     layer = made.call.layer
     rank = layer.out.ndim + 2
@@ -33,7 +34,7 @@ def _is_average(made: Made) -> bool:
 def _picks_from(axis: int) -> Any:
     """The test for nodes that pick one place of an axis, the last ones having negative numbers."""
 
-    def check(made: Made) -> bool:
+    def check(made: RecordedNode) -> bool:
         rank = made.call.layer.out.ndim + 1
         return made.node.args.get("axis", 0) in (axis, rank + axis)
 
@@ -60,7 +61,7 @@ _AVERAGE = Either(
 )
 
 
-def _build(match: Match, extend: Extend) -> Group | None:
+def _build(match: Match, extend: Extension) -> Group | None:
     y, divided = match.nodes[0].call.layer.out.shape, match.values.get("lengths")
     if divided is not None:
         if divided.data is None:
@@ -82,7 +83,7 @@ def _build(match: Match, extend: Extend) -> Group | None:
     return Group("adaptive_avg_pool", "AveragePool", {"x": match.values["x"]}, {}, match.nodes)
 
 
-def _added(match: Match, extend: Extend) -> Match | None:
+def _added(match: Match, extend: Extension) -> Match | None:
     """The match with all picks of each window, where each is added once."""
     rest: Value | None = match.values["sum"]
     kept: Value | None = None
@@ -149,5 +150,5 @@ def _are(numbers: Any, expected: Any) -> bool:
         return False
 
 
-ADAPTIVE = Groups(("ReduceMean", "Div"), _AVERAGE, _build, r"\b(F|functional|torch)\.adaptive_avg_pool[12]d\(")
+ADAPTIVE = Decomposition(("ReduceMean", "Div"), _AVERAGE, _build, r"\b(F|functional|torch)\.adaptive_avg_pool[12]d\(")
 """``adaptive_avg_pool(x)``, with one axis or two."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 
 from ...reading.exporter_metadata import origin, source_line
+from ...walk.history import RecordedNode
 from ..exported_program import Operation, operation
-from ..matcher import Either, Extend, Group, Groups, Made, Match, Number, Op, Operand
+from ..matcher import Decomposition, Either, Extension, Group, Match, Number, Op, Operand
 
 X, UPDATES, PLACES = Operand("x"), Operand("updates"), Operand("places")
 
@@ -21,7 +22,7 @@ def _said(match: Match) -> Operation | None:
     return operation(notes.pop()) if len(notes) == 1 else None
 
 
-def _replaces(made: Made) -> bool:
+def _replaces(made: RecordedNode) -> bool:
     return made.call.layer.attrs.get("reduction") in (None, "none")
 
 
@@ -32,7 +33,7 @@ _COUNTED = Op("Unsqueeze", Op("Slice", Op("Range", Number(0), Operand("count"), 
 _REPEATED = Op("Expand", Number())
 
 
-def _assigned(match: Match, extend: Extend) -> Group | None:
+def _assigned(match: Match, extend: Extension) -> Group | None:
     made, places = _said(match), match.values["places"]
     if made is None or not extend.program.is_assigned(made.result):
         return None
@@ -40,7 +41,7 @@ def _assigned(match: Match, extend: Extend) -> Group | None:
     return Group("assign", "ScatterND", {name: match.values[name] for name in ("x", "updates")}, {}, match.nodes)
 
 
-ASSIGNED = Groups(
+ASSIGNED = Decomposition(
     ("ScatterND", "Transpose", "ScatterElements"), Either((_FIRST_AXIS, _OTHER_AXIS, _ONE_PLACE)), _assigned
 )
 """``x[2:5] = y`` and ``x[2] = y``."""
@@ -55,7 +56,7 @@ _KINDS = {
 }
 
 
-def _made(match: Match, extend: Extend) -> Group | None:
+def _made(match: Match, extend: Extension) -> Group | None:
     """A tensor that the program makes: it says so in the line, assigns to the tensor, or fills one that there is."""
     made = _said(match)
     if made is None or made.name not in _KINDS:
@@ -66,7 +67,7 @@ def _made(match: Match, extend: Extend) -> Group | None:
     return Group(_KINDS[made.name], match.nodes[-1].node.op, {}, {}, match.nodes)
 
 
-MADE = Groups(
+MADE = Decomposition(
     ("Expand", "ConstantOfShape", "CastLike", "Range"),
     Either((Op("CastLike", _FILLED, Operand("like")), _FILLED, _COUNTED_UP)),
     _made,

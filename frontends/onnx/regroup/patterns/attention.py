@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ...reading.exporter_metadata import origin
 from ...values.value import Value
-from ..matcher import Either, Extend, Group, Groups, Made, Match, Named, Number, Op, Operand, last_axis
+from ...walk.history import RecordedNode
+from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand, last_axis
 
 Q, KT, V, MASK = (Operand(name) for name in ("q", "kt", "v", "mask"))
 
@@ -18,7 +19,7 @@ _WEIGHTS = Either((_SOFTMAX, Op("Where", Op("IsNaN", _SOFTMAX), Number(0.0), _SO
 _ATTENTION = Op("MatMul", Either((_WEIGHTS, Op("Dropout", _WEIGHTS, check=lambda made: _is_idle(made)))), V)
 
 
-def _swaps_last(made: Made) -> bool:
+def _swaps_last(made: RecordedNode) -> bool:
     rank = made.call.layer.out.ndim
     return bool(rank > 1 and made.call.layer.attrs.get("axes") == (*range(rank - 2), rank - 1, rank - 2))
 
@@ -38,16 +39,16 @@ _CAUSAL = Op(
 )
 
 
-def _is_idle(made: Made) -> bool:
+def _is_idle(made: RecordedNode) -> bool:
     """Whether a dropout drops nothing."""
     return not made.call.layer.attrs.get("training")
 
 
-def _is_lower(made: Made) -> bool:
+def _is_lower(made: RecordedNode) -> bool:
     return made.node.args.get("upper") == 0 and made.node.args.get("k") is None
 
 
-def _build(match: Match, extend: Extend) -> Group | None:
+def _build(match: Match, extend: Extension) -> Group | None:
     q, kt, v = (match.values[name] for name in ("q", "kt", "v"))
     y = match.nodes[0].call.layer.out
     if any(x.shape is None or len(x.shape) != len(y.shape) for x in (q, kt, v)) or len(y.shape) < 3:
@@ -89,7 +90,7 @@ def _is_key(match: Match, shape: tuple[object, ...]) -> bool:
     return match.values["k"].shape == shape and (folded is None or folded.known[-2:] == shape[-2:])
 
 
-def _one_head_for_many(match: Match, extend: Extend, value: Value) -> tuple[Match, Value]:
+def _one_head_for_many(match: Match, extend: Extension, value: Value) -> tuple[Match, Value]:
     """Keys or values that the exporter repeats for grouped queries, before that."""
     without = {name: v for name, v in match.values.items() if name not in ("head", "apart", "spread")}
     longer = extend(match._replace(values=without), value, _REPEATED)
@@ -103,5 +104,5 @@ def _one_head_for_many(match: Match, extend: Extend, value: Value) -> tuple[Matc
     return longer, longer.values["head"]
 
 
-ATTENTION = Groups(("MatMul",), _ATTENTION, _build)
+ATTENTION = Decomposition(("MatMul",), _ATTENTION, _build)
 """``softmax((q * s) (k^T * s) + mask) v``."""

@@ -190,7 +190,7 @@ def test_calls_that_double_thirty_times_are_counted_with_little_work():
 
 
 def test_calls_of_other_shapes_are_counted_apart(monkeypatch):
-    monkeypatch.setattr("costcore.frontends.onnx.walk.walker.MANY", 1)
+    monkeypatch.setattr("costcore.frontends.onnx.walk.walker.MOST_EXPANDED", 1)
     joined = [node("Concat", ["a", "a"], ["m"], axis=0), node("Relu", ["m"], ["b"])]
     levels = [function(f"F{i}", *_two(f"F{i + 1}")) for i in range(3)]
     report = estimate(with_functions(*levels, function("F3", *joined), call="F0"))
@@ -199,7 +199,7 @@ def test_calls_of_other_shapes_are_counted_apart(monkeypatch):
 
 
 def test_attributes_and_stored_tensors_keep_calls_apart(monkeypatch):
-    monkeypatch.setattr("costcore.frontends.onnx.walk.walker.MANY", 1)
+    monkeypatch.setattr("costcore.frontends.onnx.walk.walker.MOST_EXPANDED", 1)
     made = with_functions(
         function("F", *_two("G")),
         function("G", node("Add", ["a", "a"], ["c"]), node("LeakyRelu", ["c"], ["b"])),

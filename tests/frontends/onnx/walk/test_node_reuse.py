@@ -58,7 +58,7 @@ def test_rules_are_asked_once_for_equal_layers(inferred, regroup):
 )
 def test_a_report_is_the_same_where_every_node_is_read_by_itself(model, regroup, monkeypatch):
     report = estimate(model, regroup=regroup).to_json()
-    monkeypatch.setattr(walker, "likeness", lambda *_: None)
+    monkeypatch.setattr(walker, "node_signature", lambda *_: None)
     assert estimate(model, regroup=regroup).to_json() == report
 
 

@@ -1,0 +1,52 @@
+"""All patterns by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..matcher import Decomposition, Pattern
+from .activation import ELU, GELU, GELU_TANH, SILU, TORCHSCRIPT_GELU, TORCHSCRIPT_GELU_TANH
+from .adaptive_pool import ADAPTIVE
+from .assignment import ASSIGNED, MADE
+from .attention import ATTENTION
+from .data_movement import AS_STRIDED, INDEX, ROLL, SLICE, TORCHSCRIPT_ROLL
+from .elementwise import IDENTITY, NOT_EQUAL, RSQRT
+from .linear import CONV, LINEAR
+from .normalization import GROUP_NORM, LAYER_NORM, RMS_NORM, WEIGHT_NORM
+
+PATTERNS: Mapping[str, Decomposition] = {
+    "attention": ATTENTION,
+    "linear": LINEAR,
+    "conv": CONV,
+    "layer_norm": LAYER_NORM,
+    "rms_norm": RMS_NORM,
+    "weight_norm": WEIGHT_NORM,
+    "group_norm": GROUP_NORM,
+    "gelu": GELU,
+    "gelu_tanh": GELU_TANH,
+    "silu": SILU,
+    "elu": ELU,
+    "not_equal": NOT_EQUAL,
+    "rsqrt": RSQRT,
+    "full": MADE,
+    "assign": ASSIGNED,
+    "identity": IDENTITY,
+    "slice": SLICE,
+    "roll": ROLL,
+    "gather": INDEX,
+    "as_strided": AS_STRIDED,
+    "adaptive_avg_pool": ADAPTIVE,
+}
+"""What ``regroup=True`` looks for, by name."""
+
+TORCHSCRIPT_PATTERNS: Mapping[str, Pattern | None] = {
+    "gelu": TORCHSCRIPT_GELU,
+    "gelu_tanh": TORCHSCRIPT_GELU_TANH,
+    "rms_norm": None,
+    "roll": TORCHSCRIPT_ROLL,
+}
+"""Patterns of PyTorch's TorchScript-based exporter if they differ, None for an operator it never decomposes.
+
+It writes no origins. It cannot write ``rms_norm`` at all: nodes that compute the same were several operations in the
+user's program.
+"""

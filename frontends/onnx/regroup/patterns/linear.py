@@ -1,0 +1,69 @@
+"""Linear layers and convolutions as exporters decompose them."""
+
+from __future__ import annotations
+
+from ...reading.exporter_metadata import origin
+from ...values.value import Value
+from ...walk.history import RecordedNode
+from ..exported_program import operation
+from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand
+from .checks import learned
+
+X, W, B = Operand("x"), Operand("w"), Operand("b")
+
+
+def _is_swap(made: RecordedNode) -> bool:
+    return bool(made.call.layer.attrs.get("axes") == (1, 0))
+
+
+_TRANSPOSED = Op("Transpose", W, check=_is_swap)
+_LINEAR = Either(
+    (
+        Op("Add", Op("MatMul", X, Either((_TRANSPOSED, W))), B),
+        Op("MatMul", X, _TRANSPOSED),
+    )
+)
+
+
+def _is_learned_part(value: Value, extend: Extension) -> bool:
+    """Whether a value is a learned tensor, or a part of one, as the projections of attention have them."""
+    whole = extend.whole(value)
+    return learned(whole, *(whole.shape or ()))
+
+
+def _linear(match: Match, extend: Extension) -> Group | None:
+    x, w, b = match.values["x"], match.values["w"], match.values.get("b")
+    note = origin(match.nodes[0].node.proto)
+    said = operation(note)
+    is_said = said is not None and said.name == "linear"
+    if w.shape is None or len(w.shape) != 2 or not (is_said or _is_learned_part(w, extend)) or not x.shape:
+        return None
+    if not any(made.node.op == "Transpose" for made in match.nodes):
+        w = w.viewed(w.shape[::-1])
+    operands = {"x": x, "w": w}
+    if b is not None:
+        is_one = bool(note)  # operation, which takes a computed bias too
+        if b.shape != w.known[:1] or not (is_one or _is_learned_part(b, extend)):
+            return None
+        operands["b"] = b
+    return Group("linear", "Gemm", operands, {}, match.nodes)
+
+
+_ZEROS = Either((Number(0.0), Op("Expand", Number(0.0))))
+
+
+def _unbiased(match: Match, _: Extension) -> Group | None:
+    """A convolution whose bias is computed, and zero."""
+    made = match.nodes[0]
+    if match.values["b"].stored is not None or made.call.layer.op not in ("conv", "conv_transpose"):
+        return None
+    operands = {"x": match.values["x"], "w": match.values["w"]}
+    return Group(made.call.layer.op, made.node.op, operands, made.call.layer.attrs, match.nodes)
+
+
+LINEAR = Decomposition(("Add", "MatMul"), _LINEAR, _linear)
+CONV = Decomposition(
+    ("Conv", "ConvTranspose"),
+    Either(tuple(Op(kind, X, W, Named("b", _ZEROS)) for kind in ("Conv", "ConvTranspose"))),
+    _unbiased,
+)

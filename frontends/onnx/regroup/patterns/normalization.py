@@ -1,0 +1,120 @@
+"""Layer, RMS, group and weight normalization as exporters decompose them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...values.value import FLOATS
+from ...walk.history import RecordedNode
+from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand
+from .checks import learned, like_x, number
+
+X, W, B = Operand("x"), Operand("w"), Operand("b")
+ONE = Number(1.0)
+
+
+def last_axes(made: RecordedNode) -> bool:
+    """Whether a reduction goes over the last axes, and keeps them."""
+    attrs, rank = made.call.layer.attrs, made.call.layer.out.ndim
+    axes = attrs.get("axis") or ()
+    return bool(attrs.get("keepdims") and axes and axes == tuple(range(rank - len(axes), rank)))
+
+
+def axes_of(match: Match) -> tuple[int, ...] | None:
+    """The axes of all reductions of a match, None where they differ."""
+    found = {made.call.layer.attrs["axis"] for made in match.nodes if made.node.op == "ReduceMean"}
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_float(made: RecordedNode) -> bool:
+    return made.call.layer.out.dtype in FLOATS
+
+
+_CENTRED = Op("Sub", X, Op("ReduceMean", X, check=last_axes))
+_D = Named("d", Either((_CENTRED, Op("Cast", _CENTRED, check=_is_float))))
+_VARIANCE = Op("ReduceMean", Either((Op("Pow", _D, Number(2.0)), Op("Mul", _D, _D))), check=last_axes)
+_EPS = Named("eps", Number())
+_STANDARD = Op("Div", _D, Op("Sqrt", Op("Add", _VARIANCE, _EPS)))
+_LAYER_NORM = Either((_STANDARD, Op("Cast", _STANDARD)))
+
+_MEAN_SQUARE = Op("ReduceMean", Either((Op("Pow", X, Number(2.0)), Op("Mul", X, X))), check=last_axes)
+_ROOT = Op("Sqrt", Op("Add", _MEAN_SQUARE, _EPS))
+_RMS_NORM = Either((Op("Div", X, _ROOT), Op("Mul", X, Either((Op("Reciprocal", _ROOT), Op("Div", ONE, _ROOT))))))
+
+
+def _affine(pattern: Any, biased: bool) -> Either:
+    """A norm, and the weight and bias behind it."""
+    scaled = Op("Mul", pattern, W)
+    return Either((*((Op("Add", scaled, B),) if biased else ()), scaled, pattern))
+
+
+def _norm(op: str, kind: str) -> Any:
+    def build(match: Match, _: Extension) -> Group | None:
+        x, axes = match.values["x"], axes_of(match)
+        operands = {name: match.values[name] for name in ("x", "w", "b") if name in match.values}
+        if axes is None or not like_x(match):
+            return None
+        if not all(learned(value, *x.known[axes[0] :]) for name, value in operands.items() if name != "x"):
+            return None
+        return Group(op, kind, operands, {"axis": axes, "eps": number(match.values["eps"])}, match.nodes)
+
+    return build
+
+
+def _as(name: str) -> Either:
+    """An operand, or that operand converted to a type that it has already."""
+    return Either((Op("CastLike", Operand(name), Operand(f"like_{name}")), Operand(name)))
+
+
+_ROWS = Named("rows", Op("Reshape", X))
+_GROUP_NORM = Op("Reshape", Op("InstanceNormalization", _ROWS, ONE, Number(0.0)))
+
+
+def _group_norm(match: Match, _: Extension) -> Group | None:
+    x, rows = match.values["x"], match.values["rows"].known
+    if not like_x(match) or len(rows) != 3 or len(x.known) < 3 or rows[0] != x.known[0]:
+        return None
+    if isinstance(x.known[1], int) and isinstance(rows[1], int) and (not rows[1] or x.known[1] % rows[1]):
+        return None  # parts of channels are no group of them
+    operands = {"x": x}
+    for name, neutral in (("w", 1), ("b", 0)):
+        value = match.values[name]
+        if learned(value, x.known[1], *(1,) * (len(x.known) - 2)) and value.dtype == x.dtype:
+            operands[name] = value.viewed((x.known[1],))
+        elif value.data is None or any(element != neutral for element in value.data.flat):
+            return None
+    made = next(made for made in match.nodes if made.node.op == "InstanceNormalization")
+    attrs = {"groups": rows[1], "eps": made.node.args["epsilon"]}
+    return Group("group_norm", "GroupNormalization", operands, attrs, match.nodes)
+
+
+_V, _G = Operand("w0"), Operand("w1")
+_LENGTH = Op("ReduceL2", _V)
+_WEIGHT_NORM = Either((Op("Mul", _V, Op("Div", _G, _LENGTH)), Op("Mul", Op("Div", _V, _LENGTH), _G)))
+
+
+def _weight_norm(match: Match, _: Extension) -> Group | None:
+    """Directions of a weight, and lengths along one axis."""
+    v, g = match.values["w0"].shape, match.values["w1"].shape
+    reduced = next(made.call.layer for made in match.nodes if made.node.op == "ReduceL2")
+    left = [i for i in range(len(v or ())) if i not in (reduced.attrs.get("axis") or ())]
+    if len(left) != 1 or reduced.out.shape != g or reduced.out.ndim != len(v or ()):
+        return None
+    if match.nodes[0].call.layer.out.shape != v:
+        return None
+    return Group(
+        "weight_norm", "WeightNorm", {n: match.values[n] for n in ("w0", "w1")}, {"axis": left[0]}, match.nodes
+    )
+
+
+LAYER_NORM = Decomposition(
+    ("Add", "Mul", "Div", "Cast"), _affine(_LAYER_NORM, True), _norm("layer_norm", "LayerNormalization")
+)
+RMS_NORM = Decomposition(
+    ("Mul", "Div"),
+    _affine(_RMS_NORM, False),
+    _norm("rms_norm", "RMSNormalization"),
+    r"\b(F|functional|torch)\.rms_norm\(",
+)
+WEIGHT_NORM = Decomposition(("Mul",), _WEIGHT_NORM, _weight_norm, r"\btorch\._weight_norm\(")
+GROUP_NORM = Decomposition(("Add",), Op("Add", Op("Mul", _GROUP_NORM, _as("w")), _as("b")), _group_norm)
