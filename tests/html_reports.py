@@ -48,7 +48,8 @@ def report(priced: Iterable[CallCost], **run: Any) -> Report:
     """The report of those calls, which are named ``<type>-<n>`` unless they have names."""
     items = list(priced)
     for n, item in enumerate(items):
-        item.call.name = item.call.name or f"{item.call.type}-{n}"
+        if not item.call.name:
+            items[n] = item._replace(call=item.call.named(f"{item.call.type}-{n}"))
     return Report(Trace(tuple(items), Run(**run)))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from costcore.counting.pricing import Pricer
@@ -79,7 +78,7 @@ def number(calls: Iterable[Call]) -> list[Call]:
     named = []
     for call in calls:
         n = seen[call.type] = seen.get(call.type, 0) + 1
-        named.append(replace(call, name=f"{call.type}-{n}"))
+        named.append(call.named(f"{call.type}-{n}"))
     return named
 
 

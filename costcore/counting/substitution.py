@@ -73,7 +73,7 @@ def _check(call: Call) -> None:
 
 
 def _put_call(call: Call, put: Callable[[Any], Any]) -> Call:
-    return replace(call, layer=call.layer.map_dims(put), times=put(call.times))
+    return call._replace(layer=call.layer.map_dims(put), times=put(call.times))
 
 
 def _put_cost(cost: Cost | None, put: Callable[[Any], Any]) -> Cost | None:

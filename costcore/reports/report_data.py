@@ -52,7 +52,7 @@ class ReportData:
     @property
     def calls(self) -> list[Call]:
         """Every call with its layer, ids and place, in call order; unknown operators too."""
-        return [copy.copy(call) for call in self._trace.calls]
+        return list(self._trace.calls)
 
     @property
     def layer_report(self) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -45,9 +44,10 @@ class Uncounted(Enum):
         return next((member for member in cls if member.reason(op) == reason), cls.CALCULATOR_FAILED)
 
 
-@dataclass(slots=True)
-class Call:
-    """One execution of a layer at a place in the model.
+class Call(NamedTuple):
+    """One execution of a layer: which operator, where in the model, on which values.
+
+    A frontend builds it with keywords and passes it to the recorder; it never changes afterwards.
 
     Attributes:
         layer: what was executed.
@@ -81,6 +81,10 @@ class Call:
     saved: tuple[int, ...] = ()
     where: str = ""
     uncounted: Uncounted | None = None
+
+    def named(self, name: str) -> Call:
+        """Return the same call with a name."""
+        return Call._make((*self[:3], name, *self[4:]))
 
 
 class Assumption(NamedTuple):
