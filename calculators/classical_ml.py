@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Dim, Layer, Operations, PerElement, covers, minimum
 
-from ._shared import dot_products, rows
+from ._shared import dot_products, row_count
 from .activation.softmax import softmax_operations
 
 FEATURES: Mapping[str, PerElement] = {
@@ -38,7 +38,7 @@ def calc_max_normalize(layer: Layer) -> Cost:
     Settings: axis=(1,)
     """
     size = layer["x"].size
-    count = rows(layer["x"].shape, layer.attrs["axis"])
+    count = row_count(layer["x"].shape, layer.attrs["axis"])
     return Cost(Operations(cmp=size - count, div=size), layer.read, layer.written, layer.attrs)
 
 
@@ -48,11 +48,13 @@ TRANSFORMS: Mapping[str, PerElement] = {
     "probit": PerElement(Operations(mul=1, special=1), "2**0.5 * erfinv(x)"),
 }
 
+SOFTMAX_TRANSFORMS = ("softmax", "softmax_zero")
 
-def decision(layer: Layer, count: Dim, classes: Dim) -> Operations:
+
+def decision_operations(layer: Layer, count: Dim, classes: Dim) -> Operations:
     """What follows the scores: the setting ``transform`` of all, and with ``classify`` the best of every row."""
     transform, scores = layer.attrs.get("transform", "none"), count * classes
-    soft = transform.startswith("softmax")
+    soft = transform in SOFTMAX_TRANSFORMS
     operations = softmax_operations(scores, count) if soft else scores * TRANSFORMS[transform].operations
     return operations + Operations(cmp=scores - count if layer.attrs.get("classify") else 0)
 
@@ -70,7 +72,7 @@ def calc_linear_model(layer: Layer) -> Cost:
     """
     count, (classes, features) = layer["x"].size // layer["w"].shape[-1], layer["w"].shape
     macs = count * classes * features
-    operations = dot_products(count * classes, macs, "b" in layer) + decision(layer, count, classes)
+    operations = dot_products(count * classes, macs, "b" in layer) + decision_operations(layer, count, classes)
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
@@ -109,7 +111,7 @@ def calc_support_vectors(layer: Layer) -> Cost:
         operations += Operations(cmp=pairs)
         if layer.attrs.get("probability"):
             operations += pairs * (Operations(fma=1) + TRANSFORMS["logistic"].operations)
-    operations += decision(layer, count, layer.attrs.get("scores", 1))
+    operations += decision_operations(layer, count, layer.attrs.get("scores", 1))
     macs = sums + (0 if kind == "rbf" else products)
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
@@ -133,7 +135,7 @@ def calc_tree_ensemble(layer: Layer) -> Cost:
     depth, votes, scores = attrs["depth"], attrs["votes"], attrs["scores"]
     aggregate = attrs.get("aggregate", "sum")
     joined = Operations(cmp=1) if aggregate in ("min", "max") else Operations(add=1)
-    operations = count * (Operations(cmp=depth) + votes * joined) + decision(layer, count, scores)
+    operations = count * (Operations(cmp=depth) + votes * joined) + decision_operations(layer, count, scores)
     operations += Operations(div=count * scores if aggregate == "average" else 0)
     read = x.bytes_of(minimum(count * depth, x.size))
     for name, used in (("w0", depth), ("w1", votes)):

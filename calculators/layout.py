@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, covers, layout_operator, minimum
 
-FREE: Mapping[str, str] = {
+ZERO_COST: Mapping[str, str] = {
     "reshape": "the elements in another shape",
     "view": "another look at the same memory, which the framework guarantees",
     "identity": "x",
@@ -17,8 +17,8 @@ FREE: Mapping[str, str] = {
 }
 
 
-@covers(FREE)
-def calc_free(layer: Layer) -> Cost:
+@covers(ZERO_COST)
+def calc_zero_cost(layer: Layer) -> Cost:
     """Free on purpose: nothing is computed, and no element is read or written.
 
     A reshape that the framework has to make by copying shows as a ``copy`` beside it.
@@ -53,7 +53,7 @@ def calc_copy(layer: Layer) -> Cost:
     return Cost(Operations(), layer["x"].nbytes, layer.written, layer.attrs)
 
 
-PARTS: Mapping[str, str] = {
+SLICES: Mapping[str, str] = {
     "slice": "a range along axes",
     "select": "one index along an axis",
     "split": "consecutive ranges along an axis, one an output",
@@ -63,8 +63,8 @@ PARTS: Mapping[str, str] = {
 
 
 @layout_operator
-@covers(PARTS)
-def calc_part(layer: Layer) -> Cost:
+@covers(SLICES)
+def calc_slice_copy(layer: Layer) -> Cost:
     """Part of the input copied: as many elements are read as are written.
 
     Shapes: x[N, C] -> y[M, C]
@@ -73,15 +73,15 @@ def calc_part(layer: Layer) -> Cost:
     return Cost(Operations(), layer["x"].bytes_of(elements), layer.written, layer.attrs)
 
 
-OVERLAPS: Mapping[str, str] = {
+OVERLAPPING: Mapping[str, str] = {
     "as_strided": "elements at given distances in memory",
     "unfold": "overlapping ranges along an axis",
 }
 
 
 @layout_operator
-@covers(OVERLAPS)
-def calc_overlapping(layer: Layer) -> Cost:
+@covers(OVERLAPPING)
+def calc_overlapping_copy(layer: Layer) -> Cost:
     """Parts of the input copied that may overlap: at most as many elements are read as are written, and none twice.
 
     Shapes: x[N] -> y[M, K]
@@ -100,7 +100,7 @@ def calc_assign(layer: Layer) -> Cost:
     return Cost(Operations(), updates.nbytes, layer.out.bytes_of(updates.size), layer.attrs)
 
 
-MOVES: Mapping[str, str] = {
+DATA_MOVEMENTS: Mapping[str, str] = {
     "concat": "operands one after another along an axis",
     "stack": "operands one after another along a new axis",
     "pad_sequence": "sequences padded to one length and stacked",
@@ -122,8 +122,8 @@ MOVES: Mapping[str, str] = {
 }
 
 
-@covers(MOVES)
-def calc_move(layer: Layer) -> Cost:
+@covers(DATA_MOVEMENTS)
+def calc_data_movement(layer: Layer) -> Cost:
     """Elements moved, joined or converted: no operations; operands are read once, the output written once.
 
     What a border or a repetition is filled with is read once, as part of x. A triangle counts as if x were read whole.
@@ -157,7 +157,7 @@ def calc_col2im(layer: Layer) -> Cost:
     return Cost(Operations(add=layer["x"].size), layer.read, layer.written, layer.attrs)
 
 
-GENERATED: Mapping[str, str] = {
+CREATED: Mapping[str, str] = {
     "full": "one value everywhere",
     "arange": "equally spaced values from a start by a step",
     "linspace": "equally spaced values between two ends",
@@ -167,8 +167,8 @@ GENERATED: Mapping[str, str] = {
 }
 
 
-@covers(GENERATED)
-def calc_generated(layer: Layer) -> Cost:
+@covers(CREATED)
+def calc_creation(layer: Layer) -> Cost:
     """New values by rule or at random: no operations (indices and random bits are free), only the output is written.
 
     An array that stands for a shape or a template is not read; scalars given as operands are.

@@ -13,6 +13,9 @@ DROPOUTS: Mapping[str, PerElement] = {
     "feature_alpha_dropout": PerElement(Operations(fma=1, cmp=1), "fma(where(keep, x, value), scale, shift)"),
 }
 
+FEATURE_DROPOUTS = ("feature_dropout", "feature_alpha_dropout")
+"""The operators that drop whole channels."""
+
 
 @covers(DROPOUTS)
 def calc_dropout(layer: Layer) -> Cost:
@@ -31,7 +34,7 @@ def calc_dropout(layer: Layer) -> Cost:
     if not layer.attrs.get("training"):
         return Cost(Operations(), 0, 0, layer.attrs)
     x = layer["x"]
-    drawn = prod(x.shape[:2] if layer.op.startswith("feature") else x.shape)
+    drawn = prod(x.shape[:2] if layer.op in FEATURE_DROPOUTS else x.shape)
     mask = 0 if len(layer.outputs) > 1 else drawn
     return Cost(DROPOUTS[layer.op].operations * x.size, layer.read, layer.written + mask, layer.attrs)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, PerElement, covers
 
-from .._shared import rows
+from .._shared import row_count
 
 ACTIVATIONS: Mapping[str, PerElement] = {
     "relu": PerElement(Operations(cmp=1), "max(x, 0)"),
@@ -146,7 +146,7 @@ def calc_hardmax(layer: Layer) -> Cost:
     Settings: axis=1
     """
     x = layer["x"]
-    operations = Operations(cmp=x.size - rows(x.shape, layer.attrs["axis"]))
+    operations = Operations(cmp=x.size - row_count(x.shape, layer.attrs["axis"]))
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Dim, Layer, Operations
 
-from .._shared import dot_products, rows
+from .._shared import dot_products, row_count
 
 
 def softmax_operations(elements: Dim, count: Dim) -> Operations:
@@ -22,7 +22,7 @@ def calc_softmax(layer: Layer) -> Cost:
     Settings: axis=1
     """
     x = layer["x"]
-    operations = softmax_operations(x.size, rows(x.shape, layer.attrs["axis"]))
+    operations = softmax_operations(x.size, row_count(x.shape, layer.attrs["axis"]))
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -33,7 +33,7 @@ def calc_softmin(layer: Layer) -> Cost:
     Settings: axis=1
     """
     x = layer["x"]
-    operations = softmax_operations(x.size, rows(x.shape, layer.attrs["axis"])) + Operations(add=x.size)
+    operations = softmax_operations(x.size, row_count(x.shape, layer.attrs["axis"])) + Operations(add=x.size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -51,7 +51,7 @@ def calc_log_softmax(layer: Layer) -> Cost:
     Settings: axis=1
     """
     x = layer["x"]
-    operations = log_softmax_operations(x.size, rows(x.shape, layer.attrs["axis"]))
+    operations = log_softmax_operations(x.size, row_count(x.shape, layer.attrs["axis"]))
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -64,7 +64,7 @@ def calc_softmax_backward(layer: Layer) -> Cost:
     Settings: axis=1
     """
     size = layer["dy"].size
-    operations = dot_products(rows(layer["dy"].shape, layer.attrs["axis"]), size) + Operations(add=size, mul=size)
+    operations = dot_products(row_count(layer["dy"].shape, layer.attrs["axis"]), size) + Operations(add=size, mul=size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -86,6 +86,6 @@ def calc_log_softmax_backward(layer: Layer) -> Cost:
     Settings: axis=1
     """
     size = layer["dy"].size
-    count = rows(layer["dy"].shape, layer.attrs["axis"])
+    count = row_count(layer["dy"].shape, layer.attrs["axis"])
     operations = Operations(add=2 * size - count, mul=size, special=size)
     return Cost(operations, layer.read, layer.written, layer.attrs)

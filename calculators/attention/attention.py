@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Dim, Layer, Operations, prod
 
-from .._shared import dot_products
+from .._shared import dot_products, operations_of, without_quantization
 from ..activation.softmax import softmax_operations
 
 
@@ -24,11 +24,11 @@ def calc_attention(layer: Layer) -> Cost:
     """
     rows = prod(layer["q"].shape[:-1])
     keys, width = layer["k"].shape[-2:]
-    operations, macs = attend(layer, rows, keys, rows * width, rows * layer["v"].shape[-1])
+    operations, macs = attention_operations(layer, rows, keys, rows * width, rows * layer["v"].shape[-1])
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
-def attend(layer: Layer, rows: Dim, keys: Dim, queries: Dim, outputs: Dim) -> tuple[Operations, Dim]:
+def attention_operations(layer: Layer, rows: Dim, keys: Dim, queries: Dim, outputs: Dim) -> tuple[Operations, Dim]:
     """Operations and macs of ``rows`` rows of ``keys`` scores; ``queries`` and ``outputs`` in elements."""
     scores = rows * keys
     operations = dot_products(scores, queries * keys) + dot_products(outputs, outputs * keys)
@@ -62,7 +62,7 @@ def calc_multi_head_attention(layer: Layer) -> Cost:
     rows, outputs = steps * layer.attrs["heads"], steps * features[2]
     past = layer.get("past")
     keys = layer.attrs.get("keys") or (k.shape[-2] if past is None else k.shape[-2] + past.shape[-2])
-    operations, macs = attend(layer, rows, keys, steps * features[0], outputs)
+    operations, macs = attention_operations(layer, rows, keys, steps * features[0], outputs)
     if turned := layer.attrs.get("rotary_dim"):
         operations += Operations(mul=2, add=1) * (rows + layer.attrs["heads"] * prod(k.shape[:-1])) * turned
     for tensor, size in zip((q, k, v), features, strict=True):
@@ -85,11 +85,9 @@ def calc_quantized_multi_head_attention(layer: Layer) -> Cost:
     Shapes: q[N, T, E], w0[3*E, E], b0[3*E], q_zero_point[1]? -> y[N, T, E]
     Settings: heads=H, features=(E, E, E)
     """
-    plain = {name: x for name, x in layer.inputs.items() if not name.endswith(("_scale", "_zero_point"))}
-    cost = calc_multi_head_attention(Layer("multi_head_attention", plain, layer.outputs, layer.attrs))
+    cost = calc_multi_head_attention(without_quantization(layer, "multi_head_attention"))
     q = layer["q"]
     projected = q.size // q.shape[-1] * sum(layer.attrs["features"])
     shifted = sum(layer[name].size for name in ("q", "w0") if f"{name}_zero_point" in layer)
-    assert isinstance(cost.flops, Operations)
-    operations = cost.flops + Operations(mul=projected, add=shifted)
+    operations = operations_of(cost) + Operations(mul=projected, add=shifted)
     return Cost(operations, layer.read, layer.written, layer.attrs, cost.macs)

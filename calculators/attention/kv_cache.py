@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Dim, Layer, Operations, maximum, minimum, prod
 
-from .._shared import dot_products, read_of
-from ..normalization.norms import rms
-from .attention import attend
-from .position import TURN
+from .._shared import dot_products, input_bytes, operations_of
+from ..normalization.norms import rms_norm_operations
+from .attention import attention_operations
+from .position import ROTATION
 
 
 def calc_decoder_attention(layer: Layer) -> Cost:
@@ -31,9 +31,9 @@ def calc_decoder_attention(layer: Layer) -> Cost:
     new = k.shape[-2]
     keys = layer.attrs.get("keys") or (new if past is None else new + past.shape[-2])
     rows = prod(q.shape[:-1])
-    operations, macs = attend(layer, rows, keys, q.size, rows * v.shape[-1])
-    operations += _before(layer) + Operations(add=rows, special=rows) * (1 if "sink" in layer else 0)
-    read, written = layer.read - read_of(layer, "cos", "sin"), layer.written
+    operations, macs = attention_operations(layer, rows, keys, q.size, rows * v.shape[-1])
+    operations += fused_preparation(layer) + Operations(add=rows, special=rows) * (1 if "sink" in layer else 0)
+    read, written = layer.read - input_bytes(layer, "cos", "sin"), layer.written
     for name in ("past_k", "past_v"):
         if name in layer:
             cache = layer[name]
@@ -49,20 +49,20 @@ def calc_decoder_attention(layer: Layer) -> Cost:
     return Cost(operations, read, written, layer.attrs, macs)
 
 
-def _before(layer: Layer) -> Operations:
+def fused_preparation(layer: Layer) -> Operations:
     """What is done to new queries and keys before they meet: bias, norms, rotary embedding."""
     q, k, v = layer["q"], layer["k"], layer["v"]
     operations = Operations(add=q.size + k.size + v.size if "b" in layer else 0)
     for name, x in (("w0", q), ("w1", k)):
         if name in layer:
-            operations += rms(x.size, x.size // x.shape[-1])
+            operations += rms_norm_operations(x.size, x.size // x.shape[-1])
     if "cos" in layer or layer.attrs.get("rotary_dim"):
         width = layer.attrs.get("rotary_dim") or q.shape[-1]
-        operations += (q.size + k.size) // q.shape[-1] * width * TURN
+        operations += (q.size + k.size) // q.shape[-1] * width * ROTATION
     return operations
 
 
-def _projected(count: Dim, width: Dim, biased: bool) -> tuple[Operations, Dim]:
+def projection(count: Dim, width: Dim, biased: bool) -> tuple[Operations, Dim]:
     """``count`` projected elements of ``width`` products each, and their macs."""
     return dot_products(count, count * width, biased), count * width
 
@@ -80,14 +80,14 @@ def calc_cached_attention(layer: Layer) -> Cost:
     q, attrs = layer["q"], layer.attrs
     width = q.shape[-1]
     rows = q.size // width * attrs["heads"]
-    operations, macs = attend(layer, rows, attrs["keys"], q.size, q.size)
+    operations, macs = attention_operations(layer, rows, attrs["keys"], q.size, q.size)
     for count in (q.size, 2 * attrs["made"] * width):
-        projected, products = _projected(count, width, "b" in layer)
+        projected, products = projection(count, width, "b" in layer)
         operations, macs = operations + projected, macs + products
     return Cost(operations, layer.read, layer.written, attrs, macs)
 
 
-OWN = ("past_k", "past_v", "more_k", "more_v", "indices", "counts")
+CACHE_OPERANDS = ("past_k", "past_v", "more_k", "more_v", "indices", "counts")
 
 
 def calc_paged_attention(layer: Layer) -> Cost:
@@ -105,11 +105,10 @@ def calc_paged_attention(layer: Layer) -> Cost:
     Settings: keys=K, positions=N*K
     """
     k, attrs = layer["k"], layer.attrs
-    operands = {name: x for name, x in layer.inputs.items() if name not in OWN}
+    operands = {name: x for name, x in layer.inputs.items() if name not in CACHE_OPERANDS}
     settings = {name: value for name, value in attrs.items() if name != "shared"}
     plain = calc_decoder_attention(Layer("decoder_attention", operands, layer.outputs, settings))
-    assert isinstance(plain.flops, Operations)
-    operations, read, written = plain.flops, plain.mread, layer.written
+    operations, read, written = operations_of(plain), plain.mread, layer.written
     before = maximum(attrs["positions"] - k.shape[-2], 0)
     for part in ("k", "v"):
         cache, new = layer.get(f"past_{part}"), layer[part]

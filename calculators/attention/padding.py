@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Layer, Operations
 
-from .._shared import read_of
+from .._shared import input_bytes
 
 
 def calc_unpad(layer: Layer) -> Cost:
@@ -13,7 +13,7 @@ def calc_unpad(layer: Layer) -> Cost:
     Shapes: x[N, T, E], lengths[N] -> y[M, E]
     """
     x = layer["x"]
-    read = x.bytes_of(layer.out.size) + read_of(layer, "lengths")
+    read = x.bytes_of(layer.out.size) + input_bytes(layer, "lengths")
     return Cost(Operations(), read, layer.written, layer.attrs)
 
 

@@ -74,5 +74,5 @@ def calc_relative_position_bias(layer: Layer) -> Cost:
     return Cost(Operations(), layer.read, layer.written, layer.attrs)
 
 
-TURN = Operations(mul=2, add=1)
+ROTATION = Operations(mul=2, add=1)
 """One element under a rotary embedding."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Layer, Operations, minimum
 
-from .._shared import dot_products, read_of
-from ..normalization.norms import rms
-from ..reduction.sort_search import comparisons
-from .attention import attend
-from .kv_cache import OWN, _projected, calc_decoder_attention
-from .position import TURN
+from .._shared import dot_products, input_bytes, operations_of
+from ..normalization.norms import rms_norm_operations
+from ..reduction.sort_search import sort_comparisons
+from .attention import attention_operations
+from .kv_cache import CACHE_OPERANDS, calc_decoder_attention, projection
+from .position import ROTATION
 
 
 def calc_longformer_attention(layer: Layer) -> Cost:
@@ -29,13 +29,13 @@ def calc_longformer_attention(layer: Layer) -> Cost:
     batch, steps, width = x.shape
     rows = batch * steps * heads
     keys = 2 * layer.attrs["window"] + 1 + everywhere
-    operations, macs = attend(layer, rows, keys, x.size, x.size)
+    operations, macs = attention_operations(layer, rows, keys, x.size, x.size)
     if everywhere:
         few = batch * everywhere * width
-        more, products = attend(layer, batch * everywhere * heads, steps, few, few)
+        more, products = attention_operations(layer, batch * everywhere * heads, steps, few, few)
         operations, macs = operations + more, macs + products
     for name in ("b0", "b1"):
-        projected, products = _projected(3 * x.size, width, name in layer)
+        projected, products = projection(3 * x.size, width, name in layer)
         operations, macs = operations + projected, macs + products
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
@@ -49,8 +49,7 @@ def calc_quantized_longformer_attention(layer: Layer) -> Cost:
     Settings: heads=H, window=W
     """
     plain = calc_longformer_attention(layer)
-    assert isinstance(plain.flops, Operations)
-    operations = plain.flops + Operations(mul=6 * layer["x"].size) + layer.out.size * Operations(div=1, cmp=3)
+    operations = operations_of(plain) + Operations(mul=6 * layer["x"].size) + layer.out.size * Operations(div=1, cmp=3)
     return Cost(operations, layer.read, layer.written, layer.attrs, plain.macs)
 
 
@@ -70,12 +69,11 @@ def calc_selected_attention(layer: Layer) -> Cost:
     """
     q, k, attrs = layer["q"], layer["k"], layer.attrs
     local, selected = attrs.get("local", 0), attrs["selected"]
-    operands = {name: x for name, x in layer.inputs.items() if name not in OWN}
+    operands = {name: x for name, x in layer.inputs.items() if name not in CACHE_OPERANDS}
     settings = {**{n: v for n, v in attrs.items() if n != "shared"}, "keys": selected + local}
     plain = calc_decoder_attention(Layer("decoder_attention", operands, layer.outputs, settings))
-    assert isinstance(plain.flops, Operations)
-    operations = plain.flops
-    read, written = plain.mread + read_of(layer, "indices", "counts"), layer.written
+    operations = operations_of(plain)
+    read, written = plain.mread + input_bytes(layer, "indices", "counts"), layer.written
     row = k.shape[1] * k.shape[3] * (q.size // (q.shape[1] * q.shape[3]))  # elements of one key for every query
     for part in ("k", "v"):
         own = layer.get(f"more_{part}")
@@ -114,8 +112,8 @@ def calc_attention_indexer(layer: Layer) -> Cost:
     heads, made, ratio = attrs["heads"], attrs["made"], attrs["ratio"]
     queries = layer["q"].size // layer["q"].shape[-1]
     scores = queries * attrs["entries"] * heads
-    operations = rms(queries * heads * width, queries * heads) + rms(made * width, made)
-    operations += (queries * heads + made) * attrs["rotary_dim"] * TURN
+    operations = rms_norm_operations(queries * heads * width, queries * heads) + rms_norm_operations(made * width, made)
+    operations += (queries * heads + made) * attrs["rotary_dim"] * ROTATION
     operations += dot_products(scores, scores * width) + scores * Operations(mul=1, cmp=1)
     pairs = queries * attrs["entries"]
     if attrs.get("gated"):
@@ -124,7 +122,7 @@ def calc_attention_indexer(layer: Layer) -> Cost:
         operations += dot_products(pairs, scores) + Operations(mul=queries * heads)
     else:
         operations += made * width * Operations(add=ratio - 1, div=1) + Operations(add=scores - pairs)
-    operations += Operations(cmp=queries * comparisons(attrs["entries"]))
+    operations += Operations(cmp=queries * sort_comparisons(attrs["entries"]))
     read = layer.read
     for name in ("cos", "sin"):
         table = layer[name]

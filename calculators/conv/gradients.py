@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Layer, Operations, prod
 
-from .._shared import _products, _read, dot_products, needed
+from .._shared import dot_products, gradient_input_bytes, gradient_product_count, needed_gradients
 
 
 def calc_conv_backward(layer: Layer) -> Cost:
@@ -21,13 +21,19 @@ def calc_conv_backward(layer: Layer) -> Cost:
         -> dx[N, C_in, H_in, W_in], dw[C_out, C_in/G, K_h, K_w]
     Settings: kernel=(K_h, K_w), groups=G, needs=("x", "w")
     """
-    dy, w, wanted = layer["dy"], layer.get("w") or layer.out, needed(layer, "x", "w", "b")
+    dy, w, wanted = layer["dy"], layer.get("w") or layer.out, needed_gradients(layer, "x", "w", "b")
     products = dy.size * prod(w.shape[1:])
     input_gradient = Operations(fma=products) if "x" in wanted else Operations()
     weight_gradient = dot_products(w.size, products) if "w" in wanted else Operations()
     bias_gradient = Operations(add=dy.size - w.shape[0]) if "b" in wanted else Operations()
     operations = input_gradient + weight_gradient + bias_gradient
-    return Cost(operations, _read(layer, wanted), layer.written, layer.attrs, products * _products(wanted))
+    return Cost(
+        operations,
+        gradient_input_bytes(layer, wanted),
+        layer.written,
+        layer.attrs,
+        products * gradient_product_count(wanted),
+    )
 
 
 def calc_conv_transpose_backward(layer: Layer) -> Cost:
@@ -40,11 +46,17 @@ def calc_conv_transpose_backward(layer: Layer) -> Cost:
         -> dx[N, C_in, H_in, W_in], dw[C_in, C_out/G, K_h, K_w]
     Settings: kernel=(K_h, K_w), groups=G, needs=("x", "w")
     """
-    dy, w, wanted = layer["dy"], layer.get("w") or layer.out, needed(layer, "x", "w", "b")
+    dy, w, wanted = layer["dy"], layer.get("w") or layer.out, needed_gradients(layer, "x", "w", "b")
     size = (layer.get("x") or layer.out).size
     products = size * prod(w.shape[1:])
     input_gradient = dot_products(size, products) if "x" in wanted else Operations()
     weight_gradient = dot_products(w.size, products) if "w" in wanted else Operations()
     bias_gradient = Operations(add=dy.size - dy.shape[1 - w.ndim]) if "b" in wanted else Operations()
     operations = input_gradient + weight_gradient + bias_gradient
-    return Cost(operations, _read(layer, wanted), layer.written, layer.attrs, products * _products(wanted))
+    return Cost(
+        operations,
+        gradient_input_bytes(layer, wanted),
+        layer.written,
+        layer.attrs,
+        products * gradient_product_count(wanted),
+    )

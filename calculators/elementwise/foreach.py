@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from costcore.ir import Cost, Layer, Operations, PerElement, covers
 
 from ..activation.activations import ACTIVATIONS
-from ..reduction.norms import NORMS, norms
+from ..reduction.norms import NORMS, norm_operations
 from .arithmetic import NARY, SUMS, TERNARY, UNARY
 
 _NAMES = (
@@ -55,7 +55,7 @@ def calc_foreach_norm(layer: Layer) -> Cost:
     Shapes: x0[N], x1[M] -> y0[], y1[]
     """
     n, count = sum(x.size for x in layer.inputs.values()), len(layer.outputs)
-    return Cost(norms(layer.attrs.get("p", 2), n, count), layer.read, layer.written, layer.attrs)
+    return Cost(norm_operations(layer.attrs.get("p", 2), n, count), layer.read, layer.written, layer.attrs)
 
 
 def calc_foreach_powsum(layer: Layer) -> Cost:
@@ -64,7 +64,7 @@ def calc_foreach_powsum(layer: Layer) -> Cost:
     Shapes: x0[N], x1[M] -> y0[], y1[]
     """
     n, count, p = sum(x.size for x in layer.inputs.values()), len(layer.outputs), layer.attrs.get("p", 2)
-    operations = norms(p, n, count) + Operations(special=0 if p in NORMS and p != 2 else -count)
+    operations = norm_operations(p, n, count) + Operations(special=0 if p in NORMS and p != 2 else -count)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 

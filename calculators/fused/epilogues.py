@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from costcore.ir import Calculator, Cost, Layer, Operations, covers
 
-from .._shared import rows
+from .._shared import operations_of, row_count
 from ..activation.activations import ACTIVATIONS, GELU
 from ..activation.softmax import softmax_operations
 from ..conv.conv import calc_conv
 from ..matmul.dense import calc_linear, calc_matmul
 from ..normalization.norms import calc_group_norm, calc_layer_norm, calc_rms_norm
 
-ONE_MORE: Mapping[str, Operations] = {
+FUSED_ACTIVATIONS: Mapping[str, Operations] = {
     "none": Operations(),
     "gelu": GELU["none"].operations,
     "fast_gelu": GELU["tanh"].operations,
@@ -23,13 +23,13 @@ ONE_MORE: Mapping[str, Operations] = {
 }
 
 
-def activated(layer: Layer) -> Operations:
+def activation_operations(layer: Layer) -> Operations:
     """The operations of the setting ``activation`` on one element; none where it is not given."""
     name = layer.attrs.get("activation", "none")
-    return ONE_MORE[name] if name in ONE_MORE else ACTIVATIONS[name].operations
+    return FUSED_ACTIVATIONS[name] if name in FUSED_ACTIVATIONS else ACTIVATIONS[name].operations
 
 
-def _plain(layer: Layer, op: str, *extra: str) -> Layer:
+def _without_operands(layer: Layer, op: str, *extra: str) -> Layer:
     operands = {name: x for name, x in layer.inputs.items() if name not in extra}
     return Layer(op, operands, layer.outputs, layer.attrs)
 
@@ -51,9 +51,8 @@ def calc_fused_product(layer: Layer) -> Cost:
     Settings: activation="relu"
     """
     y = layer.out.size
-    cost = Cost(*PRODUCTS[layer.op](_plain(layer, layer.op.removeprefix("fused_"), "z")))
-    assert isinstance(cost.flops, Operations)
-    operations = cost.flops + Operations(add=y if "z" in layer else 0) + y * activated(layer)
+    cost = Cost(*PRODUCTS[layer.op](_without_operands(layer, layer.op.removeprefix("fused_"), "z")))
+    operations = operations_of(cost) + Operations(add=y if "z" in layer else 0) + y * activation_operations(layer)
     return Cost(operations, layer.read, layer.written, layer.attrs, cost.macs)
 
 
@@ -76,9 +75,10 @@ def calc_fused_norm(layer: Layer) -> Cost:
     """
     x = layer["x"]
     sums = sum(1 for name in ("skip", "bias") if name in layer)
-    cost = Cost(*NORMS[layer.op](_plain(layer, layer.op.removeprefix("fused_"), "skip", "bias", "gate")))
-    assert isinstance(cost.flops, Operations)
-    operations = cost.flops + x.size * (Operations(add=sums, mul=1 if "gate" in layer else 0) + activated(layer))
+    cost = Cost(*NORMS[layer.op](_without_operands(layer, layer.op.removeprefix("fused_"), "skip", "bias", "gate")))
+    operations = operations_of(cost) + x.size * (
+        Operations(add=sums, mul=1 if "gate" in layer else 0) + activation_operations(layer)
+    )
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -95,11 +95,10 @@ def calc_embed_norm(layer: Layer) -> Cost:
     y, tables = layer.out, [name for name in ("w0", "w1", "w2") if name in layer]
     norm = {"x": y, **{name: layer[name] for name in ("w", "b") if name in layer}}
     cost = calc_layer_norm(Layer("layer_norm", norm, [y], {"axis": (y.ndim - 1,)}))
-    assert isinstance(cost.flops, Operations)
     read = layer.read - sum(layer[name].nbytes for name in tables)
     for name in tables:
         read += layer[name].bytes_of(y.size // y.shape[0] if name == "w1" else y.size)
-    operations = cost.flops + Operations(add=(len(tables) - 1) * y.size)
+    operations = operations_of(cost) + Operations(add=(len(tables) - 1) * y.size)
     return Cost(operations, read, layer.written, layer.attrs)
 
 
@@ -110,7 +109,7 @@ def calc_biased_activation(layer: Layer) -> Cost:
     Settings: activation="gelu"
     """
     shift = Operations(add=1 if "b" in layer else 0)
-    return Cost(layer["x"].size * (shift + activated(layer)), layer.read, layer.written, layer.attrs)
+    return Cost(layer["x"].size * (shift + activation_operations(layer)), layer.read, layer.written, layer.attrs)
 
 
 def calc_biased_gated_activation(layer: Layer) -> Cost:
@@ -120,7 +119,7 @@ def calc_biased_gated_activation(layer: Layer) -> Cost:
     Settings: activation="gelu"
     """
     shift = Operations(add=layer["x"].size if "b" in layer else 0)
-    operations = shift + layer.out.size * (Operations(mul=1) + activated(layer))
+    operations = shift + layer.out.size * (Operations(mul=1) + activation_operations(layer))
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -131,7 +130,7 @@ def calc_biased_softmax(layer: Layer) -> Cost:
     Settings: axis=1
     """
     x = layer["x"]
-    operations = softmax_operations(x.size, rows(x.shape, layer.attrs["axis"])) + Operations(add=x.size)
+    operations = softmax_operations(x.size, row_count(x.shape, layer.attrs["axis"])) + Operations(add=x.size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 

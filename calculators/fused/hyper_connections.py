@@ -6,7 +6,7 @@ from costcore.ir import Cost, Layer, Operations
 
 from .._shared import dot_products
 from ..activation.activations import SIGMOID
-from ..normalization.norms import rms
+from ..normalization.norms import rms_norm_operations
 
 
 def calc_reduce_streams(layer: Layer) -> Cost:
@@ -58,7 +58,7 @@ def calc_similarity_gate(layer: Layer) -> Cost:
     size = layer["q"].size
     count = size // layer["q"].shape[-1]
     gate = Operations(mul=2, add=1, cmp=3, special=1) + SIGMOID
-    operations = 2 * rms(size, count) + dot_products(count, size) + count * gate + Operations(mul=size)
+    operations = 2 * rms_norm_operations(size, count) + dot_products(count, size) + count * gate + Operations(mul=size)
     if "w2" in layer:
-        operations += rms(size, count)
+        operations += rms_norm_operations(size, count)
     return Cost(operations, layer.read, layer.written, layer.attrs)

@@ -6,8 +6,8 @@ from costcore.ir import Cost, Layer, Operations, minimum
 
 from .._shared import dot_products
 from ..activation.softmax import softmax_operations
-from ..reduction.sort_search import comparisons
-from .epilogues import activated
+from ..reduction.sort_search import sort_comparisons
+from .epilogues import activation_operations
 
 
 def calc_moe(layer: Layer) -> Cost:
@@ -31,7 +31,7 @@ def calc_moe(layer: Layer) -> Cost:
     rows = x.size // width
     used, hidden = minimum(experts, rows * k), layer["w1"].size // experts // width
     macs, read = 0, layer.read
-    operations = softmax_operations(rows * experts, rows) + Operations(cmp=rows * comparisons(experts))
+    operations = softmax_operations(rows * experts, rows) + Operations(cmp=rows * sort_comparisons(experts))
     if layer.attrs.get("normalize"):
         operations += Operations(add=rows * (k - 1), div=rows * k)
     for name in ("w0", "w1", "w2"):
@@ -49,6 +49,6 @@ def calc_moe(layer: Layer) -> Cost:
         if f"{name}_scale" in layer:
             shift = 1 if f"{name}_zero_point" in layer or "zero_point" in layer.attrs else 0
             operations += w.size // experts * used * Operations(mul=1, add=shift)
-    operations += rows * k * hidden * (activated(layer) + Operations(mul=1 if "w2" in layer else 0))
+    operations += rows * k * hidden * (activation_operations(layer) + Operations(mul=1 if "w2" in layer else 0))
     operations += dot_products(rows * width, rows * width * k)
     return Cost(operations, read, layer.written, layer.attrs, macs)

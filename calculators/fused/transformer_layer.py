@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Layer, Operations, prod
 
-from .._shared import dot_products
+from .._shared import dot_products, operations_of
 from ..activation.activations import GELU
 from ..attention.attention import calc_multi_head_attention
-from ..normalization.norms import moments
+from ..normalization.norms import moment_operations
 
 
 def calc_transformer_encoder_layer(layer: Layer) -> Cost:
@@ -29,12 +29,11 @@ def calc_transformer_encoder_layer(layer: Layer) -> Cost:
     attended = calc_multi_head_attention(
         Layer("multi_head_attention", {"q": x, **operands}, [x], {"heads": layer.attrs["heads"]})
     )
-    assert isinstance(attended.flops, Operations)
     products = x.size * hidden
     element = GELU["none"].operations if layer.attrs.get("activation") == "gelu" else Operations(cmp=1)
-    operations = attended.flops + dot_products(steps * hidden, products, "b2" in layer)
+    operations = operations_of(attended) + dot_products(steps * hidden, products, "b2" in layer)
     operations += dot_products(x.size, products, "b3" in layer) + steps * hidden * element
-    norm = moments(x.size, steps) + Operations(mul=x.size, fma=x.size)
+    norm = moment_operations(x.size, steps) + Operations(mul=x.size, fma=x.size)
     operations += Operations(add=2 * x.size) + 2 * norm
     return Cost(operations, layer.read, layer.written, layer.attrs, attended.macs + 2 * products)
 

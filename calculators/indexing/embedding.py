@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Dim, Layer, Operations, prod
 
-from .._shared import dot_products, read_of
-from ..reduction.norms import norms
+from .._shared import dot_products, input_bytes
+from ..reduction.norms import norm_operations
 
 
 def calc_embedding_bag_backward(layer: Layer) -> Cost:
@@ -43,7 +43,7 @@ def calc_scaled_embedding_backward(layer: Layer) -> Cost:
     """
     size = layer["dy"].size
     operations = Operations(add=size + layer["x"].size, div=size)
-    return Cost(operations, read_of(layer, "dy", "x"), layer.written, layer.attrs)
+    return Cost(operations, input_bytes(layer, "dy", "x"), layer.written, layer.attrs)
 
 
 def calc_renorm(layer: Layer) -> Cost:
@@ -56,7 +56,7 @@ def calc_renorm(layer: Layer) -> Cost:
     Settings: axis=0, p=2
     """
     x = layer["x"]
-    return Cost(_limited(layer, x.size, x.shape[layer.attrs["axis"]]), layer.read, layer.written, layer.attrs)
+    return Cost(_norm_limit(layer, x.size, x.shape[layer.attrs["axis"]]), layer.read, layer.written, layer.attrs)
 
 
 def calc_renorm_rows(layer: Layer) -> Cost:
@@ -69,13 +69,15 @@ def calc_renorm_rows(layer: Layer) -> Cost:
     """
     w, count = layer["w"], layer["x"].size
     elements = count * prod(w.shape[1:])
-    operations = _limited(layer, elements, count)
+    operations = _norm_limit(layer, elements, count)
     read = layer["x"].nbytes + w.bytes_of(elements)
     return Cost(operations, read, layer.out.bytes_of(elements), layer.attrs)
 
 
-def _limited(layer: Layer, elements: Dim, count: Dim) -> Operations:
-    return norms(layer.attrs.get("p", 2), elements, count) + Operations(mul=elements, add=count, cmp=count, div=count)
+def _norm_limit(layer: Layer, elements: Dim, count: Dim) -> Operations:
+    return norm_operations(layer.attrs.get("p", 2), elements, count) + Operations(
+        mul=elements, add=count, cmp=count, div=count
+    )
 
 
 def calc_embedding(layer: Layer) -> Cost:

@@ -32,7 +32,7 @@ SCATTERS: Mapping[str, str] = {
     "scatter_elements": "x, with each update at an index of its own along an axis",
     "scatter_nd": "x, with updates at tuples of indices",
 }
-JOINED: Mapping[str, Operations] = {
+UPDATES: Mapping[str, Operations] = {
     "none": Operations(),
     "add": Operations(add=1),
     "mean": Operations(add=1),
@@ -55,7 +55,7 @@ def calc_scatter(layer: Layer) -> Cost:
     """
     updates = layer["updates"] if not layer["updates"].is_scalar else layer["indices"]
     reduction = layer.attrs.get("reduction", "none")
-    operations = updates.size * JOINED[reduction]
+    operations = updates.size * UPDATES[reduction]
     if reduction == "mean":
         operations += Operations(div=layer.out.size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
@@ -80,7 +80,7 @@ def calc_overwrite(layer: Layer) -> Cost:
     return Cost(Operations(), read, layer.written, layer.attrs)
 
 
-PLACED: Mapping[str, str] = {
+SELECTION_GRADIENTS: Mapping[str, str] = {
     "slice_backward": "dy in the place of the range, zeros elsewhere",
     "select_backward": "dy at the index, zeros elsewhere",
     "diagonal_backward": "dy on the diagonal, zeros elsewhere",
@@ -89,8 +89,8 @@ PLACED: Mapping[str, str] = {
 }
 
 
-@covers(PLACED)
-def calc_placed(layer: Layer) -> Cost:
+@covers(SELECTION_GRADIENTS)
+def calc_selection_gradient(layer: Layer) -> Cost:
     """Gradient of a selection: dy put back where it was taken from, zeros elsewhere; no operations.
 
     Shapes: dy[M, C] -> dx[N, C]
@@ -98,7 +98,7 @@ def calc_placed(layer: Layer) -> Cost:
     return Cost(Operations(), layer.read, layer.written, layer.attrs)
 
 
-ADDED_BACK: Mapping[str, str] = {
+GATHER_GRADIENTS: Mapping[str, str] = {
     "embedding_backward": "dy added to the rows of w that were taken",
     "gather_backward": "dy added where it was taken from",
     "pad_backward": "dy added where a reflected or replicated border was taken from",
@@ -107,8 +107,8 @@ ADDED_BACK: Mapping[str, str] = {
 }
 
 
-@covers(ADDED_BACK)
-def calc_added_back(layer: Layer) -> Cost:
+@covers(GATHER_GRADIENTS)
+def calc_gather_gradient(layer: Layer) -> Cost:
     """Gradient of elements taken by index: every element of dy is added onto a gradient that starts at zero.
 
     The forward operator's input is not needed; its indices are read where they are an operand, ``indices`` (for an

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Layer, Operations
 
-from .._shared import rows
+from .._shared import row_count
 from ..activation.softmax import softmax_operations
 
 
@@ -42,5 +42,5 @@ def calc_masked_softmax(layer: Layer) -> Cost:
     Settings: axis=1
     """
     x = layer["x"]
-    operations = softmax_operations(x.size, rows(x.shape, layer.attrs["axis"])) + Operations(cmp=x.size)
+    operations = softmax_operations(x.size, row_count(x.shape, layer.attrs["axis"])) + Operations(cmp=x.size)
     return Cost(operations, layer.read, layer.written, layer.attrs)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations
 
-from .gather_scatter import JOINED
+from .gather_scatter import UPDATES
 
-FINISHED: Mapping[str, Operations] = {"mean": Operations(div=1)}
+DIVISIONS: Mapping[str, Operations] = {"mean": Operations(div=1)}
 
 
 def calc_segment_reduce(layer: Layer) -> Cost:
@@ -21,12 +21,12 @@ def calc_segment_reduce(layer: Layer) -> Cost:
     Settings: reduction="sum"
     """
     x, y, reduction = layer["x"], layer.out, layer.attrs["reduction"]
-    joined = JOINED[{"sum": "add", "prod": "mul"}.get(reduction, reduction)]
-    operations = x.size * joined + y.size * FINISHED.get(reduction, Operations())
+    joined = UPDATES[{"sum": "add", "prod": "mul"}.get(reduction, reduction)]
+    operations = x.size * joined + y.size * DIVISIONS.get(reduction, Operations())
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
-BACKWARD: Mapping[str, Operations] = {
+SEGMENT_GRADIENTS: Mapping[str, Operations] = {
     "sum": Operations(),
     "mean": Operations(div=1),
     "max": Operations(cmp=1),
@@ -44,5 +44,5 @@ def calc_segment_reduce_backward(layer: Layer) -> Cost:
     Shapes: dy[M, C], y[M, C], x[N, C], lengths[M] -> dx[N, C]
     Settings: reduction="sum"
     """
-    operations = layer["x"].size * BACKWARD[layer.attrs["reduction"]]
+    operations = layer["x"].size * SEGMENT_GRADIENTS[layer.attrs["reduction"]]
     return Cost(operations, layer.read, layer.written, layer.attrs)

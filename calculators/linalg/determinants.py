@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Dim, Layer, Operations
 
-from .factorizations import elimination, matrices, square_matrices
+from .factorizations import batch_and_shape, batch_and_size, elimination
 
 
 def square_elimination(n: Dim) -> Operations:
@@ -26,7 +26,7 @@ def calc_det(layer: Layer) -> Cost:
 
     Shapes: x[B, N, N] -> y[B]
     """
-    count, n = square_matrices(layer)
+    count, n = batch_and_size(layer)
     return Cost(count * (square_elimination(n) + Operations(mul=n - 1)), layer.read, layer.written, layer.attrs)
 
 
@@ -40,6 +40,6 @@ def calc_log_det(layer: Layer) -> Cost:
 
     Shapes: x[B, N, N] -> sign[B], y[B]
     """
-    count, n, _ = matrices(layer)
+    count, n, _ = batch_and_shape(layer)
     operations = elimination(n, n) + Operations(add=2 * n - 1, cmp=n, special=n)
     return Cost(count * operations, layer.read, layer.written, layer.attrs)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Dim, Layer, Operations, PerElement
 
-from ..reduction.norms import norms
+from ..reduction.norms import norm_operations
 
 
 def calc_pairwise_distances(layer: Layer) -> Cost:
@@ -20,7 +20,7 @@ def calc_pairwise_distances(layer: Layer) -> Cost:
     """
     pairs = layer.out.size
     elements = pairs * layer["x0"].shape[-1]
-    operations = Operations(add=elements) + norms(layer.attrs.get("p", 2), elements, pairs)
+    operations = Operations(add=elements) + norm_operations(layer.attrs.get("p", 2), elements, pairs)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -31,7 +31,7 @@ def calc_self_distances(layer: Layer) -> Cost:
     """
     pairs = layer.out.size
     elements = pairs * layer["x"].shape[-1]
-    operations = Operations(add=elements) + norms(layer.attrs.get("p", 2), elements, pairs)
+    operations = Operations(add=elements) + norm_operations(layer.attrs.get("p", 2), elements, pairs)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -43,11 +43,11 @@ def calc_distance(layer: Layer) -> Cost:
     Shapes: x0[N, C], x1[N, C] -> y[]
     """
     n = layer.attrs.get("elements", layer["x0"].size)
-    operations = Operations(add=n) + norms(layer.attrs.get("p", 2), n, 1)
+    operations = Operations(add=n) + norm_operations(layer.attrs.get("p", 2), n, 1)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
-SLOPES: Mapping[object, tuple[PerElement, PerElement]] = {
+DISTANCE_GRADIENTS: Mapping[object, tuple[PerElement, PerElement]] = {
     1: (PerElement(Operations(), "dy"), PerElement(Operations(add=1, cmp=2, fma=1), "fma(sign(x0 - x1), s, dx)")),
     2: (PerElement(Operations(div=1), "dy / y"), PerElement(Operations(add=1, fma=1), "fma(x0 - x1, s, dx)")),
     float("inf"): (
@@ -62,11 +62,11 @@ SLOPES: Mapping[object, tuple[PerElement, PerElement]] = {
 """By p: what is done for every pair, s, and for every feature of it."""
 
 
-def _slopes(layer: Layer, pairs: Dim, features: Dim, sides: int) -> Operations:
+def _gradient_operations(layer: Layer, pairs: Dim, features: Dim, sides: int) -> Operations:
     p = layer.attrs.get("p", 2)
     if p == 0:
         return Operations()
-    pair, element = SLOPES[p if p in SLOPES else None]
+    pair, element = DISTANCE_GRADIENTS[p if p in DISTANCE_GRADIENTS else None]
     more = Operations(fma=sides - 1)
     return pairs * pair.operations + pairs * features * (element.operations + more)
 
@@ -80,7 +80,7 @@ def calc_pairwise_distances_backward(layer: Layer) -> Cost:
 
     Shapes: dy[B, M, N], x0[B, M, D], x1[B, N, D], y[B, M, N] -> dx0[B, M, D]
     """
-    operations = _slopes(layer, layer["dy"].size, layer["x0"].shape[-1], sides=1)
+    operations = _gradient_operations(layer, layer["dy"].size, layer["x0"].shape[-1], sides=1)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -89,5 +89,5 @@ def calc_self_distances_backward(layer: Layer) -> Cost:
 
     Shapes: dy[N*(N-1)/2], x[N, D], y[N*(N-1)/2] -> dx[N, D]
     """
-    operations = _slopes(layer, layer["dy"].size, layer["x"].shape[-1], sides=2)
+    operations = _gradient_operations(layer, layer["dy"].size, layer["x"].shape[-1], sides=2)
     return Cost(operations, layer.read, layer.written, layer.attrs)

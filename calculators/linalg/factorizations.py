@@ -9,18 +9,18 @@ from __future__ import annotations
 from costcore.ir import Cost, Dim, Layer, Operations, minimum, prod
 
 
-def matrices(layer: Layer) -> tuple[Dim, Dim, Dim]:
+def batch_and_shape(layer: Layer) -> tuple[Dim, Dim, Dim]:
     """How many matrices x is made of, their rows and their columns."""
     *batch, rows, columns = layer["x"].shape
     return prod(batch), rows, columns
 
 
-def below(k: Dim, m: Dim) -> Dim:
+def elements_below_diagonal(k: Dim, m: Dim) -> Dim:
     """Elements below the diagonal in the first k columns of m rows: the sum of m - 1 - j for j < k."""
     return k * (m - 1) - k * (k - 1) // 2
 
 
-def trailing(k: Dim, m: Dim, n: Dim) -> Dim:
+def trailing_elements(k: Dim, m: Dim, n: Dim) -> Dim:
     """Elements right of and below each of the first k pivots: the sum of (m - 1 - j) (n - 1 - j) for j < k."""
     pairs = k * (k - 1) // 2
     return k * (m - 1) * (n - 1) - (m + n - 2) * pairs + (k - 1) * k * (2 * k - 1) // 6
@@ -33,36 +33,42 @@ def elimination(m: Dim, n: Dim, pivoting: bool = True) -> Operations:
     right of and below it.
     """
     k = minimum(m, n)
-    return Operations(fma=trailing(k, m, n), div=below(k, m), cmp=below(k, m) if pivoting else 0)
+    return Operations(
+        fma=trailing_elements(k, m, n),
+        div=elements_below_diagonal(k, m),
+        cmp=elements_below_diagonal(k, m) if pivoting else 0,
+    )
 
 
-def reflections(k: Dim, m: Dim, n: Dim) -> Operations:
+def householder_triangularization(k: Dim, m: Dim, n: Dim) -> Operations:
     """Householder triangularisation of an m x n matrix by k reflections H = 1 - tau v v^T.
 
     Column j, of l = m - j elements: its length (1 mul, l-1 fma, a root), beta with the sign opposite to its head (1
     cmp), tau = (beta - head) / beta (1 add, 1 div), v = tail / (head - beta) (l-1 div); every column to its right is
     reflected.
     """
-    tails = below(k, m)
+    tails = elements_below_diagonal(k, m)
     made = Operations(mul=k, fma=tails, special=k, cmp=k, add=k, div=k + tails)
-    return made + Operations(fma=2 * trailing(k, m, n), mul=below(k, n), add=below(k, n))
+    return made + Operations(
+        fma=2 * trailing_elements(k, m, n), mul=elements_below_diagonal(k, n), add=elements_below_diagonal(k, n)
+    )
 
 
-def applied(k: Dim, m: Dim, columns: Dim) -> Operations:
+def apply_reflections(k: Dim, m: Dim, columns: Dim) -> Operations:
     """Reflections, k of them, the j-th of m - j elements, applied to ``columns`` columns of m.
 
     A column a, head first: s = tau (a_0 + v a) takes l-1 fma and 1 mul, a_0 - s 1 add, a - s v l-1 fma.
     """
-    return columns * Operations(fma=2 * below(k, m), mul=k, add=k)
+    return columns * Operations(fma=2 * elements_below_diagonal(k, m), mul=k, add=k)
 
 
-def orthogonal(k: Dim, m: Dim, n: Dim) -> Operations:
+def form_q(k: Dim, m: Dim, n: Dim) -> Operations:
     """The first n columns of the product of k reflections of length m, from the last reflection to the first.
 
     Reflection j acts on the n - 1 - j columns to its right, and its own column becomes 1 - tau and -tau v.
     """
-    right = below(k, n)
-    return Operations(fma=2 * trailing(k, m, n), mul=right + below(k, m), add=right + k)
+    right = elements_below_diagonal(k, n)
+    return Operations(fma=2 * trailing_elements(k, m, n), mul=right + elements_below_diagonal(k, m), add=right + k)
 
 
 def calc_lu(layer: Layer) -> Cost:
@@ -76,7 +82,7 @@ def calc_lu(layer: Layer) -> Cost:
 
     Shapes: x[B, N, N] -> p[B, N, N], l[B, N, N], u[B, N, N]
     """
-    count, m, n = matrices(layer)
+    count, m, n = batch_and_shape(layer)
     operations = elimination(m, n, layer.attrs.get("pivot", True))
     return Cost(count * operations, layer.read, layer.written, layer.attrs)
 
@@ -109,11 +115,11 @@ def calc_qr(layer: Layer) -> Cost:
     Shapes: x[B, M, N] -> q[B, M, N], r[B, N, N]
     Settings: mode="r"
     """
-    (count, m, n), mode = matrices(layer), layer.attrs.get("mode", "reduced")
+    (count, m, n), mode = batch_and_shape(layer), layer.attrs.get("mode", "reduced")
     k = minimum(m, n)
-    operations = reflections(k, m, n)
+    operations = householder_triangularization(k, m, n)
     if mode != "r":
-        operations += orthogonal(k, m, m if mode == "complete" else k)
+        operations += form_q(k, m, m if mode == "complete" else k)
     return Cost(count * operations, layer.read, layer.written, layer.attrs)
 
 
@@ -124,8 +130,8 @@ def calc_qr_factor(layer: Layer) -> Cost:
 
     Shapes: x[B, M, N] -> y[B, M, N], tau[B, N]
     """
-    count, m, n = matrices(layer)
-    return Cost(count * reflections(minimum(m, n), m, n), layer.read, layer.written, layer.attrs)
+    count, m, n = batch_and_shape(layer)
+    return Cost(count * householder_triangularization(minimum(m, n), m, n), layer.read, layer.written, layer.attrs)
 
 
 def calc_householder_product(layer: Layer) -> Cost:
@@ -135,8 +141,8 @@ def calc_householder_product(layer: Layer) -> Cost:
 
     Shapes: x[B, M, N], tau[B, K] -> y[B, M, N]
     """
-    count, m, n = matrices(layer)
-    return Cost(count * orthogonal(layer["tau"].shape[-1], m, n), layer.read, layer.written, layer.attrs)
+    count, m, n = batch_and_shape(layer)
+    return Cost(count * form_q(layer["tau"].shape[-1], m, n), layer.read, layer.written, layer.attrs)
 
 
 def calc_householder_multiply(layer: Layer) -> Cost:
@@ -146,9 +152,9 @@ def calc_householder_multiply(layer: Layer) -> Cost:
 
     Shapes: x[B, M, K], tau[B, K], x1[B, M, N] -> y[B, M, N]
     """
-    (count, m, _), (rows, columns) = matrices(layer), layer["x1"].shape[-2:]
+    (count, m, _), (rows, columns) = batch_and_shape(layer), layer["x1"].shape[-2:]
     vectors = columns if layer.attrs.get("left", True) else rows
-    return Cost(count * applied(layer["tau"].shape[-1], m, vectors), layer.read, layer.written, layer.attrs)
+    return Cost(count * apply_reflections(layer["tau"].shape[-1], m, vectors), layer.read, layer.written, layer.attrs)
 
 
 def calc_ldl_factor(layer: Layer) -> Cost:
@@ -161,13 +167,13 @@ def calc_ldl_factor(layer: Layer) -> Cost:
 
     Shapes: x[B, N, N] -> y[B, N, N], pivots[B, N]
     """
-    count, n, _ = matrices(layer)
+    count, n, _ = batch_and_shape(layer)
     pairs = n * (n - 1) // 2
     operations = Operations(fma=pairs + (n - 2) * (n - 1) * n // 6, mul=pairs, div=pairs, cmp=2 * pairs)
     return Cost(count * operations, layer.read, layer.written, layer.attrs)
 
 
-def square_matrices(layer: Layer) -> tuple[Dim, Dim]:
+def batch_and_size(layer: Layer) -> tuple[Dim, Dim]:
     """How many matrices x is made of, and their size n."""
     shape = layer["x"].shape
     return prod(shape[:-2]), shape[-1]
@@ -183,6 +189,6 @@ def calc_cholesky(layer: Layer) -> Cost:
 
     Shapes: x[B, N, N] -> y[B, N, N]
     """
-    count, n = square_matrices(layer)
+    count, n = batch_and_size(layer)
     operations = Operations(fma=(n - 1) * n * (n + 1) // 6, div=n * (n - 1) // 2, special=n)
     return Cost(count * operations, layer.read, layer.written, layer.attrs)

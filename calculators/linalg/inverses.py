@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Layer, Operations, minimum, prod
 
-from .factorizations import square_matrices
-from .spectral import singular_values
+from .factorizations import batch_and_size
+from .spectral import svd_operations
 
 
 def calc_inverse(layer: Layer) -> Cost:
@@ -18,7 +18,7 @@ def calc_inverse(layer: Layer) -> Cost:
 
     Shapes: x[B, N, N] -> y[B, N, N]
     """
-    count, n = square_matrices(layer)
+    count, n = batch_and_size(layer)
     operations = Operations(fma=n * (n - 1) * (n - 1), mul=2 * n * (n - 1), div=n, cmp=n * (n - 1) // 2)
     return Cost(count * operations, layer.read, layer.written, layer.attrs)
 
@@ -54,5 +54,5 @@ def calc_pseudo_inverse(layer: Layer) -> Cost:
     """
     *batch, m, n = layer["x"].shape
     count, k = prod(batch), minimum(m, n)
-    operations = singular_values(m, n, "thin") + Operations(cmp=k, div=k, mul=n * k + n * m, fma=n * m * (k - 1))
+    operations = svd_operations(m, n, "thin") + Operations(cmp=k, div=k, mul=n * k + n * m, fma=n * m * (k - 1))
     return Cost(count * operations, layer.read, layer.written, layer.attrs, count * n * m * k)

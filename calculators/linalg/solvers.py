@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Dim, Layer, Operations, covers, maximum, minimum, prod
 
-from .factorizations import applied, elimination, reflections
+from .factorizations import apply_reflections, elimination, householder_triangularization
 
 
-def substitution(n: Dim, columns: Dim, unit: bool = False) -> Operations:
+def triangular_solve_operations(n: Dim, columns: Dim, unit: bool = False) -> Operations:
     """A triangular n x n system for each of ``columns`` right-hand sides: n (n-1) / 2 fma and n div.
 
     A ``unit`` diagonal divides nothing.
@@ -19,7 +19,7 @@ def substitution(n: Dim, columns: Dim, unit: bool = False) -> Operations:
     return Operations(fma=columns * (n * (n - 1) // 2), div=0 if unit else columns * n)
 
 
-def _unknowns(layer: Layer) -> tuple[Dim, Dim]:
+def _size_and_right_hand_sides(layer: Layer) -> tuple[Dim, Dim]:
     """Size n of the matrices x0, and right-hand sides over the whole batch."""
     n = layer["x0"].shape[-1]
     return n, layer.out.size // n
@@ -35,9 +35,9 @@ def calc_solve(layer: Layer) -> Cost:
 
     Shapes: x0[B, N, N], x1[B, N, K] -> y[B, N, K]
     """
-    n, columns = _unknowns(layer)
+    n, columns = _size_and_right_hand_sides(layer)
     operations = prod(layer["x0"].shape[:-2]) * elimination(n, n)
-    operations += substitution(n, columns, unit=True) + substitution(n, columns)
+    operations += triangular_solve_operations(n, columns, unit=True) + triangular_solve_operations(n, columns)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -62,13 +62,13 @@ def calc_substitution(layer: Layer) -> Cost:
 
     Shapes: x0[B, N, N], x1[B, N, K] -> y[B, N, K]
     """
-    n, columns = _unknowns(layer)
+    n, columns = _size_and_right_hand_sides(layer)
     operations = Operations()
     for kind in SUBSTITUTIONS[layer.op]:
         if kind == "diagonal":
             operations += Operations(div=columns * n)
         else:
-            operations += substitution(n, columns, kind == "unit" or bool(layer.attrs.get("unit")))
+            operations += triangular_solve_operations(n, columns, kind == "unit" or bool(layer.attrs.get("unit")))
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -86,5 +86,9 @@ def calc_least_squares(layer: Layer) -> Cost:
     *batch, m, n = layer["x0"].shape
     columns = layer.out.size // n
     r, k = maximum(m, n), minimum(m, n)
-    operations = prod(batch) * reflections(k, r, k) + applied(k, r, columns) + substitution(k, columns)
+    operations = (
+        prod(batch) * householder_triangularization(k, r, k)
+        + apply_reflections(k, r, columns)
+        + triangular_solve_operations(k, columns)
+    )
     return Cost(operations, layer.read, layer.written, layer.attrs)

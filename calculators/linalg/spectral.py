@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from costcore.ir import Cost, Dim, Layer, Operations, maximum, minimum, prod
 
 from .._shared import dot_products
-from .factorizations import square_matrices
+from .factorizations import batch_and_size
 
 
 def calc_symmetric_eigen(layer: Layer) -> Cost:
@@ -22,9 +22,9 @@ def calc_symmetric_eigen(layer: Layer) -> Cost:
 
     Shapes: x[B, N, N] -> values[B, N], vectors[B, N, N]
     """
-    count, n = square_matrices(layer)
+    count, n = batch_and_size(layer)
     values = Operations(fma=2 * n * n * n // 3)
-    operations = symmetric_eigen(n) if layer.attrs.get("vectors", True) else values
+    operations = symmetric_eigen_operations(n) if layer.attrs.get("vectors", True) else values
     return Cost(count * operations, layer.read, layer.written, layer.attrs)
 
 
@@ -38,12 +38,12 @@ def calc_eigen(layer: Layer) -> Cost:
 
     Shapes: x[B, N, N] -> values[B, N], vectors[B, N, N]
     """
-    count, n = square_matrices(layer)
+    count, n = batch_and_size(layer)
     cubes = 25 if layer.attrs.get("vectors", True) else 10
     return Cost(count * Operations(fma=cubes * n * n * n // 2), layer.read, layer.written, layer.attrs)
 
 
-def singular_values(m: Dim, n: Dim, vectors: str) -> Operations:
+def svd_operations(m: Dim, n: Dim, vectors: str) -> Operations:
     """Singular value decomposition by Golub and Reinsch's algorithm, of an r x k matrix, k the smaller side.
 
     FLOPs with FMA = 2 as published: the values 4 r k^2 - 4 k^3 / 3; with the ``"thin"`` vectors of both sides 14 r k^2
@@ -71,7 +71,7 @@ def calc_singular_values(layer: Layer) -> Cost:
     Settings: vectors="thin"
     """
     *batch, m, n = layer["x"].shape
-    operations = singular_values(m, n, layer.attrs.get("vectors", "thin"))
+    operations = svd_operations(m, n, layer.attrs.get("vectors", "thin"))
     return Cost(prod(batch) * operations, layer.read, layer.written, layer.attrs)
 
 
@@ -92,7 +92,7 @@ def calc_matrix_exp(layer: Layer) -> Cost:
 
     Shapes: x[B, N, N] -> y[B, N, N]
     """
-    count, n = square_matrices(layer)
+    count, n = batch_and_size(layer)
     square, products = n * n, n * n * n
     sums = Operations(mul=sum(mul for mul, _ in TAYLOR.values()), fma=sum(fma for _, fma in TAYLOR.values()))
     operations = dot_products(3 * square, 3 * products) + Operations(fma=2 * products, add=square + 2 * n)
@@ -100,7 +100,7 @@ def calc_matrix_exp(layer: Layer) -> Cost:
     return Cost(count * operations, layer.read, layer.written, layer.attrs, count * 5 * products)
 
 
-def symmetric_eigen(n: Dim) -> Operations:
+def symmetric_eigen_operations(n: Dim) -> Operations:
     """Eigenvalues and eigenvectors of a symmetric n x n matrix: 9 n^3 FLOPs with FMA = 2, as published.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 8.3.3 (tridiagonal form, then QR steps).

@@ -5,10 +5,10 @@ from __future__ import annotations
 from costcore.ir import Cost, Dim, Layer, Operations, minimum, prod
 
 from ..activation.softmax import log_softmax_operations
-from .losses import reduce
+from .losses import reduction_operations
 
 
-def _visits(layer: Layer) -> tuple[Dim, Dim]:
+def _state_visits(layer: Layer) -> tuple[Dim, Dim]:
     """How often a state is visited: the 2 L + 1 states of all samples at every step; and how many samples there are."""
     steps, samples, _ = layer["x"].shape
     return steps * (2 * layer["target"].size + samples), samples
@@ -25,9 +25,9 @@ def calc_ctc_loss_with_logits(layer: Layer) -> Cost:
     Shapes: x[T, N, C], target[N, L] -> y[]
     Settings: reduction="mean"
     """
-    x, (visits, samples) = layer["x"], _visits(layer)
+    x, (visits, samples) = layer["x"], _state_visits(layer)
     operations = log_softmax_operations(x.size, x.shape[0] * samples) + Operations(add=3, special=4) * visits
-    operations += Operations(add=2, special=3) * samples + reduce(layer, samples)
+    operations += Operations(add=2, special=3) * samples + reduction_operations(layer, samples)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -42,7 +42,7 @@ def calc_ctc_loss_with_logits_backward(layer: Layer) -> Cost:
     Shapes: dy[], x[T, N, C], target[N, L] -> dx[T, N, C]
     Settings: reduction="mean"
     """
-    visits, _ = _visits(layer)
+    visits, _ = _state_visits(layer)
     operations = Operations(add=6, special=5) * visits + Operations(add=1, mul=1, special=1) * layer["x"].size
     operations += Operations(div=1 if layer.attrs.get("reduction", "mean") == "mean" else 0)
     return Cost(operations, layer.read, layer.written, layer.attrs)
@@ -84,4 +84,4 @@ def calc_ctc_loss(layer: Layer) -> Cost:
     visits = x.shape[0] * (2 * layer["target"].size + samples)
     operations = Operations(add=3, special=4) * visits + Operations(add=2, special=3) * samples
     read = layer.read - x.nbytes + x.bytes_of(minimum(visits, x.size))
-    return Cost(operations + reduce(layer, samples), read, layer.written, layer.attrs)
+    return Cost(operations + reduction_operations(layer, samples), read, layer.written, layer.attrs)

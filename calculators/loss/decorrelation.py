@@ -7,12 +7,12 @@ from costcore.ir import Cost, Dim, Layer, Operations
 from .._shared import dot_products
 
 
-def _centred(elements: Dim, columns: Dim) -> Operations:
+def _centering(elements: Dim, columns: Dim) -> Operations:
     """Every column less its mean: per column of n elements n-1 add and 1 div, then n subtractions."""
     return Operations(add=2 * elements - columns, div=columns)
 
 
-def _covariance(layer: Layer, rows: Dim, products: Dim) -> Operations:
+def _covariance_operations(layer: Layer, rows: Dim, products: Dim) -> Operations:
     """The covariance of ``products`` pairs of columns, and half the sum of its squares where it is reduced."""
     operations = dot_products(products, products * rows) + Operations(div=products)
     if layer.attrs.get("reduction") == "half_squared_sum":
@@ -33,7 +33,11 @@ def calc_cross_covariance(layer: Layer) -> Cost:
     """
     x0, x1 = layer["x0"], layer["x1"]
     rows, products = x0.shape[0], x0.shape[1] * x1.shape[1]
-    operations = _centred(x0.size, x0.shape[1]) + _centred(x1.size, x1.shape[1]) + _covariance(layer, rows, products)
+    operations = (
+        _centering(x0.size, x0.shape[1])
+        + _centering(x1.size, x1.shape[1])
+        + _covariance_operations(layer, rows, products)
+    )
     return Cost(operations, layer.read, layer.written, layer.attrs, products * rows)
 
 
@@ -47,7 +51,7 @@ def calc_decov_loss(layer: Layer) -> Cost:
     """
     rows, columns = layer["x"].shape
     products = columns * columns
-    operations = _centred(layer["x"].size, columns) + _covariance(layer, rows, products)
+    operations = _centering(layer["x"].size, columns) + _covariance_operations(layer, rows, products)
     return Cost(operations, layer.read, layer.written, layer.attrs, products * rows)
 
 

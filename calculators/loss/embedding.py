@@ -5,8 +5,8 @@ from __future__ import annotations
 from costcore.ir import Cost, Layer, Operations, maximum, prod
 
 from .._shared import dot_products
-from ..reduction.norms import norms
-from .losses import reduce
+from ..reduction.norms import norm_operations
+from .losses import reduction_operations
 
 
 def calc_contrastive_loss(layer: Layer) -> Cost:
@@ -22,7 +22,7 @@ def calc_contrastive_loss(layer: Layer) -> Cost:
     """
     size, count = layer["x0"].size, layer["target"].size
     operations = dot_products(count, size) + Operations(add=size)
-    operations += Operations(mul=4, add=3, cmp=1, special=1) * count + reduce(layer, count)
+    operations += Operations(mul=4, add=3, cmp=1, special=1) * count + reduction_operations(layer, count)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -38,7 +38,7 @@ def calc_squared_triplet_loss(layer: Layer) -> Cost:
     """
     size, count = layer["x0"].size, layer["x0"].shape[0]
     operations = dot_products(2 * count, 2 * size) + Operations(add=2 * size)
-    operations += Operations(add=2, cmp=1) * count + reduce(layer, count)
+    operations += Operations(add=2, cmp=1) * count + reduction_operations(layer, count)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -66,7 +66,7 @@ def calc_cosine_embedding_loss(layer: Layer) -> Cost:
     """
     size, count = layer["x0"].size, layer["target"].size
     operations = dot_products(3 * count, 3 * size)
-    operations += Operations(mul=1, add=2, div=1, cmp=3, special=1) * count + reduce(layer, count)
+    operations += Operations(mul=1, add=2, div=1, cmp=3, special=1) * count + reduction_operations(layer, count)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -78,7 +78,7 @@ def calc_pairwise_distance(layer: Layer) -> Cost:
     Shapes: x0[N, D], x1[N, D] -> y[N]
     """
     size, count = maximum(layer["x0"].size, layer["x1"].size), layer.out.size
-    operations = norms(layer.attrs.get("p", 2), size, count) + Operations(add=2 * size)
+    operations = norm_operations(layer.attrs.get("p", 2), size, count) + Operations(add=2 * size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -93,6 +93,6 @@ def calc_triplet_margin_loss(layer: Layer) -> Cost:
     """
     size, count = layer["x0"].size, prod(layer["x0"].shape[:-1])
     distances, minima = (3, 1) if layer.attrs.get("swap") else (2, 0)
-    distance = norms(layer.attrs.get("p", 2), size, count) + Operations(add=2 * size)
-    operations = distances * distance + Operations(add=2, cmp=1 + minima) * count + reduce(layer, count)
+    distance = norm_operations(layer.attrs.get("p", 2), size, count) + Operations(add=2 * size)
+    operations = distances * distance + Operations(add=2, cmp=1 + minima) * count + reduction_operations(layer, count)
     return Cost(operations, layer.read, layer.written, layer.attrs)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, PerElement, covers, prod
 
-from .._shared import read_of
+from .._shared import input_bytes
+from .losses import mean_division
 
 LOSS_GRADIENTS: Mapping[str, PerElement] = {
     "l1_loss_backward": PerElement(
@@ -45,12 +46,7 @@ def calc_elementwise_loss_backward(layer: Layer) -> Cost:
     operations = LOSS_GRADIENTS[layer.op].operations + Operations(mul=1 if "w" in layer else 0)
     operations += Operations(mul=2, add=4) if "pos_weight" in layer else Operations()
     operations += Operations(special=1) if layer.attrs.get("log_target") else Operations()
-    return Cost(operations * layer["x"].size + _share(layer), layer.read, layer.written, layer.attrs)
-
-
-def _share(layer: Layer) -> Operations:
-    """The division of dy by the number of terms, where the loss is a mean."""
-    return Operations(div=1 if "mean" in layer.attrs.get("reduction", "mean") else 0)
+    return Cost(operations * layer["x"].size + mean_division(layer), layer.read, layer.written, layer.attrs)
 
 
 def calc_nll_loss_backward(layer: Layer) -> Cost:
@@ -63,8 +59,8 @@ def calc_nll_loss_backward(layer: Layer) -> Cost:
     Settings: reduction="mean"
     """
     count = layer["target"].size
-    operations = Operations(add=layer["dy"].size, mul=count if "w" in layer else 0) + _share(layer)
-    read = read_of(layer, "dy", "target") + (layer["w"].bytes_of(count) if "w" in layer else 0)
+    operations = Operations(add=layer["dy"].size, mul=count if "w" in layer else 0) + mean_division(layer)
+    read = input_bytes(layer, "dy", "target") + (layer["w"].bytes_of(count) if "w" in layer else 0)
     return Cost(operations, read, layer.written, layer.attrs)
 
 
@@ -81,6 +77,6 @@ def calc_cross_entropy_backward(layer: Layer) -> Cost:
     size, target = layer.out.size, layer["target"]
     count = prod(n for i, n in enumerate(layer.out.shape) if i != min(1, layer.out.ndim - 1))
     is_dense = target.ndim == layer.out.ndim or bool(layer.attrs.get("label_smoothing"))
-    operations = Operations(add=size if is_dense else count, mul=size, special=size) + _share(layer)
+    operations = Operations(add=size if is_dense else count, mul=size, special=size) + mean_division(layer)
     operations += Operations(mul=count if "w" in layer else 0)
     return Cost(operations, layer.read, layer.written, layer.attrs)

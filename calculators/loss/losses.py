@@ -13,7 +13,7 @@ from .._shared import dot_products
 from ..activation.softmax import log_softmax_operations
 
 
-def reduce(layer: Layer, terms: Dim) -> Operations:
+def reduction_operations(layer: Layer, terms: Dim) -> Operations:
     """The reduction of ``terms`` losses to the output, one element as a rule: terms-1 add, 1 div more for a mean."""
     reduction = layer.attrs.get("reduction", "mean")
     if reduction == "none":
@@ -60,7 +60,7 @@ def calc_elementwise_loss(layer: Layer) -> Cost:
     operations = LOSSES[layer.op].operations
     operations += Operations(mul=1) if "w" in layer else Operations()
     operations += Operations(mul=2, add=2) if "pos_weight" in layer else Operations()
-    return Cost(operations * size + reduce(layer, size), layer.read, layer.written, layer.attrs)
+    return Cost(operations * size + reduction_operations(layer, size), layer.read, layer.written, layer.attrs)
 
 
 def calc_mse_loss(layer: Layer) -> Cost:
@@ -79,21 +79,21 @@ def calc_mse_loss(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
-def _classes(layer: Layer) -> tuple[Dim, Dim]:
+def rows_and_classes(layer: Layer) -> tuple[Dim, Dim]:
     """Rows and classes of scores x[N, C, ...], x[C] or x[]."""
     shape = layer["x"].shape or (1,)
     axis = 1 if len(shape) > 1 else 0
     return prod(size for i, size in enumerate(shape) if i != axis), shape[axis]
 
 
-def _weighted(layer: Layer, count: Dim) -> Operations:
+def _class_weight_operations(layer: Layer, count: Dim) -> Operations:
     """Class weights: one mul a row, and for a mean the sum of the weights, count-1 add."""
     if "w" not in layer:
         return Operations()
     return Operations(mul=count, add=count - 1 if layer.attrs.get("reduction", "mean") == "mean" else 0)
 
 
-def _weight_read(layer: Layer, count: Dim) -> Dim:
+def class_weight_bytes(layer: Layer, count: Dim) -> Dim:
     """Bytes by which the class weights picked, one a row, differ from all of them."""
     return layer["w"].bytes_of(count) - layer["w"].nbytes if "w" in layer else 0
 
@@ -107,9 +107,9 @@ def calc_nll_loss(layer: Layer) -> Cost:
     Shapes: x[N, C], target[N], w[C]? -> y[]
     Settings: reduction="mean"
     """
-    x, (count, _) = layer["x"], _classes(layer)
-    operations = Operations(add=count) + _weighted(layer, count) + reduce(layer, count)
-    read = layer.read - x.nbytes + x.bytes_of(count) + _weight_read(layer, count)
+    x, (count, _) = layer["x"], rows_and_classes(layer)
+    operations = Operations(add=count) + _class_weight_operations(layer, count) + reduction_operations(layer, count)
+    read = layer.read - x.nbytes + x.bytes_of(count) + class_weight_bytes(layer, count)
     return Cost(operations, read, layer.written, layer.attrs)
 
 
@@ -125,14 +125,14 @@ def calc_cross_entropy(layer: Layer) -> Cost:
     Shapes: x[N, C], target[N], w[C]? -> y[]
     Settings: reduction="mean"
     """
-    size, (count, classes) = layer["x"].size, _classes(layer)
-    operations = log_softmax_operations(size, count) + Operations(add=count) + reduce(layer, count)
+    size, (count, classes) = layer["x"].size, rows_and_classes(layer)
+    operations = log_softmax_operations(size, count) + Operations(add=count) + reduction_operations(layer, count)
     read = layer.read
     if layer["target"].ndim == layer["x"].ndim:
         operations += dot_products(count, size) + Operations(mul=size if "w" in layer else 0)
     else:
-        operations += _weighted(layer, count)
-        read += _weight_read(layer, count)
+        operations += _class_weight_operations(layer, count)
+        read += class_weight_bytes(layer, count)
     if layer.attrs.get("label_smoothing"):
         operations += Operations(mul=2, add=classes + 1) * count
     return Cost(operations, read, layer.written, layer.attrs)
@@ -150,7 +150,7 @@ def calc_poisson_nll_loss(layer: Layer) -> Cost:
     size = layer["x"].size
     element = Operations(mul=1, special=1, add=1 if layer.attrs.get("log_input", True) else 2)
     element += Operations(mul=3, add=3, cmp=1, special=2) if layer.attrs.get("full") else Operations()
-    return Cost(element * size + reduce(layer, size), layer.read, layer.written, layer.attrs)
+    return Cost(element * size + reduction_operations(layer, size), layer.read, layer.written, layer.attrs)
 
 
 def calc_kl_div_with_logits(layer: Layer) -> Cost:
@@ -165,4 +165,9 @@ def calc_kl_div_with_logits(layer: Layer) -> Cost:
     size, classes = layer["x"].size, layer["x"].shape[1]
     count = size // classes
     operations = log_softmax_operations(size, count) + Operations(add=size, special=size) + dot_products(count, size)
-    return Cost(operations + reduce(layer, count), layer.read, layer.written, layer.attrs)
+    return Cost(operations + reduction_operations(layer, count), layer.read, layer.written, layer.attrs)
+
+
+def mean_division(layer: Layer) -> Operations:
+    """The division of dy by the number of terms, where the loss is a mean."""
+    return Operations(div=1 if "mean" in layer.attrs.get("reduction", "mean") else 0)

@@ -5,17 +5,13 @@ from __future__ import annotations
 from costcore.ir import Cost, Dim, Layer, Operations, prod
 
 from .._shared import dot_products
-from .losses import _classes, _weight_read, reduce
+from .losses import class_weight_bytes, mean_division, reduction_operations, rows_and_classes
 
 
-def _rows(layer: Layer) -> tuple[Dim, Dim]:
+def _rows_and_last_axis(layer: Layer) -> tuple[Dim, Dim]:
     """Rows and classes of scores x[N, C], x[C] or x[]."""
     shape = layer["x"].shape or (1,)
     return prod(shape[:-1]), shape[-1]
-
-
-def _share(layer: Layer) -> Operations:
-    return Operations(div=1 if "mean" in layer.attrs.get("reduction", "mean") else 0)
 
 
 def calc_multi_margin_loss_backward(layer: Layer) -> Cost:
@@ -28,13 +24,13 @@ def calc_multi_margin_loss_backward(layer: Layer) -> Cost:
     Shapes: dy[], x[N, C], target[N] -> dx[N, C]
     Settings: reduction="mean"
     """
-    count, classes = _rows(layer)
+    count, classes = _rows_and_last_axis(layer)
     row = Operations(add=2 * classes - 1, cmp=classes - 1, div=1, mul=1 if "w" in layer else 0)
     row += Operations(mul=2 * (classes - 1) if layer.attrs.get("p", 1) == 2 else 0)
-    return Cost(row * count + _share(layer), layer.read, layer.written, layer.attrs)
+    return Cost(row * count + mean_division(layer), layer.read, layer.written, layer.attrs)
 
 
-def _pairs(classes: Dim) -> Dim:
+def _target_pairs(classes: Dim) -> Dim:
     """Pairs of a target and another class, at most: half of the classes are targets."""
     return (classes // 2) * (classes - classes // 2)
 
@@ -50,9 +46,9 @@ def calc_multilabel_margin_loss(layer: Layer) -> Cost:
     Shapes: x[N, C], target[N, C] -> y[], is_target[N, C]
     Settings: reduction="mean"
     """
-    count, classes = _rows(layer)
-    row = Operations(add=classes // 2, div=1) + _pairs(classes) * Operations(add=2, cmp=1)
-    return Cost(row * count + reduce(layer, count), layer.read, layer.written, layer.attrs)
+    count, classes = _rows_and_last_axis(layer)
+    row = Operations(add=classes // 2, div=1) + _target_pairs(classes) * Operations(add=2, cmp=1)
+    return Cost(row * count + reduction_operations(layer, count), layer.read, layer.written, layer.attrs)
 
 
 def calc_multilabel_margin_loss_backward(layer: Layer) -> Cost:
@@ -64,9 +60,9 @@ def calc_multilabel_margin_loss_backward(layer: Layer) -> Cost:
     Shapes: dy[], x[N, C], target[N, C], is_target[N, C] -> dx[N, C]
     Settings: reduction="mean"
     """
-    count, classes = _rows(layer)
-    row = Operations(add=classes // 2, div=1) + _pairs(classes) * Operations(add=3, cmp=1)
-    return Cost(row * count + _share(layer), layer.read, layer.written, layer.attrs)
+    count, classes = _rows_and_last_axis(layer)
+    row = Operations(add=classes // 2, div=1) + _target_pairs(classes) * Operations(add=3, cmp=1)
+    return Cost(row * count + mean_division(layer), layer.read, layer.written, layer.attrs)
 
 
 def calc_margin_ranking_loss(layer: Layer) -> Cost:
@@ -76,7 +72,7 @@ def calc_margin_ranking_loss(layer: Layer) -> Cost:
     Settings: reduction="mean"
     """
     size = layer["target"].size
-    operations = Operations(mul=1, add=3, cmp=1) * size + reduce(layer, size)
+    operations = Operations(mul=1, add=3, cmp=1) * size + reduction_operations(layer, size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -89,8 +85,8 @@ def calc_hinge_loss(layer: Layer) -> Cost:
     Shapes: x[N, C], target[N] -> y[]
     Settings: norm="l1", reduction="mean"
     """
-    size, (count, _) = layer["x"].size, _classes(layer)
-    squares, terms = Operations(), reduce(layer, size)
+    size, (count, _) = layer["x"].size, rows_and_classes(layer)
+    squares, terms = Operations(), reduction_operations(layer, size)
     if layer.attrs.get("norm", "l1").lower() == "l2":
         summed = layer.attrs.get("reduction", "mean") != "none"
         squares = dot_products(1, size) + Operations(div=terms.div) if summed else Operations(mul=size)
@@ -108,8 +104,8 @@ def calc_multi_margin_loss(layer: Layer) -> Cost:
     Shapes: x[N, C], target[N] -> y[]
     Settings: reduction="mean"
     """
-    count, classes = _classes(layer)
+    count, classes = rows_and_classes(layer)
     row = Operations(add=classes, cmp=classes - 1, div=1, mul=1 if "w" in layer else 0)
     row += dot_products(1, classes - 1) if layer.attrs.get("p", 1) == 2 else Operations(add=classes - 2)
-    read = layer.read + _weight_read(layer, count)
-    return Cost(row * count + reduce(layer, count), read, layer.written, layer.attrs)
+    read = layer.read + class_weight_bytes(layer, count)
+    return Cost(row * count + reduction_operations(layer, count), read, layer.written, layer.attrs)

@@ -7,7 +7,7 @@ from costcore.ir import Cost, Dim, Layer, Operations, prod
 from .._shared import dot_products
 
 
-def _rows(layer: Layer) -> tuple[Dim, Dim]:
+def _elements_and_rows(layer: Layer) -> tuple[Dim, Dim]:
     """Elements of the scores x[N, C, ...], and how many rows of C they are."""
     return layer["x"].size, layer["target"].size
 
@@ -21,7 +21,7 @@ def calc_accuracy(layer: Layer) -> Cost:
 
     Shapes: x[N, C], target[N] -> y[]
     """
-    size, count = _rows(layer)
+    size, count = _elements_and_rows(layer)
     operations = Operations(cmp=size, add=count - 1, div=1)
     if layer.attrs.get("ignore_index") is not None:
         operations += Operations(cmp=2 * count, add=count + 1)
@@ -49,7 +49,7 @@ def calc_classification_summary(layer: Layer) -> Cost:
 
     Shapes: x[N, C], target[N] -> precision[C], recall[C], score[C], support[C]
     """
-    (size, count), classes = _rows(layer), layer.out.size
+    (size, count), classes = _elements_and_rows(layer), layer.out.size
     operations = Operations(cmp=size + 4 * count, add=3 * count) + Operations(mul=3, add=1, div=3) * classes
     return Cost(operations, layer.read, layer.written, layer.attrs)
 

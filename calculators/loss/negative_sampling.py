@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Dim, Layer, Operations
 
-from .._shared import dot_products, read_of
+from .._shared import dot_products, input_bytes
 
 
-def _sampled(layer: Layer) -> tuple[Dim, Dim, Dim]:
+def _sampled_products(layer: Layer) -> tuple[Dim, Dim, Dim]:
     """Pairs of a row of x and a row of w, products of their dot products, and bytes of the rows of w."""
     pairs = layer["indices"].size
     products = pairs * layer["x"].shape[1]
@@ -26,7 +26,7 @@ def calc_negative_sampling_loss(layer: Layer) -> Cost:
     Shapes: x[N, D], target[N], w[V, D], indices[N, K] -> y[]
     Settings: reduction="sum"
     """
-    pairs, products, rows = _sampled(layer)
+    pairs, products, rows = _sampled_products(layer)
     operations = dot_products(pairs, products) + Operations(add=1, special=2) * pairs
     operations += Operations(add=layer["x"].shape[0] + pairs - layer.out.size)
     return Cost(operations, layer.read - layer["w"].nbytes + rows, layer.written, layer.attrs, products)
@@ -40,9 +40,9 @@ def calc_negative_sampling_loss_backward(layer: Layer) -> Cost:
 
     Shapes: dy[], x[N, D], w[V, D], indices[N, K] -> dx[N, D], dw[V, D]
     """
-    pairs, products, rows = _sampled(layer)
+    pairs, products, rows = _sampled_products(layer)
     x = layer["x"]
     operations = dot_products(pairs, products) + Operations(add=2, div=1, special=1) * pairs
     operations += Operations(add=2 * x.shape[0]) + dot_products(x.size, products) + Operations(fma=products)
-    read = read_of(layer, "dy", "x", "indices") + rows
+    read = input_bytes(layer, "dy", "x", "indices") + rows
     return Cost(operations, read, layer.written, layer.attrs, 3 * products)

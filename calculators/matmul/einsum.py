@@ -6,7 +6,7 @@ from itertools import chain
 
 from costcore.ir import Cost, Dim, Layer, Operations, Tensor, maximum, prod
 
-from .._shared import dot_products, read_of
+from .._shared import dot_products, input_bytes
 
 
 def calc_einsum(layer: Layer) -> Cost:
@@ -42,7 +42,7 @@ def calc_einsum(layer: Layer) -> Cost:
     summed = elements(left) - (0 if "b" in layer and len(terms) == 1 else elements(set(result)))
     operations += Operations(add=summed)
     diagonals = (dict(zip(term, tensor.shape, strict=True)) for term, tensor in zip(terms, tensors, strict=True))
-    read = read_of(layer, "b") + sum(t.bytes_of(prod(d.values())) for t, d in zip(tensors, diagonals, strict=True))
+    read = input_bytes(layer, "b") + sum(t.bytes_of(prod(d.values())) for t, d in zip(tensors, diagonals, strict=True))
     return Cost(operations, read, layer.written, layer.attrs, macs)
 
 
@@ -63,18 +63,18 @@ def einsum_labels(equation: str, ranks: list[int]) -> tuple[list[tuple[str, ...]
         if inside < 0 or (inside and not ellipsis):
             raise ValueError(f"{term!r} of the equation {equation!r} does not fit an operand of {rank} axes")
         hidden = max(hidden, inside)
-        terms.append((*before, *_ellipsis(inside), *after))
+        terms.append((*before, *_ellipsis_labels(inside), *after))
     if not arrow:
         letters = "".join(written).replace(".", "")
         right = "..." + "".join(sorted(letter for letter in letters if letters.count(letter) == 1))
     before, ellipsis, after = right.partition("...")
-    result = (*before, *_ellipsis(hidden if ellipsis else 0), *after)
+    result = (*before, *_ellipsis_labels(hidden if ellipsis else 0), *after)
     if unknown := set(result) - set(chain(*terms)):
         raise ValueError(f"the output of the equation {equation!r} has {sorted(unknown)}, which no operand has")
     return terms, result
 
 
-def _ellipsis(axes: int) -> tuple[str, ...]:
+def _ellipsis_labels(axes: int) -> tuple[str, ...]:
     return tuple(f".{i}" for i in reversed(range(axes)))
 
 

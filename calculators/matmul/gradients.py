@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Dim, Layer, Operations, prod
 
-from .._shared import _products, _read, dot_products, needed
+from .._shared import dot_products, gradient_input_bytes, gradient_product_count, needed_gradients
 
 
 def calc_linear_backward(layer: Layer) -> Cost:
@@ -18,7 +18,7 @@ def calc_linear_backward(layer: Layer) -> Cost:
     Shapes: dy[N, F_out], x[N, F_in], w[F_out, F_in] -> dx[N, F_in], dw[F_out, F_in]
     Settings: needs=("x", "w")
     """
-    dy, wanted = layer["dy"], needed(layer, "x", "w", "b")
+    dy, wanted = layer["dy"], needed_gradients(layer, "x", "w", "b")
     features = dy.shape[-1]
     width = (layer.get("w") or layer.get("x") or layer.out).shape[-1]
     products = dy.size * width
@@ -26,7 +26,13 @@ def calc_linear_backward(layer: Layer) -> Cost:
     weight_gradient = dot_products(features * width, products) if "w" in wanted else Operations()
     bias_gradient = Operations(add=dy.size - features) if "b" in wanted else Operations()
     operations = input_gradient + weight_gradient + bias_gradient
-    return Cost(operations, _read(layer, wanted), layer.written, layer.attrs, products * _products(wanted))
+    return Cost(
+        operations,
+        gradient_input_bytes(layer, wanted),
+        layer.written,
+        layer.attrs,
+        products * gradient_product_count(wanted),
+    )
 
 
 def calc_matmul_backward(layer: Layer) -> Cost:
@@ -39,7 +45,7 @@ def calc_matmul_backward(layer: Layer) -> Cost:
     Settings: needs=("x0", "x1")
     """
     dy, x0, x1 = layer["dy"], layer["x0"], layer["x1"]
-    wanted = needed(layer, "x0", "x1", "b")
+    wanted = needed_gradients(layer, "x0", "x1", "b")
     products = dy.size * (x0.shape[-2] if layer.attrs.get("transpose_x0") else x0.shape[-1])
     first = dot_products(x0.size, products) if "x0" in wanted else Operations()
     second = dot_products(x1.size, products) if "x1" in wanted else Operations()

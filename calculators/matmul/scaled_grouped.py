@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Dim, Layer, Operations
 
-from .._shared import dot_products
+from .._shared import dot_products, operations_of
 from .dense import calc_matmul
 
 
-def _scales(layer: Layer) -> Dim:
+def _scale_products(layer: Layer) -> Dim:
     """Products with scales per output element: one where each is a single number (joined first), else one for each."""
     held = [tensor for name, tensor in layer.inputs.items() if name.rstrip("0123456789").endswith("scale")]
     vectors = sum(1 for scale in held if scale.ndim and scale.size != 1)
@@ -27,7 +27,7 @@ def calc_scaled_matmul(layer: Layer) -> Cost:
     """
     y = layer.out.size
     macs = y * layer["x0"].shape[-1]
-    operations = dot_products(y, macs, "b" in layer) + Operations(mul=y * _scales(layer))
+    operations = dot_products(y, macs, "b" in layer) + Operations(mul=y * _scale_products(layer))
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
@@ -43,7 +43,7 @@ def calc_grouped_matmul(layer: Layer) -> Cost:
     x0, y = layer["x0"], layer.out.size
     is_split = x0.ndim == 2 and layer["x1"].ndim == 2
     macs = x0.size * layer["x1"].shape[-1] if is_split else y * x0.shape[-1]
-    operations = dot_products(y, macs, "b" in layer) + Operations(mul=y * _scales(layer))
+    operations = dot_products(y, macs, "b" in layer) + Operations(mul=y * _scale_products(layer))
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
@@ -72,6 +72,5 @@ def calc_foreach_matmul(layer: Layer) -> Cost:
     for i, y in enumerate(layer.outputs):
         pair = {"x0": layer[f"x{i}"], "x1": layer[f"x{half + i}"]}
         cost = calc_matmul(Layer("matmul", pair, [y]))
-        assert isinstance(cost.flops, Operations)
-        operations, macs = operations + cost.flops, macs + cost.macs
+        operations, macs = operations + operations_of(cost), macs + cost.macs
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)

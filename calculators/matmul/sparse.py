@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Dim, Layer, Operations, covers
 
-from .._shared import dot_products, needed
-from ..indexing.gather_scatter import JOINED
+from .._shared import dot_products, needed_gradients
+from ..indexing.gather_scatter import UPDATES
 
-JOINS: Mapping[str, str] = {"amax": "max", "amin": "min", "prod": "mul"}
+REDUCTION_NAMES: Mapping[str, str] = {"amax": "max", "amin": "min", "prod": "mul"}
 
 
-def _places(layer: Layer) -> Dim:
+def _index_bytes(layer: Layer) -> Dim:
     """Bytes of the indices of the sparse operand."""
     count: Dim = layer.attrs.get("indices", 0)
     return 8 * count
@@ -38,11 +38,11 @@ def calc_sparse_dense_matmul(layer: Layer) -> Cost:
     if reduction == "sum":
         operations = Operations(fma=macs)
     else:
-        operations = macs * (Operations(mul=1) + JOINED[JOINS.get(reduction, reduction)])
+        operations = macs * (Operations(mul=1) + UPDATES[REDUCTION_NAMES.get(reduction, reduction)])
         operations += Operations(div=layer.out.size if reduction == "mean" else 0)
     scaled = sum(layer.out.size for name in ("alpha", "beta") if layer.attrs.get(name, 1) != 1)
     operations += Operations(mul=scaled)
-    return Cost(operations, layer.read + _places(layer), layer.written, layer.attrs, macs)
+    return Cost(operations, layer.read + _index_bytes(layer), layer.written, layer.attrs, macs)
 
 
 def calc_sparse_dense_matmul_backward(layer: Layer) -> Cost:
@@ -55,13 +55,13 @@ def calc_sparse_dense_matmul_backward(layer: Layer) -> Cost:
     Shapes: x0[Z], dy[M, N], x1[K, N] -> dx0[Z], dx1[K, N]
     Settings: width=N, indices=2*Z, needs=("x0", "x1")
     """
-    values, wanted = layer["x0"].size, needed(layer, "x0", "x1")
+    values, wanted = layer["x0"].size, needed_gradients(layer, "x0", "x1")
     products = values * layer.attrs["width"]
     operations = dot_products(values, products) if "x0" in wanted else Operations()
     operations += Operations(fma=products if "x1" in wanted else 0)
     chosen = {"mean": Operations(div=1), "amax": Operations(cmp=1), "amin": Operations(cmp=1)}
     operations += products * len(wanted) * chosen.get(layer.attrs.get("reduction", "sum"), Operations())
-    return Cost(operations, layer.read + _places(layer), layer.written, layer.attrs, products * len(wanted))
+    return Cost(operations, layer.read + _index_bytes(layer), layer.written, layer.attrs, products * len(wanted))
 
 
 def calc_sampled_product(layer: Layer) -> Cost:
@@ -76,7 +76,7 @@ def calc_sampled_product(layer: Layer) -> Cost:
     values = layer["x"].size
     macs = values * layer["x0"].shape[-1]
     scaled = sum(values for name in ("alpha", "beta") if layer.attrs.get(name, 1) != 1)
-    places = _places(layer)
+    places = _index_bytes(layer)
     return Cost(Operations(fma=macs, mul=scaled), layer.read + places, layer.written + places, layer.attrs, macs)
 
 
@@ -106,7 +106,7 @@ def calc_sparse_conversion(layer: Layer) -> Cost:
     Shapes: x[Z], mask[Z]? -> y[M, N]
     Settings: indices=2*Z
     """
-    places = _places(layer)
+    places = _index_bytes(layer)
     if "mask" not in layer:
         return Cost(Operations(), layer.read + places, layer.written, layer.attrs)
     x, y = layer["x"], layer.out

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Dim, Layer, Operations, prod
 
-from .._shared import dot_products, needed, read_of, rows
-from .norms import channels
+from .._shared import dot_products, input_bytes, needed_gradients, row_count
+from .norms import channel_count
 
 
-def _read(layer: Layer, wanted: tuple[str, ...]) -> Dim:
+def _gradient_input_bytes(layer: Layer, wanted: tuple[str, ...]) -> Dim:
     """Bytes of the inputs but the bias, and but the weight where dx is not wanted."""
-    return layer.read - read_of(layer, "b", *(() if "x" in wanted else ("w",)))
+    return layer.read - input_bytes(layer, "b", *(() if "x" in wanted else ("w",)))
 
 
 def _affine_gradients(layer: Layer, wanted: tuple[str, ...]) -> Operations:
@@ -25,16 +25,16 @@ def _affine_gradients(layer: Layer, wanted: tuple[str, ...]) -> Operations:
     return weight + bias
 
 
-def _standardised_backward(layer: Layer, count: Dim) -> Cost:
+def _standardization_backward(layer: Layer, count: Dim) -> Cost:
     """Backward of ``count`` rows brought to zero mean and unit variance, then scaled and shifted."""
-    size, wanted = layer["x"].size, needed(layer, "x", "w", "b")
+    size, wanted = layer["x"].size, needed_gradients(layer, "x", "w", "b")
     operations = _affine_gradients(layer, wanted)
     if "x" in wanted or "w" in wanted:
         operations += Operations(add=size, mul=size)
     if "x" in wanted:
         operations += Operations(mul=size if "w" in layer else 0) + dot_products(count, size)
         operations += Operations(fma=size, mul=size, add=2 * size - count, div=2 * count)
-    return Cost(operations, _read(layer, wanted), layer.written, layer.attrs)
+    return Cost(operations, _gradient_input_bytes(layer, wanted), layer.written, layer.attrs)
 
 
 def calc_layer_norm_backward(layer: Layer) -> Cost:
@@ -47,7 +47,7 @@ def calc_layer_norm_backward(layer: Layer) -> Cost:
     Shapes: dy[N, C], x[N, C], w[C], b[C] -> dx[N, C], dw[C], db[C]
     Settings: axis=(1,), needs=("x", "w", "b")
     """
-    return _standardised_backward(layer, rows(layer["x"].shape, layer.attrs["axis"]))
+    return _standardization_backward(layer, row_count(layer["x"].shape, layer.attrs["axis"]))
 
 
 def calc_group_norm_backward(layer: Layer) -> Cost:
@@ -56,7 +56,7 @@ def calc_group_norm_backward(layer: Layer) -> Cost:
     Shapes: dy[N, C, H, W], x[N, C, H, W], w[C], b[C] -> dx[N, C, H, W], dw[C], db[C]
     Settings: groups=G, needs=("x", "w", "b")
     """
-    return _standardised_backward(layer, layer["x"].shape[0] * layer.attrs["groups"])
+    return _standardization_backward(layer, layer["x"].shape[0] * layer.attrs["groups"])
 
 
 def calc_instance_norm_backward(layer: Layer) -> Cost:
@@ -65,7 +65,7 @@ def calc_instance_norm_backward(layer: Layer) -> Cost:
     Shapes: dy[N, C, H, W], x[N, C, H, W], w[C], b[C] -> dx[N, C, H, W], dw[C], db[C]
     Settings: needs=("x", "w", "b")
     """
-    return _standardised_backward(layer, prod(layer["x"].shape[:2]))
+    return _standardization_backward(layer, prod(layer["x"].shape[:2]))
 
 
 def calc_rms_norm_backward(layer: Layer) -> Cost:
@@ -77,15 +77,15 @@ def calc_rms_norm_backward(layer: Layer) -> Cost:
     Shapes: dy[N, C], x[N, C], w[C] -> dx[N, C], dw[C]
     Settings: axis=(1,), needs=("x", "w")
     """
-    size, wanted = layer["x"].size, needed(layer, "x", "w", "b")
-    count = rows(layer["x"].shape, layer.attrs["axis"])
+    size, wanted = layer["x"].size, needed_gradients(layer, "x", "w", "b")
+    count = row_count(layer["x"].shape, layer.attrs["axis"])
     operations = _affine_gradients(layer, wanted)
     if "x" in wanted or "w" in wanted:
         operations += Operations(mul=size)
     if "x" in wanted:
         operations += Operations(mul=size if "w" in layer else 0) + dot_products(count, size)
         operations += Operations(fma=size, mul=size, div=count)
-    return Cost(operations, _read(layer, wanted), layer.written, layer.attrs)
+    return Cost(operations, _gradient_input_bytes(layer, wanted), layer.written, layer.attrs)
 
 
 def calc_batch_norm_backward(layer: Layer) -> Cost:
@@ -99,7 +99,7 @@ def calc_batch_norm_backward(layer: Layer) -> Cost:
     Shapes: dy[N, C, H, W], x[N, C, H, W], w[C], b[C] -> dx[N, C, H, W], dw[C], db[C]
     Settings: training=True, needs=("x", "w", "b")
     """
-    size, count, wanted = layer["x"].size, channels(layer), needed(layer, "x", "w", "b")
+    size, count, wanted = layer["x"].size, channel_count(layer), needed_gradients(layer, "x", "w", "b")
     through_statistics = bool(layer.attrs.get("training")) and "x" in wanted
     operations = Operations()
     if "w" in wanted or through_statistics:
@@ -110,7 +110,7 @@ def calc_batch_norm_backward(layer: Layer) -> Cost:
         operations += Operations(fma=size, mul=size + (count if "w" in layer else 0), add=size, div=2 * count)
     elif "x" in wanted:
         operations += Operations(mul=size)
-    return Cost(operations, _read(layer, wanted), layer.written, layer.attrs)
+    return Cost(operations, _gradient_input_bytes(layer, wanted), layer.written, layer.attrs)
 
 
 def calc_normalize_rows_backward(layer: Layer) -> Cost:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Dim, Layer, Operations, prod
 
-from .._shared import affine, rows
+from .._shared import row_count, scale_and_shift
 
 
-def channels(layer: Layer) -> Dim:
+def channel_count(layer: Layer) -> Dim:
     """Elements of a per-channel vector of a batch normalisation: of a given one, else the second axis of ``x``."""
     vectors = [layer[name] for name in ("mean", "w", "b") if name in layer]
     return vectors[0].size if vectors else layer["x"].shape[1]
@@ -32,7 +32,7 @@ def calc_batch_norm(layer: Layer) -> Cost:
     Shapes: x[N, C, H, W], w[C], b[C], mean[C], var[C] -> y[N, C, H, W]
     Settings: training=False
     """
-    x, count = layer["x"], channels(layer)
+    x, count = layer["x"], channel_count(layer)
     if not layer.attrs.get("training"):
         vector = layer.get("mean") or layer.get("w") or x
         return Cost(Operations(fma=x.size), x.nbytes + vector.bytes_of(2 * count), layer.written, layer.attrs)
@@ -42,11 +42,11 @@ def calc_batch_norm(layer: Layer) -> Cost:
     if "mean" in layer:
         per_channel += Operations(mul=3, fma=2)
         updated = layer["mean"].nbytes + layer["var"].nbytes
-    operations = moments(x.size, count) + count * per_channel + Operations(fma=x.size)
+    operations = moment_operations(x.size, count) + count * per_channel + Operations(fma=x.size)
     return Cost(operations, layer.read, layer.written + updated, layer.attrs)
 
 
-def moments(elements: Dim, count: Dim) -> Operations:
+def moment_operations(elements: Dim, count: Dim) -> Operations:
     """Mean, variance and 1 / sqrt(variance + eps) of ``count`` rows with ``elements`` elements in all.
 
     Per row of c: mean c-1 add, 1 div; variance c add, 1 mul, c-1 fma, 1 div; 1 add, 1 special, 1 div.
@@ -54,10 +54,10 @@ def moments(elements: Dim, count: Dim) -> Operations:
     return Operations(fma=elements - count, mul=count, add=2 * elements, div=3 * count, special=count)
 
 
-def _standardised(layer: Layer, count: Dim) -> Cost:
+def _standardization(layer: Layer, count: Dim) -> Cost:
     """The differences of :func:`moments` times the reciprocal deviation, then weight and bias."""
     size = layer["x"].size
-    operations = moments(size, count) + Operations(mul=size) + affine(layer, size)
+    operations = moment_operations(size, count) + Operations(mul=size) + scale_and_shift(layer, size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -73,7 +73,7 @@ def calc_layer_norm(layer: Layer) -> Cost:
     Shapes: x[N, C], w[C]?, b[C]? -> y[N, C]
     Settings: axis=(1,)
     """
-    return _standardised(layer, rows(layer["x"].shape, layer.attrs["axis"]))
+    return _standardization(layer, row_count(layer["x"].shape, layer.attrs["axis"]))
 
 
 def calc_group_norm(layer: Layer) -> Cost:
@@ -84,7 +84,7 @@ def calc_group_norm(layer: Layer) -> Cost:
     Shapes: x[N, C, H, W], w[C]?, b[C]? -> y[N, C, H, W]
     Settings: groups=G
     """
-    return _standardised(layer, layer["x"].shape[0] * layer.attrs["groups"])
+    return _standardization(layer, layer["x"].shape[0] * layer.attrs["groups"])
 
 
 def calc_instance_norm(layer: Layer) -> Cost:
@@ -96,7 +96,7 @@ def calc_instance_norm(layer: Layer) -> Cost:
 
     Shapes: x[N, C, H, W], w[C]?, b[C]? -> y[N, C, H, W]
     """
-    return _standardised(layer, prod(layer["x"].shape[:2]))
+    return _standardization(layer, prod(layer["x"].shape[:2]))
 
 
 def calc_mean_variance_norm(layer: Layer) -> Cost:
@@ -110,8 +110,8 @@ def calc_mean_variance_norm(layer: Layer) -> Cost:
     Settings: axis=(0, 2, 3)
     """
     x = layer["x"]
-    count = rows(x.shape, layer.attrs["axis"])
-    operations = moments(x.size, count) + Operations(div=x.size - count)
+    count = row_count(x.shape, layer.attrs["axis"])
+    operations = moment_operations(x.size, count) + Operations(div=x.size - count)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -127,9 +127,9 @@ def calc_rms_norm(layer: Layer) -> Cost:
     Settings: axis=(1,)
     """
     size = layer["x"].size
-    count = rows(layer["x"].shape, layer.attrs["axis"])
+    count = row_count(layer["x"].shape, layer.attrs["axis"])
     scale = Operations(fma=size - count, mul=count, add=count, div=2 * count, special=count)
-    operations = scale + Operations(mul=size) + affine(layer, size)
+    operations = scale + Operations(mul=size) + scale_and_shift(layer, size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -142,7 +142,7 @@ def calc_l2_normalize(layer: Layer) -> Cost:
     Settings: axis=(1,)
     """
     size = layer["x"].size
-    count = rows(layer["x"].shape, layer.attrs["axis"])
+    count = row_count(layer["x"].shape, layer.attrs["axis"])
     operations = Operations(fma=size - count, mul=count, add=count, div=size, special=count)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
@@ -156,7 +156,7 @@ def calc_l1_normalize(layer: Layer) -> Cost:
     Settings: axis=(1,)
     """
     size = layer["x"].size
-    count = rows(layer["x"].shape, layer.attrs["axis"])
+    count = row_count(layer["x"].shape, layer.attrs["axis"])
     return Cost(Operations(add=2 * size - count, div=size), layer.read, layer.written, layer.attrs)
 
 
@@ -190,7 +190,7 @@ def calc_weight_norm(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
-def rms(elements: Dim, count: Dim) -> Operations:
+def rms_norm_operations(elements: Dim, count: Dim) -> Operations:
     """A weighted RMS norm of ``count`` rows with ``elements`` elements in all, as ``rms_norm`` counts it."""
     return Operations(fma=elements - count, mul=count + 2 * elements, add=count, div=2 * count, special=count)
 
@@ -217,6 +217,6 @@ def calc_batch_renorm(layer: Layer) -> Cost:
     """
     size, channels = layer["x"].size, layer["w"].size
     per_channel = Operations(fma=2, mul=3, add=2, div=2, cmp=4, special=1)
-    operations = moments(size, channels) + channels * per_channel + Operations(fma=2 * size, mul=size)
+    operations = moment_operations(size, channels) + channels * per_channel + Operations(fma=2 * size, mul=size)
     updated = layer["mean"].nbytes + layer["var"].nbytes
     return Cost(operations, layer.read, layer.written + updated, layer.attrs)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from costcore.ir import Cost, Dim, Layer, Operations
 
 from .._shared import dot_products
-from ..linalg.spectral import symmetric_eigen
+from ..linalg.spectral import symmetric_eigen_operations
 
 
-def _groups(layer: Layer) -> tuple[Dim, Dim, Dim]:
+def _group_sizes(layer: Layer) -> tuple[Dim, Dim, Dim]:
     """Groups, channels of a group, and products of a group's matrix with all its columns, over all groups."""
     x, groups = layer.get("x") or layer["dy"], layer.attrs["groups"]
     width = x.shape[1] // groups
@@ -28,11 +28,11 @@ def calc_decorrelated_batch_norm(layer: Layer) -> Cost:
     Shapes: x[N, C, H, W], mean[G, C/G], projection[G, C/G, C/G] -> y[N, C, H, W]
     Settings: groups=G
     """
-    x, (groups, width, products) = layer["x"], _groups(layer)
+    x, (groups, width, products) = layer["x"], _group_sizes(layer)
     channels, square = x.shape[1], groups * width * width
     operations = Operations(add=2 * x.size - channels, div=channels)
     operations += dot_products(square, products) + Operations(add=channels, div=square)
-    operations += groups * symmetric_eigen(width) + Operations(mul=square, div=channels, special=channels)
+    operations += groups * symmetric_eigen_operations(width) + Operations(mul=square, div=channels, special=channels)
     operations += dot_products(2 * x.size, 2 * products)
     macs, updated = 3 * products, 0
     if "mean" in layer:
@@ -54,7 +54,7 @@ def calc_decorrelated_batch_norm_backward(layer: Layer) -> Cost:
     Shapes: dy[N, C, H, W], values[G, C/G], vectors[G, C/G, C/G], y[G, C/G, N*H*W] -> dx[N, C, H, W]
     Settings: groups=G
     """
-    dy, (groups, width, products) = layer["dy"], _groups(layer)
+    dy, (groups, width, products) = layer["dy"], _group_sizes(layer)
     channels, square, size = dy.shape[1], groups * width * width, dy.size
     operations = dot_products(2 * size, 2 * products) + dot_products(square, products) + Operations(fma=products)
     operations += Operations(mul=4, add=3, div=2, cmp=1) * square + Operations(add=1, special=2, div=1) * channels
@@ -68,7 +68,7 @@ def calc_fixed_decorrelated_batch_norm(layer: Layer) -> Cost:
     Shapes: x[N, C, H, W], mean[G, C/G], projection[G, C/G, C/G] -> y[N, C, H, W]
     Settings: groups=G
     """
-    x, (_, _, products) = layer["x"], _groups(layer)
+    x, (_, _, products) = layer["x"], _group_sizes(layer)
     operations = Operations(add=x.size) + dot_products(x.size, products)
     return Cost(operations, layer.read, layer.written, layer.attrs, products)
 
@@ -80,7 +80,7 @@ def calc_fixed_decorrelated_batch_norm_backward(layer: Layer) -> Cost:
         -> dx[N, C, H, W], dmean[G, C/G], dprojection[G, C/G, C/G]
     Settings: groups=G
     """
-    size, (groups, width, products) = layer["x"].size, _groups(layer)
+    size, (groups, width, products) = layer["x"].size, _group_sizes(layer)
     operations = dot_products(size, products) + Operations(add=size) + dot_products(groups * width * width, products)
     operations += Operations(add=size)  # per channel of m elements m-1 for the sum, and its sign
     return Cost(operations, layer.read, layer.written, layer.attrs, 2 * products)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Layer, Operations, ceil_div, prod
 
-from .._shared import read_of
+from .._shared import input_bytes
 from .pooling import adaptive_elements
 
-_PLACES = ("dy", "rois", "roi_indices", "indices")
+_INDEX_OPERANDS = ("dy", "rois", "roi_indices", "indices")
 
 
 def calc_roi_max_pool_backward(layer: Layer) -> Cost:
@@ -15,7 +15,7 @@ def calc_roi_max_pool_backward(layer: Layer) -> Cost:
 
     Shapes: dy[R, C, P, Q], rois[R, 5], indices[R, C, P, Q] -> dx[N, C, H, W]
     """
-    return Cost(Operations(add=layer["dy"].size), read_of(layer, *_PLACES), layer.written, layer.attrs)
+    return Cost(Operations(add=layer["dy"].size), input_bytes(layer, *_INDEX_OPERANDS), layer.written, layer.attrs)
 
 
 def calc_roi_avg_pool_backward(layer: Layer) -> Cost:
@@ -27,7 +27,7 @@ def calc_roi_avg_pool_backward(layer: Layer) -> Cost:
     """
     dy = layer["dy"]
     elements = prod(dy.shape[:2]) * adaptive_elements(layer.out.shape[2:], dy.shape[2:])
-    return Cost(Operations(add=elements, div=dy.size), read_of(layer, *_PLACES), layer.written, layer.attrs)
+    return Cost(Operations(add=elements, div=dy.size), input_bytes(layer, *_INDEX_OPERANDS), layer.written, layer.attrs)
 
 
 def calc_roi_align_backward(layer: Layer) -> Cost:
@@ -45,7 +45,7 @@ def calc_roi_align_backward(layer: Layer) -> Cost:
     is_max = layer.attrs.get("mode", "avg") == "max"
     s = 1 if is_max else prod(ceil_div(size, count) if given == 0 else given for given, size, count in bins)
     operations = dy.size * (s * Operations(mul=4, add=4) + Operations(div=0 if is_max else 1))
-    return Cost(operations, read_of(layer, *_PLACES), layer.written, layer.attrs)
+    return Cost(operations, input_bytes(layer, *_INDEX_OPERANDS), layer.written, layer.attrs)
 
 
 def calc_max_pool_backward(layer: Layer) -> Cost:

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from costcore.ir import Cost, Dim, Layer, Operations, covers, gcd, prod
 
+from .._shared import operations_of
 
-class Window(NamedTuple):
+
+class WindowReduction(NamedTuple):
     """What pooling does: to join two elements of a window, to finish it, and the definition over its elements x."""
 
     combine: Operations
@@ -16,10 +18,10 @@ class Window(NamedTuple):
     definition: str
 
 
-MAX = Window(Operations(cmp=1), Operations(), "max(x)")
-AVERAGE = Window(Operations(add=1), Operations(div=1), "sum(x) / n")
+MAX = WindowReduction(Operations(cmp=1), Operations(), "max(x)")
+AVERAGE = WindowReduction(Operations(add=1), Operations(div=1), "sum(x) / n")
 
-POOLS: Mapping[str, Window] = {"max_pool": MAX, "avg_pool": AVERAGE, "fractional_max_pool": MAX}
+POOLS: Mapping[str, WindowReduction] = {"max_pool": MAX, "avg_pool": AVERAGE, "fractional_max_pool": MAX}
 
 
 @covers(POOLS)
@@ -37,7 +39,7 @@ def calc_pool(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
-ADAPTIVE: Mapping[str, Window] = {"adaptive_max_pool": MAX, "adaptive_avg_pool": AVERAGE}
+ADAPTIVE: Mapping[str, WindowReduction] = {"adaptive_max_pool": MAX, "adaptive_avg_pool": AVERAGE}
 
 
 def adaptive_elements(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> Dim:
@@ -63,12 +65,12 @@ def calc_adaptive_pool(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
-LP: Mapping[object, tuple[Operations, Window]] = {
-    1: (Operations(add=1), Window(Operations(add=1), Operations(), "sum(abs(x))")),
-    2: (Operations(), Window(Operations(fma=1), Operations(mul=1, special=1), "sqrt(dot(x, x))")),
+LP: Mapping[object, tuple[Operations, WindowReduction]] = {
+    1: (Operations(add=1), WindowReduction(Operations(add=1), Operations(), "sum(abs(x))")),
+    2: (Operations(), WindowReduction(Operations(fma=1), Operations(mul=1, special=1), "sqrt(dot(x, x))")),
     None: (
         Operations(add=1, special=1),
-        Window(Operations(add=1), Operations(special=1), "sum(abs(x) ** p) ** (1 / p)"),
+        WindowReduction(Operations(add=1), Operations(special=1), "sum(abs(x) ** p) ** (1 / p)"),
     ),
 }
 
@@ -110,6 +112,5 @@ def calc_masked_max_pool(layer: Layer) -> Cost:
     Settings: kernel=(K_h, K_w)
     """
     plain = calc_pool(Layer("max_pool", {"x": layer["x"]}, layer.outputs, layer.attrs))
-    assert isinstance(plain.flops, Operations)
-    operations = plain.flops + Operations(cmp=layer["x"].size)
+    operations = operations_of(plain) + Operations(cmp=layer["x"].size)
     return Cost(operations, layer.read, layer.written, layer.attrs)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, ceil_div, covers, minimum, prod
 
-from .._shared import read_of
+from .._shared import input_bytes
 from ..resampling.interpolation import calc_resize
-from .pooling import AVERAGE, MAX, Window, adaptive_elements
+from .pooling import AVERAGE, MAX, WindowReduction, adaptive_elements
 
 
 def calc_crop_and_resize(layer: Layer) -> Cost:
@@ -20,11 +20,11 @@ def calc_crop_and_resize(layer: Layer) -> Cost:
     Settings: mode="linear"
     """
     plain = calc_resize(Layer("resize", {"x": layer["x"]}, layer.outputs, layer.attrs))
-    read = plain.mread + read_of(layer, "rois", "indices")
+    read = plain.mread + input_bytes(layer, "rois", "indices")
     return Cost(plain.flops, read, layer.written, layer.attrs)
 
 
-ROI_POOLS: Mapping[str, Window] = {"roi_max_pool": MAX, "roi_avg_pool": AVERAGE}
+ROI_POOLS: Mapping[str, WindowReduction] = {"roi_max_pool": MAX, "roi_avg_pool": AVERAGE}
 
 
 @covers(ROI_POOLS)

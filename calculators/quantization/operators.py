@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from costcore.ir import Calculator, Cost, Dim, Layer, Operations, covers
 
+from .._shared import operations_of, without_quantization
 from ..activation.activations import calc_activation, calc_gelu
 from ..activation.softmax import calc_softmax
 from ..conv.conv import calc_conv, calc_conv_transpose
 from ..elementwise.arithmetic import calc_nary, calc_sum_of_operands, calc_where
 from ..fused.epilogues import calc_embed_norm
-from ..layout import calc_move
+from ..layout import calc_data_movement
 from ..matmul.dense import calc_linear, calc_matmul
 from ..normalization.norms import calc_layer_norm
 from ..pooling.pooling import calc_pool
@@ -22,31 +23,24 @@ REQUANTIZED = Operations(mul=1, cmp=3)
 """An accumulated integer times a scale, rounded, and limited at both ends."""
 
 
-def _plain(layer: Layer, op: str) -> Layer:
-    """The layer of the operator on real numbers."""
-    operands = {name: x for name, x in layer.inputs.items() if not name.endswith(("_scale", "_zero_point"))}
-    return Layer(op, operands, layer.outputs, layer.attrs)
-
-
-def _with(layer: Layer, setting: str) -> Dim:
+def _elements_with(layer: Layer, setting: str) -> Dim:
     """Elements of the operands that have this ``setting`` of their own, a scale or a zero point."""
     names = (name.removesuffix(setting) for name in layer.inputs if name.endswith(setting))
     return sum(layer[name].size for name in names if name in layer)
 
 
-def _cost(layer: Layer, plain: Cost, operations: Operations) -> Cost:
-    assert isinstance(plain.flops, Operations)
-    return Cost(plain.flops + operations, layer.read, layer.written, layer.attrs, plain.macs)
+def _with_extra_operations(layer: Layer, plain: Cost, operations: Operations) -> Cost:
+    return Cost(operations_of(plain) + operations, layer.read, layer.written, layer.attrs, plain.macs)
 
 
 def _integer_products(layer: Layer, calculator: Calculator, op: str) -> Cost:
     """The products of ``op`` on integers: zero points subtracted before, the sums scaled where scales are given."""
-    operations, y = Operations(add=_with(layer, "_zero_point")), layer.out.size
+    operations, y = Operations(add=_elements_with(layer, "_zero_point")), layer.out.size
     if "y_scale" in layer:
         operations += y * REQUANTIZED + Operations(add=y if "y_zero_point" in layer else 0)
     elif any(name.endswith("_scale") for name in layer.inputs):
         operations += Operations(mul=y)
-    return _cost(layer, Cost(*calculator(_plain(layer, op))), operations)
+    return _with_extra_operations(layer, Cost(*calculator(without_quantization(layer, op))), operations)
 
 
 PRODUCTS: Mapping[str, Calculator] = {
@@ -89,17 +83,20 @@ def calc_dynamic_quantized_matmul(layer: Layer) -> Cost:
     Shapes: x0[B, M, K], x1[B, K, N], x1_scale[1]? -> y[B, M, N]
     """
     x0 = layer["x0"]
-    quantised = calc_dynamic_quantize(Layer("dynamic_quantize", {"x": x0}, [x0])).flops
-    assert isinstance(quantised, Operations)
-    operations = quantised + Operations(mul=layer.out.size, add=x0.size + _with(layer, "_zero_point"))
-    return _cost(layer, calc_matmul(_plain(layer, "matmul")), operations)
+    quantized = calc_dynamic_quantize(Layer("dynamic_quantize", {"x": x0}, [x0]))
+    operations = operations_of(quantized) + Operations(
+        mul=layer.out.size, add=x0.size + _elements_with(layer, "_zero_point")
+    )
+    return _with_extra_operations(layer, calc_matmul(without_quantization(layer, "matmul")), operations)
 
 
-def _between(layer: Layer, calculator: Calculator) -> Cost:
+def _on_dequantized_operands(layer: Layer, calculator: Calculator) -> Cost:
     """An operator on real numbers, its operands made real before and its output quantised after."""
-    operations = Operations(mul=_with(layer, "_scale"), add=_with(layer, "_zero_point"))
+    operations = Operations(mul=_elements_with(layer, "_scale"), add=_elements_with(layer, "_zero_point"))
     operations += layer.out.size * Operations(div=1, cmp=3, add=1 if "y_zero_point" in layer else 0)
-    return _cost(layer, Cost(*calculator(_plain(layer, layer.op.removeprefix("quantized_")))), operations)
+    return _with_extra_operations(
+        layer, Cost(*calculator(without_quantization(layer, layer.op.removeprefix("quantized_")))), operations
+    )
 
 
 UNARY: Mapping[str, Calculator] = {
@@ -123,13 +120,13 @@ def calc_quantized_unary(layer: Layer) -> Cost:
     Shapes: x[N, C], x_scale[1], x_zero_point[1], y_zero_point[1] -> y[N, C]
     Settings: axis=1, kernel=(1, 1)
     """
-    return _between(layer, UNARY[layer.op])
+    return _on_dequantized_operands(layer, UNARY[layer.op])
 
 
 NARY: Mapping[str, Calculator] = {
     "quantized_add": calc_sum_of_operands,
     "quantized_mul": calc_nary,
-    "quantized_concat": calc_move,
+    "quantized_concat": calc_data_movement,
 }
 
 
@@ -142,7 +139,7 @@ def calc_quantized_nary(layer: Layer) -> Cost:
     Shapes: x0[N, C], x0_scale[1], x1[N, C], x1_scale[1] -> y[N, C]
     Settings: axis=1
     """
-    return _between(layer, NARY[layer.op])
+    return _on_dequantized_operands(layer, NARY[layer.op])
 
 
 def calc_quantized_where(layer: Layer) -> Cost:
@@ -150,7 +147,7 @@ def calc_quantized_where(layer: Layer) -> Cost:
 
     Shapes: condition[N, C], x0[N, C], x0_scale[1], x1[N, C], x1_scale[1] -> y[N, C]
     """
-    return _between(layer, calc_where)
+    return _on_dequantized_operands(layer, calc_where)
 
 
 def calc_quantized_embed_norm(layer: Layer) -> Cost:
@@ -166,8 +163,7 @@ def calc_quantized_embed_norm(layer: Layer) -> Cost:
     plain = calc_embed_norm(Layer("embed_norm", operands, layer.outputs, layer.attrs))
     y = layer.out
     taken = {"w0": y.size, "w1": y.size // y.shape[0], "w2": y.size}
-    assert isinstance(plain.flops, Operations)
-    operations = plain.flops
+    operations = operations_of(plain)
     for name in ("w0", "w1", "w2", "w", "b"):
         if name in layer:
             count = taken.get(name, layer[name].size)

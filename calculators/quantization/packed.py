@@ -5,10 +5,10 @@ from __future__ import annotations
 from costcore.ir import Cost, Layer, Operations, prod
 
 from .._shared import dot_products
-from ..fused.epilogues import activated
+from ..fused.epilogues import activation_operations
 from ..matmul.dense import calc_linear
-from ..normalization.norms import rms
-from .operators import _cost
+from ..normalization.norms import rms_norm_operations
+from .operators import _with_extra_operations
 
 WEIGHTS = ("w0", "w1", "w2")
 
@@ -29,7 +29,7 @@ def calc_packed_projections(layer: Layer) -> Cost:
     width = x.shape[-1]
     rows = prod(x.shape[:-1])
     operations = Operations(add=x.size if "skip" in layer else 0)
-    operations += rms(x.size, rows) if "w" in layer else Operations()
+    operations += rms_norm_operations(x.size, rows) if "w" in layer else Operations()
     macs = 0
     for name in WEIGHTS:
         if name not in layer:
@@ -41,7 +41,7 @@ def calc_packed_projections(layer: Layer) -> Cost:
         operations += size * Operations(mul=1, add=1 if is_shifted else 0)
         macs += products
     if "activation" in layer.attrs:
-        operations += layer.out.size * (activated(layer) + Operations(mul=1))
+        operations += layer.out.size * (activation_operations(layer) + Operations(mul=1))
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
@@ -59,7 +59,7 @@ def calc_packed_linear(layer: Layer) -> Cost:
     inputs = {name: layer[name] for name in ("x", "w", "b") if name in layer}
     w = layer["w"]
     real = Operations(mul=w.size, add=w.size if "w_zero_point" in layer or "zero_point" in layer.attrs else 0)
-    return _cost(layer, calc_linear(Layer("linear", inputs, layer.outputs, layer.attrs)), real)
+    return _with_extra_operations(layer, calc_linear(Layer("linear", inputs, layer.outputs, layer.attrs)), real)
 
 
 def calc_packed_embedding(layer: Layer) -> Cost:

@@ -71,7 +71,7 @@ def calc_recurrent_cell(layer: Layer) -> Cost:
     return Cost(units * CELLS[layer.op].operations, layer.read, layer.written, layer.attrs)
 
 
-def _cells(layer: Layer) -> int:
+def _child_count(layer: Layer) -> int:
     """How many cells ``c0``, ``c1`` ... a tree's node joins."""
     return sum(1 for name in layer.inputs if name.removeprefix("c").isdigit())
 
@@ -85,7 +85,7 @@ def calc_tree_lstm_gates(layer: Layer) -> Cost:
 
     Shapes: c0[N, H], c1[N, H], x[N, 5*H] -> c[N, H], y[N, H]
     """
-    n = _cells(layer)
+    n = _child_count(layer)
     unit = Operations(fma=n, mul=2) + (2 + n) * SIGMOID + 2 * SPECIAL
     return Cost(layer.out.size * unit, layer.read, layer.written, layer.attrs)
 
@@ -97,7 +97,7 @@ def calc_tree_lstm_gates_backward(layer: Layer) -> Cost:
 
     Shapes: c0[N, H], c1[N, H], x[N, 5*H], dc[N, H], dh[N, H] -> dc0[N, H], dc1[N, H], dx[N, 5*H]
     """
-    n = _cells(layer)
+    n = _child_count(layer)
     unit = Operations(mul=12 + 4 * n, add=5 + n) + (2 + n) * SIGMOID + 2 * SPECIAL
     return Cost(layer["c0"].size * unit, layer.read, layer.written, layer.attrs)
 
@@ -116,7 +116,7 @@ def calc_lstm_gates(layer: Layer) -> Cost:
     return Cost(layer.outputs[-1].size * LSTM_UNIT, layer.read, layer.written, layer.attrs)
 
 
-GATED: Mapping[str, tuple[int, PerElement]] = {
+SUMMED_GATES: Mapping[str, tuple[int, PerElement]] = {
     "summed_lstm_gates": (
         4,
         PerElement(
@@ -135,7 +135,7 @@ GATED: Mapping[str, tuple[int, PerElement]] = {
 }
 
 
-@covers(GATED)
+@covers(SUMMED_GATES)
 def calc_summed_gates(layer: Layer) -> Cost:
     """Gates of a recurrent cell from the products of its input x0 and its state x1, and what they do to the state.
 
@@ -146,13 +146,13 @@ def calc_summed_gates(layer: Layer) -> Cost:
 
     Shapes: x0[N, 4*H], x1[N, 4*H], c0[N, H] -> y[N, H], cn[N, H]
     """
-    gates, unit = GATED[layer.op]
+    gates, unit = SUMMED_GATES[layer.op]
     biases = sum(1 for name in ("b0", "b1") if name in layer)
     operations = layer["x0"].size // gates * (unit.operations + Operations(add=gates * biases))
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
-GRADIENTS: Mapping[str, tuple[int, PerElement]] = {
+SUMMED_GATE_GRADIENTS: Mapping[str, tuple[int, PerElement]] = {
     "summed_lstm_gates_backward": (
         4,
         PerElement(
@@ -171,7 +171,7 @@ GRADIENTS: Mapping[str, tuple[int, PerElement]] = {
 }
 
 
-@covers(GRADIENTS)
+@covers(SUMMED_GATE_GRADIENTS)
 def calc_summed_gates_backward(layer: Layer) -> Cost:
     """Gradients of gates that were summed from two products, and of the state: the definition for every hidden unit.
 
@@ -181,7 +181,7 @@ def calc_summed_gates_backward(layer: Layer) -> Cost:
 
     Shapes: dy[N, H], dc[N, H]?, c0[N, H], gates[N, 4*H] -> dgates[N, 4*H], dc0[N, H]
     """
-    gates, unit = GRADIENTS[layer.op]
+    gates, unit = SUMMED_GATE_GRADIENTS[layer.op]
     units = (layer.get("dy") or layer["dc"]).size
     operations = units * unit.operations
     if layer.attrs.get("biased"):

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, PerElement, covers
 
-from .layers import whole_pass
+from .layers import sequence_sizes
 
-UNITS: Mapping[str, PerElement] = {
+RECURRENT_GRADIENTS: Mapping[str, PerElement] = {
     "lstm_backward": PerElement(
         Operations(mul=16, add=7),
         "d = dy + dh; t = d * o * (1 - k * k) + dc; "
@@ -24,10 +24,10 @@ UNITS: Mapping[str, PerElement] = {
     ),
     "rnn_backward": PerElement(Operations(mul=2, add=2), "d = dy + dh; d * (1 - y * y)"),
 }
-GATES: Mapping[str, int] = {"lstm_backward": 4, "gru_backward": 3, "rnn_backward": 1}
+GATE_COUNTS: Mapping[str, int] = {"lstm_backward": 4, "gru_backward": 3, "rnn_backward": 1}
 
 
-@covers(UNITS)
+@covers(RECURRENT_GRADIENTS)
 def calc_recurrent_backward(layer: Layer) -> Cost:
     """Backward of a recurrent layer: for every step and hidden unit the definition, then the products of its gates.
 
@@ -39,9 +39,9 @@ def calc_recurrent_backward(layer: Layer) -> Cost:
     Shapes: dy[T, N, H], x[T, N, I], h0[N, H], w0[H, I], w1[H, H], b0[H] -> dx[T, N, I], dh0[N, H], dw0[H, I]
     Settings: hidden=H, layers=1, bidirectional=False
     """
-    units, products, outputs = whole_pass(layer)
-    gates = GATES[layer.op]
-    unit = UNITS[layer.op].operations
+    units, products, outputs = sequence_sizes(layer)
+    gates = GATE_COUNTS[layer.op]
+    unit = RECURRENT_GRADIENTS[layer.op].operations
     if layer.attrs.get("activation") == "relu":
         unit = Operations(add=1, cmp=1)
     if "b0" in layer or "b" in layer:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Dim, Layer, Operations, prod
 
-from .._shared import dot_products
+from .._shared import dot_products, operations_of, without_quantization
 from ..activation.softmax import softmax_operations
 from .cells import LSTM_UNIT
 
 
-def whole_pass(layer: Layer) -> tuple[Dim, Dim, Dim]:
+def sequence_sizes(layer: Layer) -> tuple[Dim, Dim, Dim]:
     """Of the whole pass: units (hidden units computed), products (of one gate, over input and state), outputs.
 
     The first layer reads I features, every other one those of all directions below it; the state that comes back has
@@ -24,7 +24,7 @@ def whole_pass(layer: Layer) -> tuple[Dim, Dim, Dim]:
     return units * layers, units * lengths, steps * layers * state
 
 
-def _biased(layer: Layer) -> bool:
+def _has_bias(layer: Layer) -> bool:
     return "b" in layer or "b0" in layer
 
 
@@ -42,8 +42,8 @@ def calc_lstm(layer: Layer) -> Cost:
     Shapes: x[T, N, I], h0[N, H], c0[N, H], w0[4*H, I], w1[4*H, H], b0[4*H] -> y[T, N, H], hn[N, H], cn[N, H]
     Settings: hidden=H, layers=1, bidirectional=False
     """
-    units, products, outputs = whole_pass(layer)
-    operations = dot_products(4 * units, 4 * products, _biased(layer)) + units * LSTM_UNIT
+    units, products, outputs = sequence_sizes(layer)
+    operations = dot_products(4 * units, 4 * products, _has_bias(layer)) + units * LSTM_UNIT
     macs = 4 * products
     if layer.attrs.get("projection"):
         operations += dot_products(outputs, outputs * layer.attrs["hidden"])
@@ -67,9 +67,9 @@ def calc_gru(layer: Layer) -> Cost:
     Shapes: x[T, N, I], h0[N, H], w0[3*H, I], w1[3*H, H], b0[3*H], b1[3*H] -> y[T, N, H], hn[N, H]
     Settings: hidden=H, layers=1, bidirectional=False, reset_after=True
     """
-    units, products, _ = whole_pass(layer)
+    units, products, _ = sequence_sizes(layer)
     dots, adds = (6, 8) if layer.attrs.get("reset_after") else (4, 6)
-    operations = dot_products(dots * units, 3 * products, _biased(layer))
+    operations = dot_products(dots * units, 3 * products, _has_bias(layer))
     operations += Operations(fma=1, mul=2, add=adds, div=2, special=3) * units
     return Cost(operations, layer.read, layer.written, layer.attrs, 3 * products)
 
@@ -85,10 +85,10 @@ def calc_rnn(layer: Layer) -> Cost:
     Shapes: x[T, N, I], h0[N, H], w0[H, I], w1[H, H], b0[H] -> y[T, N, H], hn[N, H]
     Settings: hidden=H, layers=1, bidirectional=False, activation="tanh"
     """
-    units, products, _ = whole_pass(layer)
+    units, products, _ = sequence_sizes(layer)
     is_relu = layer.attrs.get("activation", "tanh") == "relu"
     activation = Operations(cmp=units) if is_relu else Operations(special=units)
-    operations = dot_products(units, products, _biased(layer)) + activation
+    operations = dot_products(units, products, _has_bias(layer)) + activation
     return Cost(operations, layer.read, layer.written, layer.attrs, products)
 
 
@@ -105,11 +105,9 @@ def calc_dynamic_quantized_lstm(layer: Layer) -> Cost:
     """
     x, hidden = layer["x"], layer.attrs["hidden"]
     directions = 2 if layer.attrs.get("bidirectional") else 1
-    operands = {name: x for name, x in layer.inputs.items() if not name.endswith(("_scale", "_zero_point"))}
-    plain = calc_lstm(Layer("lstm", operands, layer.outputs, layer.attrs))
-    assert isinstance(plain.flops, Operations)
+    plain = calc_lstm(without_quantization(layer, "lstm"))
     steps, batch, _ = x.shape
-    operations = plain.flops + Operations(mul=8 * steps * batch * directions * hidden)
+    operations = operations_of(plain) + Operations(mul=8 * steps * batch * directions * hidden)
     for count, size in ((directions, x.size), (directions * steps, batch * hidden)):
         operations += count * Operations(add=2 * size + 2, div=size + 2, cmp=5 * size + 3)
     operations += Operations(add=sum(layer[w].size for w in ("w0", "w1") if f"{w}_zero_point" in layer))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Dim, Layer, Operations, Tensor, prod
 
-from .._shared import dot_products
+from .._shared import dot_products, operations_of
 from ..activation.activations import ACTIVATIONS, SIGMOID
 
 
@@ -84,10 +84,9 @@ def calc_gated_delta_net(layer: Layer) -> Cost:
     core["v"] = Tensor((1, heads, steps, outputs))
     core.update({name: layer[name] for name in ("decay", "beta") if name in layer})
     plain = calc_linear_attention(Layer("linear_attention", core, layer.outputs, {"rule": layer.attrs["rule"]}))
-    assert isinstance(plain.flops, Operations)
-    operations = plain.flops
+    operations = operations_of(plain)
     if layer.attrs.get("normalize"):
-        operations += _unit_length(2 * steps * shared, width)
+        operations += _l2_normalization(2 * steps * shared, width)
     if "decay_bias" in layer:
         operations += layer["decay"].size * (SOFTPLUS + Operations(add=1, mul=1)) + heads * Operations(add=1, special=1)
     if layer.attrs.get("squash"):
@@ -95,7 +94,7 @@ def calc_gated_delta_net(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, plain.macs)
 
 
-def _unit_length(count: Dim, width: Dim) -> Operations:
+def _l2_normalization(count: Dim, width: Dim) -> Operations:
     """``count`` rows of ``width`` elements divided by their lengths, as ``l2_normalize``."""
     return count * Operations(fma=width - 1, mul=1, add=1, div=width, special=1)
 

@@ -18,7 +18,7 @@ NORMS: Mapping[object, str] = {
 """The reduction that a p-norm is; every other p is ``reduce_lp``."""
 
 
-def norms(p: object, elements: Dim, count: Dim) -> Operations:
+def norm_operations(p: object, elements: Dim, count: Dim) -> Operations:
     """The p-norms of ``count`` rows with ``elements`` elements in all, as the reductions count them."""
     reduction = REDUCTIONS[NORMS.get(p, "reduce_lp")]
     return elements * reduction.each + (elements - count) * reduction.combine + count * reduction.final

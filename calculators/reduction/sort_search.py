@@ -16,12 +16,12 @@ SORTS: Mapping[str, str] = {
 }
 
 
-def comparisons(n: Dim) -> Dim:
+def sort_comparisons(n: Dim) -> Dim:
     """Comparisons of a sort of n elements, at most."""
     return n * ceil_log2(n)
 
 
-def _rows(layer: Layer) -> tuple[Dim, Dim]:
+def _rows_and_length(layer: Layer) -> tuple[Dim, Dim]:
     """Number and length of the rows along ``axis``; with None the whole input is one row."""
     shape, axis = layer["x"].shape, layer.attrs.get("axis")
     if axis is None or not shape:
@@ -39,17 +39,17 @@ def calc_sort(layer: Layer) -> Cost:
     Shapes: x[N, C] -> y[N, C], indices[N, C]
     Settings: axis=1
     """
-    rows, n = _rows(layer)
-    return Cost(Operations(cmp=rows * comparisons(n)), layer.read, layer.written, layer.attrs)
+    rows, n = _rows_and_length(layer)
+    return Cost(Operations(cmp=rows * sort_comparisons(n)), layer.read, layer.written, layer.attrs)
 
 
-COUNTED: Mapping[str, str] = {
+SORTED_AND_COUNTED: Mapping[str, str] = {
     "unique": "the different elements",
     "mode": "the most frequent element of each row",
 }
 
 
-@covers(COUNTED)
+@covers(SORTED_AND_COUNTED)
 def calc_unique(layer: Layer) -> Cost:
     """Different or most frequent elements: a sort, then n - 1 comparisons of neighbours, for a row of length n.
 
@@ -57,8 +57,8 @@ def calc_unique(layer: Layer) -> Cost:
 
     Shapes: x[N] -> y[N]
     """
-    rows, n = _rows(layer)
-    return Cost(Operations(cmp=rows * (comparisons(n) + n - 1)), layer.read, layer.written, layer.attrs)
+    rows, n = _rows_and_length(layer)
+    return Cost(Operations(cmp=rows * (sort_comparisons(n) + n - 1)), layer.read, layer.written, layer.attrs)
 
 
 def calc_search_sorted(layer: Layer) -> Cost:
@@ -96,13 +96,13 @@ def calc_nonzero(layer: Layer) -> Cost:
     return Cost(Operations(cmp=layer["x"].size), layer.read, layer.written, layer.attrs)
 
 
-SELECTED: Mapping[str, str] = {
+MASKED: Mapping[str, str] = {
     "masked_select": "the elements of x where the mask holds",
     "masked_scatter": "x, with updates in turn where the mask holds",
 }
 
 
-@covers(SELECTED)
+@covers(MASKED)
 def calc_masked(layer: Layer) -> Cost:
     """Elements moved out of or into the places a mask names: no operations; all operands are read, as the mask decides.
 
@@ -126,7 +126,7 @@ def calc_non_max_suppression(layer: Layer) -> Cost:
     pair = Operations(mul=1, add=4, div=1, cmp=7)
     operations = (
         classes * (n * (n - 1) // 2) * pair
-        + Operations(cmp=classes * comparisons(n))
+        + Operations(cmp=classes * sort_comparisons(n))
         + prod(boxes.shape[:-1]) * Operations(mul=1, add=2)
     )
     return Cost(operations, layer.read, layer.written, layer.attrs)
@@ -140,5 +140,5 @@ def calc_is_in(layer: Layer) -> Cost:
     Shapes: x[M], values[N] -> y[M]
     """
     x, n = layer["x"].size, layer["values"].size
-    compared = minimum(comparisons(n) + x * (ceil_log2(n + 1) + 1), x * n)
+    compared = minimum(sort_comparisons(n) + x * (ceil_log2(n + 1) + 1), x * n)
     return Cost(Operations(cmp=compared), layer.read, layer.written, layer.attrs)

@@ -10,7 +10,7 @@ SUPPORT: Mapping[str, int] = {"linear": 2, "cubic": 4, "lanczos": 6}
 """Elements that a sample needs along an axis that does not shrink, by mode."""
 
 
-def _passes(mode: str, large: tuple[Dim, ...], small: tuple[Dim, ...]) -> list[tuple[Dim, Dim]]:
+def _axis_passes(mode: str, large: tuple[Dim, ...], small: tuple[Dim, ...]) -> list[tuple[Dim, Dim]]:
     """Samples and taps of each pass from shape ``large`` to ``small``, the last axis first.
 
     A window along an axis from L to n elements has at most ``support * max(L / n, 1)`` taps, rounded up.
@@ -32,7 +32,7 @@ def calc_antialiased_resize(layer: Layer) -> Cost:
     Shapes: x[N, C, H, W] -> y[N, C, P, Q]
     Settings: mode="linear"
     """
-    passes = _passes(layer.attrs["mode"], layer["x"].shape, layer.out.shape)
+    passes = _axis_passes(layer.attrs["mode"], layer["x"].shape, layer.out.shape)
     operations = sum((n * Operations(mul=taps, add=taps - 1) for n, taps in passes), Operations())
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
@@ -43,6 +43,6 @@ def calc_antialiased_resize_backward(layer: Layer) -> Cost:
     Shapes: dy[N, C, P, Q] -> dx[N, C, H, W]
     Settings: mode="linear"
     """
-    passes = _passes(layer.attrs["mode"], layer.out.shape, layer["dy"].shape)
+    passes = _axis_passes(layer.attrs["mode"], layer.out.shape, layer["dy"].shape)
     operations = sum((n * taps * Operations(mul=1, add=1) for n, taps in passes), Operations())
     return Cost(operations, layer.read, layer.written, layer.attrs)

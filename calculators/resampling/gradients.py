@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Layer, Operations, minimum
 
-from .._shared import dot_products, needed
+from .._shared import dot_products, needed_gradients
 from .interpolation import SAMPLES
 
 
@@ -21,7 +21,7 @@ def calc_grid_sample_backward(layer: Layer) -> Cost:
     Shapes: dy[N, C, P, Q], x[N, C, H, W], grid[N, P, Q, 2] -> dx[N, C, H, W], dgrid[N, P, Q, 2]
     Settings: mode="linear", needs=("x", "grid")
     """
-    dy, x, grid, wanted = layer["dy"], layer["x"], layer["grid"], needed(layer, "x", "grid")
+    dy, x, grid, wanted = layer["dy"], layer["x"], layer["grid"], needed_gradients(layer, "x", "grid")
     rank, is_nearest = x.ndim - 2, layer.attrs["mode"] == "nearest"
     taps, _ = SAMPLES[layer.attrs["mode"]](rank)
     operations, read = Operations(), dy.nbytes + grid.nbytes

@@ -16,7 +16,7 @@ SAMPLES: Mapping[str, Callable[[int], tuple[int, Operations]]] = {
 """Elements that one sample of a rank needs, and the operations it takes, by mode."""
 
 
-def _sampled(layer: Layer, points: Dim) -> tuple[Operations, Dim]:
+def _sampling(layer: Layer, points: Dim) -> tuple[Operations, Dim]:
     """Operations of ``points`` samples of x, and the bytes of x they need."""
     x = layer["x"]
     axes = layer.attrs.get("axes")
@@ -36,7 +36,7 @@ def calc_resize(layer: Layer) -> Cost:
     Shapes: x[N, C, H, W] -> y[N, C, P, Q]
     Settings: mode="linear"
     """
-    operations, read = _sampled(layer, layer.out.size)
+    operations, read = _sampling(layer, layer.out.size)
     return Cost(operations, read, layer.written, layer.attrs)
 
 
@@ -50,7 +50,7 @@ def calc_grid_sample(layer: Layer) -> Cost:
     Shapes: x[N, C, H, W], grid[N, P, Q, 2] -> y[N, C, P, Q]
     Settings: mode="linear"
     """
-    operations, read = _sampled(layer, layer.out.size)
+    operations, read = _sampling(layer, layer.out.size)
     return Cost(operations, read + layer["grid"].nbytes, layer.written, layer.attrs)
 
 

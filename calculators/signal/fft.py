@@ -5,7 +5,7 @@ from __future__ import annotations
 from costcore.ir import Cost, Dim, Layer, Operations, ceil_log2
 
 
-def fast_fourier(points: Dim, length: Dim) -> Operations:
+def fft_operations(points: Dim, length: Dim) -> Operations:
     """Complex transforms of ``length``, ``points`` elements in all, by halving: log2(length) stages of butterflies.
 
     A butterfly makes two elements of two: a complex product (4 mul, 2 add) and two complex sums (4 add).
@@ -30,20 +30,20 @@ def calc_fft(layer: Layer) -> Cost:
     axes = layer.attrs.get("axes") or (x.ndim - 1,)
     length = layer.attrs.get("length")
     points = x.size if length is None else x.size // x.shape[axes[0]] * length
-    operations = sum((fast_fourier(points, length or x.shape[axis]) for axis in axes), Operations())
+    operations = sum((fft_operations(points, length or x.shape[axis]) for axis in axes), Operations())
     operations += Operations(mul=2 * points if layer.attrs.get("scaled", layer.attrs.get("inverse")) else 0)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
-def _half(points: Dim, length: Dim) -> Operations:
+def _real_fft_operations(points: Dim, length: Dim) -> Operations:
     """Real transforms of ``length``, ``points`` real elements in all: half the butterflies of complex ones."""
     stages = points * ceil_log2(length)
     return Operations(mul=stages, add=3 * stages // 2)
 
 
-def _others(layer: Layer, points: Dim, shape: tuple[Dim, ...]) -> Operations:
+def _other_axes_operations(layer: Layer, points: Dim, shape: tuple[Dim, ...]) -> Operations:
     """Complex transforms along all axes but the last one named, of ``points`` elements."""
-    return sum((fast_fourier(points, shape[axis]) for axis in layer.attrs["axes"][:-1]), Operations())
+    return sum((fft_operations(points, shape[axis]) for axis in layer.attrs["axes"][:-1]), Operations())
 
 
 def calc_real_fft(layer: Layer) -> Cost:
@@ -59,7 +59,9 @@ def calc_real_fft(layer: Layer) -> Cost:
     Settings: axes=(1,)
     """
     x, y = layer["x"], layer.out
-    operations = _half(x.size, x.shape[layer.attrs["axes"][-1]]) + _others(layer, y.size, y.shape)
+    operations = _real_fft_operations(x.size, x.shape[layer.attrs["axes"][-1]]) + _other_axes_operations(
+        layer, y.size, y.shape
+    )
     operations += Operations(mul=2 * y.size if layer.attrs.get("scaled") else 0)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
@@ -75,6 +77,8 @@ def calc_inverse_real_fft(layer: Layer) -> Cost:
     Settings: axes=(1,)
     """
     x, y = layer["x"], layer.out
-    operations = _half(y.size, y.shape[layer.attrs["axes"][-1]]) + _others(layer, x.size, x.shape)
+    operations = _real_fft_operations(y.size, y.shape[layer.attrs["axes"][-1]]) + _other_axes_operations(
+        layer, x.size, x.shape
+    )
     operations += Operations(mul=y.size if layer.attrs.get("scaled") else 0)
     return Cost(operations, layer.read, layer.written, layer.attrs)

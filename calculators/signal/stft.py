@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, PerElement, covers
 
-from .fft import fast_fourier
+from .fft import fft_operations
 
 WINDOWS: Mapping[str, PerElement] = {
     "hann_window": PerElement(Operations(mul=2, add=1, special=1), "0.5 - 0.5 * cos(n * step)"),
@@ -39,7 +39,7 @@ def calc_stft(layer: Layer) -> Cost:
     x, n = layer["x"], layer.attrs["length"]
     points = x.size // x.shape[-1] * layer.attrs["frames"] * n
     per_point = 2 if x.dtype.startswith("complex") else 1
-    operations = fast_fourier(points, n) + Operations(mul=per_point * points if "window" in layer else 0)
+    operations = fft_operations(points, n) + Operations(mul=per_point * points if "window" in layer else 0)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 

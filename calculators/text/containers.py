@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, covers
 
-HELD: Mapping[str, str] = {
+CONTAINERS: Mapping[str, str] = {
     "container": "values put into or taken out of a sequence, a map or an optional",
 }
 
 
-@covers(HELD)
+@covers(CONTAINERS)
 def calc_container(layer: Layer) -> Cost:
     """Free on purpose: a sequence, a map or an optional holds its values, and putting them in or out moves none.
 

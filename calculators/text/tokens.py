@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, covers, maximum
 
-from .._shared import dot_products, read_of
-from ..reduction.sort_search import comparisons
+from .._shared import dot_products, input_bytes
+from ..reduction.sort_search import sort_comparisons
 
 HASHES: Mapping[str, str] = {
     "hash": "32 mixed bits of every element",
@@ -94,11 +94,11 @@ def calc_token_search(layer: Layer) -> Cost:
     rows = layer["logits"].shape[0]
     if attrs["search"] == "beam":
         each = Operations(add=3 * size - 1, special=size + 1)
-        operations = rows * each + Operations(cmp=rows // beams * comparisons(beams * size))
+        operations = rows * each + Operations(cmp=rows // beams * sort_comparisons(beams * size))
     elif attrs["search"] == "sample":
-        operations = rows * Operations(add=2 * size - 2, div=size, special=size, cmp=comparisons(size) + size)
+        operations = rows * Operations(add=2 * size - 2, div=size, special=size, cmp=sort_comparisons(size) + size)
     else:
         operations = Operations(cmp=rows * (size - 1))
     steps = attrs["steps"]
-    read = layer.read - read_of(layer, "logits") + steps * logits.bytes_of(rows * size)
+    read = layer.read - input_bytes(layer, "logits") + steps * logits.bytes_of(rows * size)
     return Cost(steps * operations, read, layer.written, attrs)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.layout import COPIES, CROPS, FREE, GENERATED, MOVES, OVERLAPS, PARTS
+from costcore.calculators.layout import COPIES, CREATED, CROPS, DATA_MOVEMENTS, OVERLAPPING, SLICES, ZERO_COST
 from costcore.counting.pricing import Pricer
 from costcore.ir import Layer, Operations, Tensor
 from costcore.trace.call import Call
@@ -12,18 +12,18 @@ from tests.calculators.layer_costs import CALCULATORS, layer_cost, moved, operat
 INT64 = "int64"
 
 
-@pytest.mark.parametrize("op", [*COPIES, *PARTS, *OVERLAPS, *MOVES, *CROPS])
+@pytest.mark.parametrize("op", [*COPIES, *SLICES, *OVERLAPPING, *DATA_MOVEMENTS, *CROPS])
 def test_moving_elements_is_no_operation(op: str) -> None:
     assert operations(op, {"x": (2, 3)}, (2, 3)) == Operations()
     assert moved(op, {"x": (2, 3)}, (2, 3)) == (6 * 4, 6 * 4)
 
 
-@pytest.mark.parametrize("op", FREE)
+@pytest.mark.parametrize("op", ZERO_COST)
 def test_free_operators(op: str) -> None:
     assert layer_cost(op, {"x": (2, 3)}, (3, 2))[:3] == (Operations(), 0, 0)
 
 
-@pytest.mark.parametrize("op", [*COPIES, *PARTS, *OVERLAPS, "assign"])
+@pytest.mark.parametrize("op", [*COPIES, *SLICES, *OVERLAPPING, "assign"])
 def test_layout_operators_are_free_on_demand(op: str) -> None:
     layer = Layer(op, {"x": Tensor((2, 3)), "updates": Tensor((2, 3))}, [Tensor((2, 3))])
     free = Pricer(CALCULATORS, layout="free")(Call(layer, op)).cost
@@ -74,7 +74,7 @@ def test_col2im_adds_every_element_onto_zeros() -> None:
     assert operations("col2im", {"x": (1, 3, 3)}, (1, 1, 1, 5)) == count(col2im, (3, 3)) == Operations(add=9)
 
 
-@pytest.mark.parametrize("op", GENERATED)
+@pytest.mark.parametrize("op", CREATED)
 def test_new_values_are_only_written(op: str) -> None:
     assert layer_cost(op, {}, Tensor((2, 3), INT64))[:3] == (Operations(), 0, 6 * 8)
     assert moved(op, {"like": (2, 3), "x0": None}, (2, 3)) == (0, 6 * 4)

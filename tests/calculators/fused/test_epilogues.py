@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.fused.epilogues import ONE_MORE
+from costcore.calculators.fused.epilogues import FUSED_ACTIVATIONS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, exp, maximum, measure, sqrt, total
 from tests.calculators.layer_costs import layer_cost, moved, operations
@@ -32,8 +32,8 @@ def test_a_linear_layer_with_a_sum_and_an_activation() -> None:
     ],
 )
 def test_activations_are_their_definitions(name: str, definition: str) -> None:
-    assert measure(definition, "x")[1] == ONE_MORE[name]
-    assert operations("biased_activation", {"x": (2, 3)}, (2, 3), activation=name) == 6 * ONE_MORE[name]
+    assert measure(definition, "x")[1] == FUSED_ACTIVATIONS[name]
+    assert operations("biased_activation", {"x": (2, 3)}, (2, 3), activation=name) == 6 * FUSED_ACTIVATIONS[name]
 
 
 def test_norms_of_sums() -> None:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.indexing.gather_scatter import ADDED_BACK, GATHERS, OVERWRITES, PLACED, SCATTERS
+from costcore.calculators.indexing.gather_scatter import (
+    GATHER_GRADIENTS,
+    GATHERS,
+    OVERWRITES,
+    SCATTERS,
+    SELECTION_GRADIENTS,
+)
 from costcore.ir import Operations, Tensor
 from tests.calculators.layer_costs import layer_cost, moved, operations
 
@@ -49,12 +55,12 @@ def test_what_is_overwritten_is_not_read(op: str) -> None:
     assert operations(op, {"x": (10, 3), "updates": (2, 3)}, (10, 3)) == Operations()
 
 
-@pytest.mark.parametrize("op", PLACED)
+@pytest.mark.parametrize("op", SELECTION_GRADIENTS)
 def test_gradients_of_selections_are_put_back(op: str) -> None:
     assert layer_cost(op, {"dy": (2, 3)}, (10, 3))[:3] == (Operations(), 6 * 4, 30 * 4)
 
 
-@pytest.mark.parametrize("op", ADDED_BACK)
+@pytest.mark.parametrize("op", GATHER_GRADIENTS)
 def test_gradients_of_gathering_are_added_back(op: str) -> None:
     operands = {"dy": (2, 3), "indices": Tensor((2,), INT64), "w": (10, 3)}
     assert layer_cost(op, operands, (10, 3))[:3] == (Operations(add=6), 6 * 4 + 2 * 8, 30 * 4)

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from costcore.calculators.linalg.distances import SLOPES
+from costcore.calculators.linalg.distances import DISTANCE_GRADIENTS
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, dot, fma, largest, measure, sqrt, total
 from tests.calculators.layer_costs import layer_cost, operations
@@ -48,7 +48,7 @@ def test_a_distance_with_broadcasting_is_that_of_the_larger():
 
 @pytest.mark.parametrize("p", [1, 2, inf, 3])
 def test_gradients(p):
-    pair, element = SLOPES[p if p in SLOPES else None]
+    pair, element = DISTANCE_GRADIENTS[p if p in DISTANCE_GRADIENTS else None]
     names = {"p": 3, "sign": lambda d: 1.0 if d > 0 else (-1.0 if d < 0 else 0.0)}
     _, once = measure(pair.definition, "dy", "y", p=3)
     _, each = measure(element.definition, "x0=0.75", "x1=1.5", "s", "dx", "y", **names)

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from costcore.calculators.recurrent.cells import CELLS
-from costcore.calculators.recurrent.gradients import UNITS
+from costcore.calculators.recurrent.gradients import RECURRENT_GRADIENTS
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, exp, fma, measure, tanh
 from tests.calculators.layer_costs import layer_cost
@@ -32,9 +32,9 @@ def operands(definition):
     return list(dict.fromkeys(wanted))
 
 
-@pytest.mark.parametrize("op", [*CELLS, *UNITS])
+@pytest.mark.parametrize("op", [*CELLS, *RECURRENT_GRADIENTS])
 def test_definitions(op):
-    entry = {**CELLS, **UNITS}[op]
+    entry = {**CELLS, **RECURRENT_GRADIENTS}[op]
     assert measure(entry.definition, *operands(entry.definition), s=s)[1] == entry.operations
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.recurrent.gradients import UNITS
+from costcore.calculators.recurrent.gradients import RECURRENT_GRADIENTS
 from costcore.ir import Operations
 from tests.calculators.layer_costs import layer_cost
 
@@ -21,7 +21,9 @@ def test_gradients_of_whole_layers(op, gates, bidirectional, lengths):
     units = 5 * 2 * 3 * 2 * directions
     macs = 2 * gates * 5 * 2 * 3 * directions * lengths
     assert result.macs == macs
-    assert result.flops == units * (UNITS[f"{op}_backward"].operations + Operations(add=gates)) + Operations(fma=macs)
+    assert result.flops == units * (
+        RECURRENT_GRADIENTS[f"{op}_backward"].operations + Operations(add=gates)
+    ) + Operations(fma=macs)
 
 
 def test_gradients_of_a_rectified_layer_and_of_a_projection():

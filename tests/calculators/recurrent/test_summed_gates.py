@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costcore.calculators.recurrent.cells import GATED, GRADIENTS
+from costcore.calculators.recurrent.cells import SUMMED_GATE_GRADIENTS, SUMMED_GATES
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import exp, measure
 from tests.calculators.layer_costs import operations
@@ -22,9 +22,9 @@ WORDS = (
 )
 
 
-@pytest.mark.parametrize("op", GATED)
+@pytest.mark.parametrize("op", SUMMED_GATES)
 def test_cells(op):
-    gates, unit = GATED[op]
+    gates, unit = SUMMED_GATES[op]
     _, counted = measure(unit.definition, *WORDS, s=s)
     shapes = {"x0": (2, 3 * gates), "x1": (2, 3 * gates), "h0": (2, 3)}
     assert operations(op, shapes, (2, 3)) == UNITS * counted
@@ -36,7 +36,7 @@ def test_cells(op):
     ("op", "kept", "sides"), [("summed_lstm_gates_backward", 4, 1), ("summed_gru_gates_backward", 5, 2)]
 )
 def test_gradients(op, kept, sides):
-    gates, unit = GRADIENTS[op]
+    gates, unit = SUMMED_GATE_GRADIENTS[op]
     _, counted = measure(unit.definition, *WORDS)
     shapes = {"dy": (2, 3), "gates": (2, 3 * kept)}
     assert operations(op, shapes, (2, 3 * gates), kept=kept) == UNITS * counted
