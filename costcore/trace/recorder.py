@@ -126,10 +126,6 @@ class Recorder:
         while len(self._assumptions) > mark.assumptions:
             self._assumptions.popitem()
 
-    def keep(self, calls: int, assumptions: int) -> None:
-        """Forget all but the first so many calls and assumptions."""
-        self.rollback(Checkpoint(calls, assumptions))
-
     @property
     def assumptions(self) -> list[Assumption]:
         """What was assumed and where, in order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from costcore.ir import Layer
 from costcore.trace.call import Call
@@ -174,8 +174,7 @@ class Search:
         }
         layer = self._recording.recorder.intern(Layer(group.op, tensors, root.call.layer.outputs, group.attrs))
         inputs = tuple(self._recording.identity(value) for value in group.operands.values())
-        self.replaced[id(root.call)] = replace(
-            root.call,
+        self.replaced[id(root.call)] = root.call._replace(
             layer=layer,
             type=group.type,
             native=f"ai.onnx::{group.type}",

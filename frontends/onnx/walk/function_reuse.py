@@ -53,7 +53,7 @@ class FunctionCallCache:
 
     def multiplied(self, call: Call) -> Call:
         """Return the call with replays counted in its ``times``."""
-        return replace(call, times=self.times(call)) if id(call) in self._multiplied else call
+        return call._replace(times=self.times(call)) if id(call) in self._multiplied else call
 
     def _add(self, recorded: dict[int, tuple[Call, Dim]]) -> None:
         around = self._open[-1]

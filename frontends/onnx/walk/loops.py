@@ -164,7 +164,7 @@ def _merged(walker: Walker, iterations: Sequence[Sequence[Call]], region: str) -
         which = "" if len(runs) == 1 else f"[{first}]" if first == last else f"[{first}..{last}]"
         for call in calls:
             inner_region = call.region[len(f"{region}[{first}]") :]
-            merged.append(replace(call, times=call.times * len(run), region=f"{region}{which}{inner_region}"))
+            merged.append(call._replace(times=call.times * len(run), region=f"{region}{which}{inner_region}"))
             if walker.history is not None:
                 walker.history.replace(call, merged[-1])
     return merged
