@@ -120,3 +120,49 @@ def test_imports_follow_the_arrows(file):
 )
 def test_the_walk_sees_what_it_should(module, source, wrong):
     assert turned_back(source, module) == wrong
+
+
+def import_graph() -> dict[str, set[str]]:
+    """By module of the three rooms: the modules it imports at module level, for types, or inside a function."""
+    modules = {module_of(file.parent if file.stem == "__init__" else file): file for file in FILES}
+    graph = {}
+    for module, file in modules.items():
+        package = module if file.stem == "__init__" else module.rpartition(".")[0]
+        imported = set()
+        for name, *_ in imports(file.read_text(encoding="utf-8"), package):
+            while name and name not in modules:
+                name = name.rpartition(".")[0]
+            imported.add(name)
+        graph[module] = imported - {"", module}
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> set[str]:
+    """The modules that import each other in a circle, with those between two circles."""
+    left = {module: set(imported) for module, imported in graph.items()}
+    while idle := {module for module, imported in left.items() if not imported & left.keys()}:
+        left = {module: imported for module, imported in left.items() if module not in idle}
+    while unused := left.keys() - set().union(*left.values()):
+        left = {module: imported for module, imported in left.items() if module not in unused}
+    return set(left)
+
+
+def test_no_imports_form_a_circle():
+    assert circles(import_graph()) == set()
+
+
+@pytest.mark.parametrize(
+    ("graph", "found"),
+    [
+        ({"a": {"b"}, "b": {"c"}, "c": set()}, set()),
+        ({"a": {"b"}, "b": {"a"}, "c": {"a"}, "d": set()}, {"a", "b"}),
+        ({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}, {"a", "b", "c"}),
+    ],
+)
+def test_circles_are_found(graph, found):
+    assert circles(graph) == found
+
+
+def test_the_graph_has_imports_of_all_three_kinds():
+    source = "import a\nif TYPE_CHECKING:\n    from b import c\ndef f():\n    from .d import e"
+    assert [name for name, *_ in imports(source, "package")] == ["a", "b.c", "package.d.e"]
