@@ -32,7 +32,7 @@ from costcore.frontends.pytorch.operators.call_cache import clear_cached_calls
 from costcore.registry.custom import CustomCalculators
 from costcore.reports.report import Report
 from costcore.trace.recorder import Recorder
-from tests.networks_pytorch import NETWORKS, Residual, conv, without_data
+from tests.whole_networks.pytorch_models import NETWORKS, Residual, conv, without_data
 
 
 class Norm(nn.Module):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.readme import README, examples, run
+from tests.readme_examples import README, examples, run
 
 pytestmark = pytest.mark.frontend("pytorch", "onnx", "chainer")
 

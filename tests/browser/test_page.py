@@ -10,7 +10,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from costcore import compare
-from tests import html_reports
+from tests.core import html_reports
 
 
 def rows(browser):

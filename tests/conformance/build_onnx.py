@@ -8,7 +8,7 @@ from typing import Any
 
 from onnx import ModelProto, TensorProto
 
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 
 X = (2, 3, 4, 4)
 """The input of the activations."""

@@ -11,7 +11,7 @@ from costcore.api.load_model import parse_inputs, parse_shapes
 from costcore.cli import main as cli
 from costcore.cli.main import COMMANDS, EXAMPLES, main
 from costcore.ir import Tensor
-from tests import html_reports
+from tests.core import html_reports
 
 MODEL = """
 from tests.core import toy_framework as _toy, toy_networks as _networks

@@ -7,7 +7,7 @@ from sympy import Symbol
 
 from costcore.comparisons.comparison import compare
 from costcore.reports.html import policy
-from tests import html_reports
+from tests.core import html_reports
 from tests.core.given_costs import Step, dense, net, relu
 from tests.core.reports.html.test_page_text import Page
 

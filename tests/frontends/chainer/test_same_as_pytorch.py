@@ -34,7 +34,7 @@ NORMALISED = {"GoogLeNet": (64 + 192) * 56**2}
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_of_chainer(name):
-    from tests import networks_twins
+    from tests.whole_networks import chainer_models_in_pytorch
 
     size, make, *arguments = NETWORKS[name]
     shape = (1, 3, size, size)
@@ -42,7 +42,7 @@ def test_networks_of_chainer(name):
     with chainer.using_config("train", False), chainer.no_backprop_mode(), hooks[0], hooks[1]:
         with_zero_weights(getattr(links, name))(numpy.zeros(shape, "float32"))
     theirs = [
-        in_pytorch(getattr(networks_twins, make), *arguments, shape=shape, fma_1flop=fma_1flop)
+        in_pytorch(getattr(chainer_models_in_pytorch, make), *arguments, shape=shape, fma_1flop=fma_1flop)
         for fma_1flop in (True, False)
     ]
 
@@ -78,7 +78,7 @@ class Attention(chainer.Chain):
 
 
 def test_attention():
-    from tests.networks_twins import Attention as Twin
+    from tests.whole_networks.chainer_models_in_pytorch import Attention as Twin
 
     shape = (2, 5, 12)
     ours, theirs = estimate(Attention(12, 3), shape), in_pytorch(Twin, 12, 3, shape=shape)

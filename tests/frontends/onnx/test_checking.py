@@ -11,7 +11,7 @@ from costcore import estimate
 from costcore.frontends.onnx.shapes.cross_check import _bare
 from tests.frontends.onnx.read_model import read
 from tests.frontends.onnx.walk.test_walker import model, node
-from tests.networks_onnx import Graph, encoder, unet
+from tests.whole_networks.onnx_models import Graph, encoder, unet
 
 
 def test_a_shape_that_the_model_declares_otherwise_is_told():

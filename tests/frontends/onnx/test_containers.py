@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from costcore import CostError
 from tests.frontends.onnx.read_model import read, total
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 TENSOR = helper.make_tensor_type_proto

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 from costcore import CostError, estimate
 from tests.frontends.onnx.mutations import MUTATIONS
 from tests.frontends.onnx.walk.test_walker import branches, function, loop, node, with_functions
-from tests.networks_onnx import Graph, encoder, unet
+from tests.whole_networks.onnx_models import Graph, encoder, unet
 from tests.work import at_most
 
 CASES = int(os.environ.get("COSTCORE_FUZZ", "2000"))

@@ -7,7 +7,7 @@ from onnx import TensorProto
 
 from costcore import CostError, estimate
 from tests.frontends.onnx.read_model import read, shapes, total
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 
 INT32 = TensorProto.INT32
 

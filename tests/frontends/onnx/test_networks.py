@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from costcore import estimate
-from tests.networks_onnx import encoder, mobilenet_v2, resnet50, unet, vgg16
+from tests.whole_networks.onnx_models import encoder, mobilenet_v2, resnet50, unet, vgg16
 
 ANCESTOR = json.loads((Path(__file__).parents[2] / "data" / "vgg16_ancestor.json").read_text())
 TYPES = {

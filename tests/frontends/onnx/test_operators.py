@@ -11,7 +11,7 @@ from costcore.counting.pricing import Pricer
 from costcore.ir import Operations
 from costcore.registry.calculators import calculators
 from tests.frontends.onnx.read_model import read
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 
 FLOAT, STRING, INT64, UINT8, INT8 = (
     TensorProto.FLOAT,

@@ -8,7 +8,7 @@ import pytest
 from onnx import ModelProto, TensorProto
 
 from tests.frontends.onnx.read_model import read, shapes
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 
 FAR, FLOAT, INT64 = (1 << 63) - 1, TensorProto.FLOAT, TensorProto.INT64
 

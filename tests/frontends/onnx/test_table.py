@@ -14,7 +14,7 @@ from costcore.frontends.onnx.estimate import native_names
 from costcore.frontends.onnx.operators import RULES
 from costcore.registry.calculators import calculators
 from tests.frontends.onnx.read_model import read
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 
 SCHEMAS = {f"{s.domain or 'ai.onnx'}::{s.name}" for s in defs.get_all_schemas_with_history()}
 

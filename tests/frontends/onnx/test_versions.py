@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto
 
 from tests.frontends.onnx.read_model import read, shapes
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 
 FLOAT, BOOL = TensorProto.FLOAT, TensorProto.BOOL
 

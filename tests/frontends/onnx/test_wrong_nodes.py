@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from costcore.errors import CostError
 from tests.frontends.onnx.read_model import read
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 
 KINDS = {int: TensorProto.INT64, float: TensorProto.FLOAT}
 

@@ -21,7 +21,7 @@ from costcore.ir import Operations
 from costcore.registry.calculators import calculators
 from costcore.trace.call import Call
 from tests.frontends.pytorch.runs import macs, record
-from tests.networks_pytorch import NETWORKS, Residual, conv, without_data
+from tests.whole_networks.pytorch_models import NETWORKS, Residual, conv, without_data
 
 with (Path(__file__).parents[2] / "data" / "peer_cases_pytorch.csv").open(encoding="utf-8", newline="") as file:
     ROWS = list(csv.DictReader(file))

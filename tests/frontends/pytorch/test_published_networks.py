@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.frontends.pytorch.runs import estimated, listed, macs, record, types
-from tests.networks_pytorch import NETWORKS, Bert, InceptionV3, without_data
+from tests.whole_networks.pytorch_models import NETWORKS, Bert, InceptionV3, without_data
 
 
 @pytest.mark.parametrize("name", NETWORKS)

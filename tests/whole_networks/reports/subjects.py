@@ -40,7 +40,7 @@ class Subject(NamedTuple):
 
 def resnet50() -> Any:
     """ResNet-50 without weights."""
-    from tests import networks_pytorch as networks
+    from tests.whole_networks import pytorch_models as networks
 
     return networks.without_data(networks.resnet50)
 
@@ -93,8 +93,8 @@ def exported() -> Any:
     import onnx
     import torch
 
-    from tests import networks_onnx
-    from tests import networks_pytorch as networks
+    from tests.whole_networks import onnx_models
+    from tests.whole_networks import pytorch_models as networks
 
     net = networks.resnet50().eval()
     for module in net.modules():
@@ -107,7 +107,7 @@ def exported() -> Any:
     model = onnx.load_from_string(written.getvalue())
     for tensor in model.graph.initializer:
         if tensor.ByteSize() > 1000:
-            tensor.CopyFrom(networks_onnx.absent(tensor.name, tensor.dims))  # what it costs does not depend on them
+            tensor.CopyFrom(onnx_models.absent(tensor.name, tensor.dims))  # what it costs does not depend on them
     return model
 
 

@@ -83,9 +83,9 @@ def test_an_export_has_the_same_macs_and_folded_norms(counted, golden):
 @pytest.mark.frontend("chainer", "onnx")
 def test_a_chainer_network_has_the_macs_of_its_graph(counted):
     """The graph calls the same operators on the same shapes, and counts the same of everything."""
-    from tests import networks_onnx
+    from tests.whole_networks import onnx_models
 
-    found = compare(counted("vgg16").report, estimate(networks_onnx.vgg16()), names=("Chainer", "ONNX"))
+    found = compare(counted("vgg16").report, estimate(onnx_models.vgg16()), names=("Chainer", "ONNX"))
     assert found.by == "order"
     assert found.equal
     assert all(delta.equal for delta in found.totals.values())

@@ -15,7 +15,7 @@ import sympy
 from costcore.reports.html import embedded, to_html
 from costcore.reports.html.data import page_data
 from costcore.trace.call import Uncounted
-from tests import html_reports
+from tests.core import html_reports
 
 VOID = {"meta", "link", "input", "br", "img"}
 

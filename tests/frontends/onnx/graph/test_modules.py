@@ -11,7 +11,7 @@ from costcore import estimate
 from costcore.trace.call import Module
 from tests.frontends.onnx.read_model import read
 from tests.frontends.onnx.walk.test_walker import function, with_functions
-from tests.networks_onnx import make_model
+from tests.whole_networks.onnx_models import make_model
 
 F = TensorProto.FLOAT
 

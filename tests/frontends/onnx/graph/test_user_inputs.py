@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, helper
 
 from costcore import CostError, Tensor
 from tests.frontends.onnx.read_model import read, shapes
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 
 INT64 = TensorProto.INT64
 

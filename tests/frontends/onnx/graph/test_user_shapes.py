@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, helper
 from costcore import Cost, CostError, CostWarning, Operations, Tensor, estimate
 from costcore.cli.main import main
 from tests.frontends.onnx.read_model import read, shapes
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 
 F, B, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
 WAVES = ("Wave", "Wave")

@@ -19,7 +19,7 @@ from onnx import ModelProto, TensorProto, helper
 
 from costcore import CostError, CostWarning, estimate
 from costcore.cli.main import main
-from tests.networks_onnx import Graph, absent, make_model, vgg16
+from tests.whole_networks.onnx_models import Graph, absent, make_model, vgg16
 from tests.work import at_most
 
 watched: list[str] | None = None

@@ -7,7 +7,7 @@ from onnx import ModelProto, TensorProto, helper
 
 from costcore import estimate
 from costcore.frontends.onnx.reading.initializers import KIND
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 
 FLOAT = TensorProto.FLOAT
 

@@ -18,7 +18,7 @@ from costcore import CostError, estimate
 from costcore.frontends.onnx.estimate import accepts
 from costcore.frontends.onnx.reading.protobuf_wire import SMALL, without_weights
 from tests.frontends.onnx.read_model import read, shapes
-from tests.networks_onnx import Graph, absent, make_model, vgg16
+from tests.whole_networks.onnx_models import Graph, absent, make_model, vgg16
 from tests.work import at_most
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00"

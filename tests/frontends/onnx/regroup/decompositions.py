@@ -10,7 +10,7 @@ from typing import Any
 from onnx import ModelProto, TensorProto
 
 from costcore import Report, estimate
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 
 FLOAT, BOOL = TensorProto.FLOAT, TensorProto.BOOL
 LOWEST = -3.4028234663852886e38

@@ -13,7 +13,7 @@ from costcore.frontends.onnx.estimate import estimate
 from costcore.frontends.onnx.values.value import Value
 from costcore.frontends.onnx.walk.walker import Walker
 from costcore.trace.recorder import Recorder
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 KINDS = {int: INT64, float: FLOAT, bool: BOOL}

@@ -11,7 +11,7 @@ from costcore import CostError, CostWarning, estimate
 from costcore.cli.main import main
 from tests.frontends.onnx.read_model import read, total
 from tests.frontends.onnx.walk.test_walker import branches, function, model, node, with_functions
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 from tests.work import at_most
 
 F, B, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64

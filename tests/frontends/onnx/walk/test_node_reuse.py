@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from costcore import estimate
 from costcore.frontends.onnx.walk import walker
 from tests.frontends.onnx.read_model import read
-from tests.networks_onnx import Graph, encoder, make_model, mobilenet_v2, unet
+from tests.whole_networks.onnx_models import Graph, encoder, make_model, mobilenet_v2, unet
 
 
 def stored(g: Graph, *elements: Any, dtype: str = "float32") -> str:

@@ -8,7 +8,7 @@ from onnx import TensorProto
 from costcore import estimate
 from costcore.ir import Tensor
 from tests.frontends.onnx.read_model import read, total
-from tests.networks_onnx import Graph
+from tests.whole_networks.onnx_models import Graph
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 

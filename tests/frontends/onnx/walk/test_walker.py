@@ -11,7 +11,7 @@ from sympy import Symbol
 
 from costcore import CostError, estimate
 from tests.frontends.onnx.read_model import read, shapes, total
-from tests.networks_onnx import Graph, make_model
+from tests.whole_networks.onnx_models import Graph, make_model
 from tests.work import at_most
 
 F, INT64, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tests.networks_pytorch import Branches, Excite, Residual, conv
+from tests.whole_networks.pytorch_models import Branches, Excite, Residual, conv
 
 IMAGE = torch.zeros(2, 3, 32, 32)
 

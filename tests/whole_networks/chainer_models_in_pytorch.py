@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tests.networks_pytorch import Branches, Residual, conv, vgg16
+from tests.whole_networks.pytorch_models import Branches, Residual, conv, vgg16
 
 
 def vgg() -> nn.Module:

@@ -18,10 +18,9 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     from torch import nn
     from torch.nn import functional
 
-    from tests import networks_exported, networks_pytorch
-    from tests.exporting import EXPORTERS, all_different, export
-    from tests.networks_pytorch import Attention, Bert, Residual, ViT, conv
-    from tests.test_equality import Encoder, UNet
+    from tests.whole_networks import exporter_edge_cases, pytorch_models
+    from tests.whole_networks.exporters import EXPORTERS, all_different, export
+    from tests.whole_networks.pytorch_models import Attention, Bert, Encoder, Residual, UNet, ViT, conv
 
     class Masked(nn.Module):
         """Self-attention that is causal, or masked by bools or floats."""
@@ -96,8 +95,8 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     IMAGE, WORDS, ROWS = torch.zeros(2, 3, 32, 32), torch.zeros(2, 16, dtype=torch.int64), torch.zeros(2, 16, 16)
     NETWORKS: dict[str, tuple[Callable[[], nn.Module], Any]] = {
         "resnet": (small_resnet, IMAGE),
-        "mobilenet_v2": (networks_pytorch.NETWORKS["mobilenet_v2"].build, IMAGE),
-        "mobilenet_v3": (networks_pytorch.NETWORKS["mobilenet_v3_large"].build, IMAGE),
+        "mobilenet_v2": (pytorch_models.NETWORKS["mobilenet_v2"].build, IMAGE),
+        "mobilenet_v3": (pytorch_models.NETWORKS["mobilenet_v3_large"].build, IMAGE),
         "unet": (lambda: UNet(4), torch.zeros(1, 3, 64, 64)),
         "activations": (activations, IMAGE),
         "vit": (lambda: ViT(32, 8, 32, 2, 4), IMAGE),
@@ -110,10 +109,10 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
         "decoder": (Decoder, ROWS),
         "weight norm": (lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv1d(16, 8, 3))), ROWS),
         "layer norm": (lambda: nn.Sequential(nn.LayerNorm(16), nn.LayerNorm((16, 16))), ROWS),
-        **networks_exported.NETWORKS,
+        **exporter_edge_cases.NETWORKS,
     }
     VERSIONS = {"older": (16, 20), "newer": (18, 20)}
-    SYMBOLIC = ("resnet", "vit", "bert", "causal", *networks_exported.NETWORKS)
+    SYMBOLIC = ("resnet", "vit", "bert", "causal", *exporter_edge_cases.NETWORKS)
 else:
     NETWORKS, VERSIONS, SYMBOLIC, EXPORTERS = {}, {}, (), ()
 
@@ -139,7 +138,7 @@ CASES = [
     (name, exporter, opset)
     for name in NETWORKS
     for exporter in EXPORTERS
-    for opset in ((18,) if name in networks_exported.NETWORKS else VERSIONS[exporter])
+    for opset in ((18,) if name in exporter_edge_cases.NETWORKS else VERSIONS[exporter])
 ]
 """Every network by every exporter; those of plain layers with operators of an old and of a new version."""
 

@@ -17,7 +17,7 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     import transformers
     from torch import nn
 
-    from tests.exporting import EXPORTERS, all_different, export
+    from tests.whole_networks.exporters import EXPORTERS, all_different, export
 
 N, T, D, F, HEADS, LAYERS, V = 2, 16, 64, 128, 4, 2, 100
 """Sequences, their words, width, hidden units of a perceptron, heads, layers, different words."""

@@ -292,6 +292,47 @@ class Bert(nn.Module):
         return self.decode(self.blocks(self.norm(self.words(x) + self.positions(places))))
 
 
+class UNet(nn.Module):
+    """The model of ``onnx_models.unet``: unpadded convolutions, skip connections cropped by slicing."""
+
+    def __init__(self, width: int = 16, depth: int = 2) -> None:
+        super().__init__()
+        sizes = [3, *(width << level for level in range(depth + 1))]
+        self.down = nn.ModuleList(self.twice(*sizes[i : i + 2]) for i in range(depth))
+        self.bottom = self.twice(*sizes[-2:])
+        self.up = nn.ModuleList(nn.ConvTranspose2d(2 * n, n, 2, 2) for n in sizes[-2:0:-1])
+        self.merge = nn.ModuleList(self.twice(2 * n, n) for n in sizes[-2:0:-1])
+        self.head = nn.Conv2d(width, 2, 1)
+
+    @staticmethod
+    def twice(cin: int, cout: int) -> nn.Module:
+        return nn.Sequential(nn.Conv2d(cin, cout, 3), nn.ReLU(), nn.Conv2d(cout, cout, 3), nn.ReLU())
+
+    def forward(self, x: Tensor) -> Tensor:
+        skips = []
+        for block in self.down:
+            x = block(x)
+            skips.append(x)
+            x = functional.max_pool2d(x, 2)
+        x = self.bottom(x)
+        for up, merge in zip(self.up, self.merge, strict=True):
+            x, skip = up(x), skips.pop()
+            x = merge(torch.cat([skip[:, :, : x.shape[2], : x.shape[3]], x], 1))
+        return self.head(x)
+
+
+class Encoder(nn.Module):
+    """The model of ``onnx_models.encoder``: an embedding and one block with normalization after it."""
+
+    def __init__(self, width: int = 16, heads: int = 4, inner: int = 64, vocabulary: int = 50) -> None:
+        super().__init__()
+        self.words = nn.Embedding(vocabulary, width)
+        self.block = block(width, heads, inner, norm_first=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.block(self.words(x))
+
+
 NETWORKS: Mapping[str, Published] = {
     "vgg16": Published(vgg16, (1, 3, 224, 224), "15.470", 138357544),
     "resnet50": Published(resnet50, (1, 3, 224, 224), "4.089", 25557032),

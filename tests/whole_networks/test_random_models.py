@@ -15,8 +15,8 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    from tests.exporting import all_different, export
-    from tests.networks_random import network
+    from tests.whole_networks.exporters import all_different, export
+    from tests.whole_networks.random_models import network
 
 FIGURES = ("macs", "n_params", "n_params_model", "flops", "mread", "mwrite")
 SEEDS = range(4)
