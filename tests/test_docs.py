@@ -14,7 +14,7 @@ from costcore import hookspecs, ir
 from costcore.ir import Layer, Operations, Tensor
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "DETAILS.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md", "DETAILS.md")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -45,7 +45,7 @@ def test_public_names_are_one_list_in_order():
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if alias.asname
-    } - {"_exists"}
+    } - {"_exists", "__version__"}
     assert costcore.__all__ == sorted(costcore.__all__)
     assert set(costcore.__all__) == for_type_checkers
 
@@ -81,6 +81,17 @@ def test_every_command_in_a_manual_exists(document):
     assert set(re.findall(r"(?:`|^)make ([a-z]+)", text_of(document), re.MULTILINE)) <= targets
 
 
+def test_the_files_and_names_of_the_architecture_exist():
+    text = text_of("ARCHITECTURE.md")
+    named = re.findall(r"`([\w/]+\.py)`(?:\s+`(\w+)`)?", text)
+    assert len(named) > 30
+    for file, name in named:
+        source = text_of(file)
+        assert not name or re.search(rf"^(?:class|def) {name}\b", source, re.MULTILINE), (
+            f"{file} does not define {name}"
+        )
+
+
 def example(word: str) -> dict[str, object]:
     """What the example of CONTRIBUTING.md defines that has ``word`` in it."""
     (code,) = (block for block in PYTHON_BLOCK.findall(text_of("CONTRIBUTING.md")) if word in block)
@@ -96,6 +107,12 @@ def test_the_example_of_a_calculator_holds(inputs, operations):
     layer = Layer("linear", {name: Tensor(shapes[name]) for name in inputs}, [Tensor((2, 5))])
     cost = example("calc_linear")["calc_linear"](layer)
     assert (cost.flops, cost.macs, cost.mwrite) == (operations, 30, 40)
+
+
+@pytest.mark.frontend("pytorch")
+def test_the_example_of_an_analysis_prints_what_it_says(capsys):
+    example("bytes_between_calls")
+    assert capsys.readouterr().out == "256\n"
 
 
 def test_the_example_of_a_plug_in_holds():

@@ -10,14 +10,14 @@ from pathlib import Path
 _OWN = tuple(str(Path(__file__).parents[2] / room) + os.sep for room in ("costcore", "calculators", "frontends"))
 
 
-def user_traceback() -> str:
-    """Where in the user's code we are: the stack as formatted text, the place last.
+def user_traceback(*frameworks: str) -> str:
+    """Return the stack of the user's code as formatted text, the innermost frame last.
 
-    It is without this package's own frames, and without those of the framework that the user's code called.
+    Frames of this package are omitted, and those of the framework that the user's code called.
+
+    Args:
+        frameworks: names of the framework's top-level modules, ``"torch"``.
     """
-    from costcore.registry.frontends import specs
-
-    frameworks = {spec.framework for spec in specs().values()}
     stack = [
         (
             frame.f_globals.get("__name__", "").partition(".")[0],

@@ -42,7 +42,7 @@ def record(recorder: Recorder, native: str, shape: Any, module: str, weight: int
             recorder.parameters[-weight] = shape[-1] * shape[-1]
         parameters = (-weight,)
     layer = recorder.intern(Layer(KNOWN.get(native, native), inputs, [Tensor(shape)], attrs))
-    where = user_traceback() if recorder.tracebacks or native not in KNOWN else ""
+    where = user_traceback("toy_framework") if recorder.tracebacks or native not in KNOWN else ""
     kind = native.partition("::")[2]
     if recorder.measure_time and measures:
         recorder.seconds[len(recorder.calls)] = 0.25 * (1 + len(recorder.calls))  # a clock that is exact in binary

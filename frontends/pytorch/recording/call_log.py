@@ -152,7 +152,7 @@ class CallLog:
         return number
 
     def _where(self, template: CallTemplate) -> str:
-        return "" if template.is_supported and not self.recorder.tracebacks else user_traceback()
+        return "" if template.is_supported and not self.recorder.tracebacks else user_traceback("torch")
 
     def _template(
         self,

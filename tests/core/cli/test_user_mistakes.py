@@ -210,7 +210,7 @@ def test_a_frontend_that_is_broken_is_not_taken_for_a_missing_framework(toy, mon
 
 def test_the_place_in_the_users_code_is_above_the_framework(toy, monkeypatch):
     framework: dict[str, object] = {"__name__": "toy_framework.ops", "where": user_traceback}
-    exec("def run():\n    return where()", framework)
+    exec("def run():\n    return where('toy_framework')", framework)
     lines = framework["run"]().splitlines()
     assert lines[-2].endswith("in test_the_place_in_the_users_code_is_above_the_framework")
 
