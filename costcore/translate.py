@@ -1,4 +1,4 @@
-"""Turn one operation of a framework into one neutral layer, by a row of the frontend's table."""
+"""Map one operator call of a framework to one canonical layer, by a row of the frontend's table of mapping rules."""
 
 from __future__ import annotations
 
@@ -12,30 +12,42 @@ from costcore.ir import Layer, Role, Tensor
 from costcore.messages import shortly
 
 Names: TypeAlias = "Callable[[str], Collection[str] | None]"
+"""Lists the arguments of an operator, by the operator's full name; None for an operator without a schema."""
+
 Arguments: TypeAlias = Mapping[str, Any]
+"""All arguments of a call, by the framework's names."""
+
 Source: TypeAlias = "str | Callable[[Arguments], Any]"
+"""The value of an operand or attribute: the name of an argument, or a function of all arguments."""
+
 ToTensor: TypeAlias = "Callable[[Any, Role], Tensor | None]"
+"""Describes a framework's value in a role as a :class:`Tensor`; None for a value that is not a tensor."""
 
 ROLES: Mapping[str, Role] = {
     **dict.fromkeys(("w", "b"), "param"),
     **dict.fromkeys(("mean", "var", "h", "c"), "state"),
 }
-"""Role of an operand by its neutral name without trailing digits; every other operand is data."""
+"""Role of an operand by its name without trailing digits; all other operands are data."""
 
 
 def role_of(operand: str) -> Role:
-    """The role of an operand by its neutral name."""
+    """Return the role of an operand by its name: ``"w1"`` is a learned parameter, ``"h"`` a state, ``"x0"`` data."""
     return ROLES.get(operand.rstrip(string.digits), "data")
 
 
-MOST_SETTINGS = 1024
-"""Longer lists of numbers or texts are no settings of an operator that no row speaks of."""
+_LONGEST_ATTRIBUTE = 1024
+"""Longer lists are data, not attributes, of an operator without a row."""
 
 
 class Native(NamedTuple):
-    """One operation as a frontend saw it: the framework's full name, arguments by the framework's names, outputs.
+    """An operator call as the framework made it.
 
-    Holds the framework's own tensors: translate it at once, and do not keep it.
+    It holds the framework's own tensors. Translate it immediately and do not store it, or their memory stays in use.
+
+    Attributes:
+        name: the framework's full name of the operator.
+        args: the arguments by the framework's names.
+        outputs: the returned values.
     """
 
     name: str
@@ -45,21 +57,21 @@ class Native(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of a frontend's table: ``native`` becomes ``op``.
+    """A mapping rule: calls of the framework's operator ``native`` become layers of the operator ``op``.
 
     Attributes:
-        native: the framework's full name of the operation.
-        op: the neutral name, or a function of all arguments that returns it.
-        inputs: which argument feeds which operand: the framework's argument name, or a function of all arguments.
-            An argument that is a list of tensors feeds ``x0``, ``x1`` … for an operand written ``x*``, ``x0_scale`` …
-            for one written ``x*_scale``.
-        attrs: the same for the settings.
-        when: the row holds only where this is true of the arguments; None: always.
-        outputs: which outputs count, as a function of arguments and outputs; None: all of them.
-        ops: the names that ``op`` may return where it is a function, for those who read the table without running it.
+        native: the framework's full name of the operator.
+        op: the canonical name, or a function of all arguments that returns it.
+        inputs: the source of each operand: the name of an argument, or a function of all arguments. None leaves the
+            operand out. A list of tensors is the source of the operands ``x0``, ``x1`` … if the operand is written
+            ``x*``, and of ``x0_scale``, ``x1_scale`` … if it is written ``x*_scale``.
+        attrs: the source of each attribute, in the same way.
+        when: restricts the row to calls with arguments for which it returns True. Default: all calls.
+        outputs: selects the outputs that count, given the arguments and all outputs. Default: all outputs.
+        ops: the names that ``op`` may return if it is a function, for readers of the table that do not call it.
 
     Raises:
-        TypeError: for an operand or a setting that is fed from anything else; says what is accepted.
+        TypeError: if the source of an operand or attribute is neither a string nor a function.
     """
 
     native: str
@@ -71,35 +83,37 @@ class Row:
     ops: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for fed in (self.inputs, self.attrs):
-            if not isinstance(fed, Mapping):
-                raise TypeError(f"the row of {self.native} feeds {shortly(fed)}; accepted is a mapping by neutral name")
-            for name, source in fed.items():
+        for field_name, sources in (("inputs", self.inputs), ("attrs", self.attrs)):
+            if not isinstance(sources, Mapping):
+                raise TypeError(
+                    f"row of {self.native}: invalid {field_name} (got {shortly(sources)}, expected a mapping by name)"
+                )
+            for name, source in sources.items():
                 if not (isinstance(source, str) or callable(source)):
                     raise TypeError(
-                        f"the row of {self.native} feeds {name} from {shortly(source)}; accepted are the name of an "
-                        "argument, or a function of all arguments"
+                        f"row of {self.native}: invalid source of {name} (got {shortly(source)}, expected the name of "
+                        "an argument or a function of all arguments)"
                     )
 
 
 class Translation(NamedTuple):
-    """A layer, and the framework's value behind each of its inputs and outputs, in the same order."""
+    """A layer, and the framework's values of its inputs and outputs, in the same order."""
 
     layer: Layer
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
     known: bool
-    """Whether a row spoke of the operation; if not, the layer only names it, with its shapes."""
+    """Whether a row was found. If not, the layer has the framework's own name and all tensors of the call."""
 
 
 class Translator:
-    """Translates by table.
+    """Mapping of operator calls to layers by a table of rows.
 
     Args:
-        rows: the table; of several rows of one native name the first whose ``when`` holds is taken.
-        tensor: makes a :class:`Tensor` of a framework's value in a role, or None where it is no tensor.
-        role: the role of an operand by its name.
-        names: the arguments that an operation may have, in any version, by its full name; None where that is not known.
+        rows: the table. If several rows have the name of a call, the first whose ``when`` returns True is used.
+        tensor: describes a framework's value in a role as a :class:`Tensor`; returns None if it is not a tensor.
+        role: returns the role of an operand by its name.
+        names: returns the arguments of an operator in all its versions, by its full name; None if it has no schema.
     """
 
     def __init__(
@@ -115,24 +129,25 @@ class Translator:
         self._tensor = tensor
         self._role = role
         self._names = names
-        self._fitting: set[int] = set()
-        """Rows, by identity, of which the arguments are known to exist."""
+        self._checked: set[int] = set()
+        """Rows, by identity, whose arguments are known to exist."""
 
     def by(self, tensor: ToTensor) -> Translator:
-        """A translator by the same table that makes tensors another way."""
-        other = Translator((), tensor, self._role, self._names)
-        other._rows, other._fitting = self._rows, self._fitting
-        return other
+        """Return a translator with the same table that describes tensors by another function."""
+        translator = Translator((), tensor, self._role, self._names)
+        translator._rows, translator._checked = self._rows, self._checked
+        return translator
 
     def knows(self, native: str) -> bool:
-        """Whether a row speaks of an operation."""
+        """Return whether the table has a row for an operator."""
         return native in self._rows
 
     def __call__(self, native: Native) -> Translation:
-        """The layer of ``native``; where no row holds, of the framework's own name, with all tensors and settings.
+        """Return the layer of a call; without a row, one with the framework's own name and all tensors and attributes.
 
         Raises:
-            CostError: for a row that feeds an operand from an argument that the operation does not have; names it.
+            CostError: if the source of an operand is an argument that the operator does not have, or a list where one
+                tensor is expected, or the reverse.
         """
         for row in self._rows.get(native.name, ()):
             if row.when is None or row.when(native.args):
@@ -154,55 +169,63 @@ class Translator:
                 values.append(value)
             elif isinstance(value, (list, tuple)) and any(self._tensor(part, "data") is not None for part in value):
                 raise CostError(
-                    f"the row of {row.native} feeds {name} from a list of tensors; a list feeds operands written x*"
+                    f"row of {row.native}: operand {name} reads a list of tensors (expected one tensor). Write it with "
+                    "a star, such as x*"
                 )
-        chosen = native.outputs if row.outputs is None else row.outputs(native.args, native.outputs)
-        outputs = self._outputs(chosen)
+        counted = native.outputs if row.outputs is None else row.outputs(native.args, native.outputs)
+        outputs = self._outputs(counted)
         attrs = {name: hashable(pull(source, native.args)) for name, source in row.attrs.items()}
         op = row.op if isinstance(row.op, str) else row.op(native.args)
         layer = Layer(op, operands, outputs.values(), {k: v for k, v in attrs.items() if v is not None})
-        return Translation(layer, tuple(values), tuple(chosen[i] for i in outputs), known=True)
+        return Translation(layer, tuple(values), tuple(counted[i] for i in outputs), known=True)
 
     def _outputs(self, values: Sequence[Any]) -> dict[int, Tensor]:
         tensors = ((i, self._tensor(value, "data")) for i, value in enumerate(values))
         return {i: tensor for i, tensor in tensors if tensor is not None}
 
     def _check(self, row: Row, args: Arguments) -> None:
-        """Refuse a row whose arguments the operation does not have: what they feed would silently be missing."""
+        """Reject a row with arguments that the operator does not have, as their operands would be missing silently.
+
+        An operator without a schema has the arguments of its calls. A row is rejected only if a call has none of them,
+        since each may be optional.
+        """
         named = {name: source for name, source in row.inputs.items() if isinstance(source, str)}
-        known = self._names(row.native)
-        if known is None:
-            is_blind = len(named) == len(row.inputs) and args.keys().isdisjoint(named.values())
-            known = () if is_blind else named.values()
+        declared = self._names(row.native)
+        if declared is None:
+            none_exists = len(named) == len(row.inputs) and args.keys().isdisjoint(named.values())
+            declared = () if none_exists else named.values()
         for name, source in named.items():
-            if source not in args and source not in known:
-                there = [argument for argument in args if isinstance(argument, str) and not argument.startswith("@")]
+            if source not in args and source not in declared:
+                passed = [argument for argument in args if isinstance(argument, str) and not argument.startswith("@")]
                 raise CostError(
-                    f"the row of {row.native} feeds {name} from {source!r}, which it does not have; its arguments are "
-                    f"{', '.join(map(repr, dict.fromkeys([*there, *known])))}"
+                    f"row of {row.native}: operand {name} reads the unknown argument {source!r} (expected one of "
+                    f"{', '.join(map(repr, dict.fromkeys([*passed, *declared])))})"
                 )
-        self._fitting.add(id(row))
+        self._checked.add(id(row))
 
     def _operands(self, row: Row, args: Arguments) -> Iterable[tuple[str, Any]]:
         for name, source in row.inputs.items():
             value = pull(source, args)
-            if value is None and id(row) not in self._fitting and source not in args:
+            if value is None and id(row) not in self._checked and source not in args:
                 self._check(row, args)
             if "*" in name:
                 if self._tensor(value, "data") is not None:
-                    raise CostError(f"the row of {row.native} feeds {name} from one tensor; accepted is a list of them")
+                    raise CostError(
+                        f"row of {row.native}: operand {name} reads one tensor (expected a list of tensors). Write it "
+                        "without the star"
+                    )
                 yield from ((name.replace("*", str(i)), v) for i, v in enumerate(value or ()))
             elif value is not None:
                 yield name, value
 
 
 def pull(source: Source, args: Arguments) -> Any:
-    """The value of an argument named by, or computed by, ``source``; None where it was not given."""
+    """Return the value of a source: an argument by its name, None if it is absent, or the result of a function."""
     return args.get(source) if isinstance(source, str) else source(args)
 
 
 def flatten(values: Iterable[Any]) -> Iterable[Any]:
-    """Every value inside nested lists and tuples."""
+    """Yield every value in nested lists and tuples."""
     for value in values:
         if isinstance(value, (list, tuple)):
             yield from flatten(value)
@@ -211,17 +234,17 @@ def flatten(values: Iterable[Any]) -> Iterable[Any]:
 
 
 def settings(args: Arguments) -> dict[str, Any]:
-    """The arguments of an operation that no row speaks of, but for tensors and long lists."""
-    return {name: hashable(value) for name, value in args.items() if _is_setting(value)}
+    """Return the attributes of an operator without a row: all arguments but tensors and long lists."""
+    return {name: hashable(value) for name, value in args.items() if _is_attribute(value)}
 
 
-def _is_setting(value: Any) -> bool:
-    """Whether an argument of an unknown operator is a number or a text, or a few of these."""
+def _is_attribute(value: Any) -> bool:
+    """Return whether an argument is a number or a string, or a list of at most :data:`_LONGEST_ATTRIBUTE` of these."""
     if isinstance(value, (list, tuple)):
-        return 0 < len(value) <= MOST_SETTINGS and all(map(_is_setting, value))
+        return 0 < len(value) <= _LONGEST_ATTRIBUTE and all(map(_is_attribute, value))
     return isinstance(value, (bool, int, float, str))
 
 
 def hashable(value: Any) -> Any:
-    """Lists as tuples, all the way down."""
+    """Convert nested lists to tuples."""
     return tuple(hashable(v) for v in value) if isinstance(value, (list, tuple)) else value

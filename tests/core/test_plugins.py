@@ -275,14 +275,22 @@ def test_a_list_feeds_numbered_operands():
 @pytest.mark.parametrize(
     ("inputs", "known", "message"),
     [
-        ({"x": "b"}, None, "the row of f feeds x from 'b', which it does not have; its arguments are 'a', 'n'"),
-        ({"x": "a", "w": "b"}, ("a", "c"), "feeds w from 'b', which it does not have; its arguments are 'a', 'n', 'c'"),
+        (
+            {"x": "b"},
+            None,
+            "row of f: operand x reads the unknown argument 'b' (expected one of 'a', 'n')",
+        ),
+        (
+            {"x": "a", "w": "b"},
+            ("a", "c"),
+            "operand w reads the unknown argument 'b' (expected one of 'a', 'n', 'c')",
+        ),
         (
             {"x": "parts"},
             ("a", "parts"),
-            "the row of f feeds x from a list of tensors; a list feeds operands written x*",
+            "row of f: operand x reads a list of tensors (expected one tensor). Write it with a star, such as x*",
         ),
-        ({"x*": "a"}, ("a", "parts"), "the row of f feeds x* from one tensor; accepted is a list of them"),
+        ({"x*": "a"}, ("a", "parts"), "row of f: operand x* reads one tensor (expected a list of tensors)"),
     ],
 )
 def test_a_row_that_feeds_what_is_not_there_is_refused(inputs, known, message):
@@ -306,10 +314,13 @@ def test_an_argument_that_was_left_out_feeds_nothing():
     [
         (
             {"inputs": {"x": 0}},
-            "the row of f feeds x from 0; accepted are the name of an argument, or a function of all",
+            "row of f: invalid source of x (got 0, expected the name of an argument or a function of all arguments)",
         ),
-        ({"attrs": {"axis": ("a", 1)}}, "the row of f feeds axis from ('a', 1); accepted are"),
-        ({"inputs": ["x"]}, "the row of f feeds ['x']; accepted is a mapping by neutral name"),
+        (
+            {"attrs": {"axis": ("a", 1)}},
+            "row of f: invalid source of axis (got ('a', 1), expected the name of",
+        ),
+        ({"inputs": ["x"]}, "row of f: invalid inputs (got ['x'], expected a mapping by name)"),
     ],
 )
 def test_a_row_of_another_kind_is_refused_where_it_is_written(fed, message):

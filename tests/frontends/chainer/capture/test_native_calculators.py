@@ -98,8 +98,8 @@ def test_a_row_that_misnames_an_argument_is_refused_by_its_name():
     plugin = Rows()
     plugins.register(plugin)
     try:
-        message = f"the row of {re.escape(native)} feeds x from 'x', which it does not have"
-        with pytest.raises(CostError, match=message), counting():
+        message = f"row of {native}: operand x reads the unknown argument 'x'"
+        with pytest.raises(CostError, match=re.escape(message)), counting():
             Twice()(x(2))
     finally:
         plugins.unregister(plugin)

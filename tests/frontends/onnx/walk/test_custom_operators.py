@@ -79,10 +79,22 @@ def test_what_reads_a_value_without_a_shape_says_why_it_is_not_counted():
 @pytest.mark.parametrize(
     ("native", "inputs", "message"),
     [
-        ("my.ops::Wave", {"x0": "x", "x1": "w"}, "feeds x0 from 'x', which it does not have; its arguments are"),
-        ("my.ops::Wave", {"x0": "inputs"}, "feeds x0 from a list of tensors; a list feeds operands written x*"),
-        ("ai.onnx::Relu", {"x": "x"}, "feeds x from 'x', which it does not have; its arguments are 'X'"),
-        ("ai.onnx::Relu", {"x*": "X"}, "feeds x* from one tensor; accepted is a list of them"),
+        (
+            "my.ops::Wave",
+            {"x0": "x", "x1": "w"},
+            "operand x0 reads the unknown argument 'x' (expected one of",
+        ),
+        (
+            "my.ops::Wave",
+            {"x0": "inputs"},
+            "operand x0 reads a list of tensors (expected one tensor)",
+        ),
+        (
+            "ai.onnx::Relu",
+            {"x": "x"},
+            "operand x reads the unknown argument 'x' (expected one of 'X'",
+        ),
+        ("ai.onnx::Relu", {"x*": "X"}, "operand x* reads one tensor (expected a list of tensors)"),
     ],
 )
 def test_a_row_that_misnames_an_input_is_refused_by_its_name(native, inputs, message):
@@ -96,7 +108,7 @@ def test_a_row_that_misnames_an_input_is_refused_by_its_name(native, inputs, mes
     plugin = Rows()
     plugins.register(plugin)
     try:
-        with pytest.raises(CostError, match=re.escape(f"the model: the row of {native} {message}")):
+        with pytest.raises(CostError, match=re.escape(f"the model: row of {native}: {message}")):
             estimate(model)
     finally:
         plugins.unregister(plugin)
