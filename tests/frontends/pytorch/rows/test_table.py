@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import walk_packages
+
 import pytest
 import torch
 import torch.nn.modules.linear_cross_entropy  # registers its operators
 
-from costcore.frontends.pytorch import ROWS
+from costcore.frontends.pytorch import ROWS, rows
 from costcore.registry.calculators import calculators
 
 
@@ -33,3 +36,9 @@ def test_every_row_has_a_calculator():
     named = {row.op for row in ROWS if isinstance(row.op, str)} | {op for row in ROWS for op in row.ops}
     assert named - calculators().keys() == set()
     assert all(row.ops for row in ROWS if not isinstance(row.op, str))
+
+
+def test_the_table_contains_the_rows_of_every_file():
+    names = [found.name for found in walk_packages(rows.__path__, f"{rows.__name__}.") if not found.ispkg]
+    modules = [import_module(name) for name in names if name.rpartition(".")[2] not in ("arguments", "table")]
+    assert sorted(map(id, ROWS)) == sorted(id(row) for module in modules for row in module.ROWS)
