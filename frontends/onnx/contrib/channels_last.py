@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,16 +15,23 @@ from ..shapes.windows import Windows
 from ..values.value import Shape, Value
 from .spec import NHWC, OperatorSpec
 
+ALWAYS_LAST = frozenset(("NhwcConv", "NhwcFusedConv", "NhwcMaxPool"))
+"""Operators whose channels are always last; others have an attribute ``channels_last``, or none."""
+
+
+def has_channels_last(node: Node) -> bool:
+    """Return whether the channels of a node's input and output are their last axis."""
+    return node.op in ALWAYS_LAST or bool(node.args.get("channels_last"))
+
 
 def channels_first(node: Node, shape: Shape) -> Shape:
-    """``[N, H, W, C]`` as ``[N, C, H, W]`` where the operator has channels last."""
-    last = node.op.startswith("Nhwc") or node.args.get("channels_last")
-    return (shape[0], shape[-1], *shape[1:-1]) if last else shape
+    """Return the shape of an input as ``[N, C, ...]``."""
+    return first(shape) if has_channels_last(node) else shape
 
 
-def _channels_back(node: Node, shape: Shape) -> Shape:
-    last = node.op.startswith("Nhwc") or node.args.get("channels_last")
-    return (shape[0], *shape[2:], shape[1]) if last else shape
+def channels_back(node: Node, shape: Shape) -> Shape:
+    """Return the shape ``[N, C, ...]`` of an output in the layout of the node."""
+    return last(shape) if has_channels_last(node) else shape
 
 
 def channel_view(name: str) -> Any:
@@ -52,8 +59,13 @@ NEWEST = 1 << 30
 
 
 def first(shape: Shape) -> Shape:
-    """``[N, ..., C]`` as ``[N, C, ...]``."""
+    """Return ``[N, ..., C]`` as ``[N, C, ...]``."""
     return (shape[0], shape[-1], *shape[1:-1])
+
+
+def last(shape: Shape) -> Shape:
+    """Return ``[N, C, ...]`` as ``[N, ..., C]``."""
+    return (shape[0], *shape[2:], shape[1])
 
 
 def turned(rule: Rule) -> Rule:
@@ -77,19 +89,21 @@ def turned(rule: Rule) -> Rule:
         found = rule(node)
         for value in found.outputs if isinstance(found, Inferred) else found:
             if value.shape is not None and len(value.shape) == rank:
-                value.shape = (value.shape[0], *value.shape[2:], value.shape[1])
+                value.shape = last(value.shape)
         return found
 
     return read
 
 
-def _is_plain(a: Arguments) -> bool:
+def has_no_activation(a: Arguments) -> bool:
+    """Return whether no activation is fused to the operator."""
     return not a.get("activation")
 
 
-def _both(row: Row) -> Any:
-    """The condition of a row, and that nothing is fused to its operator."""
-    return _is_plain if row.when is None else lambda a: _is_plain(a) and row.when is not None and row.when(a)
+def _without_activation(row: Row) -> Callable[[Arguments], bool]:
+    """Return the condition of a row, and that no activation is fused to the operator."""
+    when = row.when
+    return has_no_activation if when is None else lambda a: has_no_activation(a) and when(a)
 
 
 def channels_last(
@@ -116,6 +130,6 @@ def channels_last(
         fused: rows for an operator that an activation is fused to.
     """
     key = f"{ONNX}::{op}"
-    plain = [replace(row, when=_both(row)) for row in rows if row.native == key]
+    plain = [replace(row, when=_without_activation(row)) for row in rows if row.native == key]
     rule = infer or turned(rules[key])
     return OperatorSpec(op, inputs, required, attributes, None, rule, (*plain, *fused), NHWC)

@@ -10,7 +10,7 @@ from ..shapes import conv as standard
 from ..shapes.windows import windows
 from ..values.value import Undetermined, Value
 from .activation import FUSED, fused_with, has_supported_activation
-from .channels_last import _channels_back, channel_view, channels_first, channels_last, weight_view
+from .channels_last import channel_view, channels_back, channels_first, channels_last, weight_view
 from .spec import NCHWC, OperatorSpec, row
 
 
@@ -26,7 +26,7 @@ def conv(node: Node) -> Inferred:
     found = windows(node, shape[2:], kernel)
     zero = node.get("y_zero_point")
     dtype = zero.dtype if zero is not None else x.dtype
-    return Inferred([node.result(_channels_back(node, (shape[0], w.known[0], *found.out)), dtype)], found)
+    return Inferred([node.result(channels_back(node, (shape[0], w.known[0], *found.out)), dtype)], found)
 
 
 def padded_conv_transpose(node: Node) -> Inferred:
@@ -44,9 +44,6 @@ def padded_conv_transpose(node: Node) -> Inferred:
 
 def _is_plain(a: Arguments) -> bool:
     return not fused_with(a) and not isinstance(a.get("Z"), Value) and not isinstance(a.get("Sum"), Value)
-
-
-TO_RESIDUAL = {"activation": fused_with}
 
 
 SPECS: tuple[OperatorSpec, ...] = (
@@ -88,7 +85,7 @@ SPECS: tuple[OperatorSpec, ...] = (
             row(
                 "fused_conv",
                 {"x": "X", "w": "W", "b": "B", "z": "Sum"},
-                {**CONVOLUTION, **TO_RESIDUAL},
+                {**CONVOLUTION, "activation": fused_with},
                 when=has_supported_activation,
             ),
         ],

@@ -56,14 +56,15 @@ def _flag(name: str) -> Any:
     return lambda a: True if a.get(name) else None
 
 
-def _factor(name: str) -> Any:
+def factor(name: str) -> Any:
+    """A factor of a product; None if it is 1."""
     return lambda a: None if a.get(name, 1.0) == 1 else a[name]
 
 
 MATRICES = {"x0": _moved("A"), "x1": _moved("B")}
 
 
-SWAPPED = {"transpose_x0": _flag("transA"), "transpose_x1": _flag("transB"), "alpha": _factor("alpha")}
+SWAPPED = {"transpose_x0": _flag("transA"), "transpose_x1": _flag("transB"), "alpha": factor("alpha")}
 
 
 def _stored_elements(a: Arguments) -> Value:

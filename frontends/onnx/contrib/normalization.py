@@ -8,7 +8,7 @@ from ..schema.signature import ONNX
 from ..shapes.normalization import RULES, layer_norm
 from ..shapes.rules import like
 from .channels_last import channels_last
-from .fused.hyper_connections import _grouped, streams
+from .fused.hyper_connections import grouped_streams, streams
 from .spec import OperatorSpec, row
 
 SPECS: tuple[OperatorSpec, ...] = (
@@ -39,7 +39,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         rows=[
             row(
                 "rms_norm",
-                {"x": _grouped("X"), "w": "scale"},
+                {"x": grouped_streams("X"), "w": "scale"},
                 {"axis": lambda a: (len(streams(node_of(a))[0]) - 1,), "eps": "epsilon"},
             )
         ],

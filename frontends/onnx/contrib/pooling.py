@@ -11,26 +11,35 @@ from ..rows.arguments import outputs
 from ..rows.pooling import POOL, ROWS
 from ..shapes import pooling as standard
 from ..shapes.windows import Windows, kernel_of, windows
-from ..values.value import Undetermined, Value
-from .channels_last import _channels_back, channel_view, channels_first, channels_last, turned
+from ..values.value import Shape, Undetermined, Value
+from .channels_last import channel_view, channels_back, channels_first, channels_last, turned
 from .spec import NCHWC, OperatorSpec, row
 
 
 def pool(node: Node) -> Inferred:
     """Pooling, with channels first or last."""
-    x = node.value("X", "x")
-    shape = channels_first(node, x.known)
+    shape = _input_shape(node)
+    return _pooled(node, shape, windows(node, shape[2:], kernel_of(node)))
+
+
+def global_pool(node: Node) -> Inferred:
+    """Pooling with one window as large as the input, with channels first or last."""
+    shape = _input_shape(node)
+    ones, zeros = (1,) * (len(shape) - 2), (0,) * (len(shape) - 2)
+    return _pooled(node, shape, Windows(shape[2:], ones, ones, zeros, zeros, ones))
+
+
+def _input_shape(node: Node) -> Shape:
+    shape = channels_first(node, node.value("X", "x").known)
     if len(shape) < 3:
         raise node.error(f"needs an input of 3 or more dimensions, got {shape}")
-    if "Global" in node.op:
-        ones = (1,) * (len(shape) - 2)
-        nothing = (0,) * (len(shape) - 2)
-        found = Windows(shape[2:], ones, ones, nothing, nothing, ones)
-    else:
-        found = windows(node, shape[2:], kernel_of(node))
+    return shape
+
+
+def _pooled(node: Node, shape: Shape, found: Windows) -> Inferred:
     zero = node.get("y_zero_point")
-    dtype = zero.dtype if zero is not None else x.dtype
-    return Inferred([node.result(_channels_back(node, (*shape[:2], *found.out)), dtype)], found)
+    dtype = zero.dtype if zero is not None else node.value("X", "x").dtype
+    return Inferred([node.result(channels_back(node, (*shape[:2], *found.out)), dtype)], found)
 
 
 def crops(node: Node) -> Sequence[Value]:
@@ -90,7 +99,7 @@ SPECS: tuple[OperatorSpec, ...] = (
     OperatorSpec(
         "GlobalMaxPool",
         "X",
-        infer=pool,
+        infer=global_pool,
         rows=[row("max_pool", {"x": "X"}, POOL)],
         domain=NCHWC,
     ),
@@ -105,7 +114,7 @@ SPECS: tuple[OperatorSpec, ...] = (
     OperatorSpec(
         "GlobalAveragePool",
         "X",
-        infer=pool,
+        infer=global_pool,
         rows=[row("avg_pool", {"x": "X"}, POOL)],
         domain=NCHWC,
     ),

@@ -21,7 +21,8 @@ def bit_dropout(node: Node) -> Sequence[Value]:
     return [node.result(x.known, x.dtype), node.result((ceil_div(prod(x.known), 32),), "uint32")]
 
 
-def _training(a: Arguments) -> Any:
+def training(a: Arguments) -> Any:
+    """Whether dropout is in training mode; None if it is not or only data says so."""
     return told(lambda n: bool(n.number("training_mode")) or None)(a)
 
 
@@ -30,6 +31,6 @@ SPECS: tuple[OperatorSpec, ...] = (
         "BitmaskDropout",
         "data ratio training_mode",
         infer=bit_dropout,
-        rows=[row("dropout", {"x": "data"}, {"training": _training})],
+        rows=[row("dropout", {"x": "data"}, {"training": training})],
     ),
 )

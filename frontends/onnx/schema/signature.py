@@ -39,6 +39,7 @@ class Signature(NamedTuple):
     makes_tensors: bool = False
 
 
+@cache
 def schema_signature(domain: str, op: str, version: int) -> Signature | None:
     """Return what onnx's schema of an operator says, in the given version of its domain; None if it has none.
 

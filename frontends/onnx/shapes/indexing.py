@@ -8,7 +8,7 @@ import numpy as np
 
 from ..graph.node import Node, Rule
 from ..values.value import Undetermined, Value
-from .reduction import _held
+from .reduction import nonzero_count
 from .rules import same
 
 
@@ -35,7 +35,7 @@ def gather_nd(node: Node) -> Sequence[Value]:
 
 def compress(node: Node) -> Sequence[Value]:
     """Slices where a condition holds: their number depends on data."""
-    x, count = node.value("input"), _held(node.value("condition"))
+    x, count = node.value("input"), nonzero_count(node.value("condition"))
     axis = node.axis(len(x.known), "axis")
     shape = (count,) if axis is None else (*x.known[:axis], count, *x.known[axis + 1 :])
     return [node.result(shape, x.dtype)]

@@ -66,7 +66,7 @@ def top_k(node: Node) -> Sequence[Value]:
     return [node.result(shape, x.dtype), node.result(shape, "int64")]
 
 
-def _held(value: Value) -> int | None:
+def nonzero_count(value: Value) -> int | None:
     """How many elements are not zero; None where only data tells."""
     if value.data is None or any(map(is_symbolic, value.data.flat)):
         return None
@@ -76,7 +76,9 @@ def _held(value: Value) -> int | None:
 def non_zero(node: Node) -> Sequence[Value]:
     """Places of non-zero elements: their number depends on data."""
     x = node.value("X")
-    return [node.result((max(len(x.known), 1), _held(x)), "int64", lambda data: np.nonzero(np.atleast_1d(data)))]
+    return [
+        node.result((max(len(x.known), 1), nonzero_count(x)), "int64", lambda data: np.nonzero(np.atleast_1d(data)))
+    ]
 
 
 def unique(node: Node) -> Sequence[Value]:

@@ -204,7 +204,7 @@ def decoder_layer(node: Node) -> Inferred:
     )
 
 
-def _mask(*names: str) -> Any:
+def mask_of(*names: str) -> Any:
     """A mask over pairs of queries and keys, or over keys; lengths alone are none."""
 
     def read(a: Arguments) -> Any:
@@ -235,7 +235,7 @@ def _table(name: str) -> Any:
     return lambda a: a.get(name) if a.get("do_rotary", 1) else None
 
 
-def _past(*names: str) -> Any:
+def nonempty_past(*names: str) -> Any:
     """What is kept of the past, none where it is empty, as it is before the first step."""
 
     def read(a: Arguments) -> Any:
@@ -249,9 +249,9 @@ OPERAND = {
     "q": fact(Operands, lambda f: f.q),
     "k": fact(Operands, lambda f: f.k),
     "v": fact(Operands, lambda f: f.v),
-    "past_k": _past("past_key", "key_cache"),
-    "past_v": _past("past_value", "value_cache"),
-    "mask": _mask("attention_bias", "key_padding_mask", "mask_index"),
+    "past_k": nonempty_past("past_key", "key_cache"),
+    "past_v": nonempty_past("past_value", "value_cache"),
+    "mask": mask_of("attention_bias", "key_padding_mask", "mask_index"),
     "b": "bias",
     "cos": _table("cos_cache"),
     "sin": _table("sin_cache"),
@@ -271,12 +271,6 @@ SETTINGS = {
     "softcap": nonzero("softcap"),
     "window": _window,
 }
-
-
-DECODERS = (
-    *("MultiHeadAttention", "DecoderMaskedMultiHeadAttention", "GroupQueryAttention", "SparseAttention"),
-    "PackedMultiHeadAttention",
-)
 
 
 def _positions(a: Arguments) -> Any:

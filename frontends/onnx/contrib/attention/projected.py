@@ -14,7 +14,7 @@ from ...rows.arguments import fact, node_of
 from ...shapes.rules import heads
 from ...values.value import Value
 from ..spec import OperatorSpec, row
-from .kv_cache import _mask, _past
+from .kv_cache import mask_of, nonempty_past
 
 
 def _features(node: Node, width: Dim) -> tuple[Dim, ...]:
@@ -87,8 +87,8 @@ SPECS: tuple[OperatorSpec, ...] = (
                         "q": _in_three,
                         "w0": "weights",
                         "b0": "bias",
-                        "past": _past("past"),
-                        "mask": _mask("attention_bias", "mask_index"),
+                        "past": nonempty_past("past"),
+                        "mask": mask_of("attention_bias", "mask_index"),
                     },
                     PROJECTED,
                 )
@@ -128,8 +128,8 @@ SPECS: tuple[OperatorSpec, ...] = (
                     "q": _in_three,
                     "w0": "weight",
                     "b0": "bias",
-                    "past": _past("past"),
-                    "mask": _mask("mask_index"),
+                    "past": nonempty_past("past"),
+                    "mask": mask_of("mask_index"),
                     "q_scale": "input_scale",
                     "w0_scale": "weight_scale",
                     "q_zero_point": "input_zero_point",
@@ -158,7 +158,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                     "b0": "Q_bias",
                     "b2": "K_bias",
                     "b3": "V_bias",
-                    "mask": _mask("attention_bias", "mask_index"),
+                    "mask": mask_of("attention_bias", "mask_index"),
                     "w0_scale": "scale_Q_weight",
                     "w2_scale": "scale_K_weight",
                     "w3_scale": "scale_V_weight",

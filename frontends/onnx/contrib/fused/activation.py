@@ -9,7 +9,7 @@ from ...rows.arguments import axis, told
 from ...shapes.random import dropout
 from ...shapes.rules import like, pairwise
 from ...values.value import Value
-from ..random import _training, bit_dropout
+from ..random import bit_dropout, training
 from ..spec import OperatorSpec, row
 
 
@@ -72,6 +72,6 @@ SPECS: tuple[OperatorSpec, ...] = (
         "data bias residual ratio training_mode",
         required=2,
         infer=bit_dropout,
-        rows=[row("biased_dropout", {"x": "data", "b": "bias", "z": "residual"}, {"training": _training})],
+        rows=[row("biased_dropout", {"x": "data", "b": "bias", "z": "residual"}, {"training": training})],
     ),
 )

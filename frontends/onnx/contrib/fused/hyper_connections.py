@@ -54,7 +54,7 @@ def _count(a: Arguments) -> Any:
     return streams(node_of(a))[1]
 
 
-def _grouped(name: str) -> Any:
+def grouped_streams(name: str) -> Any:
     """Streams as ``[..., C, H]``."""
     return lambda a: a[name].viewed(streams(node_of(a))[0])
 
@@ -69,7 +69,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         rows=[
             row(
                 "reduce_streams",
-                {"x": _grouped("streams"), "gate": "pre_mix"},
+                {"x": grouped_streams("streams"), "gate": "pre_mix"},
                 {
                     "streams": _count,
                     "scale": lambda a: None if a.get("reduction_scale", 1.0) == 1 else a["reduction_scale"],
@@ -86,7 +86,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         rows=[
             row(
                 "mix_streams",
-                {"x": _grouped("streams"), "z": "block_output", "gate": "post_mix", "m": "stream_mix"},
+                {"x": grouped_streams("streams"), "z": "block_output", "gate": "post_mix", "m": "stream_mix"},
                 {"streams": _count},
             )
         ],

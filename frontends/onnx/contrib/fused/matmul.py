@@ -10,7 +10,7 @@ from ...graph.node import Node
 from ...shapes.matmul import product
 from ...values.value import Value
 from ..activation import fused_with, has_supported_activation
-from ..matmul import MATRICES, SWAPPED, _factor, matmul
+from ..matmul import MATRICES, SWAPPED, factor, matmul
 from ..spec import OperatorSpec, row
 
 
@@ -45,7 +45,7 @@ SPECS: tuple[OperatorSpec, ...] = (
             row(
                 "fused_matmul",
                 {**MATRICES, "b": "C"},
-                {**SWAPPED, "beta": _factor("beta"), "activation": fused_with},
+                {**SWAPPED, "beta": factor("beta"), "activation": fused_with},
                 when=has_supported_activation,
             )
         ],
@@ -60,7 +60,7 @@ SPECS: tuple[OperatorSpec, ...] = (
             row(
                 "fused_matmul",
                 {**MATRICES, "b": "C"},
-                {**SWAPPED, "beta": _factor("beta"), "activation": fused_with},
+                {**SWAPPED, "beta": factor("beta"), "activation": fused_with},
                 when=has_supported_activation,
             )
         ],

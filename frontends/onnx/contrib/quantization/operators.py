@@ -18,10 +18,10 @@ from ...shapes.quantization import RULES
 from ...shapes.reduction import reduced_axes, reduction
 from ...shapes.rules import broadcast, like, pairwise
 from ...values.value import Value
-from ..channels_last import _is_plain, channel_view, channels_last, turned, weight_view
+from ..channels_last import channel_view, channels_last, has_no_activation, turned, weight_view
 from ..conv import conv
 from ..matmul import MATRICES, SWAPPED, matmul, transposed
-from ..pooling import pool
+from ..pooling import global_pool, pool
 from ..spec import NHWC, OperatorSpec, row
 
 
@@ -282,7 +282,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         "X x_scale x_zero_point y_scale y_zero_point",
         required=5,
         attributes="channels_last",
-        infer=pool,
+        infer=global_pool,
         rows=[AVERAGE_POOL],
     ),
     OperatorSpec(
@@ -408,7 +408,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         required=2,
         attributes="channels_last ceil_mode",
         infer=turned(pool),
-        rows=[replace(AVERAGE_POOL, when=_is_plain)],
+        rows=[replace(AVERAGE_POOL, when=has_no_activation)],
         domain=NHWC,
     ),
     OperatorSpec(
