@@ -1,4 +1,4 @@
-"""Operators that ONNX Runtime adds, of inputs whose sizes have names: shapes of numbers once numbers are put in."""
+"""Operators of ONNX Runtime with symbolic sizes: with numbers substituted, shapes are those of the numbers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.frontends.onnx import test_contrib_more, test_contrib_sparse
-from tests.frontends.onnx.contrib_lines import Line
-from tests.frontends.onnx.contrib_nodes import model_of
+from tests.frontends.onnx.contrib import test_selected_attention_and_streams, test_single_nodes
+from tests.frontends.onnx.contrib.lines import Line
+from tests.frontends.onnx.contrib.single_node import model_of
 from tests.frontends.onnx.read_model import read
 
 PAIRS = {"ComplexMul", "ComplexMulConj", "EngramGate"}
@@ -17,7 +17,9 @@ PAIRS = {"ComplexMul", "ComplexMulConj", "EngramGate"}
 WAITING = "SparseAttentionIndexer"
 """With names it is not known how many keys wait to be compressed."""
 
-LINES = [line for line in (*test_contrib_more.LINES, *test_contrib_sparse.LINES) if line.native not in PAIRS]
+LINES = [
+    line for line in (*test_single_nodes.LINES, *test_selected_attention_and_streams.LINES) if line.native not in PAIRS
+]
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.native)

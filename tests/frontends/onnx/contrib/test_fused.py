@@ -1,11 +1,11 @@
-"""Norms, embeddings and pointwise operators that ONNX Runtime adds, and what is wrong of any: by hand."""
+"""Fused norms, embeddings and pointwise operators that ONNX Runtime adds, by hand."""
 
 from __future__ import annotations
 
 import pytest
 
 from costcore.ir import Operations
-from tests.frontends.onnx.contrib_nodes import INT32, INT64, UINT8, priced, shapes
+from tests.frontends.onnx.contrib.single_node import INT32, INT64, priced, shapes
 
 # one row of 4: layer norm 2c-1 fma, c+1 mul, 2c add, 3 div, 1 special
 NORM = Operations(fma=7, mul=5, add=8, div=3, special=1)
@@ -75,30 +75,3 @@ GELU = Operations(mul=3, add=1, special=1)
 )
 def test_pointwise_and_others(op, inputs, attrs, flops):
     assert priced(op, *inputs, **attrs)[1].flops == flops
-
-
-@pytest.mark.parametrize("op", ["EPContext", "Snpe"])
-def test_what_is_opaque_is_named(op):
-    with pytest.raises(AssertionError, match=f"no calculator for 'com.microsoft::{op}'"):
-        priced(op, (1, 4))
-
-
-@pytest.mark.parametrize(
-    ("op", "inputs", "attrs", "message"),
-    [
-        ("MatMulNBits", [(2, 8), {(UINT8, (4, 1, 4))}, {(4,)}], {"N": 4}, "has no K"),
-        (
-            "MatMulNBits",
-            [(2, 9), {(UINT8, (4, 1, 4))}, {(4,)}],
-            {"N": 4, "K": 8},
-            "multiplies rows of 9 by a weight of 8",
-        ),
-        ("MatMulNBits", [(2, 8), {(UINT8, (4, 1, 4))}, {(4,)}], {"N": 4, "K": 8, "bits": 9}, "weights of 9 bits"),
-        ("Attention", [(1, 3, 8), {(8, 24)}], {}, "has no num_heads"),
-        ("MultiHeadAttention", [(1, 3, 8)], {"num_heads": 2}, "has no keys"),
-        ("NhwcConv", [(1, 8, 8, 3), {(4, 3)}], {}, "needs weights of the rank of its input"),
-    ],
-)
-def test_what_is_wrong_is_said(op, inputs, attrs, message):
-    with pytest.raises(ValueError, match=message):
-        priced(op, *inputs, **attrs)

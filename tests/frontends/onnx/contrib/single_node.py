@@ -1,4 +1,4 @@
-"""One node of an operator that ONNX Runtime adds: the layer that is read of it, and its cost."""
+"""One node of an operator that ONNX Runtime adds: the layer that it is read as, and its cost."""
 
 from __future__ import annotations
 

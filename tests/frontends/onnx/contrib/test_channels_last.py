@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.frontends.onnx.contrib_lines import O, S, Z
-from tests.frontends.onnx.contrib_nodes import INT64, UINT8, priced, shapes
+from tests.frontends.onnx.contrib.lines import O, S, Z
+from tests.frontends.onnx.contrib.single_node import INT64, UINT8, priced, shapes
 
 
 @pytest.mark.parametrize(

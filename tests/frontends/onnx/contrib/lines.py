@@ -1,4 +1,4 @@
-"""A table of operators that ONNX Runtime adds: what one node of each costs, to be worked out by hand."""
+"""A line of a table of operators that ONNX Runtime adds: what one node costs, worked out by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from onnx import TensorProto
 
 from costcore.ir import Operations
-from tests.frontends.onnx.contrib_nodes import UINT8, priced, shapes
+from tests.frontends.onnx.contrib.single_node import UINT8, priced, shapes
 
 S, Z = [0.5], {(UINT8, (1,))}
 """A scale and a zero point: numbers of an instruction, which take no bytes."""

@@ -1,11 +1,11 @@
-"""Attention with some of the keys, gates and streams that ONNX Runtime adds: one line each, worked out by hand."""
+"""Attention with some of the keys, gates and streams that ONNX Runtime adds: one node each, by hand."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.frontends.onnx.contrib_lines import Line, O, S, check
-from tests.frontends.onnx.contrib_nodes import INT8, INT32, INT64, priced, shapes
+from tests.frontends.onnx.contrib.lines import Line, O, S, check
+from tests.frontends.onnx.contrib.single_node import INT8, INT32, INT64
 
 # x, weight, bias, mask, global weight and bias, flags of a Longformer: 8 tokens of 4 features
 LONG = [(1, 8, 4), {(4, 12)}, {(12,)}, (1, 8), {(4, 12)}, {(12,)}, (INT32, (1, 8))]
@@ -202,23 +202,5 @@ def test_one_operator(line: Line):
     check(line)
 
 
-DELTA = [None, (3, 4), (3, 4), (1, 4, 2, 4)]  # no cuts, decay, beta, state; 3 tokens, 2 and 4 heads of 4 and 2 features
 # 96 cells: outer product, decay, k^T S, q^T S; 24 rows: scale, and difference and rate of the delta
 RECURRENCE = O(fma=96) + O(mul=24, fma=72) + O(mul=24) + O(mul=96, special=12) + O(mul=24, fma=72) + O(add=24, mul=24)
-
-
-@pytest.mark.parametrize("inputs", [[(3, 2, 4), (3, 2, 4), (3, 4, 2)], [(3, 24), None, None]], ids=["apart", "packed"])
-def test_gated_delta_net_apart_and_packed(inputs):
-    layer, cost, _ = priced("GatedDeltaNet", *inputs, *DELTA, outputs=2)
-    assert (layer.op, shapes(layer)) == ("gated_delta_net", [(3, 4, 2), (1, 4, 2, 4)])
-    assert (cost.flops, cost.macs) == (RECURRENCE, 3 * 96)
-    assert (cost.mread, cost.mwrite) == (4 * (72 + 12 + 12 + 32), 4 * (24 + 32))
-
-
-def test_gated_delta_net_of_raw_projections():
-    raw = {"qk_l2_norm": 1, "gate_activation": "qwen", "beta_activation": "sigmoid"}
-    _, cost, _ = priced("GatedDeltaNet", (3, 24), None, None, *DELTA, {(4,)}, {(4,)}, outputs=2, **raw)
-    lengths = 12 * O(fma=3, mul=1, add=1, div=4, special=1)
-    gates = 12 * O(mul=1, add=2, special=2) + 4 * O(add=1, special=1) + 12 * O(add=2, div=1, special=1)
-    assert cost.flops == RECURRENCE + lengths + gates
-    assert cost.mread == 4 * (72 + 12 + 12 + 32 + 4 + 4)

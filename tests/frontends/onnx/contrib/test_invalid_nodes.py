@@ -1,4 +1,4 @@
-"""Operators that ONNX Runtime adds with operands and settings that they do not take."""
+"""Operators of ONNX Runtime with operands and attributes that they do not support."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import suppress
 import pytest
 
 from costcore.errors import CostError
-from tests.frontends.onnx import test_contrib_more, test_contrib_sparse
-from tests.frontends.onnx.contrib_lines import Line, S, Z, without_an_axis
-from tests.frontends.onnx.contrib_nodes import INT8, INT32, INT64, priced
-from tests.frontends.onnx.test_contrib_sparse import LONG
+from tests.frontends.onnx.contrib import test_selected_attention_and_streams, test_single_nodes
+from tests.frontends.onnx.contrib.lines import Line, S, Z, without_an_axis
+from tests.frontends.onnx.contrib.single_node import INT8, INT32, INT64, UINT8, priced
+from tests.frontends.onnx.contrib.test_selected_attention_and_streams import LONG
 
-LINES = (*test_contrib_more.LINES, *test_contrib_sparse.LINES)
+LINES = (*test_single_nodes.LINES, *test_selected_attention_and_streams.LINES)
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.native)
@@ -111,6 +111,17 @@ def test_wrong_operands_are_priced_or_refused_in_words(line: Line):
             "has words of 3 letters, and filters over 4",
         ),
         ("DynamicTimeWarping", [(4,)], {}, r"needs a matrix of costs, got \(4,\)"),
+        ("MatMulNBits", [(2, 8), {(UINT8, (4, 1, 4))}, {(4,)}], {"N": 4}, "has no K"),
+        (
+            "MatMulNBits",
+            [(2, 9), {(UINT8, (4, 1, 4))}, {(4,)}],
+            {"N": 4, "K": 8},
+            "multiplies rows of 9 by a weight of 8",
+        ),
+        ("MatMulNBits", [(2, 8), {(UINT8, (4, 1, 4))}, {(4,)}], {"N": 4, "K": 8, "bits": 9}, "weights of 9 bits"),
+        ("Attention", [(1, 3, 8), {(8, 24)}], {}, "has no num_heads"),
+        ("MultiHeadAttention", [(1, 3, 8)], {"num_heads": 2}, "has no keys"),
+        ("NhwcConv", [(1, 8, 8, 3), {(4, 3)}], {}, "needs weights of the rank of its input"),
     ],
 )
 def test_what_is_wrong_is_said(op, inputs, attrs, message):
@@ -128,10 +139,18 @@ def test_what_is_wrong_is_said(op, inputs, attrs, message):
     ],
 )
 def test_operands_of_another_rank_are_named(place, said):
-    (line,) = (line for line in test_contrib_sparse.LINES if line.native == "PackedSparseAttentionIndexer")
+    (line,) = (
+        line for line in test_selected_attention_and_streams.LINES if line.native == "PackedSparseAttentionIndexer"
+    )
     inputs = list(line.inputs)
     stored = isinstance(inputs[place], set)
     (shape,) = inputs[place] if stored else (inputs[place],)
     inputs[place] = {(*shape, 1)} if stored else (*shape, 1)
     with pytest.raises(ValueError, match=said):
         priced(line.native, *inputs, outputs=len(line.shapes), **line.attrs)
+
+
+@pytest.mark.parametrize("op", ["EPContext", "Snpe"])
+def test_what_is_opaque_is_named(op):
+    with pytest.raises(AssertionError, match=f"no calculator for 'com.microsoft::{op}'"):
+        priced(op, (1, 4))

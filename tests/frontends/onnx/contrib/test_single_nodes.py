@@ -1,4 +1,4 @@
-"""Transforms, packed and quantised layers and the like that ONNX Runtime adds: one line each, worked out by hand."""
+"""Operators that ONNX Runtime adds: one node each, its cost worked out by hand."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 from costcore.counting.pricing import Pricer
 from costcore.frontends.onnx import ROWS
 from costcore.registry.calculators import calculators
-from tests.frontends.onnx.contrib_lines import Line, O, S, Z, check
-from tests.frontends.onnx.contrib_nodes import INT8, INT32, INT64, UINT8, priced, shapes
+from tests.frontends.onnx.contrib.lines import Line, O, S, Z, check
+from tests.frontends.onnx.contrib.single_node import INT8, INT32, INT64, UINT8, priced, shapes
 from tests.frontends.onnx.read_model import read
 
 STRING = TensorProto.STRING
@@ -26,7 +26,7 @@ OPAQUE = {
 
 def test_every_operator_of_the_document_has_a_row_or_a_reason_for_none():
     # ContribOperators.md and the schemas of onnxruntime 1.31.1
-    known = json.loads((Path(__file__).parents[2] / "data" / "ort_contrib.json").read_text())["operators"]
+    known = json.loads((Path(__file__).parents[3] / "data" / "ort_contrib.json").read_text())["operators"]
     rows = {row.native for row in ROWS}
     assert {op for op in known if f"com.microsoft::{op}" not in rows} == set(OPAQUE)
     assert len(known) == 136
