@@ -1,1 +1,1 @@
-"""What a run cost, for people and programs: sums, tables, trees, files and pages."""
+"""The report of a run: sums by call, operator and module, as data, tables, files and HTML."""

@@ -1,4 +1,4 @@
-"""What a report does not know, and what its numbers rest on."""
+"""What a report does not count, and what its numbers assume."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from costcore.trace.call import Uncounted
 from costcore.trace.trace import Trace
 
 MOST_LINES = 12
-"""Lines of one kind under a table; the rest is counted."""
+"""The largest number of remarks of one kind; a last line states how many further ones there are."""
 
-MOST_KINDS = 5
-"""Operators that are named where one line tells of all that could not be counted."""
+MOST_NAMES = 5
+"""The largest number of operators that the line on partial reports names."""
 
 FOOTED = ("md", "table", "color")
-"""Modes in which these lines stand under the table; the others are read by programs."""
+"""The modes in which remarks follow a table; output in other modes is read by programs."""
 
 _FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+)')
 
 
-class Unknown(NamedTuple):
-    """An operator that could not be counted.
+class UncountedOperator(NamedTuple):
+    """An operator whose cost could not be computed.
 
     Attributes:
-        native: its full name.
-        uncounted: why it could not be counted.
-        calls: how many calls of it there are.
-        mread, mwrite: bytes of all their inputs and outputs.
-        module: path of the module with the first.
-        where: place of the first in the user's code; empty where not known.
+        native: the framework's own operator name.
+        uncounted: why its cost could not be computed.
+        calls: number of its calls.
+        mread, mwrite: size of all their inputs and outputs in bytes.
+        module: path of the module of the first call.
+        where: line of the user's code with the first call; empty if it was not recorded.
     """
 
     native: str
@@ -45,48 +45,51 @@ class Unknown(NamedTuple):
 
     def __str__(self) -> str:
         plural = "s" * (self.calls != 1)
-        places = [f"module {self.module!r}" if self.module else "", self.where]
-        place = f"; first in {', '.join(filter(None, places))}" if any(places) else ""
-        moved = "" if self.mread == self.mwrite == 0 else f", reads {self.mread} B, writes {self.mwrite} B"
-        return f"{self.native}: {self.calls} call{plural}{moved}{place}"
+        locations = [f"module {self.module!r}" if self.module else "", self.where]
+        location = f"; first in {', '.join(filter(None, locations))}" if any(locations) else ""
+        traffic = "" if self.mread == self.mwrite == 0 else f", reads {self.mread} B, writes {self.mwrite} B"
+        return f"{self.native}: {self.calls} call{plural}{traffic}{location}"
 
 
-def unknown_operators(trace: Trace) -> list[Unknown]:
+def unknown_operators(trace: Trace) -> list[UncountedOperator]:
     """Return every operator without a cost, in order of first call."""
-    found: dict[str, Unknown] = {}
+    found: dict[str, UncountedOperator] = {}
     for call, _, uncounted, *_ in trace:
         if uncounted is not None:
             name = call.native or call.type
-            old = found.get(name, Unknown(name, uncounted, 0, 0, 0, call.module, call_site(call.where)))
+            new = UncountedOperator(name, uncounted, 0, 0, 0, call.module, call_site(call.where))
+            before = found.get(name, new)
             read, written = call.layer.read * call.times, call.layer.written * call.times
-            found[name] = old._replace(calls=old.calls + 1, mread=old.mread + read, mwrite=old.mwrite + written)
+            found[name] = before._replace(
+                calls=before.calls + 1, mread=before.mread + read, mwrite=before.mwrite + written
+            )
     return list(found.values())
 
 
 def not_counted(trace: Trace) -> str:
-    """Return how much could not be counted; empty if everything is counted.
+    """Return how many calls are not counted, and of which operators; empty if every call is counted.
 
-    For example ``2 calls of 1 unknown operator (Wave) and 3 calls without known shapes (Relu)``.
+    For example ``2 calls of 1 unsupported operator (Wave) and 3 calls without known shapes (Relu)``.
     """
-    unknown = unknown_operators(trace)
-    parts = []
-    for shapeless in (False, True):
-        found = [each for each in unknown if (each.uncounted is Uncounted.NO_SHAPES) == shapeless]
+    operators = unknown_operators(trace)
+    clauses = []
+    for without_shapes in (False, True):
+        found = [each for each in operators if (each.uncounted is Uncounted.NO_SHAPES) == without_shapes]
         calls, kinds = sum(each.calls for each in found), len(found)
-        what = "without known shapes" if shapeless else f"of {kinds} unknown operator{'s' * (kinds > 1)}"
+        cause = "without known shapes" if without_shapes else f"of {kinds} unsupported operator{'s' * (kinds > 1)}"
         if found:
-            parts.append(f"{calls} call{'s' * (calls > 1)} {what} ({_kinds(found)})")
-    return " and ".join(parts)
+            clauses.append(f"{calls} call{'s' * (calls > 1)} {cause} ({_names(found)})")
+    return " and ".join(clauses)
 
 
-def _kinds(unknown: Sequence[Unknown]) -> str:
-    names = [*dict.fromkeys(each.native.rpartition("::")[2] for each in unknown)]
-    more = f" and {len(names) - MOST_KINDS} more" if len(names) > MOST_KINDS else ""
-    return f"{', '.join(names[:MOST_KINDS])}{more}"
+def _names(operators: Sequence[UncountedOperator]) -> str:
+    names = [*dict.fromkeys(each.native.rpartition("::")[2] for each in operators)]
+    further = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{further}"
 
 
 def call_site(where: str) -> str:
-    """The innermost place of a formatted traceback, ``model.py:12 in forward``; other text as it is."""
+    """Return the innermost frame of a formatted traceback, ``model.py:12 in forward``; other text on one line."""
     frames = list(_FRAME.finditer(where))
     if not frames:
         return " ".join(where.split())
@@ -94,19 +97,22 @@ def call_site(where: str) -> str:
 
 
 def remarks(trace: Trace) -> list[str]:
-    """Lines for the foot of a table: unknown operators, then assumptions."""
-    unknown = unknown_operators(trace)
+    """Return the lines below a table: operators that are not counted, then assumptions."""
+    operators = unknown_operators(trace)
     lines = []
-    if unknown:
-        lines.append(f"partial: not in these figures: {not_counted(trace)}")
-        named = [f"{'without shapes' if u.uncounted is Uncounted.NO_SHAPES else 'unknown'}: {u}" for u in unknown]
-        lines += _first(named, "operators that are not counted")
-    assumed = [f"assumed: {what}{f' ({where})' if where else ''}" for what, where in trace.run.assumptions]
-    return lines + _first(assumed, "assumptions")
+    if operators:
+        lines.append(f"partial: the totals do not include {not_counted(trace)}")
+        named = [
+            f"{'without shapes' if each.uncounted is Uncounted.NO_SHAPES else 'unsupported'}: {each}"
+            for each in operators
+        ]
+        lines += _limited(named, "operators that are not counted")
+    assumptions = [f"assumed: {what}{f' ({where})' if where else ''}" for what, where in trace.run.assumptions]
+    return lines + _limited(assumptions, "assumptions")
 
 
-def foot(lines: Sequence[str], mode: str) -> str:
-    """Those lines as they stand under a table of that mode."""
+def footer(lines: Sequence[str], mode: str) -> str:
+    """Return the lines as text below a table in ``mode``; empty for modes that are read by programs."""
     if not lines or mode not in FOOTED:
         return ""
     if mode == "md":
@@ -114,7 +120,7 @@ def foot(lines: Sequence[str], mode: str) -> str:
     return "".join(printable(line) + "\n" for line in lines)
 
 
-def _first(lines: list[str], what: str) -> list[str]:
+def _limited(lines: list[str], kind: str) -> list[str]:
     if len(lines) <= MOST_LINES:
         return lines
-    return [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more {what}"]
+    return [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more {kind}"]

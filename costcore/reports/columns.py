@@ -1,16 +1,21 @@
-"""The columns of reports: what each holds, and what stands above it."""
+"""The columns of all tables of a report, and the table that a renderer receives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from costcore.reports.text.suggest import unknown
+
 
 class Column(NamedTuple):
-    """One column: ``kind`` tells how its cells are written.
+    """A column of a table.
 
-    Kinds: ``text``, ``count`` (whole numbers), ``flops`` and ``bytes`` (scaled by the unit), ``percent``, ``seconds``
-    (written as milliseconds), ``shape``, ``shapes`` and ``settings``.
+    Attributes:
+        key: the key of its values in the entries of a report.
+        title: the text above it.
+        kind: how its values are formatted: ``text``, ``count`` (whole numbers), ``flops`` and ``bytes`` (with a unit
+            prefix), ``percent``, ``seconds`` (printed as milliseconds), ``shape``, ``shapes`` or ``attributes``.
     """
 
     key: str
@@ -19,10 +24,12 @@ class Column(NamedTuple):
 
 
 NUMERIC = ("flops", "bytes", "count", "percent", "seconds")
-"""The kinds that hold numbers."""
+"""The kinds of columns that hold numbers."""
 
-COSTS = (
-    Column("flops", "FLOPs", "flops"),
+FLOPS = Column("flops", "FLOPs", "flops")
+MACS = Column("macs", "MACs", "flops")
+PARAMETERS = Column("n_params", "# Params", "count")
+BYTES = (
     Column("mread", "MemRead", "bytes"),
     Column("mwrite", "MemWrite", "bytes"),
     Column("mrw", "MemR+W", "bytes"),
@@ -33,100 +40,95 @@ PERCENT = (
     Column("mwrite%", "MemWrite", "percent"),
     Column("mrw%", "MemR+W", "percent"),
 )
-MORE = (Column("macs", "MACs", "flops"), Column("n_params", "# Params", "count"))
 MEASURED = (Column("seconds", "Measured time", "seconds"), Column("seconds%", "Measured time", "percent"))
-"""What only a run with ``measure_time=True`` has."""
+"""The columns of a run with ``measure_time=True``."""
 
-REPORT = {
-    column.key: column
-    for column in (
-        Column("name", "Layer name"),
-        *COSTS,
-        *PERCENT,
-        *MORE,
-        Column("type", "Layer type"),
-        Column("op", "Operator"),
-        Column("module", "Module"),
-        Column("phase", "Phase"),
-        Column("dtype", "Element type"),
-        Column("input_shapes", "Input shapes", "shapes"),
-        Column("output_shapes", "Output shapes", "shapes"),
-        Column("params", "Function parameters", "settings"),
-        Column("operations", "Operations", "settings"),
-        Column("traceback", "Traceback"),
-    )
-}
-SUMMARY = {
-    column.key: column
-    for column in (
-        Column("type", "Layer type"),
-        Column("n_layers", "# Layers", "count"),
-        *COSTS,
-        *PERCENT,
-        *MORE,
-        Column("name", "Layer name"),
-    )
-}
-GROUPS = {
-    column.key: column
-    for column in (
-        *(REPORT[key] for key in ("type", "op", "module", "phase", "dtype")),
-        Column("native", "Native operator"),
-        Column("n_layers", "# Layers", "count"),
-        *COSTS,
-        *PERCENT,
-        *MORE,
-        Column("n_shared", "# Shared params", "count"),
-        *MEASURED,
-    )
-}
-LAYERS = {
-    column.key: column
-    for column in (
-        Column("module", "Module"),
-        Column("name", "Layer name"),
-        Column("type", "Layer type"),
-        Column("op", "Operator"),
-        Column("phase", "Phase"),
-        Column("dtype", "Element type"),
-        Column("input_shape", "Input shape", "shape"),
-        Column("output_shape", "Output shape", "shape"),
-        Column("n_params", "# Params", "count"),
-        Column("memory", "Memory", "bytes"),
-        Column("madd", "MAdd", "flops"),
-        Column("flops_fma1", "Flops", "flops"),
-        *MORE[:1],
-        *COSTS[1:],
-        *PERCENT,
-        *MEASURED,
-    )
-}
-TREE = {
-    column.key: column
-    for column in (
-        Column("module", "Module"),
-        Column("type", "Type"),
-        Column("output_shape", "Output shape", "shape"),
-        Column("n_layers", "# Layers", "count"),
-        Column("n_unknown", "# Unknown", "count"),
-        Column("n_params", "# Params", "count"),
-        Column("n_trainable", "# Trainable", "count"),
-        Column("n_frozen", "# Frozen", "count"),
-        Column("n_shared", "# Shared", "count"),
-        Column("n_buffers", "# Buffers", "count"),
-        Column("activations", "Activations", "bytes"),
-        *COSTS[:1],
-        *MORE[:1],
-        *COSTS[1:],
-        *PERCENT,
-        Column("depth", "Depth", "count"),
-        *MEASURED,
-    )
-}
+
+def _by_key(*columns: Column) -> dict[str, Column]:
+    return {column.key: column for column in columns}
+
+
+REPORT = _by_key(
+    Column("name", "Layer name"),
+    FLOPS,
+    *BYTES,
+    *PERCENT,
+    MACS,
+    PARAMETERS,
+    Column("type", "Layer type"),
+    Column("op", "Operator"),
+    Column("module", "Module"),
+    Column("phase", "Phase"),
+    Column("dtype", "Element type"),
+    Column("input_shapes", "Input shapes", "shapes"),
+    Column("output_shapes", "Output shapes", "shapes"),
+    Column("params", "Attributes", "attributes"),
+    Column("operations", "Operations", "attributes"),
+    Column("traceback", "Traceback"),
+)
+SUMMARY = _by_key(
+    Column("type", "Layer type"),
+    Column("n_layers", "# Layers", "count"),
+    FLOPS,
+    *BYTES,
+    *PERCENT,
+    MACS,
+    PARAMETERS,
+    Column("name", "Layer name"),
+)
+GROUPS = _by_key(
+    *(REPORT[key] for key in ("type", "op", "module", "phase", "dtype")),
+    Column("native", "Native operator"),
+    Column("n_layers", "# Layers", "count"),
+    FLOPS,
+    *BYTES,
+    *PERCENT,
+    MACS,
+    PARAMETERS,
+    Column("n_shared", "# Shared params", "count"),
+    *MEASURED,
+)
+LAYERS = _by_key(
+    Column("module", "Module"),
+    Column("name", "Layer name"),
+    Column("type", "Layer type"),
+    Column("op", "Operator"),
+    Column("phase", "Phase"),
+    Column("dtype", "Element type"),
+    Column("input_shape", "Input shape", "shape"),
+    Column("output_shape", "Output shape", "shape"),
+    PARAMETERS,
+    Column("memory", "Memory", "bytes"),
+    Column("madd", "MAdd", "flops"),
+    Column("flops_fma1", "Flops", "flops"),
+    MACS,
+    *BYTES,
+    *PERCENT,
+    *MEASURED,
+)
+TREE = _by_key(
+    Column("module", "Module"),
+    Column("type", "Type"),
+    Column("output_shape", "Output shape", "shape"),
+    Column("n_layers", "# Layers", "count"),
+    Column("n_unknown", "# Unknown", "count"),
+    PARAMETERS,
+    Column("n_trainable", "# Trainable", "count"),
+    Column("n_frozen", "# Frozen", "count"),
+    Column("n_shared", "# Shared", "count"),
+    Column("n_buffers", "# Buffers", "count"),
+    Column("activations", "Activations", "bytes"),
+    FLOPS,
+    MACS,
+    *BYTES,
+    *PERCENT,
+    Column("depth", "Depth", "count"),
+    *MEASURED,
+)
 
 
 class ReportColumns:
-    """Column sets for ``show_report``. ``ALL`` leaves out only ``traceback``, which may be asked for by name."""
+    """Column sets of ``show_report``. ``ALL`` omits ``traceback``; name it in ``columns`` to show it."""
 
     DEFAULT = ("name", "flops", "mread", "mwrite", "mrw")
     DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
@@ -134,7 +136,7 @@ class ReportColumns:
 
 
 class SummaryColumns:
-    """Column sets for ``show_summary_report``. ``ALL`` leaves out only ``name``, which repeats ``type``."""
+    """Column sets of ``show_summary_report``. ``ALL`` omits ``name``, which repeats ``type``."""
 
     DEFAULT = ("type", "n_layers", "flops", "mread", "mwrite", "mrw")
     DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
@@ -142,7 +144,7 @@ class SummaryColumns:
 
 
 class GroupColumns:
-    """Column sets for ``show_by``, besides the columns of what is grouped by."""
+    """Column sets of ``show_by``; the columns of the grouping keys come before them."""
 
     DEFAULT = ("n_layers", "flops", "mread", "mwrite", "mrw")
     DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
@@ -150,7 +152,7 @@ class GroupColumns:
 
 
 class LayerColumns:
-    """Column sets for ``show_layers``; where time was measured, both columns of it come behind those of the default."""
+    """Column sets of ``show_layers``. If time was measured, the columns of time follow those of ``DEFAULT``."""
 
     DEFAULT = (
         *("module", "name", "input_shape", "output_shape", "n_params", "memory", "madd", "flops_fma1"),
@@ -160,7 +162,7 @@ class LayerColumns:
 
 
 class TreeColumns:
-    """Column sets for ``show_tree``. ``ALL`` leaves out measured times: ask for these by name."""
+    """Column sets of ``show_tree``. ``ALL`` omits measured time; name it in ``columns`` to show it."""
 
     DEFAULT = (
         *("module", "type", "output_shape", "n_trainable", "n_frozen", "n_shared", "n_buffers", "activations"),
@@ -169,33 +171,36 @@ class TreeColumns:
     ALL = tuple(key for key in TREE if key not in {column.key for column in MEASURED})
 
 
-def choose(known: Mapping[str, Column], names: Sequence[str]) -> list[Column]:
-    """The columns of those names.
+def choose(columns: Mapping[str, Column], names: Sequence[str]) -> list[Column]:
+    """Return the columns with these names.
+
+    Args:
+        columns: the columns of the table, by name.
+        names: the names to show.
 
     Raises:
-        TypeError: where ``names`` is no list of names.
-        ValueError: for an unknown name; lists the known ones.
+        TypeError: if ``names`` is not a list of names.
+        ValueError: if it is empty or contains an unknown name.
     """
     if isinstance(names, str) or not isinstance(names, Iterable):
-        raise TypeError(f"columns must be a list of names, got {names!r}")
+        raise TypeError(f"columns must be a list of names (got {names!r})")
     names = list(names)
     if not names:
-        raise ValueError(f"columns is empty; known are {', '.join(known)}")
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ValueError(f"unknown column {', '.join(map(repr, unknown))}; known are {', '.join(known)}")
-    return [known[name] for name in names]
+        raise ValueError(f"columns is empty (expected one or several of {', '.join(columns)})")
+    if missing := [name for name in names if name not in columns]:
+        raise ValueError(unknown("column", missing, columns))
+    return [columns[name] for name in names]
 
 
 class Table(NamedTuple):
-    """A report ready to be rendered: two-part titles, and cells as text.
+    """A table for a renderer; all cells are text.
 
     Attributes:
-        titles: title and unit of each column; the unit may be empty.
-        rows: the cells.
-        numeric: whether each column holds numbers.
-        shares: share of the total's FLOPs of each row (percent), None where not known.
-        total: which row is the total.
+        titles: title and unit of each column; the unit can be empty.
+        rows: the cells, row by row.
+        numeric: for each column, whether it holds numbers.
+        shares: for each row, its share of the total FLOPs in percent; None if it is not a number.
+        total: index of the row with the total.
     """
 
     titles: list[tuple[str, str]]

@@ -1,4 +1,4 @@
-"""Counted calls as entries of a report, and sums over any of them."""
+"""The counted calls as entries of a report, and sums over groups of calls."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from typing import Any
 
 from costcore.dims import Dim
 from costcore.ir import KINDS, Cost, Operations
+from costcore.reports.text.suggest import unknown
 from costcore.symbolic import added, share
 from costcore.trace.call import Call
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.trace import CallCost, Trace
 
 SUMS = ("flops", "macs", "mread", "mwrite", "mrw")
+"""The costs that are summed over calls."""
+
 SHARES = ("flops", "mread", "mwrite", "mrw", "seconds")
+"""The amounts that entries also state in percent of the total."""
+
 KEYS = ("type", "op", "module", "phase", "dtype", "native")
-"""What calls can be grouped by."""
+"""The keys by which calls can be grouped."""
 
 
 class Ledger:
-    """The counted calls of a run: an entry for each, the total, and the sum of any group of them.
+    """The counted calls of a run: an entry per call, their total, and the sum of any group of calls.
 
     Attributes:
-        counted: the calls with their costs, in call order.
-        entries: what users see of each, by name.
-        total: the sum of all of them.
+        counted: the calls that have a cost, and that cost, in order of execution.
+        entries: the entry of each counted call as :attr:`Report.layer_report` contains it, by name of the call.
+        total: the sum of all counted calls.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -48,51 +53,53 @@ class Ledger:
             entry.update(shares(entry, self.total))
 
     def sum(self, calls: Iterable[Call]) -> dict[str, Any]:
-        """Number, costs, distinct parameters (each once) and shares of the total of those calls."""
+        """Return the number of the calls, their summed costs and their shares of the total; a parameter counts once."""
         sums = self._sums(list(calls))
         return {**sums, **shares(sums, self.total)}
 
     def groups(self, *keys: str) -> dict[Any, list[Call]]:
-        """The calls by what they have under ``keys``, a value or a tuple of values, in order of first call.
+        """Return the counted calls, grouped by their values for ``keys``, in order of first call.
+
+        A group is identified by a value, or by a tuple of values if there are several keys.
 
         Raises:
-            TypeError: for no key, or one that is no string.
-            ValueError: for an unknown key; names the known.
+            TypeError: if there is no key, or if a key is not a string.
+            ValueError: if a key is unknown.
         """
         if not keys or not all(isinstance(key, str) for key in keys):
-            raise TypeError(f"expected names of what to group by, of {', '.join(KEYS)}, got {keys!r}")
-        if unknown := [key for key in keys if key not in KEYS]:
-            raise ValueError(f"cannot group by {', '.join(map(repr, unknown))}; known are {', '.join(KEYS)}")
-        found: dict[Any, list[Call]] = {}
+            raise TypeError(f"expected one or several keys to group by, of {', '.join(KEYS)} (got {keys!r})")
+        if missing := [key for key in keys if key not in KEYS]:
+            raise ValueError(unknown("grouping key", missing, KEYS))
+        groups: dict[Any, list[Call]] = {}
         for call, _ in self.counted:
             entry = {**self.entries[call.name], "native": call.native}
-            key = entry[keys[0]] if len(keys) == 1 else tuple(entry[key] for key in keys)
-            found.setdefault(key, []).append(call)
-        return found
+            group = entry[keys[0]] if len(keys) == 1 else tuple(entry[key] for key in keys)
+            groups.setdefault(group, []).append(call)
+        return groups
 
     def by(self, *keys: str) -> dict[Any, dict[str, Any]]:
-        """What :meth:`Report.by` says."""
+        """Return :meth:`Report.by`."""
         seen: set[int] = set()
         result = {}
-        for key, calls in self.groups(*keys).items():
-            read = {identity for call in calls for identity in call.parameters}
-            shared = sum(self._parameters[identity] for identity in read & seen)
+        for group, calls in self.groups(*keys).items():
+            read = {parameter for call in calls for parameter in call.parameters}
+            n_shared = sum(self._parameters[parameter] for parameter in read & seen)
             seen |= read
-            values = dict(zip(keys, (key,) if len(keys) == 1 else key, strict=True))
-            result[key] = {**values, **self.sum(calls), "n_shared": shared}
+            values = dict(zip(keys, (group,) if len(keys) == 1 else group, strict=True))
+            result[group] = {**values, **self.sum(calls), "n_shared": n_shared}
         return result
 
     def _sums(self, calls: list[Call]) -> dict[str, Any]:
         entries = [self.entries[call.name] for call in calls]
-        distinct = {identity for call in calls for identity in call.parameters}
+        parameters = {parameter for call in calls for parameter in call.parameters}
         sums = {key: added(entry[key] for entry in entries) for key in SUMS}
-        sums |= {"n_layers": len(calls), "n_params": added(self._parameters[identity] for identity in distinct)}
+        sums |= {"n_layers": len(calls), "n_params": added(self._parameters[parameter] for parameter in parameters)}
         measured = [entry["seconds"] for entry in entries if "seconds" in entry]
         return {**sums, "seconds": fsum(measured)} if measured else sums
 
 
 def _amounts(call: Call, cost: Cost, fma_1flop: bool) -> dict[str, Any]:
-    """What all calls of one layer, as often, have in common."""
+    """Return the amounts that are equal for all calls with the same layer, cost and repetition count."""
     operations, times = cost.flops, call.times
     by_kind = isinstance(operations, Operations)
     return {
@@ -106,10 +113,10 @@ def _amounts(call: Call, cost: Cost, fma_1flop: bool) -> dict[str, Any]:
     }
 
 
-def _entry(item: CallCost, cost: Cost, amounts: Mapping[str, Any]) -> dict[str, Any]:
-    """One counted call as users see it, without its shares."""
-    call, layer = item.call, item.call.layer
-    typed = layer.outputs or tuple(layer.inputs.values())
+def _entry(record: CallCost, cost: Cost, amounts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry of a counted call, without its shares of the total."""
+    call, layer = record.call, record.call.layer
+    tensors = layer.outputs or tuple(layer.inputs.values())
     entry = {
         "name": call.name,
         "type": call.type,
@@ -118,30 +125,33 @@ def _entry(item: CallCost, cost: Cost, amounts: Mapping[str, Any]) -> dict[str, 
         "phase": call.phase,
         **amounts,
         "operations": dict(amounts["operations"]),
-        "dtype": typed[0].dtype if typed else "",
+        "dtype": tensors[0].dtype if tensors else "",
         "input_shapes": [tensor.shape for tensor in layer.inputs.values()],
         "output_shapes": [tensor.shape for tensor in layer.outputs],
         "params": dict(cost.params),
         "traceback": call.where,
     }
-    return entry if item.seconds is None else {**entry, "seconds": item.seconds}
+    return entry if record.seconds is None else {**entry, "seconds": record.seconds}
 
 
 def flops_of(cost: Cost, fma_1flop: bool) -> Dim:
-    """FLOPs of one execution; those of a calculator that does not tell kinds are what it says."""
+    """Return the FLOPs of one execution.
+
+    A calculator that returns a number instead of :class:`Operations` decides itself how it counts a fused multiply-add.
+    """
     return cost.flops.flops(fma_1flop) if isinstance(cost.flops, Operations) else cost.flops
 
 
-def ignored(item: CallCost) -> dict[str, Any]:
-    """A call of an operator without a calculator, as users see it."""
-    call, layer = item.call, item.call.layer
+def ignored(record: CallCost) -> dict[str, Any]:
+    """Return the entry of a call without a cost, as :attr:`Report.ignored_layers` contains it."""
+    call, layer = record.call, record.call.layer
     return {
         "name": call.name,
         "type": call.type,
         "native": call.native,
         "module": call.module,
         "phase": call.phase,
-        "reason": item.reason,
+        "reason": record.reason,
         "traceback": call.where,
         "input_shapes": [tensor.shape for tensor in layer.inputs.values()],
         "output_shapes": [tensor.shape for tensor in layer.outputs],
@@ -151,11 +161,15 @@ def ignored(item: CallCost) -> dict[str, Any]:
 
 
 def shares(part: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, float | None]:
-    """Percentages; 0 of a total of 0, None where symbols leave it open. Measured time only where there is any."""
-    found = {key: share(part[key], whole[key]) for key in SHARES if key in part and key in whole}
-    return {f"{key}%": None if ratio is None else 100 * ratio for key, ratio in found.items()}
+    """Return the percentages ``part`` has of ``whole``, for the amounts that both have.
+
+    A percentage of zero is 0. The percentage of a symbolic amount is None unless it is the same for all values of the
+    symbols.
+    """
+    ratios = {key: share(part[key], whole[key]) for key in SHARES if key in part and key in whole}
+    return {f"{key}%": None if ratio is None else 100 * ratio for key, ratio in ratios.items()}
 
 
 def memory(call: Call, cost: Cost) -> Dim:
-    """Bytes of the outputs of a call; 0 where it writes nothing, because they are views of what was there."""
+    """Return the size of the outputs of a call in bytes; 0 if it writes nothing, because its outputs are views."""
     return 0 if cost.mwrite == 0 else call.layer.written * call.times

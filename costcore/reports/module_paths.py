@@ -1,22 +1,27 @@
-"""Paths of modules: ``layer1.0.conv`` (PyTorch), ``/block/conv`` (Chainer, ONNX scopes)."""
+"""Paths of modules: ``layer1.0.conv`` (PyTorch), ``/block/conv`` (Chainer links, ONNX scopes)."""
 
 from __future__ import annotations
 
 
+def parent_of(path: str) -> str:
+    """Return the path of the parent module; the separator is a slash if the path starts with one, else a dot."""
+    return path.rpartition("/" if path.startswith("/") else ".")[0]
+
+
 def path_and_parents(path: str) -> list[str]:
-    """The path with every module around it, outermost first; nothing for the root, which is the empty path."""
-    found = []
+    """Return the path and the paths of its parents, outermost first; empty for the root module (the empty path)."""
+    paths = []
     while path:
-        found.append(path)
+        paths.append(path)
         path = parent_of(path)
-    return found[::-1]
+    return paths[::-1]
 
 
 def names_along(path: str) -> list[str]:
-    """The names of the modules from the outermost to the path's own, each without those around it."""
-    return [part[len(parent_of(part)) :].lstrip("./") or part for part in path_and_parents(path)]
+    """Return the names of the modules along a path, outermost first, each without the path of its parent."""
+    return [below(parent_of(part), part) or part for part in path_and_parents(path)]
 
 
-def parent_of(path: str) -> str:
-    """The path of the module around; parts are joined by dots, or by slashes where the path starts with one."""
-    return path.rpartition("/" if path.startswith("/") else ".")[0]
+def below(parent: str, path: str) -> str:
+    """Return ``path`` relative to ``parent``; the module's own name if ``parent`` is its direct parent."""
+    return path[len(parent) :].lstrip("./")

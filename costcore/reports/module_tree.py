@@ -1,4 +1,4 @@
-"""The model as a tree of modules, and what each of them costs."""
+"""The tree of modules with the cost of each module."""
 
 from __future__ import annotations
 
@@ -8,30 +8,46 @@ from typing import Any
 
 from costcore.dims import Dim
 from costcore.reports.ledger import SUMS, Ledger, memory, shares
-from costcore.reports.module_paths import parent_of
+from costcore.reports.module_paths import below, parent_of
 from costcore.symbolic import added
 from costcore.trace.call import Module
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
 
 OWN = "(own calls)"
-OUTSIDE = "(outside of any module)"
+"""Name of the node with the calls that a module with children makes itself."""
 
-ADDED = (*SUMS, "activations", "n_layers", "n_unknown", "n_trainable", "n_frozen", "n_buffers")
+OUTSIDE = "(outside of any module)"
+"""Name of the node with the calls outside of all modules."""
+
+ADDITIVE = (*SUMS, "activations", "n_layers", "n_unknown", "n_trainable", "n_frozen", "n_buffers")
+"""The amounts of a node that are the sums of its children's."""
 
 
 @dataclass(slots=True)
 class _Node:
-    """A place in the tree: a module, or the calls of a module that also has children."""
+    """A node of the tree: a module, or the own calls of a module that also has children.
+
+    Attributes:
+        path, name: path of the module, and the name that reports display.
+        module: the module; None if the model was not inspected.
+        calls: indices of the calls that the module makes itself.
+        children: the nodes below.
+        sums: the :data:`ADDITIVE` amounts, and measured seconds.
+        last_call: whether the last call below is one of the forward pass, and its index; index -1 for no call.
+        repeated: parameters that an earlier node holds too.
+        entry: the node as :meth:`Report.tree` returns it.
+        is_own: whether the node has the own calls of a module, not the module.
+    """
 
     path: str
     name: str
     module: Module | None = None
     calls: list[int] = field(default_factory=list)
     children: list[_Node] = field(default_factory=list)
-    sums: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(ADDED, 0))
-    output: tuple[bool, int] = (False, -1)
-    late: set[int] = field(default_factory=set)
+    sums: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(ADDITIVE, 0))
+    last_call: tuple[bool, int] = (False, -1)
+    repeated: set[int] = field(default_factory=set)
     entry: dict[str, Any] = field(default_factory=dict)
     is_own: bool = False
 
@@ -39,13 +55,13 @@ class _Node:
 def build(trace: Trace, ledger: Ledger) -> dict[str, Any]:
     """Return :meth:`Report.tree`."""
     records, run = trace.records, trace.run
-    root = _places(records, run)
-    nodes = _split(root, run)
-    home = _held(run)
-    first: dict[int, int] = {}
-    for i, node in enumerate(nodes):
-        _count(node, i, records, run, ledger, home, first)
-    shared = _add_up(nodes, run, first)
+    root = _modules_with_calls(records, run)
+    nodes = _with_own_calls_apart(root, run)
+    held = {parameter for module in run.modules.values() for parameter in module.parameters}
+    first_node: dict[int, int] = {}
+    for position, node in enumerate(nodes):
+        _count(node, position, records, run, ledger, held, first_node)
+    shared = _add_up(nodes, run, first_node)
     for node, n_shared in zip(reversed(nodes), reversed(shared), strict=True):
         node.entry.update(_entry(node, records, n_shared, bool(run.modules), root.sums))
         node.entry["children"] = [child.entry for child in node.children]
@@ -53,7 +69,7 @@ def build(trace: Trace, ledger: Ledger) -> dict[str, Any]:
 
 
 def walk(tree: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Every node of :meth:`Report.tree` with its depth, parents before children; however deep the tree is."""
+    """Yield every node of :meth:`Report.tree` with its depth, parents before children, without recursion."""
     stack = [(0, tree)]
     while stack:
         depth, node = stack.pop()
@@ -61,42 +77,42 @@ def walk(tree: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
         stack += [(depth + 1, child) for child in reversed(node["children"])]
 
 
-def _places(records: Sequence[CallCost], run: Run) -> _Node:
-    """The tree of all modules that are known or have calls."""
+def _modules_with_calls(records: Sequence[CallCost], run: Run) -> _Node:
+    """Return the root of a tree of all modules of the model and all module paths of calls."""
     root = _Node("", "")
     nodes = {"": root}
 
-    def at(path: str) -> _Node:
+    def node_at(path: str) -> _Node:
         missing = []
         while path not in nodes:
             missing.append(path)
             path = parent_of(path)
-        for below in reversed(missing):
+        for child in reversed(missing):
             parent = nodes[path]
-            nodes[below] = _Node(below, below[len(path) :].lstrip("./") or below)
-            parent.children.append(nodes[below])
-            path = below
+            nodes[child] = _Node(child, below(path, child) or child)
+            parent.children.append(nodes[child])
+            path = child
         return nodes[path]
 
     for path, module in run.modules.items():
-        at(path).module = module
-    for i, item in enumerate(records):
-        at(item.call.module).calls.append(i)
+        node_at(path).module = module
+    for i, record in enumerate(records):
+        node_at(record.call.module).calls.append(i)
     return root
 
 
-def _split(root: _Node, run: Run) -> list[_Node]:
-    """All nodes, parents before children, after what a module with children does itself has become its first child."""
+def _with_own_calls_apart(root: _Node, run: Run) -> list[_Node]:
+    """Move the own calls of modules with children to a first child, and return all nodes, parents before children."""
     nodes, stack = [], [root]
     while stack:
         node = stack.pop()
         nodes.append(node)
         if node is root and not run.modules.get(""):
-            name, apart = OUTSIDE, bool(node.calls)
+            name, has_own = OUTSIDE, bool(node.calls)
         else:
             module = node.module or Module("")
-            name, apart = OWN, bool(node.children) and bool(node.calls or module.parameters or module.buffers != 0)
-        if apart:
+            name, has_own = OWN, bool(node.children) and bool(node.calls or module.parameters or module.buffers != 0)
+        if has_own:
             node.children.insert(0, _Node(node.path, name, node.module, node.calls, is_own=True))
             node.module, node.calls = node.module and node.module._replace(parameters=(), frozen=(), buffers=0), []
             nodes.append(node.children[0])
@@ -106,11 +122,6 @@ def _split(root: _Node, run: Run) -> list[_Node]:
     return nodes
 
 
-def _held(run: Run) -> set[int]:
-    """The parameters that a known module holds."""
-    return {identity for module in run.modules.values() for identity in module.parameters}
-
-
 def _count(
     node: _Node,
     position: int,
@@ -118,17 +129,27 @@ def _count(
     run: Run,
     ledger: Ledger,
     held: set[int],
-    first: dict[int, int],
+    first_node: dict[int, int],
 ) -> None:
-    """Sum what a node does and holds itself; ``first`` notes where each parameter was met first."""
+    """Sum the own calls, parameters and buffers of a node.
+
+    Args:
+        node: the node.
+        position: its index among all nodes.
+        records: the calls of the run.
+        run: the run.
+        ledger: the entries of the counted calls.
+        held: the parameters that a module of the model owns.
+        first_node: index of the first node with a parameter, by parameter; updated.
+    """
     module, sums = node.module or Module(""), node.sums
-    identities = list(module.parameters)
+    parameters = list(module.parameters)
     entries: list[dict[str, Any]] = []
     activations: list[Dim] = []
     for i in node.calls:
         call, cost = records[i].call, records[i].cost
-        identities += [identity for identity in call.parameters if identity not in held]
-        node.output = max(node.output, (call.phase == "forward", i))
+        parameters += [parameter for parameter in call.parameters if parameter not in held]
+        node.last_call = max(node.last_call, (call.phase == "forward", i))
         if cost is None:
             sums["n_unknown"] += 1
             continue
@@ -141,42 +162,57 @@ def _count(
         sums["n_layers"] += 1
     sums.update({key: added(entry[key] for entry in entries) for key in SUMS}, activations=added(activations))
     frozen = set(module.frozen)
-    for identity in dict.fromkeys(identities):
-        if first.setdefault(identity, position) == position:
-            sums["n_frozen" if identity in frozen else "n_trainable"] += run.parameters[identity]
+    for parameter in dict.fromkeys(parameters):
+        if first_node.setdefault(parameter, position) == position:
+            sums["n_frozen" if parameter in frozen else "n_trainable"] += run.parameters[parameter]
         else:
-            node.late.add(identity)
+            node.repeated.add(parameter)
     if not module.same_as:
         sums["n_buffers"] += module.buffers
 
 
-def _add_up(nodes: list[_Node], run: Run, first: dict[int, int]) -> list[Dim]:
-    """Add children to their parents, from the leaves up; the elements of each that were met before it, too."""
+def _add_up(nodes: list[_Node], run: Run, first_node: dict[int, int]) -> list[Dim]:
+    """Add the sums of all nodes to those of their parents.
+
+    Returns:
+        For each node, the elements of the parameters below that an earlier node holds too.
+    """
     shared: list[Dim] = []
     for position in range(len(nodes) - 1, -1, -1):
         node = nodes[position]
-        parts = [node.sums, *(child.sums for child in node.children)]
-        for key in dict.fromkeys(key for sums in parts for key in sums) if node.children else ():
-            node.sums[key] = added(sums[key] for sums in parts if key in sums)
+        summands = [node.sums, *(child.sums for child in node.children)]
+        for key in dict.fromkeys(key for sums in summands for key in sums) if node.children else ():
+            node.sums[key] = added(sums[key] for sums in summands if key in sums)
         for child in node.children:
-            node.output = max(node.output, child.output)
-            if len(child.late) > len(node.late):
-                node.late, child.late = child.late, node.late
-            node.late |= child.late
-            child.late = set()
-        node.late = {identity for identity in node.late if first[identity] < position} if node.late else node.late
-        shared.append(sum(run.parameters[identity] for identity in sorted(node.late)))
+            node.last_call = max(node.last_call, child.last_call)
+            if len(child.repeated) > len(node.repeated):
+                node.repeated, child.repeated = child.repeated, node.repeated
+            node.repeated |= child.repeated
+            child.repeated = set()
+        if node.repeated:
+            node.repeated = {parameter for parameter in node.repeated if first_node[parameter] < position}
+        shared.append(sum(run.parameters[parameter] for parameter in sorted(node.repeated)))
     return shared[::-1]
 
 
 def _entry(
-    node: _Node, records: Sequence[CallCost], n_shared: Dim, modules_known: bool, total: dict[str, Any]
+    node: _Node, records: Sequence[CallCost], n_shared: Dim, has_modules: bool, total: dict[str, Any]
 ) -> dict[str, Any]:
+    """Return a node as :meth:`Report.tree` returns it, without its children.
+
+    Args:
+        node: the node, summed up.
+        records: the calls of the run.
+        n_shared: the elements of its parameters that an earlier node holds too.
+        has_modules: whether the modules of the model are known; otherwise only the paths of calls are.
+        total: the sums of the whole model.
+    """
     sums, module = dict(node.sums), node.module or Module("")
     sums["n_params"], sums["n_shared"] = sums["n_trainable"] + sums["n_frozen"] + n_shared, n_shared
-    if not modules_known:
+    if not has_modules:
         sums |= dict.fromkeys(("n_trainable", "n_frozen", "n_buffers"))
-    outputs = records[node.output[1]].call.layer.outputs if node.output[1] >= 0 else ()
+    last = node.last_call[1]
+    outputs = records[last].call.layer.outputs if last >= 0 else ()
     module = Module("") if node.is_own else module
     return {
         "name": node.name,

@@ -1,4 +1,4 @@
-"""The report of a run: its figures, as tables and as files."""
+"""The report of a run, with its tables and files."""
 
 from __future__ import annotations
 
@@ -25,20 +25,21 @@ from costcore.reports.exports.dataframe import to_dataframe
 from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.targets import Target, save, written
 from costcore.reports.serialization.to_json import to_dict, to_json
-from costcore.reports.tables.arrange import Line, arrange
-from costcore.reports.tables.layer_rows import layer_rows
-from costcore.reports.tables.module_tree import lines as tree_lines
+from costcore.reports.tables.arrange import TableRow, arrange
+from costcore.reports.tables.layer_rows import TORCHSTAT_SUMS, layer_rows
+from costcore.reports.tables.module_tree import tree_rows
 from costcore.reports.tables.show import TableOptions, one_stream, show
 
 
 class Report(ReportData):
     """The costs of one run.
 
-    Every property returns a copy; changing it changes nothing here. FLOPs and MACs are exact ints (or expressions
-    over the model's symbolic dimensions), memory traffic is in bytes.
+    Every property except :attr:`trace` and :attr:`ledger` returns a copy; modifying it does not affect the report.
+    FLOPs and MACs are exact integers, or symbolic expressions in the model's dynamic dimensions. Memory traffic is in
+    bytes.
 
     Args:
-        trace: the captured run with the cost of every call, the calls named.
+        trace: the captured run with the cost of every call; every call has a unique name.
     """
 
     def show_report(
@@ -53,25 +54,25 @@ class Report(ReportData):
         sort: str | None = None,
         top: int | None = None,
     ) -> None:
-        """Write every counted call and the total as a table.
+        """Write a table with one row per counted call, and the total.
 
         Args:
-            ost: stream to write to (also ``dst``); standard output at the time of the call where not given.
-            mode: ``csv``, ``md``, ``table``, ``color`` (a table, in colour where the stream is a terminal and rich is
-                installed), or a plug-in's word.
-            unit: None, ``K``, ``M``, ``G``, ``T``, ``auto`` (each cell has its own prefix) or ``autoaligned`` (each
-                column has). FLOPs go by powers of 1000, bytes by powers of 1024.
-            columns: names of columns; see :class:`ReportColumns`.
-            n_digits: digits after the decimal point, 0 to 10; None is 10.
-            dst: another name for ``ost``.
-            sort: a column to sort by, shown or not: numbers from the largest, text by the alphabet.
-            top: rows to show; a row ``others`` sums the rest.
+            ost: the stream to write to; default: standard output at the time of the call.
+            mode: ``csv``, ``md``, ``table``, ``color`` (a table, in color if the stream is a terminal and rich is
+                installed), or a mode registered by a plug-in.
+            unit: None, ``K``, ``M``, ``G``, ``T``, ``auto`` (one prefix per cell) or ``autoaligned`` (one per column).
+                FLOPs are scaled by powers of 1000, bytes by powers of 1024.
+            columns: names of the columns to show; see :class:`ReportColumns`.
+            n_digits: digits after the decimal point, 0 to 10; None for 10.
+            dst: another name of ``ost``.
+            sort: the column to sort by, shown or not: numbers from the largest, text alphabetically.
+            top: the largest number of rows; a row ``others`` sums the remaining ones.
 
         Raises:
-            TypeError, ValueError: for an argument that is not accepted; says what is.
+            TypeError, ValueError: if an argument is invalid.
         """
-        lines = [Line(self.ledger.entries[call.name], [call]) for call, _ in self.ledger.counted]
-        entries = [*arrange(lines, REPORT, sort, top, self.ledger), self.ledger.total]
+        rows = [TableRow(self.ledger.entries[call.name], [call]) for call, _ in self.ledger.counted]
+        entries = [*arrange(rows, REPORT, sort, top, self.ledger), self.ledger.total]
         self._show(entries, choose(REPORT, columns), TableOptions(one_stream(ost, dst), mode, unit, n_digits))
 
     def show_summary_report(
@@ -86,8 +87,8 @@ class Report(ReportData):
         sort: str | None = None,
         top: int | None = None,
     ) -> None:
-        """Write the sums by type and the total as a table; arguments as for :meth:`show_report`."""
-        entries = [*arrange(self._kinds(), SUMMARY, sort, top, self.ledger), self.ledger.total]
+        """Write a table with one row per type, and the total; arguments as for :meth:`show_report`."""
+        entries = [*arrange(self._rows_by_type(), SUMMARY, sort, top, self.ledger), self.ledger.total]
         self._show(entries, choose(SUMMARY, columns), TableOptions(one_stream(ost, dst), mode, unit, n_digits))
 
     def show_by(
@@ -101,11 +102,11 @@ class Report(ReportData):
         sort: str | None = None,
         top: int | None = None,
     ) -> None:
-        """Write :meth:`by` and the total as a table, the keys before ``columns``; arguments as :meth:`show_report`."""
+        """Write a table of :meth:`by` and the total, the keys first; other arguments as for :meth:`show_report`."""
         calls = self.ledger.groups(*keys).values()
-        lines = [Line(entry, group) for entry, group in zip(self.by(*keys).values(), calls, strict=True)]
+        rows = [TableRow(entry, group) for entry, group in zip(self.by(*keys).values(), calls, strict=True)]
         chosen = choose(GROUPS, [*keys, *(name for name in columns if name not in keys)])
-        entries = [*arrange(lines, GROUPS, sort, top, self.ledger, keys[0]), {**self.ledger.total, keys[0]: "total"}]
+        entries = [*arrange(rows, GROUPS, sort, top, self.ledger, keys[0]), {**self.ledger.total, keys[0]: "total"}]
         self._show(entries, chosen, TableOptions(ost, mode, unit, n_digits))
 
     def show_layers(
@@ -119,18 +120,18 @@ class Report(ReportData):
         sort: str | None = None,
         top: int | None = None,
     ) -> None:
-        """Write a line for every counted call as torchstat does, and the total; arguments as :meth:`show_report`.
+        """Write a table with one row per counted call in torchstat's format; arguments as for :meth:`show_report`.
 
-        ``madd`` is FLOPs with a fused multiply-add as two, ``flops_fma1`` as one; ``memory`` is the bytes of the
-        outputs, views apart. The default columns end in the measured time where it was measured.
+        ``madd`` is FLOPs with a fused multiply-add counted as two, ``flops_fma1`` FLOPs with a fused multiply-add
+        counted as one. ``memory`` is the size of the outputs in bytes, 0 for views. If time was measured, the default
+        columns include it.
         """
         *calls, total = layer_rows(self.ledger)
         measured = ("seconds", "seconds%") if "seconds" in total else ()
-        lines = [Line(entry, [call]) for entry, (call, _) in zip(calls, self.ledger.counted, strict=True)]
-        extra = ("memory", "madd", "flops_fma1")
-        entries = [*arrange(lines, LAYERS, sort, top, self.ledger, "module", extra), total]
-        chosen = (*LayerColumns.DEFAULT, *measured) if columns is None else columns
-        self._show(entries, choose(LAYERS, chosen), TableOptions(ost, mode, unit, n_digits))
+        rows = [TableRow(entry, [call]) for entry, (call, _) in zip(calls, self.ledger.counted, strict=True)]
+        entries = [*arrange(rows, LAYERS, sort, top, self.ledger, "module", TORCHSTAT_SUMS), total]
+        names = (*LayerColumns.DEFAULT, *measured) if columns is None else columns
+        self._show(entries, choose(LAYERS, names), TableOptions(ost, mode, unit, n_digits))
 
     def show_tree(
         self,
@@ -144,49 +145,54 @@ class Report(ReportData):
         sort: str | None = None,
         top: int | None = None,
     ) -> None:
-        """Write :meth:`tree` as a table, the whole model first; arguments as :meth:`show_report`.
+        """Write a table of :meth:`tree`, the whole model first; arguments as for :meth:`show_report`.
 
-        ``depth`` is the levels below the model that are shown; what lies deeper is in the sums of these. ``sort`` and
-        ``top`` arrange the children of every module.
+        ``depth`` is the number of levels below the model to show; deeper modules are part of the sums of their
+        parents. ``sort`` and ``top`` apply to the children of each module.
         """
         order = None if sort is None else choose(TREE, [sort])[0]
-        lines = tree_lines(self.tree(), depth, order, top, mode)
-        self._show(lines, choose(TREE, columns), TableOptions(ost, mode, unit, n_digits), total=0)
+        rows = tree_rows(self.tree(), depth, order, top, mode)
+        self._show(rows, choose(TREE, columns), TableOptions(ost, mode, unit, n_digits), total=0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report in plain JSON types; ``costcore/reports/report.schema.json`` describes them."""
+        """Return the report in plain JSON types, as ``costcore/reports/report.schema.json`` describes them."""
         return to_dict(self.trace, self.ledger.total)
 
     def to_json(self, target: Target = None, indent: int | None = None) -> str:
-        """The report as JSON text, the same bytes for equal reports; :meth:`from_json` gives an equal one.
+        """Return the report as JSON text, and write it to ``target`` if given. Equal reports give the same bytes.
+
+        :meth:`from_json` reads the text and returns an equal report.
 
         Args:
-            target: a path, which is replaced in one step, or a stream to write to as well.
-            indent: spaces for each level; one line where not given.
+            target: a path, which is replaced atomically, or a stream; default: the text is only returned.
+            indent: spaces per level; default: everything on one line.
 
         Raises:
-            CostError: for a setting that JSON cannot hold; names it.
-            OSError: where the path cannot be written.
+            CostError: if an attribute is of a type that a report file cannot contain.
+            OSError: if the path cannot be written.
         """
         return to_json(self.to_dict(), target, indent)
 
     @classmethod
     def from_json(cls, source: str | bytes | PathLike[str]) -> Report:
-        """The report in a JSON text or in the file of that path (a string that does not start with a brace).
+        """Return the report that :meth:`to_json` wrote.
+
+        Args:
+            source: JSON text, or a path; a string that does not start with a brace is a path.
 
         Raises:
-            CostError: for a file that cannot be read or is no report; says what is wrong, and where in it.
+            CostError: if the file cannot be read or is not a report; the message contains the location in the file.
         """
         from costcore.reports.serialization.from_json import read
 
         contents = read(source)
         report = cls(contents.trace)
         if report.to_dict()["total"] != contents.total:
-            raise CostError("the report's total is not the sum of its calls: the file was changed")
+            raise CostError("total: it is not the sum of the calls; the file was edited")
         return report
 
     def to_csv(self, target: Target = None, columns: Sequence[str] = ReportColumns.ALL) -> str:
-        """Every counted call and the total as comma-separated exact values; written to ``target`` where given."""
+        """Return every counted call and the total as CSV with exact values, and write it to ``target`` if given."""
         return written(lambda out: self.show_report(out, "csv", None, columns, None), target)
 
     def to_markdown(
@@ -199,38 +205,47 @@ class Report(ReportData):
         sort: str | None = None,
         top: int | None = None,
     ) -> str:
-        """:meth:`show_report` as a Markdown table; written to ``target``, a path or a stream, where given."""
-        show_to = self.show_report
-        return written(lambda out: show_to(out, "md", unit, columns, n_digits, sort=sort, top=top), target)
+        """Return :meth:`show_report` as a Markdown table, and write it to ``target`` if given."""
+        show_report = self.show_report
+        return written(lambda out: show_report(out, "md", unit, columns, n_digits, sort=sort, top=top), target)
 
     def to_dataframe(self) -> Any:
-        """Every counted call as a row of a ``pandas.DataFrame``, the names as its index.
+        """Return a ``pandas.DataFrame`` with one row per counted call, indexed by name.
 
         Raises:
-            CostError: where pandas is not installed.
+            CostError: if pandas is not installed.
         """
         return to_dataframe(self.ledger.entries)
 
     def to_html(self, target: Target = None, title: str = "") -> str:
-        """The report as one self-contained HTML page, usable without a network; written to ``target`` where given."""
+        """Return the report as one self-contained HTML page for offline use, and write it to ``target`` if given."""
         from costcore.reports.html import to_html
 
         return save(to_html(self, title), target)
 
     def to_model_explorer(self, target: Target = None, metric: str = "flops") -> str:
-        """Node data (JSON) for Google's Model Explorer, coloured by ``metric``; written to ``target`` where given."""
+        """Return node data (JSON) for Google's Model Explorer, and write it to ``target`` if given.
+
+        The nodes are colored by ``metric``.
+        """
         from costcore.reports.exports.model_explorer import to_model_explorer
 
         return save(to_model_explorer(self, metric), target)
 
     def to_chrome_trace(self, target: Target = None) -> str:
-        """A trace for Perfetto and chrome://tracing; one unit of time a call where none was measured."""
+        """Return a trace for Perfetto and chrome://tracing, and write it to ``target`` if given.
+
+        If no time was measured, every call takes one microsecond.
+        """
         from costcore.reports.exports.chrome_trace import to_chrome_trace
 
         return save(to_chrome_trace(self), target)
 
     def to_model_card(self, target: Target = None) -> str:
-        """A YAML block for a model card: FLOPs, MACs, parameters, input shape, convention, versions, report hash."""
+        """Return a YAML block for a model card: costs, input shape, convention, versions and report hash.
+
+        The text is also written to ``target`` if given.
+        """
         from costcore.reports.exports.model_card import to_model_card
 
         return save(to_model_card(self), target)

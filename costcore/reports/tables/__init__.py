@@ -1,1 +1,1 @@
-"""Reports as tables: which rows and columns, in which form."""
+"""Reports as tables in CSV, Markdown, plain text and color."""

@@ -1,4 +1,4 @@
-"""Reports as tables: which rows, in which order, written where."""
+"""The rows of a table: sorted, limited to the first, and the others summed in one row."""
 
 from __future__ import annotations
 
@@ -11,18 +11,23 @@ from costcore.symbolic import magnitude
 from costcore.trace.call import Call
 
 
-class Line(NamedTuple):
-    """A row, and the calls it sums."""
+class TableRow(NamedTuple):
+    """An entry of a report, and the calls whose costs it sums."""
 
     entry: Mapping[str, Any]
     calls: Sequence[Call]
 
 
-def in_order(entries: Iterable[Any], column: Column, entry_of: Callable[[Any], Mapping[str, Any]]) -> list[Any]:
-    """Largest numbers first, texts by the alphabet; equals stay in order.
+def in_order(items: Iterable[Any], column: Column, entry_of: Callable[[Any], Mapping[str, Any]]) -> list[Any]:
+    """Return the items sorted by a column: numbers from the largest, text alphabetically.
 
-    Formulas are ranked by :func:`costcore.symbolic.magnitude`, shares as what they are shares of, and what was not
-    measured stands behind all numbers.
+    The order is stable. Symbolic expressions are ranked by :func:`costcore.symbolic.magnitude`, percentages by the
+    amounts they are percentages of; missing values come last.
+
+    Args:
+        items: the items to sort.
+        column: the column to sort by.
+        entry_of: returns the entry of an item.
     """
     key = column.key.removesuffix("%")
 
@@ -32,54 +37,55 @@ def in_order(entries: Iterable[Any], column: Column, entry_of: Callable[[Any], M
             return 0, str(value)
         return (1, 0) if value is None or isinstance(value, str) else (0, -magnitude(value))
 
-    return sorted(entries, key=rank)
+    return sorted(items, key=rank)
 
 
 def check_top(top: object) -> int | None:
-    """Refuse anything but None and a number of rows.
+    """Check that ``top`` is None or a number of rows, and return it.
 
     Raises:
-        TypeError, ValueError: saying what is accepted.
+        TypeError: if it is neither.
+        ValueError: if it is less than 1.
     """
     if top is None:
         return None
     if not isinstance(top, int) or isinstance(top, bool):
-        raise TypeError(f"top must be a number of rows or None (all), got {top!r}")
+        raise TypeError(f"top must be a number of rows, or None for all (got {top!r})")
     if top < 1:
-        raise ValueError(f"top must be at least 1, got {top}")
+        raise ValueError(f"top must be at least 1 (got {top})")
     return top
 
 
 def arrange(
-    lines: Sequence[Line],
-    known: Mapping[str, Column],
+    rows: Sequence[TableRow],
+    columns: Mapping[str, Column],
     sort: str | None,
     top: int | None,
     ledger: Ledger,
     label: str = "name",
-    extra: Sequence[str] = (),
+    extra_sums: Sequence[str] = (),
 ) -> list[Mapping[str, Any]]:
-    """The entries in order of the column ``sort``, at most ``top`` of them, and a row ``others`` that sums the rest.
+    """Return the entries of the rows, sorted and limited; a last entry ``others`` sums the rows beyond the limit.
 
     Args:
-        lines: the rows in their own order.
-        known: the columns that can be sorted by.
-        sort: name of a column; None keeps the order.
-        top: number of rows; None for all.
-        ledger: makes the sum.
-        label: the column that says ``others``.
-        extra: columns to be summed which the ledger does not know.
+        rows: the rows in their original order.
+        columns: the columns of the table, by name.
+        sort: name of the column to sort by; None keeps the order.
+        top: the largest number of rows; None for all.
+        ledger: the ledger of the report, which sums the calls of the other rows.
+        label: the column that contains the text ``others``.
+        extra_sums: columns to sum that the ledger does not sum.
     """
     if sort is not None:
-        lines = in_order(lines, choose(known, [sort])[0], lambda line: line.entry)
+        rows = in_order(rows, choose(columns, [sort])[0], lambda row: row.entry)
     check_top(top)
-    kept, rest = (lines, ()) if top is None else (lines[:top], lines[top:])
-    entries = [line.entry for line in kept]
-    if rest:
-        others = {"name": "others", "type": "others", **ledger.sum(call for line in rest for call in line.calls)}
-        others |= {label: "others", **{key: sum(line.entry[key] for line in rest) for key in extra}}
-        if all("n_shared" in line.entry for line in rest):
-            own = sum(line.entry["n_params"] - line.entry["n_shared"] for line in rest)
-            others["n_shared"] = others["n_params"] - own
+    shown, hidden = (rows, ()) if top is None else (rows[:top], rows[top:])
+    entries = [row.entry for row in shown]
+    if hidden:
+        others = {"name": "others", "type": "others", **ledger.sum(call for row in hidden for call in row.calls)}
+        others |= {label: "others", **{key: sum(row.entry[key] for row in hidden) for key in extra_sums}}
+        if all("n_shared" in row.entry for row in hidden):
+            not_shared = sum(row.entry["n_params"] - row.entry["n_shared"] for row in hidden)
+            others["n_shared"] = others["n_params"] - not_shared
         entries.append(others)
     return entries

@@ -7,18 +7,20 @@ from typing import Any
 from costcore.reports.ledger import Ledger, flops_of, memory
 from costcore.symbolic import added
 
+TORCHSTAT_SUMS = ("memory", "madd", "flops_fma1")
+"""The sums that only these rows have."""
+
 
 def layer_rows(ledger: Ledger) -> list[dict[str, Any]]:
-    """A line for every counted call as torchstat prints it, and the total.
+    """Return one row per counted call, and the total as the last one.
 
-    ``memory`` is the bytes of the outputs, ``madd`` FLOPs with a fused multiply-add as two, ``flops_fma1`` as one,
-    whichever the report itself counts.
+    ``memory`` is the size of the outputs in bytes. ``madd`` is FLOPs with a fused multiply-add counted as two,
+    ``flops_fma1`` FLOPs with a fused multiply-add counted as one; neither depends on the report's ``fma_1flop``.
     """
-    own = ("memory", "madd", "flops_fma1")
-    lines = []
+    rows = []
     for call, cost in ledger.counted:
         entry, inputs = ledger.entries[call.name], list(call.layer.inputs.values())
-        line = {
+        row = {
             **entry,
             "input_shape": inputs[0].shape if inputs else "",
             "output_shape": call.layer.outputs[0].shape if call.layer.outputs else "",
@@ -26,5 +28,6 @@ def layer_rows(ledger: Ledger) -> list[dict[str, Any]]:
             "madd": flops_of(cost, False) * call.times,
             "flops_fma1": flops_of(cost, True) * call.times,
         }
-        lines.append(line)
-    return [*lines, {**ledger.total, "module": "total", **{key: added(line[key] for line in lines) for key in own}}]
+        rows.append(row)
+    sums = {key: added(row[key] for row in rows) for key in TORCHSTAT_SUMS}
+    return [*rows, {**ledger.total, "module": "total", **sums}]

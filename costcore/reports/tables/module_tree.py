@@ -1,4 +1,4 @@
-"""The tree of modules as lines of a table."""
+"""The rows of ``show_tree``: one per module, indented or with paths."""
 
 from __future__ import annotations
 
@@ -7,60 +7,68 @@ from typing import Any, NamedTuple
 
 from costcore.reports.columns import Column
 from costcore.reports.ledger import shares
-from costcore.reports.module_tree import ADDED
+from costcore.reports.module_tree import ADDITIVE
 from costcore.reports.tables.arrange import check_top, in_order
 
-DEEPEST = 24
-"""Levels that are drawn as indentation; deeper ones are told by their number."""
+DEEPEST_INDENT = 24
+"""Levels drawn as indentation; at deeper levels the number of the level is printed instead."""
 
 
-class Style(NamedTuple):
-    """What indentation is made of: a level above that goes on, one that has ended, and the two kinds of branches."""
+class TreeLines(NamedTuple):
+    """The text from which indentation is built.
 
-    on: str
-    ended: str
+    Attributes:
+        open: below a module that has further siblings.
+        closed: below a module that is the last child.
+        branch: before a child that has further siblings.
+        last: before the last child.
+    """
+
+    open: str
+    closed: str
     branch: str
     last: str
 
 
-DRAWN = Style("│  ", "   ", "├─ ", "└─ ")
-MARKDOWN = Style("│ ", "· ", "├ ", "└ ")
-"""Markdown makes one space of several."""
+PLAIN_LINES = TreeLines("│  ", "   ", "├─ ", "└─ ")
+MARKDOWN_LINES = TreeLines("│ ", "· ", "├ ", "└ ")
+"""Without repeated spaces, which Markdown collapses."""
 
 
 def check_depth(depth: object) -> None:
-    """Refuse anything but None and a number of levels.
+    """Check that ``depth`` is None or a number of levels.
 
     Raises:
-        TypeError, ValueError: saying what is accepted.
+        TypeError: if it is neither.
+        ValueError: if it is negative.
     """
     if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool)):
-        raise TypeError(f"depth must be a number of levels or None (all), got {depth!r}")
+        raise TypeError(f"depth must be a number of levels, or None for all (got {depth!r})")
     if depth is not None and depth < 0:
-        raise ValueError(f"depth must be at least 0 (the model alone), got {depth}")
+        raise ValueError(f"depth must be at least 0, which shows the model only (got {depth})")
 
 
-def lines(
+def tree_rows(
     tree: dict[str, Any], depth: int | None, sort: Column | None, top: int | None, mode: str
 ) -> list[Mapping[str, Any]]:
-    """The lines of a tree, the whole model first.
+    """Return the rows of the module tree, parents before children; the first row is the whole model.
 
     Args:
-        tree: what :meth:`Report.tree` says.
-        depth: levels below the model; what lies deeper is in the sums of what is shown.
-        sort: what the children of each module are sorted by; None keeps the order of the model.
-        top: children of each module that are shown; the rest is summed as ``others``.
-        mode: the renderer's word: CSV gets paths, all others indentation.
+        tree: the result of :meth:`Report.tree`.
+        depth: levels to show below the model; deeper modules are part of the sums of their parents. None for all.
+        sort: the column by which the children of each module are sorted; None keeps the order of the model.
+        top: the largest number of children to show per module; a row ``others`` sums the remaining ones.
+        mode: name of the renderer: CSV contains paths, every other mode an indented tree.
     """
     check_depth(depth)
     check_top(top)
-    style = {"csv": None, "md": MARKDOWN}.get(mode, DRAWN)
-    found: list[Mapping[str, Any]] = []
+    lines = {"csv": None, "md": MARKDOWN_LINES}.get(mode, PLAIN_LINES)
+    rows: list[Mapping[str, Any]] = []
     stack = [(tree, 0, "", "")]
     while stack:
-        node, level, mark, lead = stack.pop()
-        cell = (mark + _title(node)) if style else _path(node)
-        found.append({**node, "module": cell, "depth": level})
+        node, level, before_name, before_children = stack.pop()
+        cell = (before_name + _title(node)) if lines else _path(node)
+        rows.append({**node, "module": cell, "depth": level})
         children = node["children"] if depth is None or level < depth else []
         if sort is not None:
             children = in_order(children, sort, lambda child: child)
@@ -69,16 +77,16 @@ def lines(
         below = []
         for child in children:
             is_last = child is children[-1]
-            below.append((child, level + 1, *_indented(style or DRAWN, lead, is_last, level)))
+            below.append((child, level + 1, *_indentation(lines or PLAIN_LINES, before_children, is_last, level)))
         stack += reversed(below)
-    return found
+    return rows
 
 
-def _indented(style: Style, lead: str, is_last: bool, level: int) -> tuple[str, str]:
-    """What stands before a child of the given level, and before the children of that."""
-    if level >= DEEPEST:
-        return f"… {level + 1} levels … ", lead
-    return lead + (style.last if is_last else style.branch), lead + (style.ended if is_last else style.on)
+def _indentation(lines: TreeLines, inherited: str, is_last: bool, level: int) -> tuple[str, str]:
+    """Return the text before the name of a child at the next level, and before the children of that child."""
+    if level >= DEEPEST_INDENT:
+        return f"… {level + 1} levels … ", inherited
+    return inherited + (lines.last if is_last else lines.branch), inherited + (lines.closed if is_last else lines.open)
 
 
 def _title(node: Mapping[str, Any]) -> str:
@@ -92,11 +100,11 @@ def _path(node: Mapping[str, Any]) -> str:
     return node["path"] or "total"
 
 
-def _others(parent: Mapping[str, Any], rest: list[dict[str, Any]], tree: Mapping[str, Any]) -> dict[str, Any]:
-    """A node that sums some children; one parameter shared by two of them is twice in its ``n_shared``."""
+def _others(parent: Mapping[str, Any], children: list[dict[str, Any]], tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a node that sums some children; ``n_shared`` counts a parameter twice if two of them share it."""
     sums: dict[str, Any] = {}
-    for key in (*ADDED, "n_params", "n_shared", "seconds"):
-        amounts = [child[key] for child in rest if key in child]
+    for key in (*ADDITIVE, "n_params", "n_shared", "seconds"):
+        amounts = [child[key] for child in children if key in child]
         if amounts:
             sums[key] = None if None in amounts else sum(amounts)
     blank = {"type": "", "same_as": "", "output_shape": "", "children": []}

@@ -1,4 +1,4 @@
-"""Tables as text: CSV, Markdown, and boxes for a terminal."""
+"""Tables as text: CSV, Markdown, boxes for a terminal, and the renderers of plug-ins."""
 
 from __future__ import annotations
 
@@ -11,70 +11,72 @@ from costcore.messages import place, shortly
 from costcore.plugins import cached, hookimpl, mappings
 from costcore.reports.columns import Renderer, Table
 from costcore.reports.text.escape import escaped, printable, shortened
+from costcore.reports.text.suggest import unknown
 
 
 @hookimpl
 def costcore_renderers() -> Mapping[str, Renderer]:
-    """The built-in renderers."""
+    """Return the built-in renderers, by mode."""
     return {"csv": to_csv, "md": to_markdown, "table": to_boxes, "color": to_color}
 
 
 @cached
 def renderers() -> Mapping[str, Renderer]:
-    """Every registered renderer by the word for it.
+    """Return every registered renderer, by mode.
 
     Raises:
-        CostError: where two plug-ins offer the same word, or one fails; names it.
+        CostError: if two renderers are registered for the same mode, or if a plug-in fails.
     """
-    table: dict[str, Renderer] = {}
-    for part in mappings("costcore_renderers"):
-        for mode, renderer in part.items():
-            if mode in table:
-                raise CostError(f"mode={mode!r} has two renderers, {place(table[mode])} and {place(renderer)}")
-            table[mode] = renderer
-    return table
+    by_mode: dict[str, Renderer] = {}
+    for registered in mappings("costcore_renderers"):
+        for mode, renderer in registered.items():
+            if mode in by_mode:
+                raise CostError(f"mode={mode!r} has two renderers, {place(by_mode[mode])} and {place(renderer)}")
+            by_mode[mode] = renderer
+    return by_mode
 
 
 def renderer_for(mode: str) -> Renderer:
-    """The renderer of that word.
+    """Return the renderer of a mode.
 
     Raises:
-        ValueError: for an unknown one; names the known.
+        ValueError: if there is none.
     """
     if mode not in renderers():
-        raise ValueError(f"mode={mode!r} is not known; accepted are {', '.join(map(repr, renderers()))}")
+        hint = ". For an HTML page use report.to_html()." if mode == "html" else ""
+        raise ValueError(unknown("mode", mode, renderers()) + hint)
     return renderers()[mode]
 
 
 def rendered(table: Table, mode: str) -> str:
-    """``table`` as the renderer of ``mode`` writes it.
+    """Return ``table`` as text, rendered in ``mode``.
 
     Raises:
-        ValueError: for an unknown mode; names the known.
-        CostError: where a plug-in's renderer fails, or returns anything but text; names it.
+        ValueError: if the mode is unknown.
+        CostError: if the renderer of a plug-in fails or does not return a string.
     """
     renderer = renderer_for(mode)
     try:
         text = renderer(table)
-    except Exception as error:  # foreign code can fail in any way it likes
+    except Exception as error:  # code of a plug-in can raise anything
         raise CostError(f"the renderer {place(renderer)} fails: {type(error).__name__}: {error}") from error
     if not isinstance(text, str):
-        raise CostError(f"the renderer {place(renderer)} must return text, got {shortly(text)}")
+        raise CostError(f"the renderer {place(renderer)} must return text (got {shortly(text)})")
     return text if text.endswith("\n") else f"{text}\n"
 
 
 def to_csv(table: Table) -> str:
-    """Comma-separated values. Text that a spreadsheet would take for a formula is led by an apostrophe."""
+    """Return comma-separated values; an apostrophe precedes text that a spreadsheet would evaluate as a formula."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([" ".join(filter(None, title)) for title in table.titles])
     for row in table.rows:
-        writer.writerow([c if n else _no_formula(c) for c, n in zip(row, table.numeric, strict=True)])
+        writer.writerow([c if n else _escape_formula(c) for c, n in zip(row, table.numeric, strict=True)])
     return out.getvalue()
 
 
 def to_markdown(table: Table) -> str:
-    """A Markdown table (GitHub's dialect)."""
+    """Return a Markdown table (GitHub's dialect)."""
     lines = [" | ".join(escaped(" ".join(filter(None, title))) for title in table.titles)]
     lines.append("|".join("---:" if numeric else ":---" for numeric in table.numeric))
     lines += [" | ".join(escaped(cell) for cell in row) for row in table.rows]
@@ -82,7 +84,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_color(table: Table) -> str:
-    """Boxes in colour, with a bar for every row's share of the FLOPs; plain ones where rich is not installed."""
+    """Return boxes in color, with a bar for each row's share of the FLOPs; plain boxes if rich is not installed."""
     try:
         from costcore.reports.tables.rich_table import draw
     except ImportError:
@@ -91,7 +93,7 @@ def to_color(table: Table) -> str:
 
 
 def to_boxes(table: Table) -> str:
-    """A table with drawn lines, for a terminal."""
+    """Return a table with lines drawn around the cells."""
     from texttable import Texttable
 
     drawing = Texttable(max_width=0)
@@ -104,6 +106,6 @@ def to_boxes(table: Table) -> str:
     return str(drawing.draw()) + "\n"
 
 
-def _no_formula(text: str) -> str:
-    text = text.replace("\r", "\n").replace("\0", " ")  # not every reader takes these, quoted or not
+def _escape_formula(text: str) -> str:
+    text = text.replace("\r", "\n").replace("\0", " ")  # some CSV readers reject these characters, even if quoted
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\n", " ")) else text

@@ -1,4 +1,4 @@
-"""Tables in colour, for a terminal that has it. Needs rich: ``pip install "costcore[color]"``."""
+"""Tables in color for a terminal. Needs rich: ``pip install "costcore[color]"``."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ import io
 from rich.bar import Bar
 from rich.box import ROUNDED
 from rich.console import Console
-from rich.table import Table as Drawing
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from costcore.reports.columns import Table
 
-BAR = 20
-"""Width of the bar of 100 % (characters)."""
+BAR_WIDTH = 20
+"""Width of a bar of 100 % (characters)."""
 
-WIDEST = 100_000
-"""Wider than any table: where lines are to break is for the terminal to say, as with plain boxes (characters)."""
+CONSOLE_WIDTH = 100_000
+"""Wider than any table, so that rich never wraps lines; the terminal does, as for plain tables (characters)."""
 
 
 def draw(table: Table) -> str:
-    """The table with its title and its total in bold, and a bar for each row's share of the FLOPs."""
-    drawing = Drawing(box=ROUNDED, header_style="bold cyan")
+    """Return the table with its titles and total in bold, and a bar for each row's share of the FLOPs."""
+    drawing = RichTable(box=ROUNDED, header_style="bold cyan")
     for title, numeric in zip(table.titles, table.numeric, strict=True):
         drawing.add_column(Text("\n".join(filter(None, title))), justify="right" if numeric else "left", no_wrap=True)
     if table.shares:
-        drawing.add_column(Text("FLOPs\nshare"), width=BAR)
+        drawing.add_column(Text("FLOPs\nshare"), width=BAR_WIDTH)
     total = table.total % max(len(table.rows), 1)
     for i, row in enumerate(table.rows):
         share = table.shares[i] if table.shares else None
-        bar = [Text("") if share is None else Bar(100, 0, share, width=BAR, color="green")]
+        bar = [Text("") if share is None else Bar(100, 0, share, width=BAR_WIDTH, color="green")]
         style = "bold" if i == total else None
         last_before_total = total == len(table.rows) - 1 and i == total - 1
         drawing.add_row(*map(Text, row), *(bar if table.shares else []), style=style, end_section=last_before_total)
     out = io.StringIO()
-    Console(file=out, force_terminal=True, color_system="standard", width=WIDEST, legacy_windows=False).print(drawing)
+    console = Console(file=out, force_terminal=True, color_system="standard", width=CONSOLE_WIDTH, legacy_windows=False)
+    console.print(drawing)
     return "".join(line.rstrip(" ") + "\n" for line in out.getvalue().splitlines())

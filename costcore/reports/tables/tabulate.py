@@ -1,4 +1,4 @@
-"""Entries of a report as the text of a table's cells."""
+"""The entries of a report as the text of table cells."""
 
 from __future__ import annotations
 
@@ -20,10 +20,18 @@ def tabulate(
     fixed: bool,
     total: int = -1,
 ) -> Table:
-    """Write ``entries`` as text under ``columns``; ``total`` is the entry that the others sum up to.
+    """Return a table of ``entries``, formatted as text.
+
+    Args:
+        columns: the columns to show.
+        entries: the rows, including the total.
+        unit: the prefix of FLOPs and bytes, ``auto`` (one prefix per cell) or ``autoaligned`` (one per column).
+        n_digits: digits after the decimal point; None for 10.
+        fixed: keep trailing zeros.
+        total: index of the row with the total.
 
     Raises:
-        TypeError, ValueError: for a unit or a number of digits that is not known.
+        TypeError, ValueError: if ``unit`` or ``n_digits`` is invalid.
     """
     check_unit(unit)
     digits = check_digits(n_digits)
@@ -31,41 +39,43 @@ def tabulate(
     for column in columns:
         values = [entry.get(column.key, "") for entry in entries]
         numbers = [v for v in values if v != ""]
-        suffix, texts = "", []
+        unit_name, texts = "", []
         if column.kind in ("flops", "bytes"):
             prefix = prefix_for(numbers, column.kind) if unit == "autoaligned" else (unit or "")
-            suffix = "" if unit == "auto" else _unit_name(prefix, column.kind)
+            unit_name = "" if unit == "auto" else _unit_name(prefix, column.kind)
             texts = [
-                _automatic(v, column.kind, digits, fixed)
+                _with_unit(v, column.kind, digits, fixed)
                 if unit == "auto"
                 else scaled(v, prefix, column.kind, digits, fixed)
                 for v in values
             ]
         else:
             texts = [_cell(value, column.kind, digits) for value in values]
-        titles.append(_title(column, suffix))
+        titles.append(_title(column, unit_name))
         cells.append(texts)
     numeric = [column.kind in NUMERIC for column in columns]
     shares = [entry.get("flops%") for entry in entries]
     return Table(titles, [list(row) for row in zip(*cells, strict=True)], numeric, shares, total)
 
 
-def _title(column: Column, suffix: str) -> tuple[str, str]:
+def _title(column: Column, unit_name: str) -> tuple[str, str]:
+    """Return title and unit of a column; the prefix of FLOPs is part of the title, ``GFLOPs``."""
     if column.kind == "flops":
-        return suffix + column.title, ""
-    return column.title, {"percent": "(%)", "seconds": "ms"}.get(column.kind, suffix)
+        return unit_name + column.title, ""
+    return column.title, {"percent": "(%)", "seconds": "ms"}.get(column.kind, unit_name)
 
 
 def _unit_name(prefix: str, kind: str) -> str:
     return prefix if kind == "flops" else f"{prefix}iB" if prefix else "B"
 
 
-def _automatic(value: Any, kind: str, digits: int, fixed: bool) -> str:
+def _with_unit(value: Any, kind: str, digits: int, fixed: bool) -> str:
     prefix = prefix_for([value], kind)
     return f"{scaled(value, prefix, kind, digits, fixed)} {_unit_name(prefix, kind)}".rstrip()
 
 
 def _cell(value: Any, kind: str, digits: int) -> str:
+    """Return the text of a cell without a unit prefix: ``-`` for None, empty for a missing value."""
     if value == "" or value is None:
         return "-" if value is None else ""
     if kind == "percent":
@@ -76,6 +86,6 @@ def _cell(value: Any, kind: str, digits: int) -> str:
         return written(tuple(value))
     if kind == "shapes":
         return written([tuple(shape) for shape in value])
-    if kind == "settings":
+    if kind == "attributes":
         return ", ".join(f"{name}={attribute_text(v)}" for name, v in value.items())
     return written(value)

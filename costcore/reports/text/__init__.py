@@ -1,1 +1,1 @@
-"""Numbers, units and names as text."""
+"""Numbers, units, names and error messages as text."""

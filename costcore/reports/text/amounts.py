@@ -1,4 +1,4 @@
-"""Amounts of a cost as people write and read them: ``4.1G``, ``100 MiB``, ``1,024``."""
+"""Amounts of a cost, parsed and formatted: ``4.1G``, ``100 MiB``, ``1,024``."""
 
 from __future__ import annotations
 
@@ -19,56 +19,63 @@ METRICS: Mapping[str, tuple[str, str]] = {
     "mrw": ("bytes read and written", "bytes"),
     "n_params": ("parameters", "flops"),
 }
-"""What is compared and limited: the key in reports, its words for people, and how it is scaled (:mod:`units`)."""
+"""The costs that are compared and limited: key in reports -> (name in messages, kind of its prefixes)."""
 
 _AMOUNT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*([KMGT]?)(i?)(B?)")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
 
 
 def parse_amount(value: object, metric: str) -> int:
-    """The number that an int or a text like ``"4.1G"`` means for ``metric``, rounded down.
+    """Return the amount of ``metric`` that an integer or a string such as ``"4.1G"`` stands for, rounded down.
 
-    FLOPs, MACs and parameters scale by 1000 (``K M G T``); bytes say by how much: ``MiB`` by 1024, ``MB`` by 1000.
+    The prefixes of FLOPs, MACs and parameters (``K M G T``) are powers of 1000. Bytes with a prefix need a unit: the
+    prefix of ``MiB`` is a power of 1024, that of ``MB`` a power of 1000.
 
     Raises:
-        TypeError, ValueError: for anything else; says what is accepted.
+        TypeError: if ``value`` is neither a whole number nor a string.
+        ValueError: if it is negative, or a string of another form.
     """
     is_bytes = METRICS[metric][1] == "bytes"
-    accepted = 'an int or a text like "100 MiB", "100 MB"' if is_bytes else 'an int or a text like "4.1G"'
+    example = '"100 MiB" or "100 MB"' if is_bytes else '"4.1G"'
+    malformed = f"{metric} must be an integer or a string such as {example} (got {value!r})"
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1:
         if value < 0:
-            raise ValueError(f"{metric} cannot be negative, got {value}")
+            raise ValueError(f"{metric} cannot be negative (got {value})")
         return int(value)
     if not isinstance(value, str):
-        raise TypeError(f"{metric} must be {accepted}, got {value!r}")
+        raise TypeError(malformed)
     match = _AMOUNT.fullmatch(value.strip())
     if match is None:
-        raise ValueError(f"{metric} must be {accepted}, got {value!r}")
+        raise ValueError(malformed)
     number, prefix, binary, unit = match.groups()
     if bool(unit) != (is_bytes and bool(prefix or unit)) or (binary and not (prefix and unit)):
-        raise ValueError(f"{metric} must be {accepted}, got {value!r}")
+        raise ValueError(malformed)
     base = 1024 if binary else 1000
     return int(Fraction(number.replace("_", "")) * base ** PREFIXES.index(prefix))
 
 
 def parse_percent(value: object) -> Fraction | None:
-    """The share that a text like ``"1.5%"`` means, as a fraction of 1; None where it is no percentage."""
+    """Return the fraction that a string such as ``"1.5%"`` stands for (0.015); None if it is not a percentage."""
     match = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
     return Fraction(match[1]) / 100 if match else None
 
 
 def exact(value: Any, signed: bool = False) -> str:
-    """A whole number with its thousands apart, or an expression as it is; a plus before it where ``signed``."""
+    """Return a whole number with separated thousands, or an expression as text; with a plus sign if ``signed``."""
     text = written(value) if is_symbolic(value) else f"{value:,}"
-    return f"+{text}" if signed and value != 0 and not text.startswith("-") else text
+    return _plus(value, signed) + text
 
 
 def readable(value: Dim, metric: str, n_digits: int = 3, signed: bool = False) -> str:
-    """``value`` with the prefix that suits it, ``4.112 G`` or ``97.492 MiB``."""
+    """Return ``value`` rounded, in units of the largest fitting prefix: ``4.112 G``, ``97.492 MiB``."""
     kind = METRICS[metric][1]
     prefix = prefix_for([value], kind)
     unit = f"{prefix}iB" if kind == "bytes" and prefix else "B" if kind == "bytes" else prefix
-    plus = "+" if signed and exact(value, signed).startswith("+") else ""
     if is_symbolic(value) or value % BASES[kind] ** PREFIXES.index(prefix) == 0:
         n_digits = 0
-    return f"{plus}{scaled(value, prefix, kind, n_digits)} {unit}".rstrip()
+    return f"{_plus(value, signed)}{scaled(value, prefix, kind, n_digits)} {unit}".rstrip()
+
+
+def _plus(value: Any, signed: bool) -> str:
+    """Return the plus sign of a signed value; empty for zero and for text that starts with a minus sign."""
+    return "+" if signed and value != 0 and not written(value).startswith("-") else ""

@@ -1,4 +1,4 @@
-"""Numbers for people: prefixes and exact rounding."""
+"""Unit prefixes (``K``, ``M``, ``G``, ``T``) and exact rounding."""
 
 from __future__ import annotations
 
@@ -6,44 +6,45 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from costcore.dims import Dim, is_symbolic
+from costcore.reports.text.suggest import unknown
 from costcore.symbolic import written
 
 PREFIXES = ("", "K", "M", "G", "T")
 UNITS = (None, *PREFIXES[1:], "auto", "autoaligned")
-"""What ``unit=`` accepts."""
+"""Values of the argument ``unit``."""
 
 BASES = {"flops": 1000, "bytes": 1024}
+"""The factor between two prefixes, by kind of amount."""
 
 
 def check_unit(unit: object) -> None:
-    """Refuse an unknown unit.
+    """Check that ``unit`` is one of :data:`UNITS`.
 
     Raises:
-        ValueError: naming the known ones.
+        ValueError: if it is not.
     """
     if unit not in UNITS:
-        known = ", ".join(repr(u) for u in UNITS)
-        raise ValueError(f"unit={unit!r} is not known; accepted are {known}")
+        raise ValueError(unknown("unit", unit, UNITS))
 
 
 def check_digits(n_digits: object) -> int:
-    """Digits after the decimal point; None stands for 10.
+    """Return the number of digits after the decimal point; 10 for None.
 
     Raises:
-        TypeError: for anything but an int or None.
-        ValueError: outside 0 to 10.
+        TypeError: if ``n_digits`` is neither an integer nor None.
+        ValueError: if it is not between 0 and 10.
     """
     if n_digits is None:
         return 10
     if not isinstance(n_digits, int) or isinstance(n_digits, bool):
-        raise TypeError(f"n_digits must be an int from 0 to 10 or None (10), got {n_digits!r}")
+        raise TypeError(f"n_digits must be an integer from 0 to 10, or None for 10 (got {n_digits!r})")
     if not 0 <= n_digits <= 10:
-        raise ValueError(f"n_digits must lie between 0 and 10, got {n_digits}")
+        raise ValueError(f"n_digits must be between 0 and 10 (got {n_digits})")
     return n_digits
 
 
 def prefix_for(values: Iterable[Dim], kind: str) -> str:
-    """The prefix under which the largest of ``values`` is at least 1; symbols are left out."""
+    """Return the largest prefix with which the largest value is at least 1; symbolic values are ignored."""
     largest = max((abs(v) for v in values if not is_symbolic(v)), default=0)
     chosen = ""
     for power, prefix in enumerate(PREFIXES):
@@ -53,14 +54,14 @@ def prefix_for(values: Iterable[Dim], kind: str) -> str:
 
 
 def scaled(value: Dim, prefix: str, kind: str, n_digits: int, fixed: bool = False) -> str:
-    """``value`` under ``prefix``, rounded to ``n_digits`` (half to even) without passing through a float.
+    """Return ``value`` in units of ``prefix``, rounded to ``n_digits`` (half to even) in exact arithmetic.
 
     Args:
-        value: an int, or an expression, which is printed as it is.
+        value: an integer, or a symbolic expression, which is divided by the prefix but not rounded.
         prefix: one of :data:`PREFIXES`.
         kind: ``flops`` (powers of 1000) or ``bytes`` (powers of 1024).
         n_digits: digits after the decimal point.
-        fixed: keep trailing zeros, and write nothing at all as ``0``.
+        fixed: keep trailing zeros, and write zero as ``0``.
     """
     if is_symbolic(value):
         scale = BASES[kind] ** PREFIXES.index(prefix)
@@ -71,7 +72,7 @@ def scaled(value: Dim, prefix: str, kind: str, n_digits: int, fixed: bool = Fals
 
 
 def rounded(value: Fraction, n_digits: int, fixed: bool = False) -> str:
-    """A fraction in decimal digits, rounded half to even."""
+    """Return a fraction in decimal digits, rounded half to even; ``fixed`` as for :func:`scaled`."""
     if fixed and not value:
         return "0"
     units = round(value * 10**n_digits)

@@ -9,17 +9,17 @@ from costcore.symbolic import written
 
 
 def attribute_text(value: Any) -> str:
-    """A setting as people write it: ``(3, 3)`` is 3."""
-    alike = isinstance(value, tuple) and value and all(v == value[0] for v in value)
-    return written(value[0] if alike else value)
+    """Return the value of an attribute as text; a tuple of equal values, ``(3, 3)``, as one value, ``3``."""
+    is_uniform = isinstance(value, tuple) and value and all(v == value[0] for v in value)
+    return written(value[0] if is_uniform else value)
 
 
 def jsonable(value: Any) -> Any:
-    """``value`` as JSON has it: tuples are lists, expressions and whatever else is unknown there are text."""
+    """Return ``value`` in plain JSON types: tuples as lists, expressions and all other types as text."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
-        return {str(name): jsonable(part) for name, part in value.items()}
+        return {str(name): jsonable(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [jsonable(part) for part in value]
+        return [jsonable(item) for item in value]
     return written(value)

@@ -19,7 +19,7 @@ def test_a_calculator_for_one_estimate(toy):
 def test_an_unknown_operator_warns(toy):
     with pytest.warns(CostWarning, match="toy::Wave"):
         report = estimate(toy.Model("toy::Wave"), (2, 3))
-    assert "1 unknown calls not counted" in repr(report)
+    assert "1 call not counted" in repr(report)
 
 
 def test_progress_sees_the_long_loops(toy):
@@ -57,5 +57,5 @@ def test_values_are_put_in_by_any_name_as_a_mapping(toy):
     assert report.subs({}) == report.subs() == report
     with pytest.raises(CostError, match=r"batch: no such symbolic dimension; those of this report are: n, past\+1"):
         report.subs({"batch": 1})
-    with pytest.raises(TypeError, match=r"expected a mapping of names to integers, \{'batch': 8\}, got 8$"):
+    with pytest.raises(TypeError, match=r"expects a mapping of names to integers such as \{'batch': 8\} \(got 8\)$"):
         report.subs(8)

@@ -69,7 +69,7 @@ def test_reports_and_saved_reports_are_models_too(toy, tmp_path):
 
 def test_partial_and_failed_rows_say_why(toy):
     made = table([toy.Model("toy::Wave", "toy::Wave"), object(), toy.Model("toy::Double")], (2, 3))
-    assert made.rows[0].status == "partial: not counted: 2 calls of 1 unknown operator (Wave)"
+    assert made.rows[0].status == "partial: not counted: 2 calls of 1 unsupported operator (Wave)"
     assert made.rows[1].failed and "no frontend takes" in made.rows[1].status
     assert flops(made) == [0, None, 6]
 

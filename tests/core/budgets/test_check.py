@@ -101,7 +101,7 @@ def test_a_partial_report_is_a_breach_where_strict():
     model = net(dense("a"), Step("toy::Wave", type="Wave", known=False))
     assert check(model, {"total": {"macs": 16}}) == []
     (breach,) = check(model, {"strict": True})
-    assert str(breach) == "total: partial: not counted: 1 call of 1 unknown operator (Wave)"
+    assert str(breach) == "total: partial: not counted: 1 call of 1 unsupported operator (Wave)"
 
 
 def test_increases_are_measured_against_a_baseline():
@@ -157,7 +157,7 @@ def test_a_file(write):
         ("[total]\nflop = 1\n", 2, "total.flop is not known; known are flops, macs"),
         ("[totals]\nflops = 1\n", 1, "totals is not known; known are strict, baseline"),
         ("strict = 1\n", 1, "strict must be true or false, got 1"),
-        ('[total]\nmacs = 1\n\nmread = "100M"\n', 4, 'total.mread must be an int or a text like "100 MiB"'),
+        ('[total]\nmacs = 1\n\nmread = "100M"\n', 4, 'total.mread must be an integer or a string such as "100 MiB"'),
         ("[total]\nflops = 1.5\n", 2, "total.flops must be an int"),
         ('[module."a.*"]\nflops = 1\n[module."b.*"]\nflops = -1\n', 4, "module.b.*.flops cannot be negative"),
         ("[module]\nlayer1 = 3\n", 2, 'module.layer1 must be a table of limits, as in [module."pattern"]'),

@@ -100,7 +100,7 @@ def test_what_is_no_saved_report_is_exit_code_1(tmp_path, saved, capsys):
 def test_unknown_operators_are_told_with_their_model(model, capsys):
     assert diff(f"{model}:small", f"{model}:partial", "--input", "2x3") == 0
     out, err = capsys.readouterr()
-    assert "partial is partial: not counted: 1 call of 1 unknown operator (Wave)" in out
+    assert "partial is partial: not counted: 1 call of 1 unsupported operator (Wave)" in out
     assert f"costcore: {model}:partial: no calculator for 'toy::Wave'" in err
 
 
@@ -137,12 +137,12 @@ def test_a_breach_in_markdown(model, budget, capsys):
 def test_a_partial_report_is_told_and_with_strict_a_breach(model, budget, capsys):
     arguments = [f"{model}:partial", "--budget", budget, "--input", "2x3"]
     assert check(*arguments) == 0
-    said = "partial: not counted: 1 call of 1 unknown operator (Wave)\n"
+    said = "partial: not counted: 1 call of 1 unsupported operator (Wave)\n"
     assert f"{budget}\n{arguments[0]}: {said}" in capsys.readouterr().out
     assert check(*arguments, "--format", "md") == 0
     assert f"⚠️ {said}" in capsys.readouterr().out
     assert check(*arguments, "--strict") == 1
-    assert "total: partial: not counted: 1 call of 1 unknown operator (Wave)" in capsys.readouterr().out
+    assert "total: partial: not counted: 1 call of 1 unsupported operator (Wave)" in capsys.readouterr().out
 
 
 def test_a_saved_report_is_checked(saved, budget, capsys):
@@ -176,7 +176,7 @@ def test_a_model_that_fails_has_its_row_and_the_others_theirs(model, capsys):
     out = capsys.readouterr().out.splitlines()
     assert out[1].startswith(f"{model}:broken,,,,,,,")
     assert "KeyError: 'weights'" in out[1]
-    assert out[2] == f"{model}:partial,0,6,0,24,24,24,partial: not counted: 1 call of 1 unknown operator (Wave)"
+    assert out[2] == f"{model}:partial,0,6,0,24,24,24,partial: not counted: 1 call of 1 unsupported operator (Wave)"
 
 
 @pytest.mark.parametrize("arguments", [[], ["a.txt"], ["a.onnx", "--jobs", "0"], ["a.onnx", "--digits", "11"]])

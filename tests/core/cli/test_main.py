@@ -231,7 +231,7 @@ def test_strict_is_exit_code_1_with_the_report(model, capsys):
     assert main([f"{model}:make", "--input", "2x3", "--strict"]) == 1
     out, err = capsys.readouterr()
     assert "Double-1" in out
-    assert "unknown: toy::Wave: 1 call, reads 24 B, writes 24 B" in out
+    assert "unsupported: toy::Wave: 1 call, reads 24 B, writes 24 B" in out
     assert err.endswith("costcore: the report is partial, which --strict does not allow\n")
     assert main([f"{model}:made", "--input", "2x3", "--strict"]) == 0
 
@@ -241,7 +241,9 @@ def test_what_csv_does_not_say_is_said_on_standard_error(model, capsys, tmp_path
         assert main([f"{model}:make", "--input", "2x3", *options]) == 0
         out, err = capsys.readouterr()
         assert "partial" not in out
-        assert "partial: not in these figures: 1 call of 1 unknown operator (Wave)\nunknown: toy::Wave" in err
+        assert (
+            "partial: the totals do not include 1 call of 1 unsupported operator (Wave)\nunsupported: toy::Wave" in err
+        )
 
 
 def test_a_file_that_cannot_be_written_is_exit_code_1(model, capsys, tmp_path):

@@ -186,7 +186,7 @@ def test_repeated_blocks_are_matched_in_order():
 def test_partial_reports_say_so_in_the_verdict():
     wave = Step("toy::Wave", "w", type="Wave", known=False)
     found = compare(net(*BLOCKS), net(*BLOCKS, wave, wave), names=("v1", "v2"))
-    assert found.verdict[-1] == "v2 is partial: not counted: 2 calls of 1 unknown operator (Wave)"
+    assert found.verdict[-1] == "v2 is partial: not counted: 2 calls of 1 unsupported operator (Wave)"
 
 
 def test_symbolic_costs_are_compared():

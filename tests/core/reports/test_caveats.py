@@ -43,9 +43,10 @@ def test_a_partial_report_says_so_under_the_table(mode, show):
     text = shown(report, mode, show)
     bullet = "- " if mode == "md" else ""
     assert text.endswith(
-        f"{bullet}partial: not in these figures: 3 calls of 2 unknown operators (Wave, Other)\n"
-        f"{bullet}unknown: my::Wave: 2 calls, reads 48 B, writes 48 B; first in module 'head', net.py:12 in forward\n"
-        f"{bullet}unknown: my::Other: 1 call, reads 24 B, writes 24 B\n"
+        f"{bullet}partial: the totals do not include 3 calls of 2 unsupported operators (Wave, Other)\n"
+        f"{bullet}unsupported: my::Wave: 2 calls, reads 48 B, writes 48 B; "
+        "first in module 'head', net.py:12 in forward\n"
+        f"{bullet}unsupported: my::Other: 1 call, reads 24 B, writes 24 B\n"
         f"{bullet}assumed: n is 1 (x.py:3)\n"
     )
 
@@ -68,7 +69,8 @@ def test_a_thousand_kinds_do_not_bury_the_table():
     report = Report(Trace(tuple(item for i in range(1000) for item in unknown(f"my::Op{i}")), Run()))
     assert len(report.remarks) == 1 + MOST_LINES + 1
     assert report.remarks[0] == (
-        "partial: not in these figures: 1000 calls of 1000 unknown operators (Op0, Op1, Op2, Op3, Op4 and 995 more)"
+        "partial: the totals do not include 1000 calls of 1000 unsupported operators "
+        "(Op0, Op1, Op2, Op3, Op4 and 995 more)"
     )
     assert report.remarks[-1] == f"and {1000 - MOST_LINES} more operators that are not counted"
 

@@ -124,7 +124,7 @@ def test_an_unknown_operator_is_told_and_costs_nothing(each, partial, tmp_path, 
     for mode in ("table", "md"):
         stream = io.StringIO()
         partial.show_summary_report(stream, mode)
-        assert "partial: not in these figures: 1 call of 1 unknown operator (" in stream.getvalue()
+        assert "partial: the totals do not include 1 call of 1 unsupported operator (" in stream.getvalue()
         assert told in stream.getvalue()
     partial.to_json(tmp_path / "partial.json")
     assert main([str(tmp_path / "partial.json"), "--summary", "--format", "csv"]) == 0
@@ -138,7 +138,7 @@ def test_every_file_says_partial(partial):
     assert "partial" in partial.to_model_card()
     assert '"status":"partial' in partial.to_chrome_trace().replace(": ", ":")
     (verdict,) = [line for line in compare(partial, partial, names=("a", "b")).verdict if line.startswith("b is")]
-    assert "1 call of 1 unknown operator (" in verdict
+    assert "1 call of 1 unsupported operator (" in verdict
 
 
 def test_strict_is_an_error_and_exit_code_1(each, mystery, partial, tmp_path, capsys):

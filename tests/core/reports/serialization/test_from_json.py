@@ -49,7 +49,7 @@ MALFORMED = {
     ),
     "a ratio of nothing": (set_in(["costs", 0, "macs"], ["ratio", 1, 0]), "a ratio is of two integers"),
     "FLOPs of other operations": (set_in(["costs", 0, "flops"], 1), "come to other FLOPs than it states"),
-    "a total that is none": (set_in(["total", "flops"], 1), "total is not the sum of its calls"),
+    "a total that is none": (set_in(["total", "flops"], 1), "total: it is not the sum of the calls"),
     "a status that is none": (set_in(["status"], "partial"), "its calls make it complete"),
     "a cost that went": (lambda data: {**data, "calls": [without(data["calls"][0], "cost")]}, "neither a cost nor"),
     "a list in a layer": (set_in(["layers", 0, "attrs"], {"a": {"list": []}}), "settings of a layer do not change"),

@@ -56,5 +56,10 @@ def test_a_cell_of_a_megabyte_is_cut_in_boxes():
 
 
 def test_an_unknown_mode_names_the_known_ones():
-    with pytest.raises(ValueError, match="'csv', 'md', 'table'"):
+    with pytest.raises(ValueError, match="csv, md, table"):
         renderer_for("html5")
+
+
+def test_the_mode_html_leads_to_the_method_for_pages():
+    with pytest.raises(ValueError, match=r"For an HTML page use report\.to_html\(\)\.$"):
+        renderer_for("html")

@@ -42,13 +42,13 @@ def test_amounts_are_numbers_or_texts_with_a_unit(value, metric, number):
     ],
 )
 def test_what_is_no_amount_is_refused_with_what_is(value, metric):
-    with pytest.raises(ValueError, match=r"must be an int or a text like|negative"):
+    with pytest.raises(ValueError, match=r"must be an integer or a string such as|negative"):
         parse_amount(value, metric)
 
 
 @pytest.mark.parametrize("value", [1.5, True, None, [1]])
 def test_amounts_are_not_floats(value):
-    with pytest.raises(TypeError, match="must be an int or a text like"):
+    with pytest.raises(TypeError, match="must be an integer or a string such as"):
         parse_amount(value, "flops")
 
 

@@ -60,5 +60,5 @@ def test_digits_lie_between_0_and_10():
         with pytest.raises(ValueError, match="between 0 and 10"):
             check_digits(wrong)
     for wrong in (2.0, "3", True):
-        with pytest.raises(TypeError, match="int from 0 to 10"):
+        with pytest.raises(TypeError, match="integer from 0 to 10"):
             check_digits(wrong)
