@@ -1,1 +1,1 @@
-"""Reports as JSON, written and read back."""
+"""Reports as JSON files: written, read back, and validated."""

@@ -1,4 +1,4 @@
-"""Dimensions, expressions and settings as plain JSON values, and back; nothing is ever evaluated from text."""
+"""Dimensions, symbolic expressions and attributes as plain JSON values, and back. No text is ever evaluated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from costcore.dims import Dim, gcd, is_symbolic
 from costcore.errors import CostError
 from costcore.messages import shortly
 
-HEADS = {
+FUNCTION_NAMES = {
     "Add": "add",
     "Mul": "mul",
     "Pow": "pow",
@@ -25,33 +25,51 @@ HEADS = {
     "log": "log",
     "gcd": "gcd",
 }
-"""First words of the prefix form of expressions, ``["add", "n", 1]``, by the class of the expression."""
+"""The first item of an expression in prefix form, ``["add", "n", 1]``, by the name of its sympy class."""
 
-ASSUMED: tuple[tuple[str, ...], ...] = (("integer", "positive"), ("integer", "nonnegative"), ("integer",), ())
-"""What most symbols are; others carry everything they assume."""
+USUAL_ASSUMPTIONS: tuple[tuple[str, ...], ...] = (
+    ("integer", "positive"),
+    ("integer", "nonnegative"),
+    ("integer",),
+    (),
+)
+"""The assumptions of most symbols. All assumptions of any other symbol are written."""
 
-LARGEST_POWER = 10_000
-"""Bits of a power of numbers that is still taken from a file."""
+MOST_POWER_BITS = 10_000
+"""Larger powers of numbers in a file are rejected, because evaluating them could exhaust memory (bits)."""
 
 _TAGS = ("expr", "float", "complex", "list", "map")
+"""Keys of the objects that represent attribute values that JSON does not have."""
+
+
+def malformed(where: str, problem: str, value: object, expected: str) -> CostError:
+    """Return the error for an invalid value in a file.
+
+    Args:
+        where: location in the file, ``calls[0].layer``.
+        problem: what is wrong.
+        value: the value in the file.
+        expected: what the file should contain instead.
+    """
+    return CostError(f"{where}: {problem} (got {shortly(value)}, expected {expected})")
 
 
 class Encoder:
-    """Turns values into JSON values.
+    """Converts dimensions and attributes to JSON values.
 
     Attributes:
-        symbols: what the symbols met so far are, by the word they are written as.
+        symbols: name and assumptions of each symbol encoded so far, by the key that stands for it in the file.
     """
 
     def __init__(self) -> None:
         self.symbols: dict[str, dict[str, Any]] = {}
-        self._words: dict[Any, str] = {}
+        self._keys: dict[Any, str] = {}
 
     def dim(self, value: Dim | None) -> Any:
-        """An int as it is, a symbol as its word, another expression in prefix form.
+        """Return a dimension as a JSON value: an integer, the key of a symbol, or an expression in prefix form.
 
         Raises:
-            CostError: for an expression with something that is not among :data:`HEADS`.
+            CostError: if an expression contains a function that is not one of :data:`FUNCTION_NAMES`.
         """
         if value is None or not is_symbolic(value):
             return value if value is None else operator.index(value)
@@ -61,17 +79,18 @@ class Encoder:
         if expression.is_Rational:
             return ["ratio", int(expression.p), int(expression.q)]
         if expression.is_Symbol:
-            return self._word(expression)
-        head = HEADS.get(type(expression).__name__)
-        if head is None:
-            raise CostError(f"the expression {value} has {type(value).__name__}, which a report file cannot hold")
-        return [head, *map(self.dim, expression.args)]
+            return self._key(expression)
+        function = FUNCTION_NAMES.get(type(expression).__name__)
+        if function is None:
+            raise CostError(f"expression {value}: a report file cannot contain {type(value).__name__}")
+        return [function, *map(self.dim, expression.args)]
 
     def value(self, value: Any) -> Any:
-        """A setting: numbers, strings, None, symbols, and tuples, lists and mappings of these.
+        """Return the value of an attribute as a JSON value.
 
         Raises:
-            CostError: for anything else; names its type.
+            CostError: if it is not None, a number, a string, a symbolic expression, or a tuple, list or mapping of
+                these.
         """
         if value is None or isinstance(value, (bool, str)):
             return value
@@ -82,82 +101,88 @@ class Encoder:
         if isinstance(value, complex):
             return {"complex": [self.value(value.real), self.value(value.imag)]}
         if isinstance(value, tuple):
-            return [self.value(part) for part in value]
+            return [self.value(item) for item in value]
         if isinstance(value, list):
-            return {"list": [self.value(part) for part in value]}
+            return {"list": [self.value(item) for item in value]}
         if isinstance(value, Mapping):
-            return {"map": [[self.value(key), self.value(part)] for key, part in value.items()]}
+            return {"map": [[self.value(key), self.value(item)] for key, item in value.items()]}
         try:
             return operator.index(value)
         except TypeError:
             raise CostError(
-                f"the setting {value!r} is of type {type(value).__name__}, which a report file cannot hold; "
-                "it holds numbers, strings, None, and tuples, lists and dicts of these"
+                f"a report file cannot contain an attribute of type {type(value).__name__} (got {value!r}, expected "
+                "None, a number, a string, or a tuple, list or dict of these)"
             ) from None
 
-    def _word(self, symbol: Any) -> str:
+    def _key(self, symbol: Any) -> str:
+        """Return the key of a symbol: its name, with a number if another symbol has the same name."""
         from sympy import Symbol
 
-        if symbol not in self._words:
+        if symbol not in self._keys:
             if type(symbol) is not Symbol:
-                raise CostError(f"the symbol {symbol} is a {type(symbol).__name__}, which a report file cannot hold")
-            word, n = symbol.name, 1
-            while word in self.symbols:
+                raise CostError(f"symbol {symbol}: a report file cannot contain {type(symbol).__name__}")
+            key, n = symbol.name, 1
+            while key in self.symbols:
                 n += 1
-                word = f"{symbol.name}#{n}"
-            usual = next((a for a in ASSUMED if Symbol(symbol.name, **dict.fromkeys(a, True)) == symbol), None)
-            assumed = dict(symbol.assumptions0) if usual is None else dict.fromkeys(usual, True)
-            self._words[symbol] = word
-            self.symbols[word] = {"name": symbol.name, "assumptions": dict(sorted(assumed.items()))}
-        return self._words[symbol]
+                key = f"{symbol.name}#{n}"
+            usual = next(
+                (a for a in USUAL_ASSUMPTIONS if Symbol(symbol.name, **dict.fromkeys(a, True)) == symbol), None
+            )
+            assumptions = dict(symbol.assumptions0) if usual is None else dict.fromkeys(usual, True)
+            self._keys[symbol] = key
+            self.symbols[key] = {"name": symbol.name, "assumptions": dict(sorted(assumptions.items()))}
+        return self._keys[symbol]
 
 
 class Decoder:
-    """Turns JSON values back; ``symbols`` is the table of the file.
+    """Converts JSON values back to dimensions and attributes.
 
-    Every method takes ``where``, the place in the file for the sentence of its CostError.
+    Every method takes ``where``, the location in the file that error messages state.
+
+    Args:
+        symbols: name and assumptions of the symbols of the file, by key.
     """
 
     def __init__(self, symbols: Mapping[str, tuple[str, Mapping[str, bool]]]) -> None:
-        self._table = symbols
+        self._declared = symbols
         self._symbols: dict[str, Any] = {}
 
     def dim(self, value: Any, where: str) -> Dim:
-        """A dimension as :meth:`Encoder.dim` wrote it."""
+        """Return the dimension that :meth:`Encoder.dim` encoded."""
         if type(value) is int:
             return value
         if isinstance(value, str):
             return self._symbol(value, where)
         if not (isinstance(value, list) and len(value) > 1 and isinstance(value[0], str)):
-            raise CostError(f"{where}: expected an integer, a symbol or an expression, got {shortly(value)}")
+            raise malformed(where, "wrong type", value, "an integer, a symbol or an expression")
         build = _builders().get(value[0])
         if build is None:
-            raise CostError(f"{where}: unknown expression {shortly(value[0])}; known are {', '.join(_builders())}")
-        parts = [self.dim(part, where) for part in value[1:]]
+            raise malformed(where, "unknown function", value[0], f"one of {', '.join(_builders())}")
+        arguments = [self.dim(item, where) for item in value[1:]]
         try:
-            return build(*parts)
+            return build(*arguments)
         except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
-            raise CostError(f"{where}: {shortly(value)} is no expression: {error}") from error
+            raise CostError(f"{where}: {shortly(value)} is not a valid expression: {error}") from error
 
     def value(self, value: Any, where: str) -> Any:
-        """A setting as :meth:`Encoder.value` wrote it."""
+        """Return the value of an attribute that :meth:`Encoder.value` encoded."""
         if isinstance(value, list):
-            return tuple(self.value(part, where) for part in value)
+            return tuple(self.value(item, where) for item in value)
         if not isinstance(value, dict):
             return value
         tag, content = next(iter(value.items()), ("", None))
         if len(value) != 1 or tag not in _TAGS:
-            raise CostError(f"{where}: expected one of {', '.join(_TAGS)}, got {shortly(value)}")
+            raise malformed(where, "unknown kind of attribute", value, f"an object with one key of {', '.join(_TAGS)}")
         if tag == "expr":
             return self.dim(content, where)
         if tag == "float" and content in ("inf", "-inf", "nan"):
             return float(content)
         if tag == "list" and isinstance(content, list):
-            return [self.value(part, where) for part in content]
+            return [self.value(item, where) for item in content]
         if tag == "complex" and isinstance(content, list) and len(content) == 2:
-            parts = [self.value(part, where) for part in content]
-            if all(type(part) is float for part in parts):
-                return complex(*parts)
+            real_and_imaginary = [self.value(item, where) for item in content]
+            if all(type(number) is float for number in real_and_imaginary):
+                return complex(*real_and_imaginary)
         if tag == "map" and isinstance(content, list):
             pairs = [(self.value(pair[0], where), self.value(pair[1], where)) for pair in content if _is_pair(pair)]
             if len(pairs) == len(content):
@@ -165,18 +190,18 @@ class Decoder:
                     return dict(pairs)
                 except TypeError as error:
                     raise CostError(f"{where}: {error}") from error
-        raise CostError(f"{where}: {shortly(value)} is no {tag}")
+        raise CostError(f"{where}: {shortly(value)} is not a valid {tag}")
 
-    def _symbol(self, word: str, where: str) -> Any:
-        if word not in self._symbols:
-            if word not in self._table:
-                raise CostError(f"{where}: {shortly(word)} is not among the symbols of the file")
-            name, assumptions = self._table[word]
+    def _symbol(self, key: str, where: str) -> Any:
+        if key not in self._symbols:
+            if key not in self._declared:
+                raise CostError(f"{where}: symbol {shortly(key)} is not declared in 'symbols'")
+            name, assumptions = self._declared[key]
             try:
-                self._symbols[word] = _sympy().Symbol(name, **assumptions)
+                self._symbols[key] = _sympy().Symbol(name, **assumptions)
             except (ArithmeticError, TypeError, ValueError) as error:
-                raise CostError(f"symbols: {shortly(word)} contradicts itself: {error}") from error
-        return self._symbols[word]
+                raise CostError(f"symbols: the assumptions of {shortly(key)} are contradictory: {error}") from error
+        return self._symbols[key]
 
 
 def _is_pair(value: object) -> bool:
@@ -188,57 +213,60 @@ def _sympy() -> Any:
         import sympy
     except ImportError as error:
         raise CostError(
-            'a report with symbolic dimensions needs sympy; install it with: pip install "costcore[onnx]"'
+            'a report with symbolic dimensions needs sympy. Install it with: pip install "costcore[onnx]"'
         ) from error
     return sympy
 
 
 @cache
 def _builders() -> Mapping[str, Callable[..., Any]]:
-    """What makes each expression of its parts, as it was written: simplified before, and not again."""
+    """Return the function that builds each kind of expression from its arguments.
+
+    Expressions were simplified before they were written. They are rebuilt as they are, without evaluating them again.
+    """
     sympy = _sympy()
 
-    def keep(kind: Any, least: int, most: int | None) -> Callable[..., Any]:
-        def build(*parts: Any) -> Any:
-            if len(parts) < least or (most is not None and len(parts) > most):
-                raise ValueError(f"{len(parts)} parts")
-            return kind(*map(sympy.sympify, parts), evaluate=False)
+    def unevaluated(function: Any, least: int, most: int | None) -> Callable[..., Any]:
+        def build(*arguments: Any) -> Any:
+            if len(arguments) < least or (most is not None and len(arguments) > most):
+                raise ValueError(f"wrong number of arguments ({len(arguments)})")
+            return function(*map(sympy.sympify, arguments), evaluate=False)
 
         return build
 
-    def bits(part: Any) -> int:
-        """A bound of the digits that a part could come to where it is evaluated."""
-        if part.is_Rational:
-            return int(max(abs(part.p), part.q)).bit_length()
-        if part.is_Pow:
-            return bits(part.base) * largest(part.exp)
-        return 1 + sum(map(bits, part.args))
+    def bits(expression: Any) -> int:
+        """Return an upper bound for the size of an evaluated expression in bits."""
+        if expression.is_Rational:
+            return int(max(abs(expression.p), expression.q)).bit_length()
+        if expression.is_Pow:
+            return bits(expression.base) * largest_number(expression.exp)
+        return 1 + sum(map(bits, expression.args))
 
-    def largest(exponent: Any) -> int:
+    def largest_number(exponent: Any) -> int:
         return max((int(max(abs(n.p), n.q)) for n in exponent.atoms(sympy.Rational)), default=1)
 
     def power(base: Any, exponent: Any) -> Any:
-        built = keep(sympy.Pow, 2, 2)(base, exponent)
-        if bits(built) > LARGEST_POWER:
+        built = unevaluated(sympy.Pow, 2, 2)(base, exponent)
+        if bits(built) > MOST_POWER_BITS:
             raise ValueError("the power is too large")
         return built
 
     def ratio(p: Any, q: Any) -> Any:
         if type(p) is not int or type(q) is not int or q == 0:
-            raise ValueError("a ratio is of two integers")
+            raise ValueError("a ratio needs two integers, the second one not zero")
         return sympy.Rational(p, q)
 
     return {
-        "add": keep(sympy.Add, 2, None),
-        "mul": keep(sympy.Mul, 2, None),
+        "add": unevaluated(sympy.Add, 2, None),
+        "mul": unevaluated(sympy.Mul, 2, None),
         "pow": power,
-        "floor": keep(sympy.floor, 1, 1),
-        "ceiling": keep(sympy.ceiling, 1, 1),
-        "mod": keep(sympy.Mod, 2, 2),
-        "min": keep(sympy.Min, 2, None),
-        "max": keep(sympy.Max, 2, None),
-        "abs": keep(sympy.Abs, 1, 1),
-        "log": keep(sympy.log, 1, 1),
+        "floor": unevaluated(sympy.floor, 1, 1),
+        "ceiling": unevaluated(sympy.ceiling, 1, 1),
+        "mod": unevaluated(sympy.Mod, 2, 2),
+        "min": unevaluated(sympy.Min, 2, None),
+        "max": unevaluated(sympy.Max, 2, None),
+        "abs": unevaluated(sympy.Abs, 1, 1),
+        "log": unevaluated(sympy.log, 1, 1),
         "gcd": gcd,
         "ratio": ratio,
     }

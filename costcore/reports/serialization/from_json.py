@@ -1,4 +1,4 @@
-"""Reports read back from JSON. Nothing in a file is trusted: every field is checked, and what is wrong is told."""
+"""Reports read back from JSON. Files are not trusted: every field is validated, and errors state where they are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costcore.errors import CostError
 from costcore.ir import BITS, KINDS, Cost, Layer, Operations, Tensor
 from costcore.messages import shortly, why
 from costcore.reports.ledger import flops_of
-from costcore.reports.serialization.codec import Decoder
+from costcore.reports.serialization.codec import Decoder, malformed
 from costcore.reports.serialization.to_json import SCHEMA
 from costcore.trace.call import PHASES, Assumption, Call, Module, Uncounted
 from costcore.trace.run import Regrouping, Run
@@ -24,23 +24,32 @@ ROLES = ("data", "param", "state", "const")
 LAYOUTS = ("framework", "free")
 
 FOUND_BY_FRONTENDS = (Uncounted.NO_SHAPES, Uncounted.OTHER_THREADS)
-"""The reasons that a call itself carries, as its frontend recorded it."""
+"""The reasons for which a frontend, not a calculator, leaves a call uncounted; the call itself carries them."""
 
 _REQUIRED: Any = object()
 
 
 class Contents(NamedTuple):
-    """The trace of a file, and the total it states."""
+    """The contents of a report file.
+
+    Attributes:
+        trace: the run with the cost of every call.
+        total: the total as the file states it, not yet compared with the sum of the calls.
+    """
 
     trace: Trace
     total: Mapping[str, Any]
 
 
 def read(source: str | bytes | PathLike[str]) -> Contents:
-    """The report in a JSON text, or in the file of that path (a string without a brace at its start is a path).
+    """Return the contents of a report.
+
+    Args:
+        source: JSON text, or a path; a string that does not start with a brace is a path.
 
     Raises:
-        CostError: for a file that cannot be read, is no JSON, or no report; names the file and the place in it.
+        CostError: if the file cannot be read, is not JSON, or is not a report; the message contains the path and the
+            location in the file.
     """
     text, name = source, "the report"
     if isinstance(source, PathLike) or (isinstance(source, str) and not source.lstrip().startswith("{")):
@@ -50,91 +59,100 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
         except (OSError, ValueError) as error:
             raise CostError(f"{name} cannot be read: {why(error)}") from error
     if not isinstance(text, (str, bytes)):
-        raise TypeError(f"expected the text or the path of a report, got {source!r}")
+        raise TypeError(f"expected a report as JSON text or as a path (got {source!r})")
     try:
-        data = json.loads(text, parse_constant=_refuse)
-        return _contents(_Place(data, ""))
+        data = json.loads(text, parse_constant=_reject_constant)
+        return _contents(_Object(data, ""))
     except CostError as error:
-        raise CostError(f"{name} is no report of the form {SCHEMA!r}: {error}") from error
+        raise CostError(f"{name} is not a {SCHEMA} report: {error}") from error
     except RecursionError as error:
-        raise CostError(f"{name} is no report of the form {SCHEMA!r}: it is nested too deeply") from error
+        raise CostError(f"{name} is not a {SCHEMA} report: it is nested too deeply") from error
     except ValueError as error:
-        raise CostError(f"{name} is no JSON: {error}") from error
+        raise CostError(f"{name} is not JSON: {error}") from error
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number in JSON")
+def _reject_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not a JSON number")
 
 
-class _Place:
-    """An object of the file and where it stands. Its fields are taken one by one; none may be left over."""
+class _Object:
+    """A JSON object of the file. Each field is read once; :meth:`end` reports the fields that were not read.
+
+    Attributes:
+        where: location of the object in the file; empty for the file itself.
+    """
 
     def __init__(self, data: Any, where: str) -> None:
         self.where = where
         if not isinstance(data, dict):
-            raise CostError(f"{where or 'the file'}: expected an object, got {shortly(data)}")
-        self._data = dict(data)
+            raise malformed(where or "the file", "wrong type", data, "an object")
+        self._unread = dict(data)
 
-    def __call__(self, key: str, kind: type | tuple[type, ...], default: Any = _REQUIRED) -> Any:
-        """A field of exactly that JSON type (true is no integer)."""
-        value = self._data.pop(key, default)
+    def field(self, key: str, kind: type | tuple[type, ...], default: Any = _REQUIRED) -> Any:
+        """Return the value of a field of exactly this type; true is not an integer."""
+        value = self._unread.pop(key, default)
         if value is _REQUIRED:
             raise CostError(f"{self.where or 'the file'}: {key!r} is missing")
         if value is not default and type(value) not in (kind if isinstance(kind, tuple) else (kind,)):
-            raise CostError(f"{self.at(key)}: expected {_named(kind)}, got {shortly(value)}")
+            raise malformed(self.path_of(key), "wrong type", value, _type_names(kind))
         return value
 
-    def word(self, key: str, known: tuple[str, ...] | Mapping[str, Any], default: Any = _REQUIRED) -> str:
-        """One of some words."""
-        value: str = self(key, str, default)
-        if value not in known:
-            raise CostError(f"{self.at(key)}: expected one of {', '.join(known)}, got {shortly(value)}")
+    def choice(self, key: str, choices: tuple[str, ...] | Mapping[str, Any], default: Any = _REQUIRED) -> str:
+        """Return a string that must be one of ``choices``."""
+        value: str = self.field(key, str, default)
+        if value not in choices:
+            raise malformed(self.path_of(key), "unknown value", value, f"one of {', '.join(choices)}")
         return value
 
-    def dim(self, key: str, code: Decoder, default: Any = _REQUIRED) -> Dim:
-        """A whole number of at least 0, or an expression."""
-        return _amount(self(key, (int, str, list), default), self.at(key), code)
+    def amount(self, key: str, decoder: Decoder, default: Any = _REQUIRED) -> Dim:
+        """Return an integer of at least 0, or a symbolic expression."""
+        return _amount(self.field(key, (int, str, list), default), self.path_of(key), decoder)
 
-    def places(self, key: str) -> list[_Place]:
-        """The objects of a list."""
-        return [_Place(data, f"{self.at(key)}[{i}]") for i, data in enumerate(self(key, list))]
+    def objects(self, key: str) -> list[_Object]:
+        """Return a list of objects."""
+        return [_Object(data, f"{self.path_of(key)}[{i}]") for i, data in enumerate(self.field(key, list))]
 
-    def ids(self, key: str) -> tuple[int, ...]:
-        """A list of integers; none where it is left out."""
-        values = self(key, list, [])
+    def integers(self, key: str) -> tuple[int, ...]:
+        """Return a list of integers; empty if the field is omitted."""
+        values = self.field(key, list, [])
         if any(type(value) is not int for value in values):
-            raise CostError(f"{self.at(key)}: expected integers, got {shortly(values)}")
+            raise malformed(self.path_of(key), "wrong type", values, "integers")
         return tuple(values)
 
     def strings(self, key: str) -> list[str]:
-        """A list of strings."""
-        values: list[str] = self(key, list)
+        """Return a list of strings."""
+        values: list[str] = self.field(key, list)
         if any(type(value) is not str for value in values):
-            raise CostError(f"{self.at(key)}: expected strings, got {shortly(values)}")
+            raise malformed(self.path_of(key), "wrong type", values, "strings")
         return values
 
-    def settings(self, key: str, code: Decoder) -> dict[str, Any]:
-        """Settings by name."""
-        return {name: code.value(value, f"{self.at(key)}.{name}") for name, value in self(key, dict).items()}
+    def attributes(self, key: str, decoder: Decoder) -> dict[str, Any]:
+        """Return the attributes of an operator by name."""
+        where = self.path_of(key)
+        return {name: decoder.value(value, f"{where}.{name}") for name, value in self.field(key, dict).items()}
 
     def end(self) -> None:
-        """Refuse what no field of this schema is called."""
-        if self._data:
-            raise CostError(f"{self.where or 'the file'}: unknown {', '.join(map(shortly, self._data))}")
+        """Check that every field was read.
 
-    def at(self, key: str) -> str:
-        """The place of a field."""
+        Raises:
+            CostError: if the object has a field that the schema does not define.
+        """
+        if self._unread:
+            raise CostError(f"{self.where or 'the file'}: unknown {', '.join(map(shortly, self._unread))}")
+
+    def path_of(self, key: str) -> str:
+        """Return the location of a field in the file."""
         return f"{self.where}.{key}" if self.where else key
 
 
-def _amount(value: Any, where: str, code: Decoder) -> Dim:
-    amount = code.dim(value, where)
+def _amount(value: Any, where: str, decoder: Decoder) -> Dim:
+    amount = decoder.dim(value, where)
     if isinstance(amount, int) and amount < 0:
-        raise CostError(f"{where}: expected at least 0, got {shortly(value)}")
+        raise malformed(where, "negative", value, "at least 0")
     return amount
 
 
-def _named(kind: type | tuple[type, ...]) -> str:
+def _type_names(kind: type | tuple[type, ...]) -> str:
     names = {
         dict: "an object",
         list: "a list",
@@ -146,156 +164,167 @@ def _named(kind: type | tuple[type, ...]) -> str:
     return " or ".join(names[each] for each in (kind if isinstance(kind, tuple) else (kind,)))
 
 
-def _contents(file: _Place) -> Contents:
-    schema = file("schema", str)
+def _contents(file: _Object) -> Contents:
+    schema = file.field("schema", str)
     if schema != SCHEMA:
-        raise CostError(f"schema: it says {shortly(schema)}")
+        raise malformed("schema", "unknown schema", schema, repr(SCHEMA))
     symbols = {}
-    for word, data in file("symbols", dict).items():
-        entry = _Place(data, f"symbols.{shortly(word)}")
-        assumptions = entry("assumptions", dict)
+    for key, data in file.field("symbols", dict).items():
+        entry = _Object(data, f"symbols.{shortly(key)}")
+        assumptions = entry.field("assumptions", dict)
         if any(type(value) is not bool for value in assumptions.values()):
-            raise CostError(f"{entry.at('assumptions')}: expected true or false, got {shortly(assumptions)}")
-        symbols[word] = entry("name", str), assumptions
+            raise malformed(entry.path_of("assumptions"), "wrong type", assumptions, "true or false for each")
+        symbols[key] = entry.field("name", str), assumptions
         entry.end()
-    code = Decoder(symbols)
-    run = _run(file, code)
-    layers = [_layer(entry, code) for entry in file.places("layers")]
-    costs = [_cost(entry, run.fma_1flop, code) for entry in file.places("costs")]
-    trace = Trace(tuple(_call(entry, layers, costs, run, code) for entry in file.places("calls")), run)
+    decoder = Decoder(symbols)
+    run = _run(file, decoder)
+    layers = [_layer(entry, decoder) for entry in file.objects("layers")]
+    costs = [_cost(entry, run.fma_1flop, decoder) for entry in file.objects("costs")]
+    trace = Trace(tuple(_call(entry, layers, costs, run, decoder) for entry in file.objects("calls")), run)
     if len({call.name for call in trace.calls}) != len(trace):
         raise CostError("calls: two calls have the same name")
     status = "complete" if trace.is_complete else "partial"
-    if file.word("status", ("complete", "partial")) != status:
-        raise CostError(f"status: its calls make it {status}")
-    total = file("total", dict)
+    stated = file.choice("status", ("complete", "partial"))
+    if stated != status:
+        raise malformed("status", "it contradicts the calls", stated, repr(status))
+    total = file.field("total", dict)
     file.end()
     return Contents(trace, total)
 
 
-def _run(file: _Place, code: Decoder) -> Run:
+def _run(file: _Object, decoder: Decoder) -> Run:
     parameters = {}
-    for entry in file.places("parameters"):
-        identity = entry("id", int)
+    for entry in file.objects("parameters"):
+        identity = entry.field("id", int)
         if identity in parameters:
-            raise CostError(f"{entry.where}: parameter {identity} stands there twice")
-        parameters[identity] = entry.dim("size", code)
+            raise CostError(f"{entry.where}: duplicate parameter {identity}")
+        parameters[identity] = entry.amount("size", decoder)
         entry.end()
     modules = {}
-    for entry in file.places("modules"):
-        path = entry("path", str)
+    for entry in file.objects("modules"):
+        path = entry.field("path", str)
         if path in modules:
-            raise CostError(f"{entry.where}: module {shortly(path)} stands there twice")
-        held, frozen = (_known(entry.ids(key), parameters, entry.at(key)) for key in ("parameters", "frozen"))
-        modules[path] = Module(entry("type", str), held, frozen, entry.dim("buffers", code), entry("same_as", str))
+            raise CostError(f"{entry.where}: duplicate module {shortly(path)}")
+        owned, frozen = (_parameter_ids(entry, key, parameters) for key in ("parameters", "frozen"))
+        kind, buffers, same_as = entry.field("type", str), entry.amount("buffers", decoder), entry.field("same_as", str)
+        modules[path] = Module(kind, owned, frozen, buffers, same_as)
         entry.end()
     assumptions = []
-    for entry in file.places("assumptions"):
-        assumptions.append(Assumption(entry("what", str), entry("where", str)))
+    for entry in file.objects("assumptions"):
+        assumptions.append(Assumption(entry.field("what", str), entry.field("where", str)))
         entry.end()
-    settings, versions = _Place(file("settings", dict), "settings"), _Place(file("versions", dict), "versions")
-    frameworks = versions("frameworks", dict)
+    settings = _Object(file.field("settings", dict), "settings")
+    versions = _Object(file.field("versions", dict), "versions")
+    frameworks = versions.field("frameworks", dict)
     if any(type(version) is not str for version in frameworks.values()):
-        raise CostError(f"versions.frameworks: expected strings, got {shortly(frameworks)}")
-    n_params_model = file("n_params_model", (int, str, list), None)
+        raise malformed("versions.frameworks", "wrong type", frameworks, "strings")
+    n_params_model = file.field("n_params_model", (int, str, list), None)
     notes = [(note, Regrouping.parse(note)) for note in file.strings("notes")]
     run = Run(
-        fma_1flop=settings("fma_1flop", bool),
-        layout=settings.word("layout", LAYOUTS),
+        fma_1flop=settings.field("fma_1flop", bool),
+        layout=settings.choice("layout", LAYOUTS),
         parameters=parameters,
-        n_params_model=None if n_params_model is None else _amount(n_params_model, "n_params_model", code),
+        n_params_model=None if n_params_model is None else _amount(n_params_model, "n_params_model", decoder),
         modules=modules,
         frameworks=frameworks,
         assumptions=tuple(assumptions),
         notes=tuple(note for note, regrouping in notes if regrouping is None),
         regrouped=tuple(regrouping for _, regrouping in notes if regrouping is not None),
-        version=versions("costcore", str),
-        convention=versions("convention", str),
+        version=versions.field("costcore", str),
+        convention=versions.field("convention", str),
     )
     settings.end()
     versions.end()
     return run
 
 
-def _known(identities: tuple[int, ...], parameters: Mapping[int, Dim], where: str) -> tuple[int, ...]:
+def _parameter_ids(entry: _Object, key: str, parameters: Mapping[int, Dim]) -> tuple[int, ...]:
+    """Return a list of parameter ids, each of which must be declared in the file."""
+    identities = entry.integers(key)
     for identity in identities:
         if identity not in parameters:
-            raise CostError(f"{where}: {identity} is not among the parameters of the file")
+            raise CostError(f"{entry.path_of(key)}: parameter {identity} is not declared in 'parameters'")
     return identities
 
 
-def _layer(entry: _Place, code: Decoder) -> Layer:
+def _layer(entry: _Object, decoder: Decoder) -> Layer:
     inputs: dict[str, Tensor] = {}
-    for each in entry.places("inputs"):
-        name = each("name", str)
+    for operand in entry.objects("inputs"):
+        name = operand.field("name", str)
         if name in inputs:
-            raise CostError(f"{each.where}: operand {shortly(name)} stands there twice")
-        inputs[name] = _tensor(each, code)
-    outputs = [_tensor(each, code) for each in entry.places("outputs")]
-    layer = Layer(entry("op", str), inputs, outputs, entry.settings("attrs", code))
+            raise CostError(f"{operand.where}: duplicate operand {shortly(name)}")
+        inputs[name] = _tensor(operand, decoder)
+    outputs = [_tensor(output, decoder) for output in entry.objects("outputs")]
+    layer = Layer(entry.field("op", str), inputs, outputs, entry.attributes("attrs", decoder))
     entry.end()
     try:
         hash(layer)
     except TypeError as error:
-        raise CostError(f"{entry.at('attrs')}: settings of a layer do not change: {error}") from error
+        raise CostError(f"{entry.path_of('attrs')}: attributes of a layer must be immutable: {error}") from error
     return layer
 
 
-def _tensor(entry: _Place, code: Decoder) -> Tensor:
-    where = entry.at("shape")
-    shape = tuple(_amount(size, where, code) for size in entry("shape", list))
-    role: Any = entry.word("role", ROLES)
-    tensor = Tensor(shape, entry.word("dtype", BITS), role)
+def _tensor(entry: _Object, decoder: Decoder) -> Tensor:
+    where = entry.path_of("shape")
+    shape = tuple(_amount(size, where, decoder) for size in entry.field("shape", list))
+    role: Any = entry.choice("role", ROLES)
+    tensor = Tensor(shape, entry.choice("dtype", BITS), role)
     entry.end()
     return tensor
 
 
-def _cost(entry: _Place, fma_1flop: bool, code: Decoder) -> Cost:
-    flops, counted = code.dim(entry("flops", (int, str, list)), entry.at("flops")), entry("operations", dict, None)
-    by_kind: Any = flops
-    if counted is not None:
-        kinds = _Place(counted, entry.at("operations"))
-        amounts = {kind: kinds(kind, (int, str, list), 0) for kind in KINDS}
-        kinds.end()
-        by_kind = Operations(**{kind: code.dim(n, kinds.at(kind)) for kind, n in amounts.items()})
-    mread, mwrite, macs = (code.dim(entry(key, (int, str, list)), entry.at(key)) for key in ("mread", "mwrite", "macs"))
-    cost = Cost(by_kind, mread, mwrite, entry.settings("params", code), macs)
+def _cost(entry: _Object, fma_1flop: bool, decoder: Decoder) -> Cost:
+    flops = decoder.dim(entry.field("flops", (int, str, list)), entry.path_of("flops"))
+    operations = entry.field("operations", dict, None)
+    flops_or_operations: Any = flops
+    if operations is not None:
+        by_kind = _Object(operations, entry.path_of("operations"))
+        amounts = {kind: by_kind.field(kind, (int, str, list), 0) for kind in KINDS}
+        by_kind.end()
+        decoded = {kind: decoder.dim(amount, by_kind.path_of(kind)) for kind, amount in amounts.items()}
+        flops_or_operations = Operations(**decoded)
+    mread, mwrite, macs = (
+        decoder.dim(entry.field(key, (int, str, list)), entry.path_of(key)) for key in ("mread", "mwrite", "macs")
+    )
+    cost = Cost(flops_or_operations, mread, mwrite, entry.attributes("params", decoder), macs)
     entry.end()
     if flops_of(cost, fma_1flop) != flops:
-        raise CostError(f"{entry.where}: its operations come to other FLOPs than it states")
+        raise CostError(f"{entry.where}: 'flops' is not the sum of 'operations'")
     return cost
 
 
-def _call(entry: _Place, layers: list[Layer], costs: list[Cost], run: Run, code: Decoder) -> CallCost:
-    def one_of(key: str, things: list[Any], default: Any = _REQUIRED) -> Any:
-        place = entry(key, int, default)
-        if place is not None and not 0 <= place < len(things):
-            raise CostError(f"{entry.at(key)}: there is no {key} {place}")
-        return None if place is None else things[place]
+def _call(entry: _Object, layers: list[Layer], costs: list[Cost], run: Run, decoder: Decoder) -> CallCost:
+    def referenced(key: str, entries: list[Any], default: Any = _REQUIRED) -> Any:
+        """Return the layer or cost to which the call refers by its index."""
+        index = entry.field(key, int, default)
+        if index is not None and not 0 <= index < len(entries):
+            raise malformed(entry.path_of(key), "index out of range", index, f"less than {len(entries)}, at least 0")
+        return None if index is None else entries[index]
 
-    layer, cost, reason = one_of("layer", layers), one_of("cost", costs, None), entry("reason", str, "")
+    layer, cost = referenced("layer", layers), referenced("cost", costs, None)
+    reason = entry.field("reason", str, "")
     uncounted = Uncounted.of(reason, layer.op) if cost is None else None
     call = Call(
         layer=layer,
-        type=entry("type", str),
-        native=entry("native", str, ""),
-        name=entry("name", str),
-        module=entry("module", str, ""),
-        phase=entry.word("phase", PHASES, "forward"),
-        times=entry.dim("times", code, 1),
-        region=entry("region", str, ""),
-        inputs=entry.ids("inputs"),
-        outputs=entry.ids("outputs"),
-        storages=entry.ids("storages"),
-        parameters=_known(entry.ids("parameters"), run.parameters, entry.at("parameters")),
-        saved=entry.ids("saved"),
-        where=entry("where", str, ""),
+        type=entry.field("type", str),
+        native=entry.field("native", str, ""),
+        name=entry.field("name", str),
+        module=entry.field("module", str, ""),
+        phase=entry.choice("phase", PHASES, "forward"),
+        times=entry.amount("times", decoder, 1),
+        region=entry.field("region", str, ""),
+        inputs=entry.integers("inputs"),
+        outputs=entry.integers("outputs"),
+        storages=entry.integers("storages"),
+        parameters=_parameter_ids(entry, "parameters", run.parameters),
+        saved=entry.integers("saved"),
+        where=entry.field("where", str, ""),
         uncounted=uncounted if uncounted in FOUND_BY_FRONTENDS else None,
     )
-    seconds = entry("seconds", float, None)
+    seconds = entry.field("seconds", float, None)
     entry.end()
     if seconds is not None and not (math.isfinite(seconds) and seconds >= 0):
-        raise CostError(f"{entry.at('seconds')}: expected at least 0, got {seconds}")
+        raise malformed(entry.path_of("seconds"), "invalid time", seconds, "a finite number of at least 0")
     if cost is None and not reason:
-        raise CostError(f"{entry.where}: it has neither a cost nor a reason why not")
+        raise CostError(f"{entry.where}: expected 'cost', or 'reason' if the call could not be counted")
     return CallCost(call, cost, uncounted, reason, seconds)

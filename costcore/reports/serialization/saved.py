@@ -1,4 +1,4 @@
-"""A saved report as the commands take it: read, and counted and filled in as their options say."""
+"""Load a saved report and apply the options of a command to it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from costcore.reports.report import Report
 
 
 def saved_report(path: str, fma_1flop: bool, dims: Mapping[str, int] | None = None, is_alone: bool = False) -> Report:
-    """The report saved in a file.
+    """Return the report saved in a file.
 
     Args:
         path: a ``.json`` file.
-        fma_1flop: False counts a fused multiply-add as two FLOPs, whatever the report says; True leaves it as it is.
-        dims: values for its symbolic dimensions.
-        is_alone: whether a report without symbols is to refuse ``dims``: beside other models, these are for them.
+        fma_1flop: False counts a fused multiply-add as two FLOPs; True keeps what the report counts.
+        dims: values for the symbolic dimensions of the report.
+        is_alone: whether ``dims`` must be for this report. If it is one of several models, ``dims`` can be for the
+            others: a report without symbolic dimensions then ignores them.
 
     Raises:
-        CostError, OSError: for a file that cannot be read or is no report, and for a name in ``dims`` that is none of
-            its dimensions; says which file.
+        CostError: if the file cannot be read or is not a report, or if ``dims`` has a name that is not one of its
+            dimensions; the message contains the path.
     """
     report = Report.from_json(Path(path))
     if not fma_1flop:

@@ -1,4 +1,4 @@
-"""Write text to a path or a stream, whole or not at all."""
+"""Write text to a path, atomically, or to a stream."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ Target: TypeAlias = "str | PathLike[str] | IO[str] | None"
 
 
 def save(text: str, target: Target) -> str:
-    """Write to a stream, or to a path in one step: a file that is read meanwhile is the old or the new one.
+    """Write ``text`` to a path or a stream, if ``target`` is not None, and return it.
 
-    Returns:
-        ``text``.
+    A file is replaced atomically: a program that reads it meanwhile sees either the old or the new content.
 
     Raises:
-        TypeError: for a target that is neither.
-        OSError: where the path cannot be written.
+        TypeError: if ``target`` is neither a path nor a stream.
+        OSError: if the path cannot be written.
     """
     if isinstance(target, (str, PathLike)):
         _replace(Path(target).resolve(), text)
@@ -32,32 +31,32 @@ def save(text: str, target: Target) -> str:
 
 
 def writable(stream: IO[str]) -> IO[str]:
-    """That stream.
+    """Return ``stream``, if it has a method ``write``.
 
     Raises:
-        TypeError: for what cannot be written to.
+        TypeError: if it does not.
     """
     if not hasattr(stream, "write"):
-        raise TypeError(f"expected a path or a stream to write to, got {stream!r}")
+        raise TypeError(f"expected a path or a stream to write to (got {stream!r})")
     return stream
 
 
 def _replace(path: Path, text: str) -> None:
-    if path.exists() and not path.is_file():  # a pipe or a terminal: there is nothing to replace
+    if path.exists() and not path.is_file():  # a pipe or a terminal cannot be replaced
         path.write_text(text, encoding="utf-8", newline="\n", errors="backslashreplace")
         return
-    beside = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        beside.write_text(text, encoding="utf-8", newline="\n", errors="backslashreplace")
-        beside.replace(path)
+        temporary.write_text(text, encoding="utf-8", newline="\n", errors="backslashreplace")
+        temporary.replace(path)
     except OSError as error:
         raise type(error)(f"{path} cannot be written: {why(error)}") from error
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def written(show: Callable[[IO[str]], None], target: Target) -> str:
-    """What ``show`` writes to a stream, saved to ``target`` where one is given."""
+    """Return what ``show`` writes to a stream, and write it to ``target`` if given."""
     out = StringIO()
     show(out)
     return save(out.getvalue(), target)

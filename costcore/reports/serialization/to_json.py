@@ -1,4 +1,4 @@
-"""Reports as files: JSON that gives an equal report, and text."""
+"""A report in plain JSON types, and as JSON text."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ from costcore.reports.serialization.targets import Target, save
 from costcore.trace.trace import CallCost, Trace
 
 SCHEMA = "costcore.report/1"
-"""The form of the files; ``report.schema.json`` beside this module describes it."""
+"""Name and version of the format that ``costcore/reports/report.schema.json`` describes."""
 
 TOTAL = ("flops", "macs", "mread", "mwrite", "mrw", "n_layers", "n_params")
+"""The keys of the total in a file."""
 
 
 def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
-    """The report in plain JSON types, see ``report.schema.json``. Layers and costs stand once, calls refer to them.
+    """Return the report in plain JSON types, as ``report.schema.json`` describes them.
+
+    Equal layers and equal costs are written once; calls refer to them by index.
 
     Raises:
-        CostError: for a setting of a type that JSON cannot hold; names it.
+        CostError: if an attribute is of a type that a report file cannot contain.
     """
-    run, code = trace.run, Encoder()
-    layers, costs = _Pool(), _Pool()
+    run, encoder = trace.run, Encoder()
+    layers, costs = _UniqueEntries(), _UniqueEntries()
     calls = []
-    for item in trace:
-        entry = _call(item, code)
-        entry["layer"] = layers.place(item.call.layer, lambda layer: _layer(layer, code))
-        if item.cost is not None:
-            entry["cost"] = costs.place(
-                item.cost, partial(_cost, op=item.call.layer.op, fma_1flop=run.fma_1flop, code=code)
-            )
+    for record in trace:
+        entry = _call(record, encoder)
+        entry["layer"] = layers.index_of(record.call.layer, lambda layer: _layer(layer, encoder))
+        if record.cost is not None:
+            to_entry = partial(_cost, op=record.call.layer.op, fma_1flop=run.fma_1flop, encoder=encoder)
+            entry["cost"] = costs.index_of(record.cost, to_entry)
         calls.append(entry)
     modules = [
         {
@@ -44,7 +46,7 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
             "type": module.type,
             "parameters": list(module.parameters),
             "frozen": list(module.frozen),
-            "buffers": code.dim(module.buffers),
+            "buffers": encoder.dim(module.buffers),
             "same_as": module.same_as,
         }
         for path, module in run.modules.items()
@@ -54,88 +56,97 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
         "versions": {"costcore": run.version, "convention": run.convention, "frameworks": dict(run.frameworks)},
         "status": "complete" if trace.is_complete else "partial",
         "settings": {"fma_1flop": run.fma_1flop, "layout": run.layout},
-        "total": {key: code.dim(total[key]) for key in TOTAL if key in total},
+        "total": {key: encoder.dim(total[key]) for key in TOTAL if key in total},
         "assumptions": [{"what": what, "where": where} for what, where in run.assumptions],
         "notes": [*run.notes, *map(str, run.regrouped)],
-        "parameters": [{"id": identity, "size": code.dim(size)} for identity, size in run.parameters.items()],
-        "n_params_model": code.dim(run.n_params_model),
+        "parameters": [{"id": identity, "size": encoder.dim(size)} for identity, size in run.parameters.items()],
+        "n_params_model": encoder.dim(run.n_params_model),
         "modules": modules,
         "layers": layers.entries,
         "costs": costs.entries,
         "calls": calls,
-        "symbols": code.symbols,
+        "symbols": encoder.symbols,
     }
 
 
-class _Pool:
-    """Things that are written once and referred to by their place."""
+class _UniqueEntries:
+    """A list of distinct entries, to which calls refer by index.
+
+    Attributes:
+        entries: the distinct entries, in order of first use.
+    """
 
     def __init__(self) -> None:
         self.entries: list[dict[str, Any]] = []
         self._by_identity: dict[int, int] = {}
         self._by_text: dict[str, int] = {}
 
-    def place(self, thing: object, write: Callable[[Any], dict[str, Any]]) -> int:
-        """The place of ``thing``, which must live as long as the pool."""
-        if id(thing) not in self._by_identity:
-            entry = write(thing)
-            place = self._by_text.setdefault(json.dumps(entry), len(self.entries))
-            if place == len(self.entries):
+    def index_of(self, item: object, to_entry: Callable[[Any], dict[str, Any]]) -> int:
+        """Return the index of the entry of a layer or cost, which must outlive this object.
+
+        Args:
+            item: the layer or cost.
+            to_entry: returns its entry; called once per object.
+        """
+        if id(item) not in self._by_identity:
+            entry = to_entry(item)
+            index = self._by_text.setdefault(json.dumps(entry), len(self.entries))
+            if index == len(self.entries):
                 self.entries.append(entry)
-            self._by_identity[id(thing)] = place
-        return self._by_identity[id(thing)]
+            self._by_identity[id(item)] = index
+        return self._by_identity[id(item)]
 
 
-def _layer(layer: Layer, code: Encoder) -> dict[str, Any]:
+def _layer(layer: Layer, encoder: Encoder) -> dict[str, Any]:
     return {
         "op": layer.op,
-        "inputs": [{"name": name, **_tensor(tensor, code)} for name, tensor in layer.inputs.items()],
-        "outputs": [_tensor(tensor, code) for tensor in layer.outputs],
-        "attrs": _settings(layer.attrs, layer.op, code),
+        "inputs": [{"name": name, **_tensor(tensor, encoder)} for name, tensor in layer.inputs.items()],
+        "outputs": [_tensor(tensor, encoder) for tensor in layer.outputs],
+        "attrs": _attributes(layer.attrs, layer.op, encoder),
     }
 
 
-def _tensor(tensor: Tensor, code: Encoder) -> dict[str, Any]:
-    return {"shape": [code.dim(size) for size in tensor.shape], "dtype": tensor.dtype, "role": tensor.role}
+def _tensor(tensor: Tensor, encoder: Encoder) -> dict[str, Any]:
+    return {"shape": [encoder.dim(size) for size in tensor.shape], "dtype": tensor.dtype, "role": tensor.role}
 
 
-def _cost(cost: Cost, op: str, fma_1flop: bool, code: Encoder) -> dict[str, Any]:
-    entry: dict[str, Any] = {"flops": code.dim(flops_of(cost, fma_1flop))}
+def _cost(cost: Cost, op: str, fma_1flop: bool, encoder: Encoder) -> dict[str, Any]:
+    entry: dict[str, Any] = {"flops": encoder.dim(flops_of(cost, fma_1flop))}
     if isinstance(cost.flops, Operations):
-        entry["operations"] = {k: code.dim(n) for k in KINDS if (n := getattr(cost.flops, k)) != 0}
-    bytes_and_macs = {key: code.dim(getattr(cost, key)) for key in ("mread", "mwrite", "macs")}
-    return {**entry, **bytes_and_macs, "params": _settings(cost.params, op, code)}
+        entry["operations"] = {k: encoder.dim(n) for k in KINDS if (n := getattr(cost.flops, k)) != 0}
+    bytes_and_macs = {key: encoder.dim(getattr(cost, key)) for key in ("mread", "mwrite", "macs")}
+    return {**entry, **bytes_and_macs, "params": _attributes(cost.params, op, encoder)}
 
 
-def _settings(settings: Mapping[str, Any], op: str, code: Encoder) -> dict[str, Any]:
-    """Settings by name.
+def _attributes(attributes: Mapping[str, Any], op: str, encoder: Encoder) -> dict[str, Any]:
+    """Return the attributes of an operator by name.
 
     Raises:
-        CostError: for a name that is no string, or a value JSON cannot hold.
+        CostError: if a name is not a string, or a value is of a type that a report file cannot contain.
     """
-    for name in settings:
+    for name in attributes:
         if not isinstance(name, str):
-            raise CostError(f"operator {op!r} has a setting named {name!r}; a report file takes names that are strings")
+            raise CostError(f"operator {op!r}: names of attributes must be strings (got {name!r})")
     try:
-        return {name: code.value(value) for name, value in settings.items()}
+        return {name: encoder.value(value) for name, value in attributes.items()}
     except CostError as error:
         raise CostError(f"operator {op!r}: {error}") from error
 
 
-def _call(item: CallCost, code: Encoder) -> dict[str, Any]:
-    """A call; what is empty, 1 time, or ``forward`` is left out."""
-    call = item.call
+def _call(record: CallCost, encoder: Encoder) -> dict[str, Any]:
+    """Return the entry of a call; empty values, a repetition count of 1 and the phase ``forward`` are omitted."""
+    call = record.call
     ids = {key: list(getattr(call, key)) for key in ("inputs", "outputs", "storages", "parameters", "saved")}
     texts = {key: getattr(call, key) for key in ("native", "module", "region", "where")}
-    optional = {**texts, "phase": "" if call.phase == "forward" else call.phase, "reason": item.reason, **ids}
+    optional = {**texts, "phase": "" if call.phase == "forward" else call.phase, "reason": record.reason, **ids}
     entry: dict[str, Any] = {"name": call.name, "type": call.type}
     entry |= {key: value for key, value in optional.items() if value}
     if is_symbolic(call.times) or call.times != 1:
-        entry["times"] = code.dim(call.times)
-    return entry if item.seconds is None else {**entry, "seconds": item.seconds}
+        entry["times"] = encoder.dim(call.times)
+    return entry if record.seconds is None else {**entry, "seconds": record.seconds}
 
 
 def to_json(report: Mapping[str, Any], target: Target, indent: int | None) -> str:
-    """What :func:`to_dict` made as text, written to ``target`` where one is given. Equal reports are equal bytes."""
+    """Return the result of :func:`to_dict` as text, and write it to ``target`` if given."""
     separators = (",", ":") if indent is None else None
     return save(json.dumps(report, indent=indent, separators=separators, allow_nan=False) + "\n", target)

@@ -193,5 +193,5 @@ def test_a_baseline_file_lies_beside_the_budget(write):
 
 def test_a_baseline_that_is_no_report(write):
     write("{}", "base.json")
-    with pytest.raises(BudgetError, match=r"line 1: baseline .*base.json is no report of the form"):
+    with pytest.raises(BudgetError, match=r"line 1: baseline .*base.json is not a costcore.report/1 report"):
         read_budget(write('baseline = "base.json"\nmax_increase = "1%"\n'))

@@ -92,7 +92,7 @@ def test_what_is_no_saved_report_is_exit_code_1(tmp_path, saved, capsys):
     broken = tmp_path / "broken.json"
     broken.write_text("{}")
     assert diff(saved, broken) == 1
-    assert "broken.json is no report" in capsys.readouterr().err
+    assert "broken.json is not a costcore.report/1 report" in capsys.readouterr().err
     assert diff(saved, tmp_path / "missing.json") == 1
     assert "missing.json cannot be read" in capsys.readouterr().err
 

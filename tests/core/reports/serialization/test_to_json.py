@@ -139,11 +139,11 @@ def test_what_a_calculator_says_may_also_be_lists_and_dicts(value):
 
 
 def test_a_setting_that_json_cannot_hold_is_refused_by_name():
-    with pytest.raises(CostError, match=r"operator 'op': the setting .* is of type object"):
+    with pytest.raises(CostError, match=r"operator 'op': a report file cannot contain an attribute of type object"):
         one_call(params={"a": object()}).to_json()
-    with pytest.raises(CostError, match="a setting named 3"):
+    with pytest.raises(CostError, match=r"names of attributes must be strings \(got 3\)"):
         one_call(params={3: 1}).to_json()
-    with pytest.raises(CostError, match="which a report file cannot hold"):
+    with pytest.raises(CostError, match="a report file cannot contain sin"):
         one_call(attrs={"a": sympy.sin(n)}).to_json()
 
 
