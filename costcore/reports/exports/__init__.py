@@ -1,1 +1,1 @@
-"""Reports in the formats of other tools."""
+"""Reports in the formats of other tools: Model Explorer, Perfetto, model cards, pandas."""

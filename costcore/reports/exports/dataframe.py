@@ -9,13 +9,13 @@ from costcore.errors import CostError
 
 
 def to_dataframe(entries: Mapping[str, Mapping[str, Any]]) -> Any:
-    """Entries as a ``pandas.DataFrame``, their names as its index.
+    """Return a ``pandas.DataFrame`` with one row per entry, indexed by name.
 
     Raises:
-        CostError: where pandas is not installed.
+        CostError: if pandas is not installed.
     """
     try:
         from pandas import DataFrame
     except ImportError as error:
-        raise CostError(f"a DataFrame needs pandas ({error}); install it with: pip install pandas") from error
+        raise CostError(f"to_dataframe needs pandas ({error}). Install it with: pip install pandas") from error
     return DataFrame.from_records([dict(entry) for entry in entries.values()], index="name" if entries else None)

@@ -1,4 +1,4 @@
-"""What exported files say of a report and its calls."""
+"""The status of a report and the attributes of its calls, as exported files contain them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ from costcore.symbolic import written
 from costcore.trace.call import Call
 
 
-def facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a viewer is told of a call; ``entry`` is its entry of the report, None where it could not be counted."""
+def call_facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what a viewer displays of a call: operator, costs, operands and attributes.
+
+    Args:
+        call: the call.
+        entry: its entry in ``layer_report``; None if it could not be counted.
+    """
     layer = call.layer
     described: dict[str, Any] = {"op": layer.op, "phase": call.phase}
     if entry is None:
@@ -25,26 +30,23 @@ def facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
         described |= {key: entry[key] for key in METRICS}
     if call.times != 1:
         described["times"] = call.times
-    described["inputs"] = ", ".join(f"{name}: {_tensor(tensor)}" for name, tensor in layer.inputs.items())
-    described["outputs"] = ", ".join(map(_tensor, layer.outputs))
-    settings = layer.attrs if entry is None else entry["params"]
-    return {**described, **{f"settings.{name}": attribute_text(value) for name, value in settings.items()}}
+    described["inputs"] = ", ".join(f"{name}: {tensor_text(tensor)}" for name, tensor in layer.inputs.items())
+    described["outputs"] = ", ".join(map(tensor_text, layer.outputs))
+    attributes = layer.attrs if entry is None else entry["params"]
+    return {**described, **{f"settings.{name}": attribute_text(value) for name, value in attributes.items()}}
 
 
 def status(report: ReportData) -> str:
-    """``complete``, or ``partial`` with what is not counted."""
+    """Return ``complete``, or ``partial`` with the number of calls that are not counted."""
     missing = not_counted(report.trace)
     return f"partial: not counted: {missing}" if missing else "complete"
 
 
 def json_text(content: Any) -> str:
-    """JSON, one line, integers exact, the same for equal content."""
+    """Return one line of JSON; integers are exact, and equal content gives equal text."""
     return json.dumps(jsonable(content), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _tensor(tensor: Tensor) -> str:
+def tensor_text(tensor: Tensor) -> str:
+    """Return dtype and shape of a tensor, ``float32[1, 3]``."""
     return f"{tensor.dtype}[{', '.join(map(written, tensor.shape))}]"
-
-
-def _word(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else written(value)

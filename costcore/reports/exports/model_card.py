@@ -16,12 +16,12 @@ from costcore.reports.text.values import jsonable
 
 
 def to_model_card(report: ReportData, input_shape: Any = None) -> str:
-    """A YAML block for a model card: costs, convention, and a hash of the report they are from.
+    """Return a YAML block for a model card: costs, convention, versions, and a hash of the report.
 
     Args:
         report: the report.
-        input_shape: what the model was run on, ``(1, 3, 224, 224)``; where not given, the shapes of the data that
-            calls read and no call made.
+        input_shape: shape of the model's input, ``(1, 3, 224, 224)``; default: the shapes of the data that calls read
+            and no call produces.
     """
     total = report.total_report
     card = {
@@ -43,36 +43,39 @@ def to_model_card(report: ReportData, input_shape: Any = None) -> str:
 
 
 def report_hash(report: ReportData) -> str:
-    """SHA-256 of the report's JSON text, which is the same for equal reports."""
+    """Return the SHA-256 hash of the report's JSON text; equal reports have equal hashes."""
     text = to_json(to_dict(report.trace, report.ledger.total), None, None)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _flops(report: ReportData, fma_1flop: bool) -> Dim:
-    counted = ((item.call, item.cost) for item in report.trace)
-    return sum(flops_of(cost, fma_1flop) * call.times for call, cost in counted if cost is not None)
+    calls = ((record.call, record.cost) for record in report.trace)
+    return sum(flops_of(cost, fma_1flop) * call.times for call, cost in calls if cost is not None)
 
 
 def _input_shapes(report: ReportData) -> list[list[Any]]:
-    """The shapes of the data that no call made, in order of first use; of the first call where ids are not known."""
-    made: set[int] = set()
-    found: dict[int, list[Any]] = {}
+    """Return the shapes of the data that no call produces, in order of first use.
+
+    If calls have no operand ids, these are the shapes of the data that the first call reads.
+    """
+    produced: set[int] = set()
+    shapes: dict[int, list[Any]] = {}
     for call in report.trace.calls:
-        made.update(call.outputs)
-        for i, tensor in zip(call.inputs, call.layer.inputs.values(), strict=False):
-            if i not in made and tensor.role == "data" and call.phase == "forward":
-                found.setdefault(i, list(tensor.shape))
-    if not found and report.trace.calls:
-        first = report.trace.calls[0].layer.inputs.values()
-        return [list(tensor.shape) for tensor in first if tensor.role == "data"]
-    return list(found.values())
+        produced.update(call.outputs)
+        for value, tensor in zip(call.inputs, call.layer.inputs.values(), strict=False):
+            if value not in produced and tensor.role == "data" and call.phase == "forward":
+                shapes.setdefault(value, list(tensor.shape))
+    if not shapes and report.trace.calls:
+        first_inputs = report.trace.calls[0].layer.inputs.values()
+        return [list(tensor.shape) for tensor in first_inputs if tensor.role == "data"]
+    return list(shapes.values())
 
 
 def _yaml(value: Any) -> str:
-    """A value in YAML's flow style."""
+    """Return a value in YAML's flow style."""
     value = jsonable(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_yaml(name)}: {_yaml(part)}" for name, part in value.items()) + "}"
+        return "{" + ", ".join(f"{_yaml(name)}: {_yaml(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_yaml, value)) + "]"
     if isinstance(value, str):
@@ -81,7 +84,7 @@ def _yaml(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A double-quoted scalar; what is not printable is spelled out, as YAML wants it."""
+    """Return a double-quoted YAML scalar with unprintable characters escaped."""
     return "".join(
         c if c.isprintable() else f"\\U{ord(c):08x}" for c in '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
     )

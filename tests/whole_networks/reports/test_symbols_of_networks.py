@@ -88,7 +88,7 @@ def test_every_view_takes_formulas(name):
     assert Report.from_json(report.to_json()) == report
     assert report.to_html() and report.to_markdown() and report.to_model_card()
     assert compare(report, report).equal
-    with pytest.raises(CostError, match="give its dimensions values"):
+    with pytest.raises(CostError, match="Substitute its dimensions first"):
         report.to_model_explorer()
 
 

@@ -38,20 +38,20 @@ KEY_VALUE = {"key": str, "value": str}
 METADATA = {"id": str, "attrs": list}
 
 
-def conforms(thing, fields, *required):
-    """Whether a JSON object has the required fields, and no field that is unknown or of another type."""
-    assert set(required) <= thing.keys() <= fields.keys()
-    assert all(isinstance(value, fields[key]) for key, value in thing.items())
+def check_fields(data, fields, *required):
+    """Check that a JSON object has the required fields, and no field that is unknown or of another type."""
+    assert set(required) <= data.keys() <= fields.keys()
+    assert all(isinstance(value, fields[key]) for key, value in data.items())
 
 
 def test_node_data_of_model_explorer():
     data = json.loads(to_model_explorer(MODEL))
-    conforms(data, NODE_DATA, "results")
+    check_fields(data, NODE_DATA, "results")
     assert data["results"] == {"linear-1": {"value": 16}, "relu-1": {"value": 4}, "linear-2": {"value": 16}}
     for result in data["results"].values():
-        conforms(result, NODE_RESULT, "value")
+        check_fields(result, NODE_RESULT, "value")
     for stop in data["gradient"]:
-        conforms(stop, GRADIENT, "stop")
+        check_fields(stop, GRADIENT, "stop")
     assert (data["gradient"][0]["stop"], data["gradient"][-1]["stop"]) == (0, 1)  # "should always be provided"
 
 
@@ -62,26 +62,26 @@ def test_node_data_by_other_costs_and_for_other_graphs():
     assert reads == {"/body/Relu": {"value": 16}}
 
 
-def test_node_data_refuses_what_has_no_number():
-    with pytest.raises(ValueError, match="accepted are flops, macs"):
-        to_model_explorer(MODEL, "colour")
-    with pytest.raises(CostError, match="macs of linear-1 is n"):
+def test_node_data_of_an_unknown_metric_or_a_symbolic_cost_is_an_error():
+    with pytest.raises(ValueError, match="expected flops, macs"):
+        to_model_explorer(MODEL, "color")
+    with pytest.raises(CostError, match=r"linear-1: macs is symbolic \(n\)"):
         to_model_explorer(net(Step("linear", macs=Symbol("n"))), "macs")
 
 
 def test_a_graph_for_model_explorer():
     collection = json.loads(to_model_explorer_graph(net(dense("/a/b"), relu("/a/r"), WAVE), "net"))
-    conforms(collection, COLLECTION, "label", "graphs")
+    check_fields(collection, COLLECTION, "label", "graphs")
     (graph,) = collection["graphs"]
-    conforms(graph, GRAPH, "id")
+    check_fields(graph, GRAPH, "id")
     for node in graph["nodes"]:
-        conforms(node, NODE, "id", "label")
+        check_fields(node, NODE, "id", "label")
         for edge in node["incomingEdges"]:
-            conforms(edge, EDGE, "sourceNodeId")
+            check_fields(edge, EDGE, "sourceNodeId")
         for attribute in node["attrs"]:
-            conforms(attribute, KEY_VALUE, *KEY_VALUE)
+            check_fields(attribute, KEY_VALUE, *KEY_VALUE)
         for output in node["outputsMetadata"]:
-            conforms(output, METADATA, "id")
+            check_fields(output, METADATA, "id")
     assert [(node["id"], node["label"], node["namespace"]) for node in graph["nodes"]] == [
         ("linear-1", "linear", "a/b"),
         ("relu-1", "relu", "a/r"),
@@ -97,8 +97,9 @@ def test_a_graph_for_model_explorer():
 
 
 def events_of(report, kind="X"):
-    """The events of a trace, checked: Trace Event Format, "Complete Events", "Metadata Events", "JSON Object Format".
+    """Check and return the events of a trace.
 
+    Trace Event Format, sections "Complete Events", "Metadata Events" and "JSON Object Format":
     https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
     """
     trace = json.loads(to_chrome_trace(report))
@@ -108,18 +109,18 @@ def events_of(report, kind="X"):
     for event in trace["traceEvents"]:
         common = {"name": str, "ph": str, "pid": int, "tid": int, "args": dict}
         if event["ph"] == "M":
-            conforms(event, common, *common)
+            check_fields(event, common, *common)
             assert event["name"] in ("process_name", "thread_name") and isinstance(event["args"]["name"], str)
             continue
         complete = {**common, "cat": str, "ts": (int, float), "dur": (int, float)}
-        conforms(event, complete, *complete)
+        check_fields(event, complete, *complete)
         assert event["ph"] == "X" and event["dur"] >= 0
         start, end = round(event["ts"] * 1000), round((event["ts"] + event["dur"]) * 1000)
-        around = open_until.setdefault(event["tid"], [])
-        while around and around[-1] <= start:
-            around.pop()
-        assert not around or end <= around[-1], "events of a thread must nest"
-        around.append(end)
+        ends = open_until.setdefault(event["tid"], [])
+        while ends and ends[-1] <= start:
+            ends.pop()
+        assert not ends or end <= ends[-1], "events of a thread must nest"
+        ends.append(end)
     return [event for event in trace["traceEvents"] if event["ph"] == kind]
 
 
@@ -134,13 +135,13 @@ def test_a_trace_nests_calls_in_modules():
         ("head", "module", 2, 1),
         ("linear-2", "call", 2, 1),
     ]
-    about = json.loads(to_chrome_trace(MODEL))["otherData"]
-    assert about["durations"] == "one microsecond a call: nothing was measured"
-    assert about["status"] == "complete"
-    assert about["version of torch"] == "1.0"
+    metadata = json.loads(to_chrome_trace(MODEL))["otherData"]
+    assert metadata["durations"] == "one microsecond per call: time was not measured"
+    assert metadata["status"] == "complete"
+    assert metadata["version of torch"] == "1.0"
 
 
-def test_a_trace_has_measured_times_where_there_are_any():
+def test_a_trace_has_measured_times_if_time_was_measured():
     report = net(dense("a", seconds=0.0015), relu("a", seconds=1e-7), relu("b"))
     calls = [event for event in events_of(report) if event["cat"] == "call"]
     assert [(e["ts"], e["dur"]) for e in calls] == [(0, 1500), (1500, 0.1), (1500.1, 0.001)]
@@ -155,9 +156,9 @@ def test_awkward_durations_still_nest():
     assert isclose(spans[0]["dur"], sum(max(1, round(s * 1e9)) for s in seconds) / 1000)
 
 
-def test_phases_are_tracks_of_their_own():
-    back = relu("a", phase="backward")
-    report = net(relu("a"), back, relu("a", phase="recompute"), back)
+def test_each_phase_has_its_own_track():
+    gradient = relu("a", phase="backward")
+    report = net(relu("a"), gradient, relu("a", phase="recompute"), gradient)
     assert [e["args"]["name"] for e in events_of(report, "M")] == ["model", "forward", "backward", "recompute"]
     backward = [(e["name"], e["ts"], e["dur"]) for e in events_of(report) if e["tid"] == 1]
     assert backward == [("a", 1, 3), ("relu-2", 1, 1), ("relu-4", 3, 1)]
@@ -183,7 +184,7 @@ def test_a_model_card_is_yaml():
     assert card["report_sha256"] == report_hash(MODEL)
 
 
-def test_a_model_card_says_both_flops_whatever_was_asked():
+def test_a_model_card_has_both_flops_whatever_fma_1flop_is():
     cards = [yaml.safe_load(to_model_card(net(dense("a"), fma_1flop=f)))["computational_cost"] for f in (True, False)]
     assert [(c["flops_fma_1"], c["flops_fma_2"]) for c in cards] == [(16, 32), (16, 32)]
 
@@ -199,11 +200,11 @@ def test_a_model_card_of_symbols_and_hostile_names():
     assert text.isprintable() or set(text) - {"\n"} == {c for c in text if c.isprintable()}
 
 
-def test_a_model_card_of_a_given_input_shape():
+def test_a_model_card_with_an_explicit_input_shape():
     assert yaml.safe_load(to_model_card(MODEL, (1, 3, 224)))["computational_cost"]["input_shape"] == [1, 3, 224]
 
 
-def test_the_hash_tells_reports_apart():
+def test_different_reports_have_different_hashes():
     assert report_hash(MODEL) == report_hash(net(dense("body.0"), relu("body.1"), dense("head"), framework="torch"))
     assert report_hash(MODEL) != report_hash(net(dense("body.0"), relu("body.1"), dense("head", 5), framework="torch"))
     assert len(report_hash(MODEL)) == 64
