@@ -1,4 +1,4 @@
-"""The PyTorch frontend: records what PyTorch runs, and runs modules on the meta device, without weights."""
+"""The PyTorch frontend: records the operators of a run, and runs modules on the meta device to estimate them."""
 
 from __future__ import annotations
 

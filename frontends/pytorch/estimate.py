@@ -1,10 +1,11 @@
-"""What one pass of a module costs, without weights or arithmetic: it is run on the meta device."""
+"""The estimate: what one pass of a module costs, without weights or arithmetic, on the meta device."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -21,15 +22,18 @@ from .meta.operands import tensors_of, without_data
 from .model_errors import ModelErrorContext
 from .module_walk import modules_of
 
+OPTIONS = ("backward", "dtype")
+"""The options of :func:`estimate`."""
+
 
 def accepts(model: object) -> bool:
-    """Whether ``model`` is a module of PyTorch, or a program that ``torch.export`` made of one."""
+    """Return whether ``model`` is a PyTorch module, or a program made of one by ``torch.export``."""
     return isinstance(model, Module) or _is_program(model)
 
 
 def _is_program(model: object) -> bool:
-    known = sys.modules.get("torch.export")
-    return known is not None and isinstance(model, known.ExportedProgram)
+    export = sys.modules.get("torch.export")
+    return export is not None and isinstance(model, export.ExportedProgram)
 
 
 def estimate(
@@ -43,28 +47,27 @@ def estimate(
 ) -> None:
     """Record one pass of ``model`` on ``inputs``.
 
-    The model is copied to the meta device, without its weights, and the copy is run, every module in the train or eval
-    mode it is in. The caller's model and the random state stay as they are.
+    The model is copied to the meta device, without its weights, and the copy is run, each module in its present train
+    or eval mode. The caller's model and the random state stay as they are.
 
     Args:
-        recorder: what is written to.
-        model: the module, or a ``torch.export.ExportedProgram``, of which a module is made.
-        inputs: a shape (a tuple of ints), a shape with an element type (``((1, 128), torch.int64)``, or a
-            :class:`costcore.Tensor`), a tensor or array (of which shape and type are taken), a list or tuple of these
-            for several arguments, a dict for named ones, nested as the module takes them; None for no arguments, or for
-            those that a program was exported with.
+        recorder: receives the calls.
+        model: the module, or a ``torch.export.ExportedProgram``, which is converted to a module.
+        inputs: a shape (a tuple of ints), a shape with a dtype (``((1, 128), torch.int64)``, or a
+            :class:`costcore.Tensor`), a tensor or array (only its shape and dtype are used), a list or tuple of these
+            for several arguments, a dict for keyword arguments, nested as the module takes them; None for no arguments,
+            or for those that a program was exported with.
         backward: whether the backward pass of the sum of all floating-point outputs is recorded as well.
-        dtype: element type of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: that of the first
+        dtype: dtype of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: that of the first
             floating-point parameter.
-        options: none but these are known.
+        options: there are no further options.
 
     Raises:
-        TypeError: for an unknown option, or an input that is none of the above.
-        CostError: where the model has lazy modules, or fails; names the module and the reason.
+        TypeError: for an unknown option, or an input in any other form.
+        CostError: if the model has lazy modules, or fails; names the module and the reason.
     """
     if options:
-        unknown = ", ".join(map(repr, options))
-        raise TypeError(f"estimate of a PyTorch module does not know {unknown}; it knows 'backward' and 'dtype'")
+        raise TypeError(_unknown_option(next(iter(options))))
     examples = None
     if _is_program(model):
         examples = model.example_inputs
@@ -76,12 +79,12 @@ def estimate(
     if inputs is None and examples is not None:
         args, kwargs = without_data(examples)
         shapes = ", ".join(str(tuple(x.shape)) for x in tensors_of(args, kwargs))
-        recorder.notes.append(f"no inputs were given: the program was run on those it was exported with, {shapes}")
+        recorder.notes.append(f"no inputs were passed: the program ran on those it was exported with, {shapes}")
     else:
-        args, kwargs = model_arguments(inputs, dtype or _parameter_type(twin))
-    given = [*args, *kwargs.values()]
-    with _random_state_kept(), _hooks_kept(model), capture(recorder, is_estimate=True) as mode:
-        with torch.set_grad_enabled(backward), ModelErrorContext(model, mode.recording, "forward", given):
+        args, kwargs = model_arguments(inputs, dtype or _parameter_dtype(twin))
+    passed = [*args, *kwargs.values()]
+    with _keep_random_state(), _keep_hooks(model), capture(recorder, is_estimate=True) as mode:
+        with torch.set_grad_enabled(backward), ModelErrorContext(model, mode.recording, "forward", passed):
             result = twin(*args, **kwargs)
         if backward:
             with mode.paused():
@@ -92,12 +95,18 @@ def estimate(
                     f"{type(model).__name__} has no backward pass: no floating-point output depends on a tensor that "
                     "requires a gradient"
                 )
-            with ModelErrorContext(model, mode.recording, "backward", given):
+            with ModelErrorContext(model, mode.recording, "backward", passed):
                 torch.autograd.backward(outputs, gradients)
 
 
+def _unknown_option(name: str) -> str:
+    near = get_close_matches(name, OPTIONS, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else f" (expected {' or '.join(map(repr, OPTIONS))})"
+    return f"unknown option {name!r} for a PyTorch module{hint}"
+
+
 @contextmanager
-def _random_state_kept() -> Iterator[None]:
+def _keep_random_state() -> Iterator[None]:
     state = torch.get_rng_state()
     try:
         yield
@@ -106,8 +115,8 @@ def _random_state_kept() -> Iterator[None]:
 
 
 @contextmanager
-def _hooks_kept(model: Module) -> Iterator[None]:
-    """A hook of the user's runs in the copy, but what it removes by its handle is the hook of the model."""
+def _keep_hooks(model: Module) -> Iterator[None]:
+    """Restore the hooks of the model: a hook that runs in the copy removes, by its handle, the hook of the model."""
     kept = [
         (hooks, dict(hooks))
         for module in modules_of(model)
@@ -132,7 +141,7 @@ def _parameter_count(model: Module) -> int:
     return sum(counted.values())
 
 
-def _parameter_type(model: Module) -> torch.dtype:
+def _parameter_dtype(model: Module) -> torch.dtype:
     for module in modules_of(model):
         for parameter in module._parameters.values():
             if parameter is not None and parameter.is_floating_point():
@@ -141,7 +150,7 @@ def _parameter_type(model: Module) -> torch.dtype:
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
-    """Every tensor in what a model returned: nested lists, tuples, dicts and dataclasses."""
+    """Yield every tensor in what a model returned: nested lists, tuples, dicts and dataclasses."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, Mapping):

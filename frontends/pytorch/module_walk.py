@@ -8,14 +8,15 @@ from torch.nn import Module
 
 
 def join(path: str, name: str) -> str:
-    """The path of a child."""
+    """Return the path of a child."""
     return f"{path}.{name}" if path and name else path or name
 
 
 def walk(model: Module) -> Iterator[tuple[str, Module, bool]]:
-    """Path and module of all modules below ``model`` and itself, in its own order, and whether each is met first.
+    """Yield path and module of ``model`` and all modules below it, and whether each is met for the first time.
 
-    Flat, and safe with cycles: what was met before is named again, and not entered again.
+    The order is that of the model. A module that was met before is yielded again but not entered again, so that cycles
+    end.
     """
     seen: set[int] = set()
     waiting: list[tuple[str, Module]] = [("", model)]
@@ -32,5 +33,5 @@ def walk(model: Module) -> Iterator[tuple[str, Module, bool]]:
 
 
 def modules_of(model: Module) -> Iterator[Module]:
-    """Every module in ``model`` once, itself first."""
+    """Return every module in ``model`` once, itself first."""
     return (module for _, module, is_first in walk(model) if is_first)

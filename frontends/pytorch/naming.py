@@ -1,4 +1,4 @@
-"""The full name of an operator in whatever form it is written, ``aten::relu`` for ``F.relu``, ``relu`` or ``relu_``."""
+"""Full names of operators: ``aten::relu`` for ``F.relu``, ``relu`` or ``relu_``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 ATEN = "aten::"
 HIGHER_ORDER = "higher_order::"
 
-PUBLIC = {
+PUBLIC_NAMES = {
     "_adaptive_avg_pool2d": "adaptive_avg_pool2d",
     "_adaptive_avg_pool3d": "adaptive_avg_pool3d",
     "_conj": "conj",
@@ -27,9 +27,9 @@ PUBLIC = {
     "_unsafe_view": "view",
     "is_nonzero": "item",
 }
-"""Operators as they reach the device, and the public ones that users know."""
+"""The public operator for an operator as it reaches the device."""
 
-FUNCTIONAL = {
+FUNCTIONAL_NAMES = {
     "cross_entropy": ("cross_entropy_loss",),
     "ctc_loss": ("ctc_loss",),
     "hardtanh": ("hardtanh",),
@@ -42,37 +42,37 @@ FUNCTIONAL = {
     "nll_loss": ("nll_loss", "nll_loss_nd"),
     "relu6": ("relu6", "hardtanh"),
 }
-"""Names of ``torch.nn.functional`` that are called otherwise below."""
+"""The operators of functions in ``torch.nn.functional`` with another name."""
 
 _PREFIXES = ("torch.nn.functional.", "torch.ops.", "torch.Tensor.", "torch.", "F.")
 
 
 def native_name(func: Any) -> str:
-    """The full name of an operator that ran: its packet, in-place forms as the out-of-place ones."""
+    """Return the full name of an operator that ran, without overload, and out of place."""
     if isinstance(func, OpOverload):
         return full_name(func._schema.name)
     return HIGHER_ORDER + str(func.name())
 
 
 def full_name(name: str) -> str:
-    """``namespace::name`` of the public, out-of-place form of an operator."""
+    """Return ``namespace::name`` of the public, out-of-place form of an operator."""
     if not name.startswith(ATEN):
         return name
     word = name.removeprefix(ATEN)
     if word.endswith("_") and not word.endswith("__"):
         word = word[:-1]
-    return ATEN + PUBLIC.get(word, word)
+    return ATEN + PUBLIC_NAMES.get(word, word)
 
 
 def type_name(native: str) -> str:
-    """What reports print: the bare name of PyTorch's own operators, the full name of everybody else's."""
+    """Return the name in reports: without namespace for PyTorch's own operators, the full name for all others."""
     return native.removeprefix(ATEN).removeprefix(HIGHER_ORDER)
 
 
 def native_names(op: object) -> tuple[str, ...]:
-    """The full names, as calls have them, of an operator in any form users write it; () for what is none of PyTorch's.
+    """Return the full names of an operator in any form in which users write it; () if it is not one of PyTorch's.
 
-    Taken are operators (``torch.ops.aten.relu``, with or without overload), functions (``torch.relu``,
+    These forms are operators (``torch.ops.aten.relu``, with or without overload), functions (``torch.relu``,
     ``torch.nn.functional.relu``, ``torch.Tensor.relu``), custom operators, and all of these as strings.
     """
     if isinstance(op, OpOverload):
@@ -108,13 +108,13 @@ def _names_of_word(word: str) -> tuple[str, ...]:
     if rest and namespace != "aten":
         return _names_of_word(f"{namespace}::{rest}")
     name = (rest or namespace).partition(".")[0]
-    names = FUNCTIONAL.get(name, (name,))
-    known = [full_name(ATEN + n) for n in names if torch._C._jit_get_schemas_for_operator(ATEN + n)]
-    return tuple(dict.fromkeys(known))
+    names = FUNCTIONAL_NAMES.get(name, (name,))
+    found = [full_name(ATEN + n) for n in names if torch._C._jit_get_schemas_for_operator(ATEN + n)]
+    return tuple(dict.fromkeys(found))
 
 
 def arguments_of(native: str) -> frozenset[str] | None:
-    """The arguments that the overloads of an operator have, by its full name; None where PyTorch has none so called."""
+    """Return the argument names of all overloads of an operator; None if PyTorch has no operator of that full name."""
     namespace, _, name = native.partition("::")
     schemas = torch._C._jit_get_schemas_for_operator(native) if namespace.isidentifier() and name else ()
     return frozenset(argument.name for schema in schemas for argument in schema.arguments) or None

@@ -1,4 +1,4 @@
-"""What a tensor of PyTorch is to a layer: shape, neutral element type, role."""
+"""Operands: shape, neutral dtype and role of a PyTorch tensor or a Python number."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch.utils._python_dispatch import _disable_current_modes
 from costcore.ir import BITS, Role
 from costcore.ir import Tensor as Operand
 
-_TYPES = {
+_DTYPES = {
     "quint8": "uint8",
     "qint8": "int8",
     "qint32": "int32",
     "quint4x2": "uint4",
     "quint2x4": "uint2",
     "float8_e8m0fnu": "float8_e8m0",
-    "float4_e2m1fn_x2": "uint8",  # two packed elements, which PyTorch shows as one
+    "float4_e2m1fn_x2": "uint8",  # two packed elements, which PyTorch counts as one
     "bits8": "uint8",
     "bits16": "uint16",
     "bits1x8": "uint8",
@@ -28,13 +28,13 @@ _TYPES = {
 
 
 class Number(NamedTuple):
-    """A Python number that stands where an operand may stand: an operand that takes no bytes."""
+    """A Python number passed as an operand; it occupies no memory."""
 
     value: complex
 
 
-class Given(NamedTuple):
-    """An operand that is no learned parameter by its place, whatever its neutral name: class weights, an addend."""
+class DataOperand(NamedTuple):
+    """An operand that is data although its neutral name is that of a parameter: class weights, an addend."""
 
     value: Any
 
@@ -44,14 +44,17 @@ SPARSE_LAYOUTS = frozenset((torch.sparse_coo, torch.sparse_csr, torch.sparse_csc
 
 @cache
 def dtype_name(dtype: torch.dtype) -> str:
-    """The neutral name of an element type."""
+    """Return the neutral name of a dtype."""
     name = str(dtype).removeprefix("torch.")
-    name = _TYPES.get(name, name)
+    name = _DTYPES.get(name, name)
     return name if name in BITS else f"uint{dtype.itemsize * 8}"
 
 
 def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The shape in plain ints; of a sparse tensor that of its values, of a nested one that of a batch that packs it."""
+    """Return the shape in ints.
+
+    For a sparse tensor it is the shape of its values, for a nested tensor that of its packed samples.
+    """
     if tensor.layout in SPARSE_LAYOUTS:
         with _disable_current_modes():
             held = tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()
@@ -63,7 +66,7 @@ def shape_of(tensor: torch.Tensor) -> tuple[int, ...]:
 
 
 def _packed(tensor: torch.Tensor) -> tuple[int, ...]:
-    """One sample with all the others appended along the ragged axis; of several ragged axes: all elements in a row."""
+    """Return the shape of all samples concatenated along the ragged axis; 1-d if several are ragged."""
     if tensor.layout is torch.jagged:
         return (1, *tensor.values().shape)
     sizes, ragged = tensor._nested_tensor_size(), _ragged_axes(tensor)
@@ -81,7 +84,7 @@ def _ragged_axes(tensor: torch.Tensor) -> list[int]:
 
 
 def is_twice_ragged(value: Any) -> bool:
-    """Whether the samples of a nested tensor differ in more than one size, so that its shape says little."""
+    """Return whether the samples of a nested tensor differ in more than one size."""
     if not isinstance(value, torch.Tensor) or not value.is_nested or value.layout is torch.jagged:
         return False
     with _disable_current_modes():
@@ -89,7 +92,7 @@ def is_twice_ragged(value: Any) -> bool:
 
 
 def operand(value: Any, role: Role) -> Operand | None:
-    """The neutral operand of a tensor or a :class:`Number`; None for everything else."""
+    """Return the neutral operand of a tensor or a :class:`Number`; None for any other value."""
     if isinstance(value, torch.Tensor):
         return Operand(shape_of(value), dtype_name(value.dtype), role)
     if type(value) is Number:

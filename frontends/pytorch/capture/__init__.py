@@ -1,1 +1,1 @@
-"""Capture: how PyTorch is made to report every operator that runs."""
+"""The capture: how every operator that PyTorch runs in a thread reaches the recording."""

@@ -22,17 +22,17 @@ from .dispatch_mode import CaptureMode
 from .patches import THREAD
 
 NO_COMPOSITES = (
-    "this version of PyTorch does not let composite operators be seen whole: they are where Python calls them; what "
-    "TorchScript or C++ calls is listed as the pieces PyTorch takes it apart into, with the same macs; autocast does "
-    "not reach tensors without data"
+    "this version of PyTorch hides composite operators: they are recorded as one call if Python calls them; those that "
+    "TorchScript or C++ calls are listed as the operators PyTorch decomposes them into, with the same MACs; autocast "
+    "does not affect meta tensors"
 )
 
 OTHER_THREADS = "other_threads"
 """The operator name of everything that ran in other threads, in the list of what could not be counted."""
 
 UNSEEN_THREADS = (
-    f"{Uncounted.OTHER_THREADS.reason(OTHER_THREADS)}, which are not counted here: a capture sees the thread it was "
-    "entered in; enter one in each of them"
+    f"{Uncounted.OTHER_THREADS.reason(OTHER_THREADS)}, which are not counted: a capture records the thread that "
+    "entered it; enter one in each thread"
 )
 
 

@@ -1,1 +1,1 @@
-"""The meta device: tensors and modules without data, and the results of operators on them."""
+"""The meta device: copies of modules without weights, and results of operators without data."""

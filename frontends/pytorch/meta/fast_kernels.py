@@ -1,7 +1,7 @@
-"""Results on the meta device without the meta kernel, where it is Python and takes a millisecond.
+"""Fast replacements for kernels of the meta device that are written in Python and take a millisecond.
 
-Only for plain cases, whose result is known from the operands; everything else, and everything that is wrong, is left to
-PyTorch.
+They cover plain cases, in which the operands determine the result. Every other call, and every invalid one, is left to
+the kernel of PyTorch.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from torch import Tensor
 
 FAST_DTYPES = (torch.float32, torch.float64)
 
-_LIKE_INPUT = """
+_ELEMENTWISE = """
 relu sigmoid tanh silu mish gelu elu leaky_relu hardtanh hardswish hardsigmoid
 neg abs exp log sqrt rsqrt reciprocal erf sin cos
 """
 
 
-def _is_usual(x: Tensor) -> bool:
+def _is_dense_float(x: Tensor) -> bool:
     is_dense = x.is_contiguous() or (x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last))
     return bool(is_dense and x.dtype in FAST_DTYPES)
 
 
-def _fits(vectors: Sequence[Tensor | None], shape: tuple[int, ...], x: Tensor) -> bool:
+def _match(vectors: Sequence[Tensor | None], shape: tuple[int, ...], x: Tensor) -> bool:
     return all(v is None or (tuple(v.shape) == shape and v.dtype == x.dtype) for v in vectors)
 
 
-def _like(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
-    return torch.empty_like(x) if _is_usual(x) else None
+def _like_input(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
+    return torch.empty_like(x) if _is_dense_float(x) else None
 
 
 def _in_place(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
-    return x if _is_usual(x) else None
+    return x if _is_dense_float(x) else None
 
 
 def _batch_norm(
@@ -47,8 +47,8 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, ...] | None:
-    """As a CPU returns it: the statistics of the batch are kept in training only."""
-    if x.dim() < 2 or not _is_usual(x) or not _fits((weight, bias, mean, var), (x.shape[1],), x):
+    """Return what a CPU returns: the statistics of the batch have elements in training only."""
+    if x.dim() < 2 or not _is_dense_float(x) or not _match((weight, bias, mean, var), (x.shape[1],), x):
         return None
     if mean is None or var is None:
         return None
@@ -63,16 +63,16 @@ def _layer_norm(
     rank = x.dim() - len(shape)
     if x.dtype not in FAST_DTYPES or not x.is_contiguous() or tuple(x.shape[rank:]) != shape or rank < 0:
         return None
-    if not _fits((weight, bias), shape, x):
+    if not _match((weight, bias), shape, x):
         return None
     rows = (*x.shape[:rank], *[1] * len(shape))
     return torch.empty_like(x), x.new_empty(rows), x.new_empty(rows)
 
 
 FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
-    **{f"aten::{name}": _like for name in _LIKE_INPUT.split()},
-    **{f"aten::{name}_": _in_place for name in _LIKE_INPUT.split()},
+    **{f"aten::{name}": _like_input for name in _ELEMENTWISE.split()},
+    **{f"aten::{name}_": _in_place for name in _ELEMENTWISE.split()},
     "aten::native_batch_norm": _batch_norm,
     "aten::native_layer_norm": _layer_norm,
 }
-"""What gives the result of an operator whose tensors all have no data, or None; by the name in its schema."""
+"""Functions that return the result of an operator on meta tensors, or None, by the name in its schema."""

@@ -1,4 +1,4 @@
-"""A copy of a module without its weights: every tensor becomes one on the meta device, and what is tied stays tied."""
+"""A copy of a module without its weights: every tensor becomes a meta tensor, and tied tensors stay tied."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ _CONTAINERS = frozenset((dict, OrderedDict, list, set))
 
 
 def check_no_lazy_modules(model: Module) -> None:
-    """Refuse a module whose parameters have no shape yet.
+    """Check that every parameter has a shape.
 
     Raises:
-        CostError: naming the module.
+        CostError: for a lazy module that never ran; names it.
     """
     for module in modules_of(model):
         if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
             raise CostError(
-                f"{type(model).__name__} has a lazy module, {type(module).__name__}, whose parameters have no shape "
-                "yet; run the model once on an input, then estimate it"
+                f"{type(model).__name__}: the parameters of its lazy module {type(module).__name__} have no shape yet; "
+                "run the model once on an input, then estimate it"
             )
 
 
-class _Copier(TorchFunctionMode):
-    """Answers ``copy.deepcopy`` of a tensor with a tensor of the meta device on memory shared as the original's is."""
+class _MetaCopier(TorchFunctionMode):
+    """Makes ``copy.deepcopy`` return meta tensors, which share memory as the original tensors do."""
 
     def __init__(self) -> None:
         super().__init__()
         self._storages: dict[int, tuple[Any, torch.UntypedStorage]] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Every function of PyTorch that is called while the copy is made."""
+        """Handle a function of PyTorch that is called while the copy is made."""
         if func is Tensor.__deepcopy__:
             tensor, memo = args
             with torch._C.DisableTorchFunction():
@@ -71,9 +71,9 @@ class _Copier(TorchFunctionMode):
 
 
 def meta_copy(model: Module) -> Module:
-    """A copy of ``model`` on the meta device; the model and its weights are neither touched nor copied.
+    """Return a copy of ``model`` on the meta device; the model is not modified and no weight is copied.
 
-    Hooks, flags, buffers and whatever else hangs on a module come along. What cannot be copied (a lock, an open file)
+    Hooks, flags, buffers and all other attributes of a module are copied. What cannot be copied (a lock, an open file)
     is shared.
 
     Raises:
@@ -82,7 +82,7 @@ def meta_copy(model: Module) -> Module:
     check_no_lazy_modules(model)
     memo: dict[int, Any] = {}
     pending: list[tuple[Module, Any]] = []
-    with _Copier():
+    with _MetaCopier():
         for module in modules_of(model):
             if id(module) not in memo and not hasattr(type(module), "__deepcopy__"):
                 make, arguments, state = _reduced(module)
@@ -94,17 +94,17 @@ def meta_copy(model: Module) -> Module:
 
 
 def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
-    """How Python would make a module of its class again, and the state it would give it."""
-    parts = module.__reduce_ex__(4)
-    if isinstance(parts, str) or len(parts) < 3:
+    """Return the constructor of a module, its arguments, and the state to set, as ``copy.copy`` would use them."""
+    reduced = module.__reduce_ex__(4)
+    if isinstance(reduced, str) or len(reduced) < 3:
         original = module._modules.get("_orig_mod")
         if original is not None:
             name = type(original).__name__
-            raise CostError(f"this {name} was compiled by torch.compile; give estimate the {name} before compiling")
+            raise CostError(f"this {name} was compiled by torch.compile; pass the {name} that was compiled instead")
         raise CostError(
-            f"{type(module).__name__} cannot be copied, so it cannot be estimated; count a run of it instead"
+            f"{type(module).__name__} cannot be copied, so it cannot be estimated; count a real run of it instead"
         )
-    return parts[0], parts[1], parts[2]
+    return reduced[0], reduced[1], reduced[2]
 
 
 def _fill(twin: Module, state: Any, memo: dict[int, Any]) -> None:
@@ -119,10 +119,10 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
     kind = type(value)
     if kind in _ATOMS:
         return value
-    if kind in _CONTAINERS and not value and id(value) not in memo:  # a dozen in every module, and deepcopy is slow
+    if kind in _CONTAINERS and not value and id(value) not in memo:  # every module has a dozen, and deepcopy is slow
         memo[id(value)] = kind()
         return memo[id(value)]
     try:
         return copy.deepcopy(value, memo)
     except (TypeError, NotImplementedError):
-        return value  # a lock, a file, a process group: what cannot be copied is shared with the original
+        return value  # a lock, a file or a process group is shared with the original

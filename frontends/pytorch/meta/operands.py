@@ -1,4 +1,4 @@
-"""The tensors among the arguments of an operator call."""
+"""The tensors among the arguments of an operator call, and whether they hold data."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from torch.nn import Parameter
 META = torch.device("meta")
 
 PLAIN = frozenset((Tensor, Parameter))
+"""The types of ordinary tensors; every other type is a subclass with a behavior of its own."""
 
 NUMBERS = frozenset((int, float, bool, complex))
 
 
 def all_tensors(values: Iterable[Any]) -> Iterable[Tensor]:
-    """Every tensor in nested lists and tuples."""
+    """Yield every tensor in nested lists and tuples."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
@@ -26,27 +27,32 @@ def all_tensors(values: Iterable[Any]) -> Iterable[Tensor]:
 
 
 def tensors_of(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> list[Tensor]:
-    """Every tensor among the arguments of a call."""
+    """Return every tensor among the arguments of a call."""
     return list(all_tensors((*args, *(kwargs or {}).values())))
 
 
 def have_data(tensors: Sequence[Tensor]) -> bool:
-    """Whether these are ordinary tensors with data."""
+    """Return whether all tensors are ordinary tensors with data."""
     return all(type(tensor) in PLAIN and not tensor.is_meta for tensor in tensors)
 
 
 def are_distributed(tensors: Sequence[Tensor]) -> bool:
-    """Whether any of these is spread over devices."""
+    """Return whether any tensor is distributed over devices."""
     return any(kind.__name__ == "DTensor" for tensor in tensors for kind in type(tensor).__mro__)
 
 
 def is_mixed(tensors: Sequence[Tensor]) -> bool:
-    """Whether some tensors have data and others do not."""
+    """Return whether some tensors have data and others are meta tensors."""
     return len({tensor.is_meta for tensor in tensors}) > 1
 
 
 def without_data(value: Any, keeps_integers: bool = False) -> Any:
-    """Arguments with every tensor on the meta device; but for those of integers, which may say sizes, if asked for."""
+    """Return arguments with every tensor moved to the meta device.
+
+    Args:
+        value: a tensor, or lists, tuples and dicts that contain tensors.
+        keeps_integers: whether integer tensors keep their data, which may be sizes.
+    """
     if isinstance(value, Tensor):
         if value.is_meta or (keeps_integers and not value.is_floating_point()):
             return value
@@ -57,7 +63,7 @@ def without_data(value: Any, keeps_integers: bool = False) -> Any:
 
 
 def is_plain_meta(value: object) -> bool:
-    """Whether this is an ordinary tensor without data."""
+    """Return whether a value is an ordinary meta tensor."""
     return (
         type(value) in PLAIN
         and isinstance(value, Tensor)

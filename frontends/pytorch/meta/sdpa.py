@@ -1,7 +1,7 @@
-"""Attention without data, as a CPU would compute it.
+"""Attention on the meta device, as a CPU computes it.
 
-On the meta device PyTorch takes ``scaled_dot_product_attention`` apart into plain products; on a CPU one fused kernel
-does it, whose output has other strides (so that other copies follow) and whose backward pass is one operator.
+On the meta device PyTorch decomposes ``scaled_dot_product_attention`` into matrix products. A CPU runs one fused
+kernel, whose output has other strides (so that other copies follow), and whose backward pass is one operator.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def fused_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor | None:
-    """What the fused kernel returns; None where a CPU would not use it, or the operands are not on the meta device."""
+    """Return the output of the fused kernel; None if a CPU would not use it, or operands have data."""
     operands = (query, key, value)
     if (
         not (query.is_meta and query.is_floating_point())

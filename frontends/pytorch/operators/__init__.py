@@ -1,1 +1,1 @@
-"""Operators: how calls of each are treated, cached and replayed."""
+"""Operators: how the calls of each are treated, cached and replayed."""

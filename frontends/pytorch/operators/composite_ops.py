@@ -26,10 +26,10 @@ triplet_margin_loss poisson_nll_loss
 """
 
 COMPOSITES = frozenset(_NAMES.split())
-"""The composite operators that are recorded whole: ``name`` or ``name.overload`` of ``aten``."""
+"""The composite operators that are recorded as one call: ``name`` or ``name.overload`` of ``aten``."""
 
 
 def overload(name: str) -> torch._ops.OpOverload | None:
-    """The operator of a name in :data:`COMPOSITES`; None where this version of PyTorch has none."""
+    """Return the operator of a name in :data:`COMPOSITES`; None if this version of PyTorch does not have it."""
     packet = getattr(torch.ops.aten, name.partition(".")[0], None)
     return getattr(packet, name.partition(".")[2] or "default", None)

@@ -1,6 +1,6 @@
-"""Control flow operators, whose arguments are functions: these run in their place.
+"""Control flow operators, whose arguments are functions.
 
-PyTorch would compile them. Here what they run is run as it is written, and seen.
+PyTorch would compile them. Here the functions are run as written, and the operators inside them are recorded.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 Assume: TypeAlias = Callable[[str], None]
+"""Notes an assumption."""
 
 
 def _cond(
@@ -31,11 +32,11 @@ def _while_loop(
 ) -> Any:
     carried = tuple(carried_inputs)
     while True:
-        goes_on = cond_fn(*carried, *additional_inputs)
-        has_no_data = isinstance(goes_on, Tensor) and goes_on.is_meta
+        condition = cond_fn(*carried, *additional_inputs)
+        has_no_data = isinstance(condition, Tensor) and condition.is_meta
         if has_no_data:
             assume("a loop whose condition has no data runs once")
-        elif not goes_on:
+        elif not condition:
             return carried
         carried = tuple(body_fn(*carried, *additional_inputs))
         if has_no_data:
@@ -57,8 +58,8 @@ def _scan(
     return (*carried, *_stacked(steps))
 
 
-def _map(assume: Assume, function: Callable[..., Any], xs: Sequence[Tensor], others: Sequence[Any]) -> Any:
-    return _stacked([function(*(x.select(0, i) for x in xs), *others) for i in range(xs[0].shape[0])])
+def _map(assume: Assume, function: Callable[..., Any], xs: Sequence[Tensor], constants: Sequence[Any]) -> Any:
+    return _stacked([function(*(x.select(0, i) for x in xs), *constants) for i in range(xs[0].shape[0])])
 
 
 def _stacked(steps: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
@@ -67,7 +68,7 @@ def _stacked(steps: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
     )
 
 
-def _wrapped(assume: Assume, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _wrap(assume: Assume, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
@@ -76,6 +77,6 @@ CONTROL_FLOW: Mapping[str, Callable[..., Any]] = {
     "while_loop": _while_loop,
     "scan": _scan,
     "map_impl": _map,
-    "wrap": _wrapped,
+    "wrap": _wrap,
 }
-"""How to run control flow operators, by name, so that what they run is seen; the first argument notes assumptions."""
+"""Functions that run a control flow operator, by its name; their first argument notes assumptions."""

@@ -1,4 +1,4 @@
-"""Operators that want operands of one element type, which PyTorch does not ask for where there is no data."""
+"""Operators whose operands must share a dtype, which PyTorch does not check on the meta device."""
 
 from __future__ import annotations
 
@@ -32,40 +32,40 @@ SAME_DTYPE: Mapping[str, tuple[str, ...]] = {
     "aten::mv": ("self", "vec"),
     **_NORMS,
 }
-"""Arguments that have to be of one type where there is data, by full name; not those that PyTorch compares anyway."""
+"""Arguments that must share a dtype in a run, by operator; without those that PyTorch checks on the meta device too."""
 
 _HALVES = (torch.float16, torch.bfloat16)
-"""Types that a norm takes beside parameters in float32, on a CPU at least."""
+"""Dtypes that a normalization accepts together with parameters in float32, at least on a CPU."""
 
 
 class DtypeMismatchError(RuntimeError):
-    """What a run with data would have raised.
+    """The error that a run would have raised.
 
     Args:
-        operator: the operator, as reports name it.
-        types: the types that met, two or more.
+        operator: the name of the operator in reports.
+        dtypes: the dtypes of its operands, two or more.
     """
 
-    def __init__(self, operator: str, types: Sequence[torch.dtype]) -> None:
-        super().__init__(f"PyTorch refuses {operator} of {' and '.join(map(dtype_name, types))}")
-        self.types = tuple(types)
+    def __init__(self, operator: str, dtypes: Sequence[torch.dtype]) -> None:
+        super().__init__(f"PyTorch refuses {operator} of {' and '.join(map(dtype_name, dtypes))}")
+        self.dtypes = tuple(dtypes)
 
 
 def check_dtypes(plan: OperatorPlan, tensors: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuse what a run with data would refuse for the types of its operands.
+    """Check that a run would accept the dtypes of a call.
 
     Raises:
-        DtypeMismatchError: naming the operator and the types.
+        DtypeMismatchError: if it would not; names the operator and the dtypes.
     """
     names = SAME_DTYPE.get(plan.native)
     if names is None or len({tensor.dtype for tensor in tensors}) == 1 or any(type(x) not in PLAIN for x in tensors):
         return
     bound = plan.bind(args, kwargs)
-    if "out_dtype" in bound:  # the addend may be of that type
+    if "out_dtype" in bound:  # the addend may have that dtype
         return
     operands = [bound[name] for name in names if isinstance(bound.get(name), Tensor)]
-    types = dict.fromkeys(x.dtype for x in operands)
+    dtypes = dict.fromkeys(x.dtype for x in operands)
     if plan.native in _NORMS and (operands[0].dtype in _HALVES or not operands[0].numel()):
-        types.pop(torch.float32, None)
-    if len(types) > 1:
-        raise DtypeMismatchError(plan.type, list(types))
+        dtypes.pop(torch.float32, None)
+    if len(dtypes) > 1:
+        raise DtypeMismatchError(plan.type, list(dtypes))

@@ -13,13 +13,13 @@ FLEX = "flex_attention"
 FLEX_ARGUMENTS = ("query", "key", "value", "score_mod", "block_mask", "scale")
 
 FLEX_ROW = "aten::scaled_dot_product_attention"
-"""The row of the table that it goes by."""
+"""The operator whose row it is translated by."""
 
 FLEX_ASSUMPTION = "flex_attention is costed as attention between all pairs, without its score and mask functions"
 
 
 def flex_on_meta(query: Tensor, key: Tensor, value: Tensor, score_mod: Any, mask: Any, scale: float) -> Any:
-    """What ``flex_attention`` returns on the meta device, where PyTorch refuses it."""
+    """Return what ``flex_attention`` returns, on the meta device, which PyTorch does not support."""
     output = scaled_dot_product_attention(query, key, value, scale=scale, enable_gqa=query.shape[-3] != key.shape[-3])
     row = query.new_empty(query.shape[:-1], dtype=torch.float32)
     return output, row, torch.empty_like(row)

@@ -17,7 +17,7 @@ from ..meta.fast_kernels import FAST_KERNELS
 from ..meta.operands import NUMBERS
 from ..naming import arguments_of, native_name, type_name
 from ..tensors import operand
-from .bookkeeping import ALIASES, BOOKKEEPING, BOOKKEEPING_NAMESPACES, DATA_DEPENDENT_SHAPES
+from .bookkeeping import ALIASES, BOOKKEEPING, BOOKKEEPING_NAMES, DATA_DEPENDENT_SHAPES
 from .composite_ops import COMPOSITES
 from .control_flow import CONTROL_FLOW
 from .flex_attention import FLEX, FLEX_ARGUMENTS, FLEX_ROW
@@ -74,7 +74,7 @@ class OperatorPlan:
         self.native = native_name(func)
         self.type = type_name(self.native)
         self.row = self.native
-        self.is_recorded = self.native not in BOOKKEEPING and not self.native.startswith(BOOKKEEPING_NAMESPACES)
+        self.is_recorded = self.native not in BOOKKEEPING and not self.native.startswith(BOOKKEEPING_NAMES)
         self.is_alias = self.native in ALIASES
         self.is_clone = self.native == "aten::clone"
         self.is_control_flow = isinstance(func, HigherOrderOperator) and func.name() in CONTROL_FLOW

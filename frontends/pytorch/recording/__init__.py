@@ -1,1 +1,1 @@
-"""Recording: from operator calls to :class:`~costcore.trace.call.Call` objects with ids, module and phase."""
+"""The recording: calls of operators, with the identity of their tensors, their module and their phase."""

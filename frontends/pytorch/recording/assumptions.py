@@ -1,4 +1,4 @@
-"""What is assumed about data that meta tensors do not hold."""
+"""Assumptions about data, which meta tensors do not hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .call_log import CallLog
 from .module_stack import ModuleStack
 
 MAX_ANSWERS = 100_000
-"""After so many assumed numbers and conditions a model is taken to be in an endless loop."""
+"""After so many assumed numbers and conditions the model is considered to be in an endless loop."""
 
 REAL_RUN = "count a real run inside ComputationalCostHook"
 
@@ -42,6 +42,6 @@ class Assumptions:
         self._n_answers += 1
         if self._n_answers > MAX_ANSWERS:
             raise CostError(
-                f"module {self._modules.path!r} asked {MAX_ANSWERS} times for data of tensors without data: it "
-                f"seems to loop until its data changes; {REAL_RUN} instead"
+                f"module {self._modules.path!r}: values of meta tensors were read more than {MAX_ANSWERS} times; the "
+                f"module seems to loop until its data changes; {REAL_RUN} instead"
             )

@@ -18,7 +18,7 @@ from costcore.translate import Native, Translator
 
 from ..operators.call_cache import CachedCall, CallTemplate
 from ..operators.plan import OperatorPlan
-from ..tensors import Given, Number, is_twice_ragged, operand
+from ..tensors import DataOperand, Number, is_twice_ragged, operand
 from .identity import COMPUTED, LEARNED, Identities
 
 PRODUCTS = frozenset(("attention", "einsum", "linear", "matmul"))
@@ -182,7 +182,7 @@ class CallLog:
 
     def _operand(self, value: Any, role: Role) -> Operand | None:
         """Return the operand of a value; its origin decides whether it is a parameter."""
-        if type(value) is Given:
+        if type(value) is DataOperand:
             value, role = value.value, "data"
         if isinstance(value, Tensor):
             origin = self.identities.of(value)[2]
@@ -194,4 +194,4 @@ class CallLog:
 
 
 def _unwrapped(value: Any) -> Any:
-    return value.value if type(value) is Given else value
+    return value.value if type(value) is DataOperand else value

@@ -9,7 +9,7 @@ import torch
 
 from costcore.translate import Arguments, Row, Source
 
-from ..tensors import Given, Number
+from ..tensors import DataOperand, Number
 
 Reader = Callable[[Arguments], Any]
 """Computes an operand or an attribute from all arguments of a call; None leaves it out."""
@@ -36,7 +36,7 @@ def tensor_or_number(name: str) -> Reader:
 
 def as_data(name: str) -> Reader:
     """Read an operand that is not a learned parameter unless it belongs to the model: class weights, an addend."""
-    return lambda args: None if args.get(name) is None else Given(args[name])
+    return lambda args: None if args.get(name) is None else DataOperand(args[name])
 
 
 def constant(value: Any) -> Reader:

@@ -5,6 +5,7 @@ import pytest
 import torch
 from sympy import Symbol
 from torch import nn
+from torch.nn import functional
 
 from costcore import CostError, Tensor, estimate, hookimpl, plugins
 from costcore.cli.main import main
@@ -71,8 +72,7 @@ def test_a_size_that_is_no_whole_number_is_named(inputs, name, size, shape):
     with pytest.raises(TypeError) as caught:
         estimate(nn.Conv2d(3, 8, 3), inputs)
     assert str(caught.value) == (
-        f"{name}: {size} in the shape {shape} is no size of an input of a PyTorch module; a size is a whole number "
-        "(symbols are for ONNX models)"
+        f"{name}: invalid size {size} in the shape {shape} (expected an integer; PyTorch modules take no symbolic sizes)"
     )
 
 
@@ -99,7 +99,7 @@ def test_a_compiled_module_is_told_to_be_given_before():
     net = nn.Sequential(nn.Linear(3, 3), torch.compile(nn.ReLU()))
     with pytest.raises(CostError) as caught:
         estimate(net, (1, 3))
-    assert str(caught.value) == "this ReLU was compiled by torch.compile; give estimate the ReLU before compiling"
+    assert str(caught.value) == "this ReLU was compiled by torch.compile; pass the ReLU that was compiled instead"
 
 
 @pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")  # torch's own, when it copies what it exported
@@ -127,7 +127,7 @@ def test_an_exported_program_runs_on_the_inputs_it_was_exported_with():
     program = torch.export.export(Scaled(), (torch.zeros(4, 8),), {"factor": torch.ones(5)}, dynamic_shapes=shapes)
     report = estimate(program)
     assert report.total_report["macs"] == 4 * 8 * 5
-    assert report.notes == ["no inputs were given: the program was run on those it was exported with, (4, 8), (5,)"]
+    assert report.notes == ["no inputs were passed: the program ran on those it was exported with, (4, 8), (5,)"]
     assert estimate(program, {"x": (3, 8), "factor": (5,)}).total_report["macs"] == 3 * 8 * 5
     with pytest.raises(CostError, match=r"Guard failed: .* <= 16$"):
         estimate(program, {"x": (17, 8), "factor": (5,)})
@@ -191,9 +191,26 @@ def test_a_device_that_is_not_there_is_to_be_left_to_the_inputs():
     with pytest.raises(CostError) as caught:
         estimate(Call(to_a_device), (2, 4))
     assert str(caught.value).endswith(
-        "; count a real run inside ComputationalCostHook where that device is, or let the model go by the device of "
-        "its input"
+        "; count a real run inside ComputationalCostHook on a machine with that device, or make the model use the "
+        "device of its input"
     )
+
+
+def test_a_module_that_needs_inputs_asks_for_them():
+    with pytest.raises(CostError) as caught:
+        estimate(nn.Linear(4, 2))
+    assert str(caught.value) == (
+        "estimate() needs inputs for a PyTorch module, for example estimate(model, (1, 3, 224, 224))"
+    )
+    with pytest.raises(CostError, match=r"raised TypeError: .*missing 1 required positional argument"):
+        estimate(Call(lambda: functional.linear(torch.ones(2))))
+
+
+def test_an_unknown_option_gets_a_suggestion():
+    with pytest.raises(
+        TypeError, match=r"^unknown option 'backwards' for a PyTorch module; did you mean 'backward'\?$"
+    ):
+        estimate(nn.Linear(4, 2), (1, 4), backwards=True)
 
 
 def test_values_in_a_message_do_not_speak_of_data_that_is_missing():

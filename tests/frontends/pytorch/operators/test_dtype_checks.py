@@ -90,7 +90,7 @@ def test_types_are_refused_where_a_run_refuses_them(name, types):
 
 
 CURE = (
-    "; the parameters are float32: give inputs of that type (shapes with dtype='float32', tensors by .float(), arrays "
+    "; the parameters are float32: pass inputs of that dtype (shapes with dtype='float32', tensors by .float(), arrays "
     "by .astype('float32')), or cast them in the model"
 )
 
