@@ -1,4 +1,4 @@
-"""The PyTorch frontend: records the operators of a run, and runs modules on the meta device to estimate them."""
+"""The PyTorch frontend: records the operators of a run, and estimates modules on the meta device."""
 
 from __future__ import annotations
 

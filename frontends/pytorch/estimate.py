@@ -116,7 +116,7 @@ def _keep_random_state() -> Iterator[None]:
 
 @contextmanager
 def _keep_hooks(model: Module) -> Iterator[None]:
-    """Restore the hooks of the model: a hook that runs in the copy removes, by its handle, the hook of the model."""
+    """Restore the hooks of the model, from which a hook that runs in the copy may remove itself."""
     kept = [
         (hooks, dict(hooks))
         for module in modules_of(model)

@@ -1,4 +1,4 @@
-"""Errors of a model that fails on the meta device: which module, which line of the user's code, and what to do."""
+"""Errors of a model on the meta device: the module, the line of the user's code, and a remedy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CASTS = {torch.float16: "half", torch.bfloat16: "bfloat16", torch.float32: "flo
 
 
 class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
-    """Turns an exception of the model into an error with the module, the line of the user's code, and a remedy.
+    """Turns an exception of the model into an error with its module, its line and a remedy.
 
     Args:
         model: the model.

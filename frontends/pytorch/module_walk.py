@@ -13,7 +13,7 @@ def join(path: str, name: str) -> str:
 
 
 def walk(model: Module) -> Iterator[tuple[str, Module, bool]]:
-    """Yield path and module of ``model`` and all modules below it, and whether each is met for the first time.
+    """Yield path and module of ``model`` and all modules below it, and whether each is new.
 
     The order is that of the model. A module that was met before is yielded again but not entered again, so that cycles
     end.

@@ -65,12 +65,12 @@ def full_name(name: str) -> str:
 
 
 def type_name(native: str) -> str:
-    """Return the name in reports: without namespace for PyTorch's own operators, the full name for all others."""
+    """Return the name in reports: the full name, without the namespace of PyTorch's own operators."""
     return native.removeprefix(ATEN).removeprefix(HIGHER_ORDER)
 
 
 def native_names(op: object) -> tuple[str, ...]:
-    """Return the full names of an operator in any form in which users write it; () if it is not one of PyTorch's.
+    """Return the full names of an operator in any form users write it; () if it is not one of PyTorch's.
 
     These forms are operators (``torch.ops.aten.relu``, with or without overload), functions (``torch.relu``,
     ``torch.nn.functional.relu``, ``torch.Tensor.relu``), custom operators, and all of these as strings.
@@ -114,7 +114,7 @@ def _names_of_word(word: str) -> tuple[str, ...]:
 
 
 def arguments_of(native: str) -> frozenset[str] | None:
-    """Return the argument names of all overloads of an operator; None if PyTorch has no operator of that full name."""
+    """Return the argument names of all overloads of an operator; None if there is no such operator."""
     namespace, _, name = native.partition("::")
     schemas = torch._C._jit_get_schemas_for_operator(native) if namespace.isidentifier() and name else ()
     return frozenset(argument.name for schema in schemas for argument in schema.arguments) or None

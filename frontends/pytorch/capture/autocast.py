@@ -79,7 +79,7 @@ def dtype_for(operator: OpOverload, tensors: Iterable[Tensor]) -> torch.dtype | 
 
 
 def lower_dtype() -> torch.dtype:
-    """Return the lower precision of the device that autocast is enabled for; float32 if the device has no rules."""
+    """Return the lower precision of the device that autocast is enabled for; float32 if it has no rules."""
     device = _device()
     return torch.float32 if device is None else torch.get_autocast_dtype(device)
 
@@ -93,7 +93,7 @@ def _is_castable(tensor: Tensor) -> bool:
 
 
 def cast(value: Any, dtype: torch.dtype) -> Any:
-    """Return arguments with every meta operand cast to ``dtype``; the last one first, as PyTorch casts them."""
+    """Return arguments with every meta operand cast to ``dtype``, the last one first as in PyTorch."""
     if isinstance(value, Tensor):
         return value.to(dtype) if value.is_meta and _is_castable(value) and value.dtype is not dtype else value
     if isinstance(value, dict):
@@ -130,7 +130,10 @@ _libraries: list[torch.library.Library] = []
 
 
 def register_kernels() -> None:
-    """Register the casting kernels for the rest of the process; threads that do not capture never reach them."""
+    """Register the casting kernels for the rest of the process.
+
+    Threads that do not capture never reach them.
+    """
     if _libraries:
         return
     library = torch.library.Library("aten", "IMPL")

@@ -1,7 +1,7 @@
-"""Composite operators in versions of PyTorch without the key ``PreDispatch``: the Python functions are patched.
+"""Patches of composite operators, for versions of PyTorch without the key ``PreDispatch``.
 
-This sees less than kernels at that key: what TorchScript or C++ calls is recorded as the operators that PyTorch
-decomposes it into. Nothing is missed, and MACs and parameters are the same.
+Patched Python functions see less than kernels at that key: what TorchScript or C++ calls is recorded as the operators
+that PyTorch decomposes it into. Nothing is missed, and MACs and parameters are the same.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _patch(
 
 
 def _is_transformed(args: Any, kwargs: Any) -> bool:
-    """Return whether the call runs on tensors other than its operands: on batches of them, or on local shards."""
+    """Return whether the call runs on other tensors: on batches of its operands, or on local shards."""
     if torch._C._functorch.maybe_current_level() is not None:
         return True
     return any(hasattr(tensor, "_local_tensor") for tensor in tensors_of(args, kwargs))
@@ -100,7 +100,7 @@ def _run_attention(original: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _schema_names(operator: OpOverload, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return keyword arguments by the names of the schema, which may call ``self`` what functions call ``input``."""
+    """Return keyword arguments by the names of the schema, which may be ``self`` instead of ``input``."""
     names = {argument.name for argument in operator._schema.arguments}
     return {"self" if name == "input" and name not in names else name: value for name, value in kwargs.items()}
 

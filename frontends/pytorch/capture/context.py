@@ -79,7 +79,10 @@ def _record_module_tree(mode: CaptureMode, log: CallLog) -> None:
 
 
 def _note_unseen_threads(recorder: Recorder, before: int, is_run: bool) -> None:
-    """Note that other threads ran modules, which are missing from a run; an estimate hardly ever starts threads."""
+    """Note that other threads ran modules.
+
+    They are missing from a run; an estimate hardly ever starts threads.
+    """
     if patches.count_unseen_threads() > before:
         recorder.notes.append(UNSEEN_THREADS)
         if is_run:
@@ -106,7 +109,7 @@ def _start(stack: ExitStack, mode: CaptureMode, has_composites: bool) -> Capture
 
 @cache
 def can_see_composites() -> bool:
-    """Return whether this version of PyTorch lets composite operators be captured at the key ``PreDispatch``.
+    """Return whether composite operators can be captured at ``PreDispatch`` in this version of PyTorch.
 
     A linear layer on a 3-d input is run once, in a thread of its own that no mode, autocast or ``vmap`` of the caller
     affects.

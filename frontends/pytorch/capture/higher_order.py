@@ -1,4 +1,4 @@
-"""Higher-order operators (control flow, flex attention), captured before PyTorch takes them to be compiled."""
+"""Higher-order operators (control flow, flex attention), captured before PyTorch compiles them."""
 
 from __future__ import annotations
 

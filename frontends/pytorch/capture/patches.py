@@ -91,7 +91,7 @@ _unseen_threads: dict[int, None] = {}
 
 
 def count_unseen_threads() -> int:
-    """Return how many threads ran modules that no capture saw, since the first of the active captures began."""
+    """Return how many threads ran modules uncaptured since the first active capture began."""
     return len(_unseen_threads)
 
 

@@ -72,7 +72,7 @@ def _unique_dim(x: Tensor, dim: int, *_: Any, **__: Any) -> tuple[Any, str]:
 
 
 def _pack_padded_sequence(x: Tensor, lengths: Tensor, batch_first: bool = False) -> tuple[Any, str]:
-    """Lengths with data give the number of sequences at each step; without data every sequence has the full length."""
+    """Lengths may have data, which give the batch size of each step; otherwise all have full length."""
     batch, steps = x.shape[:2] if batch_first else (x.shape[1], x.shape[0])
     counts = torch.full((batch,), steps) if lengths.is_meta else lengths
     running = counts > torch.arange(int(counts.max()))[:, None]

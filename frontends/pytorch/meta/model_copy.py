@@ -1,4 +1,4 @@
-"""A copy of a module without its weights: every tensor becomes a meta tensor, and tied tensors stay tied."""
+"""A copy of a module without its weights: tensors become meta tensors, and tied ones stay tied."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def meta_copy(model: Module) -> Module:
 
 
 def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
-    """Return the constructor of a module, its arguments, and the state to set, as ``copy.copy`` would use them."""
+    """Return constructor, arguments and state of a module, as ``copy.copy`` would use them."""
     reduced = module.__reduce_ex__(4)
     if isinstance(reduced, str) or len(reduced) < 3:
         original = module._modules.get("_orig_mod")

@@ -30,6 +30,6 @@ COMPOSITES = frozenset(_NAMES.split())
 
 
 def overload(name: str) -> torch._ops.OpOverload | None:
-    """Return the operator of a name in :data:`COMPOSITES`; None if this version of PyTorch does not have it."""
+    """Return the operator of a name in :data:`COMPOSITES`; None if this version of PyTorch lacks it."""
     packet = getattr(torch.ops.aten, name.partition(".")[0], None)
     return getattr(packet, name.partition(".")[2] or "default", None)

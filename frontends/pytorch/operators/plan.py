@@ -119,7 +119,7 @@ class OperatorPlan:
         )
 
     def with_scalar_tensors(self, args: Sequence[Any]) -> list[Any] | None:
-        """Return arguments with numbers converted to tensors if the schema asks for tensors; None if it does not.
+        """Return arguments with numbers converted to tensors if the schema requires it; None if it does not.
 
         A traced model computes sizes with tensors. PyTorch passes them to a mode as numbers, and then refuses those.
         """

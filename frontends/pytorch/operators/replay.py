@@ -16,10 +16,10 @@ from torch import Tensor
 from ..meta.operands import is_plain_meta
 
 Replay: TypeAlias = "Callable[[Sequence[Any]], Any]"
-"""Returns the result of a repeated call, given its positional arguments."""
+"""Returns the result of a repeated call from its positional arguments."""
 
 ReplayRule: TypeAlias = "Callable[[Sequence[Any], Sequence[Tensor], Any], Replay | None]"
-"""Returns the replay of a call, given its positional arguments, its tensors and its result; None: it must run again."""
+"""Returns the replay of a call from its positional arguments, tensors and result; None: it must run again."""
 
 
 def replay_rule(func: Any) -> ReplayRule:

@@ -1,4 +1,4 @@
-"""The log of one capture: operator calls, kept compact while the run lasts, become :class:`Call` objects at the end."""
+"""The log of one capture, in which operator calls are compact until they become :class:`Call` objects."""
 
 from __future__ import annotations
 
@@ -61,7 +61,18 @@ class CallLog:
         phase: str,
         seconds: float | None,
     ) -> None:
-        """Append one call: ``tensors`` are all tensors among its arguments, ``results`` all values it returned."""
+        """Append one call.
+
+        Args:
+            call: what calls with its key share.
+            tensors: all tensors among its arguments.
+            args: its positional arguments.
+            kwargs: its keyword arguments.
+            results: all values that it returned.
+            module: path of its module.
+            phase: phase of the run.
+            seconds: its duration, if it was measured.
+        """
         identities = self.identities
         by_address = identities.by_address
         values: list[int] = []

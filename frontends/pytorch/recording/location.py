@@ -28,7 +28,7 @@ class Locator:
     that ran at that number is the module of the node.
 
     Args:
-        logs: know which module read a parameter first.
+        logs: store which module read a parameter first.
         number: the present sequence number of autograd.
 
     Attributes:
@@ -69,9 +69,10 @@ class Locator:
         return module, phase
 
     def _is_in_optimizer_step(self) -> bool:
-        """Return whether this is part of an optimizer step; what runs with gradients or in a module meanwhile is not.
+        """Return whether this is part of an optimizer step, and not of a closure that the step calls.
 
-        A step ends when its function is no longer on the stack. It may end by an exception, which no hook reports.
+        A closure runs with gradients or in a module. A step ends when its function is no longer on the stack, possibly
+        by an exception, which no hook reports.
         """
         if _grad_enabled() or self.modules.is_running:
             return False

@@ -53,7 +53,10 @@ class ModuleStack:
             self.failed_in = f"{path} ({type(module).__name__})" if path else type(module).__name__
 
     def _path_of(self, module: Module) -> str:
-        """Return the path under the nearest running module that contains ``module``, else that of the innermost one."""
+        """Return the path of ``module`` under the innermost running module that contains it.
+
+        If none contains it, it is the path of the innermost running module.
+        """
         for parent, path in reversed(self._running):
             for name, child, _ in walk(parent):
                 if child is module:

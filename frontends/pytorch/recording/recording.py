@@ -1,4 +1,4 @@
-"""The recording of one thread: every operator call is located and appended to the log of every active capture."""
+"""The recording of one thread, which locates every operator call and appends it to all active logs."""
 
 from __future__ import annotations
 

@@ -72,7 +72,8 @@ def test_a_size_that_is_no_whole_number_is_named(inputs, name, size, shape):
     with pytest.raises(TypeError) as caught:
         estimate(nn.Conv2d(3, 8, 3), inputs)
     assert str(caught.value) == (
-        f"{name}: invalid size {size} in the shape {shape} (expected an integer; PyTorch modules take no symbolic sizes)"
+        f"{name}: invalid size {size} in the shape {shape} (expected an integer; PyTorch modules take no symbolic "
+        "sizes)"
     )
 
 
