@@ -1,4 +1,4 @@
-"""Chainer is mended before any test imports it."""
+"""Imports the compatibility module before any test imports Chainer."""
 
 import warnings
 
@@ -9,7 +9,7 @@ import costcore.frontends.chainer.compat  # noqa: F401
 
 @pytest.fixture
 def quiet():
-    """Chainer's own warnings: of its old functions, of SciPy, and of classes that nothing was predicted to be."""
+    """Ignore Chainer's own warnings: of deprecated functions, of SciPy, and of classes that were never predicted."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* is deprecated", category=DeprecationWarning)
         warnings.filterwarnings("ignore", message="SciPy is not available")

@@ -1,4 +1,4 @@
-"""Runs one of the calls of the table, forward and backward, and keeps what it computed."""
+"""Runs one of the calls of ``function_calls``, forward and backward, and returns the results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def variables(value: Any) -> Iterator[Any]:
 
 
 def outcome(name: str, twice: bool = False) -> tuple[list[Any], Any]:
-    """What a call computes, forward and backward, and what it leaves of the random numbers."""
+    """Return what a call computes, forward and backward, and the state of the random number generators after it."""
     random.seed(0)
     numpy.random.seed(0)
     leaves = []

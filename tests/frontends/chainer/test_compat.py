@@ -1,4 +1,4 @@
-"""Chainer imports and runs here, whatever numpy and setuptools have dropped."""
+"""Chainer imports and runs with numpy and setuptools versions that removed what it uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chainer import functions
 from costcore.frontends.chainer import compat
 
 
-def test_functions_that_use_dropped_names():
+def test_functions_that_use_removed_names():
     v = chainer.Variable(numpy.arange(4, dtype="float32"))
 
     large = functions.resize_images(v.array.reshape(1, 1, 2, 2), (3, 3))
@@ -26,7 +26,7 @@ def test_functions_that_use_dropped_names():
     assert v.grad.tolist() == [1, 1, 0, 0]
 
 
-def test_names_that_are_there_are_left(monkeypatch):
+def test_existing_names_are_not_changed(monkeypatch):
     mine = {"float": "of the user"}
     monkeypatch.setattr(numpy, "sctypes", mine, raising=False)
     monkeypatch.delattr(numpy, "float", raising=False)
@@ -41,8 +41,8 @@ def test_names_that_are_there_are_left(monkeypatch):
 
 
 @pytest.mark.parametrize("module", ["numpy.distutils.system_info", "pkg_resources"])
-def test_check_that_cannot_run_is_left_out(monkeypatch, module):
-    monkeypatch.setitem(sys.modules, module, None)  # what Python does where a module must not be found
+def test_check_that_cannot_run_is_skipped(monkeypatch, module):
+    monkeypatch.setitem(sys.modules, module, None)  # makes an import of the module fail
     monkeypatch.setitem(sys.modules, compat.CHECK, ModuleType(compat.CHECK))
 
     assert not compat.environment_check_can_run()

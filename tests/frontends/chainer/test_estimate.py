@@ -1,4 +1,4 @@
-"""``estimate`` of a link: what it takes, and that the link stays as it was."""
+"""``estimate`` of a link: the inputs it accepts, and that it does not change the link."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costcore import CostError, Tensor, estimate
 
 
 class Several(chainer.Chain):
-    """Takes arrays by position and name, and lists of them."""
+    """Accepts arrays by position and by name, and lists of them."""
 
     def __init__(self):
         super().__init__()
@@ -51,7 +51,7 @@ def test_inputs(inputs, types):
     assert [entry["type"] for entry in report.layer_report.values()] == types
 
 
-def test_element_type_of_inputs():
+def test_dtype_of_inputs():
     report = estimate(links.EmbedID(10, 4), Tensor((5,), "int32"))
 
     # 5 indices of 4 B, 5 rows of 4 float32
@@ -59,7 +59,7 @@ def test_element_type_of_inputs():
 
 
 @pytest.mark.parametrize("inputs", [None, "1x3", ((4, 3), None), {"a": 2.5}])
-def test_inputs_that_are_none(inputs):
+def test_invalid_inputs(inputs):
     with pytest.raises(CostError, match=r"Several: argument .* is .* \(expected a shape"):
         estimate(Several(), inputs)
 
@@ -70,7 +70,7 @@ def test_unknown_option():
 
 
 class Stateful(chainer.Chain):
-    """Has everything that a run changes."""
+    """Has every kind of state that a run changes."""
 
     def __init__(self):
         super().__init__()
@@ -86,7 +86,7 @@ class Stateful(chainer.Chain):
         return functions.dropout(self.rnn(self.kept[0](self.lazy(values))), 0.5)
 
 
-def test_the_link_is_left_as_it_was():
+def test_the_link_is_not_changed():
     net = Stateful()
     net.norm.gamma.grad = numpy.full(3, 7, "float32")
     mean, gamma = net.norm.avg_mean.copy(), net.norm.gamma.array
@@ -106,12 +106,12 @@ def test_the_link_is_left_as_it_was():
     assert net.norm.gamma.array is gamma
     assert net.norm.gamma.grad.tolist() == [7, 7, 7]
     assert (random.random(), numpy.random.rand()) == expected
-    # (5 + 1) * 3, two vectors, and of the GRU's six (3 + 1) * 3 the two that a first step, without a state, reads
+    # (5 + 1) * 3, two vectors, and two of the GRU's six (3 + 1) * 3: the first step, which has no state, reads two
     assert report.total_report["n_params"] == 18 + 6 + 2 * 12
     assert report.total_report["n_params_model"] == 18 + 6 + 6 * 12
 
 
-def test_shared_links_and_parameters_are_one():
+def test_shared_links_and_parameters_are_counted_once():
     class Shared(chainer.Chain):
         def __init__(self):
             super().__init__()
@@ -127,7 +127,7 @@ def test_shared_links_and_parameters_are_one():
     assert (total["n_params"], total["n_params_model"]) == (12, 12)
 
 
-def test_configuration_is_the_callers():
+def test_configuration_of_the_caller_is_used():
     norm = links.BatchNormalization(3)
 
     with chainer.using_config("train", False):

@@ -1,4 +1,4 @@
-"""What chainer-computational-cost 0.1.2 got wrong, by the numbers of a list of its faults: by hand, and right here."""
+"""Faults of chainer-computational-cost 0.1.2, by number: each with the right cost worked out by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pooled_and_back(values):
 
 FORMULAS = {
     # name: (what runs, [type, FLOPs with FMA 1 and 2, bytes read and written])
-    # 5 outputs of 3 products onto the bias, which is no operation of its own
+    # 5 outputs of 3 products accumulated onto the bias, which is not a separate operation
     "1 bias of linear": (
         lambda: F.linear(x(1, 3), x(5, 3), x(5)),
         [("LinearFunction", 15, 30, 4 * (3 + 15 + 5), 4 * 5)],
@@ -48,12 +48,12 @@ FORMULAS = {
         lambda: F.convolution_2d(x(1, 8, 8, 8), x(8, 4, 3, 3), groups=2),
         [("Convolution2DFunction", 288 * 36, 20448, 4 * (512 + 288), 4 * 288)],
     ),
-    # a channel at a time: 288 dot products of length 9
+    # each channel separately: 288 dot products of length 9
     "5 depthwise": (
         lambda: F.convolution_2d(x(1, 8, 8, 8), x(8, 1, 3, 3), groups=8),
         [("Convolution2DFunction", 288 * 9, 4896, 4 * (512 + 72), 4 * 288)],
     ),
-    # 27 elements times 3 * 9 products, added onto an output of the size asked for, that starts at the bias or at zero
+    # 27 elements times 3 * 9 products, added onto an output of the given size, which starts at the bias or at zero
     "6 deconvolution": (
         lambda: F.deconvolution_2d(x(1, 3, 3, 3), x(3, 3, 3, 3), stride=3, outsize=(10, 10)),
         [("Deconvolution2DFunction", 27 * 27, 2 * 27 * 27, 4 * (27 + 81), 1200)],
@@ -78,7 +78,7 @@ FORMULAS = {
         lambda: (v(3, 1) + v(1, 4), v(3, 1) * v(1, 4)),
         [("Add", 12, 12, 4 * (3 + 4), 48), ("Mul", 12, 12, 4 * (3 + 4), 48)],
     ),
-    # int32 indices, whatever the type of the values
+    # int32 indices for any dtype of the values
     "11 argmax of float16": (
         lambda: F.argmax(x(4, 8, dtype="float16"), axis=1),
         [("ArgMax", 4 * 7, 4 * 7, 64, 4 * 4)],
@@ -97,7 +97,7 @@ FORMULAS = {
         lambda: F.fixed_batch_normalization(*[x(2, 3, 4, 4), *[x(3, 4, 4)] * 4]),
         [("FixedBatchNormalization", 96, 192, 4 * (96 + 2 * 48), 4 * 96)],
     ),
-    # training, 3 channels of 4 elements, by the table of COUNTING.md: 2m + 2 fma, 5 mul, 2m add, 3 div, 1 special each;
+    # training, 3 channels of m = 4 elements, each 2m + 2 fma, 5 mul, 2m add, 3 div, 1 special (DETAILS.md, batch_norm);
     # x, two parameters and two running statistics are read; y and the statistics written
     "12 batch normalisation in training": (
         lambda: F.batch_normalization(x(4, 3), x(3), x(3), running_mean=x(3), running_var=x(3)),
@@ -110,14 +110,14 @@ FORMULAS = {
     ),
     "14 sum of nothing": (lambda: F.sum(x(0, 3)), [("Sum", 0, 0, 0, 4)]),
     "14 maximum of one": (lambda: F.max(x(1)), [("Max", 0, 0, 4, 4)]),
-    # 9 FLOPs an element; 4 of x are needed for each of y, and there are 16 and 64
+    # 9 FLOPs per element; each of 16 or 64 elements of y needs 4 of x, which has 16 or 64
     "15 resize to few": (lambda: F.resize_images(x(1, 1, 8, 8), (2, 2)), [("ResizeImages", 36, 36, 4 * 16, 16)]),
     "15 resize to many": (lambda: F.resize_images(x(1, 1, 8, 8), (9, 9)), [("ResizeImages", 729, 729, 4 * 64, 324)]),
     "15 output of a batch": (
         lambda: F.convolution_2d(x(2, 1, 3, 3), x(1, 1, 3, 3), x(1)),
         [("Convolution2DFunction", 18, 36, 4 * (18 + 9 + 1), 4 * 2)],
     ),
-    # 3 x 3 windows at stride 2 over 4 + 2: 3 x 3 of them where the last is not whole, and each counts whole
+    # 3 x 3 windows at stride 2 over 4 + 2: 3 x 3 of them if the last one is partial, which counts as a whole one
     "15 windows on padding and beyond the edge": (
         lambda: F.max_pooling_2d(x(1, 1, 4, 4), 3, stride=2, pad=1),
         [("MaxPoolingND", 9 * 8, 9 * 8, 64, 36)],
@@ -145,7 +145,7 @@ def test_formula(name):
 
 
 def test_16_nothing_runs_twice():
-    """A second pass would move the running mean from 0 to 0.75 and draw other random numbers."""
+    """A second pass would change the running mean from 0 to 0.75 and draw other random numbers."""
     norm, calls = L.BatchNormalization(3, decay=0.5, initial_avg_mean=0), []
 
     class Counts(chainer.Function):
@@ -176,7 +176,7 @@ def test_16_nothing_runs_twice():
         lambda: F.max_pooling_2d(x(1, 1, 2, 2), 1),
     ],
 )
-def test_17_shares_of_nothing(run):
+def test_17_shares_of_an_empty_total(run):
     with ComputationalCostHook() as cch:
         run()
     (entry,) = cch.layer_report.values()
@@ -192,7 +192,7 @@ def test_18_documented_columns_have_a_total():
     assert stream.getvalue().splitlines()[-1] == "total,,,,6"
 
 
-def test_19_calculators_and_names_are_those_of_one_hook():
+def test_19_calculators_and_call_names_belong_to_one_hook():
     first, second = ComputationalCostHook(), ComputationalCostHook()
     with pytest.warns(CostWarning, match="replaces"):
         first.add_custom_cost_calculator(F.math.basic_math.Add, lambda func, in_data, **kwargs: (7, 0, 0, {}))
@@ -221,7 +221,7 @@ def test_20_texts_are_quoted():
     assert r"a,b\|" in bar.getvalue() and r"x,y\|z" in bar.getvalue()
 
 
-def test_21_integers_of_numpy():
+def test_21_numpy_integers():
     cch = ComputationalCostHook()
     with pytest.warns(CostWarning, match="replaces"):
         cch.add_custom_cost_calculator(

@@ -1,7 +1,7 @@
-"""The calls that the README of chainer-computational-cost shows, with its figures.
+"""The calls in the README of chainer-computational-cost, with the numbers it prints.
 
-Its names are kept but for two: Chainer 7.8.1 runs ``MaxPoolingND`` where older ones ran ``MaxPooling2D``, and the
-settings of a layer go by neutral names.
+Two names differ: Chainer 7.8.1 runs ``MaxPoolingND`` instead of ``MaxPooling2D``, and the attributes of a layer have
+canonical names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import io
 import sys
 
 import chainer
-import chainer.functions as F  # noqa: N812 - as the README has it
+import chainer.functions as F  # noqa: N812 - as in the README
 import chainer.links as L  # noqa: N812
 import numpy as np
 import pytest
@@ -73,7 +73,7 @@ total 38 15.488 0.623 0.107 0.729 100.0% 100.0% 100.0% 100.0%
 """
 
 
-def figures(text):
+def published(text):
     return [[name, *(float(cell.rstrip("%")) for cell in cells)] for name, *cells in map(str.split, text.splitlines())]
 
 
@@ -109,13 +109,13 @@ def test_every_layer(cch, capsys):
 
     out = capsys.readouterr().out
     assert out.splitlines()[0] == "| Layer name | GFLOPs | MemRead GiB | MemWrite GiB | MemR+W GiB |"
-    assert [[row[0], *map(float, row[1:])] for row in cells(out)] == figures(LAYERS)
+    assert [[row[0], *map(float, row[1:])] for row in cells(out)] == published(LAYERS)
 
 
 @pytest.mark.parametrize("mode", ["md", "table"])
 def test_summary(cch, mode):
     rows = shown(cch.show_summary_report, 6, unit="G", mode=mode)
-    assert rows == [row[:6] for row in figures(KINDS)]
+    assert rows == [row[:6] for row in published(KINDS)]
 
 
 def test_summary_with_eight_digits(cch):
@@ -126,7 +126,7 @@ def test_summary_with_eight_digits(cch):
 
 @pytest.mark.parametrize("mode", ["md", "table"])
 def test_summary_with_all_columns(cch, mode):
-    assert shown(cch.show_summary_report, 10, unit="G", mode=mode, columns=SummaryColumns.ALL) == figures(KINDS)
+    assert shown(cch.show_summary_report, 10, unit="G", mode=mode, columns=SummaryColumns.ALL) == published(KINDS)
 
 
 def test_columns_by_name(cch, capsys):
@@ -195,13 +195,13 @@ def test_reports_as_dictionaries(cch):
     assert (second["name"], second["flops"], second["params"]) == ("ReLU-1", 3211264, {})
 
     summary = cch.summary_report
-    assert list(summary) == [row[0] for row in figures(KINDS)]
+    assert list(summary) == [row[0] for row in published(KINDS)]
     expected = {"flops": 15346630656, "n_layers": 13, "mread": 95186176, "mwrite": 54190080, "mrw": 149376256}
     assert {key: summary["Convolution2DFunction"][key] for key in expected} == expected
     assert summary["ReLU"]["mwrite%"] == pytest.approx(47.32513069498619)
     expected = {"name": "total", "type": "total", "n_layers": 38, "mread": 668603456, "mwrite": 114575168}
     assert {key: cch.total_report[key] for key in expected} == expected
-    # 15,488,423,327 there, which adds the biases of the three fully connected layers once more: 4096 + 4096 + 1000
+    # the README has 15,488,423,327, which adds the biases of three linear layers a second time: 4096 + 4096 + 1000
     assert cch.total_report["flops"] == 15_488_423_327 - 9_192
     assert cch.ignored_layers == {}
 
@@ -211,8 +211,8 @@ def custom_calculator(func, in_data, **kwargs):
     return (0, 0, 0)
 
 
-def test_calculator_as_the_readme_writes_it():
-    """With its three results and with the fourth that its text asks for; the layer is ``Add-1``, not ``Add-0``."""
+def test_calculator_in_the_form_of_the_readme():
+    """The layer is ``Add-1``, not ``Add-0`` as in the README."""
     x = chainer.Variable(np.ones((2, 3), np.float32))
     with (
         chainer.no_backprop_mode(),

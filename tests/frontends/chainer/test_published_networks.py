@@ -1,4 +1,4 @@
-"""Other networks of Chainer, against their papers' tables."""
+"""Networks of Chainer against the tables of their papers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def counted(make):
 
 
 def test_resnet50():
-    """He et al., arXiv:1512.03385, Table 1; as there, and unlike torchvision, the first 1x1 convolution strides."""
+    """He et al., arXiv:1512.03385, Table 1; the first 1x1 convolution has the stride, unlike in torchvision."""
     macs = 112**2 * 64 * 3 * 7**2
     fan_in = 64
     for blocks, width, size in ((3, 64, 56), (4, 128, 28), (6, 256, 14), (3, 512, 7)):
@@ -55,7 +55,7 @@ def test_resnet50():
 
 
 def test_googlenet():
-    """Szegedy et al., arXiv:1409.4842, Table 1, without the two auxiliary classifiers, which inference leaves out."""
+    """Szegedy et al., arXiv:1409.4842, Table 1, without the two auxiliary classifiers, which inference does not run."""
     inceptions = (  # size, input; 1x1; 3x3 reduce, 3x3; 5x5 reduce, 5x5; pool projection
         (28, 192, 64, 96, 128, 16, 32, 32),
         (28, 256, 128, 128, 192, 32, 96, 64),
@@ -97,7 +97,7 @@ def test_googlenet():
 
 
 def test_forward_and_backward_of_a_small_network():
-    """Every product of a forward pass has two in backward; of the first layer one, as its input wants no gradient."""
+    """Every product of the forward pass has two in the backward pass, one in the first layer: x needs no gradient."""
     net = chainer.Sequential(links.Linear(8, 16), chainer.functions.relu, links.Linear(16, 4))
 
     report = estimate(net, (3, 8), backward=True)
@@ -133,8 +133,7 @@ class Small(chainer.Chain):
 
 
 def test_training_step():
-    """3 images of 6 x 6: forward, backward and update take three times the products of the forward pass, less those
-    of the gradient of the images, which nobody wants."""
+    """3 images of 6 x 6: three times the products of the forward pass, without the gradient of the images."""
     net, images, labels = Small(), numpy.ones((3, 2, 6, 6), "float32"), numpy.array([0, 1, 4], "int32")
     optimizer = chainer.optimizers.SGD(lr=0.1).setup(net)
     first, second = 3 * 4 * 4 * 4 * (2 * 3 * 3), 3 * 5 * 64

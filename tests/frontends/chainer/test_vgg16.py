@@ -1,4 +1,4 @@
-"""VGG16 against the figures that chainer-computational-cost published and computes."""
+"""VGG16 against the numbers that chainer-computational-cost published and computes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from chainer import links
 from costcore import ComputationalCostHook, estimate
 from tests.frontends.chainer.zero_weights import with_zero_weights
 
-ANCESTOR = json.loads((Path(__file__).parents[2] / "data" / "vgg16_ancestor.json").read_text())
-RENAMED = {"MaxPoolingND": "MaxPooling2D"}  # what Chainer 7.8.1 and 6.0.0 call the same function
+PREDECESSOR = json.loads((Path(__file__).parents[2] / "data" / "vgg16_ancestor.json").read_text())
+RENAMED = {"MaxPoolingND": "MaxPooling2D"}  # the same function in Chainer 7.8.1 and 6.0.0
 SIZES = {1: (25088, 4096), 2: (4096, 4096), 3: (4096, 1000)}  # of the three fully connected layers
 
 
@@ -54,7 +54,7 @@ def test_total(report, batch, fma_1flop):
     assert total["macs"] == batch * (15_346_630_656 + 123_633_664)
     assert total["n_layers"] == 38
     assert total["n_params"] == 138_357_544
-    # parameters are read once, whatever the batch: 138,357,544 * 4 B of the 668,603,456 B
+    # parameters are read once for any batch: 138,357,544 * 4 B of the 668,603,456 B
     assert total["mread"] == 553_430_176 + batch * (668_603_456 - 553_430_176)
     assert total["mwrite"] == batch * 114_575_168
     assert report.ignored_layers == {}
@@ -62,16 +62,16 @@ def test_total(report, batch, fma_1flop):
 
 def test_every_layer(report, batch, fma_1flop):
     counted = Counter()
-    expected = ANCESTOR[f"batch{batch}"]
+    expected = PREDECESSOR[f"batch{batch}"]
     for entry in report.layer_report.values():
         kind = RENAMED.get(entry["type"], entry["type"])
         counted[kind] += 1
         if kind != "LinearFunction":
-            theirs = expected[f"{kind}-{counted[kind]}"]
-            assert entry["flops"] == theirs["flops"][0 if fma_1flop else 1], entry["name"]
-            assert (entry["mread"], entry["mwrite"]) == (theirs["mread"], theirs["mwrite"]), entry["name"]
+            published = expected[f"{kind}-{counted[kind]}"]
+            assert entry["flops"] == published["flops"][0 if fma_1flop else 1], entry["name"]
+            assert (entry["mread"], entry["mwrite"]) == (published["mread"], published["mwrite"]), entry["name"]
             continue
-        # the ancestor adds the bias twice over, and takes any batch for one (COUNTING.md)
+        # the predecessor counts the bias twice, and counts any batch as one sample
         features, units = SIZES[counted[kind]]
         products = batch * units * features
         assert entry["flops"] == (products if fma_1flop else 2 * products), entry["name"]
@@ -84,8 +84,8 @@ def test_summary_by_type(vgg):
     with chainer.using_config("train", False):
         summary = estimate(vgg, (1, 3, 224, 224)).summary_report
 
-    figures = {kind: (entry["n_layers"], entry["flops"]) for kind, entry in summary.items()}
-    assert figures == {
+    entries = {kind: (entry["n_layers"], entry["flops"]) for kind, entry in summary.items()}
+    assert entries == {
         "Convolution2DFunction": (13, 15_346_630_656),
         "ReLU": (15, 13_555_712),
         "MaxPoolingND": (5, 4_591_104),
@@ -96,7 +96,7 @@ def test_summary_by_type(vgg):
     }
 
 
-def test_settings_and_modules_as_users_read_them(vgg):
+def test_attributes_and_modules_in_the_report(vgg):
     with chainer.using_config("train", False):
         report = estimate(vgg, (1, 3, 224, 224))
 

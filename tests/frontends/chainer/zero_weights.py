@@ -1,4 +1,4 @@
-"""Chainer's own networks, built without drawing their millions of random weights."""
+"""Chainer's own networks, built without sampling their millions of random weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import chainer
 
 
 def with_zero_weights(make: Callable[..., Any]) -> Any:
-    """A network of ``chainer.links`` whose weights are zero: what it costs does not depend on them."""
+    """Build a network of ``chainer.links`` with weights of zero, on which its cost does not depend."""
     zero = patch.object(chainer.initializers.Normal, "__call__", lambda self, array: array.fill(0))
     with zero:
         return make(pretrained_model=None)

@@ -1,4 +1,4 @@
-"""What is recorded, and that the run, the model and Chainer are left as they were."""
+"""What the hook records, and that it leaves the run, the model and Chainer unchanged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_exception_in_a_function():
     assert nothing_is_left()
 
 
-def test_counting_goes_on_after_an_exception_in_a_link():
+def test_counting_continues_after_an_exception_in_a_link():
     class Model(chainer.Chain):
         def __init__(self):
             super().__init__()
@@ -60,7 +60,7 @@ def test_counting_goes_on_after_an_exception_in_a_link():
     ]
 
 
-def test_hook_of_the_user_beside_ours():
+def test_hook_of_the_user_runs_too():
     with chainer.function_hooks.TimerHook() as timer, counting() as hook:
         functions.relu(x(3))
 
@@ -114,7 +114,7 @@ def run_dropout_and_batch_norm():
     return y.array, norm.avg_mean, norm.avg_var, numpy.random.rand()
 
 
-def test_random_numbers_and_statistics_as_without_the_hook():
+def test_random_numbers_and_statistics_are_those_without_the_hook():
     expected = run_dropout_and_batch_norm()
 
     with counting():
@@ -124,12 +124,12 @@ def test_random_numbers_and_statistics_as_without_the_hook():
         numpy.testing.assert_array_equal(one, other)
 
 
-def test_other_threads_are_not_counted_and_count_for_themselves():
-    theirs = counting()
+def test_each_thread_counts_only_itself():
+    in_thread = counting()
 
     def work():
         functions.tanh(x(2))
-        with theirs:
+        with in_thread:
             functions.sigmoid(x(2))
 
     with counting() as hook:
@@ -139,12 +139,12 @@ def test_other_threads_are_not_counted_and_count_for_themselves():
         functions.relu(x(2))
 
     assert calls(hook) == ["ReLU"]
-    assert calls(theirs) == ["Sigmoid"]
+    assert calls(in_thread) == ["Sigmoid"]
 
 
-def test_chainerx_arrays_are_refused(monkeypatch):
+def test_chainerx_arrays_are_rejected(monkeypatch):
     class Array:
-        """As much of a ChainerX array as a build without ChainerX can have."""
+        """A stand-in for a ChainerX array in a build without ChainerX."""
 
     monkeypatch.setattr(chainerx, "ndarray", Array)
     monkeypatch.setattr(chainerx, "is_available", lambda: True)
@@ -157,7 +157,7 @@ def test_chainerx_arrays_are_refused(monkeypatch):
     assert nothing_is_left()
 
 
-def test_old_style_functions_go_by_their_own_names():
+def test_old_style_functions_are_recorded_by_their_own_names():
     v = chainer.Variable(x(3))
 
     with pytest.warns(UserWarning, match="not counted"), counting() as hook:
@@ -176,7 +176,7 @@ def test_old_style_functions_go_by_their_own_names():
     assert v.grad.tolist() == [4, 4, 4]
 
 
-def test_gradient_by_a_way_that_is_not_watched_is_unknown_and_not_nothing():
+def test_gradient_computed_by_backward_accumulate_is_reported_as_unsupported():
     v = chainer.Variable(x(3))
 
     with pytest.warns(UserWarning, match="Accumulates"), counting() as hook:
@@ -187,7 +187,7 @@ def test_gradient_by_a_way_that_is_not_watched_is_unknown_and_not_nothing():
     assert [entry["type"] for entry in hook.ignored_layers.values()] == ["Accumulates", "AccumulatesBackward"]
 
 
-def test_forget_counts_what_it_runs_and_runs_again():
+def test_functions_in_forget_are_counted_in_both_passes():
     v = chainer.Variable(x(3))
 
     with counting() as hook:
@@ -237,7 +237,7 @@ def test_n_step_lstm_counts_its_products_once():
     assert hook.ignored_layers == {}
 
 
-def test_backward_with_inputs_that_were_not_kept_and_gradients_that_are_none():
+def test_backward_with_inputs_that_were_not_retained_and_gradients_that_are_none():
     v = chainer.Variable(x(4, 6))
 
     with counting() as hook:
@@ -251,7 +251,7 @@ def test_backward_with_inputs_that_were_not_kept_and_gradients_that_are_none():
     assert right.grad is None
 
 
-def test_gradients_by_chainer_grad():
+def test_gradients_computed_by_chainer_grad():
     v = chainer.Variable(x(3))
 
     with counting() as hook:
@@ -323,7 +323,7 @@ def test_modules_of_recomputation():
     ]
 
 
-def test_link_that_the_model_calls_without_owning_it():
+def test_link_that_the_model_calls_but_does_not_own():
     other = links.Linear(3, 3)
 
     class Model(chainer.Chain):
@@ -336,20 +336,20 @@ def test_link_that_the_model_calls_without_owning_it():
     assert calls(hook, "module") == [("Linear",)]
 
 
-def test_traceback_where_asked_for_and_of_unknown_functions_always():
+def test_traceback_on_request_and_always_for_unsupported_functions():
     with counting(tracebacks=True) as hook:
         functions.relu(x(1))
     with pytest.warns(UserWarning), counting() as plain:
         functions.relu(x(1))
         Twice()(x(1))
 
-    assert "test_traceback_where_asked_for" in hook.layer_report["ReLU-1"]["traceback"]
+    assert "test_traceback_on_request" in hook.layer_report["ReLU-1"]["traceback"]
     assert "costcore/frontends" not in hook.layer_report["ReLU-1"]["traceback"]
     assert not plain.layer_report["ReLU-1"].get("traceback")
-    assert "test_traceback_where_asked_for" in plain.ignored_layers["Twice-1"]["traceback"]
+    assert "test_traceback_on_request" in plain.ignored_layers["Twice-1"]["traceback"]
 
 
-def test_parameters_are_counted_once_however_often_they_are_read():
+def test_parameters_that_are_read_repeatedly_are_counted_once():
     layer = links.Linear(3, 3)
 
     with counting() as hook:
@@ -360,7 +360,7 @@ def test_parameters_are_counted_once_however_often_they_are_read():
     assert hook.total_report["n_layers"] == 3
 
 
-def test_parameters_initialised_by_the_run_are_parameters():
+def test_parameters_initialized_by_the_run_are_parameters():
     layer = links.Linear(None, 3)
 
     with counting() as hook:
@@ -369,18 +369,18 @@ def test_parameters_initialised_by_the_run_are_parameters():
     assert hook.total_report["n_params"] == 5 * 3 + 3
 
 
-def test_weights_that_are_results_or_stand_for_missing_ones_are_no_parameters():
+def test_computed_and_default_weights_are_not_parameters():
     norm = links.BatchNormalization(3, use_gamma=False)
 
     with chainer.using_config("train", False), counting() as hook:
         norm(x(2, 3))
         functions.linear(x(2, 3), functions.tanh(x(4, 3)))
 
-    # beta; not the ones for gamma, the running statistics, or the weight that tanh computed
+    # beta; not the ones in place of gamma, the running statistics, or the weight that tanh computed
     assert hook.total_report["n_params"] == 3
 
 
-def test_parameter_under_another_name_is_a_parameter():
+def test_parameter_of_any_name_is_a_parameter():
     scale = links.Scale(1, (3,))
 
     with counting() as hook:
@@ -389,14 +389,14 @@ def test_parameter_under_another_name_is_a_parameter():
     assert hook.total_report["n_params"] == 3
 
 
-def test_functions_called_with_arrays_have_the_parameters_of_their_operands():
+def test_functions_of_plain_arrays_have_the_parameters_of_their_operands():
     with counting() as hook:
         functions.linear(x(2, 3), x(4, 3), x(4))
 
     assert hook.total_report["n_params"] == 4 * 3 + 4
 
 
-def test_ids_tie_calls_together():
+def test_ids_connect_calls():
     recorder = Recorder()
 
     with load("chainer").capture(recorder):
@@ -413,7 +413,7 @@ def test_ids_tie_calls_together():
     assert recorder.frameworks == {"chainer": chainer.__version__}
 
 
-def test_duration_where_asked_for():
+def test_duration_on_request():
     recorder = Recorder(measure_time=True)
 
     with load("chainer").capture(recorder):

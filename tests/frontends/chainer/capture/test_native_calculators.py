@@ -1,4 +1,4 @@
-"""Calculators in the older form, ``calculator(function, in_data, **kwargs)``, which tell elements."""
+"""Calculators ``calculator(function, in_data, **kwargs)``, which return elements instead of bytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_calculator_in_elements():
     assert entry["params"] == {"one": False}
 
 
-def test_calculator_in_elements_may_leave_out_settings():
+def test_calculator_in_elements_may_omit_attributes():
     hook = counting()
     hook.add_custom_cost_calculator(Twice, lambda function, in_data, **kwargs: (0, 0, 0))
 
@@ -77,7 +77,7 @@ def test_calculator_in_elements_that_fails_does_not_break_the_run(calculator, re
     assert nothing_is_left()
 
 
-def test_mistake_of_the_user_is_told_before_that_of_a_calculator():
+def test_error_of_the_user_precedes_that_of_a_calculator():
     hook = counting()
     hook.add_custom_cost_calculator(Twice, raises)
 
@@ -87,7 +87,7 @@ def test_mistake_of_the_user_is_told_before_that_of_a_calculator():
     assert [entry["type"] for entry in hook.ignored_layers.values()] == ["Twice"]
 
 
-def test_a_row_that_misnames_an_argument_is_refused_by_its_name():
+def test_a_row_that_reads_an_unknown_argument_is_rejected():
     native = native_name(Twice)
 
     class Rows:

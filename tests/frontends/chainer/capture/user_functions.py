@@ -13,7 +13,7 @@ def counting(**settings):
 
 
 def calls(hook, *fields):
-    """One tuple of ``fields`` a call; without fields the types."""
+    """Return one tuple of ``fields`` per call; without fields, the types."""
     entries = hook.layer_report.values()
     return [tuple(entry[name] for name in fields) if fields else entry["type"] for entry in entries]
 
@@ -23,14 +23,14 @@ def x(*shape):
 
 
 class Breaks(chainer.FunctionNode):
-    """Raises when it is run."""
+    """Raises when it runs."""
 
     def forward(self, inputs):
         raise RuntimeError("broken on purpose")
 
 
 class Twice(chainer.Function):
-    """An old-style function with a backward that runs no other function."""
+    """An old-style function whose backward method does not run other functions."""
 
     def forward(self, inputs):
         return (inputs[0] * 2,)
@@ -40,7 +40,7 @@ class Twice(chainer.Function):
 
 
 class Passes(chainer.Function):
-    """An old-style function whose gradient is the one it is given."""
+    """An old-style function that passes its gradient on."""
 
     def forward(self, inputs):
         return (inputs[0].copy(),)
@@ -50,7 +50,7 @@ class Passes(chainer.Function):
 
 
 class Accumulates(chainer.FunctionNode):
-    """Computes its gradient by the method that hooks cannot watch."""
+    """Computes its gradient by ``backward_accumulate``, for which Chainer does not call hooks."""
 
     def forward(self, inputs):
         return (inputs[0].copy(),)

@@ -1,4 +1,4 @@
-"""Every function of Chainer: the classes of the last release, and a run of each public function."""
+"""Every function of Chainer is covered: the classes of the last release, and a run of each public function."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ from tests.frontends.chainer.run_function import counted, outcome
 CLASSES = json.loads((Path(__file__).parents[3] / "data" / "chainer_functions.json").read_text())
 CLASSES = {kind: {name.rpartition(".")[2] for name in CLASSES[kind]} for kind in ("forward", "backward")}
 
-ONLY_OTHERS_ARE_MADE_FROM = {"BaseNStepRNN", "IndexSelectorBase", "Pooling2D", "SelectorBase", "_PoolingND"}
-UNKNOWN = {"TheanoFunction"}
-"""Runs a function that Theano compiled, of which Chainer's hooks see nothing: it stays unknown, and is told."""
+BASE_CLASSES = {"BaseNStepRNN", "IndexSelectorBase", "Pooling2D", "SelectorBase", "_PoolingND"}
+UNSUPPORTED = {"TheanoFunction"}
+"""Runs a function that Theano compiled, inside which Chainer does not call hooks: it is reported as unsupported."""
 
 NEEDS_SCIPY = (
     *("digamma", "erfcinv", "erfcx", "erfinv", "lgamma", "log_ndtr", "ndtri", "polygamma", "zeta"),
     *("sparse_matmul", "sparse_matmul, dense first"),
 )
-OF_SCIPY = {
+SCIPY_CLASSES = {
     *("CooMatMul", "CooMatMulGradSP", "DiGamma", "ErfInv", "ErfcInv", "Erfcx", "LGamma", "LogNdtr", "Ndtri"),
     *("PolyGamma", "Zeta"),
 }
-OF_GPUS = {
+GPU_CLASSES = {
     *("ClippedReLUGrad3", "CudnnRNNWeightConcat", "DropoutGradCuDNN", "ReLUGradCudnn", "RsqrtGPU"),
     *("NStepBiGRU", "NStepBiLSTM", "NStepBiRNNReLU", "NStepBiRNNTanh"),
     *("NStepGRU", "NStepLSTM", "NStepRNNReLU", "NStepRNNTanh"),
 }
 
 
-def test_list_is_that_of_the_installed_chainer():
+def test_the_list_of_classes_is_that_of_the_installed_chainer():
     installed = {f.__name__ for f in function_classes() if f.__module__.startswith("chainer.functions.")}
-    assert installed - ONLY_OTHERS_ARE_MADE_FROM == CLASSES["forward"] | CLASSES["backward"] - ONLY_OTHERS_ARE_MADE_FROM
+    assert installed - BASE_CLASSES == CLASSES["forward"] | CLASSES["backward"] - BASE_CLASSES
     assert (len(CLASSES["forward"]), len(CLASSES["backward"])) == (198, 67)
 
 
 @pytest.mark.parametrize("kind", ["forward", "backward"])
-def test_classes_that_are_neither_priced_nor_containers(kind):
-    known = {row.native.removeprefix("chainer::") for row in rows("chainer")}
+def test_every_class_has_a_row_or_is_a_container(kind):
+    with_rows = {row.native.removeprefix("chainer::") for row in rows("chainer")}
     containers = {name.removeprefix("chainer::") for name in CONTAINERS}
-    assert CLASSES[kind] - known - containers - UNKNOWN - ONLY_OTHERS_ARE_MADE_FROM == set()
+    assert CLASSES[kind] - with_rows - containers - UNSUPPORTED - BASE_CLASSES == set()
 
 
-def test_theano_function_is_told_to_be_unknown():
+def test_theano_function_is_reported_as_unsupported():
     compiled = type("Compiled", (), {"indices": [], "__call__": lambda self: [numpy.ones(3, "float32")]})()
 
     with pytest.warns(CostWarning, match="TheanoFunction"), ComputationalCostHook(frontends=["chainer"]) as hook:
@@ -78,7 +78,7 @@ def test_every_public_function_is_called():
 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("name", sorted(CALLS))
-def test_priced_and_as_without_the_hook(name):
+def test_results_are_those_without_the_hook_and_every_call_has_a_cost(name):
     try:
         expected, left = outcome(name)
     except (ImportError, RuntimeError) as error:
@@ -92,7 +92,7 @@ def test_priced_and_as_without_the_hook(name):
 
     assert hook.ignored_layers == {}
     assert state == left
-    assert hook.layer_report or name in ("ceil", "fix", "floor", "sign")  # which Chainer computes without a function
+    assert hook.layer_report or name in ("ceil", "fix", "floor", "sign")  # Chainer computes these without a function
     for result, wanted in zip(results, expected, strict=True):
         numpy.testing.assert_array_equal(result, wanted)
 
@@ -105,7 +105,7 @@ TWICE = (
 
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("name", TWICE)
-def test_gradients_of_gradients_are_priced(name):
+def test_gradients_of_gradients_have_a_cost(name):
     hook, results, _ = counted(name, twice=True)
 
     assert hook.ignored_layers == {}
@@ -115,27 +115,27 @@ def test_gradients_of_gradients_are_priced(name):
 
 
 @pytest.mark.usefixtures("quiet")
-def test_classes_that_no_call_runs():
+def test_classes_that_no_call_of_the_table_runs():
     runs = [(name, False) for name in CALLS if name not in NEEDS_SCIPY] + [(name, True) for name in TWICE]
     types = {entry["type"] for run in runs for entry in counted(*run)[0].layer_report.values()}
     classes = CLASSES["forward"] | CLASSES["backward"]
     containers = {"Forget"}
-    assert classes - types - OF_SCIPY == OF_GPUS | UNKNOWN | containers | (ONLY_OTHERS_ARE_MADE_FROM & classes)
+    assert classes - types - SCIPY_CLASSES == GPU_CLASSES | UNSUPPORTED | containers | (BASE_CLASSES & classes)
 
 
 def translated(name: str, inputs: list[Any], outputs: list[Any], gradients: list[Any] = (), **attributes: Any) -> Layer:
     function = SimpleNamespace(**attributes)
     arguments = {"function": function, "origin": None, "inputs": inputs, "gradients": gradients}
-    seen = Translator(rows("chainer"), tensor)(Native(f"chainer::{name}", arguments, outputs))
-    assert seen.known
-    return seen.layer
+    translation = Translator(rows("chainer"), tensor)(Native(f"chainer::{name}", arguments, outputs))
+    assert translation.known
+    return translation.layer
 
 
-def priced(layer: Layer) -> Any:
+def cost_of(layer: Layer) -> Any:
     return calculators()[layer.op](layer)
 
 
-# 2 layers of 3 units over 4 features, 2 sequences of 5 steps in all; for each layer its inputs and its state
+# 2 layers of 3 units over 4 features, 2 sequences with 5 steps in total; for each layer its inputs and its state
 LENGTHS = {1: (4 + 3) + (3 + 3), 2: (4 + 3) + (6 + 3)}
 
 
@@ -160,47 +160,47 @@ def test_recurrent_layers_of_cudnn(name, op, gates, directions):
     y = x(5, 3 * directions)
 
     forward = translated(name, inputs, [*states, y], n_layers=2)
-    cost = priced(forward)
+    cost = cost_of(forward)
     assert (forward.op, cost.macs) == (op, products)
     n_states = 2 * directions * 2 * 3 * len(states)
     assert cost.mread == 4 * (5 * 4 + n_states + weights + biases)
     assert cost.mwrite == 4 * (5 * 3 * directions + n_states)
-    assert cost.flops.fma >= products  # all products, onto biases
+    assert cost.flops.fma >= products  # all products, accumulated onto biases
 
     backward = translated(f"{name}Backward", inputs, [*states, *inputs[-2:]], [*states, y], n_layers=2)
-    assert (backward.op, priced(backward).macs) == (f"{op}_backward", 2 * products)
+    assert (backward.op, cost_of(backward).macs) == (f"{op}_backward", 2 * products)
 
 
-def test_other_functions_of_a_gpu():
+def test_functions_that_run_on_a_gpu_only():
     weights = [x(3, 4), x(3, 3), x(3), x(3)]
     joined = translated("CudnnRNNWeightConcat", weights, [x(27, 1, 1)])
-    assert (joined.op, priced(joined).mread, priced(joined).mwrite) == ("concat", 4 * 27, 4 * 27)
-    parted = translated("CudnnRNNWeightConcatBackward", weights, weights, [x(27, 1, 1)])
-    assert (parted.op, priced(parted).mread, priced(parted).mwrite) == ("split", 4 * 27, 4 * 27)
+    assert (joined.op, cost_of(joined).mread, cost_of(joined).mwrite) == ("concat", 4 * 27, 4 * 27)
+    split = translated("CudnnRNNWeightConcatBackward", weights, weights, [x(27, 1, 1)])
+    assert (split.op, cost_of(split).mread, cost_of(split).mwrite) == ("split", 4 * 27, 4 * 27)
 
-    # dy where the states of cuDNN's dropout, some bytes of bits, say so
+    # dy at the positions that the states of cuDNN's dropout, a bit mask of 3 bytes, keep
     dropped = translated("DropoutGradCuDNN", [x(4, 6)], [x(4, 6)], states=numpy.zeros(3, "uint8"))
-    assert priced(dropped)[:3] == (Operations(mul=24), 4 * 24 + 3, 4 * 24)
+    assert cost_of(dropped)[:3] == (Operations(mul=24), 4 * 24 + 3, 4 * 24)
 
     clipped = translated("ClippedReLUGrad3", [x(6)], [x(6)], x=x(6), y=x(6), cap=2)
-    assert priced(clipped)[:3] == (Operations(cmp=12), 4 * 12, 4 * 6)
+    assert cost_of(clipped)[:3] == (Operations(cmp=12), 4 * 12, 4 * 6)
     rectified = translated("ReLUGradCudnn", [x(6)], [x(6)], x=x(6), y=x(6))
-    assert priced(rectified)[:3] == (Operations(cmp=6), 4 * 12, 4 * 6)
-    assert priced(translated("RsqrtGPU", [x(6)], [x(6)])).flops == Operations(div=6, special=6)
+    assert cost_of(rectified)[:3] == (Operations(cmp=6), 4 * 12, 4 * 6)
+    assert cost_of(translated("RsqrtGPU", [x(6)], [x(6)])).flops == Operations(div=6, special=6)
 
 
-@pytest.mark.parametrize("name", sorted(OF_SCIPY - {"CooMatMul", "CooMatMulGradSP"}))
+@pytest.mark.parametrize("name", sorted(SCIPY_CLASSES - {"CooMatMul", "CooMatMulGradSP"}))
 def test_special_functions_of_scipy(name):
-    """One evaluation an element; of two arguments the first is held by the function."""
+    """One evaluation per element; the function holds the first of two arguments."""
     layer = translated(name, [x(6)] * (2 if name == "PolyGamma" else 1), [x(6)], _x=x(6))
     n_read = 12 if name in ("PolyGamma", "Zeta") else 6
-    assert priced(layer)[:3] == (Operations(special=6), 4 * n_read, 24)
+    assert cost_of(layer)[:3] == (Operations(special=6), 4 * n_read, 24)
 
 
 def test_sparse_products():
-    """[2, 3] with 3 nonzero elements, times [3, 4]: 3 * 4 products; for its gradient 3 dot products of length 4."""
+    """[2, 3] with 3 nonzero elements, times [3, 4]: 3 * 4 products; the gradient has 3 dot products of length 4."""
     places = {"sp_row": i(0, 1, 1), "sp_col": i(0, 0, 2), "transa": False}
-    product = priced(translated("CooMatMul", [x(3), x(4, 3)], [x(2, 4)], **places, transb=True))
+    product = cost_of(translated("CooMatMul", [x(3), x(4, 3)], [x(2, 4)], **places, transb=True))
     assert product[:3] == (Operations(fma=12), 4 * (3 + 12 + 3 + 3), 4 * 8) and product.macs == 12
-    gradient = priced(translated("CooMatMulGradSP", [x(2, 4), x(3, 4)], [x(3)], **places, transb=True))
+    gradient = cost_of(translated("CooMatMulGradSP", [x(2, 4), x(3, 4)], [x(3)], **places, transb=True))
     assert gradient[:3] == (Operations(mul=3, fma=9), 4 * (8 + 12 + 3 + 3), 4 * 3) and gradient.macs == 12

@@ -1,4 +1,4 @@
-"""Single functions: figures, broadcasting, empty arrays, settings. What the ancestor got wrong is in test_ancestor."""
+"""The costs of single functions: broadcasting, empty arrays, attributes. See also test_predecessor_faults."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ CASES = {
     ),
     # 3 of 4 rows, by a list of indices, int64
     "rows by a list": (lambda: v(4, 5)[[0, 2, 2]], [("GetItem", 0, 0, 60 + 24, 60)]),
-    # the mask and all of x, as which are needed is in the mask
+    # the mask and all of x, because only the values of the mask show which elements are needed
     "elements by a mask": (lambda: v(4)[numpy.array([True, False, True, True])], [("GetItem", 0, 0, 16 + 4, 12)]),
     "one element a row": (
         lambda: functions.select_item(x(4, 5), numpy.zeros(4, "int32")),
         [("SelectItem", 0, 0, 16 + 16, 16)],
     ),
     "running sum of all elements": (lambda: functions.cumsum(x(2, 3)), [("Cumsum", 5, 5, 24, 24)]),
-    # training: draw and scale, and a mask of the type of x
+    # training: sample and scale; the mask has the dtype of x
     "dropout": (lambda: functions.dropout(x(4, 6), 0.25), [("Dropout", 48, 48, 96, 96 + 96)]),
     # three sigmoids of 4, two tanh, two products and one product with a sum: 17 for each of 2 * 3 units, or 18
     "gates of an LSTM": (
@@ -70,10 +70,10 @@ def test_cost(name):
         run()
 
     for hook, flops in zip(hooks, (1, 2), strict=True):
-        figures = [
+        costs = [
             (entry["type"], entry["flops"], entry["mread"], entry["mwrite"]) for entry in hook.layer_report.values()
         ]
-        assert figures == [(row[0], row[flops], row[3], row[4]) for row in expected]
+        assert costs == [(row[0], row[flops], row[3], row[4]) for row in expected]
 
 
 def test_percentages_of_a_run_without_operations():
@@ -110,7 +110,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("run", "settings"), SETTINGS)
-def test_settings_by_neutral_names(run, settings):
+def test_attributes_have_canonical_names(run, settings):
     with ComputationalCostHook(frontends=["chainer"]) as hook:
         run()
 

@@ -1,4 +1,4 @@
-"""The table speaks of functions that exist, in operators that have a formula."""
+"""The table maps functions that exist to operators that have a formula."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from costcore.frontends.chainer.rows.table import ROWS
 from costcore.registry.calculators import calculators
 from costcore.registry.frontends import load
 
-KNOWN = {native_name(found) for found in function_classes()}
+FUNCTIONS = {native_name(found) for found in function_classes()}
 
-ANCESTOR = (  # the functions chainer-computational-cost 0.1.2 has formulas for, MaxPooling2D by its name of today
+PREDECESSOR = (  # the functions that chainer-computational-cost 0.1.2 has formulas for, by their current names
     *("ReLU", "LeakyReLU", "PReLUFunction", "Sigmoid", "Softmax"),
     *("BroadcastTo", "Concat", "GetItem", "Reshape", "ResizeImages", "Transpose"),
     *("Convolution2DFunction", "Deconvolution2DFunction", "LinearFunction", "Shift"),
@@ -26,7 +26,7 @@ ANCESTOR = (  # the functions chainer-computational-cost 0.1.2 has formulas for,
 
 @pytest.mark.parametrize("native", sorted({row.native for row in ROWS}))
 def test_every_key_is_a_function_of_the_installed_chainer_or_its_backward(native):
-    assert native in KNOWN or native.removesuffix("Backward") in KNOWN
+    assert native in FUNCTIONS or native.removesuffix("Backward") in FUNCTIONS
 
 
 @pytest.mark.parametrize("op", sorted({op for row in ROWS for op in (row.ops or (row.op,))}))
@@ -34,8 +34,8 @@ def test_every_operator_has_a_formula(op):
     assert op in calculators()
 
 
-def test_functions_of_the_ancestor_have_rows():
-    assert {f"chainer::{name}" for name in ANCESTOR} <= {row.native for row in ROWS}
+def test_functions_of_the_predecessor_have_rows():
+    assert {f"chainer::{name}" for name in PREDECESSOR} <= {row.native for row in ROWS}
 
 
 def test_native_names_of_chainers_functions_are_unique():
@@ -48,7 +48,7 @@ class Mine(chainer.FunctionNode):
 
 
 class ReLU(functions.activation.relu.ReLU):
-    """A function of a user, by a name that Chainer has."""
+    """A function of a user with the name of a function of Chainer."""
 
 
 @pytest.mark.parametrize(
