@@ -1,4 +1,4 @@
-"""The networks of ``chainer.links``, and two more, built in PyTorch of the operators that Chainer runs."""
+"""The networks of ``chainer.links``, and two further ones, in PyTorch with the operators that Chainer runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.whole_networks.pytorch_models import Branches, Residual, conv, vgg16
 
 
 def vgg() -> nn.Module:
-    """VGG of 16 layers, with the softmax that Chainer's ends in."""
+    """VGG16, with the softmax at the end that Chainer's has."""
     return nn.Sequential(vgg16(), nn.Softmax(1))
 
 
@@ -18,7 +18,7 @@ BLOCKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 
 
 def resnet(depth: int, size: int = 224) -> nn.Module:
-    """He et al., arXiv:1512.03385, the stride in the first 1x1 convolution as published, for images of ``size``."""
+    """He et al., arXiv:1512.03385, with the published stride in the first 1x1 convolution, for images of ``size``."""
     first = nn.Conv2d(3, 64, 7, stride=2, padding=3)
     layers = [first, nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True)]
     channels = 64
@@ -39,7 +39,7 @@ def rectified(cin: int, cout: int, k: int = 1, **settings: int) -> nn.Module:
 
 
 def inception(cin: int, one: int, reduce3: int, three: int, reduce5: int, five: int, pool: int) -> nn.Module:
-    """Four branches, and one ReLU for all of them."""
+    """Return four branches with one ReLU after all of them."""
     branches = (
         nn.Conv2d(cin, one, 1),
         nn.Sequential(rectified(cin, reduce3), nn.Conv2d(reduce3, three, 3, padding=1)),
@@ -58,7 +58,7 @@ INCEPTIONS = (
 
 
 def halved() -> nn.Module:
-    """The pooling between the parts."""
+    """Return the pooling between the stages."""
     return nn.MaxPool2d(3, 2, ceil_mode=True)
 
 
@@ -72,7 +72,7 @@ def googlenet() -> nn.Module:
 
 
 class Attention(nn.Module):
-    """Self-attention of several heads, written out."""
+    """Multi-head self-attention, composed of matrix products."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The blocks of published networks that exporters find hard, each in a network of a few thousand parameters."""
+"""Blocks of published networks that exporters decompose, each in a network of a few thousand parameters."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ IMAGE = torch.zeros(2, 3, 32, 32)
 
 
 def classified(features: nn.Module, channels: int) -> nn.Module:
-    """Features averaged over the picture, and a linear layer."""
+    """Add a classifier: the average of the features over the image, and a linear layer."""
     return nn.Sequential(features, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 10))
 
 
 class DenseBlock(nn.Module):
-    """Huang et al., arXiv:1608.06993: each layer joins all that came before it, the first one a single tensor."""
+    """Huang et al., arXiv:1608.06993: each layer concatenates all earlier features, the first one a single tensor."""
 
     def __init__(self, channels: int, growth: int, depth: int) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ def densenet() -> nn.Module:
 
 
 class Permuted(nn.Module):
-    """A module on the axes in another order."""
+    """A module applied to a tensor with permuted axes."""
 
     def __init__(self, axes: tuple[int, ...], module: nn.Module | None = None) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 class ConvNextBlock(nn.Module):
-    """Liu et al., arXiv:2201.03545: a perceptron on channels that come last, and a learned scale."""
+    """Liu et al., arXiv:2201.03545: an MLP in channels-last layout, and a learned scale."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class ConvNextBlock(nn.Module):
 
 
 def convnext() -> nn.Module:
-    """What it averages lies in memory with the channels last."""
+    """Its global average pooling reads channels-last memory."""
     stem = nn.Conv2d(3, 16, 4, 4), Permuted(LAST, nn.LayerNorm(16)), Permuted(FIRST)
     blocks = *stem, ConvNextBlock(16), ConvNextBlock(16), nn.AdaptiveAvgPool2d(1)
     head = Permuted(LAST, nn.LayerNorm(16)), Permuted(FIRST), nn.Flatten(), nn.Linear(16, 10)
@@ -81,13 +81,13 @@ def convnext() -> nn.Module:
 
 
 class WindowAttention(nn.Module):
-    """Liu et al., arXiv:2103.14030: attention within windows, which may be moved, with learned biases of distances.
+    """Liu et al., arXiv:2103.14030: attention within windows, which may be shifted, with learned relative biases.
 
     Args:
         width: channels.
         heads: heads.
         window: side of a window.
-        shift: by how much windows are moved.
+        shift: by how many pixels windows are shifted.
     """
 
     def __init__(self, width: int, heads: int, window: int, shift: int) -> None:
@@ -118,7 +118,7 @@ class WindowAttention(nn.Module):
         return torch.roll(x, (self.shift, self.shift), (1, 2)) if self.shift else x
 
     def mask(self, x: Tensor, height: int, width: int) -> Tensor:
-        """What keeps those apart that came into one window from both ends of the picture."""
+        """Return the mask between pixels that a shift moved into one window from opposite ends of the image."""
         parts, size = x.new_zeros((height, width)), self.window
         slices = slice(0, -size), slice(-size, -self.shift), slice(-self.shift, None)
         for i, (rows, columns) in enumerate(product(slices, slices)):
@@ -129,27 +129,27 @@ class WindowAttention(nn.Module):
 
 
 def swin(shift: int = 0) -> nn.Module:
-    """Patches of 4, 8 x 8 of them, in four windows."""
+    """Return a network of 8 x 8 patches of 4 x 4 pixels, in four windows."""
     stem = nn.Conv2d(3, 16, 4, 4), Permuted(LAST, nn.LayerNorm(16))
     block = Residual(nn.Sequential(nn.LayerNorm(16), WindowAttention(16, 2, 4, shift)))
     return nn.Sequential(*stem, block, Permuted(FIRST), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
 
 
 def fire(cin: int, narrow: int, wide: int) -> nn.Module:
-    """Iandola et al., arXiv:1602.07360: a narrow layer, and two wide ones after it."""
+    """Iandola et al., arXiv:1602.07360: a squeeze layer, and two expand layers after it."""
     expand = (nn.Sequential(nn.Conv2d(narrow, wide, k, padding=k // 2), nn.ReLU()) for k in (1, 3))
     return nn.Sequential(nn.Conv2d(cin, narrow, 1), nn.ReLU(), Branches(*expand))
 
 
 def inception(channels: int) -> nn.Module:
-    """Szegedy et al., arXiv:1512.00567: branches, one of which branches again."""
+    """Szegedy et al., arXiv:1512.00567: branches, one of which has branches itself."""
     pooled = nn.Sequential(nn.MaxPool2d(3, 1, 1), conv(channels, 4))
     wide = nn.Sequential(conv(channels, 4), Branches(conv(4, 4, (1, 3)), conv(4, 4, (3, 1))))
     return Branches(conv(channels, 4), wide, pooled)
 
 
 class Shuffle(nn.Module):
-    """Ma et al., arXiv:1807.11164: half of the channels pass, the other half is convolved, and both are mixed."""
+    """Ma et al., arXiv:1807.11164: one half of the channels passes, the other is convolved, and both are shuffled."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -171,7 +171,7 @@ def excited(channels: int) -> nn.Module:
 
 
 class Segmented(nn.Module):
-    """Classes of pixels (Long et al., arXiv:1411.4038): what was found is resized to the picture."""
+    """Segmentation (Long et al., arXiv:1411.4038): the scores are resized to the image."""
 
     def __init__(self, body: nn.Module) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class Segmented(nn.Module):
 
 
 def blocks() -> nn.Module:
-    """Blocks of convolutional networks, and a pooling that has nothing to do, as the size is right already."""
+    """Blocks of convolutional networks, and an adaptive pooling to the size that its input already has."""
     pools = nn.MaxPool2d(3, 2, ceil_mode=True), nn.AdaptiveAvgPool2d(8)
     middle = fire(8, 4, 8), inception(16), Shuffle(16), excited(16)
     head = conv(16, 8, 3, dilation=2, padding=2), nn.Dropout(), nn.Conv2d(8, 5, 1)
@@ -196,7 +196,7 @@ def film() -> nn.Module:
 
 
 class Small(NamedTuple):
-    """A network and what it is given."""
+    """A network and its input."""
 
     build: Callable[[], nn.Module]
     x: Tensor = IMAGE

@@ -1,4 +1,4 @@
-"""Models by PyTorch's own exporters: the older one is built into torch, the newer one writes with onnxscript."""
+"""Exports by PyTorch's own exporters: the older one is built into torch, the newer one uses onnxscript."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ EXPORTERS = ("older", "newer")
 def export(
     module: nn.Module, inputs: tuple[Any, ...], exporter: str, opset: int, batch: str = "", folded: bool = False
 ) -> bytes:
-    """A module as a serialised model.
+    """Export a module as a serialized model.
 
     Args:
-        module: what is exported.
-        inputs: its inputs; they are called ``x0``, ``x1``, … by the older exporter.
+        module: the module.
+        inputs: its inputs; the older exporter names them ``x0``, ``x1``, …
         exporter: one of :data:`EXPORTERS`.
-        opset: version of the operators.
-        batch: name of the first dimension of every input, which then may be of any size.
-        folded: whether the exporter computes what follows from constants alone, as it does by default.
+        opset: version of the operator set.
+        batch: name of the first dimension of every input, which then is symbolic.
+        folded: whether the exporter folds constants, as it does by default.
     """
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # exporters warn of themselves
+        warnings.simplefilter("ignore")  # the exporters' own warnings
         if exporter == "older":
             out, names = io.BytesIO(), [f"x{i}" for i in range(len(inputs))]
             axes = {name: {0: batch} for name in names} if batch else None
@@ -43,7 +43,7 @@ def export(
 
 
 def all_different(module: nn.Module) -> nn.Module:
-    """The module with weights that all differ: the older exporter stores equal ones once."""
+    """Give all weights of a module different values: the older exporter stores equal weights once."""
     torch.manual_seed(0)
     for tensor in (*module.parameters(), *module.buffers()):
         if tensor.is_floating_point():

@@ -1,4 +1,4 @@
-"""ONNX models for tests: the architectures as tables of numbers, and their weights nowhere (external data, no file)."""
+"""ONNX models of published architectures; their weights are external data in a file that does not exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from onnx import GraphProto, ModelProto, TensorProto, helper
 
 OPSET = 20
-CHANNELS_VGG16 = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)  # 0 is a max-pooling
+CHANNELS_VGG16 = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)  # 0 is a max pooling
 BLOCKS_RESNET50 = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, stride of the first
 BLOCKS_MOBILENETV2 = (
     *((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2)),
@@ -17,14 +17,14 @@ BLOCKS_MOBILENETV2 = (
 
 
 def absent(name: str, shape: Sequence[int], location: str = "absent.bin") -> TensorProto:
-    """A tensor of floats whose elements lie in a file that does not exist."""
+    """Return a float tensor whose elements are in a file that does not exist."""
     tensor = TensorProto(name=name, dims=shape, data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL)
     tensor.external_data.add(key="location", value=location)
     return tensor
 
 
 class Graph:
-    """A graph under construction; every operator's output is named after it."""
+    """A graph under construction; the output of an operator is named after it."""
 
     def __init__(self, opset: int = OPSET) -> None:
         self.nodes: list[Any] = []
@@ -32,12 +32,12 @@ class Graph:
         self.opset = opset
 
     def weight(self, *shape: int) -> str:
-        """A float tensor without a file."""
+        """Add a float initializer without data."""
         self.stored.append(absent(f"w{len(self.stored)}", shape))
         return self.stored[-1].name
 
     def number(self, *elements: Any, dtype: int = TensorProto.INT64, scalar: bool = False) -> str:
-        """A constant with its elements."""
+        """Add an initializer with its elements."""
         name = f"c{len(self.stored)}"
         self.stored.append(helper.make_tensor(name, dtype, () if scalar else (len(elements),), elements))
         return name
@@ -48,11 +48,11 @@ class Graph:
         return made[0] if outputs == 1 else made
 
     def model(self, inputs: dict[str, Sequence[Any]], output: str | Sequence[str], **settings: Any) -> ModelProto:
-        """The model; nothing is said of its outputs but their names."""
+        """Return the model; its outputs are declared by name only."""
         return make_model(self.graph(inputs, output), self.opset, **settings)
 
     def graph(self, inputs: dict[str, Any], output: str | Sequence[str]) -> GraphProto:
-        """The graph; an input is a shape of floats, or an element type and a shape."""
+        """Return the graph; an input is a shape of float32, or a dtype and a shape."""
         declared = [
             helper.make_tensor_value_info(name, *(spec if _is_typed(spec) else (TensorProto.FLOAT, spec)))
             for name, spec in inputs.items()
@@ -67,7 +67,7 @@ def _is_typed(spec: Sequence[Any]) -> bool:
 
 
 def make_model(graph: GraphProto, opset: int = OPSET, **settings: Any) -> ModelProto:
-    """A model around a graph."""
+    """Wrap a graph in a model."""
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9, **settings)
 
 
@@ -103,7 +103,7 @@ def _classifier(g: Graph, x: str, features: int) -> str:
 
 
 def resnet50(batch: int | str = 1) -> ModelProto:
-    """ResNet-50 of He et al. (arXiv:1512.03385), stride in the 3x3 convolution as torchvision has it."""
+    """ResNet-50 of He et al. (arXiv:1512.03385), with the stride in the 3x3 convolution, as in torchvision."""
     g = Graph()
     x = g("MaxPool", _conv_bn(g, "x", 3, 64, 7, 2, act="Relu"), kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     channels = 64
@@ -160,7 +160,7 @@ def unet(batch: int | str = 1, width: int = 16, depth: int = 2, size: int | str 
 def encoder(
     batch: int | str = 2, steps: int | str = 8, width: int = 16, heads: int = 4, inner: int = 64, vocabulary: int = 50
 ) -> ModelProto:
-    """One layer of a transformer encoder as exporters write it: shapes are computed in the graph."""
+    """One layer of a transformer encoder as exporters decompose it: the graph computes shapes."""
     g = Graph()
     x = g("Gather", g.weight(vocabulary, width), "x")
     shape = g("Shape", x)

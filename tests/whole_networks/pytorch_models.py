@@ -1,7 +1,7 @@
-"""Published architectures as plain ``torch.nn``, and what is published of them.
+"""Published architectures in plain ``torch.nn``, with their published multiply-adds and parameter counts.
 
-Multiply-adds (in units of 1e9, three decimals) and parameter counts: the ``_ops`` and ``num_params`` entries of
-torchvision 0.28's weight metadata; inputs are 3 x 224 x 224, of Inception 3 x 299 x 299, batch 1.
+The numbers are the ``_ops`` (in units of 1e9, three decimals) and ``num_params`` entries of the weight metadata of
+torchvision 0.28. Inputs are 3 x 224 x 224, for Inception 3 x 299 x 299, with batch size 1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.nn import functional
 
 
 class Published(NamedTuple):
-    """What is published of a network: constructor, input shape, GMACs, parameters."""
+    """A network and its published numbers: constructor, input shape, GMACs, parameters."""
 
     build: Callable[[], nn.Module]
     shape: tuple[int, ...]
@@ -27,7 +27,7 @@ class Published(NamedTuple):
 def conv(
     cin: int, cout: int, k: int | tuple[int, int] = 1, act: type[nn.Module] | None = nn.ReLU, **settings
 ) -> nn.Module:
-    """Convolution that keeps the size at stride 1, batch norm and, unless None, an activation."""
+    """Return a convolution that keeps the size at stride 1, a batch norm and, unless None, an activation."""
     eps, padding = settings.pop("eps", 1e-5), settings.pop("padding", None)
     if padding is None:
         padding = (k - 1) // 2 if isinstance(k, int) else tuple((n - 1) // 2 for n in k)
@@ -36,7 +36,7 @@ def conv(
 
 
 class Residual(nn.Module):
-    """``body(x) + shortcut(x)``, and an activation where there is one."""
+    """``body(x) + shortcut(x)``, followed by an activation if there is one."""
 
     def __init__(self, body: nn.Module, shortcut: nn.Module | None = None, act: nn.Module | None = None) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Residual(nn.Module):
 
 
 class Branches(nn.Module):
-    """The outputs of all branches, one after another along the channels."""
+    """The outputs of all branches, concatenated along the channels."""
 
     def __init__(self, *branches: nn.Module) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ def densenet121() -> nn.Module:
 
 
 class Excite(nn.Module):
-    """Squeeze and excitation: ``x`` scaled per channel."""
+    """Squeeze and excitation: scales ``x`` per channel."""
 
     def __init__(self, channels: int, hidden: int) -> None:
         super().__init__()
@@ -126,13 +126,13 @@ class Excite(nn.Module):
 
 
 def rounded(channels: float) -> int:
-    """The nearest multiple of 8 that is not below nine tenths."""
+    """Round to the nearest multiple of 8, but not below nine tenths of the value."""
     near = max(8, int(channels + 4) // 8 * 8)
     return near if near >= 0.9 * channels else near + 8
 
 
 def inverted(cin: int, hidden: int, cout: int, k: int, stride: int, act, excite: bool = False) -> nn.Module:
-    """Inverted residual block: widen, convolve every channel on its own, narrow."""
+    """Return an inverted residual block: expand, convolve depthwise, project."""
     body = [conv(cin, hidden, act=act)] if hidden != cin else []
     body.append(conv(hidden, hidden, k, act, stride=stride, groups=hidden))
     body += [Excite(hidden, rounded(hidden / 4))] if excite else []
@@ -173,7 +173,7 @@ def mobilenet_v3_large() -> nn.Module:
 
 
 class InceptionV3(nn.Module):
-    """Szegedy et al., arXiv:1512.00567, with the auxiliary head, which runs in training only."""
+    """Szegedy et al., arXiv:1512.00567, with the auxiliary classifier, which runs in training only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -250,7 +250,7 @@ class Attention(nn.Module):
 
 
 def block(width: int, heads: int, hidden: int, norm_first: bool = True) -> nn.Module:
-    """Attention and perceptron, each with a residual and a norm before (ViT) or after it (BERT)."""
+    """Return attention and MLP, each with a residual connection and a norm before (ViT) or after it (BERT)."""
     perceptron = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
     parts: list[nn.Module] = []
     for part in (Attention(width, heads), perceptron):
@@ -260,7 +260,7 @@ def block(width: int, heads: int, hidden: int, norm_first: bool = True) -> nn.Mo
 
 
 class ViT(nn.Module):
-    """Dosovitskiy et al., arXiv:2010.11929, Base with patches of 16."""
+    """Dosovitskiy et al., arXiv:2010.11929, ViT-Base with patches of 16 x 16."""
 
     def __init__(self, size: int = 224, patch: int = 16, width: int = 768, depth: int = 12, heads: int = 12) -> None:
         super().__init__()
@@ -277,7 +277,7 @@ class ViT(nn.Module):
 
 
 class Bert(nn.Module):
-    """A small encoder after Devlin et al., arXiv:1810.04805, with the word embedding tied to the output layer."""
+    """A small encoder after Devlin et al., arXiv:1810.04805; the word embedding is tied to the output layer."""
 
     def __init__(self, words: int = 1000, length: int = 64, width: int = 64, depth: int = 2, heads: int = 4) -> None:
         super().__init__()
@@ -345,6 +345,6 @@ NETWORKS: Mapping[str, Published] = {
 
 
 def without_data(build: Callable[[], nn.Module]) -> nn.Module:
-    """The network on the meta device, in inference mode."""
+    """Build the network on the meta device, in inference mode."""
     with torch.device("meta"):
         return build().eval()

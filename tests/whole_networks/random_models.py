@@ -1,4 +1,4 @@
-"""Small random networks of layers that exporters write one for one, or in ways that are known."""
+"""Small random networks of layers that exporters do not decompose, or decompose in a recognized way."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 Shape: TypeAlias = "Sequence[int]"
-"""Of a picture: batch, channels, height, width."""
+"""Of an image: batch, channels, height, width."""
 
 
 class Sum(nn.Module):
-    """A branch and what it started from, in the shape of the branch."""
+    """The sum of a branch and a skip connection."""
 
     def __init__(self, branch: nn.Module, skip: nn.Module) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Sum(nn.Module):
 
 
 class Joined(nn.Module):
-    """Several branches, their channels one after another."""
+    """Several branches, concatenated along the channels."""
 
     def __init__(self, *branches: nn.Module) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Joined(nn.Module):
 
 
 class Gated(nn.Module):
-    """A picture scaled by what a network makes of its average."""
+    """An image scaled by a network of its average."""
 
     def __init__(self, channels: int, inner: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Gated(nn.Module):
 
 
 class Tokens(nn.Module):
-    """A module on the places of a picture, ``[N, H * W, C]``."""
+    """A module applied to the pixels of an image, ``[N, H * W, C]``."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Tokens(nn.Module):
 
 
 class Resized(nn.Module):
-    """A picture of another size."""
+    """An image resized."""
 
     def __init__(self, size: tuple[int, int], mode: str) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ def activation(r: Random, shape: Shape) -> nn.Module:
 
 def pool(r: Random, shape: Shape) -> nn.Module:
     kernel, stride, padding = r.randint(2, 3), r.randint(1, 2), r.randint(0, 1)
-    ceil = padding == 0 and r.random() < 0.5  # the older exporter gets a window wrong that begins in the padding
+    ceil = padding == 0 and r.random() < 0.5  # the older exporter exports windows that start in the padding incorrectly
     kind = r.choice((nn.MaxPool2d, nn.AvgPool2d))
     return kind(kernel, stride, padding, ceil_mode=ceil)
 
@@ -125,7 +125,7 @@ STEPS: tuple[Callable[[Random, Shape], nn.Module], ...] = (
 
 
 def network(seed: int, size: int = 12) -> tuple[nn.Module, Tensor]:
-    """A chain of ``size`` random layers, and a picture for it."""
+    """Return a chain of ``size`` random layers, and an image for it."""
     r, x = Random(seed), torch.ones(2, 4, 9, 8)
     layers: list[nn.Module] = []
     shape: Shape = x.shape

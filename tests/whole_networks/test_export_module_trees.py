@@ -1,4 +1,4 @@
-"""The tree of modules of an exported network is that of the network in PyTorch."""
+"""The module tree of an exported network is that of the network in PyTorch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     from torch import nn
 
     class Block(nn.Module):
-        """A residual block that runs one activation twice, and has a shortcut where the shape changes."""
+        """A residual block that runs one activation twice, and has a shortcut if the shape changes."""
 
         def __init__(self, channels: int, out: int) -> None:
             super().__init__()
@@ -44,7 +44,7 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
             return self.fc(torch.flatten(self.pool(self.layers(self.stem(x))), 1))
 
     class Words(nn.Module):
-        """Tied weights, parts in a ModuleList, and a parameter of the model itself."""
+        """Tied weights, layers in a ModuleList, and a parameter of the model itself."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -66,12 +66,12 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
 
 EXPORTERS = ("older", "newer")
 CONTAINERS = ("ModuleList", "Identity")
-"""Classes of modules that run nothing: their names are all that exporters tell of them, where they tell that."""
+"""Classes of modules that run no operator: exporters record at most their names."""
 
 
 @cache
 def reports(name: str, exporter: str, folded: bool) -> tuple[Report, Report]:
-    """The network in PyTorch and as it was exported, with weights that all differ."""
+    """Return the reports of the network in PyTorch and of its export, with weights that all differ."""
     torch.manual_seed(0)
     build, x = NETWORKS[name]
     module, out = build().eval(), io.BytesIO()
@@ -80,7 +80,7 @@ def reports(name: str, exporter: str, folded: bool) -> tuple[Report, Report]:
             tensor.data.uniform_(0.1, 1)
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # exporters warn of themselves
+        warnings.simplefilter("ignore")  # the exporters' own warnings
         if exporter == "older":
             torch.onnx.export(module, (x,), out, dynamo=False, opset_version=18, do_constant_folding=folded)
         else:
@@ -95,19 +95,19 @@ def nodes(report: Report) -> dict[tuple[str, bool], dict[str, Any]]:
 
 @pytest.mark.parametrize("exporter", EXPORTERS)
 @pytest.mark.parametrize("name", ["resnet", "words"])
-def test_paths_parameters_and_products_are_the_same(name, exporter):
+def test_paths_parameters_and_products_are_equal(name, exporter):
     mine, exported = map(nodes, reports(name, exporter, False))
     same = {key for key, node in mine.items() if node["type"] not in CONTAINERS}
     assert same - exported.keys() == set()
     assert {mine[key]["type"] for key in mine.keys() - exported.keys()} <= {"Identity"}
     assert exported.keys() <= mine.keys()
     for key in same:
-        for figure in ("n_params", "n_trainable", "n_shared", "macs"):
-            assert exported[key][figure] == mine[key][figure], (key, figure)
+        for column in ("n_params", "n_trainable", "n_shared", "macs"):
+            assert exported[key][column] == mine[key][column], (key, column)
 
 
 @pytest.mark.parametrize("name", ["resnet", "words"])
-def test_the_newer_exporter_tells_classes(name):
+def test_the_newer_exporter_records_classes(name):
     mine, exported = map(nodes, reports(name, "newer", False))
     told = {key: node["type"] for key, node in exported.items() if node["type"]}
     assert told == {key: mine[key]["type"] for key in told}
@@ -115,18 +115,18 @@ def test_the_newer_exporter_tells_classes(name):
 
 
 @pytest.mark.parametrize("exporter", EXPORTERS)
-def test_running_statistics_are_the_buffers_that_a_file_holds(exporter):
+def test_running_statistics_are_the_buffers_of_a_file(exporter):
     _, exported = map(nodes, reports("resnet", exporter, False))
-    assert exported["layers.0.bn1", False]["n_buffers"] == 2 * 4  # and no count of batches
+    assert exported["layers.0.bn1", False]["n_buffers"] == 2 * 4  # the count of batches is not stored
     assert exported["", False]["n_buffers"] == 2 * (4 + 8 + 8)
 
 
 @pytest.mark.parametrize("exporter", EXPORTERS)
-def test_convolutions_keep_their_weights_where_norms_are_folded_into_them(exporter):
+def test_convolutions_keep_their_weights_if_norms_are_folded_into_them(exporter):
     _, exported = map(nodes, reports("resnet", exporter, True))
     convolutions = ("layers.0.conv1", "layers.1.0.conv2", "layers.1.0.shortcut.0")
     assert [exported[path, False]["n_params"] for path in convolutions] == [
-        4 * 4 * 3 * 3 + 4,  # the bias is what is left of the norm
+        4 * 4 * 3 * 3 + 4,  # the bias is what remains of the norm
         8 * 8 * 3 * 3 + 8,
         8 * 4 + 8,
     ]

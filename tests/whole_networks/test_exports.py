@@ -1,4 +1,4 @@
-"""Networks written by PyTorch's own exporters cost what they cost in PyTorch."""
+"""Exports of networks by PyTorch's own exporters have the costs of the networks in PyTorch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     from tests.whole_networks.pytorch_models import Attention, Bert, Encoder, Residual, UNet, ViT, conv
 
     class Masked(nn.Module):
-        """Self-attention that is causal, or masked by bools or floats."""
+        """Self-attention that is causal, or has a mask of bools or floats."""
 
         def __init__(self, mask: str) -> None:
             super().__init__()
@@ -37,14 +37,14 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
             return functional.scaled_dot_product_attention(q, k, v, mask, is_causal=self.mask == "causal")
 
     class Grouped(nn.Module):
-        """Attention of four heads to two of keys and values."""
+        """Grouped-query attention: four query heads, two key and value heads."""
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             heads = x.unflatten(-1, (4, 4)).transpose(1, 2)
             return functional.scaled_dot_product_attention(heads, heads[:, :2], heads[:, 2:], enable_gqa=True)
 
     class Normed(nn.Module):
-        """Root mean square norms as a module, and as a function."""
+        """RMS normalization as a module, and as a function."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -54,7 +54,7 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
             return functional.rms_norm(self.norm(x), (16,), self.weight)
 
     class Assigned(nn.Module):
-        """A bias of which rows, columns, blocks and numbers are assigned."""
+        """A bias in which rows, columns, blocks and single elements are assigned."""
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             bias = x.new_zeros(16, 16)
@@ -78,7 +78,7 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
         return nn.Sequential(*body, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
     class Decoder(nn.Module):
-        """Attention to other rows, whose projections are parts of one weight and one bias."""
+        """Cross-attention whose projections are slices of one weight and one bias."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -88,9 +88,9 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
             return self.layer(x, x[:, 1::2])
 
     def activations() -> nn.Module:
-        """What has no operator of its own in older versions."""
-        parts = nn.GELU(), nn.GELU("tanh"), nn.SiLU(), nn.GroupNorm(4, 8), nn.Hardswish(), nn.Hardsigmoid(), nn.ELU()
-        return nn.Sequential(nn.Conv2d(3, 8, 3), *parts)
+        """Return a network of layers that are composed of several operators in older opsets."""
+        layers = nn.GELU(), nn.GELU("tanh"), nn.SiLU(), nn.GroupNorm(4, 8), nn.Hardswish(), nn.Hardsigmoid(), nn.ELU()
+        return nn.Sequential(nn.Conv2d(3, 8, 3), *layers)
 
     IMAGE, WORDS, ROWS = torch.zeros(2, 3, 32, 32), torch.zeros(2, 16, dtype=torch.int64), torch.zeros(2, 16, 16)
     NETWORKS: dict[str, tuple[Callable[[], nn.Module], Any]] = {
@@ -117,7 +117,7 @@ else:
     NETWORKS, VERSIONS, SYMBOLIC, EXPORTERS = {}, {}, (), ()
 
 PLAIN = ("macs", "n_params", "n_params_model")
-FIGURES = (*PLAIN, "flops", "mread", "mwrite")
+TOTALS = (*PLAIN, "flops", "mread", "mwrite")
 
 
 @cache
@@ -140,38 +140,38 @@ CASES = [
     for exporter in EXPORTERS
     for opset in ((18,) if name in exporter_edge_cases.NETWORKS else VERSIONS[exporter])
 ]
-"""Every network by every exporter; those of plain layers with operators of an old and of a new version."""
+"""Every network with every exporter; those of this file with an old and a new opset."""
 
 each = pytest.mark.parametrize(("name", "exporter", "opset"), CASES)
 
 
-def differing(first: Report, second: Report, names: tuple[str, ...] = FIGURES) -> dict[str, int]:
-    """The figures that differ, and by how much."""
+def differing(first: Report, second: Report, names: tuple[str, ...] = TOTALS) -> dict[str, int]:
+    """Return the totals that differ, and by how much."""
     differences = {name: second.total_report[name] - first.total_report[name] for name in names}
     return {name: difference for name, difference in differences.items() if difference != 0}
 
 
 @each
-def test_products_and_parameters_are_the_same_as_written(name, exporter, opset):
+def test_products_and_parameters_are_equal_without_regrouping(name, exporter, opset):
     torch_report, onnx_report = both(name, exported(name, exporter, opset))
     assert differing(torch_report, onnx_report, PLAIN) == {}
     assert not onnx_report.ignored_layers
 
 
 @each
-def test_operations_and_bytes_are_the_same_regrouped(name, exporter, opset):
+def test_operations_and_bytes_are_equal_with_regrouping(name, exporter, opset):
     torch_report, onnx_report = both(name, exported(name, exporter, opset), regroup=True)
-    assert differing(torch_report, onnx_report) == different(name, exporter)
+    assert differing(torch_report, onnx_report) == expected_difference(name, exporter)
 
 
-def total(*parts: dict[str, int]) -> dict[str, int]:
-    """The sum of differences."""
-    sums = {name: sum(part.get(name, 0) for part in parts) for name in FIGURES}
+def total(*differences: dict[str, int]) -> dict[str, int]:
+    """Return the sum of several differences."""
+    sums = {name: sum(each.get(name, 0) for each in differences) for name in TOTALS}
     return {name: value for name, value in sums.items() if value != 0}
 
 
 def newer_only() -> dict[str, tuple[Any, Any]]:
-    """Networks that the older exporter refuses, or computes in another precision."""
+    """Return the networks that the older exporter rejects or computes in another precision."""
     return {
         "grouped heads": (Grouped(), ROWS),
         "rms norm": (Normed(), ROWS),
@@ -191,64 +191,64 @@ NEWER_ONLY = (
 
 
 @pytest.mark.parametrize("name", NEWER_ONLY)
-def test_what_only_the_newer_exporter_writes_is_the_same_regrouped(name):
+def test_networks_of_the_newer_exporter_are_equal_with_regrouping(name):
     module, x = newer_only()[name]
     content = export(module.eval(), (x,), "newer", 18)
     assert differing(estimate(module, x, layout="free"), estimate(content, layout="free", regroup=True)) == {}
 
 
-def test_uneven_windows_are_known_by_stored_places():
+def test_uneven_windows_are_recognized_by_stored_indices():
     module, x = newer_only()["uneven windows of rows"]
     content = export(module.eval(), (x,), "newer", 18, folded=True)
     assert differing(estimate(module, x, layout="free"), estimate(content, layout="free", regroup=True)) == {}
 
 
 POSITIONS = {"mwrite": -8 * 16}
-"""The positions 0 .. 15 that PyTorch counts up are written in the file, which is all that the older exporter says."""
+"""PyTorch computes the positions 0 .. 15 by ``arange``; the older exporter stores them."""
 
 JOINED_AT_ONCE = {"mread": -4 * 2 * 8 * 64, "mwrite": -4 * 2 * 8 * 64}
-"""Branches of branches are joined with all others: what PyTorch joins before has 8 channels of 8 x 8, batch 2."""
+"""Nested concatenations are exported as one: PyTorch concatenates 8 channels of 8 x 8, batch 2, separately."""
 
-PARTS = tuple((height, width) for height in (4, 2, 2) for width in (4, 2, 2))
-"""What is filled one after another, of 8 x 8 places that were zero before: PyTorch writes 4 * 64 bytes twice."""
+REGIONS = tuple((height, width) for height in (4, 2, 2) for width in (4, 2, 2))
+"""The regions that are filled one after another in 8 x 8 zeros: PyTorch writes 4 * 64 bytes twice."""
 
 
-def assigned_by_places() -> dict[str, int]:
-    """The older exporter scatters each part into a copy of all places, at pairs of numbers of 8 bytes."""
-    mread = sum(4 * 64 + (4 + 2 * 8) * height * width for height, width in PARTS)
+def assigned_by_indices() -> dict[str, int]:
+    """Return the difference of the older exporter: it scatters each region into a copy, at pairs of int64 indices."""
+    mread = sum(4 * 64 + (4 + 2 * 8) * height * width for height, width in REGIONS)
     return {"mread": mread, "mwrite": 9 * 4 * 64 - 2 * 4 * 64}
 
 
-def computing_the_places() -> dict[str, int]:
-    """Where sizes may vary it computes them at run time, and makes the zeros, of which each part is written first.
+def computed_indices() -> dict[str, int]:
+    """Return the further difference with symbolic sizes: indices and zeros are computed at run time.
 
-    All 8 rows and all 8 columns are counted up, the ones of the part added to each other, and joined as pairs.
+    It counts up all 8 rows and all 8 columns, adds those of the region to each other, and concatenates them as pairs.
     """
-    rows_and_columns = sum(8 * (height + width) for height, width in PARTS)
+    rows_and_columns = sum(8 * (height + width) for height, width in REGIONS)
     counted = {"mwrite": 9 * 2 * 8 * 8 + 4 * 64 + 4 * 64}
     added = {"flops": 64, "mread": rows_and_columns, "mwrite": 8 * 64}
     return total(counted, added, {"mread": 2 * 8 * 64, "mwrite": 2 * 8 * 64})
 
 
-def different(name: str, exporter: str, batch: str = "") -> dict[str, int]:
-    """What differs from PyTorch where nothing is folded."""
+def expected_difference(name: str, exporter: str, batch: str = "") -> dict[str, int]:
+    """Return the expected difference from PyTorch without constant folding."""
     match name, exporter:
         case "bert", _:
             return POSITIONS if exporter == "older" and not batch else {}
         case "blocks", "older":
             return JOINED_AT_ONCE
         case "shifted swin", "older":
-            return total(assigned_by_places(), computing_the_places() if batch else {})
+            return total(assigned_by_indices(), computed_indices() if batch else {})
     return {}
 
 
 @pytest.mark.parametrize("exporter", EXPORTERS)
 @pytest.mark.parametrize("name", SYMBOLIC)
-def test_a_symbolic_batch_gives_the_same(name, exporter):
+def test_a_symbolic_batch_gives_equal_costs(name, exporter):
     model = exported(name, exporter, 18, "batch")
     torch_report, onnx_report = both(name, model, regroup=True)
     assert {str(symbol) for symbol in onnx_report.total_report["flops"].free_symbols} == {"batch"}
-    expected = different(name, exporter, "batch")
+    expected = expected_difference(name, exporter, "batch")
     assert differing(torch_report, onnx_report.subs(batch=2)) == expected
     assert differing(torch_report, estimate(model, layout="free", regroup=True, dims={"batch": 2})) == expected
     assert differing(torch_report, estimate(model, layout="free").subs(batch=2), PLAIN) == {}
@@ -260,11 +260,11 @@ NORMS = {
     "blocks": ((84, 8 * 8),),
     "film": ((8, 4 * 8 * 8),),
 }
-"""Channels of norms behind convolutions (those of dense layers stand before), and the places of each channel."""
+"""Channels of the norms that follow a convolution, and the elements per channel (in dense layers, norms precede)."""
 
 
 def norms_folded(name: str, report: Report) -> dict[str, int]:
-    """A norm reads and writes its input and reads two vectors; its convolution reads a bias instead."""
+    """Return the difference if norms are folded: each is replaced by a bias of its convolution."""
     norms = NORMS.get(name, ())
     if name.startswith("mobilenet"):
         layers = [call.layer for call in report.calls if call.layer.op == "batch_norm"]
@@ -280,36 +280,36 @@ def norms_folded(name: str, report: Report) -> dict[str, int]:
 
 
 def stored(count: int) -> dict[str, int]:
-    """So many more numbers in the file, which nothing tells from learned ones."""
+    """Return the difference of ``count`` more stored numbers, which look like parameters."""
     return {"n_params": count, "n_params_model": count}
 
 
 def biases_folded() -> dict[str, int]:
-    """The 7 x 7 biases of 2 heads are picked beforehand for all 16 x 16 pairs of a window, at places of 8 bytes."""
+    """Return the difference if the 7 x 7 biases of 2 heads are gathered in advance for the 16 x 16 pairs."""
     return {**stored(2 * 16 * 16 - 2 * 7 * 7), "mread": -(4 * 2 + 8) * 16 * 16, "mwrite": -4 * 2 * 16 * 16}
 
 
 def compared_once() -> dict[str, int]:
-    """For the 4 x 16 x 16 pairs of all windows, what is equal is not unequal: a byte is read and not two numbers."""
+    """Return the difference if ``!=`` of 4 x 16 x 16 pairs negates a stored ``==``: it reads bytes, not numbers."""
     return {"mread": 4 * 16 * 16 * (1 - 4)}
 
 
 def assigned_by_axes() -> dict[str, int]:
-    """What fills a part is stored, so that nothing tells an assignment from a copy, and the zeros of before are, too.
+    """Return the difference if the values and the zeros are stored: an assignment then looks like a copy.
 
-    Each part is scattered into a copy of its rows (at columns), and these into a copy of all places.
+    Each region is scattered into a copy of its rows (by columns), and these into a copy of the whole.
     """
-    mread = sum(4 * 8 * height + 8 * width + 4 * height * width for height, width in PARTS)
-    mread += sum(4 * 64 + 8 * height + 4 * 8 * height for height, _ in PARTS)
-    mwrite = sum(4 * 8 * height + 4 * 64 for height, _ in PARTS)
+    mread = sum(4 * 8 * height + 8 * width + 4 * height * width for height, width in REGIONS)
+    mread += sum(4 * 64 + 8 * height + 4 * 8 * height for height, _ in REGIONS)
+    mwrite = sum(4 * 8 * height + 4 * 64 for height, _ in REGIONS)
     return {**stored(8 * 8), "mread": mread, "mwrite": mwrite - 2 * 4 * 64}
 
 
 def folding(name: str, exporter: str, report: Report) -> dict[str, int]:
-    """What the exporter's folding, which is its default, changes."""
+    """Return the difference that constant folding, the default of both exporters, makes."""
     match name, exporter:
         case "bert", _:
-            # 16 of 64 positions of 64 numbers are looked up; the older one stores the transposed of the tied words, too
+            # 16 of 64 positions of 64 numbers are gathered; the older exporter also stores the tied words transposed
             looked_up = {"mread": -(4 * 64 + 8) * 16, "mwrite": -4 * 64 * 16}
             words = stored(1000 * 64) if exporter == "older" else POSITIONS
             return total(stored((16 - 64) * 64), looked_up, words)
@@ -332,12 +332,12 @@ FOLDED = [
     for exporter in EXPORTERS
     if exporter == "older" or (name in SYMBOLIC and name not in ("convnext", "film"))
 ]
-"""The older exporter, which is quick, and the newer one where it changes anything of its own."""
+"""All networks with the older exporter, which is fast; with the newer one, those that it changes differently."""
 
 
 @pytest.mark.parametrize(("name", "exporter"), FOLDED)
-def test_what_folding_changes_is_known(name, exporter):
+def test_constant_folding_makes_the_expected_difference(name, exporter):
     torch_report, onnx_report = both(name, exported(name, exporter, folded=True), regroup=True)
-    expected = total(different(name, exporter), folding(name, exporter, torch_report))
+    expected = total(expected_difference(name, exporter), folding(name, exporter, torch_report))
     assert differing(torch_report, onnx_report) == expected
     assert not onnx_report.ignored_layers

@@ -1,4 +1,4 @@
-"""The same network through PyTorch and through ONNX: the same integers, and where not, which operators differ."""
+"""The same network in PyTorch and in ONNX: equal costs, or a difference that is located by operator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Pair(NamedTuple):
     inputs: Any
     graph: Callable[[], Any]
     layout: dict[str, int]
-    """How many more bytes ONNX moves by the operators that only rearrange, by operator."""
+    """How many more bytes ONNX moves in data-movement operators, by operator."""
 
 
 def pairs() -> dict[str, Pair]:
@@ -44,27 +44,27 @@ def pairs() -> dict[str, Pair]:
     }
 
 
-FIGURES = ("macs", "flops", "mread", "mwrite", "n_params", "n_params_model")
+TOTALS = ("macs", "flops", "mread", "mwrite", "n_params", "n_params_model")
 
 
 def both(pair: Pair, **settings: Any) -> tuple[Report, Report]:
-    """The network through PyTorch and through ONNX."""
+    """Return the reports of the network in PyTorch and in ONNX."""
     module = pytorch_models.without_data(pair.module)
     return estimate(module, pair.inputs, **settings), estimate(pair.graph(), **settings)
 
 
 @pytest.mark.parametrize("fma_1flop", [True, False])
 @pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2", "unet"])
-def test_the_same_operators_cost_the_same(name, fma_1flop):
+def test_without_data_movement_the_costs_are_equal(name, fma_1flop):
     torch_report, onnx_report = both(pairs()[name], layout="free", fma_1flop=fma_1flop)
     assert not torch_report.ignored_layers
     assert not onnx_report.ignored_layers
-    for figure in FIGURES:
-        assert torch_report.total_report[figure] == onnx_report.total_report[figure] > 0
+    for total in TOTALS:
+        assert torch_report.total_report[total] == onnx_report.total_report[total] > 0
 
 
 @pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2", "unet"])
-def test_frameworks_differ_by_what_they_move(name):
+def test_frameworks_differ_in_data_movement(name):
     pair = pairs()[name]
     torch_report, onnx_report = both(pair)
     assert bytes_of_layout(onnx_report) == pair.layout
@@ -74,7 +74,7 @@ def test_frameworks_differ_by_what_they_move(name):
 
 
 def bytes_of_layout(report: Report) -> dict[str, int]:
-    """The bytes that the operators move that only rearrange, by operator."""
+    """Return the bytes that data-movement operators move, by operator."""
     names = ("slice", "transpose", "copy", "split", "broadcast_to")
     return {op: entry["mrw"] for op, entry in report.by("op").items() if op in names and entry["mrw"]}
 
@@ -84,7 +84,7 @@ def encoders(**options: Any) -> tuple[Report, Report]:
     return estimate(module, WORDS, layout="free"), estimate(onnx_models.encoder(), layout="free", **options)
 
 
-def test_an_encoder_has_the_same_products_and_parameters():
+def test_an_encoder_has_equal_products_and_parameters():
     torch_report, onnx_report = encoders()
-    for figure in ("macs", "n_params", "n_params_model"):
-        assert torch_report.total_report[figure] == onnx_report.total_report[figure] > 0
+    for total in ("macs", "n_params", "n_params_model"):
+        assert torch_report.total_report[total] == onnx_report.total_report[total] > 0

@@ -1,4 +1,4 @@
-"""Random networks cost the same with and without data, in every grad mode, and through both exporters."""
+"""Random networks have equal costs with and without data, in every grad mode, and with both exporters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     from tests.whole_networks.exporters import all_different, export
     from tests.whole_networks.random_models import network
 
-FIGURES = ("macs", "n_params", "n_params_model", "flops", "mread", "mwrite")
+TOTALS = ("macs", "n_params", "n_params_model", "flops", "mread", "mwrite")
 SEEDS = range(4)
 
 
@@ -27,7 +27,7 @@ def entries(report: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_run_with_data_is_that_without(seed):
+def test_a_run_with_data_equals_one_without(seed):
     model, x = network(seed)
     expected = entries(estimate(model, x))
     for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
@@ -38,25 +38,25 @@ def test_a_run_with_data_is_that_without(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_products_are_those_that_pytorch_counts_itself(seed):
+def test_products_are_those_of_flop_counter_mode(seed):
     model, x = network(seed)
     macs = estimate(model, x).total_report["macs"]
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model.to("meta")(x.to("meta"))
-    assert counter.get_total_flops() == 2 * macs  # two operations a product
+    assert counter.get_total_flops() == 2 * macs  # two operations per product
 
 
-def figures(report: Report) -> dict[str, int]:
-    return {name: report.total_report[name] for name in FIGURES}
+def totals(report: Report) -> dict[str, int]:
+    return {name: report.total_report[name] for name in TOTALS}
 
 
 @pytest.mark.parametrize(
     ("seed", "exporter", "batch"),
     [*((seed, "older", "batch" * (seed % 2)) for seed in SEEDS), (4, "newer", "batch")],
 )
-def test_an_export_costs_what_the_network_costs(seed, exporter, batch):
+def test_an_export_has_the_costs_of_the_network(seed, exporter, batch):
     model, x = network(seed)
     content = export(all_different(model), (x,), exporter, 18, batch)
     report = estimate(content, layout="free", regroup=True)
     report = report.subs(batch=len(x)) if batch else report
-    assert figures(report) == figures(estimate(model, x, layout="free"))
+    assert totals(report) == totals(estimate(model, x, layout="free"))

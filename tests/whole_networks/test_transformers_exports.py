@@ -1,4 +1,4 @@
-"""Networks of transformers, exported by PyTorch's own exporters, cost what they cost in PyTorch."""
+"""Exports of models of ``transformers`` by PyTorch's own exporters have the costs of the models in PyTorch."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     from tests.whole_networks.exporters import EXPORTERS, all_different, export
 
 N, T, D, F, HEADS, LAYERS, V = 2, 16, 64, 128, 4, 2, 100
-"""Sequences, their words, width, hidden units of a perceptron, heads, layers, different words."""
+"""Batch size, sequence length, width, hidden units of the MLP, heads, layers, vocabulary size."""
 PATCHES = 1 + (32 // 8) ** 2
-"""What a vision transformer sees of 32 x 32 pixels in patches of 8 x 8, and the class token."""
+"""Tokens of a vision transformer: 32 x 32 pixels in patches of 8 x 8, and the class token."""
 
 PLAIN = ("macs", "n_params", "n_params_model")
-FIGURES = ("macs", "flops", "mread", "mwrite", "n_params", "n_params_model")
+TOTALS = ("macs", "flops", "mread", "mwrite", "n_params", "n_params_model")
 
 
 class Network(NamedTuple):
-    """A class of transformers, its configuration, and what it is called with."""
+    """A model class of ``transformers``, its configuration and its inputs."""
 
     model: str
     config: str
     settings: dict[str, Any]
     inputs: tuple[str, ...]
-    options: dict[str, Any] = {}  # noqa: RUF012 - nobody writes into it
+    options: dict[str, Any] = {}  # noqa: RUF012 - not mutated
     calls: dict[str, Any] = {}  # noqa: RUF012
 
 
@@ -53,7 +53,7 @@ WORDS = {
 SIZES_OF_GPT2 = {"n_embd": D, "n_layer": LAYERS, "n_head": HEADS, "vocab_size": V, "n_positions": 64}
 PIXELS = {name: WORDS[name] for name in ("hidden_size", "intermediate_size", "num_hidden_layers")}
 GIVEN = ("input_ids", "attention_mask", "position_ids")
-"""Given all of these, transformers runs the same operators whether it is exported or not."""
+"""With all of these inputs, ``transformers`` runs the same operators whether it is exported or not."""
 
 NETWORKS = {
     "bert": Network("BertForMaskedLM", "BertConfig", WORDS, GIVEN),
@@ -71,8 +71,8 @@ NETWORKS = {
 }
 
 MASKED = {
-    # Exported by the newer exporter, it builds a mask of bools for all pairs of patches, and all heads of a layer add
-    # it; run as it is, it knows that nothing is masked.
+    # The newer exporter exports a mask of bools for all pairs of patches, which all heads of a layer add. In PyTorch,
+    # the model skips the mask, because it masks nothing.
     ("vit", "newer"): {
         "flops": LAYERS * N * HEADS * PATCHES**2,
         "mread": LAYERS * N * PATCHES**2,
@@ -82,7 +82,7 @@ MASKED = {
 
 @cache
 def network(name: str) -> Any:
-    """The network as a module that takes its inputs in order, and returns its first output."""
+    """The network as a module with positional inputs that returns its first output."""
     row = NETWORKS[name]
 
     class Positional(nn.Module):
@@ -119,11 +119,11 @@ def as_run(name: str) -> Report:
     return estimate(network(name), inputs(name), layout="free")
 
 
-def differing(name: str, report: Report, figures: tuple[str, ...] = FIGURES) -> dict[str, int]:
-    """The figures that differ from PyTorch's, and by how much."""
+def differing(name: str, report: Report, names: tuple[str, ...] = TOTALS) -> dict[str, int]:
+    """Return the totals that differ from PyTorch's, and by how much."""
     totals = report.total_report, as_run(name).total_report
-    differences = {figure: totals[0][figure] - totals[1][figure] for figure in figures}
-    return {figure: difference for figure, difference in differences.items() if difference != 0}
+    differences = {column: totals[0][column] - totals[1][column] for column in names}
+    return {column: difference for column, difference in differences.items() if difference != 0}
 
 
 def cases() -> list[tuple[str, str]]:
@@ -136,20 +136,20 @@ each = pytest.mark.parametrize(("name", "exporter"), cases())
 
 
 @each
-def test_products_and_parameters_are_the_same_as_written(name, exporter):
+def test_products_and_parameters_are_equal_without_regrouping(name, exporter):
     report = estimate(exported(name, exporter), layout="free")
     assert differing(name, report, PLAIN) == {}
     assert not report.ignored_layers
 
 
 @each
-def test_operations_and_bytes_are_the_same_regrouped(name, exporter):
+def test_operations_and_bytes_are_equal_with_regrouping(name, exporter):
     report = estimate(exported(name, exporter), layout="free", regroup=True)
     assert differing(name, report) == MASKED.get((name, exporter), {})
 
 
 @each
-def test_a_symbolic_batch_gives_the_same(name, exporter):
+def test_a_symbolic_batch_gives_equal_costs(name, exporter):
     model = exported(name, exporter, "batch")
     report = estimate(model, layout="free", regroup=True)
     assert {str(symbol) for symbol in report.total_report["flops"].free_symbols} == {"batch"}
@@ -161,15 +161,15 @@ def test_a_symbolic_batch_gives_the_same(name, exporter):
 
 
 def folded() -> dict[tuple[str, str], dict[str, int]]:
-    """What changes where the exporter computes what follows from constants, as it does by default."""
+    """The difference that constant folding, the default of both exporters, makes."""
     stored_twice = {"n_params": V * D, "n_params_model": V * D}
-    # The mask of bools is turned into floats once for all layers, and read as such, with 3 bytes more a pair.
+    # The mask of bools is converted to floats once for all layers; reading it takes 3 more bytes per pair.
     pairs = N * T * T
     one_mask = {"flops": pairs, "mread": LAYERS * 3 * pairs + pairs, "mwrite": 4 * pairs}
-    # Rotations are multiplied by their scale, which is 1, and this is left out for the cosines and the sines.
+    # The product of rotations with their scale, which is 1, is removed for cosines and sines.
     unscaled = N * T * (D // HEADS)
     patches = N * PATCHES**2
-    stored_mask = patches + (N - 1) * D  # of floats; and the class token, once for each image
+    stored_mask = patches + (N - 1) * D  # of floats; and the class token, once per image
     return {
         ("bert", "older"): stored_twice,
         ("bert", "newer"): {**one_mask, **stored_twice},
@@ -190,13 +190,13 @@ def folded() -> dict[tuple[str, str], dict[str, int]]:
 
 
 @each
-def test_what_folding_changes_is_known(name, exporter):
+def test_constant_folding_makes_the_expected_difference(name, exporter):
     report = estimate(exported(name, exporter, folded=True), layout="free", regroup=True)
     assert differing(name, report) == folded().get((name, exporter), {})
     assert not report.ignored_layers
 
 
-def test_a_norm_of_the_network_itself_is_one_operator_where_it_is_asked_for():
+def test_a_hand_written_norm_is_one_operator_if_its_pattern_is_named():
     for exporter in EXPORTERS:
         model = exported("llama", exporter)
         assert "rms_norm" not in estimate(model, regroup=True).by("op")
