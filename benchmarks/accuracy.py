@@ -1,15 +1,14 @@
-"""Multiply-adds and parameters of published networks against the figures others give for them.
+"""Compares multiply-adds and parameters of published networks with numbers from other sources.
 
-Run from the root of the repository, where torchvision and timm are installed: ``python -m benchmarks.accuracy
-[torchvision | timm] [--only NAME]``. Prints a line for every network, and exits with 1 where a bar is missed. What is
-not installed is left out, and named.
+Run in the root of the repository, in an environment with torchvision or timm: ``python -m benchmarks.accuracy
+[torchvision | timm] [--only NAME]``. Prints one line per network, and exits with 1 if a network is outside of its
+tolerance. A library that is not installed is reported and skipped.
 
 * ``data/torchvision.csv``: ``_ops`` (in 10⁹ multiply-adds) and ``num_params`` of the weights of torchvision 0.28, as
-  its model pages print them, each input size that was used once. They have to be met to the printed digit. The heads
-  of some detectors ran there on fewer boxes than can come out; the column ``share`` says on how many.
-* ``data/timm.csv``: forty networks of timm 1.0.31 under ``torch.utils.flop_counter`` of torch 2.13 on the meta device,
-  half of its FLOPs, in 10⁹; those marked are counted after ``timm.utils.reparameterize_model``. They have to be met
-  within 0.05 %.
+  printed on its model pages, one row per input size. Tolerance: equal to the printed digits. In some detectors,
+  torchvision measured the heads on fewer boxes than the maximum; the column ``share`` gives the ratio.
+* ``data/timm.csv``: forty networks of timm 1.0.31, half of the FLOPs of ``torch.utils.flop_counter`` of torch 2.13 on
+  the meta device, in 10⁹. Marked networks are counted after ``timm.utils.reparameterize_model``. Tolerance: 0.05 %.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from costcore import CostError, estimate
 DATA = Path(__file__).parent / "data"
 DEVIATION = 0.0005
 FROZEN = ("resnet50_fpn", "320_fpn", "large_fpn")
-"""Endings of the names of the detectors whose trained form has frozen batch norms."""
+"""Suffixes of the names of detectors whose trained models have frozen batch norms."""
 
 
 class Outcome(NamedTuple):
-    """What was expected of a network, and what was found."""
+    """The expected and the counted numbers of a network."""
 
     name: str
     expected: str
@@ -44,15 +43,15 @@ class Outcome(NamedTuple):
 
 
 def rows(file: str) -> list[dict[str, str]]:
-    """The lines of a table."""
+    """Return the rows of a table."""
     with (DATA / file).open(newline="") as lines:
         return list(csv.DictReader(lines))
 
 
 def counted(model: torch.nn.Module, inputs: Any, share: str = "") -> tuple[float, int, str]:
-    """Macs in 10⁹, parameters of the model, and what a reader should know.
+    """Return MACs in 10⁹, parameters of the model, and the assumptions and unsupported operators of the count.
 
-    Where ``share`` is ``path=p/q``, modules whose path begins so ran on p of the q samples that were counted.
+    With ``share="path=p/q"``, modules whose path starts with ``path`` ran on p of the q samples that were counted.
     """
     try:
         report = estimate(model, inputs)
@@ -65,12 +64,12 @@ def counted(model: torch.nn.Module, inputs: Any, share: str = "") -> tuple[float
         calls = report.layer_report.values()
         macs -= (1 - Fraction(part)) * sum(call["macs"] for call in calls if call["module"].startswith(path))
     notes = [assumption.what for assumption in report.assumptions]
-    notes += [f"unknown: {layer['type']}" for layer in report.ignored_layers.values()]
+    notes += [f"unsupported: {layer['type']}" for layer in report.ignored_layers.values()]
     return float(macs / 10**9), total["n_params_model"], "; ".join(dict.fromkeys(notes))
 
 
 def freeze_norms(model: torch.nn.Module) -> None:
-    """Put frozen batch norms, which have no parameters, in the place of all others, as trained detectors have them."""
+    """Replace all batch norms by frozen ones, which have no parameters, as in trained detectors."""
     from torchvision.ops.misc import FrozenBatchNorm2d
 
     for module in model.modules():
@@ -80,7 +79,7 @@ def freeze_norms(model: torch.nn.Module) -> None:
 
 
 def torchvision_models(only: str) -> Iterator[Outcome]:
-    """Every network of torchvision that has published figures."""
+    """Count every network of torchvision that has published numbers."""
     from torchvision.models import get_model
 
     for row in rows("torchvision.csv"):
@@ -114,7 +113,7 @@ def torchvision_models(only: str) -> Iterator[Outcome]:
 
 
 def timm_models(only: str) -> Iterator[Outcome]:
-    """Forty networks of timm."""
+    """Count forty networks of timm."""
     import timm
     from timm.utils.model import reparameterize_model
 
@@ -137,16 +136,16 @@ TABLES = {"torchvision": torchvision_models, "timm": timm_models}
 
 
 def main() -> int:
-    """Print the tables."""
+    """Print the tables; return 1 if a network is outside of its tolerance."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("tables", nargs="*", metavar="torchvision | timm", help="both where not given")
-    parser.add_argument("--only", default="", help="part of the names of the networks")
+    parser.add_argument("tables", nargs="*", metavar="torchvision | timm", help="default: both")
+    parser.add_argument("--only", default="", help="count only networks whose name contains this")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     n_missed = 0
     for table in arguments.tables or TABLES:
         if find_spec(table) is None:
-            print(f"{table}: left out, it is not installed")
+            print(f"{table}: skipped, it is not installed")
             continue
         outcomes = []
         for outcome in TABLES[table](arguments.only):
@@ -154,7 +153,7 @@ def main() -> int:
             verdict = "  " if outcome.is_met else "! "
             print(verdict + ", ".join(filter(None, (*outcome[:3], outcome.note))), flush=True)
         missed = sum(not outcome.is_met for outcome in outcomes)
-        print(f"{table}: {len(outcomes) - missed} of {len(outcomes)} met")
+        print(f"{table}: {len(outcomes) - missed} of {len(outcomes)} within the tolerance")
         n_missed += missed
     return 1 if n_missed else 0
 

@@ -1,14 +1,14 @@
-"""Networks written by PyTorch's exporters against the same networks counted in PyTorch.
+"""Compares the costs of networks exported by PyTorch's exporters with the costs of the networks in PyTorch.
 
-Run from the root of the repository, where onnxscript and torchvision or transformers are installed:
+Run in the root of the repository, in an environment with onnxscript and torchvision or transformers:
 ``python -m benchmarks.exports [torchvision | transformers] [--only NAME] [--exporters newer older]
-[--batches static symbolic] [--folded no yes] [--by-op]``. What is not installed is left out, and named.
+[--batches static symbolic] [--folded no yes] [--by-op]``. A library that is not installed is reported and skipped.
 
-Prints a line for every network, exporter, kind of batch and folding: how much more the ONNX report has than the PyTorch
-report, 0 where it has the same. Macs and parameters are those of the graph as it was written; FLOPs and bytes those
-with ``regroup=True`` and ``layout="free"``. A symbolic batch is put in afterwards. Networks are built without trained
-weights, small ones where the architecture allows it; their weights all differ, as those of trained ones do (the older
-exporter stores equal tensors once). Exits with 1 where macs or parameters of an unfolded graph differ.
+Prints one line per network, exporter, kind of batch and folding: the totals of the ONNX report minus those of the
+PyTorch report. MACs and parameters are counted without regrouping, FLOPs and bytes with ``regroup=True`` and
+``layout="free"``. A symbolic batch is substituted afterwards. Networks have random weights that all differ (the older
+exporter stores equal tensors once), and small sizes if the architecture allows it. Exits with 1 if an unfolded graph
+differs without an explanation in ``EXPLAINED``.
 """
 
 from __future__ import annotations
@@ -32,34 +32,32 @@ BATCH = 2
 PLAIN, REGROUPED = ("macs", "n_params", "n_params_model"), ("flops", "mread", "mwrite")
 
 
-ASSIGNED = "parts of masks are scattered to listed places, which a program may ask for as well as for an assignment"
-KNOWN = {
-    (
-        "inception_v3",
-        "older",
-    ): "4 pairs that are joined, and joined again, are joined at once; which they were is not said",
-    ("swin_t", "older"): ASSIGNED,
-    (
-        "swin_v2_t",
-        "older",
-    ): f"{ASSIGNED}, as are zeros in 12 biases; these are computed, and added as other tensors are; "
-    "12 tables of 15 x 15 pairs of coordinates look like weights",
-    ("swin_v2_t", "newer"): "zeros are scattered into 12 biases, which a program may ask for as well as for `zero_`",
-    ("t5_encoder", "older"): "what follows from constants, or is computed alike in every layer, is written once",
-    ("vit", "newer"): "exported, patches attend under a mask of bools that masks nothing, and run, without one",
+SCATTERED = (
+    "regions of masks are scattered to stored indices, which an assignment and an explicit scatter both export to"
+)
+EXPLAINED = {
+    ("inception_v3", "older"): "nested concatenations of 4 pairs are exported as one concatenation",
+    ("swin_t", "older"): SCATTERED,
+    ("swin_v2_t", "older"): (
+        f"{SCATTERED}, as are zeros in 12 biases, which the graph computes; "
+        "12 tables of 15 x 15 pairs of coordinates look like weights"
+    ),
+    ("swin_v2_t", "newer"): "zeros are scattered into 12 biases, which `zero_` and an explicit scatter both export to",
+    ("t5_encoder", "older"): "constant expressions and expressions shared by all layers are exported once",
+    ("vit", "newer"): "the export has an attention mask of bools that masks nothing; PyTorch skips it",
 }
-"""Why unfolded graphs differ, by network and exporter."""
+"""Why unfolded graphs differ from PyTorch, by network and exporter."""
 
 
 class Network(NamedTuple):
-    """How a network is built, and what it is given."""
+    """The constructor of a network, and its inputs."""
 
     build: Callable[[], nn.Module]
     inputs: Callable[[], dict[str, Tensor]]
 
 
 class Case(NamedTuple):
-    """One way of exporting."""
+    """One way to export a network."""
 
     exporter: str
     batch: str
@@ -67,12 +65,12 @@ class Case(NamedTuple):
 
 
 def image(size: int, *more: int) -> Callable[[], dict[str, Tensor]]:
-    """Square pictures, or films with a length before the size."""
+    """Return square images, or videos with their length before the size."""
     return lambda: {"x": torch.rand(BATCH, 3, *more, size, size)}
 
 
 def torchvision_networks() -> Mapping[str, Network]:
-    """One network or two of every family."""
+    """Return one or two networks of every family."""
     from torchvision.models import get_model
 
     heads = {"aux_logits": False, "init_weights": False}
@@ -101,9 +99,9 @@ def torchvision_networks() -> Mapping[str, Network]:
 
 
 class First(nn.Module):
-    """The first output of a model of transformers, which is given its inputs in order.
+    """The first output of a model of transformers, with positional inputs.
 
-    Given all of these, it runs the same operators whether it is exported or not: neither guesses masks or positions.
+    With masks and positions among the inputs, the model runs the same operators whether it is exported or not.
     """
 
     def __init__(self, model: nn.Module, names: tuple[str, ...], **options: Any) -> None:
@@ -116,7 +114,7 @@ class First(nn.Module):
 
 
 def transformers_networks() -> Mapping[str, Network]:
-    """Small models of the best known kinds."""
+    """Return small models of the most common architectures."""
     import transformers as t
 
     length, words = 16, {"vocab_size": 100}
@@ -153,7 +151,7 @@ TABLES = {"torchvision": torchvision_networks, "transformers": transformers_netw
 
 
 def built(network: Network) -> nn.Module:
-    """The network in inference mode, with weights that all differ."""
+    """Build the network in inference mode, with weights that all differ."""
     torch.manual_seed(0)
     module = network.build().eval()
     for tensor in (*module.parameters(), *module.buffers()):
@@ -163,11 +161,11 @@ def built(network: Network) -> nn.Module:
 
 
 def exported(module: nn.Module, inputs: Mapping[str, Tensor], case: Case) -> bytes:
-    """The network as a serialised model."""
+    """Export the network as a serialized model."""
     out, args = io.BytesIO(), tuple(inputs.values())
     is_symbolic, is_folded = case.batch == "symbolic", case.folded == "yes"
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # exporters warn of themselves
+        warnings.simplefilter("ignore")  # the exporters' own warnings
         if case.exporter == "older":
             axes = {name: {0: "batch"} for name in inputs} if is_symbolic else None
             options: dict[str, Any] = {"input_names": list(inputs), "dynamic_axes": axes}
@@ -187,12 +185,12 @@ def counted(model: bytes, case: Case, **options: Any) -> Report:
 
 
 def differences(found: Report, expected: Report, names: tuple[str, ...]) -> dict[str, int]:
-    """How much more the one has of each of the figures."""
+    """Return the totals of one report minus those of the other."""
     return {name: found.total_report[name] - expected.total_report[name] for name in names}
 
 
 def by_op(found: Report, expected: Report) -> Iterator[str]:
-    """Which operators the figures differ by."""
+    """Return one line per operator whose costs differ."""
     first, second = found.by("op"), expected.by("op")
     for op in sorted({*first, *second}):
         figures = {
@@ -204,14 +202,14 @@ def by_op(found: Report, expected: Report) -> Iterator[str]:
 
 
 def main() -> int:
-    """Print the tables."""
+    """Print the tables; return 1 if a difference is not explained."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("tables", nargs="*", metavar="torchvision | transformers", help="both where not given")
-    parser.add_argument("--only", nargs="*", default=[""], help="parts of the names of the networks")
+    parser.add_argument("tables", nargs="*", metavar="torchvision | transformers", help="default: both")
+    parser.add_argument("--only", nargs="*", default=[""], help="count only networks whose name contains one of these")
     parser.add_argument("--exporters", nargs="*", default=["newer", "older"], choices=["newer", "older"])
     parser.add_argument("--batches", nargs="*", default=["static", "symbolic"], choices=["static", "symbolic"])
     parser.add_argument("--folded", nargs="*", default=["no", "yes"], choices=["no", "yes"])
-    parser.add_argument("--by-op", action="store_true", help="say which operators the figures differ by")
+    parser.add_argument("--by-op", action="store_true", help="list the operators whose costs differ")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     logging.disable(logging.ERROR)  # exporters log what they try
@@ -220,7 +218,7 @@ def main() -> int:
     print(", ".join(("network", *Case._fields, *PLAIN, *REGROUPED)))
     for table in arguments.tables or TABLES:
         if find_spec(table) is None:
-            print(f"{table}: left out, it is not installed")
+            print(f"{table}: skipped, it is not installed")
             continue
         for name, network in TABLES[table]().items():
             if not any(part in name for part in arguments.only):
@@ -240,7 +238,7 @@ def main() -> int:
                     is_missed = True
                     continue
                 row = differences(plain, expected, PLAIN) | differences(regrouped, expected, REGROUPED)
-                why = KNOWN.get((name, case.exporter), "") if case.folded == "no" and any(row.values()) else ""
+                why = EXPLAINED.get((name, case.exporter), "") if case.folded == "no" and any(row.values()) else ""
                 is_fine = case.folded == "yes" or bool(why) or not any(row.values())
                 is_missed = is_missed or not is_fine
                 cells = filter(None, (name, *case, *map(str, row.values()), why))

@@ -1,8 +1,8 @@
-"""What reading an ONNX model costs: time and memory with weights outside and inside, time by nodes and by symbols.
+"""Measures reading of ONNX models: time and memory with external and embedded weights, time per node and with symbols.
 
-Run from the root of the repository: ``python benchmarks/onnx_reading.py [--rounds N] [case ...]``. Every measurement is
-a process of its own; time is CPU time, and memory the peak, above what the imports take. Weights are holes in sparse
-files, which take no place on the disk, and are gone afterwards.
+Run in the root of the repository: ``python benchmarks/onnx_reading.py [--rounds N] [case ...]``. Each measurement runs
+in its own process. Time is CPU time, memory is the peak, both without the imports. Weights are holes in sparse files,
+which take no disk space and are deleted afterwards.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onnx import GraphProto, ModelProto, TensorProto, helper
 
 WIDTH = 2500
 LAYER = 4 * WIDTH * WIDTH
-"""Bytes of the weight of one layer: 25 MB."""
+"""Bytes of the weight of one layer, 25 MB."""
 
 MEASURE = """
 import json, sys, time
@@ -40,7 +40,7 @@ LOAD = "onnx.load(sys.argv[1])"
 
 
 def field(number: int, content: bytes, more: int = 0) -> bytes:
-    """A protobuf field of bytes, of which the last ``more`` are not here."""
+    """Return a protobuf field of bytes without its last ``more`` bytes."""
     length, head = len(content) + more, bytearray([number << 3 | 2])
     while length > 0x7F:
         head.append(length & 0x7F | 0x80)
@@ -49,7 +49,7 @@ def field(number: int, content: bytes, more: int = 0) -> bytes:
 
 
 def products(count: int) -> GraphProto:
-    """A chain of matrix products with activations between; its weights are still to come."""
+    """Return a chain of matrix products and activations, without its weights."""
     nodes = []
     for i in range(count):
         nodes.append(helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"y{i}"]))
@@ -59,17 +59,17 @@ def products(count: int) -> GraphProto:
 
 
 def weight(i: int) -> TensorProto:
-    """The weight of a layer, without its elements."""
+    """Return the weight of a layer, without its elements."""
     return TensorProto(name=f"w{i}", dims=(WIDTH, WIDTH), data_type=TensorProto.FLOAT)
 
 
 def around(graph: GraphProto) -> ModelProto:
-    """The model of a graph."""
+    """Wrap a graph in a model."""
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
 def outside(folder: Path, gigabytes: int, is_there: bool) -> Path:
-    """A model whose weights are in another file."""
+    """Write a model with external weights, whose file may be missing."""
     count = gigabytes * 1_000_000_000 // LAYER
     graph = products(count)
     for i in range(count):
@@ -87,7 +87,7 @@ def outside(folder: Path, gigabytes: int, is_there: bool) -> Path:
 
 
 def inside(folder: Path, megabytes: int) -> Path:
-    """A model with its weights in itself."""
+    """Write a model with embedded weights."""
     count = megabytes * 1_000_000 // LAYER
     heads = [weight(i).SerializeToString() + field(9, b"", LAYER) for i in range(count)]
     tensors = [field(5, head, LAYER) for head in heads]
@@ -103,7 +103,7 @@ def inside(folder: Path, megabytes: int) -> Path:
 
 
 def chain(folder: Path, nodes: int, batch: int | str = 4) -> Path:
-    """A model of many small nodes: products onto a bias, sums and activations."""
+    """Write a model of many small nodes: products, sums and activations."""
     made, x = [], "x"
     for i in range(nodes // 4):
         names = [f"{kind}{i}" for kind in "abcd"]
@@ -120,7 +120,7 @@ def chain(folder: Path, nodes: int, batch: int | str = 4) -> Path:
 
 
 def measured(path: Path, action: str, rounds: int) -> tuple[float, float]:
-    """Least seconds and least MiB of several processes."""
+    """Return the least seconds and the least MiB of several processes."""
     runs = []
     for _ in range(rounds):
         command = [sys.executable, "-c", MEASURE.replace("ACTION", action), str(path)]
@@ -129,7 +129,7 @@ def measured(path: Path, action: str, rounds: int) -> tuple[float, float]:
 
 
 def weights_outside(folder: Path, rounds: int) -> Iterator[str]:
-    """3 GB in another file, which is there or not."""
+    """Measure 3 GB of external weights, with and without the file."""
     for is_there in (True, False):
         seconds, mebibytes = measured(outside(folder, 3, is_there), ESTIMATE, rounds)
         yield f"3 GB outside, {'present' if is_there else 'absent'}: {seconds * 1e3:.0f} ms, {mebibytes:.0f} MiB"
@@ -137,7 +137,7 @@ def weights_outside(folder: Path, rounds: int) -> Iterator[str]:
 
 
 def weights_inside(folder: Path, rounds: int) -> Iterator[str]:
-    """600 MB in the model itself, against onnx's own loader."""
+    """Compare 600 MB of embedded weights with onnx's own loader."""
     path = inside(folder, 600)
     ours, theirs = (measured(path, action, rounds) for action in (ESTIMATE, LOAD))
     for name, (seconds, mebibytes) in (("estimate", ours), ("onnx.load", theirs)):
@@ -146,26 +146,26 @@ def weights_inside(folder: Path, rounds: int) -> Iterator[str]:
 
 
 def many_nodes(folder: Path, rounds: int) -> Iterator[str]:
-    """10,000 and 100,000 nodes."""
+    """Measure 10,000 and 100,000 nodes."""
     for nodes in (10_000, 100_000):
         seconds, mebibytes = measured(chain(folder, nodes), ESTIMATE, rounds)
-        yield f"{nodes} nodes: {seconds:.2f} s ({seconds / nodes * 1e6:.0f} us a node), {mebibytes:.0f} MiB"
+        yield f"{nodes} nodes: {seconds:.2f} s ({seconds / nodes * 1e6:.0f} us per node), {mebibytes:.0f} MiB"
 
 
 def symbols(folder: Path, rounds: int) -> Iterator[str]:
-    """10,000 and 100,000 nodes, read, priced and summed, the batch a number or a symbol."""
+    """Measure reading, counting and summing 10,000 and 100,000 nodes with a numeric and a symbolic batch size."""
     for nodes in (10_000, 100_000):
         for batch in (4, "batch"):
             seconds, _ = measured(chain(folder, nodes, batch), TOTAL, rounds)
             each = seconds / nodes * 1e6
-            yield f"{nodes} nodes and their total, batch {batch!r}: {seconds:.2f} s ({each:.0f} us a node)"
+            yield f"{nodes} nodes and their total, batch {batch!r}: {seconds:.2f} s ({each:.0f} us per node)"
 
 
 CASES = {"outside": weights_outside, "inside": weights_inside, "nodes": many_nodes, "symbols": symbols}
 
 
 def main(names: Iterable[str], rounds: int) -> None:
-    """Print a line for every measurement."""
+    """Print one line per measurement."""
     for name in names or CASES:
         with TemporaryDirectory() as folder:
             for line in CASES[name](Path(folder), rounds):

@@ -1,7 +1,7 @@
-"""How long the HTML page of 10,000 calls takes: written by the report, and drawn by a headless Chromium.
+"""Measures the HTML page of 10,000 calls: the time to write it, and the time until a headless Chromium has drawn it.
 
-Run from the root of the repository: ``python benchmarks/page.py [--calls N]``, where onnx, selenium, ``chromium`` and
-``chromedriver`` are installed (``make test-browser`` installs them); without a browser, only writing is measured.
+Run in the root of the repository: ``python benchmarks/page.py [--calls N]``, in an environment with onnx, selenium,
+``chromium`` and ``chromedriver`` (``make test-browser`` installs them). Without a browser, only writing is measured.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from onnx import ModelProto, TensorProto, helper
 from costcore import estimate
 
 DRAWN = "return document.querySelectorAll('#scatter .dots').length && performance.now() / 1000"
-"""Seconds since the page was asked for, once the last of its charts is drawn."""
+"""Seconds since the page was requested, once its last chart is drawn."""
 
 
 def chain(length: int) -> ModelProto:
-    """Operators of four kinds, each on what the one before it made."""
+    """Return a chain of operators of four kinds."""
     kinds = ("Relu", "Sigmoid", "Add", "Mul")
     nodes = []
     for i in range(length):
@@ -34,7 +34,7 @@ def chain(length: int) -> ModelProto:
 
 
 def drawn(page: Path) -> float:
-    """Seconds until a browser has drawn a page."""
+    """Return the seconds until a browser has drawn a page."""
     from selenium.webdriver import Chrome, ChromeOptions
     from selenium.webdriver.chrome.service import Service
     from selenium.webdriver.support.ui import WebDriverWait
@@ -59,7 +59,7 @@ def main() -> None:
         report.to_html(page)
         print(f"{calls} calls: written in {time.perf_counter() - start:.2f} s, {page.stat().st_size / 1e6:.1f} MB")
         if find_spec("selenium") and shutil.which("chromium") and shutil.which("chromedriver"):
-            print(f"drawn by a browser in {drawn(page):.2f} s (bar: 3 s)")
+            print(f"drawn by a browser in {drawn(page):.2f} s (limit: 3 s)")
         else:
             print("not drawn: selenium, chromium or chromedriver is not installed")
 

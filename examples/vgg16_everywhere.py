@@ -1,7 +1,7 @@
-"""VGG16 in PyTorch, Chainer and ONNX: the same network, call by call, and the same integers.
+"""VGG16 in PyTorch, Chainer and ONNX: the same operators with the same costs, call by call.
 
-Run by `make demo`. No weights are downloaded or needed: PyTorch counts on the meta device, ONNX reads a model whose
-weights lie in a file that does not exist, Chainer runs once on random weights.
+`make demo` runs this file. No weights are downloaded or needed: PyTorch counts on the meta device, the ONNX model
+refers to a weight file that does not exist, and Chainer runs once on random weights.
 """
 
 import costcore.frontends.chainer.compat  # noqa: F401, I001 - before chainer: makes it import on today's numpy
@@ -20,7 +20,7 @@ SHAPE = (1, 3, 224, 224)
 
 
 def pytorch() -> Report:
-    """VGG16 as a torch.nn.Module, on the meta device."""
+    """Count VGG16 as a torch.nn.Module on the meta device."""
     layers: list[torch.nn.Module] = []
     channels = SHAPE[1]
     with torch.device("meta"):
@@ -40,7 +40,7 @@ def pytorch() -> Report:
 
 
 def chainer_() -> Report:
-    """Chainer's own VGG16 link, run once inside the hook."""
+    """Count Chainer's own VGG16 link by running it once inside the hook."""
     net = chainer.links.VGG16Layers(pretrained_model=None)
     x = numpy.zeros(SHAPE, numpy.float32)
     with chainer.no_backprop_mode(), chainer.using_config("train", False), ComputationalCostHook() as hook:
@@ -49,7 +49,7 @@ def chainer_() -> Report:
 
 
 def onnx_() -> Report:
-    """VGG16 as an ONNX graph whose weights are said to lie in a file that does not exist."""
+    """Count VGG16 as an ONNX graph whose external weight file does not exist."""
     nodes, weights = [], []
     value, channels = "x", SHAPE[1]
 
@@ -85,7 +85,7 @@ def onnx_() -> Report:
 
 
 def main() -> int:
-    """Print the three reports side by side; returns 0 where they are equal."""
+    """Print the three reports side by side; return 0 if they are equal."""
     versions = f"torch {torch.__version__}, chainer {chainer.__version__}, onnx {onnx.__version__}"
     print(f"VGG16, input {SHAPE}, one FLOP per fused multiply-add; {versions}\n")
     reports = {"PyTorch": pytorch(), "Chainer": chainer_(), "ONNX": onnx_()}
@@ -96,10 +96,10 @@ def main() -> int:
     table.set_cols_align(["l", "l", "l", "r", "r", "r", "l"])
     equal = True
     for calls in zip(*(report.layer_report.values() for report in reports.values()), strict=True):
-        alike = all(call[key] == calls[0][key] for call in calls for key in ("flops", "macs", "mread", "mwrite"))
-        equal = equal and alike
+        is_equal = all(call[key] == calls[0][key] for call in calls for key in ("flops", "macs", "mread", "mwrite"))
+        equal = equal and is_equal
         costs = [f"{calls[0][key]:,}" for key in ("flops", "mread", "mwrite")]
-        table.add_row([*(call["name"] for call in calls), *costs, "yes" if alike else "NO"])
+        table.add_row([*(call["name"] for call in calls), *costs, "yes" if is_equal else "NO"])
     print(table.draw(), "\n")
     for name, report in reports.items():
         total = report.total_report
@@ -109,7 +109,7 @@ def main() -> int:
         )
     totals = [[report.total_report[k] for k in ("flops", "macs", "mrw", "n_params")] for report in reports.values()]
     equal = equal and totals[0] == totals[1] == totals[2]
-    print("\nSame network, same integers in all three." if equal else "\nThe three differ.")
+    print("\nAll three frameworks give the same costs." if equal else "\nThe three frameworks differ.")
     return 0 if equal else 1
 
 

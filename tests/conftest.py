@@ -1,4 +1,4 @@
-"""A framework that was asked for and is missing ends the run; one that was not asked for leaves its tests out."""
+"""Selects the tests of the requested frontends; a requested frontend without its framework stops the run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--overwrite", action="store_true", help="write the files of tests/golden anew")
+    parser.addoption("--overwrite", action="store_true", help="regenerate the files of tests/golden")
 
 
 @pytest.fixture
 def golden(pytestconfig: pytest.Config) -> Callable[[str, str], None]:
-    """Hold a text to a file of tests/golden; ``python -m pytest --overwrite`` writes the files anew."""
+    """Compare a text with a file of tests/golden; ``python -m pytest --overwrite`` regenerates the files."""
 
     def compare(name: str, text: str) -> None:
         file = GOLDEN / name
@@ -34,11 +34,11 @@ def golden(pytestconfig: pytest.Config) -> Callable[[str, str], None]:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "frontend(*names): needs the frameworks of these frontends")
     if names := missing():
-        raise pytest.UsageError(f"{VARIABLE} asks for {', '.join(names)}: unknown, or its framework is not installed")
+        raise pytest.UsageError(f"{VARIABLE} requests {', '.join(names)}: unknown, or its framework is not installed")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Leave a frontend's tests alone where its framework is neither asked for nor installed."""
+    """Ignore the tests of a frontend whose framework is neither requested nor installed."""
     names = {collection_path.name, collection_path.stem.removeprefix("test_")}
     return True if names & (specs().keys() - set(available())) else None
 
@@ -46,4 +46,4 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker in item.iter_markers("frontend"):
         if absent := set(marker.args) - set(available()):
-            pytest.skip(f"neither asked for nor installed: {', '.join(sorted(absent))}")
+            pytest.skip(f"neither requested nor installed: {', '.join(sorted(absent))}")

@@ -1,4 +1,4 @@
-"""The examples of README.md: what each runs, and what it is said to print."""
+"""Reads and runs the examples of README.md."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ FENCE = re.compile(r"^```(?P<language>[a-z-]*)\n(?P<body>.*?)^```\n", re.MULTILI
 
 
 class Example(NamedTuple):
-    """A fenced block to run, what it is said to print, and where in the text that stands.
+    """A fenced block to run, the output that the README states, and the position of that output in the text.
 
-    A ``console`` block is said to print itself: commands and what each prints. ``output`` is None where none is told.
+    The output of a ``console`` block is the block itself: commands and what each prints. ``output`` is None if the
+    README states none.
     """
 
     language: str
@@ -31,9 +32,9 @@ class Example(NamedTuple):
 
 
 def examples(text: str) -> list[Example]:
-    """The runnable blocks, in order: ``python``, and ``console`` with lines that start with ``$``.
+    """Return the runnable blocks, in order: ``python``, and ``console`` with lines that start with ``$``.
 
-    A block of language ``text`` that follows a ``python`` block with nothing but markup between is what it prints.
+    A block of language ``text`` is the output of the ``python`` block before it if only markup is between them.
     """
     blocks = list(FENCE.finditer(text))
     found = []
@@ -51,12 +52,12 @@ def examples(text: str) -> list[Example]:
 
 
 def _belongs(between: str, following: re.Match[str]) -> bool:
-    """Whether a block is the output of the one before it: nothing but a blank line or markup lies between."""
+    """Return True if a block is the output of the one before it: only blank lines or markup are between them."""
     return following["language"] == "text" and not re.sub(r"<[^>]*>[^<\n]*|\s", "", between)
 
 
 def run(example: Example, folder: Path, namespace: dict[str, object]) -> str:
-    """What the example prints, run in ``folder``; Python blocks of one section share ``namespace``."""
+    """Run the example in ``folder`` and return what it prints; Python blocks of one section share ``namespace``."""
     if example.language == "python":
         printed, before = io.StringIO(), Path.cwd()
         os.chdir(folder)

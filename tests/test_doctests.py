@@ -1,6 +1,7 @@
-"""Every example in a docstring of the rooms is run.
+"""Every example in a docstring of the package runs and prints its output.
 
-``pytest --doctest-modules`` would import the rooms under their short names, so doctest is asked directly.
+``pytest --doctest-modules`` would import ``calculators`` and ``frontends`` as top-level packages, so these tests call
+doctest directly.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ FRONTENDS = ROOT / "frontends"
 
 
 def modules():
-    """The import names of all modules of the rooms; of frontends, those whose framework this run is about."""
+    """Return the import names of all modules; of frontends, those whose framework this run tests."""
     folders = [ROOT / "costcore", ROOT / "calculators", *(FRONTENDS / name for name in available())]
     for file in sorted(file for folder in folders for file in folder.rglob("*.py")):
         parts = file.relative_to(ROOT).with_suffix("").parts
@@ -27,7 +28,7 @@ def modules():
 
 
 @pytest.mark.parametrize("name", list(modules()))
-def test_examples_hold(name):
+def test_examples_print_their_output(name):
     if name.startswith("costcore.frontends.chainer"):
         import_module("costcore.frontends.chainer.compat")
     assert doctest.testmod(import_module(name)).failed == 0

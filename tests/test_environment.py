@@ -1,4 +1,4 @@
-"""What was asked to be tested is tested."""
+"""The requested frontends are tested, and a missing one is a failure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def test_every_frontend_of_this_run_loads_and_has_a_table():
         assert tuple(load(name).ROWS), name
 
 
-def test_asked_for_and_missing_is_said_to_be_missing(monkeypatch):
+def test_a_requested_frontend_that_is_missing_is_reported(monkeypatch):
     monkeypatch.setenv(frameworks.VARIABLE, "onnx, nonesuch")
     monkeypatch.setattr(frameworks, "find_spec", lambda framework: None)
-    assert frameworks.asked() == ("onnx", "nonesuch")
+    assert frameworks.requested() == ("onnx", "nonesuch")
     assert frameworks.missing() == ("onnx", "nonesuch")
 
 
-def test_not_asked_for_is_what_is_installed(monkeypatch):
+def test_without_a_request_the_installed_frontends_are_tested(monkeypatch):
     monkeypatch.delenv(frameworks.VARIABLE, raising=False)
     monkeypatch.setattr(frameworks, "find_spec", lambda framework: framework == "torch" or None)
     assert frameworks.available() == ("pytorch",)
@@ -35,8 +35,8 @@ def test_not_asked_for_is_what_is_installed(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["nonesuch", "chainer"])
-def test_a_run_that_misses_what_was_asked_for_fails(name, tmp_path):
-    """A `chainer` that cannot be found: the framework's name stands for nothing in this subprocess."""
+def test_a_run_without_a_requested_frontend_fails(name, tmp_path):
+    """The framework `chainer` cannot be found in this subprocess."""
     (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{specs().get(name, (0, name))[1]!r}] = None\n")
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", str(ROOT / "tests" / "test_architecture.py")],
@@ -47,4 +47,4 @@ def test_a_run_that_misses_what_was_asked_for_fails(name, tmp_path):
         check=False,
     )
     assert run.returncode == pytest.ExitCode.USAGE_ERROR, run.stdout
-    assert f"{frameworks.VARIABLE} asks for {name}" in run.stderr
+    assert f"{frameworks.VARIABLE} requests {name}" in run.stderr

@@ -1,4 +1,4 @@
-"""``import costcore`` is light: it loads nothing that takes time."""
+"""``import costcore`` does not import modules that are slow to load."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEAVY = {
 
 
 def loaded_by(code: str) -> set[str]:
-    """The modules of HEAVY that ``code`` loads; -S, because what is installed may load modules when Python starts."""
+    """Return the modules of HEAVY that ``code`` loads; -S, because installed packages may load modules at startup."""
     program = f"import sys; sys.path.append({str(ROOT)!r})\n{code}\nprint(*sys.modules)"
     command = [sys.executable, "-S", "-c", program]
     return HEAVY & set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
@@ -34,10 +34,10 @@ def test_import_costcore_loads_nothing_heavy():
     assert loaded_by("import costcore") == set()
 
 
-def test_asking_for_names_loads_nothing_heavy():
+def test_reading_public_names_loads_nothing_heavy():
     assert loaded_by("import costcore; dir(costcore); costcore.__version__; costcore.__all__") == set()
 
 
 @pytest.mark.parametrize("heavy", ["typing", "inspect", "importlib.metadata"])
-def test_the_measurement_sees_what_is_loaded(heavy):
+def test_the_measurement_detects_loaded_modules(heavy):
     assert heavy in loaded_by(f"import {heavy}")

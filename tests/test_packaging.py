@@ -1,4 +1,4 @@
-"""Three rooms in the repository, one package where it is installed."""
+"""Three top-level folders in the repository, one package when installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOMS = ("costcore", "calculators", "frontends")
 
 
 def installed_at(file: Path) -> str:
-    """Where a file of the repository lies once it is installed."""
+    """Return the path of a file of the repository after installation."""
     path = file.relative_to(ROOT).as_posix()
     return path if path.startswith("costcore/") else f"costcore/{path}"
 
@@ -47,7 +47,7 @@ def test_one_version():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built without the network from a copy, so that the repository stays as it is."""
+    """Build the wheel without network access, from a copy, so that the repository is not changed."""
     copy, built = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("wheel")
     for room in ROOMS:
         shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
@@ -60,13 +60,13 @@ def wheel(tmp_path_factory):
     return file
 
 
-def test_the_wheel_holds_the_rooms_and_nothing_outside_costcore(wheel):
+def test_the_wheel_contains_all_packages_and_nothing_outside_costcore(wheel):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert names == SOURCES | PAGE | {"costcore/py.typed", "costcore/reports/report.schema.json"}
 
 
 def test_the_wheel_runs_without_the_repository(wheel, tmp_path):
-    """Unpacked, and imported from elsewhere."""
+    """The wheel is unpacked, and imported from another folder."""
     zipfile.ZipFile(wheel).extractall(tmp_path)
     program = f"""if True:
         import sys; sys.path.insert(0, {str(tmp_path)!r})
@@ -84,14 +84,14 @@ def test_the_wheel_runs_without_the_repository(wheel, tmp_path):
 
 
 @pytest.mark.parametrize("room", ["calculators", "frontends"])
-def test_a_room_under_its_short_name_is_refused(room):
-    """A second copy of the calculators or of a frontend would be other objects than those that are registered."""
+def test_a_package_under_its_top_level_name_is_rejected(room):
+    """A second copy of the calculators or of a frontend would hold different objects than the registered ones."""
     command = [sys.executable, "-c", f"import {room}"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert f"import costcore.{room}, not {room}" in run.stderr
 
 
-def test_the_command_is_there():
+def test_the_command_is_installed():
     module, _, function = PROJECT["project"]["scripts"]["costcore"].partition(":")
     run = subprocess.run(
         [sys.executable, "-c", f"from {module} import {function}; {function}(['--help'])"],

@@ -1,6 +1,6 @@
-"""README.md says what happens: every example runs, and prints what stands below it.
+"""Every example of README.md runs and prints the output below it.
 
-``python -m pytest tests/test_readme.py --overwrite`` writes the outputs anew.
+``python -m pytest tests/test_readme.py --overwrite`` regenerates the outputs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.readme_examples import README, examples, run
 pytestmark = pytest.mark.frontend("pytorch", "onnx", "chainer")
 
 
-def test_every_example_prints_what_the_readme_says(tmp_path, request):
+def test_every_example_prints_its_output(tmp_path, request):
     text, namespace = README.read_text(encoding="utf-8"), {}
     renewed = []
     for example in examples(text):
@@ -32,7 +32,7 @@ def test_the_two_commands_stand_in_the_readme():
     assert "make demo" in text and "make test" in text
 
 
-def test_a_wrong_output_would_be_seen(tmp_path):
+def test_a_wrong_output_is_detected(tmp_path):
     example = examples("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")[0]
     assert example.output == "3\n"
     assert run(example, tmp_path, {}) == "2\n"

@@ -1,4 +1,4 @@
-"""Work counted instead of timed: the same on every machine, however busy it is."""
+"""Limits on work in function calls instead of seconds: the same on every machine under any load."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from types import FrameType
 
 
 class Work:
-    """What was done within a ``with at_most(...)``."""
+    """The work inside a ``with at_most(...)`` block."""
 
     def __init__(self) -> None:
         self.calls = 0
-        """Functions that were called, Python's and C's."""
+        """Number of function calls, of Python and C functions."""
 
 
 @contextmanager
 def at_most(calls: int) -> Iterator[Work]:
-    """Fails as soon as more functions than ``calls`` are called within, Python's and C's counted alike.
+    """Fail as soon as the block has made more than ``calls`` calls of Python and C functions.
 
-    What ought to be refused but is worked through for hours is so stopped after a moment.
+    An input that should be rejected, but would be processed for hours, fails after a moment.
     """
     work = Work()
 

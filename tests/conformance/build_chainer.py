@@ -1,9 +1,10 @@
-"""The layers of the conformance table as Chainer runs them.
+"""The layers of the conformance table in Chainer.
 
-Left out: what Chainer lacks (GELU, SiLU without a learned factor, Mish, Softsign, shrinking, comparisons, adaptive
-pooling, top-k, instance and RMS normalisation, normalisation without weights, attention), what it composes of other
-functions (SELU, hard swish, and recurrent layers on a CPU), what it does not run (dropout at inference), the index type
-of argmax (int32), the mask of dropout (of the type of x), and the bilinear layer, whose bias comes with two matrices.
+Excluded: layers that Chainer lacks (GELU, SiLU without a learned factor, Mish, Softsign, shrinking, comparisons,
+adaptive pooling, top-k, instance and RMS normalization, normalization without weights, attention), layers that it
+composes of several functions (SELU, hard swish, recurrent layers on a CPU), dropout at inference, which it does not
+run, and layers with a different cost: argmax (int32 indices), dropout (a mask of the dtype of x), and the bilinear
+layer, whose bias comes with two matrices.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import costcore.frontends.chainer.compat  # noqa: F401 - mends Chainer, so it comes before it
+import costcore.frontends.chainer.compat  # noqa: F401 - before chainer: makes it import on today's numpy
 
 # isort: split
 import chainer
@@ -26,13 +27,13 @@ def x(*shape: int) -> Any:
 
 
 def call(function: Callable[..., object], *args: Any, **settings: Any) -> Builder:
-    """Builds a call of ``function``; tuples of ints among the arguments are shapes of arrays of float32."""
+    """Return a builder that calls ``function``; tuples of ints among the arguments become float32 arrays."""
     values = [x(*arg) if isinstance(arg, tuple) else arg for arg in args]
     return lambda: lambda: function(*values, **settings)
 
 
 def on_variables(function: Callable[..., object], *shapes: tuple[int, ...]) -> Builder:
-    """Builds a call of ``function``, written with operators, on variables."""
+    """Return a builder that calls ``function``, which uses Python operators, on variables."""
     values = [chainer.Variable(x(*shape)) for shape in shapes]
     return lambda: lambda: function(*values)
 
@@ -121,7 +122,9 @@ LAYERS: dict[str, Builder] = {
     "einsum": call(lambda a, b: functions.einsum("bij,bjk->bik", a, b), R, (2, 4, 5)),
     "batch_norm_inference": call(functions.fixed_batch_normalization, A, C, C, C, C),
     "batch_norm_training": call(functions.batch_normalization, A, C, C, running_mean=x(3), running_var=x(3)),
-    "layer_norm": call(functions.layer_normalization, (10, 8), (8,), (8,)),  # Chainer has rows only: 2 * 5 of them
+    "layer_norm": call(
+        functions.layer_normalization, (10, 8), (8,), (8,)
+    ),  # Chainer normalizes matrices only: 2 * 5 rows
     "group_norm": call(lambda a, w, b: functions.group_normalization(a, 3, w, b), (2, 6, 2, 2), (6,), (6,)),
     "l2_normalize": call(functions.normalize, (4, 6)),
     "local_response_norm": call(functions.local_response_normalization, (1, 6, 3, 3)),

@@ -1,4 +1,4 @@
-"""The layers of the conformance table as ONNX models of one node."""
+"""The layers of the conformance table as ONNX models with one node."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from onnx import ModelProto, TensorProto
 from tests.whole_networks.onnx_models import Graph
 
 X = (2, 3, 4, 4)
-"""The input of the activations."""
+"""Shape of the input of the activations."""
 
 M = (3, 4)
-"""The operands of the arithmetic."""
+"""Shapes of the operands of the arithmetic operators."""
 
 FLOAT16, INT64, BOOL = TensorProto.FLOAT16, TensorProto.INT64, TensorProto.BOOL
 
@@ -28,7 +28,7 @@ def one(
     opset: int = 24,
     **attrs: Any,
 ) -> ModelProto:
-    """A node of ``inputs`` (shapes of floats, or an element type and a shape), then ``weights``, then ``constants``."""
+    """Return a builder of a node of ``inputs`` (shapes, or a dtype and a shape), ``weights`` and ``constants``."""
     g = Graph(opset)
     names = [f"x{i}" for i in range(len(inputs))]
     stored = [g.weight(*shape) for shape in weights]
@@ -38,7 +38,7 @@ def one(
 
 
 def _constant(g: Graph, value: Any) -> str:
-    """A tuple of numbers as a vector, a number as a scalar, None as an input left out."""
+    """Add a constant: a vector for a tuple, a scalar for a number, an omitted input for None."""
     if value is None:
         return ""
     elements = value if isinstance(value, tuple) else (value,)
@@ -47,7 +47,7 @@ def _constant(g: Graph, value: Any) -> str:
 
 
 def recurrent(op: str, gates: int, cell: bool = False, **attrs: Any) -> ModelProto:
-    """Five steps of two samples with 3 features into 4 hidden units; both biases are one tensor in ONNX."""
+    """Return a builder: 5 steps of 2 samples, 3 features, 4 hidden units; ONNX has both biases in one tensor."""
     g = Graph(24)
     weights = (g.weight(1, 4 * gates, 3), g.weight(1, 4 * gates, 4), g.weight(1, 2 * 4 * gates))
     states = {"h": (1, 2, 4), "c": (1, 2, 4)} if cell else {"h": (1, 2, 4)}
@@ -56,19 +56,19 @@ def recurrent(op: str, gates: int, cell: bool = False, **attrs: Any) -> ModelPro
 
 
 def dropout_training() -> ModelProto:
-    """Training is a constant input, and the mask an output."""
+    """Build dropout in training: the mode is a constant input, and the mask an output."""
     g = Graph(24)
     ratio = g.number(0.5, dtype=TensorProto.FLOAT, scalar=True)
     return g.model({"x": (4, 6)}, g("Dropout", "x", ratio, g.number(True, dtype=BOOL, scalar=True), outputs=2))
 
 
 def prelu() -> ModelProto:
-    """The slopes are stored with the axes they are broadcast along."""
+    """Build PReLU: its slopes are stored in the shape that broadcasts to x."""
     return one("PRelu", X, weights=[(3, 1, 1)])
 
 
 def embedding() -> ModelProto:
-    """Rows of a stored matrix."""
+    """Build an embedding: a gather of rows of an initializer."""
     g = Graph()
     return g.model({"x": (INT64, (2, 5))}, g("Gather", g.weight(20, 8), "x"))
 
@@ -202,4 +202,4 @@ BUILDERS: Mapping[str, Callable[[], ModelProto]] = {
     "cast": unary("Cast", M, to=FLOAT16),
     "depth_to_space": unary("DepthToSpace", (1, 8, 2, 3), blocksize=2),
 }
-"""A builder for every row of the table that one ONNX operator is."""
+"""One builder for each row of the table that is a single ONNX operator."""

@@ -1,7 +1,7 @@
-"""The layers of the conformance table as PyTorch runs them.
+"""The layers of the conformance table in PyTorch.
 
-Left out: what PyTorch composes of other operators (L2 normalisation, local response normalisation, softsign), and
-``reshape``, which is a ``view``, or a copy and a view.
+Excluded: layers that PyTorch composes of several operators (L2 normalization, local response normalization, softsign),
+and ``reshape``, which is a ``view``, or a copy and a view.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ P = (1, 2, 6, 6)
 
 
 def call(function: Callable[..., object], *args: Any, **settings: Any) -> Builder:
-    """Builds a call of ``function``; tuples of ints among the arguments are shapes of tensors of float32."""
+    """Return a builder that calls ``function``; tuples of ints among the arguments become float32 tensors."""
 
     def build() -> Callable[[], object]:
         values = [torch.full(arg, 0.5) if isinstance(arg, tuple) else arg for arg in args]
@@ -32,7 +32,7 @@ def call(function: Callable[..., object], *args: Any, **settings: Any) -> Builde
 
 
 def module(make: Callable[[], nn.Module], *inputs: Any) -> Builder:
-    """Builds a call of a module, in inference; inputs as for ``call``, or nested in lists."""
+    """Return a builder that calls a module in inference mode; inputs as for ``call``, or nested in lists."""
 
     def build() -> Callable[[], object]:
         layer = make().eval()
@@ -42,7 +42,7 @@ def module(make: Callable[[], nn.Module], *inputs: Any) -> Builder:
 
 
 def training(make: Callable[[], nn.Module], *inputs: Any) -> Builder:
-    """Builds a call of a module, in training."""
+    """Return a builder that calls a module in training mode."""
     return lambda: call(make().train(), *inputs)()
 
 

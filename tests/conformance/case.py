@@ -8,15 +8,15 @@ from costcore import Operations
 
 
 class Case(NamedTuple):
-    """A layer and its cost by hand.
+    """A layer and its cost, worked out by hand.
 
     Attributes:
-        name: what builders go by.
-        op: neutral name of the operator the cost is of; what else a framework does around it is not looked at.
-        operations: by kind.
-        mread, mwrite: bytes.
-        macs: products of matrix multiplications.
-        n_params: learned parameters read, of the whole run.
+        name: the name under which each framework has a builder for it.
+        op: canonical name of the operator that has this cost; other operators of the run are ignored.
+        operations: number of operations by class.
+        mread, mwrite: bytes read and written.
+        macs: multiply-accumulates of matrix products.
+        n_params: learned parameters that the whole run reads.
     """
 
     name: str

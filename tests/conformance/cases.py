@@ -1,6 +1,6 @@
-"""The conformance table: one row a layer and its cost, computed by hand.
+"""The conformance table: one row per layer, with its cost worked out by hand.
 
-``build_<framework>.py`` says how each framework makes the layer; ``test_conformance.py`` holds all of them to the row.
+``build_<framework>.py`` builds the layer in each framework; ``test_conformance.py`` compares their costs with the row.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Activations, arithmetic, reductions, layout and pooling by hand.
+"""Activations, arithmetic, reductions, layout and pooling, worked out by hand.
 
-Each row's comment names the layer: shapes, and settings where there are any. Elements are float32, 4 bytes, and indices
-int64, 8 bytes, unless the comment says otherwise. Scalars are constants.
+The comment of each row gives the shapes and the attributes of the layer. Elements are float32 (4 bytes) and indices
+int64 (8 bytes), unless the comment says otherwise. Scalars are constants.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ ACTIVATIONS: tuple[Case, ...] = (
     Case("relu", "relu", Operations(cmp=96), 96 * 4, 96 * 4),
     # min(max(x, 0), 6)
     Case("relu6", "relu6", Operations(cmp=2 * 96), 96 * 4, 96 * 4),
-    # slope 0.1
+    # slope of 0.1
     Case("leaky_relu", "leaky_relu", Operations(mul=96, cmp=96), 96 * 4, 96 * 4),
-    # one slope a channel, w [3]
+    # one slope per channel, w [3]
     Case("prelu", "prelu", Operations(mul=96, cmp=96), (96 + 3) * 4, 96 * 4, n_params=3),
     # 1 / (1 + exp(-x))
     Case("sigmoid", "sigmoid", Operations(add=2 * 96, div=96, special=96), 96 * 4, 96 * 4),
@@ -37,7 +37,7 @@ ACTIVATIONS: tuple[Case, ...] = (
     # scale, shift, clamp to [0, 1]
     Case("hard_sigmoid", "hard_sigmoid", Operations(mul=96, add=96, cmp=2 * 96), 96 * 4, 96 * 4),
     Case("hard_swish", "hard_swish", Operations(mul=2 * 96, add=96, cmp=2 * 96), 96 * 4, 96 * 4),
-    # to 0 within 0.5: two bounds; moved by 0.5 beyond them, up and down
+    # 0 within [-0.5, 0.5]: two comparisons; beyond it, shifted by 0.5 towards 0
     Case("hard_shrink", "hard_shrink", Operations(cmp=2 * 96), 96 * 4, 96 * 4),
     Case("soft_shrink", "soft_shrink", Operations(add=2 * 96, cmp=2 * 96), 96 * 4, 96 * 4),
     # to [-1, 2]: two bounds
@@ -86,7 +86,7 @@ REDUCTIONS: tuple[Case, ...] = (
     Case("reduce_max", "reduce_max", Operations(cmp=6 * 3), 24 * 4, 6 * 4),
     # over all axes
     Case("reduce_min", "reduce_min", Operations(cmp=23), 24 * 4, 1 * 4),
-    # over axis 2: 6 rows of 4; int64 (int32 in Chainer: no row there)
+    # over axis 2: 6 rows of 4; int64 (excluded in Chainer: int32)
     Case("argmax", "argmax", Operations(cmp=6 * 3), 24 * 4, 6 * 8),
     # over axis 2: 6 rows of 4: 4 exp, 3 add, a log
     Case("log_sum_exp", "reduce_log_sum_exp", Operations(add=6 * 3, special=6 * 5), 24 * 4, 6 * 4),
@@ -112,7 +112,7 @@ POOLING: tuple[Case, ...] = (
     Case("resize_bilinear", "resize", Operations(mul=3 * 288, add=6 * 288), 72 * 4, 288 * 4),
     # bilinear, to [1, 2, 2, 2]: 8 samples of 4 elements
     Case("resize_bilinear_down", "resize", Operations(mul=3 * 8, add=6 * 8), 4 * 8 * 4, 8 * 4),
-    # two maps of the plane, theta[2, 2, 3], at 5 x 6 points: 2 dot products of length 3 a point
+    # two affine maps of the plane, theta[2, 2, 3], at 5 x 6 points: 2 dot products of length 3 per point
     Case("affine_grid", "affine_grid", 2 * 30 * 2 * Operations(mul=1, fma=2), 12 * 4, 2 * 30 * 2 * 4, 2 * 30 * 2 * 3),
 )
 

@@ -1,6 +1,6 @@
-"""Layers with weights, attention, recurrence, normalisations and losses, worked out by hand. Everything is float32.
+"""Layers with weights, attention, recurrence, normalization and losses, worked out by hand. All dtypes are float32.
 
-Bytes are 4 times the elements, read and written once; a line above each row says the shapes.
+Bytes are 4 times the elements, each read and written once; the comment above each row gives the shapes.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ CONNECTION = (
     Case("conv2d_depthwise", "conv", Operations(mul=150, fma=150 * 8), F * (150 + 54), F * 150, 150 * 9, 54),
     # x[1, 2, 4, 4, 4], w[3, 2, 2, 2, 2], b[3] -> y[1, 3, 3, 3, 3]: 81 dot products of length 16
     Case("conv3d", "conv", Operations(fma=81 * 16), F * (128 + 48 + 3), F * 81, 81 * 16, 48 + 3),
-    # x[1, 3, 4, 4], w[3, 2, 3, 3], no bias, stride 2 -> y[1, 2, 9, 9]: each of 48 elements makes 2 x 9 products
+    # x[1, 3, 4, 4], w[3, 2, 3, 3], no bias, stride 2 -> y[1, 2, 9, 9]: 2 x 9 products for each of 48 elements
     Case("conv_transpose2d_no_bias", "conv_transpose", Operations(fma=48 * 18), F * (48 + 54), F * 162, 48 * 18, 54),
-    # x[1, 4, 3, 3], w[4, 3, 2, 2], b[6], stride 2, 2 groups -> y[1, 6, 6, 6]: each of 36 elements makes 3 x 4 products
+    # x[1, 4, 3, 3], w[4, 3, 2, 2], b[6], stride 2, 2 groups -> y[1, 6, 6, 6]: 3 x 4 products for each of 36 elements
     Case(
         "conv_transpose2d_groups",
         "conv_transpose",
@@ -149,7 +149,7 @@ READ = 24 + 40 + 40
 
 ATTENTION = (
     Case("attention", "attention", SCORES, F * READ, F * 24, 30 * 4 + 24 * 5),
-    # with mask[3, 5] of bool, one byte each: a choice per score
+    # with mask[3, 5] of bool, one byte each: a selection per score
     Case("attention_bool_mask", "attention", SCORES + Operations(cmp=30), F * READ + 15, F * 24, 30 * 4 + 24 * 5),
     # with mask[3, 5] of float32: an addition per score
     Case("attention_float_mask", "attention", SCORES + Operations(add=30), F * (READ + 15), F * 24, 30 * 4 + 24 * 5),

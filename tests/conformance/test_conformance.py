@@ -1,4 +1,4 @@
-"""Every row of the table costs, through every framework that has the layer, what was computed by hand."""
+"""Every framework that has a layer of the table reports the cost that was worked out by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = [(framework, name) for framework, builders in BUILDERS.items() for name i
 
 
 def run(framework: str, name: str):
-    """The report of one layer."""
+    """Return the report of one layer."""
     built = BUILDERS[framework][name]()
     if framework == "onnx":
         return estimate(built)
@@ -26,7 +26,7 @@ def run(framework: str, name: str):
     return hook.report
 
 
-def test_every_builder_builds_a_row_of_the_table():
+def test_every_builder_belongs_to_a_row_of_the_table():
     assert len(BY_NAME) == len(CASES), "names are unique"
     for framework, builders in BUILDERS.items():
         assert not builders.keys() - BY_NAME.keys(), framework
@@ -39,7 +39,7 @@ def test_every_row_is_built_by_some_framework():
 
 
 @pytest.mark.parametrize(("framework", "name"), ROWS)
-def test_a_layer_costs_what_was_computed_by_hand(framework, name):
+def test_the_cost_of_a_layer_is_the_one_by_hand(framework, name):
     case, report = BY_NAME[name], run(framework, name)
     assert not report.ignored_layers
     entries = [entry for entry in report.layer_report.values() if entry["op"] == case.op]
