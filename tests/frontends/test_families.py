@@ -1,4 +1,4 @@
-"""The rows of an operator are in the file or folder of its family, which its calculator defines."""
+"""Every row is in the file or folder of its operator's family, which is that of the calculator."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ from pkgutil import walk_packages
 
 import pytest
 
-from costcore.registry.calculators import calculators
+from costcore.calculators import operator_families
 from costcore.registry.frontends import load
 from costcore.translate import Row
 from tests.frameworks import available
 
-CALCULATORS = "costcore.calculators."
+FAMILY_OF = operator_families()
 FOLDERS = ("contrib",)
 """Folders of rows/ that divide their rows by family again."""
-
-
-def family_of(op: str) -> str:
-    """Return the file or folder of ``calculators/`` that defines the calculator of an operator."""
-    return calculators()[op].__module__.removeprefix(CALCULATORS).partition(".")[0]
 
 
 def rows_by_module(frontend: str) -> Iterator[tuple[str, Row]]:
@@ -38,7 +33,7 @@ def test_rows_are_in_the_file_of_their_family(frontend):
     """A row that returns operators of several families is in the file of one of them."""
     misplaced = []
     for module, row in rows_by_module(frontend):
-        families = {family_of(op) for op in (row.ops or (row.op,))}
+        families = {FAMILY_OF[op] for op in (row.ops or (row.op,))}
         if next(part for part in module.split(".") if part not in FOLDERS) not in families:
             misplaced.append(f"{module}: the row of {row.native} belongs to {', '.join(sorted(families))}")
     assert misplaced == []
