@@ -1,10 +1,10 @@
-"""costcore: what one pass of a neural network costs, from one set of formulas, for every framework."""
+"""costcore: the computational cost of a neural network, by the same formulas for every framework."""
 
 from os.path import exists as _exists
 
 from costcore._version import __version__ as __version__
 
-TYPE_CHECKING = False  # type checkers know the name; importing `typing` would double the import time
+TYPE_CHECKING = False  # type checkers recognize the name; importing `typing` would double the import time
 if TYPE_CHECKING:
     from costcore.api.estimate import estimate as estimate
     from costcore.api.hook import ComputationalCostHook as ComputationalCostHook
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from costcore.trace.trace import Trace as Trace
 
 
-# A checkout keeps calculators/ and frontends/ beside this folder, an installed package inside it.
-_beside = __path__[0].removesuffix("costcore")
-_rooms = _beside + "calculators/__init__.py", _beside + "frontends/__init__.py"
-if all(map(_exists, _rooms)):
-    __path__.append(_beside)
+# In a checkout, calculators/ and frontends/ are next to this folder; in an installed package they are inside it.
+_checkout = __path__[0].removesuffix("costcore")
+_packages = _checkout + "calculators/__init__.py", _checkout + "frontends/__init__.py"
+if all(map(_exists, _packages)):
+    __path__.append(_checkout)
 
-_HOME = {
+_MODULES = {
     "ComputationalCostHook": "api.hook",
     "Cost": "ir",
     "CostError": "errors",
@@ -78,14 +78,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_MODULES})

@@ -1,4 +1,4 @@
-"""``python -m costcore``: the command line."""
+"""Run the command line as ``python -m costcore``."""
 
 import sys
 

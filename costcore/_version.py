@@ -1,3 +1,3 @@
-"""The version of this tool, which every report names."""
+"""The version of costcore, which every report includes."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Arithmetic on dimensions that are integers or integer symbols (sympy expressions), exact for both."""
+"""Exact arithmetic on dimensions, which are integers or symbolic (sympy) integer expressions."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ else:
 
 
 def is_symbolic(value: object) -> bool:
-    """Whether ``value`` is a symbolic expression; asks without importing sympy."""
-    return hasattr(type(value), "free_symbols")  # of the object itself, it would be computed
+    """Return True if ``value`` is a symbolic expression. This does not import sympy."""
+    return hasattr(type(value), "free_symbols")  # on the object itself, the property would be computed
 
 
 def as_dim(value: Any) -> Dim:
-    """``value`` as an exact Python int, or unchanged where it is an integer expression.
+    """Return ``value`` as a Python int, or unchanged if it is a symbolic integer expression.
 
     Raises:
-        TypeError: for floats, strings and everything else that is no integer.
+        TypeError: if it is neither, such as a float or a string.
     """
     if type(value) is int:
         return value
@@ -41,7 +41,7 @@ def as_dim(value: Any) -> Dim:
 
 
 def minimum(a: Dim, b: Dim) -> Dim:
-    """The smaller of two dimensions."""
+    """Return the smaller of two dimensions."""
     if is_symbolic(a) or is_symbolic(b):
         from sympy import Min
 
@@ -50,7 +50,7 @@ def minimum(a: Dim, b: Dim) -> Dim:
 
 
 def maximum(a: Dim, b: Dim) -> Dim:
-    """The larger of two dimensions."""
+    """Return the larger of two dimensions."""
     if is_symbolic(a) or is_symbolic(b):
         from sympy import Max
 
@@ -59,12 +59,12 @@ def maximum(a: Dim, b: Dim) -> Dim:
 
 
 def ceil_div(a: Dim, b: Dim) -> Dim:
-    """``a / b`` rounded up."""
+    """Return ``a / b`` rounded up."""
     return -(-a // b)
 
 
 def gcd(a: Dim, b: Dim) -> Dim:
-    """The greatest common divisor of two dimensions."""
+    """Return the greatest common divisor of two dimensions."""
     if is_symbolic(a) or is_symbolic(b):
         return _symbolic_gcd()(a, b)
     return math.gcd(a, b)
@@ -72,7 +72,7 @@ def gcd(a: Dim, b: Dim) -> Dim:
 
 @cache
 def _symbolic_gcd() -> Any:
-    """``gcd`` as a sympy function: sympy's own takes symbols for coprime polynomials."""
+    """Return ``gcd`` as a sympy function; the one of sympy treats symbols as coprime polynomials."""
     from sympy import Function
 
     class gcd(Function):  # type: ignore[misc]  # noqa: N801 - the name is what formulas print
@@ -89,7 +89,7 @@ def _symbolic_gcd() -> Any:
 
 
 def ceil_log2(n: Dim) -> Dim:
-    """The smallest integer ``e`` with ``2**e >= n``; 0 for n = 0 or 1."""
+    """Return the smallest integer ``e`` with ``2**e >= n``; 0 if ``n`` is 0 or 1."""
     if is_symbolic(n):
         from sympy import ceiling, log
 

@@ -1,4 +1,4 @@
-"""The neutral layer: what every frontend produces and every calculator reads, and the cost it returns."""
+"""The intermediate representation: layers and tensors, which frontends produce, and costs, which calculators return."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ BITS: Mapping[str, int] = {
     **dict.fromkeys(("int32", "uint32", "float32", "complex32"), 32),
     **dict.fromkeys(("int64", "uint64", "float64", "complex64"), 64),
     "complex128": 128,
-    "string": 0,  # a string's size is not told by its shape
+    "string": 0,  # the shape does not determine the size of a string
 }
-"""Bits of one element, by neutral element type. Sub-byte types are packed."""
+"""Bits of one element, by dtype. Elements of less than a byte are packed."""
 
 
-class frozen(dict[str, Any]):  # noqa: N801 - reads as an adjective where it is used
+class frozen(dict[str, Any]):  # noqa: N801 - used like the built-in frozenset
     """A hashable mapping of names to hashable values, in a fixed order."""
 
     __slots__ = ("_hash",)
@@ -66,7 +66,7 @@ class frozen(dict[str, Any]):  # noqa: N801 - reads as an adjective where it is 
             return self._hash
 
     def _refuse(self, *_: object, **__: object) -> Any:
-        raise TypeError("operands and attributes of a layer cannot be changed; make another layer")
+        raise TypeError("the operands and attributes of a layer cannot be changed; create another layer")
 
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
 
@@ -76,14 +76,14 @@ class frozen(dict[str, Any]):  # noqa: N801 - reads as an adjective where it is 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Shape, element type and role of one operand; never its values.
+    """Shape, dtype and role of one operand, without its values.
 
     Attributes:
-        shape: elements along each axis, ints or integer symbols.
-        dtype: neutral element type, a key of :data:`BITS`.
+        shape: the size of each axis, an int or a symbolic expression.
+        dtype: a key of :data:`BITS`, such as ``float32``.
         role: ``data`` (activations, inputs), ``param`` (learned), ``state`` (running statistics, initial hidden
-            states) or ``const`` (fixed values). A 0-d ``const`` is a scalar written into the instruction: it is
-            an operand, and takes no bytes.
+            states) or ``const`` (fixed values). A 0-d ``const`` is a scalar argument of the operator and takes no
+            bytes.
     """
 
     shape: tuple[Dim, ...]
@@ -92,39 +92,41 @@ class Tensor:
 
     @property
     def size(self) -> Dim:
-        """Elements."""
+        """The number of elements."""
         return prod(self.shape)
 
     @property
     def ndim(self) -> int:
-        """Number of axes."""
+        """The number of axes."""
         return len(self.shape)
 
     @property
     def is_scalar(self) -> bool:
-        """Whether this is a scalar constant."""
+        """True for a scalar constant."""
         return self.role == "const" and not self.shape
 
     @property
     def nbytes(self) -> Dim:
-        """Bytes of all elements, sub-byte types packed; 0 for a scalar constant."""
+        """The bytes of all elements, packed if an element has less than a byte; 0 for a scalar constant."""
         return 0 if self.is_scalar else self.bytes_of(self.size)
 
     def bytes_of(self, elements: Dim) -> Dim:
-        """Bytes that ``elements`` elements of this tensor's type take."""
+        """Return the bytes of so many elements of this tensor's dtype."""
         bits = BITS[self.dtype]
         return elements * (bits // 8) if bits % 8 == 0 else ceil_div(elements * bits, 8)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Layer:
-    """One operator with the shapes, types and settings it is used with. Hashable; equal layers cost the same.
+    """An operator call: shapes, dtypes and attributes, without values.
+
+    Layers are hashable, and equal layers have equal costs.
 
     Attributes:
-        op: neutral name (``conv``), or the framework's full name (``aten::foo``) where no row translates it.
-        inputs: tensors by operand name (``x``, ``w``, ``b``; ``x0``, ``x1`` … for operands of equal standing).
+        op: the canonical operator name (``conv``), or the framework's own name (``aten::foo``) if no ``Row`` maps it.
+        inputs: tensors by operand name (``x``, ``w``, ``b``; ``x0``, ``x1`` … for the elements of a list).
         outputs: the tensors it returns.
-        attrs: settings by neutral name, spatial ones as tuples (``kernel=(3, 3)``).
+        attrs: attributes by canonical name, spatial ones as tuples (``kernel=(3, 3)``).
     """
 
     op: str
@@ -151,7 +153,7 @@ class Layer:
         return operand in self.inputs
 
     def get(self, operand: str) -> Tensor | None:
-        """The named operand, or None where it is not given."""
+        """Return the operand of that name, or None if it is absent."""
         return self.inputs.get(operand)
 
     @property
@@ -161,42 +163,42 @@ class Layer:
 
     @property
     def read(self) -> Dim:
-        """Bytes of all inputs, each once."""
+        """The bytes of all inputs, each read once."""
         return sum(tensor.nbytes for tensor in self.inputs.values())
 
     @property
     def written(self) -> Dim:
-        """Bytes of all outputs."""
+        """The bytes of all outputs."""
         return sum(tensor.nbytes for tensor in self.outputs)
 
     @property
     def n_params(self) -> Dim:
-        """Elements of the learned parameters among the inputs."""
+        """The number of elements of the learned parameters among the inputs."""
         return sum(tensor.size for tensor in self.inputs.values() if tensor.role == "param")
 
     def map_dims(self, change: Callable[[Any], Any]) -> Layer:
-        """The same layer with ``change`` applied to every dimension and every setting."""
+        """Return the layer with ``change`` applied to every dimension and every attribute."""
 
         def tensor(t: Tensor) -> Tensor:
             return Tensor(tuple(change(d) for d in t.shape), t.dtype, t.role)
 
-        def setting(value: Any) -> Any:
-            return tuple(setting(v) for v in value) if isinstance(value, tuple) else change(value)
+        def attribute(value: Any) -> Any:
+            return tuple(attribute(v) for v in value) if isinstance(value, tuple) else change(value)
 
         return Layer(
             self.op,
             {name: tensor(t) for name, t in self.inputs.items()},
             [tensor(t) for t in self.outputs],
-            {name: setting(value) for name, value in self.attrs.items()},
+            {name: attribute(value) for name, value in self.attrs.items()},
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """Arithmetic operations by kind. Add two with ``+``, repeat with ``*`` a count.
+    """The number of arithmetic operations of each class. Supports ``+``, and ``*`` with a count.
 
     Attributes:
-        fma: a product that is at once added to something.
+        fma: multiplications whose product is added to an accumulator (fused multiply-add).
         mul: multiplications.
         add: additions, subtractions, negations, absolute values.
         div: divisions.
@@ -222,7 +224,7 @@ class Operations:
     __rmul__ = __mul__
 
     def flops(self, fma_1flop: bool = True) -> Dim:
-        """FLOPs: the sum of all kinds, ``fma`` weighing 1 or, where ``fma_1flop`` is false, 2."""
+        """Return the sum of all classes, with an ``fma`` counted as 1, or as 2 if ``fma_1flop`` is False."""
         return self.fma * (1 if fma_1flop else 2) + self.mul + self.add + self.div + self.cmp + self.special
 
 
@@ -230,12 +232,13 @@ KINDS = tuple(field.name for field in fields(Operations))
 
 
 class PerElement(NamedTuple):
-    """What an element-wise operator does for one element of its output: a line of a family's table.
+    """The operations of an element-wise operator for one element of its output.
 
     Attributes:
-        operations: the operations, by kind.
-        definition: the expression they are counted from, ``x / (1 + exp(-x))``. It is Python, and tests execute it:
-            ``where(c, a, b)`` computes both branches, and every other name is a setting or a function.
+        operations: the number of operations of each class.
+        definition: the expression from which they are counted, ``x / (1 + exp(-x))``. It is Python code, and tests
+            execute it. ``where(c, a, b)`` computes both branches; every other name is an operand, an attribute or a
+            function.
     """
 
     operations: Operations
@@ -243,14 +246,14 @@ class PerElement(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What one call of a layer costs. A calculator may return a bare 4-tuple as well.
+    """The cost of one operator call. A calculator may also return a plain tuple of four or five values.
 
     Attributes:
-        flops: arithmetic operations, an int or :class:`Operations` by kind.
+        flops: arithmetic operations, an int or :class:`Operations`.
         mread: bytes read.
         mwrite: bytes written.
-        params: the operator's settings for display, by neutral name.
-        macs: products of matrix multiplications.
+        params: the attributes to display, by canonical name. (Learned parameters are counted as ``n_params``.)
+        macs: multiplications in matrix products, including convolutions and attention.
     """
 
     flops: Dim | Operations
@@ -266,13 +269,13 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def covers(*ops: str | Mapping[str, object]) -> Callable[[_F], _F]:
-    """Mark a calculator as the formula of each of ``ops``, a family of like operators, instead of ``calc_<op>``.
+    """Mark a function as the calculator of several operators, instead of the one in its name, ``calc_<op>``.
 
-    A table, ``@covers(TABLE)``, covers its keys, and stays with the function as ``function.table``: what is said of
-    each operator in it stands in its line of DETAILS.md.
+    With a table, ``@covers(TABLE)``, these are its keys. The table is stored as ``function.table``, and DETAILS.md
+    prints its values, one row per operator.
     """
-    names = tuple(name for part in ops for name in ((part,) if isinstance(part, str) else part))
-    table = {name: entry for part in ops if isinstance(part, Mapping) for name, entry in part.items()}
+    names = tuple(name for entry in ops for name in ((entry,) if isinstance(entry, str) else entry))
+    table = {name: value for entry in ops if isinstance(entry, Mapping) for name, value in entry.items()}
 
     def mark(function: _F) -> _F:
         function.ops = names  # type: ignore[attr-defined]
@@ -283,6 +286,6 @@ def covers(*ops: str | Mapping[str, object]) -> Callable[[_F], _F]:
 
 
 def layout_operator(function: _F) -> _F:
-    """Mark a calculator as one of pure data movement, which ``layout="free"`` makes free."""
+    """Mark a calculator as one of data movement only, which ``layout="free"`` counts as zero-cost."""
     function.is_layout = True  # type: ignore[attr-defined]
     return function

@@ -1,4 +1,4 @@
-"""Symbolic integer expressions: expansion, comparison, magnitude, and how they are printed."""
+"""Symbolic integer expressions: sums, expansion, comparison, ranking and printing."""
 
 from __future__ import annotations
 
@@ -11,55 +11,64 @@ from costcore.dims import Dim, as_dim, is_symbolic
 
 
 def added(amounts: Iterable[Dim]) -> Dim:
-    """The sum of many integers and expressions, multiplied out; equal ones are counted, and all are added at once."""
+    """Return the expanded sum of integers and expressions.
+
+    Equal expressions are counted first, so that each is expanded once and all are added in one step.
+    """
     number = 0
-    times: dict[Any, int] = {}
+    counts: dict[Any, int] = {}
     for amount in amounts:
         if is_symbolic(amount):
-            times[amount] = times.get(amount, 0) + 1
+            counts[amount] = counts.get(amount, 0) + 1
         else:
             number += amount
-    if not times:
+    if not counts:
         return number
     from sympy import Add
 
-    return as_dim(Add(number, *[expanded(amount) * count for amount, count in times.items()]))
+    return as_dim(Add(number, *[expanded(amount) * count for amount, count in counts.items()]))
 
 
 MOST_TERMS = 64
-"""Formulas that have more terms once they are multiplied out stay as they are."""
+"""An expression is expanded only if this gives at most so many terms."""
 
 
 @lru_cache(maxsize=1 << 12)
 def expanded(dim: Any) -> Any:
-    """A formula as a sum of products, so that equal ones look equal; as it is where that takes too many terms."""
-    return _multiplied_out(dim) if is_symbolic(dim) and 1 < _width(dim) <= MOST_TERMS else dim
+    """Return an expression as a sum of products, or unchanged if that has more than :data:`MOST_TERMS` terms.
+
+    Equal expressions usually have the same expanded form.
+    """
+    return _expand(dim) if is_symbolic(dim) and 1 < _term_count(dim) <= MOST_TERMS else dim
 
 
-def _width(dim: Any) -> int:
-    """The most terms that a formula has once it is multiplied out."""
+def _term_count(dim: Any) -> int:
+    """Return an upper bound of the number of terms that the expanded expression has."""
     if dim.is_Add or dim.is_Mul:
-        widths = map(_width, dim.args)
-        return sum(widths) if dim.is_Add else math.prod(widths)
+        counts = map(_term_count, dim.args)
+        return sum(counts) if dim.is_Add else math.prod(counts)
     if dim.is_Pow and dim.exp.is_Integer and dim.exp > 1:
-        return int(min(_width(dim.base) ** min(int(dim.exp), MOST_TERMS), MOST_TERMS + 1))
+        return int(min(_term_count(dim.base) ** min(int(dim.exp), MOST_TERMS), MOST_TERMS + 1))
     return 1
 
 
-def _multiplied_out(dim: Any) -> Any:
+def _expand(dim: Any) -> Any:
     if dim.is_Add or dim.is_Mul:
-        return dim.func(*map(_multiplied_out, dim.args)).expand(deep=False, mul=True, **_NOTHING_ELSE)
+        return dim.func(*map(_expand, dim.args)).expand(deep=False, mul=True, **_SUMS_ONLY)
     if dim.is_Pow and dim.exp.is_Integer and dim.exp > 1:
-        return dim.func(_multiplied_out(dim.base), dim.exp).expand(deep=False, multinomial=True, **_NOTHING_ELSE)
+        return dim.func(_expand(dim.base), dim.exp).expand(deep=False, multinomial=True, **_SUMS_ONLY)
     return dim
 
 
-_NOTHING_ELSE = dict.fromkeys(("power_base", "power_exp", "log", "basic"), False)
-"""What expanding a formula shall not do: take apart powers, logarithms and functions."""
+_SUMS_ONLY = dict.fromkeys(("power_base", "power_exp", "log", "basic"), False)
+"""Options of ``sympy.expand`` that leave powers, logarithms and functions as they are."""
 
 
 def quotient(a: Dim, b: Dim) -> Dim:
-    """``a // b``; where the factors of ``b`` cancel, without asking what is known of the rest, which can take long."""
+    """Return ``a // b``.
+
+    If the factors of ``b`` cancel, the quotient is exact, and the floor division of sympy, which is slow, is skipped.
+    """
     if is_symbolic(a) or is_symbolic(b):
         from sympy import fraction
 
@@ -70,7 +79,7 @@ def quotient(a: Dim, b: Dim) -> Dim:
 
 
 def differ(a: Dim, b: Dim) -> bool:
-    """Whether two dimensions are different formulas, also when multiplied out."""
+    """Return True if two dimensions are different expressions, even after expansion."""
     if a == b:
         return False
     if is_symbolic(a) or is_symbolic(b):
@@ -81,54 +90,57 @@ def differ(a: Dim, b: Dim) -> bool:
 
 
 def only_length(a: Dim, b: Dim) -> tuple[Dim, int] | None:
-    """The symbol and its value for which alone two different formulas are equal; None where there are others."""
+    """Return the only symbol and positive value for which two different expressions are equal, or None."""
     from sympy import Poly, cancel, fraction, sympify
 
     a, b = sympify(a), sympify(b)
-    if b == 0 or max(_width(a), _width(b)) > MOST_TERMS:
+    if b == 0 or max(_term_count(a), _term_count(b)) > MOST_TERMS:
         return None
-    over, under = fraction(cancel(a / b))
-    left = over - under
-    if len(left.free_symbols) != 1 or not left.is_polynomial():
+    numerator, denominator = fraction(cancel(a / b))
+    difference = numerator - denominator
+    if len(difference.free_symbols) != 1 or not difference.is_polynomial():
         return None
-    (symbol,) = left.free_symbols
-    found = [int(root) for root in Poly(left, symbol).ground_roots() if root.is_Integer and root > 0]
-    return (symbol, found[0]) if len(found) == 1 else None
+    (symbol,) = difference.free_symbols
+    roots = [int(root) for root in Poly(difference, symbol).ground_roots() if root.is_Integer and root > 0]
+    return (symbol, roots[0]) if len(roots) == 1 else None
 
 
 def is_negative(dim: Dim) -> bool:
-    """Whether a number is negative, or a formula whatever lengths its symbols stand for, as far as its terms tell."""
+    """Return True if the value is provably negative for all sizes of its symbols."""
     if not is_symbolic(dim):
         return bool(dim < 0)
-    terms = _terms(dim).items()
-    return dim != 0 and all(number < 0 and not term.has(_sum()) for term, number in terms)
+    terms = _coefficients(dim).items()
+    return dim != 0 and all(number < 0 and not term.has(_add_class()) for term, number in terms)
 
 
 @cache
-def _sum() -> Any:
+def _add_class() -> Any:
     from sympy import Add
 
     return Add
 
 
-SAME = 64
-"""What every symbol stands for where formulas are ranked."""
+RANKING_SIZE = 64
+"""The value of every symbol when expressions are ranked."""
 
 
 def magnitude(dim: Any) -> Any:
-    """A number to rank formulas by: every symbol stands for :data:`SAME`; a number is itself."""
-    return _at_same(dim) if is_symbolic(dim) else dim
+    """Return a number to rank dimensions by: an expression is evaluated with :data:`RANKING_SIZE` for every symbol."""
+    return _at_ranking_size(dim) if is_symbolic(dim) else dim
 
 
 @lru_cache(maxsize=1 << 12)
-def _at_same(dim: Any) -> int:
-    """0 where the formula has no number there, as a quotient by zero."""
-    number = dim.subs(dict.fromkeys(dim.free_symbols, SAME))
+def _at_ranking_size(dim: Any) -> int:
+    """Return the value of the expression, or 0 if it is not finite, such as a division by zero."""
+    number = dim.subs(dict.fromkeys(dim.free_symbols, RANKING_SIZE))
     return int(number) if number.is_finite else 0
 
 
 def share(part: Dim, whole: Dim) -> float | None:
-    """``part / whole``, 0 of a whole of 0; of formulas where one is a number times the other, else None."""
+    """Return ``part / whole``, or 0 if ``whole`` is 0.
+
+    The share of expressions is a number only if one is a multiple of the other; otherwise None is returned.
+    """
     if not part:
         return 0.0
     if not is_symbolic(part) and not is_symbolic(whole):
@@ -138,28 +150,28 @@ def share(part: Dim, whole: Dim) -> float | None:
 
 @lru_cache(maxsize=1 << 12)
 def _ratio(part: Any, whole: Any) -> float | None:
-    terms, all_terms = _terms(part), _terms(whole)
-    if terms.keys() != all_terms.keys():
+    part_terms, whole_terms = _coefficients(part), _coefficients(whole)
+    if part_terms.keys() != whole_terms.keys():
         return None
-    ratios = {terms[term] / all_terms[term] for term in terms}
+    ratios = {part_terms[term] / whole_terms[term] for term in part_terms}
     return float(ratios.pop()) if len(ratios) == 1 else None
 
 
 @lru_cache(maxsize=1 << 12)
-def _terms(dim: Any) -> Mapping[Any, Any]:
-    """The numbers in a sum of products, by what each is a multiple of."""
+def _coefficients(dim: Any) -> Mapping[Any, Any]:
+    """Return the coefficient of every term of the expanded expression."""
     from sympy import sympify
 
     return dict(sympify(expanded(dim)).as_coefficients_dict())
 
 
 HIGHEST_DEGREE = 16
-"""Products of more symbols than this are no sizes of a network, and take forever to work with."""
+"""Products of more symbols than this do not occur as sizes of networks, and sympy is too slow for them."""
 
 
 @lru_cache(maxsize=1 << 12)
 def degree(dim: Any) -> int:
-    """How many symbols are multiplied in the longest product of an integer expression; 0 for a number."""
+    """Return the number of symbols in the longest product of an integer expression; 0 for a number."""
     if not is_symbolic(dim) or dim.is_number:
         return 0
     if dim.is_Symbol:
@@ -170,19 +182,19 @@ def degree(dim: Any) -> int:
 
 
 def written(value: Any) -> str:
-    """A number, a formula, or a tuple or list of these as text: ``4*n``, ``(n, 3)``.
+    """Return a number, an expression, or a tuple or list of these as text: ``4*n``, ``(n, 3)``.
 
-    Dimensions are called what the model calls them; a name that is no word is quoted, ``4*'batch size'``, so that a
-    formula cannot be misread.
+    Symbols have the names that the model gives them. A name that is not an identifier is quoted, ``4*'batch size'``,
+    so that the expression is unambiguous.
     """
     if isinstance(value, (tuple, list)):
-        parts = (written(v) if is_symbolic(v) or isinstance(v, (tuple, list)) else repr(v) for v in value)
-        inside = ", ".join(parts)
-        return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' * (len(value) == 1)})"
-    return _formula(value) if is_symbolic(value) else str(value)
+        items = (written(v) if is_symbolic(v) or isinstance(v, (tuple, list)) else repr(v) for v in value)
+        joined = ", ".join(items)
+        return f"[{joined}]" if isinstance(value, list) else f"({joined}{',' * (len(value) == 1)})"
+    return _expression_text(value) if is_symbolic(value) else str(value)
 
 
 @lru_cache(maxsize=1 << 14)
-def _formula(value: Any) -> str:
-    odd = {s: type(s)(repr(s.name), **s.assumptions0) for s in value.free_symbols if not s.name.isidentifier()}
-    return str(value.xreplace(odd) if odd else value)
+def _expression_text(value: Any) -> str:
+    quoted = {s: type(s)(repr(s.name), **s.assumptions0) for s in value.free_symbols if not s.name.isidentifier()}
+    return str(value.xreplace(quoted) if quoted else value)

@@ -1,4 +1,4 @@
-"""Arithmetic on dimensions, and the tables and containers of the neutral layer."""
+"""Arithmetic on dimensions, and the tables and containers of the intermediate representation."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def test_sums_of_many_amounts(amounts, expected):
         (n * (m + 1), n * m + 1, True),
     ],
 )
-def test_formulas_differ_or_are_the_same_multiplied_out(a, b, different):
+def test_expressions_are_equal_if_their_expansions_are(a, b, different):
     assert differ(a, b) is different
 
 
-def test_formulas_are_ranked_as_if_every_symbol_were_64():
+def test_expressions_are_ranked_with_64_for_every_symbol():
     assert [magnitude(d) for d in (5, n, 2 * n + m, n * m)] == [5, 64, 192, 4096]
     assert magnitude(1 / (n - 64)) == 0
 
@@ -62,18 +62,18 @@ def test_formulas_are_ranked_as_if_every_symbol_were_64():
         (n, 3, None),
     ],
 )
-def test_shares_of_numbers_and_of_formulas(part, whole, expected):
+def test_shares_of_numbers_and_of_expressions(part, whole, expected):
     assert share(part, whole) == expected
 
 
-def test_common_divisors_of_numbers_and_of_formulas():
+def test_common_divisors_of_numbers_and_of_expressions():
     assert (gcd(12, 18), gcd(7, 3), gcd(n, n)) == (6, 1, n)
-    open_ = gcd(n, m)
-    assert str(open_) == "gcd(n, m)"
-    assert open_.subs({n: 12, m: 18}) == 6
+    unevaluated = gcd(n, m)
+    assert str(unevaluated) == "gcd(n, m)"
+    assert unevaluated.subs({n: 12, m: 18}) == 6
     assert gcd(n, 8).subs(n, 12) == gcd(8, n).subs(n, 12) == 4
-    assert open_.is_integer
-    assert open_.is_positive
+    assert unevaluated.is_integer
+    assert unevaluated.is_positive
 
 
 def test_powers_without_a_bound_have_a_degree_beyond_the_highest():
@@ -91,7 +91,7 @@ def test_integers_of_other_libraries_become_ints():
         as_dim(2.0)
 
 
-def test_what_is_symbolic_is_told_by_the_type():
+def test_symbolic_values_are_recognized_by_their_type():
     class Number:
         def __init__(self):
             self.free_symbols = ()
@@ -102,9 +102,9 @@ def test_what_is_symbolic_is_told_by_the_type():
 
 
 @pytest.mark.parametrize("dtype", BITS)
-def test_the_name_of_an_element_type_tells_its_bits(dtype):
-    told = re.search(r"\d+", dtype)
-    assert BITS[dtype] == (int(told[0]) if told else {"bool": 8, "string": 0}[dtype])
+def test_the_name_of_a_dtype_has_its_bits(dtype):
+    digits = re.search(r"\d+", dtype)
+    assert BITS[dtype] == (int(digits[0]) if digits else {"bool": 8, "string": 0}[dtype])
 
 
 def test_bytes_of_some_elements():
@@ -117,7 +117,7 @@ def layer(**attrs) -> Layer:
     return Layer("op", inputs, [Tensor((n, m), "int64"), Tensor(())], attrs)
 
 
-def test_dimensions_and_settings_are_changed_together():
+def test_dimensions_and_attributes_are_changed_together():
     changed = layer(kernel=(n, (m, 1)), mode="linear").map_dims(lambda d: {n: 5, m: 7}.get(d, d))
     assert changed == Layer(
         "op",
@@ -127,7 +127,7 @@ def test_dimensions_and_settings_are_changed_together():
     )
 
 
-def test_the_order_of_settings_makes_no_difference():
+def test_the_order_of_attributes_makes_no_difference():
     one, other = layer(a=1, b=(2, 3)), layer(b=(2, 3), a=1)
     assert one == other
     assert len({one, other, layer(a=1, b=(2, 4)), layer(a=1)}) == 3
@@ -146,22 +146,22 @@ def test_the_order_of_settings_makes_no_difference():
         lambda attrs: attrs.clear(),
     ],
 )
-def test_no_way_changes_a_setting(change):
+def test_attributes_cannot_be_changed(change):
     attrs = layer(a=1).attrs
-    with pytest.raises(TypeError, match="make another layer"):
+    with pytest.raises(TypeError, match="create another layer"):
         change(attrs)
     assert attrs == {"a": 1}
 
 
 @pytest.mark.parametrize(
-    ("thing", "field"),
+    ("shared", "field"),
     [(Tensor((2,)), "shape"), (layer(), "op"), (Operations(), "fma")],
     ids=["tensor", "layer", "count"],
 )
-def test_what_others_share_cannot_be_changed(thing, field):
+def test_shared_objects_cannot_be_changed(shared, field):
     with pytest.raises(FrozenInstanceError, match=field):
-        setattr(thing, field, 1)
-    assert not hasattr(thing, "__dict__"), "there are many of them"
+        setattr(shared, field, 1)
+    assert not hasattr(shared, "__dict__"), "there are many of them"
 
 
 def test_operands_by_name():
@@ -173,7 +173,7 @@ def test_operands_by_name():
     assert found.n_params == m
 
 
-def test_operations_add_up_kind_by_kind():
+def test_operations_add_up_class_by_class():
     one, other = Operations(1, 2, 3, 4, 5, 6), Operations(60, 50, 40, 30, 20, 10)
     assert one + other == Operations(61, 52, 43, 34, 25, 16)
     assert 10 * one == one * 10 == Operations(10, 20, 30, 40, 50, 60)
@@ -181,7 +181,7 @@ def test_operations_add_up_kind_by_kind():
         one + 3
 
 
-def test_a_calculator_of_a_family_is_marked():
+def test_a_calculator_of_several_operators_is_marked():
     table = {"b": "the second", "c": "the third"}
     marked = covers("a", table)(layout_operator(lambda layer: None))
     assert marked.ops == ("a", "b", "c")

@@ -23,7 +23,7 @@ from costcore.symbolic import degree, quotient
         ("float32", (0, 5), 0),
     ],
 )
-def test_bytes_follow_the_element_type_and_sub_byte_types_are_packed(dtype, shape, nbytes):
+def test_bytes_follow_the_dtype_and_small_elements_are_packed(dtype, shape, nbytes):
     assert Tensor(shape, dtype).nbytes == nbytes
 
 
@@ -39,10 +39,10 @@ def test_operations_add_and_repeat():
     assert one * 10 == 10 * one == Operations(fma=20, mul=10, special=30)
 
 
-def test_only_fma_changes_with_the_switch():
-    all_kinds = Operations(fma=1, mul=10, add=100, div=1000, cmp=10000, special=100000)
-    assert all_kinds.flops(fma_1flop=True) == 111111
-    assert all_kinds.flops(fma_1flop=False) == 111112
+def test_only_fma_depends_on_fma_1flop():
+    all_classes = Operations(fma=1, mul=10, add=100, div=1000, cmp=10000, special=100000)
+    assert all_classes.flops(fma_1flop=True) == 111111
+    assert all_classes.flops(fma_1flop=False) == 111112
 
 
 def layer(**attrs):
@@ -51,7 +51,7 @@ def layer(**attrs):
     )
 
 
-def test_equal_layers_are_equal_and_hash_alike():
+def test_equal_layers_have_equal_hashes():
     assert layer(kernel=(3, 3)) == layer(kernel=(3, 3))
     assert len({layer(kernel=(3, 3)), layer(kernel=(3, 3)), layer(kernel=(5, 5))}) == 2
 
@@ -63,18 +63,18 @@ def test_a_layer_cannot_be_changed():
         layer().inputs.update(b=Tensor((4,)))
 
 
-def test_a_layer_survives_pickling():
+def test_a_layer_can_be_pickled():
     assert pickle.loads(pickle.dumps(layer(kernel=(3, 3)))) == layer(kernel=(3, 3))
 
 
-def test_a_layer_knows_its_bytes_and_parameters():
+def test_bytes_and_parameters_of_a_layer():
     assert layer().read == 4 * (3 * 8 * 8 + 4 * 3 * 3 * 3)
     assert layer().written == 4 * 4 * 6 * 6
     assert layer().n_params == 4 * 3 * 3 * 3
     assert layer().get("b") is None
 
 
-def test_symbols_stay_symbols_and_become_ints_again():
+def test_symbols_stay_symbolic_until_they_are_substituted():
     n = sympy.Symbol("n", integer=True, positive=True)
     symbolic = Tensor((n, 3), "int4")
     assert symbolic.nbytes.subs(n, 5) == 8  # 15 elements of half a byte
@@ -98,7 +98,7 @@ def test_helpers_agree_on_ints_and_symbols():
     assert [ceil_log2(v) for v in (0, 1, 2, 3, 4, 5, 8, 9, 1024, 1025)] == [0, 0, 1, 2, 2, 3, 3, 4, 10, 11]
 
 
-def test_quotients_of_symbols_are_exact_where_factors_cancel():
+def test_quotients_of_symbols_are_exact_if_factors_cancel():
     n, m = sympy.symbols("n m", integer=True, positive=True)
     assert quotient(7, 2) == 3
     assert quotient(6 * n * m, 2 * m) == 3 * n

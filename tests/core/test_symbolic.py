@@ -1,4 +1,4 @@
-"""Formulas in totals: multiplied out where that is short, and what their terms tell."""
+"""Symbolic totals: expansion of short expressions, and what follows from their terms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ n, m, k = sympy.symbols("n m k", integer=True, positive=True)
 
 
 @pytest.mark.parametrize(
-    ("amounts", "written"),
+    ("amounts", "text"),
     [
         ([14336 * n * m, 16 * n * (32 * m - 1), 176 * n], "14848*m*n + 160*n"),
         ([n * (m + 1), 2 * n * (m + 1)], "3*m*n + 3*n"),
@@ -22,11 +22,11 @@ n, m, k = sympy.symbols("n m k", integer=True, positive=True)
         ([sympy.log(8 * n, 2) * 3], "3*log(8*n)/log(2)"),
     ],
 )
-def test_sums_are_multiplied_out(amounts, written):
-    assert str(added(amounts)) == written
+def test_sums_are_expanded(amounts, text):
+    assert str(added(amounts)) == text
 
 
-def test_what_has_many_terms_stays_as_it_is():
+def test_expressions_with_many_terms_are_not_expanded():
     assert MOST_TERMS == 2**6
     six, seven = ((n + 1) ** power * m for power in (6, 7))  # as products of sums of two
     assert expanded(six) == sympy.expand(six) != six
@@ -35,7 +35,7 @@ def test_what_has_many_terms_stays_as_it_is():
     assert (expanded(3), expanded(n), expanded(1 / (n + 1))) == (3, n, 1 / (n + 1))
 
 
-def test_a_share_of_the_same_written_otherwise():
+def test_a_share_of_an_equal_expression_in_another_form():
     assert share(n * (m + 1), 2 * n * m + 2 * n) == 0.5
     assert share(n * (m + 1), n * m + 2 * n) is None
 
@@ -56,17 +56,17 @@ def test_a_share_of_the_same_written_otherwise():
         (n, 0, None),
     ],
 )
-def test_the_only_length_for_which_two_formulas_are_equal(a, b, expected):
+def test_the_only_size_for_which_two_expressions_are_equal(a, b, expected):
     assert only_length(a, b) == only_length(sympy.sympify(a), b) == expected
 
 
-def test_what_is_negative_for_all_lengths():
+def test_expressions_that_are_negative_for_all_sizes():
     assert [is_negative(d) for d in (-1, -8 * n, -n - 1, -n * m - 3 * m, -(n**2))] == [True] * 5
     assert not any(map(is_negative, (0, 1, n, n - 100, n - m, -2 * n * (1 - m), sympy.Integer(0))))
     assert not is_negative(-sympy.Max(n, 1) * (1 - sympy.Min(n, 2)))
 
 
-def test_equal_totals_look_equal():
+def test_equal_totals_have_the_same_text():
     onnx = pytest.importorskip("onnx")
     inputs = [onnx.helper.make_tensor_value_info("x", 1, ("n", "m", 4))]
     nodes = [onnx.helper.make_node("ReduceSum", ["x", "axes"], ["y"])]
