@@ -1,29 +1,41 @@
-"""The one family of errors, and the one kind of warning."""
+"""The exceptions and the warning category of costcore."""
 
 from __future__ import annotations
 
 from typing import Any
 
-WEIGHTS = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
-"""How the names of files that hold weights end."""
-
-WEIGHTS_ONLY = "weights do not say how they are used; give the model that code makes"
-"""What is said of weights in the place of a model."""
+CHECKPOINT_SUFFIXES = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
+"""Suffixes of files that hold weights without the model that uses them."""
 
 
 class CostError(ValueError):
-    """A cost that cannot be told: says which file or model, which node or module, and why."""
+    """A cost that cannot be computed.
+
+    The message includes the file or model, the node or module, and the reason.
+    """
 
 
 class PartialReportError(CostError):
-    """``strict=True``, and some operators could not be counted.
+    """Raised with ``strict=True`` if some operators could not be counted.
 
     Attributes:
-        report: the report of everything else.
+        report: the report of all other operators.
     """
 
-    report: Any = None  # a costcore.Report, which is made of things that raise these errors
+    report: Any = None  # a costcore.Report, whose modules import this one
+
+
+class UnknownOptionError(TypeError):
+    """An option of :func:`costcore.estimate` that the frontend of the model does not accept.
+
+    Attributes:
+        frontend: the name of the frontend.
+        options: the names of the options that it does not accept.
+    """
+
+    frontend: str = ""
+    options: tuple[str, ...] = ()
 
 
 class CostWarning(UserWarning):
-    """Something a reader of the figures should know: an unknown operator, a fallback, a replaced calculator."""
+    """Something that affects the numbers: an unsupported operator, a fallback, a replaced calculator."""

@@ -1,4 +1,4 @@
-"""What a frontend is to the engine: where it lives, and the four things it offers."""
+"""The interface of frontends: where a frontend is found, and the functions that it provides."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from costcore.translate import Row
 
 
 class FrontendSpec(NamedTuple):
-    """Where a frontend is found.
+    """The description of a frontend, from which it is imported when it is needed.
 
     Attributes:
-        name: the word users and reports know it by, ``pytorch``.
+        name: its name in arguments, reports and messages, ``pytorch``.
         framework: the framework's top-level module, ``torch``.
-        path: the frontend's import path.
-        suffixes: file names it reads end so, ``(".onnx",)``.
-        options: arguments of :func:`costcore.estimate` that only the files it reads take, and what each does, in a few
-            words. ``dims`` and ``shapes`` are ``--dim`` and ``--shape`` on the command line; others are switches there.
+        path: the import path of the module that implements :class:`Frontend`.
+        suffixes: suffixes of the model files that it reads, ``(".onnx",)``.
+        options: options of :func:`costcore.estimate` for these files only, each with a help text of a few words. On the
+            command line ``dims`` is ``--dim`` and ``shapes`` is ``--shape``; every other option is a switch.
         native_calculators: whether it calls custom calculators ``calculator(function, inputs, **options)`` itself, with
             the framework's own function and arrays (:attr:`Recorder.native_calculators`).
     """
@@ -34,18 +34,25 @@ class FrontendSpec(NamedTuple):
 
 
 class Frontend(Protocol):
-    """The module behind a :class:`FrontendSpec`. Importing it imports its framework."""
+    """The module that a :class:`FrontendSpec` refers to. Importing it imports its framework."""
 
     ROWS: Iterable[Row]
 
     def capture(self, recorder: Recorder) -> AbstractContextManager[object] | None:
-        """Record whatever this framework runs inside the context; None where the framework runs nothing (ONNX)."""
+        """Return a context that records what this framework runs in it, or None if it runs nothing (ONNX)."""
 
     def accepts(self, model: object) -> bool:
-        """Whether :meth:`estimate` takes this model."""
+        """Return True if :meth:`estimate` supports this model."""
 
     def estimate(self, recorder: Recorder, model: Any, inputs: Any, **options: Any) -> None:
-        """Record the calls of one pass of ``model``; an option it does not know is a TypeError naming those it does."""
+        """Record the calls of one pass of ``model``.
+
+        Its options are the keyword parameters after ``inputs`` and those in :attr:`FrontendSpec.options`. The engine
+        refuses all others before the call.
+        """
 
     def native_names(self, op: object) -> tuple[str, ...]:
-        """The full names (as in :attr:`Call.native`) of an operator in any form users write it; () if not ours."""
+        """Return the full names (see :attr:`Call.native`) of an operator in any form that users write.
+
+        The tuple is empty if the operator does not belong to this framework.
+        """

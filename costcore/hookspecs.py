@@ -1,4 +1,4 @@
-"""The seams: everything a plug-in may offer. Entry point group and project name: ``costcore``."""
+"""The hooks of plug-ins, which are found through the entry point group ``costcore``."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ hookspec = pluggy.HookspecMarker(NAME)
 
 @hookspec
 def costcore_calculators() -> Mapping[str, Calculator]:
-    """Return calculators by the operator each is for, a neutral name (``conv``) or a framework's (``mylib::foo``)."""
+    """Return calculators by operator, a canonical name (``conv``) or a framework's own name (``mylib::foo``)."""
     raise AssertionError("a specification is never called")
 
 
 @hookspec
 def costcore_frontends() -> Iterable[FrontendSpec]:
-    """Return the frontends offered: name, framework module, import path, file suffixes, options of those files."""
+    """Return a ``FrontendSpec`` for each frontend of the plug-in."""
     raise AssertionError("a specification is never called")
 
 
 @hookspec
 def costcore_rows(frontend: str) -> Iterable[Row]:
-    """Return translation rows for the frontend of that name, tried before its own."""
+    """Return operator mappings for the frontend of that name; they take precedence over its own."""
     raise AssertionError("a specification is never called")
 
 
 @hookspec
 def costcore_renderers() -> Mapping[str, Callable[..., str] | Renderer]:
-    """Return renderers by the word users choose them with, ``mode="…"``."""
+    """Return renderers by the name of their ``mode``; a renderer is a function from a ``Table`` to text."""
     raise AssertionError("a specification is never called")

@@ -1,4 +1,4 @@
-"""The pytest plug-in: a fixture that holds a model to its budget."""
+"""The pytest plug-in: a fixture that checks a model against a budget."""
 
 from __future__ import annotations
 
@@ -16,68 +16,68 @@ SECTIONS = ("strict", "baseline", "max_increase", "total", "module", "operator")
 
 
 class CostBudget:
-    """What the fixture ``cost_budget`` gives a test; see :meth:`__call__`."""
+    """The value of the fixture ``cost_budget``; see :meth:`__call__`."""
 
-    def __call__(self, model: Any, inputs: Any = None, budget: BudgetLike | None = None, **given: Any) -> Report:
-        """Fail the test where ``model`` costs more than its budget; returns its report.
+    def __call__(self, model: Any, inputs: Any = None, budget: BudgetLike | None = None, **arguments: Any) -> Report:
+        """Fail the test if ``model`` exceeds its budget; otherwise return its report.
 
         ``cost_budget(model, (1, 3, 224, 224), flops="4.2G", n_params=25_600_000)`` or
         ``cost_budget(report, "budget.toml")``.
 
         Args:
-            model: a model, as for :func:`costcore.estimate`, or a report that was made already.
-            inputs: what the model is run on; for a report, its budget may stand here.
-            budget: the path of a TOML file, a mapping that says the same, or a :class:`costcore.budgets.budget.Budget`.
-            given: limits on totals (``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw``, ``n_params``), the other
+            model: a model, as for :func:`costcore.estimate`, or a report.
+            inputs: the inputs of the model. If ``model`` is a report, its budget may be passed here.
+            budget: the path of a TOML file, a mapping with the same content, or a
+                :class:`costcore.budgets.budget.Budget`.
+            arguments: limits on totals (``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw``, ``n_params``), the other
                 entries of a budget (``module={"layer?": {"macs": "1G"}}``, ``operator``, ``baseline``,
                 ``max_increase``, ``strict``), and arguments of :func:`costcore.estimate`.
 
         Raises:
-            TypeError, ValueError: for arguments that are not accepted; says what is.
+            TypeError, ValueError: if an argument is invalid.
         """
         __tracebackhide__ = True
-        from costcore.api.build_report import warn
+        from costcore.api.build_report import warn_about
         from costcore.api.estimate import estimate
         from costcore.budgets.check import check
+        from costcore.errors import UnknownOptionError
         from costcore.reports.report import Report
 
-        limits = {key: given.pop(key) for key in LIMITS if key in given}
-        said = {key: given.pop(key) for key in SECTIONS if key in given}
+        limits = {key: arguments.pop(key) for key in LIMITS if key in arguments}
+        sections = {key: arguments.pop(key) for key in SECTIONS if key in arguments}
         if limits:
-            said["total"] = {**said.get("total", {}), **limits}
+            sections["total"] = {**sections.get("total", {}), **limits}
         if isinstance(model, Report):
             if budget is None:
                 budget, inputs = inputs, None
-            if inputs is not None or given:
-                told = f"{', '.join(given)}{_limits(given)}" if given else "inputs"
-                raise TypeError(f"a report is made already: it takes a budget, not {told}")
+            if inputs is not None or arguments:
+                unexpected = f"{', '.join(arguments)}{_limits(arguments)}" if arguments else "inputs"
+                raise TypeError(f"for a report, cost_budget accepts a budget and limits only, got {unexpected}")
             report = model
-            warn(report)
+            warn_about(report)
         else:
             try:
-                report = estimate(model, inputs, **given)
-            except TypeError as error:
-                own = estimate.__kwdefaults__ or {}
-                if unknown := [name for name in given if name not in own and name in str(error)]:
-                    raise TypeError(f"{error}{_limits(unknown)}") from error
-                raise
-        budgets = [part for part in (budget, said or None) if part is not None]
+                report = estimate(model, inputs, **arguments)
+            except UnknownOptionError as error:
+                raise TypeError(f"{error}{_limits(error.options)}") from error
+        budgets = [part for part in (budget, sections or None) if part is not None]
         if not budgets:
-            raise TypeError(f"no budget: give the path of a TOML file, or limits by name, {', '.join(LIMITS)}")
+            raise TypeError(
+                f"cost_budget needs a budget: the path of a TOML file, or limits by name ({', '.join(LIMITS)})"
+            )
         if breaches := [breach for part in budgets for breach in check(report, part)]:
             pytest.fail("over budget\n" + "\n".join(map(str, breaches)), pytrace=False)
         return report
 
 
 def _limits(unknown: Iterable[str]) -> str:
-    """The limits that there are, and those that words nobody knows may have been meant for."""
-    from difflib import get_close_matches
+    """Return the end of a message about unknown arguments: the limits, and near matches among them."""
+    from costcore.messages import did_you_mean
 
-    near = [match for name in unknown for match in get_close_matches(name.lower(), (*LIMITS, *SECTIONS), 1)]
-    return f"; limits are {', '.join(LIMITS)}" + (f": did you mean {' and '.join(near)}?" if near else "")
+    return f". Limits are {', '.join(LIMITS)}{did_you_mean(map(str.lower, unknown), (*LIMITS, *SECTIONS))}"
 
 
 @pytest.fixture(scope="session")
 def cost_budget() -> CostBudget:
-    """Holds a model to its budget: ``cost_budget(model, inputs, flops="4.2G")``, ``cost_budget(report, "b.toml")``."""
+    """Checks a model against a budget: ``cost_budget(model, inputs, flops="4.2G")``."""
     return CostBudget()

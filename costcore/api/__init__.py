@@ -1,1 +1,1 @@
-"""What users call: estimate, the hook, tables of models."""
+"""The entry points of the library: estimate, the hook, and tables of models."""

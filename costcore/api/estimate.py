@@ -1,13 +1,13 @@
-"""What one pass of a model would cost, told without the user running it."""
+"""Compute the cost of one pass of a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from costcore.api.build_report import Progress, check_settings, make_report, warn
+from costcore.api.build_report import Progress, check_arguments, make_report, warn_about
 from costcore.registry.custom import CustomCalculators
-from costcore.registry.frontends import frontend_of
+from costcore.registry.frontends import check_options, frontend_of, load
 from costcore.reports.report import Report
 from costcore.trace.recorder import Recorder
 
@@ -24,41 +24,53 @@ def estimate(
     strict: bool = False,
     **options: Any,
 ) -> Report:
-    """The cost of one pass of ``model``.
+    """Return a report of the cost of one pass of ``model``.
 
     Args:
-        model: a ``torch.nn.Module`` or ``torch.export.ExportedProgram`` (run on the meta device: no weights, no
-            compute), a ``chainer.Link`` (run once), or an ONNX model as a path, bytes or ``ModelProto`` (read, never
-            run, weights never loaded).
-        inputs: a shape (tuple of ints), a :class:`costcore.Tensor` (a shape with an element type), a tensor or array,
-            or a tuple, list or dict of these. ONNX models bring their own input shapes, which this overrides by name.
-        fma_1flop: whether a fused multiply-add counts as one FLOP (True) or two (False).
+        model: a ``torch.nn.Module`` or ``torch.export.ExportedProgram`` (traced on the meta device: no weights are
+            allocated, nothing is computed), a ``chainer.Link`` (run once), or an ONNX model as a path, bytes or
+            ``ModelProto`` (read, never run; weights are never loaded).
+        inputs: a shape (tuple of ints), a :class:`costcore.Tensor` (a shape with a dtype), a tensor or array, or a
+            tuple, list or dict of these. An ONNX model declares the shapes of its inputs; shapes by name replace them.
+        fma_1flop: count a fused multiply-add as one FLOP (True) or two (False).
         layout: ``"framework"`` or ``"free"``, see :class:`ComputationalCostHook`.
-        tracebacks: whether every call says where in the user's code it was made.
-        calculators: calculators for this run only, by operator; see :class:`CustomCalculators`.
-        progress: wraps long loops, ``progress(items, what)``, to show how far they are.
-        strict: whether an operator that could not be counted is an error.
-        options: what the model's frontend knows beyond these: ``backward=True`` (PyTorch, Chainer), ``dtype="int64"``
-            (PyTorch: the type of inputs given as shapes; by default that of the model's parameters),
-            ``dims={"batch": 8}``, ``shapes={"h": ("batch", 8)}`` (of values inside the model that nothing else tells),
-            ``regroup=True`` and ``check_shapes=True`` (ONNX).
+        tracebacks: store the location in the user's code of every call.
+        calculators: calculators (cost formulas) for this run only, by operator; see
+            :meth:`ComputationalCostHook.add_custom_cost_calculator`.
+        progress: a function ``progress(items, description)`` that wraps the items of long loops, for a progress bar.
+        strict: raise an error if an operator could not be counted.
+        options: framework-specific options:
+
+            * ``backward`` (bool, default False; PyTorch, Chainer): count the backward pass too.
+            * ``dtype`` (str or ``torch.dtype``, default: that of the model's parameters; PyTorch): the dtype of inputs
+              given as shapes, such as ``"int64"``.
+            * ``dims`` (dict, default: none; ONNX): values of symbolic dimensions, ``{"batch": 8}``.
+            * ``shapes`` (dict, default: none; ONNX): shapes that cannot be inferred, by name of the value,
+              ``{"h": ("batch", 8)}``.
+            * ``regroup`` (bool or names of patterns, default False; ONNX): count operators that an exporter decomposed
+              as one operator.
+            * ``check_shapes`` (bool, default False; ONNX): cross-check shapes with ``onnx.shape_inference``.
 
     Raises:
-        CostError: for a model that no frontend takes, cannot be read, or fails on these inputs; with ``strict`` a
-            :class:`costcore.errors.PartialReportError`, which has the report of everything else as ``report``.
-        TypeError, ValueError: for an argument that is not accepted; says what is.
+        CostError: if the model is not supported, cannot be read, or fails on these inputs. With ``strict`` and an
+            operator that could not be counted, a :class:`costcore.errors.PartialReportError`, whose ``report`` has all
+            other operators.
+        TypeError, ValueError: if an argument is invalid. An unknown option raises
+            :class:`costcore.errors.UnknownOptionError`.
     """
-    check_settings(fma_1flop, layout, tracebacks=tracebacks, strict=strict)
+    check_arguments(fma_1flop, layout, tracebacks=tracebacks, strict=strict)
     if not isinstance(calculators, Mapping | None):
         raise TypeError(f"calculators must be a mapping of operators to calculators, got {calculators!r}")
     if progress is not None and not callable(progress):
-        raise TypeError(f"progress must be a function progress(items, what), got {progress!r}")
-    frontend = frontend_of(model)
+        raise TypeError(f"progress must be a function progress(items, description), got {progress!r}")
+    spec = frontend_of(model)
+    if options:
+        check_options(spec, options, estimate.__kwdefaults__ or {})
     custom = CustomCalculators(fma_1flop)
     for op, calculator in (calculators or {}).items():
         custom.add(op, calculator)
     recorder = Recorder(tracebacks, custom.by_native, progress, calculators=custom.by_layer)
-    frontend.estimate(recorder, model, inputs, **options)
+    load(spec.name).estimate(recorder, model, inputs, **options)
     report = make_report(recorder, custom, fma_1flop, layout)
-    warn(report, custom, strict=strict)
+    warn_about(report, custom, strict=strict)
     return report

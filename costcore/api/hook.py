@@ -1,4 +1,4 @@
-"""Count whatever runs inside a ``with`` block."""
+"""Count everything that runs inside a ``with`` block."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any
 
-from costcore.api.build_report import check_settings, make_report, warn
+from costcore.api.build_report import check_arguments, make_report, warn_about
 from costcore.errors import CostError
 from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import load, loaded
@@ -18,25 +18,24 @@ from costcore.trace.recorder import Recorder
 
 
 class ComputationalCostHook:
-    """Counts what runs inside it, in every framework that is imported.
+    """A context manager that counts what runs inside it, in every imported framework.
 
-    ``with ComputationalCostHook() as cch: y = net(x)``. One object can be used again after it was left, and then
-    starts afresh; two objects nested in each other both count. A run that ends in an exception leaves a report of
-    what was counted until then.
+    ``with ComputationalCostHook() as cch: y = net(x)``. A hook can be used again, and then starts from zero. If two
+    hooks are nested, both count. If the block raises an exception, the report has the calls up to it.
 
     Args:
-        fma_1flop: whether a fused multiply-add counts as one FLOP (True) or two (False).
-        layout: ``"framework"`` counts data movement as the framework does it; ``"free"`` makes pure layout operators
-            (transposing, broadcasting, slicing, splitting, contiguous copies) free in every framework.
-        tracebacks: whether every call says where in the user's code it was made (unknown operators always do).
-        frontends: names of the frontends to use, ``["pytorch"]``; those whose framework is imported where not given.
-        measure_time: whether the time that every call takes is measured, where the framework runs calls one by one.
-            It holds for this run on this machine: ``seconds`` in the reports, and the last columns of ``show_layers``.
-        strict: whether leaving the block raises where an operator could not be counted; the report stays.
+        fma_1flop: count a fused multiply-add as one FLOP (True) or two (False).
+        layout: ``"framework"`` counts data movement as the framework executes it. ``"free"`` ignores it: operators that
+            only move data (transposition, broadcasting, slicing, splitting, contiguous copies) are zero-cost.
+        tracebacks: store the location in the user's code of every call. For unsupported operators it is always stored.
+        frontends: names of the frontends to use, ``["pytorch"]``. Default: those whose framework is imported.
+        measure_time: measure the time of every call, if the framework runs calls one by one. It is reported as
+            ``seconds``, and in the last columns of ``show_layers``.
+        strict: raise an error at the end of the block if an operator could not be counted. The report stays available.
 
     Raises:
-        TypeError, ValueError: for a setting that is not accepted; says what is.
-        CostError: for a frontend whose framework cannot be imported.
+        TypeError, ValueError: if an argument is invalid.
+        CostError: if the framework of a frontend cannot be imported.
     """
 
     def __init__(
@@ -49,9 +48,9 @@ class ComputationalCostHook:
         measure_time: bool = False,
         strict: bool = False,
     ) -> None:
-        check_settings(fma_1flop, layout, tracebacks=tracebacks, measure_time=measure_time, strict=strict)
+        check_arguments(fma_1flop, layout, tracebacks=tracebacks, measure_time=measure_time, strict=strict)
         if isinstance(frontends, str):
-            raise TypeError(f"frontends must be a list of names, [{frontends!r}], not a string")
+            raise TypeError(f"frontends must be a list of names, such as [{frontends!r}], got the string {frontends!r}")
         self._names = None if frontends is None else list(frontends)
         for name in self._names or ():
             load(name)
@@ -66,22 +65,24 @@ class ComputationalCostHook:
         self._report: Report | None = None
 
     def add_custom_cost_calculator(self, op: object, calculator: Any) -> None:
-        """Price ``op`` by ``calculator`` for this hook only.
+        """Use ``calculator`` (a cost formula) for the operator ``op``, for this hook only.
 
         Args:
-            op: a neutral name (``"conv"``), a full name (``"mylib::stft"``), or a framework's own function or class.
-            calculator: ``calculator(layer)``, which returns a :class:`Cost`, or a tuple
-                ``(flops, mread, mwrite, params[, macs])``; :meth:`CustomCalculators.add` tells more.
+            op: a canonical operator name (``"conv"``), a framework's own name (``"mylib::stft"``), or a framework's own
+                function or class.
+            calculator: a function ``calculator(layer)`` that returns a :class:`Cost`, or a tuple
+                ``(flops, mread, mwrite, params[, macs])``. For Chainer functions, ``calculator(function, inputs,
+                **options)`` is supported too, which returns elements instead of bytes.
 
         Raises:
-            TypeError, ValueError: for an operator or a calculator that is not accepted; says what is.
+            TypeError, ValueError: if the operator is unknown or the calculator is invalid.
         """
         self._custom.add(op, calculator)
         self._report = None
 
     def __enter__(self) -> ComputationalCostHook:
         if self._stack is not None:
-            raise CostError("this ComputationalCostHook is counting already; nest a second object instead")
+            raise CostError("this ComputationalCostHook is already active. To nest hooks, create a second one.")
         self._recorder = Recorder(self._tracebacks, self._custom.by_native, measure_time=self._measure_time)
         self._report = None
         with ExitStack() as stack:
@@ -93,17 +94,17 @@ class ComputationalCostHook:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         stack, self._stack = self._stack, None
         if stack is not None:
-            stack.__exit__(kind, error, traceback)
-        if kind is None:
-            warn(self.report, self._custom, strict=self._strict)
+            stack.__exit__(error_type, error, traceback)
+        if error_type is None:
+            warn_about(self.report, self._custom, strict=self._strict)
 
     @property
     def report(self) -> Report:
-        """The report of the last run, or of what ran so far."""
+        """The report of the last run, or of the current one so far."""
         if self._report is None or self._stack is not None:
             self._report = make_report(self._recorder, self._custom, self._fma_1flop, self._layout)
         return self._report

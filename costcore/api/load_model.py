@@ -1,4 +1,4 @@
-"""Models and inputs as the command line names them."""
+"""Models and inputs in the notation of the command line."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from costcore.errors import WEIGHTS, CostError
+from costcore.errors import CHECKPOINT_SUFFIXES, CostError
 from costcore.ir import BITS, Tensor
+from costcore.messages import unknown_name
 from costcore.registry.frontends import frontend_of, reader_of, specs
 
 MOST_NAMES = 10
-"""Names of a module that a message lists."""
+"""How many names of a module a message lists at most."""
 
 INPUT_FORMS = "1x3x224x224, NAME=1x3x224x224, NAME=1x128:int64, or NAME:=9 and NAME:=[2,3] for values"
 
 
 @contextmanager
-def looking_in(folders: Sequence[str], target: object) -> Iterator[None]:
-    """Look for modules in ``folders`` and then, where ``target`` names code, in the current one as ``python -m`` does.
+def module_search_path(folders: Sequence[str], target: object) -> Iterator[None]:
+    """Add ``folders`` to the module search path, and the current folder too if ``target`` names Python code.
 
-    A file of a model is only read: nothing beside it is to be imported.
+    If ``target`` is a model file, the current folder is not added, because a model file must not import code.
     """
     path = sys.path
-    here = [""] if isinstance(target, str) and not target.endswith(".json") and not reader_of(target) else []
-    sys.path = [*folders, *here, *path]
+    is_code = isinstance(target, str) and not target.endswith(".json") and not reader_of(target)
+    sys.path = [*folders, *([""] if is_code else []), *path]
     try:
         yield
     finally:
@@ -43,76 +44,84 @@ def looking_in(folders: Sequence[str], target: object) -> Iterator[None]:
 
 
 def load_model(target: str) -> Any:
-    """The model that ``target`` names: a path that a frontend reads as it is, else what ``module:factory`` returns.
+    """Return the model that ``target`` names: the path of a model file, or the result of ``module:factory``.
 
-    ``module`` is ``package.module`` or ``file.py``; ``factory`` is a function or class called without arguments, or a
-    model. This runs the user's code.
+    ``module`` is ``package.module`` or ``file.py``. ``factory`` is a function or class without arguments, or a model.
+    The code of the module and of the factory is run.
 
     Raises:
-        ValueError: where ``target`` has none of these forms.
-        CostError: where the code cannot be found or fails, or gives no model; says where, or what it gave.
+        ValueError: if ``target`` has another form.
+        CostError: if the code cannot be found or fails, or its result is not a model.
     """
     check_target(target)
     if reader_of(target):
         return target
     source, _, name = target.rpartition(":")
-    module = _run(f"{source} cannot be loaded", lambda: _import(source))
+    module = _run_user_code(f"{source} cannot be loaded", lambda: _import(source))
     factory = module
-    for part in name.split("."):
-        if not hasattr(factory, part):
-            raise CostError(f"{source} has no {name!r}; {_offered(module, name)}")
-        factory = getattr(factory, part)
+    for attribute in name.split("."):
+        if not hasattr(factory, attribute):
+            raise CostError(f"{source} has no {name!r}; {_names_in(module, name)}")
+        factory = getattr(factory, attribute)
     is_called = inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial)
-    if is_called:
-        factory = _run(f"{target} failed", factory)
-    if factory is None:
-        raise CostError(f"{target} gave None; expected a model, or a function without arguments that returns one")
+    model = _run_user_code(f"{target} failed", factory) if is_called else factory
+    if model is None:
+        verb = "returned" if is_called else "is"
+        raise CostError(
+            f"{target} {verb} None (expected a model, or a function without arguments that returns a model)"
+        )
     try:
-        frontend_of(factory)
+        frontend_of(model)
     except CostError as error:
         if is_called:
-            raise CostError(f"what {target} returned: {error}") from error
-        raise CostError(f"{target}: {error}, or a function without arguments that returns one of these") from error
-    return factory
+            raise CostError(f"result of {target}: {error}") from error
+        raise CostError(
+            f"{target}: {str(error).rstrip('.')}. A function without arguments that returns a model works too."
+        ) from error
+    return model
 
 
-def _offered(module: ModuleType, name: str) -> str:
-    """What a module offers: names alike first, then its own, then what it imported; no modules."""
-    things = {word: thing for word, thing in vars(module).items() if not word.startswith("_")}
-    words = [word for word, thing in things.items() if not inspect.ismodule(thing)]
-    words.sort(key=lambda word: getattr(things[word], "__module__", module.__name__) != module.__name__)
-    names = [*dict.fromkeys([*get_close_matches(name, words, MOST_NAMES), *words])]
+def _names_in(module: ModuleType, name: str) -> str:
+    """Return a list of the names of a module: near matches of ``name``, then its definitions, then its imports."""
+    values = {key: value for key, value in vars(module).items() if not key.startswith("_")}
+    names = [key for key, value in values.items() if not inspect.ismodule(value)]
+    names.sort(key=lambda key: getattr(values[key], "__module__", module.__name__) != module.__name__)
+    names = [*dict.fromkeys([*get_close_matches(name, names, MOST_NAMES), *names])]
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"it offers {', '.join(names[:MOST_NAMES]) or 'nothing'}{more}"
+    return f"names in it are {', '.join(names[:MOST_NAMES])}{more}" if names else "it has no public names"
 
 
 def check_target(target: str) -> None:
-    """Refuse what cannot name a model.
+    """Check that ``target`` has a form that :func:`load_model` supports.
 
     Raises:
-        ValueError: saying what is accepted.
+        ValueError: if it has another form; the message lists the forms.
     """
     source, _, name = target.rpartition(":")
-    if not reader_of(target) and not (source and name):
-        suffixes = " or ".join(suffix for spec in specs().values() for suffix in spec.suffixes)
-        known = f"a path ending in {suffixes}, package.module:factory, file.py:factory"
-        raise ValueError(f"{target!r} is no model{_lacking(target)}; accepted are {known}")
-
-
-def _lacking(target: str) -> str:
-    """What the path of a source file, of a file of weights or of a directory lacks."""
+    if reader_of(target) or (source and name):
+        return
     if target.endswith(".py"):
-        return f": the name of what makes it is missing, {target}:NAME"
-    if target.endswith(WEIGHTS):
-        return ": weights do not say how they are used; name the code that makes the model"
-    return ": it is a directory" if Path(target).is_dir() else ""
+        raise ValueError(f"{target!r} does not name a model in the file. Append a factory or model, {target}:NAME.")
+    if target.endswith(CHECKPOINT_SUFFIXES):
+        raise ValueError(
+            f"{target!r} is a checkpoint, not a model. Pass the code that builds the model, as file.py:factory."
+        )
+    suffixes = " or ".join(suffix for spec in specs().values() for suffix in spec.suffixes)
+    kind = "a directory, not a model" if Path(target).is_dir() else "not a model"
+    raise ValueError(
+        f"{target!r} is {kind} (expected a path ending in {suffixes}, package.module:factory, file.py:factory, or a "
+        "report saved as .json)"
+    )
 
 
 def parse_inputs(texts: Sequence[str]) -> Any:
-    """Inputs as ``--input`` gives them: None for none, one shape for a single unnamed one, a tuple, or a dict by name.
+    """Return the inputs in the arguments of ``--input``.
+
+    The result is None for no argument, one shape for a single unnamed input, a tuple for several, and a dict for named
+    inputs.
 
     Raises:
-        ValueError: for a text that is none of :data:`INPUT_FORMS`, or where named and unnamed are mixed.
+        ValueError: if an argument does not have one of :data:`INPUT_FORMS`, or only some inputs have names.
     """
     named: dict[str, Any] = {}
     unnamed: list[Any] = []
@@ -121,33 +130,33 @@ def parse_inputs(texts: Sequence[str]) -> Any:
         is_value = name.endswith(":")
         name = name.removesuffix(":")
         if separator and not name:
-            raise ValueError(f"--input {text!r} has an empty name; accepted are {INPUT_FORMS}")
+            raise ValueError(f"--input {text!r} has an empty name (expected {INPUT_FORMS})")
         if name in named:
             raise ValueError(f"--input {name!r} is given twice")
         if is_value:
-            named[name] = _json(text, value)
+            named[name] = _parse_json(text, value)
         elif separator:
-            named[name] = _value(text, value)
+            named[name] = _parse_input(text, value)
         else:
-            unnamed.append(_value(text, value))
+            unnamed.append(_parse_input(text, value))
     if named and unnamed:
-        raise ValueError("--input is given both with and without names; name all of them or none")
+        raise ValueError("--input is given both with and without names. Name all inputs or none.")
     if named:
         return named
     return None if not unnamed else unnamed[0] if len(unnamed) == 1 else tuple(unnamed)
 
 
 def parse_dims(texts: Sequence[str]) -> dict[str, int]:
-    """Named dimensions as ``--dim batch=8`` gives them.
+    """Return the named dimensions in the arguments of ``--dim``, such as ``batch=8``.
 
     Raises:
-        ValueError: for a text of another form, or a name that is given twice.
+        ValueError: if an argument has another form, or a name is given twice.
     """
     dims: dict[str, int] = {}
     for text in texts:
         name, separator, value = text.rpartition("=")
         if not (separator and name and value.isdecimal()):
-            raise ValueError(f"--dim {text!r} is not of the form NAME=8")
+            raise ValueError(f"--dim {text!r} is invalid (expected NAME=N, such as batch=8)")
         if name in dims:
             raise ValueError(f"--dim {name!r} is given twice")
         dims[name] = int(value)
@@ -155,46 +164,46 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """Shapes of values inside the model as ``--shape h=batch,8`` gives them; numbers alone also as ``--shape h=1x8``.
+    """Return the shapes in the arguments of ``--shape``, such as ``h=batch,8``, or ``h=1x8`` for numbers only.
 
     Raises:
-        ValueError: for a text of another form, or a name that is given twice.
+        ValueError: if an argument has another form, or a name is given twice.
     """
     shapes: dict[str, tuple[Any, ...]] = {}
     for text in texts:
         name, separator, value = text.rpartition("=")
         sizes = value.split("x" if re.fullmatch(r"\d+(x\d+)*", value) else ",")
         if not (separator and name and all(size.isdecimal() or size.isidentifier() for size in sizes)):
-            raise ValueError(f"--shape {text!r} is not of the form NAME=batch,8 or NAME=1x8")
+            raise ValueError(f"--shape {text!r} is invalid (expected NAME=batch,8 or NAME=1x8)")
         if name in shapes:
             raise ValueError(f"--shape {name!r} is given twice")
         shapes[name] = tuple(int(size) if size.isdecimal() else size for size in sizes)
     return shapes
 
 
-def _value(text: str, value: str) -> Any:
+def _parse_input(text: str, value: str) -> Any:
     if value.startswith("["):
-        return _json(text, value)
+        return _parse_json(text, value)
     match = re.fullmatch(r"(\d+(?:x\d+)*|scalar)(?::(\w+))?", value)
     if not match:
-        raise ValueError(f"--input {text!r} is not understood; accepted are {INPUT_FORMS}")
+        raise ValueError(f"--input {text!r} is invalid (expected {INPUT_FORMS})")
     shape = () if match[1] == "scalar" else tuple(int(size) for size in match[1].split("x"))
     if match[2] is None:
         return shape
     if match[2] not in BITS:
-        raise ValueError(f"--input {text!r}: unknown element type {match[2]!r}; known are {', '.join(BITS)}")
+        raise ValueError(f"--input {text!r}: {unknown_name('dtype', match[2], BITS)}")
     return Tensor(shape, match[2])
 
 
-def _json(text: str, value: str) -> Any:
+def _parse_json(text: str, value: str) -> Any:
     try:
         return json.loads(value)
     except json.JSONDecodeError as error:
-        raise ValueError(f"--input {text!r}: {error}; accepted are {INPUT_FORMS}") from error
+        raise ValueError(f"--input {text!r}: {error} (expected {INPUT_FORMS})") from error
 
 
-_files: dict[tuple[Path, int, int], ModuleType] = {}
-"""Source files that were run, by path, time and size, and what came of them: two models of one file are of one run."""
+_imported_files: dict[tuple[Path, int, int], ModuleType] = {}
+"""Imported source files by path, time of modification and size, so that a file with several models is run once."""
 
 
 def _import(source: str) -> ModuleType:
@@ -205,26 +214,28 @@ def _import(source: str) -> ModuleType:
         raise FileNotFoundError(f"no such file: {source}")
     stat = path.stat()
     key = path.resolve(), stat.st_mtime_ns, stat.st_size
-    if key in _files:
-        return _files[key]
+    if key in _imported_files:
+        return _imported_files[key]
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{source} is no Python source file")
+        raise ImportError(f"{source} is not a Python source file")
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
     spec.loader.exec_module(module)
-    _files[key] = module
+    _imported_files[key] = module
     return module
 
 
-def _run(problem: str, action: Any) -> Any:
-    """Run the user's code, and say where it failed; it can fail in any way it likes."""
+def _run_user_code(problem: str, action: Any) -> Any:
+    """Run code of the user, and turn any exception into a ``CostError`` with the location of the failure."""
     try:
         return action()
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
         last = next((f for f in reversed(frames) if f.filename != __file__ and "importlib" not in f.filename), None)
-        place = f" at {last.filename}:{last.lineno}" if last else ""
+        message = f"{problem}: {type(error).__name__}: {error}"
+        if last:
+            message += f" at {last.filename}:{last.lineno}"
         if isinstance(error, ModuleNotFoundError):
-            place += "; --python-path DIR says where to look for modules, beside the current folder"
-        raise CostError(f"{problem}: {type(error).__name__}: {error}{place}") from error
+            message += ". Use --python-path DIR to search for modules in DIR as well as in the current folder."
+        raise CostError(message) from error

@@ -1,4 +1,4 @@
-"""Many models in one table, each read in its own process."""
+"""Tables with one row per model, optionally computed in parallel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from costcore.api.estimate import estimate
-from costcore.api.load_model import load_model, looking_in
+from costcore.api.load_model import load_model, module_search_path
 from costcore.dims import Dim
 from costcore.errors import CostError, CostWarning
 from costcore.registry.frontends import fitting
@@ -36,14 +36,14 @@ COLUMNS = (
 
 
 class Row(NamedTuple):
-    """One model of a table.
+    """The row of one model.
 
     Attributes:
-        name: what it is called.
-        costs: ``n_params``, ``flops``, ``macs``, ``mread``, ``mwrite`` and ``activations`` (bytes of what
-            the counted calls of the forward pass write); empty where it failed.
-        status: ``complete``, ``partial`` with the unknown operators, or why it failed.
-        failed: whether it did.
+        name: the name of the model.
+        costs: ``n_params``, ``flops``, ``macs``, ``mread``, ``mwrite`` and ``activations`` (bytes of the outputs of the
+            counted calls in the forward pass); empty if the model failed.
+        status: ``complete``, ``partial`` with the unsupported operators, or the error if the model failed.
+        failed: True if the costs of the model could not be computed.
     """
 
     name: str
@@ -54,13 +54,13 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Costs of models, one row each, in the order they were given."""
+    """The costs of several models, one row per model, in the given order."""
 
     rows: tuple[Row, ...]
 
     @property
     def failed(self) -> list[Row]:
-        """The rows that could not be told."""
+        """The rows of the models that failed."""
         return [row for row in self.rows if row.failed]
 
     def show(
@@ -70,20 +70,27 @@ class Table:
         unit: str | None = "autoaligned",
         n_digits: int | None = 2,
     ) -> None:
-        """Write it to a stream, standard output where none is given; ``mode``, ``unit`` and ``n_digits`` as in reports.
+        """Write the table to a stream.
+
+        Args:
+            ost: the stream; default: standard output.
+            mode: see :meth:`Report.show_report`.
+            unit: see :meth:`Report.show_report`.
+            n_digits: see :meth:`Report.show_report`.
 
         Raises:
-            TypeError, ValueError: for an argument that is not accepted; says what is.
+            TypeError, ValueError: if an argument is invalid.
         """
-        good = [{"name": row.name, "status": row.status, **row.costs} for row in self.rows if not row.failed]
-        table = tabulate(COLUMNS, good, unit, n_digits, fixed=mode == "table")
-        told = iter(table.rows)
+        entries = [{"name": row.name, "status": row.status, **row.costs} for row in self.rows if not row.failed]
+        table = tabulate(COLUMNS, entries, unit, n_digits, fixed=mode == "table")
+        counted = iter(table.rows)
         blank = [""] * (len(COLUMNS) - 2)
-        rows = [[row.name, *blank, f"failed: {row.status}"] if row.failed else next(told) for row in self.rows]
+        rows = [[row.name, *blank, f"failed: {row.status}"] if row.failed else next(counted) for row in self.rows]
         writable(ost or sys.stdout).write(rendered(table._replace(rows=rows), mode))
 
 
-Named: TypeAlias = "tuple[str, Any, Any]"
+NamedModel: TypeAlias = "tuple[str, Any, Any]"
+"""Name, model and inputs."""
 
 
 def table(
@@ -94,48 +101,46 @@ def table(
     python_path: Sequence[str] = (),
     **options: Any,
 ) -> Table:
-    """The costs of many models, one row each; a model that fails has a row that says why.
+    """Compute the costs of several models, one row per model. If a model fails, its row has the error.
 
     Args:
         models: models as for :func:`costcore.estimate`, reports, or targets as on the command line
-            (``"torchvision.models:resnet50"``, ``"net.onnx"``, a saved ``"report.json"``), which are loaded in the
-            process that reads them; each may be a tuple ``(name, model)`` or ``(name, model, inputs)``. A mapping
-            gives the names.
-        inputs: what models are run on that say nothing else.
-        jobs: processes at work, by joblib (``pip install "costcore[parallel]"``); -1 is one a core. Where not given,
-            what ``joblib.parallel_config`` says, with whatever backend (Dask, Ray) it names, else one after the other
-            in this process.
-        python_path: folders where targets look for modules before the current one.
-        options: further arguments of :func:`costcore.estimate`, the same for all; what only files of one kind take
-            (``dims``, ``shapes``, ``regroup``, ``check_shapes``: ``.onnx``) other targets are not given, but saved
-            reports with symbols are given ``dims``.
+            (``"torchvision.models:resnet50"``, ``"net.onnx"``, a saved ``"report.json"``). A model may also be a tuple
+            ``(name, model)`` or ``(name, model, inputs)``, and ``models`` may be a mapping of names to models.
+        inputs: the inputs of all models without inputs of their own.
+        jobs: the number of processes, by joblib (``pip install joblib``); -1 is one per core. Default: the setting of
+            ``joblib.parallel_config``, with its backend (such as Dask or Ray), or else no parallelism.
+        python_path: folders to search for the modules of targets, before the current folder.
+        options: further arguments of :func:`costcore.estimate`, the same for all models. Options for files of one type
+            (``dims``, ``shapes``, ``regroup``, ``check_shapes``: ``.onnx``) are ignored for other targets, except that
+            ``dims`` also applies to saved reports.
 
     Raises:
-        CostError: where ``jobs`` asks for processes and joblib is not installed.
-        TypeError, ValueError: for an argument that is not accepted; says what is.
+        CostError: if ``jobs`` is given and joblib is not installed.
+        TypeError, ValueError: if an argument is invalid.
     """
     if isinstance(models, (str, bytes)) or not isinstance(models, Iterable):
-        raise TypeError(f"models must be a list of models, got {models!r}")
+        raise TypeError(f"models must be a list or mapping of models, got {models!r}")
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs == 0):
-        raise ValueError(f"jobs must be a number of processes, or -1 for one a core, got {jobs!r}")
+        raise ValueError(f"jobs must be a number of processes, or -1 for one per core, got {jobs!r}")
     named = [_named(model, inputs) for model in (models.items() if isinstance(models, Mapping) else models)]
     rows = dict(_progress(_rows(named, jobs, list(python_path), options), len(named)))
     return Table(tuple(rows[position] for position in range(len(named))))
 
 
-def _named(model: Any, inputs: Any) -> Named:
+def _named(model: Any, inputs: Any) -> NamedModel:
     if isinstance(model, tuple):
         if len(model) not in (2, 3) or not isinstance(model[0], str):
-            raise TypeError(f"a model in a tuple is (name, model) or (name, model, inputs), got {model!r}")
+            raise TypeError(f"a tuple in models must be (name, model) or (name, model, inputs), got {model!r}")
         return model[0], model[1], model[2] if len(model) == 3 else inputs
     return str(model) if isinstance(model, str) else type(model).__name__, model, inputs
 
 
 def _rows(
-    named: Sequence[Named], jobs: int | None, python_path: list[str], options: Mapping[str, Any]
+    named: Sequence[NamedModel], jobs: int | None, python_path: list[str], options: Mapping[str, Any]
 ) -> Iterator[tuple[int, Row]]:
-    """Every row with its position, as they become known."""
-    tasks = [(position, *one, python_path, options) for position, one in enumerate(named)]
+    """Yield every row with its position, in the order in which they are finished."""
+    tasks = [(position, *model, python_path, options) for position, model in enumerate(named)]
     joblib = _joblib(jobs)
     if joblib is None:
         yield from (_row(*task) for task in tasks)
@@ -148,11 +153,11 @@ def _rows(
     except BrokenExecutor:
         for task in tasks:
             if task[0] not in done:
-                yield _alone(joblib, task)
+                yield _in_own_process(joblib, task)
 
 
 def _joblib(jobs: int | None) -> Any:
-    """joblib, where it is wanted and there."""
+    """Return joblib, or None if it is not needed or, without ``jobs``, not installed."""
     if jobs == 1:
         return None
     try:
@@ -161,38 +166,38 @@ def _joblib(jobs: int | None) -> Any:
         if jobs is None:
             return None
         raise CostError(
-            f'jobs={jobs} needs joblib, which cannot be imported ({error}); pip install "costcore[parallel]"'
+            f"jobs={jobs} needs joblib, which cannot be imported ({error}). Run pip install joblib."
         ) from error
     return joblib
 
 
 def _in_parallel(joblib: Any, jobs: int | None, tasks: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Row]]:
     backend, _ = joblib.parallel.get_active_backend()
-    as_they_come = "generator_unordered" if backend.supports_return_generator else "list"
+    return_as = "generator_unordered" if backend.supports_return_generator else "list"
     call: Callable[..., Any] = joblib.delayed(_row)
-    yield from joblib.Parallel(n_jobs=jobs, return_as=as_they_come)(call(*task) for task in tasks)
+    yield from joblib.Parallel(n_jobs=jobs, return_as=return_as)(call(*task) for task in tasks)
 
 
-def _alone(joblib: Any, task: tuple[Any, ...]) -> tuple[int, Row]:
-    """A task by itself in a process that it may take down with it: one of those at work did."""
+def _in_own_process(joblib: Any, task: tuple[Any, ...]) -> tuple[int, Row]:
+    """Run one task in a process of its own, after one of several parallel tasks ended its process."""
     try:
         return next(iter(_in_parallel(joblib, 2, [task])))
     except BrokenExecutor as error:
         reason = str(error).splitlines()[0]
-        return task[0], Row(task[1], {}, f"the process that read it ended (out of memory?): {reason}", failed=True)
+        return task[0], Row(task[1], {}, f"the process of this model ended (out of memory?): {reason}", failed=True)
 
 
 def _row(
     position: int, name: str, model: Any, inputs: Any, python_path: Sequence[str], options: Mapping[str, Any]
 ) -> tuple[int, Row]:
-    """One row, in whatever process this runs."""
+    """Return the row of one model with its position. This may run in another process."""
     try:
-        with looking_in(python_path, model), warnings.catch_warnings():
-            warnings.simplefilter("ignore", CostWarning)  # the row says what is unknown
+        with module_search_path(python_path, model), warnings.catch_warnings():
+            warnings.simplefilter("ignore", CostWarning)  # the row lists unsupported operators
             report = _report(model, inputs, options)
-    except Exception as error:  # whatever a model does, the others have their rows
-        words = str(error) if isinstance(error, CostError) else f"{type(error).__name__}: {error}"
-        return position, Row(name, {}, words, failed=True)
+    except Exception as error:  # a failing model must not affect the rows of the others
+        message = str(error) if isinstance(error, CostError) else f"{type(error).__name__}: {error}"
+        return position, Row(name, {}, message, failed=True)
     total = report.total_report
     costs = {key: total[key] for key in ("flops", "macs", "mread", "mwrite")}
     forward = [(call, cost) for call, cost, *_ in report.trace if call.phase == "forward"]

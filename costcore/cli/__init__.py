@@ -1,1 +1,1 @@
-"""The command line."""
+"""The command line: ``costcore MODEL``, ``costcore diff``, ``costcore check`` and ``costcore table``."""

@@ -1,4 +1,4 @@
-"""``costcore check MODEL --budget FILE``: does a model keep to its limits?"""
+"""``costcore check MODEL --budget FILE``: check a model against a budget."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from costcore.budgets.budget import Breach
 from costcore.budgets.check import check
 from costcore.budgets.toml import BudgetError, read_budget
 from costcore.cli.models import (
-    GOOD,
+    FAILURE,
     MODEL,
-    PROBLEM,
-    USAGE,
+    SUCCESS,
+    USAGE_ERROR,
     add_model_options,
     add_switches,
     check_model,
+    parse_arguments,
     report_of,
     run_command,
 )
@@ -26,7 +27,7 @@ from costcore.reports.tables.renderers import to_markdown
 from costcore.reports.text.amounts import METRICS, exact
 from costcore.reports.text.escape import printable
 
-EXAMPLES = """a budget:
+EPILOG = """example of a budget file:
   [total]
   flops = "4.2G"
   n_params = 25_600_000
@@ -37,64 +38,65 @@ EXAMPLES = """a budget:
   [operator.conv_transpose]
   macs = 0
 
-limits on growth, above the tables:
-  baseline = "report.json"      a saved report, beside the budget
-  max_increase = "1%"           of every total
+to limit the increase from a saved report, add before these tables:
+  baseline = "report.json"      # the path is relative to the budget file
+  max_increase = "1%"           # of each total
 
-exit codes: 0 within the budget, 1 a breach (one line each) or a problem with the model,
-2 a malformed budget or a problem with the arguments"""
+exit codes: 0 within the budget, 1 over the budget or model error, 2 invalid budget or usage error"""
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments of the command."""
-    made = argparse.ArgumentParser(
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = argparse.ArgumentParser(
         prog="costcore check",
         usage="costcore check MODEL --budget FILE [options]      (--help lists the options)",
-        description="Hold a model to its budget: limits on costs in total, by module and by operator.",
-        epilog=EXAMPLES,
+        description="Check a model against a budget: limits on its cost in total, by module and by operator.",
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("model", metavar="MODEL", help=MODEL)
-    made.add_argument("--budget", required=True, metavar="FILE", help="a TOML file of limits")
-    add_model_options(made)
-    made.add_argument("--strict", action="store_true", help="unknown operators break the budget")
-    made.add_argument("--format", default="text", choices=["text", "md"], help="default: text, one line a breach")
-    add_switches(made)
-    return made
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("--budget", required=True, metavar="FILE", help="a TOML file with limits")
+    add_model_options(parser)
+    parser.add_argument("--strict", action="store_true", help="count an unsupported operator as a violation")
+    parser.add_argument(
+        "--format", default="text", choices=["text", "md"], help="default: text, one line per violation"
+    )
+    add_switches(parser)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
-    arguments = parser()
-    given = arguments.parse_args(argv)
-    return run_command(arguments, lambda: _check(given))
+    """Run the command and return its exit code."""
+    parser = build_parser()
+    args = parse_arguments(parser, argv)
+    return run_command(parser, lambda: _check(args))
 
 
-def _check(given: argparse.Namespace) -> int:
-    check_model(given.model)
+def _check(args: argparse.Namespace) -> int:
+    check_model(args.model)
     try:
-        budget = read_budget(given.budget)
+        budget = read_budget(args.budget)
     except (BudgetError, OSError) as error:
         print(f"costcore: {error}", file=sys.stderr)
-        return USAGE
-    if given.strict:
+        return USAGE_ERROR
+    if args.strict:
         budget = budget.as_strict()
-    report = report_of(given.model, given, is_alone=True)
+    report = report_of(args.model, args, is_alone=True)
     breaches = check(report, budget)
     missing = "" if breaches else not_counted(report.trace)
-    print("\n".join(_markdown(given, breaches) if given.format == "md" else _lines(given, breaches)))
+    print("\n".join(_markdown(args, breaches) if args.format == "md" else _lines(args, breaches)))
     if missing:
-        print(f"{'⚠️' if given.format == 'md' else given.model + ':'} partial: not counted: {printable(missing)}")
-    return PROBLEM if breaches else GOOD
+        print(f"{'⚠️' if args.format == 'md' else args.model + ':'} partial: not counted: {printable(missing)}")
+    return FAILURE if breaches else SUCCESS
 
 
-def _lines(given: argparse.Namespace, breaches: Sequence[Breach]) -> list[str]:
-    return [printable(f"{given.model}: {breach}") for breach in breaches] or [f"{given.model}: within {given.budget}"]
+def _lines(args: argparse.Namespace, breaches: Sequence[Breach]) -> list[str]:
+    return [printable(f"{args.model}: {breach}") for breach in breaches] or [f"{args.model}: within {args.budget}"]
 
 
-def _markdown(given: argparse.Namespace, breaches: Sequence[Breach]) -> list[str]:
+def _markdown(args: argparse.Namespace, breaches: Sequence[Breach]) -> list[str]:
     if not breaches:
-        return [f"✅ `{given.model}` is within `{given.budget}`."]
+        return [f"✅ `{args.model}` is within `{args.budget}`."]
     rows = [
         [
             breach.where,
@@ -104,6 +106,6 @@ def _markdown(given: argparse.Namespace, breaches: Sequence[Breach]) -> list[str
         ]
         for breach in breaches
     ]
-    titles = [(word, "") for word in ("where", "what", "is", "limit", "over by", "limit from")]
+    titles = [(title, "") for title in ("where", "what", "is", "limit", "over by", "limit from")]
     table = to_markdown(Table(titles, rows, [False, False, True, True, True, False]))
-    return [f"❌ `{given.model}` breaks `{given.budget}` {len(breaches)}×.", "", table.rstrip("\n")]
+    return [f"❌ `{args.model}` breaks `{args.budget}` {len(breaches)}×.", "", table.rstrip("\n")]

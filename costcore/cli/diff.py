@@ -1,4 +1,4 @@
-"""``costcore diff OLD NEW``: what changed between two models or saved reports."""
+"""``costcore diff OLD NEW``: compare two models or saved reports."""
 
 from __future__ import annotations
 
@@ -6,72 +6,76 @@ import argparse
 from collections.abc import Sequence
 
 from costcore.cli.models import (
-    GOOD,
+    FAILURE,
     MODEL,
-    PROBLEM,
+    SUCCESS,
     add_model_options,
     add_output,
     add_switches,
     check_model,
     format_of,
-    put_out,
+    parse_arguments,
     report_of,
     run_command,
+    write_output,
 )
 from costcore.comparisons.comparison import MODES, WAYS, compare
 
-EXAMPLES = """examples:
+EPILOG = """examples:
   costcore diff yesterday.json net.py:make --input 1x3x224x224 --format md
-  costcore diff net.py:make net.onnx --input 1x3x224x224          # what did the export make of it?
+  costcore diff net.py:make net.onnx --input 1x3x224x224          # did the export change the cost?
   costcore diff small.onnx large.onnx --exit-code
 
-exit codes: 0 compared, 1 a problem with a model, or with --exit-code a difference, 2 a problem with the arguments"""
-
+exit codes: 0 success, 1 model error (with --exit-code also a difference), 2 usage error"""
 
 FILES = (".html", ".json", ".md")
-"""How the name of the file of ``--output`` may end."""
+"""Suffixes of the file of ``--output``."""
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments of the command."""
-    made = argparse.ArgumentParser(
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = argparse.ArgumentParser(
         prog="costcore diff",
         usage="costcore diff OLD NEW [options]      (--help lists the options)",
-        description="What changed from one model to another: calls added, removed and changed, sums, and a verdict.",
-        epilog=EXAMPLES,
+        description="Compare two models: a summary of the totals, then the calls added, removed and changed.",
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("old", metavar="OLD", help=MODEL)
-    made.add_argument("new", metavar="NEW", help="the same")
-    add_model_options(made)
-    made.add_argument("--input-old", action="append", metavar="SHAPE", help="inputs of OLD, where they are others")
-    made.add_argument("--input-new", action="append", metavar="SHAPE", help="inputs of NEW, where they are others")
-    made.add_argument(
-        "--by", choices=WAYS, help="match calls by module, or by order of execution; default: order across frameworks"
+    parser.add_argument("old", metavar="OLD", help=MODEL)
+    parser.add_argument("new", metavar="NEW", help="as OLD")
+    add_model_options(parser)
+    parser.add_argument("--input-old", action="append", metavar="SHAPE", help="inputs of OLD, instead of --input")
+    parser.add_argument("--input-new", action="append", metavar="SHAPE", help="inputs of NEW, instead of --input")
+    parser.add_argument(
+        "--by",
+        choices=WAYS,
+        help="match calls by module or in execution order; default: order if the frameworks differ, else module",
     )
-    add_output(made, MODES, "table", FILES)
-    made.add_argument("--limit", type=int, metavar="N", help="rows of a table at most; default: all, 50 in Markdown")
-    made.add_argument("--exit-code", action="store_true", help="exit with 1 where a call differs")
-    add_switches(made)
-    return made
+    add_output(parser, MODES, "table", FILES)
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="maximum number of rows of each table; default: no limit, 50 in Markdown"
+    )
+    parser.add_argument("--exit-code", action="store_true", help="exit with 1 if a call differs")
+    add_switches(parser)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
-    arguments = parser()
-    given = arguments.parse_args(argv)
-    return run_command(arguments, lambda: _diff(given))
+    """Run the command and return its exit code."""
+    parser = build_parser()
+    args = parse_arguments(parser, argv)
+    return run_command(parser, lambda: _diff(args))
 
 
-def _diff(given: argparse.Namespace) -> int:
-    for target in (given.old, given.new):
+def _diff(args: argparse.Namespace) -> int:
+    for target in (args.old, args.new):
         check_model(target)
-    if given.limit is not None and given.limit < 0:
-        raise ValueError(f"--limit must not be negative, got {given.limit}")
-    mode = format_of(given, "table", FILES)
-    old = report_of(given.old, given, given.input_old)
-    new = report_of(given.new, given, given.input_new)
-    found = compare(old, new, by=given.by, names=(given.old, given.new))
-    limit = 50 if given.limit is None and mode == "md" else given.limit
-    put_out(lambda out: found.show(out, mode, limit), given.output)
-    return PROBLEM if given.exit_code and not found.equal else GOOD
+    if args.limit is not None and args.limit < 0:
+        raise ValueError(f"--limit must be at least 0, got {args.limit}")
+    mode = format_of(args, "table", FILES)
+    old = report_of(args.old, args, args.input_old)
+    new = report_of(args.new, args, args.input_new)
+    comparison = compare(old, new, by=args.by, names=(args.old, args.new))
+    limit = 50 if args.limit is None and mode == "md" else args.limit
+    write_output(lambda out: comparison.show(out, mode, limit), args.output)
+    return FAILURE if args.exit_code and not comparison.equal else SUCCESS

@@ -1,4 +1,4 @@
-"""The command line: ``costcore MODEL``, and the way to the other commands."""
+"""The command line: ``costcore MODEL``, and the dispatch to the other commands."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from typing import IO, Any, NamedTuple
 from costcore._version import __version__
 from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.models import (
-    GOOD,
+    FAILURE,
     INTERRUPTED,
     MODEL,
-    PROBLEM,
+    SUCCESS,
     add_model_options,
     add_switches,
     check_model,
     flag_of,
     format_of,
+    parse_arguments,
+    print_message,
     report_of,
-    switched_on,
-    switches,
-    tell,
 )
 from costcore.errors import CostError
+from costcore.messages import did_you_mean, unknown_name
 from costcore.reports.caveats import FOOTED
 from costcore.reports.columns import (
     GROUPS,
@@ -58,7 +58,7 @@ COMMANDS: Mapping[str, str] = {
     "diff": "costcore.cli.diff:main",
     "table": "costcore.cli.table:main",
 }
-"""The other commands: what runs each."""
+"""The other commands, each with the function that runs it."""
 
 FILES: Mapping[str, Callable[[Report, Callable[..., None], str], object]] = {
     ".json": lambda report, show, path: report.to_json(path),
@@ -66,17 +66,20 @@ FILES: Mapping[str, Callable[[Report, Callable[..., None], str], object]] = {
     ".csv": lambda report, show, path: written(partial(show, mode="csv"), path),
     ".md": lambda report, show, path: written(partial(show, mode="md"), path),
 }
-"""What writes the file of ``--output``, by its suffix."""
+"""The function that writes the file of ``--output``, by its suffix."""
 
-COLOR = "color"
-"""The format where none is given."""
+DEFAULT_FORMAT = "color"
 
-EXAMPLES = """commands (costcore COMMAND --help tells more):
-  costcore diff A B            what changed between two models or saved reports
-  costcore check MODEL         hold a model to a budget
-  costcore table MODEL ...     one row a model
+DESCRIPTION = """Report the computational cost of one pass of a neural network: FLOPs, MACs, bytes read and
+written, and parameters.
 
-examples:
+commands (costcore COMMAND --help lists their options):
+  costcore MODEL               report the cost of a model (options below)
+  costcore diff OLD NEW        compare two models or saved reports
+  costcore check MODEL         check a model against a budget
+  costcore table MODEL ...     list several models, one row per model"""
+
+EPILOG = """examples:
   costcore model.onnx
   costcore model.onnx --input x=1x3x224x224 --summary --format table
   costcore torchvision.models:resnet50 --input 1x3x224x224 --tree --depth 2 --unit G
@@ -84,17 +87,23 @@ examples:
   costcore my_model.py:make --input ids=1x128:int64 --columns name,macs,params
   costcore model.onnx --output report.json
 
-exit codes: 0 good, 1 a problem with the model (with --strict also an unknown operator),
-2 a problem with the arguments
-A module:factory target runs that code; an .onnx file is only read."""
+exit codes: 0 success, 1 model error (with --strict also an unsupported operator), 2 usage error
+
+A target module:factory is Python code, which is imported and run. An .onnx file is only read."""
 
 
 class View(NamedTuple):
-    """What the command can show: the method of the report, its columns, and their sets."""
+    """A view of a report.
+
+    Attributes:
+        show: the method of the report that prints it.
+        columns: its columns by name.
+        column_sets: the class with its named column sets.
+    """
 
     show: Callable[..., None]
-    known: Mapping[str, Column]
-    sets: Any
+    columns: Mapping[str, Column]
+    column_sets: Any
 
 
 VIEWS: Mapping[str, View] = {
@@ -106,55 +115,66 @@ VIEWS: Mapping[str, View] = {
 }
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments of the command."""
-    made = argparse.ArgumentParser(
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = argparse.ArgumentParser(
         prog="costcore",
         usage="costcore MODEL [options]      (--help lists the options)",
-        description="What one pass of a neural network costs: FLOPs, MACs, bytes read and written, parameters.",
-        epilog=EXAMPLES,
+        description=DESCRIPTION,
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("model", metavar="MODEL", help=MODEL)
-    add_model_options(made)
-    view = made.add_mutually_exclusive_group()
-    view.add_argument("--summary", action="store_true", help="sums by type of operator instead of every call")
-    view.add_argument("--layers", action="store_true", help="every call with shapes, memory, MAdd and Flops")
-    view.add_argument("--tree", action="store_true", help="the modules of the model, nested")
-    view.add_argument("--by", metavar="KEYS", help=f"sums by {', '.join(KEYS)}, or several of them (module,op)")
-    made.add_argument("--depth", type=int, metavar="N", help="levels of --tree; default: all")
-    made.add_argument("--sort", metavar="COLUMN", help="largest first, or by the alphabet; default: in order of calls")
-    made.add_argument("--top", type=int, metavar="N", help="rows to show (of each module in --tree); others are summed")
-    made.add_argument(
-        "--format", choices=sorted(renderers()), help="default: a table, in colour where the terminal has it"
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    add_model_options(parser)
+    view = parser.add_mutually_exclusive_group()
+    view.add_argument("--summary", action="store_true", help="one row per type of operator, not per operator call")
+    view.add_argument("--layers", action="store_true", help="one row per operator call, in torchstat's format")
+    view.add_argument("--tree", action="store_true", help="the module hierarchy, one row per module")
+    view.add_argument("--by", metavar="KEYS", help=f"one row per group, by {', '.join(KEYS)}, or several (module,op)")
+    parser.add_argument("--depth", type=int, metavar="N", help="maximum depth of --tree; default: no limit")
+    parser.add_argument(
+        "--sort",
+        metavar="COLUMN",
+        help="sort by a column, numbers from the largest, text alphabetically; default: execution order",
     )
-    made.add_argument(
-        "--unit", default="autoaligned", choices=["none", *filter(None, UNITS)], help="default: autoaligned"
+    parser.add_argument(
+        "--top", type=int, metavar="N", help="maximum number of rows (in --tree: per module); the others are summed"
     )
-    made.add_argument(
+    parser.add_argument(
+        "--format", choices=sorted(renderers()), help="default: a table, in color if the terminal supports it"
+    )
+    parser.add_argument(
+        "--unit",
+        default="autoaligned",
+        choices=["none", *filter(None, UNITS)],
+        help="prefix of the numbers; default: autoaligned, one prefix per column",
+    )
+    parser.add_argument(
         "--columns", action="append", metavar="NAMES", help="names separated by commas, or default, percent, all"
     )
-    made.add_argument(
-        "--digits", type=int, default=3, metavar="N", help="digits after the decimal point (0-10), default 3"
+    parser.add_argument(
+        "--digits", type=int, default=3, metavar="N", help="digits after the decimal point, 0 to 10; default: 3"
     )
-    made.add_argument(
-        "--output", metavar="FILE", help=f"write there instead; {', '.join(FILES)} (.json, .html: the whole report)"
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help=f"write to FILE, in the format of its suffix: {', '.join(FILES)} (.json, .html: the complete report)",
     )
-    made.add_argument("--strict", action="store_true", help="exit with 1 where an operator is unknown")
-    made.add_argument("--version", action="version", version=f"costcore {__version__}")
-    add_switches(made)
-    return made
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if an operator is not supported")
+    parser.add_argument("--version", action="version", version=f"costcore {__version__}")
+    add_switches(parser)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code and never ends in a traceback for bad input."""
+    """Run the command and return its exit code. Invalid input does not cause a traceback."""
     argv = sys.argv[1:] if argv is None else argv
     try:
         if argv and argv[0] in COMMANDS:
             module, _, function = COMMANDS[argv[0]].partition(":")
             return int(getattr(import_module(module), function)(argv[1:]))
         return _main(argv)
-    except CostError as error:  # a plug-in is broken: the renderers it may offer are among the arguments
+    except CostError as error:  # a broken plug-in: the parser needs the renderers and frontends of plug-ins
         return _fail(str(error))
     except KeyboardInterrupt:
         print("costcore: interrupted", file=sys.stderr)
@@ -162,106 +182,115 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str]) -> int:
-    arguments = parser()
+    parser = build_parser()
     if argv and argv[0].isalpha() and not Path(argv[0]).is_dir():
-        arguments.error(f"{argv[0]!r} is neither a model nor a command; commands are {', '.join(COMMANDS)}")
-    given = arguments.parse_args(argv)
+        commands = ", ".join(COMMANDS)
+        parser.error(
+            f"{argv[0]!r} is not a model or a command (commands: {commands}){did_you_mean(argv[:1], COMMANDS)}"
+        )
+    args = parse_arguments(parser, argv)
     try:
-        shown = _options(given)
-        parse_inputs(given.input)
-        parse_dims(given.dim)
-        parse_shapes(given.shape)
-        check_model(given.model)
+        options = _options(args)
+        parse_inputs(args.input)
+        parse_dims(args.dim)
+        parse_shapes(args.shape)
+        check_model(args.model)
     except (TypeError, ValueError) as error:
-        arguments.error(str(error))
+        parser.error(str(error))
     try:
-        report = _report(given)
-        _show(report, given, shown)
+        report = _report(args)
+        _show(report, args, options)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # keeps the interpreter quiet at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # avoids another error at exit
     except (CostError, OSError) as error:
         return _fail(str(error))
     except (TypeError, ValueError) as error:
-        arguments.error(str(error))
+        parser.error(str(error))
     else:
-        if given.strict and report.status == "partial":
-            return _fail("the report is partial, which --strict does not allow")
-    return GOOD
+        if args.strict and report.status == "partial":
+            return _fail("the report is partial, which is an error with --strict")
+    return SUCCESS
 
 
-def _options(given: argparse.Namespace) -> dict[str, Any]:
-    """What the report is to be shown with, checked before a model is touched.
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    """Check the arguments for the output before a model is loaded, and return the options of the view.
 
     Raises:
-        TypeError, ValueError: saying what is accepted.
+        TypeError, ValueError: if an argument is invalid.
     """
-    name = _view(given)
-    view, keys = VIEWS[name], [key.strip() for key in given.by.split(",")] if given.by is not None else []
-    if unknown := [key for key in keys if key not in KEYS]:
-        raise ValueError(f"--by {unknown[0]!r} is not known; accepted are {', '.join(KEYS)}")
-    if given.depth is not None and name != "tree":
-        raise ValueError("--depth is for --tree")
-    check_depth(given.depth)
-    check_top(given.top)
-    check_digits(given.digits)
-    format_of(given, COLOR, [*FILES])
-    options: dict[str, Any] = {"keys": keys, "sort": given.sort, "top": given.top, "n_digits": given.digits}
-    if given.sort is not None:
-        choose(view.known, [given.sort])
+    name = _view(args)
+    view, keys = VIEWS[name], [key.strip() for key in args.by.split(",")] if args.by is not None else []
+    for key in keys:
+        if key not in KEYS:
+            raise ValueError(f"--by: {unknown_name('key', key, KEYS)}")
+    if args.depth is not None and name != "tree":
+        raise ValueError("--depth requires --tree")
+    check_depth(args.depth)
+    check_top(args.top)
+    check_digits(args.digits)
+    format_of(args, DEFAULT_FORMAT, [*FILES])
+    options: dict[str, Any] = {"keys": keys, "sort": args.sort, "top": args.top, "n_digits": args.digits}
+    if args.sort is not None:
+        choose(view.columns, [args.sort])
     if name == "tree":
-        options["depth"] = given.depth
-    if given.columns not in (None, ["default"]):
-        percent = getattr(view.sets, "DEFAULT_AND_PERCENT", view.sets.DEFAULT)
-        named = {"default": view.sets.DEFAULT, "percent": percent, "all": view.sets.ALL}
-        words = [word.strip() for text in given.columns for word in text.split(",")]
-        options["columns"] = [*dict.fromkeys(column for word in words for column in named.get(word, [word]))]
-        choose(view.known, options["columns"])
-    return {**options, "unit": None if given.unit == "none" else given.unit}
+        options["depth"] = args.depth
+    if args.columns not in (None, ["default"]):
+        sets = view.column_sets
+        by_name = {
+            "default": sets.DEFAULT,
+            "percent": getattr(sets, "DEFAULT_AND_PERCENT", sets.DEFAULT),
+            "all": sets.ALL,
+        }
+        names = [name.strip() for text in args.columns for name in text.split(",")]
+        options["columns"] = [*dict.fromkeys(column for name in names for column in by_name.get(name, [name]))]
+        choose(view.columns, options["columns"])
+    return {**options, "unit": None if args.unit == "none" else args.unit}
 
 
-def _view(given: argparse.Namespace) -> str:
-    if given.by is not None:
+def _view(args: argparse.Namespace) -> str:
+    if args.by is not None:
         return "by"
-    return next((name for name in ("summary", "layers", "tree") if getattr(given, name)), "report")
+    return next((name for name in ("summary", "layers", "tree") if getattr(args, name)), "report")
 
 
-def _report(given: argparse.Namespace) -> Report:
-    live = given.input or given.shape or given.backward or switched_on(given) or given.layout != "framework"
-    if given.model.endswith(".json") and live:
-        flags = ["--input", "--shape", "--backward", *map(flag_of, switches())]
-        raise ValueError(f"a saved report takes none of {', '.join(flags)} and --layout")
-    return report_of(given.model, given, is_alone=True)
+def _report(args: argparse.Namespace) -> Report:
+    if args.model.endswith(".json"):
+        flags = {"--input": args.input, "--shape": args.shape, "--backward": args.backward}
+        flags |= {flag_of(name): True for name in args.frontend_options} | {"--layout": args.layout != "framework"}
+        if given := [flag for flag, value in flags.items() if value]:
+            raise ValueError(f"{args.model}: {', '.join(given)} cannot be used with a saved report")
+    return report_of(args.model, args, is_alone=True)
 
 
-def _show(report: Report, given: argparse.Namespace, options: dict[str, Any]) -> None:
-    """Write the report to standard output or to the file, and what does not stand under it to standard error."""
+def _show(report: Report, args: argparse.Namespace, options: dict[str, Any]) -> None:
+    """Write the report to standard output or to a file, and notes that it does not include to standard error."""
     keys = options.pop("keys")
 
     def show(ost: IO[str], mode: str) -> None:
-        VIEWS[_view(given)].show(report, *keys, ost=ost, mode=mode, **options)
+        VIEWS[_view(args)].show(report, *keys, ost=ost, mode=mode, **options)
 
-    if given.output is None:
-        show(sys.stdout, given.format or COLOR)
+    if args.output is None:
+        show(sys.stdout, args.format or DEFAULT_FORMAT)
         sys.stdout.flush()
     else:
-        FILES[Path(given.output).suffix](report, show, given.output)
-    if given.output is not None or given.format not in (None, *FOOTED):
+        FILES[Path(args.output).suffix](report, show, args.output)
+    if args.output is not None or args.format not in (None, *FOOTED):
         for remark in report.remarks:
-            tell(remark)
+            print_message(remark)
     for note in _notes(report):
-        tell(f"note: {note}")
+        print_message(f"note: {note}")
 
 
 def _notes(report: Report) -> list[str]:
-    """The notes of a report, with one line for all regrouped nodes: a large network has hundreds of groups."""
+    """Return the notes of a report, with one line for all regrouped nodes, which can be hundreds of groups."""
     groups = Counter(regrouping.op for regrouping in report.regrouped)
     if groups.total() < 2:
         return report.notes
     counts = ", ".join(f"{op} {n}" for op, n in groups.most_common())
-    line = f"regrouped {groups.total()} groups: {counts}; a report in a file (--output report.json) lists their nodes"
+    line = f"regrouped {groups.total()} groups of nodes: {counts}. To list the nodes, use --output report.json."
     return [*report.trace.run.notes, line]
 
 
 def _fail(text: str) -> int:
-    tell(f"costcore: {text}")
-    return PROBLEM
+    print_message(f"costcore: {text}")
+    return FAILURE

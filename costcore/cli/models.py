@@ -1,4 +1,4 @@
-"""What the commands that take models share: their options, and the report of a model, a factory or a saved report."""
+"""What all commands share: the options for models, and the report of a model, a factory or a saved report."""
 
 from __future__ import annotations
 
@@ -15,121 +15,144 @@ from costcore.api.load_model import (
     INPUT_FORMS,
     check_target,
     load_model,
-    looking_in,
+    module_search_path,
     parse_dims,
     parse_inputs,
     parse_shapes,
 )
-from costcore.errors import CostError, CostWarning
+from costcore.errors import CostError, CostWarning, UnknownOptionError
+from costcore.messages import did_you_mean
 from costcore.registry.frontends import fitting, specs
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
 from costcore.reports.serialization.targets import written
 from costcore.reports.text.escape import printable
 
-GOOD, PROBLEM, USAGE, INTERRUPTED = 0, 1, 2, 130
+SUCCESS, FAILURE, USAGE_ERROR, INTERRUPTED = 0, 1, 2, 130
+"""The exit codes."""
 
-WITH_VALUES = {"dims": "--dim", "shapes": "--shape"}
-"""How options of frontends that take a name and a value are spelled; all others are switches."""
-
-SWITCH = "switch "
-"""What stands before the name of an option of frontends where parsed arguments are kept."""
+FLAGS_WITH_VALUES = {"dims": "--dim", "shapes": "--shape"}
+"""The flags of frontend options that take a name and a value; all other frontend options are switches."""
 
 LONGEST_MESSAGE = 10_000
-"""Longer messages are cut (characters): a name in a model can be of any length."""
+"""Longer messages are cut (characters), because a name in a model can have any length."""
 
 MODEL = "an .onnx file, package.module:factory, file.py:factory, or a report saved as .json"
 
 
+def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the arguments of a command; unknown ones are an error that suggests near matches."""
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        flags = [flag for flag in parser._option_string_actions if flag.startswith("--")]
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(unknown, flags)}")
+    return args
+
+
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """The options that say what a model is run on and how it is counted."""
+    """Add the options for the inputs of a model and for how it is counted."""
     parser.add_argument(
-        "--input", action="append", default=[], metavar="SHAPE", help=f"an input: {INPUT_FORMS}; may be repeated"
+        "--input",
+        action="append",
+        default=[],
+        metavar="SHAPE",
+        help=f"shape or value of an input: {INPUT_FORMS}; may be repeated",
     )
     parser.add_argument(
         "--dim",
         action="append",
         default=[],
         metavar="NAME=N",
-        help=f"a named dimension ({files_with('dims')}, saved reports); may be repeated",
+        help=f"value of a symbolic dimension ({files_with('dims')}, saved reports); may be repeated",
     )
     parser.add_argument(
         "--shape",
         action="append",
         default=[],
         metavar="NAME=SHAPE",
-        help=f"the shape, batch,8 or 1x8, of a value inside the model ({files_with('shapes')}); may be repeated",
+        help=f"shape of a value whose shape cannot be inferred, as batch,8 or 1x8 ({files_with('shapes')}); may be "
+        "repeated",
     )
     parser.add_argument("--backward", action="store_true", help="count the backward pass too (PyTorch, Chainer)")
     parser.add_argument("--no-fma", action="store_true", help="count a fused multiply-add as two FLOPs")
     parser.add_argument(
-        "--layout", default="framework", choices=["framework", "free"], help="free: moving data costs nothing"
+        "--layout",
+        default="framework",
+        choices=["framework", "free"],
+        help="free: ignore data movement (transposition, slicing, copies); default: framework",
     )
     parser.add_argument(
-        "--python-path", action="append", default=[], metavar="DIR", help="a folder of modules, beside the current one"
+        "--python-path",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="folder to search for modules, in addition to the current one; may be repeated",
     )
 
 
 def add_switches(parser: argparse.ArgumentParser) -> None:
-    """The options of frontends, each described as the first that has it does; after all others of the command.
+    """Add the switches of frontends, after all other options of the command.
 
     Raises:
-        CostError: where the command has an option of that name.
+        CostError: if the command already has an option of that name.
     """
-    group = parser.add_argument_group("options of files that frontends read")
-    for name in switches():
-        first = next(spec for spec in specs().values() if name in spec.options)
-        text = f"{first.options[name]} ({files_with(name)})"
-        try:
-            group.add_argument(flag_of(name), dest=SWITCH + name, action="store_true", help=text)
-        except argparse.ArgumentError as error:
-            raise CostError(f"the {first.name} frontend cannot have an option {name!r}: {error}") from error
+    parser.set_defaults(frontend_options=[])
+    added: set[str] = set()
+    for spec in specs().values():
+        names = [name for name in spec.options if name not in FLAGS_WITH_VALUES and name not in added]
+        if not names:
+            continue
+        added.update(names)
+        group = parser.add_argument_group(f"options for {' and '.join(spec.suffixes)} files")
+        for name in names:
+            try:
+                group.add_argument(
+                    flag_of(name),
+                    dest="frontend_options",
+                    action="append_const",
+                    const=name,
+                    help=spec.options[name],
+                )
+            except argparse.ArgumentError as error:
+                raise CostError(f"the {spec.name} frontend cannot have an option {name!r}: {error}") from error
 
 
 def files_with(option: str) -> str:
-    """How the names of files end that take an option."""
+    """Return the suffixes of the files that an option applies to."""
     return ", ".join(suffix for spec in specs().values() if option in spec.options for suffix in spec.suffixes)
 
 
 def flag_of(option: str) -> str:
-    """How the command line spells an option of a frontend: ``--check-shapes``."""
-    return WITH_VALUES.get(option, f"--{option.replace('_', '-')}")
-
-
-def switches() -> list[str]:
-    """The options of frontends that the command line has as switches."""
-    return [*dict.fromkeys(name for spec in specs().values() for name in spec.options if name not in WITH_VALUES)]
-
-
-def switched_on(given: argparse.Namespace) -> list[str]:
-    """Those of them that the command line gives."""
-    return [name for name in switches() if getattr(given, SWITCH + name)]
+    """Return the flag of an option of a frontend, such as ``--check-shapes``."""
+    return FLAGS_WITH_VALUES.get(option, f"--{option.replace('_', '-')}")
 
 
 def add_output(parser: argparse.ArgumentParser, formats: Sequence[str], default: str, suffixes: Sequence[str]) -> None:
-    """``--format`` and ``--output``, whose ``suffixes`` are those of formats of the same name."""
+    """Add ``--format`` and ``--output``; each of ``suffixes`` stands for the format of that name."""
     parser.add_argument("--format", choices=sorted(formats), help=f"default: {default}")
-    parser.add_argument("--output", metavar="FILE", help=f"write there instead; {', '.join(suffixes)}")
+    parser.add_argument(
+        "--output", metavar="FILE", help=f"write to FILE, in the format of its suffix: {', '.join(suffixes)}"
+    )
 
 
-def format_of(given: argparse.Namespace, default: str, suffixes: Sequence[str]) -> str:
-    """The format that the command line asks for.
+def format_of(args: argparse.Namespace, default: str, suffixes: Sequence[str]) -> str:
+    """Return the output format.
 
     Raises:
-        ValueError: for a file of another suffix, or beside ``--format``.
+        ValueError: if the output file has another suffix, or ``--format`` is given for a file.
     """
-    if given.output is None:
-        return str(given.format or default)
-    if given.format is not None:
-        raise ValueError("--format is for standard output; the suffix of --output decides its own")
-    suffix = Path(given.output).suffix
+    if args.output is None:
+        return str(args.format or default)
+    if args.format is not None:
+        raise ValueError("--format is for standard output. With --output, the suffix of the file selects the format.")
+    suffix = Path(args.output).suffix
     if suffix not in suffixes:
-        raise ValueError(f"--output {given.output!r} does not end in one of {', '.join(suffixes)}")
+        raise ValueError(f"--output {args.output!r} has an unknown suffix (expected one of {', '.join(suffixes)})")
     return suffix[1:]
 
 
-def put_out(show: Callable[[IO[str]], None], path: str | None) -> None:
-    """Show on standard output, or in the file of that path."""
+def write_output(show: Callable[[IO[str]], None], path: str | None) -> None:
+    """Call ``show`` with standard output, or with the file of that path."""
     if path is None:
         show(sys.stdout)
     else:
@@ -137,105 +160,103 @@ def put_out(show: Callable[[IO[str]], None], path: str | None) -> None:
 
 
 def check_model(target: str) -> None:
-    """Refuse what names neither a model nor a saved report.
+    """Check that ``target`` names a model or a saved report.
 
     Raises:
-        ValueError: saying what is accepted.
+        ValueError: if it does not; the message lists the forms.
     """
-    if target.endswith(".json"):
-        return
-    try:
+    if not target.endswith(".json"):
         check_target(target)
-    except ValueError as error:
-        raise ValueError(f"{error}, or a report saved as .json") from error
 
 
-def options_of(given: argparse.Namespace) -> dict[str, Any]:
-    """The keyword arguments of :func:`costcore.estimate` that the command line asks for.
+def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the keyword arguments of :func:`costcore.estimate`.
 
     Raises:
-        ValueError: for a ``--dim`` or ``--shape`` of another form.
+        ValueError: if a ``--dim`` or ``--shape`` is invalid.
     """
-    options: dict[str, Any] = {"fma_1flop": not given.no_fma, "layout": given.layout}
-    options |= dict.fromkeys(switched_on(given), True)
-    if given.dim:
-        options["dims"] = parse_dims(given.dim)
-    if given.shape:
-        options["shapes"] = parse_shapes(given.shape)
-    if given.backward:
+    options: dict[str, Any] = {"fma_1flop": not args.no_fma, "layout": args.layout}
+    options |= dict.fromkeys(args.frontend_options, True)
+    if args.dim:
+        options["dims"] = parse_dims(args.dim)
+    if args.shape:
+        options["shapes"] = parse_shapes(args.shape)
+    if args.backward:
         options["backward"] = True
     return options
 
 
-def report_of(
-    target: str, given: argparse.Namespace, inputs: list[str] | None = None, is_alone: bool = False
-) -> Report:
-    """The report of what ``target`` names; warnings go to standard error as sentences.
+def report_of(target: str, args: argparse.Namespace, inputs: list[str] | None = None, is_alone: bool = False) -> Report:
+    """Return the report of a model or a saved report; warnings are printed to standard error.
 
-    A saved report is read as it is, but for ``--no-fma`` and ``--dim``, which hold for it too.
+    For a saved report, only ``--no-fma`` and ``--dim`` have an effect.
 
     Args:
         target: see :data:`MODEL`.
-        given: the parsed :func:`add_model_options`.
-        inputs: instead of ``--input``.
-        is_alone: whether this is the only model of the command: beside others it is not given, and so does not refuse,
-            what only files of another kind take.
+        args: the parsed options of :func:`add_model_options` and :func:`add_switches`.
+        inputs: arguments that replace those of ``--input``.
+        is_alone: whether this is the only model of the command. If it is not, options for files of another type are
+            ignored instead of refused.
 
     Raises:
-        CostError, OSError: for a model or file that cannot be read; says which and why.
-        TypeError, ValueError: for an option that does not fit it.
+        CostError, OSError: if a model or file cannot be read.
+        TypeError, ValueError: if an option does not apply to the model.
     """
     if target.endswith(".json"):
-        return saved_report(target, not given.no_fma, parse_dims(given.dim), is_alone)
-    parsed = parse_inputs(given.input if inputs is None else inputs)
-    with looking_in(given.python_path, target), warnings.catch_warnings(record=True) as caught:
+        return saved_report(target, not args.no_fma, parse_dims(args.dim), is_alone)
+    parsed = parse_inputs(args.input if inputs is None else inputs)
+    with module_search_path(args.python_path, target), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CostWarning)
         model = load_model(target)
-        options = options_of(given) if is_alone else fitting(target, options_of(given))
+        options = estimate_options(args) if is_alone else fitting(target, estimate_options(args))
         try:
             report = estimate(model, parsed, progress=progress, **options)
+        except UnknownOptionError as error:
+            raise ValueError(_unknown_options(target, error)) from error
         except CostError as error:
             if parsed is not None or isinstance(model, str):
                 raise
-            raise CostError(f"{error}; no --input was given") from error
-        except TypeError as error:
-            refused = [name for name in options.keys() - fitting(target, options).keys() if name in str(error)]
-            if not refused:
-                raise
-            flags = ", ".join(map(flag_of, sorted(refused)))
-            raise TypeError(f"{flags} cannot be used for {target}: {error}") from error
+            raise CostError(f"{error} (no --input was given)") from error
     for warning in caught:
-        tell(f"costcore: {target}: {warning.message}")
+        print_message(f"costcore: {target}: {warning.message}")
     return report
 
 
-def run_command(parser: argparse.ArgumentParser, action: Any) -> int:
-    """Run a command's ``action``: its exit code, and for what it refuses a sentence and code 1, or 2 for arguments."""
+def _unknown_options(target: str, error: UnknownOptionError) -> str:
+    """Return the message for options of the command line that do not apply to the model."""
+    flags = ", ".join(map(flag_of, error.options))
+    files = ", ".join(dict.fromkeys(filter(None, map(files_with, error.options))))
+    hint = f"; expected a file of type {files}" if files else ""
+    return f"{target}: {flags} cannot be used with the {error.frontend} frontend{hint}"
+
+
+def run_command(parser: argparse.ArgumentParser, action: Callable[[], int]) -> int:
+    """Run the ``action`` of a command and return its exit code; an error is printed without a traceback."""
     try:
-        code = int(action())
+        code = action()
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # keeps the interpreter quiet at exit
-        return GOOD
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # avoids another error at exit
+        return SUCCESS
     except (CostError, OSError) as error:
-        tell(f"costcore: {error}")
-        return PROBLEM
+        print_message(f"costcore: {error}")
+        return FAILURE
     except (TypeError, ValueError) as error:
         parser.error(str(error))
 
 
-def tell(text: str) -> None:
-    """Write to standard error. Names in it come from models: what a terminal would obey is spelled out."""
+def print_message(text: str) -> None:
+    """Print to standard error. Control characters, which may be in names of a model, are escaped."""
     shown = "\n".join(map(printable, text.split("\n")))
     print(shown if len(shown) <= LONGEST_MESSAGE else shown[: LONGEST_MESSAGE - 1] + "…", file=sys.stderr)
 
 
-def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
-    """A progress bar on standard error, where that is a terminal and the work takes longer than a second."""
+def progress(items: Iterable[Any], description: str) -> Iterable[Any]:
+    """Show a progress bar on standard error if that is a terminal and the work takes longer than a second."""
     if not sys.stderr.isatty():
         return items
     from tqdm import tqdm
 
-    bar: Iterable[Any] = tqdm(items, desc=what, delay=1.0, leave=False, file=sys.stderr)
+    bar: Iterable[Any] = tqdm(items, desc=description, delay=1.0, leave=False, file=sys.stderr)
     return bar

@@ -1,4 +1,4 @@
-"""``costcore table MODEL MODEL …``: one row a model."""
+"""``costcore table MODEL MODEL …``: a table with one row per model."""
 
 from __future__ import annotations
 
@@ -10,80 +10,87 @@ from typing import Any
 from costcore.api.load_model import parse_inputs
 from costcore.api.table import table
 from costcore.cli.models import (
-    GOOD,
+    FAILURE,
     MODEL,
-    PROBLEM,
+    SUCCESS,
     add_model_options,
     add_output,
     add_switches,
     check_model,
+    estimate_options,
     format_of,
-    options_of,
-    put_out,
+    parse_arguments,
     run_command,
+    write_output,
 )
 from costcore.reports.tables.renderers import renderers
 from costcore.reports.text.units import UNITS, check_digits
 
-EXAMPLES = """examples:
+EPILOG = """examples:
   costcore table torchvision.models:resnet18 torchvision.models:resnet50 --input 1x3x224x224 --format md
   costcore table torchvision.models:inception_v3@1x3x299x299 torchvision.models:vgg16 --input 1x3x224x224
   costcore table zoo/*.onnx --jobs -1
 
-exit codes: 0 good, 1 a model failed (its row says why), 2 a problem with the arguments"""
+exit codes: 0 success, 1 a model failed (its row has the error), 2 usage error"""
 
 FILES = (".csv", ".md")
-"""How the name of the file of ``--output`` may end."""
+"""Suffixes of the file of ``--output``."""
 
 _WITH_SHAPE = re.compile(r"(.+)@(\d+(?:x\d+)*(?::\w+)?)")
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments of the command."""
-    made = argparse.ArgumentParser(
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = argparse.ArgumentParser(
         prog="costcore table",
         usage="costcore table MODEL[@SHAPE] ... [options]      (--help lists the options)",
-        description="Costs of many models, one row each.",
-        epilog=EXAMPLES,
+        description="Compute the costs of several models, one row per model.",
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument(
+    parser.add_argument(
         "models",
         metavar="MODEL[@SHAPE]",
         nargs="+",
-        help=f"{MODEL}; with its own input shape where it has one, net.onnx@1x3x224x224 (of an unnamed input)",
+        help=f"{MODEL}; @SHAPE replaces --input for this model, as in net.onnx@1x3x224x224",
     )
-    add_model_options(made)
-    made.add_argument("--jobs", type=int, metavar="N", help="processes at work (needs joblib), -1 for one a core")
-    add_output(made, [*renderers()], "table", FILES)
-    made.add_argument(
-        "--unit", default="autoaligned", choices=["none", *filter(None, UNITS)], help="default: autoaligned"
+    add_model_options(parser)
+    parser.add_argument("--jobs", type=int, metavar="N", help="number of processes (needs joblib); -1: one per core")
+    add_output(parser, [*renderers()], "table", FILES)
+    parser.add_argument(
+        "--unit",
+        default="autoaligned",
+        choices=["none", *filter(None, UNITS)],
+        help="prefix of the numbers; default: autoaligned, one prefix per column",
     )
-    made.add_argument("--digits", type=int, default=2, metavar="N", help="digits after the decimal point, default 2")
-    add_switches(made)
-    return made
+    parser.add_argument(
+        "--digits", type=int, default=2, metavar="N", help="digits after the decimal point, 0 to 10; default: 2"
+    )
+    add_switches(parser)
+    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
-    arguments = parser()
-    given = arguments.parse_args(argv)
-    return run_command(arguments, lambda: _table(given))
+    """Run the command and return its exit code."""
+    parser = build_parser()
+    args = parse_arguments(parser, argv)
+    return run_command(parser, lambda: _table(args))
 
 
-def _table(given: argparse.Namespace) -> int:
-    check_digits(given.digits)
-    mode = format_of(given, "table", FILES)
-    inputs, options = parse_inputs(given.input), options_of(given)
-    models = [_model(text, inputs) for text in given.models]
-    made = table(models, jobs=given.jobs, python_path=given.python_path, **options)
-    unit = None if given.unit == "none" else given.unit
-    put_out(lambda out: made.show(out, mode, unit, given.digits), given.output)
-    return PROBLEM if made.failed else GOOD
+def _table(args: argparse.Namespace) -> int:
+    check_digits(args.digits)
+    mode = format_of(args, "table", FILES)
+    inputs, options = parse_inputs(args.input), estimate_options(args)
+    models = [_named_model(text, inputs) for text in args.models]
+    result = table(models, jobs=args.jobs, python_path=args.python_path, **options)
+    unit = None if args.unit == "none" else args.unit
+    write_output(lambda out: result.show(out, mode, unit, args.digits), args.output)
+    return FAILURE if result.failed else SUCCESS
 
 
-def _model(text: str, inputs: Any) -> tuple[str, str, Any]:
+def _named_model(text: str, inputs: Any) -> tuple[str, str, Any]:
+    """Return name, target and inputs of ``MODEL[@SHAPE]``."""
     match = _WITH_SHAPE.fullmatch(text)
-    target, own = (match[1], parse_inputs([match[2]])) if match else (text, inputs)
+    target = match[1] if match else text
     check_model(target)
-    return text, target, own
+    return text, target, parse_inputs([match[2]]) if match else inputs

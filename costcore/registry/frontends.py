@@ -1,7 +1,8 @@
-"""The registered frontends: which one takes a model, and importing it when it is needed."""
+"""The registered frontends: which one supports a model, and importing it when it is needed."""
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -10,60 +11,61 @@ from os import PathLike, fsdecode
 from pathlib import Path
 from typing import Any, cast
 
-from costcore.errors import WEIGHTS, WEIGHTS_ONLY, CostError
+from costcore.errors import CHECKPOINT_SUFFIXES, CostError, UnknownOptionError
 from costcore.frontend import Frontend, FrontendSpec
-from costcore.messages import shortly
+from costcore.messages import did_you_mean, shortly, unknown_name
 from costcore.plugins import cached, lists
 from costcore.translate import Row
+
+HOW_TO_LOAD_A_CHECKPOINT = "Build the nn.Module in Python, load the checkpoint if you like, and pass the module."
 
 
 @cached
 def specs() -> Mapping[str, FrontendSpec]:
-    """Every registered frontend by name.
+    """Return every registered frontend by name.
 
     Raises:
-        CostError: where two plug-ins offer a frontend of the same name, or one fails; names it.
+        CostError: if two frontends have the same name, or a plug-in fails; the message includes its name.
     """
-    found: dict[str, FrontendSpec] = {}
-    for part in lists("costcore_frontends", FrontendSpec):
-        for spec in part:
-            if spec.name in found:
-                raise CostError(f"two frontends are named {spec.name!r}: {found[spec.name].path} and {spec.path}")
-            found[spec.name] = spec
-    return found
+    by_name: dict[str, FrontendSpec] = {}
+    for plugin_specs in lists("costcore_frontends", FrontendSpec):
+        for spec in plugin_specs:
+            if spec.name in by_name:
+                raise CostError(f"two frontends are named {spec.name!r}: {by_name[spec.name].path} and {spec.path}")
+            by_name[spec.name] = spec
+    return by_name
 
 
 @cached
 def rows(name: str) -> tuple[Row, ...]:
-    """The whole table of a frontend: rows of plug-ins, the last registered first, then its own.
+    """Return all operator mappings of a frontend: those of plug-ins, the last registered first, then its own.
 
     Raises:
-        CostError: where a plug-in fails; names it.
+        CostError: if a plug-in fails; the message includes its name.
     """
-    parts = [*lists("costcore_rows", Row, frontend=name)]
-    extra = [row for part in reversed(parts) for row in part]
-    return (*extra, *load(name).ROWS)
+    plugin_rows = [*lists("costcore_rows", Row, frontend=name)]
+    return (*(row for rows in reversed(plugin_rows) for row in rows), *load(name).ROWS)
 
 
 def load(name: str) -> Frontend:
-    """The frontend of that name, imported, and its framework with it.
+    """Import the frontend of that name, and its framework with it, and return it.
 
     Raises:
         ValueError: for an unknown name.
-        CostError: where its framework cannot be imported.
+        CostError: if its framework cannot be imported.
     """
     if name not in specs():
-        raise ValueError(f"unknown frontend {name!r}; known are {', '.join(sorted(specs()))}")
+        raise ValueError(unknown_name("frontend", name, sorted(specs())))
     spec = specs()[name]
     try:
         return cast(Frontend, import_module(spec.path))
     except ImportError as error:
         if not _is_missing(spec.framework):
             raise CostError(f"the {name} frontend cannot be imported: {error}") from error
-        is_ours = spec.path.startswith("costcore.")  # which has an extra for the framework of each
-        how = f'install it with: pip install "costcore[{spec.framework}]"' if is_ours else f"install {spec.framework}"
+        is_built_in = spec.path.startswith("costcore.")  # and then costcore has an extra for its framework
+        fix = f'Run pip install ".[{spec.framework}]" in the checkout of costcore' if is_built_in else "Install it"
         raise CostError(
-            f"the {name} frontend needs {spec.framework}, which cannot be imported ({error}); {how}"
+            f"the {name} frontend needs {spec.framework}, which cannot be imported ({error}). {fix}."
         ) from error
 
 
@@ -72,55 +74,87 @@ def _is_missing(framework: str) -> bool:
 
 
 def loaded() -> list[str]:
-    """The frontends whose framework this process has imported already."""
+    """Return the names of the frontends whose framework this process has already imported."""
     return [name for name, spec in specs().items() if spec.framework in sys.modules]
 
 
-def _hint(model: object) -> str:
-    """What to do with something that is nearly a model."""
-    if isinstance(model, type):
-        return f": a class, not an object of it, {model.__name__}(…)"
-    if isinstance(model, (str, PathLike)):
-        path = fsdecode(model)
-        if Path(path).is_dir():
-            return ": it is a directory"
-        if path.endswith(".json"):
-            return ": a saved report is read by Report.from_json"
-        return f": {WEIGHTS_ONLY}" if path.endswith(WEIGHTS) else ""
-    if isinstance(model, Mapping) and model and all(hasattr(value, "shape") for value in model.values()):
-        return f": {WEIGHTS_ONLY}"
-    return ""
-
-
 def reader_of(path: str | PathLike[Any]) -> str:
-    """The name of the frontend that reads files of that name; ``""`` where none does."""
+    """Return the name of the frontend that reads files of that suffix; empty if there is none."""
     return next((spec.name for spec in specs().values() if fsdecode(path).endswith(spec.suffixes or ("\0",))), "")
 
 
 def fitting(target: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Of ``options`` those that a model may be given: without the ones that only files of other frontends take."""
+    """Return ``options`` without those that apply only to files of other frontends than the one of ``target``."""
     reader = reader_of(target)
     own = specs()[reader].options if reader else {}
     foreign = {name for spec in specs().values() for name in spec.options} - own.keys()
     return {name: value for name, value in options.items() if name not in foreign}
 
 
-def frontend_of(model: object) -> Frontend:
-    """The frontend that takes ``model``: by file name for a path, else by asking those whose framework is imported.
+def frontend_of(model: object) -> FrontendSpec:
+    """Return the frontend that supports ``model``.
+
+    A path is recognized by its suffix. For any other model, the frontends of the imported frameworks are tried.
 
     Raises:
-        CostError: where none does.
+        CostError: if no frontend supports it.
     """
     if isinstance(model, (str, PathLike)) and (reader := reader_of(model)):
-        return load(reader)
-    is_file = isinstance(model, (bytes, bytearray, memoryview))
-    readers = [spec.name for spec in specs().values() if spec.suffixes] if is_file else []
+        return specs()[reader]
+    is_file_content = isinstance(model, (bytes, bytearray, memoryview))
+    readers = [spec.name for spec in specs().values() if spec.suffixes] if is_file_content else []
     for name in dict.fromkeys([*loaded(), *readers]):
-        frontend = load(name)
-        if frontend.accepts(model):
-            return frontend
-    known = ", ".join(sorted(specs()))
-    raise CostError(
-        f"no frontend takes {shortly(model)} ({type(model).__name__}){_hint(model)}; accepted are a torch.nn.Module, a "
-        f"chainer.Link, an ONNX ModelProto, its bytes, or the path of an .onnx file (frontends: {known})"
+        if load(name).accepts(model):
+            return specs()[name]
+    raise CostError(_unsupported(model))
+
+
+def _unsupported(model: object) -> str:
+    """Return the message for an object that no frontend supports, and what to pass instead."""
+    shown = shortly(model)
+    if isinstance(model, (str, PathLike)):
+        path = fsdecode(model)
+        if path.endswith(CHECKPOINT_SUFFIXES):
+            return f"{shown} is a checkpoint, not a model. {HOW_TO_LOAD_A_CHECKPOINT}"
+        if path.endswith(".json"):
+            return f"{shown} is not a model. If it is a saved report, read it with Report.from_json."
+        if Path(path).is_dir():
+            return f"{shown} is a directory, not a model (expected {_supported()})"
+    elif isinstance(model, Mapping) and model and all(hasattr(value, "shape") for value in model.values()):
+        return f"a {type(model).__name__} of tensors is a state dict, not a model. {HOW_TO_LOAD_A_CHECKPOINT}"
+    elif isinstance(model, type):
+        return f"{model.__name__} is a class, not a model. Pass an instance, {model.__name__}(…)."
+    return f"{shown} ({type(model).__name__}) is not a supported model (expected {_supported()})"
+
+
+def _supported() -> str:
+    return (
+        "a torch.nn.Module, a torch.export.ExportedProgram, a chainer.Link, an ONNX ModelProto, its bytes, or the path "
+        f"of an .onnx file; frontends: {', '.join(sorted(specs()))}"
     )
+
+
+def check_options(spec: FrontendSpec, options: Mapping[str, Any], common: Mapping[str, Any]) -> None:
+    """Check that the ``estimate`` function of a frontend accepts ``options``.
+
+    Args:
+        spec: the frontend.
+        options: the options that the user passed for this frontend.
+        common: the options that every model accepts, to suggest a near match among them too.
+
+    Raises:
+        UnknownOptionError: if it does not accept one of them; the message suggests near matches.
+    """
+    _, _, _, *own = inspect.signature(load(spec.name).estimate).parameters.values()
+    accepted = [p.name for p in own if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    accepted = [*dict.fromkeys([*accepted, *spec.options])]
+    unknown = [name for name in options if name not in accepted]
+    if not unknown:
+        return
+    shown = f"option{'s' * (len(unknown) > 1)} {', '.join(map(repr, unknown))}"
+    expected = f"expected one of {', '.join(accepted)}" if accepted else "it has no options"
+    error = UnknownOptionError(
+        f"unknown {shown} for the {spec.name} frontend ({expected}){did_you_mean(unknown, [*accepted, *common])}"
+    )
+    error.frontend, error.options = spec.name, tuple(unknown)
+    raise error

@@ -1,4 +1,4 @@
-"""An installed plug-in that is broken is told in a sentence that names it, in Python and at the command line."""
+"""Errors of an installed plug-in include its name, in Python and on the command line."""
 
 import sys
 
@@ -11,18 +11,18 @@ from costcore.registry.frontends import rows, specs
 from costcore.reports.tables.renderers import renderers
 
 HEAD = "from costcore import hookimpl\n@hookimpl\n"
-WAY_OUT = "(entry point broken = broken_costs; COSTCORE_DISABLE_PLUGINS=broken leaves it out)"
+ENTRY_POINT = "(entry point broken = broken_costs). To disable it, set COSTCORE_DISABLE_PLUGINS=broken."
 
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Installs a plug-in ``broken`` of the given source, as pip would."""
+    """Installs a plug-in ``broken`` with the given source, as pip would."""
 
-    def forget():
+    def clear():
         plugins.manager.cache_clear()
         plugins.clear_caches()
 
-    def make(source):
+    def install_source(source):
         folder = tmp_path / "broken-1.0.dist-info"
         folder.mkdir()
         (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
@@ -30,11 +30,11 @@ def install(tmp_path, monkeypatch):
         (tmp_path / "broken_costs.py").write_text(source)
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.delitem(sys.modules, "broken_costs", raising=False)
-        forget()
+        clear()
 
-    yield make
+    yield install_source
     monkeypatch.undo()
-    forget()
+    clear()
     sys.modules.pop("broken_costs", None)
 
 
@@ -46,22 +46,24 @@ def install(tmp_path, monkeypatch):
         ("def (", "cannot be loaded: SyntaxError: invalid syntax (broken_costs.py, line 1)"),
         (
             HEAD + "def costcore_row(frontend): return []",
-            "cannot be registered: PluginValidationError: unknown hook 'costcore_row'; did you mean costcore_rows?",
+            "cannot be registered: PluginValidationError: unknown hook 'costcore_row' "
+            "(expected one of costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers); "
+            "did you mean 'costcore_rows'?",
         ),
         (
             HEAD + "def prices(): return []",
-            "cannot be registered: PluginValidationError: unknown hook 'prices'; "
-            "known are costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers",
+            "cannot be registered: PluginValidationError: unknown hook 'prices' "
+            "(expected one of costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers)",
         ),
         (
             HEAD + "def costcore_renderers(): return ['svg']",
-            "fails in costcore_renderers: TypeError: expected a dict of functions by name, got ['svg']",
+            "failed in costcore_renderers: TypeError: expected a dict of functions by name, got ['svg']",
         ),
     ],
 )
-def test_it_is_a_sentence_and_exit_code_1_for_a_saved_report_too(install, capsys, tmp_path, source, sentence):
+def test_the_error_is_a_sentence_with_exit_code_1_even_for_a_saved_report(install, capsys, tmp_path, source, sentence):
     install(source)
-    expected = f"the plug-in 'broken' {sentence} {WAY_OUT}"
+    expected = f"plug-in 'broken' {sentence} {ENTRY_POINT}"
     for command in ([str(tmp_path / "saved.json")], ["table", str(tmp_path / "saved.json")]):
         assert main(command) == 1
         assert capsys.readouterr().err == f"costcore: {expected}\n"
@@ -78,36 +80,36 @@ def test_it_is_a_sentence_and_exit_code_1_for_a_saved_report_too(install, capsys
         ("costcore_calculators(): return {'f': 3}", calculators, "expected functions by name, got 'f': 3"),
         ("costcore_calculators(): return {3: print}", calculators, "got 3: <built-in function print>"),
         ("costcore_frontends(): return 3", specs, "expected a list of FrontendSpec, got 3"),
-        ("costcore_frontends(): return ['jax']", specs, "expected a list of FrontendSpec, got 'jax' in it"),
+        ("costcore_frontends(): return ['jax']", specs, "expected a list of FrontendSpec, got an item 'jax'"),
         (
             "costcore_rows(frontend): yield 'aten::f'",
             lambda: rows("toy"),
-            "expected a list of Row, got 'aten::f' in it",
+            "expected a list of Row, got an item 'aten::f'",
         ),
     ],
 )
-def test_a_hook_that_returns_something_else_is_named(install, hook, table, sentence):
+def test_a_hook_that_returns_something_else_is_reported(install, hook, table, sentence):
     install(f"{HEAD}def {hook}")
     with pytest.raises(CostError) as caught:
         table()
     name = hook.partition("(")[0]
-    assert str(caught.value).startswith(f"the plug-in 'broken' fails in {name}: TypeError: ")
-    assert str(caught.value).endswith(f"{sentence} {WAY_OUT}")
+    assert str(caught.value).startswith(f"plug-in 'broken' failed in {name}: TypeError: ")
+    assert str(caught.value).endswith(f"{sentence} {ENTRY_POINT}")
 
 
-def test_a_hook_that_fails_is_named_with_its_cause(install):
+def test_a_hook_that_fails_is_reported_with_its_cause(install):
     install(HEAD + "def costcore_calculators(): return {}['conv']")
-    with pytest.raises(CostError, match=r"'broken' fails in costcore_calculators: KeyError: 'conv' \(entry") as caught:
+    with pytest.raises(CostError, match=r"'broken' failed in costcore_calculators: KeyError: 'conv' \(entry") as caught:
         calculators()
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-def test_a_broken_plugin_can_be_left_out(install, monkeypatch):
+def test_a_broken_plugin_can_be_disabled(install, monkeypatch):
     monkeypatch.setenv("COSTCORE_DISABLE_PLUGINS", "other, broken")
     install("import nothere")
     assert set(renderers()) == {"csv", "md", "table", "color"}
 
 
-def test_a_plugin_that_is_whole_is_used(install):
+def test_a_plugin_without_errors_is_used(install):
     install(HEAD + "def costcore_renderers(): return {'lines': str}")
     assert list(renderers()) == ["csv", "md", "table", "color", "lines"]

@@ -2,9 +2,10 @@ import pytest
 import sympy
 
 from costcore import ComputationalCostHook, CostError, CostWarning, estimate
+from costcore.errors import UnknownOptionError
 
 
-def test_a_model_is_given_to_the_frontend_that_takes_it(toy):
+def test_a_model_is_passed_to_the_frontend_that_supports_it(toy):
     report = estimate(toy.Model("toy::Double", "toy::Double"), (2, 3))
     assert report.total_report["flops"] == 12
     assert report.assumptions == report.notes == []
@@ -22,31 +23,52 @@ def test_an_unknown_operator_warns(toy):
     assert "1 call not counted" in repr(report)
 
 
-def test_progress_sees_the_long_loops(toy):
+def test_progress_wraps_the_long_loops(toy):
     seen = []
 
-    def progress(items, what):
-        seen.append(what)
+    def progress(items, description):
+        seen.append(description)
         return items
 
     estimate(toy.Model("toy::Double"), (2, 3), progress=progress)
-    assert seen == ["running", "pricing"]
+    assert seen == ["running", "computing costs"]
 
 
 @pytest.mark.parametrize("model", [3, None, object(), "model.txt", {"a": 1}])
-def test_a_model_nobody_takes_is_refused_with_what_is(toy, model):
-    with pytest.raises(CostError, match=r"no frontend takes .*torch.nn.Module"):
+def test_the_message_for_an_unsupported_model_lists_the_supported_ones(toy, model):
+    with pytest.raises(CostError, match=r"is not a supported model \(expected a torch.nn.Module, "):
         estimate(model, (1,))
 
 
 def test_an_unknown_option_is_refused(toy):
-    with pytest.raises(TypeError, match="no option colour"):
+    with pytest.raises(UnknownOptionError) as caught:
         estimate(toy.Model(), (1,), colour=1)
-    with pytest.raises(ValueError, match="layout"):
-        estimate(toy.Model(), (1,), layout="x")
+    assert str(caught.value) == "unknown option 'colour' for the toy frontend (it has no options)"
+    assert (caught.value.frontend, caught.value.options) == ("toy", ("colour",))
+    with pytest.raises(TypeError, match=r"^unknown options 'traceback', 'x' .*; did you mean 'tracebacks'\?$"):
+        estimate(toy.Model(), (1,), traceback=True, x=1)
+    with pytest.raises(
+        ValueError, match=r"^unknown layout 'fre' \(expected one of framework, free\); did you mean 'free'\?$"
+    ):
+        estimate(toy.Model(), (1,), layout="fre")
 
 
-def test_values_are_put_in_by_any_name_as_a_mapping(toy):
+def test_options_of_a_frontend_are_its_keyword_parameters_and_those_of_its_files(toy, monkeypatch):
+    received = []
+
+    def estimate_toy(recorder, model, inputs, extra=0, *, backward=False, **others):
+        received.append((extra, backward, others))
+
+    monkeypatch.setattr(toy, "estimate", estimate_toy)
+    estimate(toy.Model(), (1,), extra=2, backward=True)
+    assert received == [(2, True, {})]
+    with pytest.raises(TypeError) as caught:
+        estimate(toy.Model(), (1,), backwards=True)
+    message = "unknown option 'backwards' for the toy frontend (expected one of extra, backward)"
+    assert str(caught.value) == f"{message}; did you mean 'backward'?"
+
+
+def test_symbols_of_any_name_are_substituted_by_a_mapping(toy):
     past, n = sympy.Symbol("past+1", integer=True, positive=True), sympy.Symbol("n", integer=True, positive=True)
     with ComputationalCostHook() as hook:
         toy.run("toy::Double", (past, n))

@@ -132,7 +132,7 @@ def test_auto_gives_every_cell_its_own_prefix(toy):
     assert lines[2] == "Double-2,5,20 B"
 
 
-def test_reports_go_to_the_standard_output_of_the_moment(counted, capsys):
+def test_reports_go_to_the_current_standard_output(counted, capsys):
     counted.show_report()
     counted.show_summary_report(dst=None)
     assert capsys.readouterr().out.count("total") == 2
@@ -153,10 +153,10 @@ def test_reports_go_to_the_standard_output_of_the_moment(counted, capsys):
         ({"columns": []}, "empty"),
     ],
 )
-def test_a_wrong_argument_of_show_report_names_what_is_accepted(counted, wrong, message):
+def test_the_message_for_a_wrong_argument_of_show_report_lists_the_valid_ones(counted, wrong, message):
     with pytest.raises(ValueError, match=message):
         counted.show_report(**wrong)
-    assert counted.layer_report, "the report is still there"
+    assert counted.layer_report, "the report is still available"
 
 
 def test_columns_are_a_list_not_a_string(counted):
@@ -164,7 +164,7 @@ def test_columns_are_a_list_not_a_string(counted):
         counted.show_report(columns="name")
 
 
-def test_all_columns_are_all_but_the_named_exceptions():
+def test_the_set_of_all_columns_has_one_exception():
     assert set(REPORT) - set(ReportColumns.ALL) == {"traceback"}
     assert set(SUMMARY) - set(SummaryColumns.ALL) == {"name"}
 
@@ -185,7 +185,7 @@ def test_an_empty_tensor_costs_no_operations(toy):
     assert hook.total_report["mrw"] == 0
 
 
-def test_an_unknown_operator_is_named_once_and_never_zero(toy):
+def test_an_unknown_operator_is_reported_once_and_never_counted_as_zero(toy):
     unknown = r"no calculator for 'toy::Wave': 2 calls of 'Wave' not counted"
     with pytest.warns(CostWarning, match=unknown) as caught, ComputationalCostHook() as hook:
         toy.run("toy::Wave", (4, 5), module="mixer")
@@ -197,29 +197,29 @@ def test_an_unknown_operator_is_named_once_and_never_zero(toy):
     assert (entry["type"], entry["module"]) == ("Wave", "mixer")
     assert (entry["mread"], entry["mwrite"]) == (80, 80)
     assert entry["input_shapes"] == entry["output_shapes"] == [(4, 5)]
-    assert "test_an_unknown_operator_is_named_once" in entry["traceback"]
+    assert "test_an_unknown_operator_is_reported_once" in entry["traceback"]
     assert hook.total_report["flops"] == 6
     assert list(hook.layer_report) == ["Double-1"]
 
 
-def test_tracebacks_where_asked_for(toy):
+def test_tracebacks_are_stored_on_request(toy):
     with ComputationalCostHook(tracebacks=True) as hook:
         toy.run("toy::Double")
-    assert "test_tracebacks_where_asked_for" in hook.layer_report["Double-1"]["traceback"]
+    assert "test_tracebacks_are_stored_on_request" in hook.layer_report["Double-1"]["traceback"]
     assert "traceback" in REPORT and shown(hook.show_report, columns=["name", "traceback"])
 
 
-def test_one_object_is_not_entered_twice(toy):
+def test_a_hook_cannot_be_entered_twice(toy):
     hook = ComputationalCostHook()
     with hook:
-        with pytest.raises(CostError, match="counting already"), hook:
+        with pytest.raises(CostError, match="already active"), hook:
             pass
         toy.run("toy::Double")
     assert len(toy.ACTIVE) == 0
     assert list(hook.layer_report) == ["Double-1"]
 
 
-def test_two_objects_nested_both_count(toy):
+def test_two_nested_hooks_both_count(toy):
     with ComputationalCostHook() as outer:
         toy.run("toy::Double")
         with ComputationalCostHook() as inner:
@@ -228,7 +228,7 @@ def test_two_objects_nested_both_count(toy):
     assert inner.total_report["flops"] == 6
 
 
-def test_used_again_it_starts_afresh(toy):
+def test_a_hook_that_is_used_again_starts_from_zero(toy):
     hook = ComputationalCostHook()
     for _ in range(2):
         with hook:
@@ -236,7 +236,7 @@ def test_used_again_it_starts_afresh(toy):
         assert hook.total_report["flops"] == 6
 
 
-def test_an_exception_leaves_the_partial_report_and_no_trace(toy):
+def test_an_exception_leaves_the_partial_report_and_no_active_hook(toy):
     with pytest.raises(RuntimeError, match="mine"), ComputationalCostHook() as hook:
         toy.run("toy::Wave")
         toy.run("toy::Double")
@@ -254,10 +254,10 @@ def test_the_report_can_be_read_while_counting(toy):
         assert hook.total_report["flops"] == 12
 
 
-def test_settings_are_checked():
+def test_arguments_are_checked():
     with pytest.raises(TypeError, match="fma_1flop must be True"):
         ComputationalCostHook(fma_1flop=1)
-    with pytest.raises(ValueError, match="'framework', 'free'"):
+    with pytest.raises(ValueError, match="expected one of framework, free"):
         ComputationalCostHook(layout="nhwc")
     with pytest.raises(ValueError, match="unknown frontend 'jax'"):
         ComputationalCostHook(frontends=["jax"])
@@ -265,7 +265,7 @@ def test_settings_are_checked():
         ComputationalCostHook(frontends="pytorch")
 
 
-def test_symbols_stay_in_the_totals_until_values_are_put_in(toy):
+def test_symbols_stay_in_the_totals_until_they_are_substituted(toy):
     n = sympy.Symbol("n", integer=True, positive=True)
     with ComputationalCostHook() as hook:
         toy.run("toy::Dense", (n, 3), weight=1)
@@ -286,7 +286,7 @@ def test_symbols_stay_in_the_totals_until_values_are_put_in(toy):
         report.subs(n=1.5)
 
 
-def test_nothing_unknown_warns_nothing(toy):
+def test_there_is_no_warning_without_unknown_operators(toy):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with ComputationalCostHook() as hook:

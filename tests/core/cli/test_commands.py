@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from costcore.cli import check as checking
-from costcore.cli import diff as differing
-from costcore.cli import table as listing
+from costcore.cli import check as check_command
+from costcore.cli import diff as diff_command
+from costcore.cli import table as table_command
 from tests.core.given_costs import dense, net, relu
 
 MODEL = """
@@ -41,15 +41,15 @@ def budget(tmp_path):
 
 
 def diff(*arguments):
-    return differing.main([*map(str, arguments)])
+    return diff_command.main([*map(str, arguments)])
 
 
 def check(*arguments):
-    return checking.main([*map(str, arguments)])
+    return check_command.main([*map(str, arguments)])
 
 
 def table(*arguments):
-    return listing.main([*map(str, arguments)])
+    return table_command.main([*map(str, arguments)])
 
 
 def test_a_diff_of_two_models(model, capsys):
@@ -59,7 +59,7 @@ def test_a_diff_of_two_models(model, capsys):
     assert err == ""
 
 
-def test_the_exit_code_tells_differences_only_where_asked_to(model, capsys):
+def test_differences_set_the_exit_code_on_request_only(model, capsys):
     same = [f"{model}:small", f"{model}:small", "--input", "2x3", "--exit-code"]
     assert diff(*same) == 0
     assert diff(*same[:-1], "--input-new", "4x3") == 0
@@ -77,7 +77,7 @@ def test_a_diff_as_json_and_markdown(model, capsys):
     assert "… and 4 more rows; JSON has all of them" in capsys.readouterr().out
 
 
-def test_saved_reports_take_part(saved, tmp_path, capsys):
+def test_saved_reports_are_compared(saved, tmp_path, capsys):
     other = tmp_path / "other.json"
     other.write_text(net(dense("a"), relu("b"), fma_1flop=False).to_json())
     assert diff(saved, saved, "--exit-code") == 0
@@ -88,7 +88,7 @@ def test_saved_reports_take_part(saved, tmp_path, capsys):
     assert "- FLOPs: equal, 36" in capsys.readouterr().out
 
 
-def test_what_is_no_saved_report_is_exit_code_1(tmp_path, saved, capsys):
+def test_an_invalid_saved_report_is_exit_code_1(tmp_path, saved, capsys):
     broken = tmp_path / "broken.json"
     broken.write_text("{}")
     assert diff(saved, broken) == 1
@@ -97,7 +97,7 @@ def test_what_is_no_saved_report_is_exit_code_1(tmp_path, saved, capsys):
     assert "missing.json cannot be read" in capsys.readouterr().err
 
 
-def test_unknown_operators_are_told_with_their_model(model, capsys):
+def test_unknown_operators_are_reported_with_their_model(model, capsys):
     assert diff(f"{model}:small", f"{model}:partial", "--input", "2x3") == 0
     out, err = capsys.readouterr()
     assert "partial is partial: not counted: 1 call of 1 unsupported operator (Wave)" in out
@@ -134,13 +134,13 @@ def test_a_breach_in_markdown(model, budget, capsys):
     assert capsys.readouterr().out.startswith("✅ ")
 
 
-def test_a_partial_report_is_told_and_with_strict_a_breach(model, budget, capsys):
+def test_a_partial_report_is_reported_and_with_strict_a_breach(model, budget, capsys):
     arguments = [f"{model}:partial", "--budget", budget, "--input", "2x3"]
     assert check(*arguments) == 0
-    said = "partial: not counted: 1 call of 1 unsupported operator (Wave)\n"
-    assert f"{budget}\n{arguments[0]}: {said}" in capsys.readouterr().out
+    message = "partial: not counted: 1 call of 1 unsupported operator (Wave)\n"
+    assert f"{budget}\n{arguments[0]}: {message}" in capsys.readouterr().out
     assert check(*arguments, "--format", "md") == 0
-    assert f"⚠️ {said}" in capsys.readouterr().out
+    assert f"⚠️ {message}" in capsys.readouterr().out
     assert check(*arguments, "--strict") == 1
     assert "total: partial: not counted: 1 call of 1 unsupported operator (Wave)" in capsys.readouterr().out
 
@@ -171,7 +171,7 @@ def test_a_table_of_models(model, capsys):
     ]
 
 
-def test_a_model_that_fails_has_its_row_and_the_others_theirs(model, capsys):
+def test_a_model_that_fails_has_a_row_and_does_not_affect_the_others(model, capsys):
     assert table(f"{model}:broken", f"{model}:partial", "--input", "2x3", "--format", "csv", "--unit", "none") == 1
     out = capsys.readouterr().out.splitlines()
     assert out[1].startswith(f"{model}:broken,,,,,,,")
@@ -188,7 +188,7 @@ def test_a_table_with_wrong_arguments_is_exit_code_2(arguments, capsys):
 
 
 @pytest.mark.parametrize("suffix", ["json", "md", "html"])
-def test_a_comparison_goes_into_a_file(model, capsys, tmp_path, suffix):
+def test_a_comparison_is_written_to_a_file(model, capsys, tmp_path, suffix):
     both = [f"{model}:small", f"{model}:large", "--input", "2x3"]
     assert diff(*both, "--format", suffix) == 0
     shown = capsys.readouterr().out
@@ -198,7 +198,7 @@ def test_a_comparison_goes_into_a_file(model, capsys, tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "md"])
-def test_a_table_goes_into_a_file(model, capsys, tmp_path, suffix):
+def test_a_table_is_written_to_a_file(model, capsys, tmp_path, suffix):
     assert table(f"{model}:small", "--input", "2x3", "--format", suffix) == 0
     shown = capsys.readouterr().out
     assert table(f"{model}:small", "--input", "2x3", "--output", tmp_path / f"table.{suffix}") == 0
@@ -209,11 +209,14 @@ def test_a_table_goes_into_a_file(model, capsys, tmp_path, suffix):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--output", "x.txt"], "--output 'x.txt' does not end in one of .html, .json, .md"),
-        (["--output", "x.md", "--format", "md"], "--format is for standard output; the suffix of --output decides"),
+        (["--output", "x.txt"], "--output 'x.txt' has an unknown suffix (expected one of .html, .json, .md)"),
+        (
+            ["--output", "x.md", "--format", "md"],
+            "--format is for standard output. With --output, the suffix of the file selects",
+        ),
     ],
 )
-def test_a_file_says_by_its_name_what_it_holds(model, capsys, options, sentence):
+def test_the_suffix_of_the_output_selects_its_format(model, capsys, options, sentence):
     with pytest.raises(SystemExit) as left:
         diff(f"{model}:small", f"{model}:large", "--input", "2x3", *options)
     assert left.value.code == 2
