@@ -24,23 +24,29 @@ def shortly(value: object) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-def did_you_mean(names: Iterable[object], expected: Iterable[str]) -> str:
+def did_you_mean(names: Iterable[object], expected: Iterable[object]) -> str:
     """Return the end of a message that suggests the near matches of unknown names; empty if there are none.
 
     >>> did_you_mean(["flop"], ["flops", "macs"])
-    "; did you mean 'flops'?"
+    ". Did you mean 'flops'?"
     """
-    candidates = [*expected]
-    near = (get_close_matches(name, candidates, 1) for name in names if isinstance(name, str))
-    suggestions = dict.fromkeys(match for matches in near for match in matches)
-    return f"; did you mean {' and '.join(map(repr, suggestions))}?" if suggestions else ""
+    choices = [str(choice) for choice in expected]
+    near = [match for name in names if isinstance(name, str) for match in get_close_matches(name, choices, 1)]
+    return f". Did you mean {' and '.join(map(repr, dict.fromkeys(near)))}?" if near else ""
 
 
-def unknown_name(kind: str, name: object, expected: Iterable[str]) -> str:
-    """Return the message for an unknown name, with the expected names and the near match.
+def unknown(what: str, name: object, expected: Iterable[object]) -> str:
+    """Return the message for one or several unknown names, with the expected names and the near matches.
 
-    >>> unknown_name("metric", "flop", ["flops", "macs"])
-    "unknown metric 'flop' (expected one of flops, macs); did you mean 'flops'?"
+    >>> unknown("column", "flop", ["flops", "macs"])
+    "unknown column 'flop' (expected flops, macs). Did you mean 'flops'?"
+
+    Args:
+        what: what is named, ``column``.
+        name: the unknown name, or a list of them.
+        expected: the names that exist.
     """
-    names = [*expected]
-    return f"unknown {kind} {name!r} (expected one of {', '.join(names)}){did_you_mean([name], names)}"
+    names = name if isinstance(name, list) else [name]
+    choices = [*expected]
+    shown = ", ".join(map(repr, names))
+    return f"unknown {what} {shown} (expected {', '.join(map(str, choices))}){did_you_mean(names, choices)}"

@@ -14,7 +14,7 @@ import pluggy
 
 from costcore import hookspecs
 from costcore.errors import CostError
-from costcore.messages import shortly, unknown_name
+from costcore.messages import shortly, unknown
 
 hookimpl = pluggy.HookimplMarker(hookspecs.NAME)
 """Marks the hook functions of a plug-in, ``@costcore.hookimpl``."""
@@ -149,7 +149,7 @@ def _check_hooks(plugins: pluggy.PluginManager, plugin: Any) -> None:
     for caller in plugins.get_hookcallers(plugin) or ():
         if not caller.has_spec() and not all(hook.optionalhook for hook in caller.get_hookimpls()):
             expected = [name for name in vars(hookspecs) if name.startswith(f"{hookspecs.NAME}_")]
-            raise pluggy.PluginValidationError(plugin, unknown_name("hook", caller.name, expected))
+            raise pluggy.PluginValidationError(plugin, unknown("hook", caller.name, expected))
 
 
 @contextmanager

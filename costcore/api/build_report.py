@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from costcore.counting.pricing import Pricer
 from costcore.errors import CostError, CostWarning, PartialReportError
-from costcore.messages import unknown_name
+from costcore.messages import unknown
 from costcore.registry.custom import CustomCalculators
 from costcore.reports.caveats import unknown_operators
 from costcore.reports.report import Report
@@ -36,7 +36,7 @@ def check_arguments(fma_1flop: object, layout: object, **switches: object) -> No
     if not isinstance(fma_1flop, bool):
         raise TypeError(f"fma_1flop must be True (a fused multiply-add is one FLOP) or False (two), got {fma_1flop!r}")
     if layout not in LAYOUTS:
-        raise ValueError(unknown_name("layout", layout, LAYOUTS))
+        raise ValueError(unknown("layout", layout, LAYOUTS))
     for name, value in switches.items():
         if not isinstance(value, bool):
             raise TypeError(f"{name} must be True or False, got {value!r}")

@@ -19,7 +19,7 @@ from typing import Any
 
 from costcore.errors import CHECKPOINT_SUFFIXES, CostError
 from costcore.ir import BITS, Tensor
-from costcore.messages import unknown_name
+from costcore.messages import unknown
 from costcore.registry.frontends import frontend_of, reader_of, specs
 
 MOST_NAMES = 10
@@ -191,7 +191,7 @@ def _parse_input(text: str, value: str) -> Any:
     if match[2] is None:
         return shape
     if match[2] not in BITS:
-        raise ValueError(f"--input {text!r}: {unknown_name('dtype', match[2], BITS)}")
+        raise ValueError(f"--input {text!r}: {unknown('dtype', match[2], BITS)}")
     return Tensor(shape, match[2])
 
 

@@ -29,7 +29,7 @@ from costcore.cli.models import (
     report_of,
 )
 from costcore.errors import CostError
-from costcore.messages import did_you_mean, unknown_name
+from costcore.messages import did_you_mean, unknown
 from costcore.reports.caveats import FOOTED
 from costcore.reports.columns import (
     GROUPS,
@@ -222,7 +222,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     view, keys = VIEWS[name], [key.strip() for key in args.by.split(",")] if args.by is not None else []
     for key in keys:
         if key not in KEYS:
-            raise ValueError(f"--by: {unknown_name('key', key, KEYS)}")
+            raise ValueError(f"--by: {unknown('key', key, KEYS)}")
     if args.depth is not None and name != "tree":
         raise ValueError("--depth requires --tree")
     check_depth(args.depth)

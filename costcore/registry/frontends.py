@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from costcore.errors import CHECKPOINT_SUFFIXES, CostError, UnknownOptionError
 from costcore.frontend import Frontend, FrontendSpec
-from costcore.messages import did_you_mean, shortly, unknown_name
+from costcore.messages import did_you_mean, shortly, unknown
 from costcore.plugins import cached, lists
 from costcore.translate import Row
 
@@ -55,7 +55,7 @@ def load(name: str) -> Frontend:
         CostError: if its framework cannot be imported.
     """
     if name not in specs():
-        raise ValueError(unknown_name("frontend", name, sorted(specs())))
+        raise ValueError(unknown("frontend", name, sorted(specs())))
     spec = specs()[name]
     try:
         return cast(Frontend, import_module(spec.path))
@@ -148,13 +148,13 @@ def check_options(spec: FrontendSpec, options: Mapping[str, Any], common: Mappin
     _, _, _, *own = inspect.signature(load(spec.name).estimate).parameters.values()
     accepted = [p.name for p in own if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
     accepted = [*dict.fromkeys([*accepted, *spec.options])]
-    unknown = [name for name in options if name not in accepted]
-    if not unknown:
+    refused = [name for name in options if name not in accepted]
+    if not refused:
         return
-    shown = f"option{'s' * (len(unknown) > 1)} {', '.join(map(repr, unknown))}"
-    expected = f"expected one of {', '.join(accepted)}" if accepted else "it has no options"
+    names = f"option{'s' * (len(refused) > 1)} {', '.join(map(repr, refused))}"
+    expected = f"expected {', '.join(accepted)}" if accepted else "it has no options"
     error = UnknownOptionError(
-        f"unknown {shown} for the {spec.name} frontend ({expected}){did_you_mean(unknown, [*accepted, *common])}"
+        f"unknown {names} for the {spec.name} frontend ({expected}){did_you_mean(refused, [*accepted, *common])}"
     )
-    error.frontend, error.options = spec.name, tuple(unknown)
+    error.frontend, error.options = spec.name, tuple(refused)
     raise error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from costcore.reports.text.suggest import unknown
+from costcore.messages import unknown
 
 
 class Column(NamedTuple):

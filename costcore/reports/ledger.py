@@ -8,7 +8,7 @@ from typing import Any
 
 from costcore.dims import Dim
 from costcore.ir import KINDS, Cost, Operations
-from costcore.reports.text.suggest import unknown
+from costcore.messages import unknown
 from costcore.symbolic import added, share
 from costcore.trace.call import Call
 from costcore.trace.gc_paused import collector_off

@@ -47,13 +47,13 @@ def install(tmp_path, monkeypatch):
         (
             HEAD + "def costcore_row(frontend): return []",
             "cannot be registered: PluginValidationError: unknown hook 'costcore_row' "
-            "(expected one of costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers); "
-            "did you mean 'costcore_rows'?",
+            "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers). "
+            "Did you mean 'costcore_rows'?",
         ),
         (
             HEAD + "def prices(): return []",
             "cannot be registered: PluginValidationError: unknown hook 'prices' "
-            "(expected one of costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers)",
+            "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers)",
         ),
         (
             HEAD + "def costcore_renderers(): return ['svg']",

@@ -189,8 +189,8 @@ def test_an_unknown_hook_is_refused(registered):
         registered(plugin)
     assert str(caught.value) == (
         "plug-in 'Misspelled' cannot be registered: PluginValidationError: unknown hook 'costcore_calculator' "
-        "(expected one of costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers); "
-        "did you mean 'costcore_calculators'?"
+        "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers). "
+        "Did you mean 'costcore_calculators'?"
     )
     assert isinstance(caught.value.__cause__, pluggy.PluginValidationError)
     assert not plugins.manager().is_registered(plugin)
@@ -219,7 +219,7 @@ def test_an_unregistered_plugin_has_no_effect(registered):
 
 
 def test_the_message_for_an_unknown_frontend_lists_the_registered_ones():
-    with pytest.raises(ValueError, match=r"unknown frontend 'jax' \(expected one of chainer, onnx, pytorch\)"):
+    with pytest.raises(ValueError, match=r"unknown frontend 'jax' \(expected chainer, onnx, pytorch\)"):
         load("jax")
 
 

@@ -54,7 +54,7 @@ def test_misspelled(cost_budget):
     of_model = "unknown option {!r} for the toy frontend (it has no options)"
     of_report = "for a report, cost_budget accepts a budget and limits only, got {}"
     for model, start in ((TWO, of_model), (estimate(TWO, (2, 3)), of_report)):
-        for name, near in (("mac", "; did you mean 'macs'?"), ("Params", "; did you mean 'n_params'?"), ("x", "")):
+        for name, near in (("mac", ". Did you mean 'macs'?"), ("Params", ". Did you mean 'n_params'?"), ("x", "")):
             inputs = (2, 3) if model is TWO else None
             with pytest.raises(TypeError) as caught:
                 cost_budget(model, inputs, **{name: "10M"})

@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 
 from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
+from costcore.messages import unknown
 from costcore.reports.exports.facts import call_facts, json_text, tensor_text
 from costcore.reports.module_paths import names_along
 from costcore.reports.report_data import ReportData
 from costcore.reports.text.amounts import METRICS
-from costcore.reports.text.suggest import unknown
 from costcore.symbolic import written
 from costcore.trace.call import Call
 

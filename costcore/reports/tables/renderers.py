@@ -7,11 +7,10 @@ import io
 from collections.abc import Mapping
 
 from costcore.errors import CostError
-from costcore.messages import place, shortly
+from costcore.messages import place, shortly, unknown
 from costcore.plugins import cached, hookimpl, mappings
 from costcore.reports.columns import Renderer, Table
 from costcore.reports.text.escape import escaped, printable, shortened
-from costcore.reports.text.suggest import unknown
 
 
 @hookimpl

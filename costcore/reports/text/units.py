@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from costcore.dims import Dim, is_symbolic
-from costcore.reports.text.suggest import unknown
+from costcore.messages import unknown
 from costcore.symbolic import written
 
 PREFIXES = ("", "K", "M", "G", "T")

@@ -65,7 +65,7 @@ def test_invalid_inputs(inputs):
 
 
 def test_unknown_option():
-    with pytest.raises(TypeError, match=r"unknown option 'dims' for the chainer frontend \(expected one of backward\)"):
+    with pytest.raises(TypeError, match=r"unknown option 'dims' for the chainer frontend \(expected backward\)"):
         estimate(Several(), A, dims={"batch": 2})
 
 

@@ -1,6 +1,8 @@
+"""Fragments of error messages."""
+
 import pytest
 
-from costcore.reports.text.suggest import unknown
+from costcore.messages import shortly, unknown, why
 
 MODES = ("csv", "md", "table", "color")
 
@@ -17,3 +19,14 @@ MODES = ("csv", "md", "table", "color")
 def test_an_unknown_name_lists_the_expected_ones_and_suggests_the_nearest(name, hint):
     names = ", ".join(map(repr, name if isinstance(name, list) else [name]))
     assert unknown("mode", name, MODES) == f"unknown mode {names} (expected csv, md, table, color){hint}"
+
+
+def test_fragments_of_messages():
+    class Model:
+        def __repr__(self):
+            return "Net(\n  (0): Linear()\n)"
+
+    assert why(FileNotFoundError(2, "No such file or directory", "a")) == "No such file or directory"
+    assert why(OSError("odd")) == "odd"
+    assert shortly([Model()]) == "[Net( (0): Linear() )]"
+    assert shortly("x" * 100) == "'" + "x" * 78 + "…"
