@@ -1,4 +1,4 @@
-"""Pieces that the formulas of several families share."""
+"""Operations and bytes that formulas of several families share."""
 
 from __future__ import annotations
 
@@ -6,50 +6,56 @@ from costcore.ir import Cost, Dim, Layer, Operations, prod
 
 
 def dot_products(count: Dim, products: Dim, start: bool = False) -> Operations:
-    """``count`` dot products with ``products`` products in all.
+    """Return the operations of ``count`` dot products with ``products`` products in all.
 
-    Onto a starting value (a bias) every product is an fma; onto nothing the first of each dot product is a mul.
+    With a starting value (a bias) every product is an fma. Without one the first product of each dot product is a mul.
     """
     return Operations(fma=products) if start else Operations(mul=count, fma=products - count)
 
 
 def scale_and_shift(layer: Layer, elements: Dim) -> Operations:
-    """Scale by ``w`` and shift by ``b`` as far as given: an fma for both, a mul or an add for one."""
+    """Return the operations of a scale ``w`` and a shift ``b``.
+
+    Per element an fma for both, a mul or an add for one, nothing if neither is given.
+    """
     if "w" in layer:
         return Operations(fma=elements) if "b" in layer else Operations(mul=elements)
     return Operations(add=elements) if "b" in layer else Operations()
 
 
 def row_count(shape: tuple[Dim, ...], axis: int | tuple[int, ...]) -> Dim:
-    """How many rows the elements of ``shape`` make when those along ``axis`` form one row."""
+    """Return the number of rows if the elements of ``shape`` along ``axis`` form one row."""
     inside = axis if isinstance(axis, tuple) else (axis,)
     return prod(size for i, size in enumerate(shape) if i not in inside)
 
 
 def needed_gradients(layer: Layer, *operands: str) -> tuple[str, ...]:
-    """Which of the ``operands`` a backward layer makes gradients of: its setting ``needs``, else those it has."""
+    """Return the ``operands`` that a backward layer computes gradients of.
+
+    These are the names in the attribute ``needs``; without it, all operands that the layer has.
+    """
     wanted = layer.attrs.get("needs", tuple(layer.inputs))
     return tuple(name for name in operands if name in wanted)
 
 
 def input_bytes(layer: Layer, *operands: str) -> Dim:
-    """Bytes of the named inputs, as far as given."""
+    """Return the bytes of the named inputs; an absent one has none."""
     return sum(layer[name].nbytes for name in operands if name in layer)
 
 
 def gradient_product_count(wanted: tuple[str, ...]) -> int:
-    """How many matrix products make the wanted gradients."""
+    """Return the number of matrix products that compute the needed gradients: one each, none for a bias."""
     return len(set(wanted) - {"b"})
 
 
 def gradient_input_bytes(layer: Layer, wanted: tuple[str, ...]) -> int:
-    """Bytes of dy, of w where dx is wanted and of x where dw is wanted."""
+    """Return the bytes of dy, of w if dx is needed, and of x if dw is needed."""
     operands = {"x": "w", "w": "x"}
     return input_bytes(layer, "dy", *(operands[name] for name in wanted if name in operands))
 
 
 def operations_of(cost: Cost) -> Operations:
-    """Return the operations of a cost by class; every calculator of this package counts them so."""
+    """Return the operations of a cost by class; every calculator of this package returns them so."""
     assert isinstance(cost.flops, Operations)
     return cost.flops
 

@@ -1,4 +1,4 @@
-"""Learning before networks: linear models, support vectors, ensembles of trees, and what prepares features for them."""
+"""Linear models, support vector machines, tree ensembles, and preparation of their features."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FEATURES: Mapping[str, PerElement] = {
 
 @covers(FEATURES)
 def calc_feature(layer: Layer) -> Cost:
-    """A feature prepared by itself: for every element the operations of its definition.
+    """Preparation of single features: the operations of the definition, once per element.
 
-    Offsets ``b`` and scales ``w`` are read where they are operands.
+    Offsets ``b`` and scales ``w`` are read if they are operands.
 
     Source: ONNX operators Binarizer, Imputer and Scaler.
 
@@ -30,7 +30,7 @@ def calc_feature(layer: Layer) -> Cost:
 
 
 def calc_max_normalize(layer: Layer) -> Cost:
-    """Rows divided by their maximum: c - 1 comparisons and c divisions for a row of length c.
+    """Rows divided by their maximum: c - 1 comparisons and c divisions per row of length c.
 
     Source: ONNX operator Normalizer.
 
@@ -52,7 +52,7 @@ SOFTMAX_TRANSFORMS = ("softmax", "softmax_zero")
 
 
 def decision_operations(layer: Layer, count: Dim, classes: Dim) -> Operations:
-    """What follows the scores: the setting ``transform`` of all, and with ``classify`` the best of every row."""
+    """Return the operations of the ``transform`` of all scores, and with ``classify`` of the best per row."""
     transform, scores = layer.attrs.get("transform", "none"), count * classes
     soft = transform in SOFTMAX_TRANSFORMS
     operations = softmax_operations(scores, count) if soft else scores * TRANSFORMS[transform].operations
@@ -60,10 +60,10 @@ def decision_operations(layer: Layer, count: Dim, classes: Dim) -> Operations:
 
 
 def calc_linear_model(layer: Layer) -> Cost:
-    """Linear classifier or regressor: scores as of a ``linear`` layer, their transform, and the best class.
+    """Linear classifier or regressor: the scores of a ``linear`` layer, their transform, the best class.
 
     ``transform`` is ``none``, ``softmax`` (as the operator; ``softmax_zero`` costs the same), ``logistic`` (4
-    operations a score) or ``probit`` (2). With ``classify`` the best of C scores takes C - 1 cmp.
+    operations per score) or ``probit`` (2). With ``classify`` the best of C scores takes C - 1 cmp.
 
     Source: ONNX operators LinearClassifier and LinearRegressor.
 
@@ -85,13 +85,15 @@ KERNELS: Mapping[str, PerElement] = {
 
 
 def calc_support_vectors(layer: Layer) -> Cost:
-    """Support vector machine: a kernel of every row with every support vector, then weighted sums of them.
+    """Support vector machine: a kernel of every row with every support vector, then weighted sums.
 
-    ``kernel`` ``linear``, ``poly`` and ``sigmoid`` are functions of a dot product of length F, and these are macs;
-    ``rbf`` of a squared distance, F add, 1 mul, F - 1 fma. A regressor sums the S kernels onto its intercept, S fma. A
-    classifier of C ``classes`` does so for each of C (C - 1) / 2 pairs over the vectors of both, (C - 1) S fma in all,
-    and asks each sum for its sign, 1 cmp. The sums are macs. With ``probability`` each of them becomes a
-    probability, 1 fma and the 4 operations of a sigmoid; joining pairs to classes iterates, and is not counted.
+    * Kernel ``linear``, ``poly`` or ``sigmoid``: a function of a dot product of length F (MACs).
+    * Kernel ``rbf``: a function of a squared distance, F add, 1 mul, F - 1 fma.
+    * Regressor: the S kernels are summed onto the intercept, S fma (MACs).
+    * Classifier of C ``classes``: one sum for each of C (C - 1) / 2 pairs over the vectors of both classes, (C - 1) S
+      fma in all (MACs); the sign of each sum, 1 cmp.
+    * ``probability``: each sum becomes a probability, 1 fma and the 4 operations of a sigmoid. The conversion of pairs
+      to classes iterates and is not counted.
 
     Source: Chang and Lin, LIBSVM, 2011; ONNX operators SVMClassifier and SVMRegressor.
 
@@ -117,13 +119,16 @@ def calc_support_vectors(layer: Layer) -> Cost:
 
 
 def calc_tree_ensemble(layer: Layer) -> Cost:
-    """Ensemble of decision trees: every row goes from the root of each tree to a leaf, and leaves are joined.
+    """Ensemble of decision trees: every row descends from the root of each tree to a leaf.
 
-    The bound of the longest paths: ``depth``, the sum of the depths of all trees, comparisons a row; ``votes``, the
-    weights of one leaf a tree, additions (comparisons where ``aggregate`` is min or max; average: a division a score);
-    then the ``transform`` of the scores and with ``classify`` the best of them, as in ``linear_model``.
+    The count is bounded by the longest paths. Per row:
 
-    Read: of x, of the thresholds ``w0`` and of the leaves' weights ``w1`` at most what lies on these paths.
+    * ``depth`` cmp, the sum of the depths of all trees;
+    * ``votes`` add, the weights of one leaf per tree (cmp if ``aggregate`` is min or max);
+    * for ``aggregate`` average 1 div per score;
+    * the ``transform`` of the scores, and with ``classify`` the best of them, as in ``linear_model``.
+
+    Of x, of the thresholds ``w0`` and of the leaf weights ``w1`` at most the elements on these paths are read.
 
     Source: ONNX operator TreeEnsemble.
 

@@ -1,4 +1,4 @@
-"""Layout: operators that show, order or copy elements without looking at them."""
+"""Operators that view, order, copy or create elements without computing on them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ZERO_COST: Mapping[str, str] = {
 
 @covers(ZERO_COST)
 def calc_zero_cost(layer: Layer) -> Cost:
-    """Free on purpose: nothing is computed, and no element is read or written.
+    """Zero-cost operators: nothing is computed, and no element is read or written.
 
-    A reshape that the framework has to make by copying shows as a ``copy`` beside it.
+    A reshape that the framework implements by copying has a ``copy`` beside it.
 
     Shapes: x[N, C] -> y[N*C]
     """
@@ -46,7 +46,7 @@ COPIES: Mapping[str, str] = {
 @layout_operator
 @covers(COPIES)
 def calc_copy(layer: Layer) -> Cost:
-    """Whole input laid out anew: every element of x is read once, every element of y written.
+    """Copies of the whole input: every element of x is read once, every element of y written once.
 
     Shapes: x[N, C] -> y[N, C]
     """
@@ -65,7 +65,7 @@ SLICES: Mapping[str, str] = {
 @layout_operator
 @covers(SLICES)
 def calc_slice_copy(layer: Layer) -> Cost:
-    """Part of the input copied: as many elements are read as are written.
+    """Copies of a part of the input: as many elements are read as are written.
 
     Shapes: x[N, C] -> y[M, C]
     """
@@ -82,7 +82,7 @@ OVERLAPPING: Mapping[str, str] = {
 @layout_operator
 @covers(OVERLAPPING)
 def calc_overlapping_copy(layer: Layer) -> Cost:
-    """Parts of the input copied that may overlap: at most as many elements are read as are written, and none twice.
+    """Copies of overlapping parts of the input: at most as many elements are read as written, none twice.
 
     Shapes: x[N] -> y[M, K]
     """
@@ -92,7 +92,7 @@ def calc_overlapping_copy(layer: Layer) -> Cost:
 
 @layout_operator
 def calc_assign(layer: Layer) -> Cost:
-    """Updates written over a part of x, in its own memory: what is not replaced is neither read nor written.
+    """Updates written over a part of x in place; the other elements are neither read nor written.
 
     Shapes: x[N, C], updates[M, C] -> y[N, C]
     """
@@ -124,9 +124,10 @@ DATA_MOVEMENTS: Mapping[str, str] = {
 
 @covers(DATA_MOVEMENTS)
 def calc_data_movement(layer: Layer) -> Cost:
-    """Elements moved, joined or converted: no operations; operands are read once, the output written once.
+    """Joined, repeated, padded or converted elements: no operations.
 
-    What a border or a repetition is filled with is read once, as part of x. A triangle counts as if x were read whole.
+    Operands are read once, y is written once. The elements that fill a border or a repetition are read once, as part of
+    x. A triangle counts as if x were read completely.
 
     Shapes: x[N, C] -> y[M, C]
     """
@@ -141,7 +142,7 @@ CROPS: Mapping[str, str] = {
 
 @covers(CROPS)
 def calc_crop(layer: Layer) -> Cost:
-    """Elements moved where some may be left out: at most as many are read as are written, and none twice.
+    """Copies that omit elements: at most as many elements are read as written, none twice.
 
     Shapes: x[N, C, H, W] -> y[N, K*C, L]
     """
@@ -150,7 +151,7 @@ def calc_crop(layer: Layer) -> Cost:
 
 
 def calc_col2im(layer: Layer) -> Cost:
-    """Columns added back as overlapping patches: one addition per input element, onto an output that starts at zero.
+    """Columns added back as overlapping patches: one add per input element, to an output of zeros.
 
     Shapes: x[N, K*C, L] -> y[N, C, H, W]
     """
@@ -169,9 +170,10 @@ CREATED: Mapping[str, str] = {
 
 @covers(CREATED)
 def calc_creation(layer: Layer) -> Cost:
-    """New values by rule or at random: no operations (indices and random bits are free), only the output is written.
+    """New tensors: no operations; only the output is written.
 
-    An array that stands for a shape or a template is not read; scalars given as operands are.
+    Indices and random bits cost nothing. An array that only provides a shape is not read; scalars that are
+    operands are read.
 
     Shapes: -> y[N, C]
     """

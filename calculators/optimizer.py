@@ -1,4 +1,4 @@
-"""Optimizers as one operator: a step on every parameter from its gradient and its running moments."""
+"""Optimizer steps as one operator."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from costcore.ir import Cost, Layer, Operations, covers
 
 
 class Step(NamedTuple):
-    """What a step does to each parameter x with gradient g: operations, and the definition they are counted from.
+    """The update of one parameter x with gradient g.
 
-    ``regular`` is the part that goes where the setting ``weight_decay`` is 0; ``held`` how many moments each has.
+    Attributes:
+        operations: the operations per parameter if ``weight_decay`` is 0.
+        definition: the expression they are counted from.
+        held: moments per parameter.
     """
 
     operations: Operations
@@ -40,15 +43,20 @@ STEPS: Mapping[str, Step] = {
 
 @covers(STEPS)
 def calc_optimizer_step(layer: Layer) -> Cost:
-    """A step of an optimizer: for every parameter the operations of its definition; bias correction is once and free.
+    """Steps of optimizers: the operations of the definition, once per parameter.
 
-    ``amsgrad`` keeps the largest second moment as well, 1 cmp; ``dampening`` multiplies the gradient that a momentum
-    takes, 1 mul; ``maximize`` negates it, 1 add; ``scaled`` divides it by a common factor first, 1 div.
+    Operands ``x0``, ``x1`` … are the parameters, followed by their gradients and their moments; outputs are the new
+    parameters and moments. Attributes that add operations per parameter:
 
-    Operands ``x0``, ``x1`` … are the parameters, then their gradients, then their moments; the outputs are the new
-    parameters and moments. A ``weight_decay`` other than 0 adds it times x to the gradient first, 1 fma; a
-    ``weight_decay_after`` multiplies the new parameter, 1 mul. What follows from the learning rate and the number of
-    steps alone is scalar arithmetic, and free.
+    * ``weight_decay`` other than 0, times x, added to the gradient: 1 fma;
+    * ``weight_decay_after`` multiplies the new parameter: 1 mul;
+    * ``amsgrad`` keeps the largest second moment: 1 cmp;
+    * ``dampening`` multiplies the gradient for the momentum: 1 mul;
+    * ``maximize`` negates the gradient: 1 add;
+    * ``scaled`` divides the gradient by a common factor: 1 div.
+
+    Bias correction, and whatever depends only on the learning rate and the number of steps, is scalar arithmetic and
+    costs nothing.
 
     Source: ONNX operators Adagrad, Adam and Momentum; PyTorch's SGD; Duchi et al., JMLR 2011; Kingma and Ba,
     arXiv:1412.6980; Reddi et al. (AMSGrad), arXiv:1904.09237.

@@ -1,4 +1,7 @@
-"""Layers that perturb activations at random while training. Drawing the random bits costs no operations."""
+"""Dropout and random numbers.
+
+Drawing random bits costs no operations.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ FEATURE_DROPOUTS = ("feature_dropout", "feature_alpha_dropout")
 
 @covers(DROPOUTS)
 def calc_dropout(layer: Layer) -> Cost:
-    """Dropout: in training every element is chosen or dropped, and scaled; nothing at inference.
+    """Dropout: in training every element is kept and scaled or dropped; at inference zero cost.
 
-    Training: the operations of the definition, per element, and the mask is written beside the output: the second
-    output where the framework returns it, else one byte per element (per sample and channel for the ``feature`` kinds,
-    which drop whole channels). Inference (setting ``training`` false): free on purpose, no operations and no bytes.
+    Training: the operations of the definition, per element. The mask is written: the second output if the framework
+    returns it, else one byte per element (one byte per sample and channel for the ``feature`` operators, which drop
+    whole channels). Inference (attribute ``training`` false): no operations and no bytes.
 
     Source: Srivastava et al., "Dropout", JMLR 2014; alpha: Klambauer et al., "Self-Normalizing Neural Networks",
     arXiv:1706.02515; whole channels: Tompson et al., arXiv:1411.4280.
@@ -43,7 +46,7 @@ def calc_dropout(layer: Layer) -> Cost:
 def calc_dropout_backward(layer: Layer) -> Cost:
     """Backward of dropout: dx = where(mask, scale * dy, 0), one mul and one cmp per element.
 
-    With a mask that is not bool but holds 0 and the scale, one mul.
+    A mask that is not bool but contains 0 and the scale takes one mul.
 
     Shapes: dy[N, C], mask[N, C] -> dx[N, C]
     """
@@ -53,7 +56,7 @@ def calc_dropout_backward(layer: Layer) -> Cost:
 
 
 def calc_bernoulli(layer: Layer) -> Cost:
-    """A coin for every element of x, its probability: one comparison with a random number each.
+    """Bernoulli samples with the probabilities x: one cmp with a random number per element.
 
     Shapes: x[N, C] -> y[N, C]
     """
@@ -61,10 +64,10 @@ def calc_bernoulli(layer: Layer) -> Cost:
 
 
 def calc_multinomial(layer: Layer) -> Cost:
-    """Classes drawn by unnormalised log-probabilities: their running sums, and one search in them a sample.
+    """Classes drawn by unnormalized log-probabilities.
 
-    Per row of C classes: C exp (none with ``logarithmic`` false), C - 1 additions; per sample 1 mul of the random
-    number by the total, and the bisection, at most ceil(log2(C)) comparisons.
+    * Per row of C classes: C exp (none if ``logarithmic`` is false) and C - 1 add for the running sums.
+    * Per sample: 1 mul of the random number by the total, and a bisection, at most ceil(log2(C)) cmp.
 
     Shapes: x[N, C] -> y[N, S]
     """
@@ -77,7 +80,7 @@ def calc_multinomial(layer: Layer) -> Cost:
 
 
 def calc_normal(layer: Layer) -> Cost:
-    """Normal random numbers of given means x0 and deviations x1: mean + deviation * noise, one fma an element.
+    """Normal random numbers with means x0 and deviations x1, mean + deviation * noise: one fma each.
 
     Shapes: x0[N, C], x1[N, C] -> y[N, C]
     """
@@ -85,10 +88,10 @@ def calc_normal(layer: Layer) -> Cost:
 
 
 def calc_sample(layer: Layer) -> Cost:
-    """Random numbers of another distribution (Poisson, binomial, gamma, Dirichlet) with parameters that are tensors.
+    """Random numbers of a distribution with tensors as parameters.
 
-    Drawing them is free, as all random bits are, though such generators reject numbers as data decides; the parameters
-    are read.
+    Examples are Poisson, binomial, gamma and Dirichlet. No operations, as for all random bits, although such generators
+    reject numbers depending on data. The parameters are read.
 
     Shapes: x[N, C] -> y[N, C]
     """

@@ -215,7 +215,7 @@ def entries_by_family(calculators: Mapping[str, Calculator]) -> dict[str, list[E
     for op in sorted(calculators):
         ops.setdefault(calculators[op], []).append(op)
     entries: dict[str, list[Entry]] = {name: [] for name in FAMILIES}
-    for calculator in sorted(ops, key=lambda calculator: (*file_order(calculator), ops[calculator])):
+    for calculator in sorted(ops, key=place_in_family):
         family = family_of(calculator)
         if family is None:
             raise CostError(f"{place(calculator)}: this file lies outside the families of calculators")
@@ -223,11 +223,12 @@ def entries_by_family(calculators: Mapping[str, Calculator]) -> dict[str, list[E
     return {name: found for name, found in entries.items() if found}
 
 
-def file_order(calculator: Calculator) -> tuple[bool, bool, str]:
-    """Return the sort key of the file of a calculator: the first one of its family, the others, gradients."""
+def place_in_family(calculator: Calculator) -> tuple[bool, bool, str, int]:
+    """Return the sort key of a calculator: by file (the first one, the others, gradients), then by line."""
     file = calculator.__module__.rpartition(".")[2]
     first = FAMILIES[family].first if (family := family_of(calculator)) else ""
-    return file == "gradients", file != first, file
+    line: int = inspect.unwrap(calculator).__code__.co_firstlineno  # type: ignore[attr-defined]
+    return file == "gradients", file != first, file, line
 
 
 def chapter(family: str, entries: list[Entry]) -> Iterator[str]:

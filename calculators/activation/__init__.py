@@ -1,1 +1,4 @@
-"""Activation functions and softmax. Attributes such as slopes and bounds are constants and cost nothing."""
+"""Activation functions and softmax.
+
+Attributes such as slopes and bounds are constants and cost nothing.
+"""

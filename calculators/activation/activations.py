@@ -35,15 +35,15 @@ ACTIVATIONS: Mapping[str, PerElement] = {
 }
 
 SIGMOID = ACTIVATIONS["sigmoid"].operations
-"""One sigmoid."""
+"""The operations of one sigmoid."""
 
 
 @covers(ACTIVATIONS)
 def calc_activation(layer: Layer) -> Cost:
-    """Activation function of one input: for every element the operations of its definition.
+    """Activation functions of one input: the operations of the definition, once per element.
 
-    Settings (slopes, bounds, alpha) are constants of the definition and cost nothing. ``threshold`` is ONNX's
-    ThresholdedRelu too, ``soft_shrink`` its Shrink (``bias`` is ``lambd`` elsewhere).
+    Attributes (slopes, bounds, alpha) are constants of the definition and cost nothing. ``threshold`` also covers
+    ONNX's ThresholdedRelu, and ``soft_shrink`` its Shrink (``bias`` equals ``lambd`` elsewhere).
 
     Shapes: x[N, C] -> y[N, C]
     """
@@ -51,7 +51,7 @@ def calc_activation(layer: Layer) -> Cost:
 
 
 def calc_prelu(layer: Layer) -> Cost:
-    """Leaky ReLU with a learned slope, ``max(x, w * x)``: a multiplication and a maximum per element.
+    """Leaky ReLU with a learned slope, ``max(x, w * x)``: one mul and one cmp per element.
 
     Shapes: x[N, C, H, W], w[C] -> y[N, C, H, W]
     """
@@ -69,9 +69,10 @@ GELU: Mapping[str, PerElement] = {
 def calc_gelu(layer: Layer) -> Cost:
     """Gaussian error linear unit, x times the normal distribution function of x.
 
-    ``approximate="none"`` (the default) is ``x * 1/2 * (1 + erf(x * sqrt(1/2)))``, 3 mul, 1 add, 1 special;
-    ``approximate="tanh"`` is ``x * 1/2 * (1 + tanh((x*x*x * 0.044715 + x) * sqrt(2/pi)))``, 6 mul, 2 add, 1 special.
-    No fma, whatever a compiler makes of it.
+    * ``approximate="none"`` (default): ``x * 1/2 * (1 + erf(x * sqrt(1/2)))``, 3 mul, 1 add, 1 special.
+    * ``approximate="tanh"``: ``x * 1/2 * (1 + tanh((x*x*x * 0.044715 + x) * sqrt(2/pi)))``, 6 mul, 2 add, 1 special.
+
+    No operation counts as fma, even if a compiler fuses them.
 
     Source: Hendrycks and Gimpel, Gaussian Error Linear Units, arXiv:1606.08415.
 
@@ -83,9 +84,10 @@ def calc_gelu(layer: Layer) -> Cost:
 
 
 def calc_softplus(layer: Layer) -> Cost:
-    """Smooth ReLU, ``log(1 + exp(beta * x)) / beta``: exp, +1, log; a beta other than 1 multiplies and divides as well.
+    """Smooth ReLU, ``log(1 + exp(beta * x)) / beta``: 2 special and 1 add per element.
 
-    The switch to ``x`` that implementations make where exp would overflow is no part of the definition.
+    A ``beta`` other than 1 adds 1 mul and 1 div. Implementations return ``x`` if exp would overflow; that switch is not
+    part of the definition and is not counted.
 
     Shapes: x[N, C] -> y[N, C]
     """
@@ -95,9 +97,10 @@ def calc_softplus(layer: Layer) -> Cost:
 
 
 def calc_swish(layer: Layer) -> Cost:
-    """SiLU with a factor, ``x * (1 / (1 + exp(-(beta * x))))``; without a beta, or with the constant 1, it is ``silu``.
+    """SiLU with a factor, ``x * (1 / (1 + exp(-(beta * x))))``.
 
-    ``beta`` is a setting, or a second operand where it is learned.
+    ``beta`` is an attribute, or a second operand if it is learned. Without a beta, or with the constant 1, the cost is
+    that of ``silu``.
 
     Shapes: x[N, C], beta[C] -> y[N, C]
     """
@@ -107,7 +110,9 @@ def calc_swish(layer: Layer) -> Cost:
 
 
 def calc_swiglu(layer: Layer) -> Cost:
-    """Gated SiLU of two operands, ``x0 * (1 / (1 + exp(-x0))) * x1``; an alpha other than 1 scales the exponent first.
+    """Gated SiLU of two operands, ``x0 * (1 / (1 + exp(-x0))) * x1``.
+
+    An ``alpha`` other than 1 scales the exponent first: 1 mul more.
 
     Source: Shazeer, GLU Variants Improve Transformer, arXiv:2002.05202.
 
@@ -119,7 +124,7 @@ def calc_swiglu(layer: Layer) -> Cost:
 
 
 def calc_glu(layer: Layer) -> Cost:
-    """Gated linear unit: half of x times the sigmoid of the other half, ``x0 * (1 / (1 + exp(-x1)))``.
+    """Gated linear unit: one half of x times the sigmoid of the other half, ``x0 * (1 / (1 + exp(-x1)))``.
 
     Source: Dauphin et al., Language Modeling with Gated Convolutional Networks, arXiv:1612.08083.
 
@@ -130,7 +135,7 @@ def calc_glu(layer: Layer) -> Cost:
 
 
 def calc_crelu(layer: Layer) -> Cost:
-    """Concatenated ReLU, ``max(x, 0)`` beside ``max(-x, 0)``: a negation and two maxima per input element.
+    """Concatenated ReLU, ``max(x, 0)`` and ``max(-x, 0)``: one negation and two maxima per input element.
 
     Source: Shang et al., Concatenated Rectified Linear Units, arXiv:1603.05201.
 
@@ -140,7 +145,7 @@ def calc_crelu(layer: Layer) -> Cost:
 
 
 def calc_hardmax(layer: Layer) -> Cost:
-    """One at the first maximum of a row, zero elsewhere: c - 1 comparisons for a row of length c.
+    """One at the first maximum of each row, zero elsewhere: c - 1 comparisons per row of length c.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: axis=1
@@ -151,7 +156,10 @@ def calc_hardmax(layer: Layer) -> Cost:
 
 
 def calc_zoneout(layer: Layer) -> Cost:
-    """Zoneout: in training every element is taken from either operand at random; at inference a blend, 2 mul and 1 add.
+    """Zoneout: a random choice between two operands in training, their blend at inference.
+
+    * Training (attribute ``training``): 1 cmp per element.
+    * Inference: 2 mul and 1 add per element.
 
     Source: Krueger et al., Zoneout, arXiv:1606.01305.
 

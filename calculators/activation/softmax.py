@@ -1,4 +1,4 @@
-"""Softmax and its relatives."""
+"""Softmax, its relatives and their gradients."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from .._shared import dot_products, row_count
 
 
 def softmax_operations(elements: Dim, count: Dim) -> Operations:
-    """Exponential of every element, the sum of each of ``count`` rows, and the division."""
+    """Return the operations of the softmax of ``count`` rows with ``elements`` elements in all."""
     return Operations(add=elements - count, div=elements, special=elements)
 
 
 def calc_softmax(layer: Layer) -> Cost:
-    """Softmax: exp(x) / sum(exp(x)) along ``axis`` (several axes where it is a tuple).
+    """Softmax, exp(x) / sum(exp(x)) along ``axis`` (a tuple of several axes is allowed).
 
-    Per row of length c: c exp, c-1 additions, c divisions. The maximum that implementations subtract first is not
-    part of the definition and not counted, as in chainer-computational-cost.
+    Per row of length c:
+
+    * c exp;
+    * c - 1 add for the sum;
+    * c div.
+
+    Implementations subtract the maximum first. That is not part of the definition and is not counted, as in
+    chainer-computational-cost.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: axis=1
@@ -27,7 +33,7 @@ def calc_softmax(layer: Layer) -> Cost:
 
 
 def calc_softmin(layer: Layer) -> Cost:
-    """Softmin: the softmax of -x along ``axis``, one negation per element more.
+    """Softmin: the softmax of -x along ``axis``, with one negation more per element.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: axis=1
@@ -38,14 +44,15 @@ def calc_softmin(layer: Layer) -> Cost:
 
 
 def log_softmax_operations(elements: Dim, count: Dim) -> Operations:
-    """Exponential of every element, the sum and its logarithm of each of ``count`` rows, and the subtraction."""
+    """Return the operations of the log_softmax of ``count`` rows with ``elements`` elements in all."""
     return Operations(add=2 * elements - count, special=elements + count)
 
 
 def calc_log_softmax(layer: Layer) -> Cost:
-    """Logarithm of softmax: x - log(sum(exp(x))) along ``axis``.
+    """Logarithm of softmax, x - log(sum(exp(x))) along ``axis``.
 
-    Per row of length c: c exp, c-1 additions, one log, c subtractions. No maximum is subtracted first, as in softmax.
+    Per row of length c: c exp, c - 1 add for the sum, 1 log, c subtractions. As in ``softmax``, the subtraction of the
+    maximum is not counted.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: axis=1
@@ -56,9 +63,9 @@ def calc_log_softmax(layer: Layer) -> Cost:
 
 
 def calc_softmax_backward(layer: Layer) -> Cost:
-    """Backward of softmax: dx = y (dy - sum(dy y)) along ``axis``.
+    """Backward of softmax, dx = y (dy - sum(dy y)) along ``axis``.
 
-    Per row of length c: the sum (1 mul, c-1 fma), c subtractions, c mul.
+    Per row of length c: the sum (1 mul, c - 1 fma), c subtractions, c mul.
 
     Shapes: dy[N, C], y[N, C] -> dx[N, C]
     Settings: axis=1
@@ -69,7 +76,7 @@ def calc_softmax_backward(layer: Layer) -> Cost:
 
 
 def calc_softmin_backward(layer: Layer) -> Cost:
-    """Backward of softmin: as softmax_backward with the sign changed, dx = y (sum(dy y) - dy), at no cost of its own.
+    """Backward of softmin, dx = y (sum(dy y) - dy): the same operations as ``softmax_backward``.
 
     Shapes: dy[N, C], y[N, C] -> dx[N, C]
     Settings: axis=1
@@ -78,9 +85,9 @@ def calc_softmin_backward(layer: Layer) -> Cost:
 
 
 def calc_log_softmax_backward(layer: Layer) -> Cost:
-    """Backward of the logarithm of softmax: dx = dy - exp(y) sum(dy) along ``axis``.
+    """Backward of log_softmax, dx = dy - exp(y) sum(dy) along ``axis``.
 
-    Per row of length c: the sum (c-1 add), c exp, c mul, c subtractions.
+    Per row of length c: the sum (c - 1 add), c exp, c mul, c subtractions.
 
     Shapes: dy[N, C], y[N, C] -> dx[N, C]
     Settings: axis=1

@@ -1,4 +1,4 @@
-"""Attention, and the rotary position embedding that goes with it."""
+"""Attention and multi-head attention."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from ..activation.softmax import softmax_operations
 
 
 def calc_attention(layer: Layer) -> Cost:
-    """Scaled dot-product attention: softmax(q k^T * scale + mask) v, every query with every key.
+    """Scaled dot-product attention, softmax(scale * q k^T + mask) v.
 
-    Per query and key one score: a dot product of length D, one mul for the scale, with a mask operand one add (float)
-    or one cmp (bool), then its part of the softmax over T_k; per output element a dot product of length T_k. All
-    T_q * T_k pairs count; ``causal``, windows and grouped heads are settings that change nothing here (grouped keys
-    and values are read once). Scores stay inside: neither read nor written. A setting ``softcap`` (tanh(s / cap) *
-    cap) adds 1 div, 1 special and 1 mul per score, ``dropout`` (its rate, where it is active) 1 mul and 1 cmp.
+    For each (query, key) pair:
+
+    * one dot product of length D;
+    * one mul for the scale;
+    * with a mask operand, one add (float mask) or one cmp (boolean mask);
+    * one element of the softmax over T_k.
+
+    For each output element: one dot product of length T_k.
+
+    All T_q * T_k pairs are counted, so ``causal`` and window attributes change nothing. With grouped-query attention,
+    keys and values are read once per group. Scores are not materialized: they are neither read nor written.
+
+    Two attributes add operations per score: ``softcap``, tanh(s / cap) * cap, 1 div, 1 special and 1 mul; ``dropout``
+    (its rate, if active), 1 mul and 1 cmp.
 
     Source: Vaswani et al., "Attention Is All You Need", arXiv:1706.03762; all pairs as in PaLM, arXiv:2204.02311,
     appendix B.
@@ -29,7 +38,15 @@ def calc_attention(layer: Layer) -> Cost:
 
 
 def attention_operations(layer: Layer, rows: Dim, keys: Dim, queries: Dim, outputs: Dim) -> tuple[Operations, Dim]:
-    """Operations and macs of ``rows`` rows of ``keys`` scores; ``queries`` and ``outputs`` in elements."""
+    """Return the operations and MACs of attention.
+
+    Args:
+        layer: the layer, with its mask and the attributes ``softcap`` and ``dropout``.
+        rows: queries over all heads and samples.
+        keys: keys that each query attends to.
+        queries: elements of all queries.
+        outputs: elements of the output.
+    """
     scores = rows * keys
     operations = dot_products(scores, queries * keys) + dot_products(outputs, outputs * keys)
     operations += Operations(mul=scores) + softmax_operations(scores, rows)
@@ -45,11 +62,15 @@ def attention_operations(layer: Layer, rows: Dim, keys: Dim, queries: Dim, outpu
 def calc_multi_head_attention(layer: Layer) -> Cost:
     """Multi-head attention with its projections in one operator.
 
-    The inputs q, k, v (k and v absent: all are q) are projected by one packed weight ``w0`` with bias ``b0``, attend to
-    each other in ``heads`` heads as in ``attention``, and the heads are joined by the output projection ``w1``, ``b1``
-    where it is given. ``features`` names the sizes of the three projections where they are not a third of ``w0`` each.
-    Keys and values of the past, ``past`` [2, N, H, P, D], stand before the new ones; ``keys`` is how many each query
-    meets where that is not all. ``rotary_dim`` features of each new query and key are turned, 2 mul and 1 add each.
+    * Projections: the inputs q, k and v are projected by one packed weight ``w0`` with bias ``b0``. If k and v are
+      absent, all three are q. ``features`` gives the sizes of the three projections if they are not a third of ``w0``
+      each.
+    * Attention: in ``heads`` heads, as in ``attention``.
+    * Output: the heads are joined by the projection ``w1`` with bias ``b1``, if given.
+
+    Past keys and values, ``past`` [2, N, H, P, D], precede the new ones; ``keys`` is the number of keys per query if
+    not all are attended to. A rotary embedding of ``rotary_dim`` features of each new query and key takes 2 mul and 1
+    add per element.
 
     Shapes: q[N, T, E], w0[3*E, E], b0[3*E], w1[E, E], b1[E] -> y[N, T, E]
     Settings: heads=H, features=(E, E, E)
@@ -77,10 +98,12 @@ def calc_multi_head_attention(layer: Layer) -> Cost:
 
 
 def calc_quantized_multi_head_attention(layer: Layer) -> Cost:
-    """``multi_head_attention`` whose projections multiply quantised inputs by quantised weights.
+    """``multi_head_attention`` whose projections multiply quantized inputs by quantized weights.
 
-    Zero points are subtracted, 1 add per element of input and weight that has one; every projected element is made
-    real, 1 mul by the joined scale. Scores and what follows are on real numbers.
+    * Zero points are subtracted: 1 add per element of an input or weight that has one.
+    * Every projected element is dequantized: 1 mul by the joined scale.
+
+    Scores and later steps use real numbers.
 
     Shapes: q[N, T, E], w0[3*E, E], b0[3*E], q_zero_point[1]? -> y[N, T, E]
     Settings: heads=H, features=(E, E, E)

@@ -8,15 +8,19 @@ from .._shared import dot_products
 
 
 def calc_attention_backward(layer: Layer) -> Cost:
-    """Backward of attention: dq, dk, dv from dy, four products; the weights p of the forward pass are there already.
+    """Backward of attention: dq, dk and dv from dy, given the attention weights p of the forward pass.
 
-    dv = p^T dy and dp = dy v^T (length D_v), the softmax ds = p (dp - sum(p dp)) (per row 1 mul and T_k-1 fma for the
-    sum, T_k add, T_k mul), the scale (1 mul per score), dq = ds k and dk = ds^T q (length D). Keys and values shared by
-    grouped heads sum over these in the same dot products. A dropout (setting ``dropout``) masks p and dp: 2 mul and
-    2 cmp per score; a ``softcap`` multiplies ds by 1 - t^2 of its tanh t: 2 mul and 1 add. A gradient of a float mask
-    is ds itself. Scores that a kernel computes again are not part of this; they are phase ``recompute`` where visible.
+    * dv = p^T dy and dp = dy v^T: D_v products per score each.
+    * ds = p (dp - sum(p dp)): per row 1 mul and T_k - 1 fma for the sum, T_k add, T_k mul.
+    * The scale: 1 mul per score.
+    * dq = ds k and dk = ds^T q: D products per score each.
 
-    Reads the operands given; scores stay inside.
+    Keys and values that grouped heads share accumulate in the same dot products. ``dropout`` masks p and dp: 2 mul and
+    2 cmp per score. ``softcap`` multiplies ds by 1 - t^2 of its tanh t: 2 mul and 1 add per score. The gradient of a
+    float mask is ds itself.
+
+    Scores that a kernel recomputes are not counted here; they are in the phase ``recompute`` if they are visible. All
+    given operands are read; scores are not materialized.
 
     Shapes: dy[N, H, T_q, D_v], q[N, H, T_q, D], k[N, H_kv, T_k, D], v[N, H_kv, T_k, D_v]
         -> dq[N, H, T_q, D], dk[N, H_kv, T_k, D], dv[N, H_kv, T_k, D_v]

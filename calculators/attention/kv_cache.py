@@ -1,4 +1,7 @@
-"""Attention as inference engines run it: with a cache of past keys and values, and what they fuse to it."""
+"""Attention with a cache of keys and values.
+
+Inference engines fuse the steps before the scores with it: biases, norms, rotary embeddings, quantized caches.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,20 @@ from .position import ROTATION
 
 
 def calc_decoder_attention(layer: Layer) -> Cost:
-    """Scaled dot-product attention of new queries with past and new keys and values.
+    """Scaled dot-product attention of new queries to past and new keys and values.
 
-    Scores and their sums as in ``attention``, over all T_k keys: the setting ``keys``, or the past ``past_k`` and the
-    new ones. Of caches longer than that only the part in use is read; with ``shared`` they are updated in place, and
-    only what is new is written.
+    Scores and outputs are those of ``attention`` over T_k keys: the attribute ``keys``, or the past ``past_k`` and the
+    new keys. Only the used part of a longer cache is read. With ``shared`` caches are updated in place, and only new
+    entries are written.
 
-    What may be fused to it: a bias ``b`` on queries, keys and values, 1 add each; RMS norms of their rows with weights
-    ``w0`` and ``w1``, as ``rms_norm``; a rotary embedding by tables ``cos`` and ``sin`` of ``rotary_dim`` features
-    (absent: all), 2 mul and 1 add per turned element, one row of the tables per new position; a ``sink`` in the sum of
-    every softmax, 1 special and 1 add; caches quantised by ``k_scale`` and ``v_scale``, 1 mul per element read of
-    them, 1 div and 3 cmp per new one.
+    Operands that add operations:
+
+    * ``b``, a bias on queries, keys and values: 1 add per element.
+    * ``w0`` and ``w1``, RMS norms of queries and keys: as ``rms_norm``.
+    * ``cos`` and ``sin``, a rotary embedding of ``rotary_dim`` features (default: all): 2 mul and 1 add per rotated
+      element; one row of each table is read per new position.
+    * ``sink``, a term in the sum of every softmax: 1 special and 1 add per row.
+    * ``k_scale`` and ``v_scale``, quantized caches: 1 mul per element read of them, 1 div and 3 cmp per new element.
 
     Shapes: q[N, H, T_q, D], k[N, H_kv, T, D], v[N, H_kv, T, D], past_k[N, H_kv, P, D], past_v[N, H_kv, P, D]
         -> y[N, H, T_q, D]
@@ -50,7 +56,7 @@ def calc_decoder_attention(layer: Layer) -> Cost:
 
 
 def fused_preparation(layer: Layer) -> Operations:
-    """What is done to new queries and keys before they meet: bias, norms, rotary embedding."""
+    """Return the operations on new queries and keys before the scores: bias, norms, rotary embedding."""
     q, k, v = layer["q"], layer["k"], layer["v"]
     operations = Operations(add=q.size + k.size + v.size if "b" in layer else 0)
     for name, x in (("w0", q), ("w1", k)):
@@ -63,16 +69,18 @@ def fused_preparation(layer: Layer) -> Operations:
 
 
 def projection(count: Dim, width: Dim, biased: bool) -> tuple[Operations, Dim]:
-    """``count`` projected elements of ``width`` products each, and their macs."""
+    """Return the operations and MACs of ``count`` projected elements, dot products of length ``width``."""
     return dot_products(count, count * width, biased), count * width
 
 
 def calc_cached_attention(layer: Layer) -> Cost:
-    """Attention of a decoder's layer with its projections, whose keys and values may come from a cache.
+    """Attention of a decoder layer with its projections, whose keys and values may come from a cache.
 
-    The input q is projected by ``w0``; ``made`` keys and values in all are projected by ``w1``, from q or from k,
-    none where the cache holds them all; each query meets ``keys`` of them in ``heads`` heads, as in ``attention``. All
-    projections stand on their part of ``b``.
+    * The input q is projected by ``w0``.
+    * ``made`` keys and values in all are projected by ``w1``, from q or from k; none if the cache contains them all.
+    * Each query attends to ``keys`` keys in ``heads`` heads, as in ``attention``.
+
+    Every projection starts at its part of ``b``.
 
     Shapes: q[T, N, E], w0[E, E], w1[E, 2*E], b[3*E], past_k[N, H, P, D], past_v[N, H, P, D] -> y[T, N, E]
     Settings: heads=H, keys=P+T, made=N*T
@@ -88,15 +96,17 @@ def calc_cached_attention(layer: Layer) -> Cost:
 
 
 CACHE_OPERANDS = ("past_k", "past_v", "more_k", "more_v", "indices", "counts")
+"""Operands of caches and of selected keys, which ``decoder_attention`` alone does not have."""
 
 
 def calc_paged_attention(layer: Layer) -> Cost:
-    """Attention of joined sequences on caches in pages, which are shared by all sequences.
+    """Attention of concatenated sequences whose caches are stored in pages.
 
-    Scores, sums and what is fused before them are those of ``decoder_attention`` with ``keys`` keys a query. Tables say
-    which pages are a sequence's: there are ``positions`` of them in all, of which those of the past are read, and of
-    the caches no more than there is. Quantised caches (``k_scale``, ``v_scale``) take 1 mul per element read, 1 div and
-    3 cmp per new one; with ``shared`` what is new goes into the caches, and only that is written.
+    Scores, outputs and fused steps are those of ``decoder_attention`` with ``keys`` keys per query. Tables assign pages
+    to sequences. There are ``positions`` positions in all: those of the past are read, at most the whole caches.
+
+    Quantized caches (``k_scale``, ``v_scale``) take 1 mul per element read, and 1 div and 3 cmp per new element. With
+    ``shared`` caches are updated in place, and only new entries are written.
 
     Source: Kwon et al., PagedAttention, arXiv:2309.06180.
 

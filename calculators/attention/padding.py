@@ -8,7 +8,9 @@ from .._shared import input_bytes
 
 
 def calc_unpad(layer: Layer) -> Cost:
-    """Sequences without their padding, joined: as many elements are read as are written, and the lengths.
+    """Concatenated sequences without their padding.
+
+    Only the elements that are kept are read, and the lengths.
 
     Shapes: x[N, T, E], lengths[N] -> y[M, E]
     """
@@ -18,7 +20,7 @@ def calc_unpad(layer: Layer) -> Cost:
 
 
 def calc_repad(layer: Layer) -> Cost:
-    """Joined sequences set apart again, zeros behind each: all of x and the places are read, all of y is written.
+    """Concatenated sequences separated again and padded with zeros: x and indices are read, y is written.
 
     Shapes: x[M, E], indices[N, T] -> y[N, T, E]
     """

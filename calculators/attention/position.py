@@ -1,4 +1,4 @@
-"""Position embeddings and position biases of attention."""
+"""Position embeddings and position biases."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..activation.activations import SIGMOID
 
 
 def calc_rotary_embedding(layer: Layer) -> Cost:
-    """Rotary position embedding: every pair of features is turned by an angle, (a cos - b sin, a sin + b cos).
+    """Rotary position embedding: every pair (a, b) of features becomes (a cos - b sin, a sin + b cos).
 
-    Per turned element 2 mul and 1 add, an element-wise function. The setting ``rotary_dim`` (absent or 0: all) says how
-    many features of each head are turned. Read: x and the tables ``cos`` and ``sin``; with an operand ``position`` one
-    row of each table per position.
+    Per rotated element 2 mul and 1 add. The attribute ``rotary_dim`` is the number of rotated features per head (absent
+    or 0: all). Read are x and the tables ``cos`` and ``sin``; with an operand ``position`` one row of each table per
+    position.
 
     Source: Su et al., "RoFormer", arXiv:2104.09864.
 
@@ -29,9 +29,10 @@ def calc_rotary_embedding(layer: Layer) -> Cost:
 
 
 def calc_rotated_pair(layer: Layer) -> Cost:
-    """Rotary embedding of queries and keys from angles: x0 cos + x1 sin, x2 cos + x3 sin, x1 and x3 turned before.
+    """Rotary embedding of queries and keys from angles: x0 cos + x1 sin and x2 cos + x3 sin.
 
-    Per element of the angles a sine and a cosine; per output element 2 mul and 1 add.
+    x1 and x3 are x0 and x2 with rotated halves, which other operators compute. Per element of the angles a sine and a
+    cosine; per output element 2 mul and 1 add.
 
     Shapes: x0[N, H, T, D], x1[N, H, T, D], x2[N, H, T, D], x3[N, H, T, D], angle[N, T, D]
         -> y0[N, H, T, D], y1[N, H, T, D]
@@ -42,11 +43,13 @@ def calc_rotated_pair(layer: Layer) -> Cost:
 
 
 def calc_gated_position_bias(layer: Layer) -> Cost:
-    """Bias of attention scores by relative position, scaled by a gate that each query computes.
+    """Bias of attention scores by relative position, scaled by a gate that is computed from each query.
 
-    Queries take their bias ``b0``, 1 add; every head of width D is projected to 2 G features, dot products of length
-    D, macs, onto ``b1`` where given; each half is summed, G - 1 add, and squashed, a sigmoid; the gate is
-    u (r a - 1) + 2, 2 mul and 2 add; every element of the bias takes it, 1 mul.
+    * Query bias ``b0``: 1 add per element of q.
+    * Projection of every head of width D to 2 G features: dot products of length D (MACs), starting at ``b1`` if given.
+    * Each half is summed: G - 1 add; then a sigmoid.
+    * The gate u (r a - 1) + 2 of the two halves u and r: 2 mul and 2 add.
+    * Every element of the bias times the gate: 1 mul.
 
     Source: Chi et al., XLM-E, arXiv:2106.16138.
 
@@ -62,10 +65,10 @@ def calc_gated_position_bias(layer: Layer) -> Cost:
 
 
 def calc_relative_position_bias(layer: Layer) -> Cost:
-    """Learned bias of attention scores by the distance of query and key, which falls into a bucket.
+    """Learned bias of attention scores by the distance between query and key.
 
-    Buckets are index arithmetic, and free; the table ``w`` is read once, as the positions are known, and every pair
-    of positions is written for every head.
+    Each distance maps to a bucket, a row of the table ``w``. The mapping is index arithmetic and costs nothing. The
+    table is read once, and one element is written per pair of positions and head.
 
     Source: Raffel et al., T5, arXiv:1910.10683.
 
@@ -75,4 +78,4 @@ def calc_relative_position_bias(layer: Layer) -> Cost:
 
 
 ROTATION = Operations(mul=2, add=1)
-"""One element under a rotary embedding."""
+"""The operations of a rotary embedding per rotated element."""

@@ -1,4 +1,4 @@
-"""Attention where each query meets some of the keys only: windows, selected keys, and what selects them."""
+"""Sparse attention: windows, selected keys, and the indexer that selects them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .position import ROTATION
 
 
 def calc_longformer_attention(layer: Layer) -> Cost:
-    """Attention within a window: each query meets the ``window`` keys before it, as many after it, and itself.
+    """Attention within a window: each query attends to itself and to ``window`` keys on either side.
 
-    The input is projected twice by packed weights of 3 E features, ``w0`` for the window and ``w1`` for tokens that
-    attend to all; scores and sums are those of ``attention`` with 2 ``window`` + 1 keys, those beyond the ends counted.
-    Which tokens attend to all depends on data: ``everywhere`` of them (none where it is not given) meet all keys, and
-    are met by all queries.
+    * The input is projected twice by packed weights of 3 E features: ``w0`` for the window, ``w1`` for global tokens.
+    * Scores and outputs are those of ``attention`` with 2 ``window`` + 1 keys; keys beyond the ends are counted.
+    * Global tokens attend to all keys, and all queries attend to them. Their number depends on data; the attribute
+      ``everywhere`` gives it (default: 0).
 
     Source: Beltagy, Peters and Cohan, Longformer, arXiv:2004.05150.
 
@@ -41,9 +41,9 @@ def calc_longformer_attention(layer: Layer) -> Cost:
 
 
 def calc_quantized_longformer_attention(layer: Layer) -> Cost:
-    """``longformer_attention`` whose projections multiply integers, and whose output is quantised.
+    """``longformer_attention`` with integer projections and a quantized output.
 
-    Every projected element is made real, 1 mul by the joined scale; every output element takes 1 div, 3 cmp.
+    Every projected element is dequantized, 1 mul by the joined scale. Every output element takes 1 div and 3 cmp.
 
     Shapes: x[N, T, E], w0[E, 3*E], b0[3*E], w1[E, 3*E], b1[3*E], mask[N, T], flags[N, T] -> y[N, T, E]
     Settings: heads=H, window=W
@@ -54,12 +54,12 @@ def calc_quantized_longformer_attention(layer: Layer) -> Cost:
 
 
 def calc_selected_attention(layer: Layer) -> Cost:
-    """Attention of each query with the keys that something selected for it, and with a ``local`` window of the cache.
+    """Attention of each query to keys that were selected for it, and to a ``local`` window of the cache.
 
-    Scores, sums and what is fused before them are those of ``decoder_attention`` with ``selected`` + ``local`` keys a
-    query, as many as the indices have room for. The selected ones lie in the cache ``past_k``, ``past_v``, or in keys
-    and values of their own, ``more_k``, ``more_v``; they are read for every query and key head, but nothing twice;
-    with ``shared`` what is new goes into the cache, and only that is written.
+    Scores, outputs and fused steps are those of ``decoder_attention`` with ``selected`` + ``local`` keys per query, as
+    many as ``indices`` has entries. Selected keys lie in the cache ``past_k``, ``past_v``, or in operands of their own,
+    ``more_k``, ``more_v``. They are read per query and key head, at most the whole operand. With ``shared`` new entries
+    are written into the cache, and only these are written.
 
     Source: DeepSeek-AI, DeepSeek-V3.2, 2025.
 
@@ -91,16 +91,25 @@ def calc_selected_attention(layer: Layer) -> Cost:
 
 
 def calc_attention_indexer(layer: Layer) -> Cost:
-    """Selection of the keys that a sparse attention may read: the best by a small attention of its own.
+    """Selection of the keys that a sparse attention reads, by a small attention of its own.
 
-    ``made`` entries are compressed from ``ratio`` keys each. With ``gated`` false they are means, per feature
-    ``ratio`` - 1 add and 1 div. With ``gated`` true they are sums over the 2 ``ratio`` keys of two windows, weighted by
-    a softmax of gates per feature (2 ratio special and div, 2 ratio - 1 add; 1 mul, 2 ratio - 1 fma), and each gate
-    takes a bias, 1 add. Queries and entries are normalised by ``rms_norm`` with ``w0`` and ``w1``, and ``rotary_dim``
-    features of each are turned, 2 mul and 1 add. Every query of H heads meets ``entries`` entries: a dot product of
-    length D, which is macs, ReLU (1 cmp) and scale (1 mul) a head; the heads are added up, H - 1 add, or, with weights
-    ``factor``, 1 mul and H - 1 fma, each weight scaled, 1 mul. The selection is held to a sort,
-    E * ceil(log2(E)) cmp a query.
+    Entries, ``made`` of them, are compressed from keys:
+
+    * ``gated`` false: means of ``ratio`` keys, per feature ``ratio`` - 1 add and 1 div.
+    * ``gated`` true: sums over the 2 ``ratio`` keys of two windows, weighted by a softmax of gates per feature (2 ratio
+      special and div, 2 ratio - 1 add; 1 mul, 2 ratio - 1 fma). Each gate has a bias, 1 add.
+
+    Queries and entries are prepared:
+
+    * ``rms_norm`` with the weights ``w0`` and ``w1``;
+    * rotation of ``rotary_dim`` features: 2 mul and 1 add each.
+
+    Every query of H heads is scored against ``entries`` entries:
+
+    * per head a dot product of length D (MACs), ReLU (1 cmp) and a scale (1 mul);
+    * the sum over the heads, H - 1 add; with weights ``factor`` 1 mul and H - 1 fma, and 1 mul to scale each weight.
+
+    The selection is bounded by a sort: E * ceil(log2(E)) cmp per query.
 
     Source: DeepSeek-AI, DeepSeek-V3.2, 2025.
 

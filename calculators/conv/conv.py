@@ -10,8 +10,8 @@ from .._shared import dot_products
 def calc_conv(layer: Layer) -> Cost:
     """Convolution over any number of spatial axes, grouped or not.
 
-    Every output element is one dot product over the window and the channels of its group. Taps that fall on padding
-    count as any other; stride, padding and dilation act through the size of the output alone.
+    Every output element is one dot product over the window and the channels of its group. Taps on padding are counted
+    like all others. Stride, padding and dilation matter only through the size of the output.
 
     Source: Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", arXiv:1603.07285.
 
@@ -26,9 +26,9 @@ def calc_conv(layer: Layer) -> Cost:
 def calc_conv_transpose(layer: Layer) -> Cost:
     """Transposed convolution over any number of spatial axes, grouped or not.
 
-    Every input element is multiplied by the kernels of its group, and each product is added onto an output that
-    starts at the bias or at zero: all products are fma, with or without bias. Products that fall into the cropped
-    padding count as any other.
+    Every input element is multiplied by the kernels of its group. Each product is added to an output that starts at the
+    bias or at zero, so all products are fma with or without bias. Products in cropped padding are counted like all
+    others.
 
     Shapes: x[N, C_in, H_in, W_in], w[C_in, C_out/G, K_h, K_w], b[C_out] -> y[N, C_out, H_out, W_out]
     Settings: kernel=(K_h, K_w), groups=G
@@ -38,7 +38,7 @@ def calc_conv_transpose(layer: Layer) -> Cost:
 
 
 def calc_local_conv(layer: Layer) -> Cost:
-    """Convolution with a kernel of its own at every output position (unshared weights).
+    """Convolution with a separate kernel for every output position (unshared weights).
 
     Shapes: x[N, C_in, L_in], w[C_out, L_out, C_in, K], b[C_out, L_out] -> y[N, C_out, L_out]
     """
@@ -48,10 +48,12 @@ def calc_local_conv(layer: Layer) -> Cost:
 
 
 def calc_deform_conv(layer: Layer) -> Cost:
-    """Deformable convolution: every tap is a bilinear sample at a place shifted by ``offset``, times ``mask`` if given.
+    """Deformable convolution: every tap is a bilinear sample at a position shifted by ``offset``.
 
-    One sample per input channel, tap and output position, 3 mul and 6 add each (the weights from the fractions are
-    index arithmetic), one mul more with a mask (version 2); then the dot products of an ordinary convolution.
+    * One sample per input channel, tap and output position: 3 mul and 6 add; the interpolation weights are index
+      arithmetic.
+    * With ``mask`` (version 2) 1 mul more per sample.
+    * Then the dot products of an ordinary convolution.
 
     Source: Zhu et al., "Deformable ConvNets v2", arXiv:1811.11168.
 

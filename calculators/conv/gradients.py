@@ -11,11 +11,12 @@ from .._shared import dot_products, gradient_input_bytes, gradient_product_count
 
 
 def calc_conv_backward(layer: Layer) -> Cost:
-    """Backward of a convolution: dx, dw, db from dy, as far as ``needs`` names them.
+    """Backward of a convolution: dx, dw and db from dy, as named by ``needs``.
 
-    dx is the transposed convolution of dy, |dy| (C_in / G) k products added onto zero. dw has as many products: every
-    weight is one dot product over all positions of its group's channel. db sums dy over all but its channels. dx reads
-    dy and w, dw reads dy and x; where only dw is needed, w need not be given.
+    * dx is the transposed convolution of dy: |dy| (C_in / G) k products, added to zero. It reads dy and w.
+    * dw has as many products: every weight is one dot product over all positions of its group's channel. It reads dy
+      and x; w may be absent if only dw is needed.
+    * db sums dy over all axes except the channels.
 
     Shapes: dy[N, C_out, H_out, W_out], x[N, C_in, H_in, W_in], w[C_out, C_in/G, K_h, K_w]
         -> dx[N, C_in, H_in, W_in], dw[C_out, C_in/G, K_h, K_w]
@@ -37,10 +38,12 @@ def calc_conv_backward(layer: Layer) -> Cost:
 
 
 def calc_conv_transpose_backward(layer: Layer) -> Cost:
-    """Backward of a transposed convolution: dx, dw, db from dy, as far as ``needs`` names them.
+    """Backward of a transposed convolution: dx, dw and db from dy, as named by ``needs``.
 
-    dx is the convolution of dy: every element one dot product over window and output channels of its group. dw has as
-    many products, one dot product over all positions of x for every weight. db sums dy over all but its channels.
+    * dx is the convolution of dy: every element is one dot product over the window and the output channels of its
+      group.
+    * dw has as many products: one dot product over all positions of x for every weight.
+    * db sums dy over all axes except the channels.
 
     Shapes: dy[N, C_out, H_out, W_out], x[N, C_in, H_in, W_in], w[C_in, C_out/G, K_h, K_w]
         -> dx[N, C_in, H_in, W_in], dw[C_in, C_out/G, K_h, K_w]

@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons and functions of single elements, with broadcasting."""
+"""Arithmetic, comparisons and functions of single elements."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ UNARY: Mapping[str, PerElement] = {
 
 @covers(UNARY)
 def calc_unary(layer: Layer) -> Cost:
-    """Function of one element: for every element the operations of its definition.
+    """Functions of one operand: the operations of the definition, once per element.
 
-    Rounding is one ``cmp`` (the choice among neighbouring integers), bit operations are one ``cmp``, a change of sign
-    and an absolute value are one ``add``, and a function evaluated by itself is one ``special``. Complex numbers count
-    as real ones do.
+    Rounding is one ``cmp`` (the choice between neighboring integers). A bit operation is one ``cmp``. A change of sign
+    and an absolute value are one ``add``. A function that is evaluated as such is one ``special``. Complex numbers
+    count like real ones.
 
     Shapes: x[N, C] -> y[N, C]
     """
@@ -88,10 +88,10 @@ NARY: Mapping[str, PerElement] = {
 
 @covers(NARY)
 def calc_nary(layer: Layer) -> Cost:
-    """Arithmetic or comparison of N operands with broadcasting: N - 1 times |y| operations.
+    """Arithmetic and comparisons of N operands: (N - 1) * |y| operations.
 
-    |y| is the broadcast output; operands are read as they are, not as they are broadcast. A scalar constant is an
-    operand and takes no bytes. Bit operations and logic are ``cmp``.
+    |y| is the size of the broadcast output; operands are read at their own size. A scalar constant is an operand
+    without bytes. Bit operations and logic are ``cmp``.
 
     Shapes: x0[N, C], x1[C] -> y[N, C]
     """
@@ -107,10 +107,10 @@ SUMS: Mapping[str, PerElement] = {
 
 @covers(SUMS)
 def calc_sum_of_operands(layer: Layer) -> Cost:
-    """Sum or difference of N operands with broadcasting: N - 1 times |y| additions.
+    """Sum or difference of N operands: (N - 1) * |y| additions.
 
-    With ``alpha`` other than 1 the last operand is scaled as it is added, ``x0 + alpha * x1``: scale-and-shift, so fma
-    (the parameter update of SGD is one). A scalar constant is an operand and takes no bytes.
+    With ``alpha`` other than 1 the last operand is scaled as it is added, ``x0 + alpha * x1``, which is an fma (such as
+    the parameter update of SGD). A scalar constant is an operand without bytes.
 
     Shapes: x0[N, C], x1[C] -> y[N, C]
     """
@@ -126,9 +126,9 @@ POWERS: Mapping[object, PerElement] = {
 
 
 def calc_pow(layer: Layer) -> Cost:
-    """Power with broadcasting: one special per element, but a constant exponent of 2 or 3 is 1 or 2 multiplications.
+    """Power with broadcasting: one special per element; with the constant exponent 2 or 3, 1 or 2 mul.
 
-    ``exponent`` is given where it is a constant; frameworks evaluate these two as products.
+    The attribute ``exponent`` is the exponent if it is a constant. Frameworks evaluate squares and cubes as products.
 
     Shapes: x0[N, C], x1[C] -> y[N, C]
     """
@@ -161,7 +161,7 @@ BINARY: Mapping[str, PerElement] = {
 
 @covers(BINARY)
 def calc_binary(layer: Layer) -> Cost:
-    """Function of two operands with broadcasting: for every output element the operations of its definition.
+    """Functions of two operands: the operations of the definition, once per output element.
 
     Shapes: x0[N, C], x1[C] -> y[N, C]
     """
@@ -176,10 +176,10 @@ TERNARY: Mapping[str, PerElement] = {
 
 @covers(TERNARY)
 def calc_ternary(layer: Layer) -> Cost:
-    """Function of three operands with broadcasting: for every output element the operations of its definition.
+    """Functions of three operands: the operations of the definition, once per output element.
 
-    ``gaussian`` draws from a distribution of mean x0 and log variance x1; the noise x2 may be an operand, and costs
-    nothing to draw.
+    ``gaussian`` samples a distribution with mean x0 and log variance x1. The noise x2 may be an operand; drawing it
+    costs nothing.
 
     Shapes: x0[N, C], x1[N, C], x2[N, C] -> y[N, C]
     """
@@ -187,7 +187,9 @@ def calc_ternary(layer: Layer) -> Cost:
 
 
 def calc_addcmul(layer: Layer) -> Cost:
-    """Product added to an operand, ``x0 + value * x1 * x2``: one fma per element, and a mul for a value other than 1.
+    """Product added to an operand, ``x0 + value * x1 * x2``: one fma per element.
+
+    A ``value`` other than 1 adds 1 mul.
 
     Shapes: x0[N, C], x1[N, C], x2[N, C] -> y[N, C]
     """
@@ -196,7 +198,9 @@ def calc_addcmul(layer: Layer) -> Cost:
 
 
 def calc_addcdiv(layer: Layer) -> Cost:
-    """Quotient added to an operand, ``x0 + value * (x1 / x2)``: a div and an add; the add is an fma for a value not 1.
+    """Quotient added to an operand, ``x0 + value * (x1 / x2)``: one div and one add per element.
+
+    With a ``value`` other than 1 the add is an fma.
 
     Shapes: x0[N, C], x1[N, C], x2[N, C] -> y[N, C]
     """
@@ -205,9 +209,9 @@ def calc_addcdiv(layer: Layer) -> Cost:
 
 
 def calc_where(layer: Layer) -> Cost:
-    """Selection by a condition, ``x0`` where it holds and ``x1`` elsewhere: one comparison per output element.
+    """Selection by a condition, ``x0`` if it holds, else ``x1``: one cmp per output element.
 
-    Both operands are read whole, as which elements are needed is not known.
+    Both operands are read completely, because the selected elements are unknown.
 
     Shapes: condition[N, C], x0[N, C], x1[N, C] -> y[N, C]
     """
@@ -215,9 +219,9 @@ def calc_where(layer: Layer) -> Cost:
 
 
 def calc_clip(layer: Layer) -> Cost:
-    """Values limited to an interval: one comparison per element and bound.
+    """Values limited to an interval: one cmp per element and bound.
 
-    Bounds are the settings ``lower`` and ``upper`` (None or not given: no bound), or operands of these names.
+    Bounds are the attributes ``lower`` and ``upper`` (None or absent: no bound), or operands of these names.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: lower=0, upper=6
@@ -227,7 +231,7 @@ def calc_clip(layer: Layer) -> Cost:
 
 
 def calc_elementwise_mean(layer: Layer) -> Cost:
-    """Mean of N operands with broadcasting: N - 1 additions and a division per output element.
+    """Mean of N operands with broadcasting: N - 1 additions and one division per output element.
 
     Shapes: x0[N, C], x1[C] -> y[N, C]
     """
@@ -236,7 +240,9 @@ def calc_elementwise_mean(layer: Layer) -> Cost:
 
 
 def calc_polar(layer: Layer) -> Cost:
-    """Complex numbers from modulus and angle, ``x0 * cos(x1)`` and ``x0 * sin(x1)``: 2 mul and 2 special per element.
+    """Complex numbers from modulus and angle, ``x0 * cos(x1)`` and ``x0 * sin(x1)``.
+
+    2 mul and 2 special per element.
 
     Shapes: x0[N, C], x1[N, C] -> y[N, C]
     """

@@ -1,4 +1,4 @@
-"""Element-wise chains that inference engines and older formats write as one operator, and tests of whole tensors."""
+"""Chains of elementwise functions that are one operator in some formats."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ CHAINS: Mapping[str, PerElement] = {
 
 @covers(CHAINS)
 def calc_chain(layer: Layer) -> Cost:
-    """Chain of element-wise functions: for every element of y the operations of its definition.
+    """Chains of elementwise functions: the operations of the definition, once per output element.
 
-    ``scale`` and ``shift`` are settings, or operands of one element for each row, channel or tensor.
+    ``scale`` and ``shift`` are attributes, or operands with one element per row, channel or tensor.
 
     Shapes: x[N, C] -> y[N, C]
     """
@@ -34,9 +34,9 @@ COMPLEX: Mapping[str, str] = {
 
 @covers(COMPLEX)
 def calc_complex_pairs(layer: Layer) -> Cost:
-    """Product of complex numbers whose real and imaginary parts lie beside each other along the last axis.
+    """Products of complex numbers stored as pairs: real and imaginary part adjacent along the last axis.
 
-    A product is 4 mul and 2 add, 2 mul and 1 add for each of its parts.
+    A product is 4 mul and 2 add: 2 mul and 1 add for each of its two parts.
 
     Shapes: x0[N, C, 2], x1[N, C, 2] -> y[N, C, 2]
     """
@@ -44,7 +44,9 @@ def calc_complex_pairs(layer: Layer) -> Cost:
 
 
 def calc_integer_mul(layer: Layer) -> Cost:
-    """Product of quantised values as integers: each operand less its zero point, where it has one, then 1 mul.
+    """Product of quantized values as integers: 1 mul per output element.
+
+    First 1 add per element of each operand that has a zero point.
 
     Shapes: x0[N, C], x0_zero_point[1]?, x1[N, C], x1_zero_point[1]? -> y[N, C]
     """

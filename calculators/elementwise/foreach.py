@@ -1,4 +1,4 @@
-"""One elementwise operator on every tensor of a list, as optimizers run them."""
+"""Elementwise operators on lists of tensors, as optimizers run them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ SCALED: Mapping[str, PerElement] = {
 
 @covers(FOREACH)
 def calc_foreach(layer: Layer) -> Cost:
-    """An elementwise operator on lists of tensors: for every element of all outputs the operations of one.
+    """Elementwise operators on lists of tensors: the operations of one element, for every output element.
 
     The operands ``x0``, ``x1`` … are the tensors of all lists. ``alpha`` (add, sub) and ``value`` (addcmul, addcdiv)
-    other than 1 scale an operand as in the operator on one tensor: the addition of ``add`` and ``addcdiv`` becomes an
-    fma, ``addcmul`` has a mul more.
+    other than 1 scale an operand as in the operator on one tensor: the additions of ``add`` and ``addcdiv`` become fma,
+    ``addcmul`` has 1 mul more.
 
     Shapes: x0[N], x1[M], x2[N], x3[M] -> y0[N], y1[M]
     """
@@ -47,10 +47,11 @@ def calc_foreach(layer: Layer) -> Cost:
 
 
 def calc_foreach_norm(layer: Layer) -> Cost:
-    """The norm of every tensor of a list: for n elements and p = 2 (the default) 1 mul, n - 1 fma and a root.
+    """The norm of every tensor of a list.
 
-    ``p=1`` takes n absolute values and n - 1 additions. Another ``p`` takes an absolute value and a power per element,
-    n - 1 additions and a root.
+    * ``p=2`` (default): for n elements 1 mul, n - 1 fma and a root.
+    * ``p=1``: n absolute values and n - 1 additions.
+    * Another ``p``: an absolute value and a power per element, n - 1 additions and a root.
 
     Shapes: x0[N], x1[M] -> y0[], y1[]
     """
@@ -59,7 +60,7 @@ def calc_foreach_norm(layer: Layer) -> Cost:
 
 
 def calc_foreach_powsum(layer: Layer) -> Cost:
-    """The sum of powers of every tensor of a list, as ``foreach_norm`` without the root.
+    """The sum of powers of every tensor of a list: ``foreach_norm`` without the root.
 
     Shapes: x0[N], x1[M] -> y0[], y1[]
     """
@@ -78,7 +79,7 @@ def calc_foreach_max(layer: Layer) -> Cost:
 
 
 def calc_foreach_unscale(layer: Layer) -> Cost:
-    """Every tensor of a list times one factor, and a look at every element for infinities: 1 mul and 1 cmp each.
+    """Every tensor of a list times one factor, and a test for infinities: 1 mul and 1 cmp per element.
 
     Shapes: x0[N], x1[M], scale[1] -> y0[N], y1[M]
     """

@@ -1,4 +1,4 @@
-"""Gradients of activations and elementwise functions, from the definitions of their derivatives."""
+"""Gradients of elementwise functions and of activation functions."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ GRADIENTS: Mapping[str, PerElement] = {
 
 @covers(GRADIENTS)
 def calc_pointwise_backward(layer: Layer) -> Cost:
-    """Gradient of a function of single elements: for each element of dy the operations of the derivative's definition.
+    """Gradients of elementwise functions: the operations of the derivative, once per element of dy.
 
-    x is the forward input and y its output, whichever of them the definition needs; operands that the layer has are
-    read. Sums over broadcast axes are operators of their own.
+    x is the forward input and y the forward output; the definition uses one or both. All given operands are read. Sums
+    over broadcast axes are separate operators.
 
     Shapes: dy[N, C], x[N, C] -> dx[N, C]
     """
@@ -93,7 +93,8 @@ GELU_GRADIENTS: Mapping[str, PerElement] = {
 def calc_gelu_backward(layer: Layer) -> Cost:
     """Gradient of GELU, ``dy * (P(x) + x * p(x))`` with the normal distribution function P and density p.
 
-    ``approximate="none"``: 7 mul, 2 add, 2 special; ``"tanh"``, the derivative of that form: 12 mul, 5 add, 1 special.
+    * ``approximate="none"`` (default): 7 mul, 2 add, 2 special.
+    * ``approximate="tanh"``, the derivative of that form: 12 mul, 5 add, 1 special.
 
     Shapes: dy[N, C], x[N, C] -> dx[N, C]
     Settings: approximate="none"
@@ -103,7 +104,9 @@ def calc_gelu_backward(layer: Layer) -> Cost:
 
 
 def calc_prelu_backward(layer: Layer) -> Cost:
-    """Gradients of PReLU: ``where(x > 0, dy, w * dy)``, and for w the sum of ``where(x > 0, 0, x * dy)`` to its size.
+    """Gradients of PReLU for x and for the slope w.
+
+    dx is ``where(x > 0, dy, w * dy)``; dw is the sum of ``where(x > 0, 0, x * dy)`` to the size of w.
 
     Shapes: dy[N, C, H, W], x[N, C, H, W], w[C] -> dx[N, C, H, W], dw[C]
     """
@@ -113,7 +116,7 @@ def calc_prelu_backward(layer: Layer) -> Cost:
 
 
 def calc_clip_backward(layer: Layer) -> Cost:
-    """Gradient of clip: dy where x lies between the bounds, one comparison per element and bound.
+    """Gradient of clip: dy if x lies between the bounds, one cmp per element and bound.
 
     Shapes: dy[N, C], x[N, C] -> dx[N, C]
     Settings: lower=0, upper=6
@@ -123,11 +126,12 @@ def calc_clip_backward(layer: Layer) -> Cost:
 
 
 def calc_pow_backward(layer: Layer) -> Cost:
-    """Gradients of a power, by what is given.
+    """Gradients of a power; the cost depends on the exponent.
 
-    A constant exponent c: ``dy * c * x0 ** (c - 1)``, 2 mul and 1 special (c = 2: ``dy * 2 * x0``, 2 mul; c = 3:
-    ``dy * 3 * (x0 * x0)``, 3 mul). An exponent x1: ``dy * x1 * x0 ** (x1 - 1)`` and ``dy * x0 ** x1 * log(x0)``, in all
-    4 mul, 1 add, 3 special; one special less with y, the power itself, among the operands.
+    * Constant exponent c: ``dy * c * x0 ** (c - 1)``, 2 mul and 1 special.
+    * c = 2: ``dy * 2 * x0``, 2 mul. c = 3: ``dy * 3 * (x0 * x0)``, 3 mul.
+    * Operand x1: ``dy * x1 * x0 ** (x1 - 1)`` and ``dy * x0 ** x1 * log(x0)``, in all 4 mul, 1 add, 3 special; one
+      special less if y, the power itself, is an operand.
 
     Shapes: dy[N, C], x0[N, C], x1[N, C] -> dx0[N, C], dx1[N, C]
     """
@@ -149,10 +153,10 @@ DERIVATIVES: Mapping[str, PerElement] = {
 
 @covers(DERIVATIVES)
 def calc_derivative(layer: Layer) -> Cost:
-    """Derivative of a function of single elements: for each element the operations of its definition.
+    """Derivatives that few frameworks have as operators: the operations of the definition, per element.
 
-    ``elu_derivative`` is not yet multiplied by a gradient. ``value`` is the constant that was divided by x, or raised
-    to its power; what is made of constants alone costs nothing.
+    ``elu_derivative`` is not multiplied by a gradient yet. ``value`` is the constant that was divided by x, or raised
+    to the power x. Expressions of constants cost nothing.
 
     Shapes: x[N, C], y[N, C] -> dx[N, C]
     """
@@ -160,10 +164,10 @@ def calc_derivative(layer: Layer) -> Cost:
 
 
 def calc_swish_backward(layer: Layer) -> Cost:
-    """Gradients of x * s(beta x), s the sigmoid, for x and for a learned beta.
+    """Gradients of x * s(beta x), with the sigmoid s, for x and for a learned beta.
 
-    ``g = s(beta x)``, ``y = x g``, ``dx = dy (beta y + g (1 - beta y))``, and for beta ``dy y (x - y)``, summed to its
-    size: per element 4 for the sigmoid, 7 mul and 3 add.
+    With ``g = s(beta x)`` and ``y = x g``: ``dx = dy (beta y + g (1 - beta y))``, and for beta ``dy y (x - y)``, summed
+    to its size. Per element 4 operations for the sigmoid, 7 mul and 3 add.
 
     Shapes: dy[N, C], x[N, C], beta[C] -> dx[N, C], dbeta[C]
     """
@@ -182,7 +186,9 @@ def calc_repeat_backward(layer: Layer) -> Cost:
 
 
 def calc_linear_recurrence(layer: Layer) -> Cost:
-    """Linear recurrence along ``axis``, y_0 = x0_0 and y_i = x1_i y_(i-1) + x0_i: one fma for every step of a row.
+    """Linear recurrence along ``axis``, y_0 = x0_0 and y_i = x1_i y_(i-1) + x0_i.
+
+    One fma per step of a row.
 
     Shapes: x0[N, T], x1[N, T-1] -> y[N, T]
     Settings: axis=1
@@ -191,10 +197,12 @@ def calc_linear_recurrence(layer: Layer) -> Cost:
 
 
 def calc_hinge_loss_backward(layer: Layer) -> Cost:
-    """Gradient of hinge_loss: s dy where 1 + s x > 0, with s = -1 for the target class, else 1; a mean divides dy.
+    """Gradient of hinge_loss: s dy if 1 + s x > 0, with s = -1 for the target class, else 1.
 
-    Per element the margin again (1 add, 1 cmp; a negation a row), dy or 0 (1 cmp), its sign a row (1 add). ``norm``
-    "l2": 2 dy times the margin instead, 2 mul.
+    * The margin again: 1 add and 1 cmp per element, a negation per row.
+    * dy or 0: 1 cmp per element; its sign: 1 add per row.
+    * ``norm`` "l2": 2 dy times the margin instead, 2 mul per element.
+    * ``reduction`` mean: 1 div of dy.
 
     Shapes: dy[], x[N, C], target[N] -> dx[N, C]
     Settings: norm="l1", reduction="mean"

@@ -1,4 +1,4 @@
-"""Special functions: Bessel functions, orthogonal polynomials and others that no formula of few operations gives."""
+"""Special functions: Bessel functions, orthogonal polynomials and the like."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNARY: Mapping[str, PerElement] = {
 
 @covers(UNARY)
 def calc_special_function(layer: Layer) -> Cost:
-    """Special function of one element, one special each.
+    """Special functions of one operand: one special per element.
 
     Shapes: x[N, C] -> y[N, C]
     """
@@ -39,9 +39,9 @@ POLYNOMIALS: Mapping[str, PerElement] = {
 
 @covers(POLYNOMIALS)
 def calc_orthogonal_polynomial(layer: Layer) -> Cost:
-    """Orthogonal polynomial of the element x0 and of the degree x1, with broadcasting: one special per output element.
+    """Orthogonal polynomials of the element x0 and the degree x1: one special per output element.
 
-    The degree is data, so the length of the recurrence that evaluates it is not known.
+    The degree is data, so the length of the recurrence that evaluates the polynomial is unknown.
 
     Shapes: x0[N, C], x1[C] -> y[N, C]
     """
@@ -49,9 +49,10 @@ def calc_orthogonal_polynomial(layer: Layer) -> Cost:
 
 
 def calc_multivariate_lgamma(layer: Layer) -> Cost:
-    """Logarithm of the multivariate gamma function of dimension p: the sum of lgamma(x + (1 - j) / 2) for j = 1 .. p.
+    """Logarithm of the multivariate gamma function of dimension p.
 
-    p special, p-1 shifts, p-1 additions and one of the constant: 2 p - 1 add.
+    It is the sum of lgamma(x + (1 - j) / 2) for j = 1 .. p and a constant: p special; p - 1 shifts, p - 1 additions and
+    one addition of the constant, 2 p - 1 add in all.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: dimension=p
@@ -61,7 +62,7 @@ def calc_multivariate_lgamma(layer: Layer) -> Cost:
 
 
 def calc_frexp(layer: Layer) -> Cost:
-    """Mantissa and exponent of a number, which are bits of it: one cmp per element.
+    """Mantissa and exponent of a number, which are some of its bits: one cmp per element.
 
     Shapes: x[N, C] -> mantissa[N, C], exponent[N, C]
     """

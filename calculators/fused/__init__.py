@@ -1,1 +1,4 @@
-"""Operators that inference engines fuse from several: epilogues, experts, transformer layers."""
+"""Operators that inference engines fuse from several.
+
+Values between the fused operators are neither written nor read.
+"""

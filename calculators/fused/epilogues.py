@@ -1,4 +1,4 @@
-"""Operators with what inference engines fuse to them: sums before, activations after."""
+"""Products, norms and activations with fused sums, biases and activations."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ FUSED_ACTIVATIONS: Mapping[str, Operations] = {
     "softplus": Operations(add=1, special=2),
     "swiglu": Operations(mul=3, add=3, div=1, special=1),  # g * sigmoid(alpha * g) * (l + beta)
 }
+"""Activations that are fused besides those of ``ACTIVATIONS``, per element."""
 
 
 def activation_operations(layer: Layer) -> Operations:
-    """The operations of the setting ``activation`` on one element; none where it is not given."""
+    """Return the operations of the attribute ``activation`` on one element; none if it is absent."""
     name = layer.attrs.get("activation", "none")
     return FUSED_ACTIVATIONS[name] if name in FUSED_ACTIVATIONS else ACTIVATIONS[name].operations
 
 
 def _without_operands(layer: Layer, op: str, *extra: str) -> Layer:
+    """Return the layer of ``op`` without the operands of the fused operators."""
     operands = {name: x for name, x in layer.inputs.items() if name not in extra}
     return Layer(op, operands, layer.outputs, layer.attrs)
 
@@ -43,9 +45,9 @@ PRODUCTS: Mapping[str, Calculator] = {
 
 @covers(*PRODUCTS)
 def calc_fused_product(layer: Layer) -> Cost:
-    """Convolution, linear layer or matrix product, then the sum with ``z`` (1 add), then an ``activation``.
+    """Matrix product or convolution with epilogue: the product, the sum with ``z``, an ``activation``.
 
-    Each by its own formula, per output element; what lies between them is neither written nor read.
+    The product has its own formula. The sum takes 1 add per output element.
 
     Shapes: x[N, F_in], w[F_out, F_in], x0[N, F_in], x1[F_in, F_out] -> y[N, F_out]
     Settings: activation="relu"
@@ -65,10 +67,14 @@ NORMS: Mapping[str, Calculator] = {
 
 @covers(*NORMS)
 def calc_fused_norm(layer: Layer) -> Cost:
-    """A norm of the sum of x, ``skip`` and ``bias`` as far as given, then an ``activation``, or a product with a gate.
+    """Norm of a sum with epilogue: x plus ``skip`` plus ``bias``, the norm, an ``activation`` or a gate.
 
-    Per element 1 add for each of the two; the norm; the activation. With an operand ``gate`` the activation is of it,
-    and the product 1 mul. The sum is written where it is an output.
+    * ``skip`` and ``bias``: 1 add per element each, if given.
+    * The norm has its own formula.
+    * ``activation``: its operations per element; with an operand ``gate`` it is applied to the gate, and the product
+      takes 1 mul per element.
+
+    The sum is written if it is an output.
 
     Shapes: x[N, C], skip[N, C]?, bias[C]?, w[C], b[C]? -> y[N, C]
     Settings: axis=(1,), groups=1
@@ -83,10 +89,12 @@ def calc_fused_norm(layer: Layer) -> Cost:
 
 
 def calc_embed_norm(layer: Layer) -> Cost:
-    """Embeddings of words, positions and segments added up, then a layer normalisation, as BERT begins.
+    """Sum of word, position and segment embeddings, then a layer norm, the first layer of BERT.
 
-    Of the tables ``w0`` (words) and ``w2`` (segments, where given) as many elements are read as are written, of ``w1``
-    (positions) one row a position; then 1 or 2 add per element, and the norm with ``w`` and ``b``.
+    * The tables ``w0`` (words) and ``w2`` (segments, if given) are read once per output element; ``w1`` (positions) is
+      read one row per position.
+    * The sum takes 1 or 2 add per element.
+    * The norm has the weight ``w`` and the bias ``b``.
 
     Source: Devlin et al., BERT, arXiv:1810.04805.
 
@@ -103,7 +111,7 @@ def calc_embed_norm(layer: Layer) -> Cost:
 
 
 def calc_biased_activation(layer: Layer) -> Cost:
-    """An activation of x + b: 1 add per element where b is given, and the operations of the ``activation``.
+    """Activation of x + b: 1 add per element if b is given, and the operations of the ``activation``.
 
     Shapes: x[N, C], b[C]? -> y[N, C]
     Settings: activation="gelu"
@@ -113,7 +121,9 @@ def calc_biased_activation(layer: Layer) -> Cost:
 
 
 def calc_biased_gated_activation(layer: Layer) -> Cost:
-    """Half of x + b times the activation of the other half: 1 add per element of x, 1 mul and the activation a result.
+    """One half of x + b times the activation of the other half.
+
+    1 add per element of x if b is given; 1 mul and the operations of the ``activation`` per output element.
 
     Shapes: x[N, 2*C], b[2*C]? -> y[N, C]
     Settings: activation="gelu"
@@ -135,9 +145,10 @@ def calc_biased_softmax(layer: Layer) -> Cost:
 
 
 def calc_biased_dropout(layer: Layer) -> Cost:
-    """Dropout of x + b, then the sum with a residual ``z``: 1 add for each as far as given; in training 1 mul, 1 cmp.
+    """Dropout of x + b, then the sum with a residual ``z``.
 
-    The mask is written where it is an output.
+    1 add per element for each of b and z, if given; in training 1 mul and 1 cmp for the dropout. The mask is written if
+    it is an output.
 
     Shapes: x[N, C], b[C], z[N, C]? -> y[N, C], mask[N, C]
     Settings: training=True

@@ -1,4 +1,4 @@
-"""Residual streams: several hidden states beside each other that are gated, reduced and mixed, and biases of scores."""
+"""Hyper-connections: several residual streams that are gated, reduced and mixed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..normalization.norms import rms_norm_operations
 
 
 def calc_reduce_streams(layer: Layer) -> Cost:
-    """One feature vector of C streams, their sum weighted by ``gate``: y_h = ``scale`` * sum_c x_ch gate_ch.
+    """Weighted sum of C streams, y_h = ``scale`` * sum_c x_ch gate_ch.
 
-    Per element of y 1 mul and C - 1 fma, and 1 mul for a scale other than 1. macs, the product of a row of gates by
-    the matrix of streams, where there is one gate a stream; with gates for every feature it is element-wise.
+    Per element of y 1 mul and C - 1 fma, and 1 mul for a scale other than 1. With one gate per stream the products are
+    MACs (a row of gates times the matrix of streams); with one gate per feature they are elementwise.
 
     Source: Zhu et al., Hyper-Connections, arXiv:2409.19606.
 
@@ -28,10 +28,10 @@ def calc_reduce_streams(layer: Layer) -> Cost:
 
 
 def calc_mix_streams(layer: Layer) -> Cost:
-    """C streams mixed by matrices of C x C, and a layer's output added to each: y_k = sum_c m_ck x_c + gate_k z.
+    """C mixed streams plus the gated output of a layer, y_k = sum_c m_ck x_c + gate_k z.
 
-    Per element of y the gated output is 1 fma; with the mixing matrix ``m`` a dot product of length C before, which is
-    macs; without it the streams are added to as they are.
+    Per element of y 1 fma for the gated output. With the mixing matrix ``m`` a dot product of length C precedes it,
+    which is MACs; without it the streams are not mixed.
 
     Source: Zhu et al., Hyper-Connections, arXiv:2409.19606.
 
@@ -45,13 +45,15 @@ def calc_mix_streams(layer: Layer) -> Cost:
 
 
 def calc_similarity_gate(layer: Layer) -> Cost:
-    """A value gated by how alike a query and a key are: sigmoid(sign(s) sqrt(max(|s|, least))) v.
+    """Value gated by the similarity of a query and a key: sigmoid(sign(s) sqrt(max(|s|, least))) v.
 
-    Queries and keys, one of each a stream, are normalised by ``rms_norm`` with weights ``w0`` and ``w1``; s is their
-    product's sum over the features, 1 mul and H - 1 fma, times a scale, 1 mul. The gate is 1 add, 1 cmp, 1 special,
-    2 cmp for the sign, 1 mul and a sigmoid (2 add, 1 div, 1 special); the value times it 1 mul an element. With the
-    weight ``w2`` the gated value is normalised once more, for a second output. Sums of products of two activations:
-    no macs.
+    * Queries and keys, one of each per stream: ``rms_norm`` with the weights ``w0`` and ``w1``.
+    * s, the sum of their product over the features: 1 mul and H - 1 fma, and 1 mul for the scale.
+    * The gate: 1 add, 1 cmp, 1 special, 2 cmp for the sign, 1 mul, and a sigmoid (2 add, 1 div, 1 special).
+    * The value times the gate: 1 mul per element.
+    * With the weight ``w2``: one more ``rms_norm`` of the gated value, for a second output.
+
+    Products of two activations are not MACs here.
 
     Shapes: q[N, T, C, H], k[N, T, C, H], v[N, T, H], w0[C, H], w1[C, H], w2[C, H]? -> y[N, T, C, H], normed[N, T, C, H]
     """

@@ -8,13 +8,21 @@ from .._shared import dot_products
 
 
 def calc_linear_cross_entropy(layer: Layer) -> Cost:
-    """Linear layer and softmax cross entropy in one, the scores never written; with ``needs`` their gradients too.
+    """Linear layer and softmax cross entropy; scores are not materialized.
 
-    Scores are dot products of length F for each of V classes; per row log_softmax (2 V - 1 add, V + 1 special), the
-    pick (free) and a negation, then the reduction; class weights ``class_weights`` 1 mul a row, and for a mean their
-    sum. Gradients take softmax from its exponentials, 1 div a row and 1 mul per score, less 1 at the target (1 add a
-    row); x and w one product each of the size of the forward, b sums the scores' gradients. They are for a dy of 1: the
-    backward pass scales them.
+    Forward:
+
+    * Scores: dot products of length F for each of V classes (MACs).
+    * Per row: log_softmax (2 V - 1 add, V + 1 special), the choice of the target (no cost) and a negation; then the
+      reduction.
+    * Class weights ``class_weights``: 1 mul per row, and for a mean the sum of the weights.
+
+    Gradients, as named by ``needs``:
+
+    * Softmax from its exponentials: 1 div per row and 1 mul per score, minus 1 at the target (1 add per row).
+    * x and w: one product each of the size of the forward product. b: the sum of the gradients of the scores.
+
+    The gradients assume dy = 1; the backward pass scales them.
 
     Shapes: x[N, F], w[V, F], b[V]?, target[N] -> y[]
     Settings: reduction="mean", needs=()

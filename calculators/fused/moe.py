@@ -1,4 +1,4 @@
-"""Mixtures of experts."""
+"""Mixture of experts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,26 @@ from .epilogues import activation_operations
 
 
 def calc_moe(layer: Layer) -> Cost:
-    """Mixture of experts: every row is sent to the ``k`` best of E experts, two-layer networks, and they are added up.
+    """Mixture of experts: every row is processed by the ``k`` best of E experts, two-layer networks.
 
-    Per row and expert chosen: the first layer ``w0`` (with ``w2`` beside it, a gate, 1 mul), its activation, and the
-    second layer ``w1``; products are macs, onto biases where given. Then the k results by their weights, 1 mul and
-    k - 1 fma per element. The router's scores ``router`` take a softmax over E and a selection, at most
-    E * ceil(log2(E)) cmp; ``normalize`` sums k weights and divides by it.
+    Routing:
 
-    Routing is taken as balanced: min(E, rows * k) experts are read. Packed weights (``w0_scale`` … given) are made
-    real, 1 mul per element read, and 1 add with zero points, or with one ``zero_point`` for all.
+    * a softmax of the scores ``router`` over E experts;
+    * a selection, at most E * ceil(log2(E)) cmp per row;
+    * with ``normalize``, the sum of k weights and k divisions per row.
+
+    Per row and chosen expert:
+
+    * the first layer ``w0``, and beside it a gate ``w2`` if given (1 mul per hidden unit);
+    * the ``activation`` per hidden unit;
+    * the second layer ``w1``.
+
+    Products of the layers are MACs and start at biases if given. The k results are combined by their weights: 1 mul and
+    k - 1 fma per element.
+
+    Routing is assumed to be balanced: the weights of min(E, rows * k) experts are read. Packed weights (those with
+    ``w0_scale`` …) are dequantized: 1 mul per element read, and 1 add with zero points or with one ``zero_point`` for
+    all.
 
     Source: Shazeer et al., arXiv:1701.06538; Jiang et al., Mixtral, arXiv:2401.04088.
 

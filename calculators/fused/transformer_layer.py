@@ -1,4 +1,4 @@
-"""A layer of a transformer as one operator, as inference fast paths run it."""
+"""Layers of a transformer as one operator, as fast paths of frameworks run them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from ..normalization.norms import moment_operations
 
 
 def calc_transformer_encoder_layer(layer: Layer) -> Cost:
-    """Encoder layer of a transformer: self-attention and a perceptron, each added to its input and normalised.
+    """Encoder layer of a transformer: self-attention and a perceptron, each with a sum and a layer norm.
 
-    Attention as ``multi_head_attention`` with packed projections ``w0``, ``b0`` and output ``w1``, ``b1``; the
-    perceptron is two linear layers ``w2``, ``b2`` and ``w3``, ``b3`` with ReLU (1 cmp) or ``activation`` "gelu"; two
-    sums; two layer norms with weights. Whether norms come first changes no count.
+    * Attention: ``multi_head_attention`` with packed projections ``w0``, ``b0`` and the output projection ``w1``,
+      ``b1``.
+    * Perceptron: two linear layers ``w2``, ``b2`` and ``w3``, ``b3`` with ReLU (1 cmp) or ``activation`` "gelu".
+    * Two sums with the input: 1 add per element each.
+    * Two layer norms with weights. Their position, before or after, does not change the count.
 
     Source: Vaswani et al., "Attention Is All You Need", arXiv:1706.03762.
 
@@ -39,7 +41,9 @@ def calc_transformer_encoder_layer(layer: Layer) -> Cost:
 
 
 def calc_scaled_split_heads(layer: Layer) -> Cost:
-    """Packed projections made ready for attention: the bias added (1 add), queries scaled (1 mul), heads set apart.
+    """Packed projections prepared for attention: bias, scale of the queries, separation of the heads.
+
+    1 add per element for the bias, 1 mul per element of the queries.
 
     Shapes: x[N, T, 3*H*D], b[3*H*D] -> q[N, H, T, D], k[N, H, T, D], v[N, H, T, D]
     """

@@ -1,4 +1,4 @@
-"""Embeddings, bags of embeddings, their gradients, and limits on the norm of their rows."""
+"""Embeddings, embedding bags and their gradients."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from ..reduction.norms import norm_operations
 
 
 def calc_embedding_bag_backward(layer: Layer) -> Cost:
-    """Gradient of embedding_bag for its weight: dy of its bag, added to the row each index took.
+    """Gradient of embedding_bag for its weight: dy of each bag, added to the rows that its indices select.
 
-    1 add per index and feature (``mode`` "max": only for the maxima, one per element of dy); "mean" divides dy by the
-    number of rows first, 1 div per element of dy; with ``per_sample_weights`` the addition is an fma. Whatever tells
-    which index lies in which bag is read.
+    * 1 add per index and feature; for ``mode`` "max" 1 add per element of dy.
+    * ``mode`` "mean": dy is divided by the number of rows first, 1 div per element of dy.
+    * ``per_sample_weights``: the addition is an fma.
+
+    The operands that assign indices to bags are read.
 
     Shapes: dy[B, D], x[N] -> dw[V, D]
     Settings: mode="sum"
@@ -26,7 +28,9 @@ def calc_embedding_bag_backward(layer: Layer) -> Cost:
 
 
 def calc_embedding_bag_weights_backward(layer: Layer) -> Cost:
-    """Gradient of embedding_bag for its per-sample weights: for each index its row times dy of its bag, a dot product.
+    """Gradient of embedding_bag for its per-sample weights.
+
+    For each index its row times dy of its bag, a dot product.
 
     Shapes: dy[B, D], w[V, D], x[N] -> dweights[N]
     """
@@ -37,7 +41,9 @@ def calc_embedding_bag_weights_backward(layer: Layer) -> Cost:
 
 
 def calc_scaled_embedding_backward(layer: Layer) -> Cost:
-    """Gradient of an embedding, scaled down by how often an index occurs: counts, 1 div and 1 add per element of dy.
+    """Gradient of an embedding that is divided by the frequency of each index.
+
+    1 add per index for the counts; 1 div and 1 add per element of dy.
 
     Shapes: dy[N, D], x[N] -> dw[V, D]
     """
@@ -47,10 +53,10 @@ def calc_scaled_embedding_backward(layer: Layer) -> Cost:
 
 
 def calc_renorm(layer: Layer) -> Cost:
-    """Slices along an axis brought to a norm of at most ``limit``: the p-norm of each, and x times limit / norm.
+    """Slices along an axis limited to a norm of at most ``limit``.
 
-    Per slice of n elements its norm (as in ``pairwise_distances``), 1 cmp with the limit, 1 add of eps and 1 div; n
-    mul, which is the most: data decides which slices are too long.
+    Per slice of n elements: its p-norm (as in ``pairwise_distances``), 1 cmp with the limit, 1 add of eps and 1 div;
+    then n mul. Every slice is assumed to exceed the limit, because data decides which ones do.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: axis=0, p=2
@@ -60,9 +66,9 @@ def calc_renorm(layer: Layer) -> Cost:
 
 
 def calc_renorm_rows(layer: Layer) -> Cost:
-    """Rows of a weight that indices name brought to a norm of at most ``limit`` in place, as ``renorm``.
+    """Rows of a weight, selected by indices, limited in place to a norm of at most ``limit``.
 
-    One row for every index at most; only these are read and written.
+    As ``renorm``, with at most one row per index; only these rows are read and written.
 
     Shapes: w[V, D], x[N] -> y[V, D]
     Settings: p=2
@@ -75,15 +81,14 @@ def calc_renorm_rows(layer: Layer) -> Cost:
 
 
 def _norm_limit(layer: Layer, elements: Dim, count: Dim) -> Operations:
+    """Return the operations of the norm of ``count`` slices and of their division."""
     return norm_operations(layer.attrs.get("p", 2), elements, count) + Operations(
         mul=elements, add=count, cmp=count, div=count
     )
 
 
 def calc_embedding(layer: Layer) -> Cost:
-    """Rows of a weight matrix by index: |y| elements of w are read, and the indices x; no operations.
-
-    Which indices are equal is not known, so a row named twice is read twice.
+    """Rows of a weight matrix by index: no operations; |y| elements of w are read, and the indices x.
 
     Shapes: x[N, T], w[V, D] -> y[N, T, D]
     """
@@ -92,10 +97,12 @@ def calc_embedding(layer: Layer) -> Cost:
 
 
 def calc_embedding_bag(layer: Layer) -> Cost:
-    """Rows of a weight matrix by index, reduced within bags: |x| rows are read, and joined to |y| / D bags.
+    """Rows of a weight matrix by index, reduced within bags: |x| rows are reduced to |y| / D bags.
 
-    ``mode="sum"``: an addition per element joined; ``"mean"``: a division per output element too; ``"max"``: maxima.
-    With ``per_sample_weights`` every bag is a weighted sum, 1 mul and n - 1 fma for n rows.
+    * ``mode="sum"``: one add per element joined.
+    * ``mode="mean"``: also one div per output element.
+    * ``mode="max"``: one cmp per element joined.
+    * ``per_sample_weights``: every bag is a weighted sum, 1 mul and n - 1 fma for n rows.
 
     Shapes: x[B*T], w[V, D] -> y[B, D]
     Settings: mode="sum"

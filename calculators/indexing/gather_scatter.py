@@ -1,4 +1,4 @@
-"""Reading and writing at places that indices name."""
+"""Gathering and scattering at given indices, and their gradients."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ GATHERS: Mapping[str, str] = {
 
 @covers(GATHERS)
 def calc_gather(layer: Layer) -> Cost:
-    """Elements of x at given indices: |y| elements of x are read, and all indices; no operations.
-
-    Which indices are equal is not known, so an element named twice is read twice.
+    """Elements of x at given indices: no operations; |y| elements of x are read, and all indices.
 
     Shapes: x[N, C], indices[M] -> y[M, C]
     Settings: axis=0
@@ -40,15 +38,16 @@ UPDATES: Mapping[str, Operations] = {
     "max": Operations(cmp=1),
     "min": Operations(cmp=1),
 }
+"""The operations that join one update to an element, by the attribute ``reduction``."""
 
 
 @covers(SCATTERS)
 def calc_scatter(layer: Layer) -> Cost:
-    """Copy of x with updates at given indices: one operation per update where they are joined, none where they replace.
+    """Copy of x with updates at given indices: one operation per update, none if updates replace elements.
 
-    ``reduction`` is ``"none"`` (the default), ``"add"``, ``"mul"``, ``"max"``, ``"min"`` or ``"mean"`` (sums, then a
-    division per output element). A scalar update counts for every index. x is read whole, as which elements are
-    replaced is not known.
+    ``reduction`` is ``"none"`` (default), ``"add"``, ``"mul"``, ``"max"``, ``"min"`` or ``"mean"`` (sums, then a
+    division per output element). A scalar update counts once per index. x is read completely, because the replaced
+    elements are unknown.
 
     Shapes: x[N, C], indices[M], updates[M, C] -> y[N, C]
     Settings: axis=0, reduction="add"
@@ -71,7 +70,9 @@ OVERWRITES: Mapping[str, str] = {
 
 @covers(OVERWRITES)
 def calc_overwrite(layer: Layer) -> Cost:
-    """Copy of x with a region replaced: what stays is read from x, what is new from the updates; no operations.
+    """Copy of x with a region replaced: no operations.
+
+    The region is read from the updates, the other elements from x.
 
     Shapes: x[N, C], updates[M, C] -> y[N, C]
     """
@@ -91,7 +92,7 @@ SELECTION_GRADIENTS: Mapping[str, str] = {
 
 @covers(SELECTION_GRADIENTS)
 def calc_selection_gradient(layer: Layer) -> Cost:
-    """Gradient of a selection: dy put back where it was taken from, zeros elsewhere; no operations.
+    """Gradient of a selection: no operations; dy at its original positions, zeros elsewhere.
 
     Shapes: dy[M, C] -> dx[N, C]
     """
@@ -109,10 +110,10 @@ GATHER_GRADIENTS: Mapping[str, str] = {
 
 @covers(GATHER_GRADIENTS)
 def calc_gather_gradient(layer: Layer) -> Cost:
-    """Gradient of elements taken by index: every element of dy is added onto a gradient that starts at zero.
+    """Gradient of elements selected by index: every element of dy is added to a gradient of zeros.
 
-    The forward operator's input is not needed; its indices are read where they are an operand, ``indices`` (for an
-    embedding ``x``).
+    The input of the forward operator is not needed. Its indices are read if they are an operand, ``indices`` (``x`` of
+    an embedding).
 
     Shapes: dy[M, C], indices[M] -> dx[N, C]
     """
@@ -121,7 +122,9 @@ def calc_gather_gradient(layer: Layer) -> Cost:
 
 
 def calc_compress(layer: Layer) -> Cost:
-    """Slices of x where a condition holds: |y| elements of x are read at most, and the condition; no operations.
+    """Slices of x for which a condition holds: no operations.
+
+    At most |y| elements of x are read, and the condition.
 
     Shapes: x[N, C], condition[N] -> y[M, C]
     """

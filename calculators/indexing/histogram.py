@@ -1,4 +1,4 @@
-"""Histograms of points and the edges of their bins."""
+"""Histograms of points in several dimensions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from costcore.ir import Cost, Layer, Operations, ceil_log2, prod
 
 
 def calc_binned_histogram(layer: Layer) -> Cost:
-    """Histogram of points with D coordinates over a grid of bins: equal ones, or between given edges.
+    """Histogram of points with D coordinates over a grid of bins, equal ones or between given edges.
 
-    Equal bins (``equal``): 2 add, 1 mul, 1 cmp per coordinate for its bin; given ones: bisection, ceil(log2(n + 1)) cmp
-    each. Then 1 add per point, of its weight where it has one. A ``density`` is the counts by their sum and the bins'
-    volumes: per bin 1 add, 1 div, and D mul. ``bins`` are the numbers of bins along each coordinate.
+    * Equal bins (``equal``): 2 add, 1 mul, 1 cmp per coordinate.
+    * Given edges: bisection, ceil(log2(n + 1)) cmp per coordinate.
+    * The count, or the sum of weights: 1 add per point.
+    * ``density``: the counts divided by their sum and by the volumes of the bins, per bin 1 add, 1 div and D mul.
+
+    ``bins`` gives the number of bins along each coordinate.
 
     Shapes: x[N, D] -> y[K, K]
     Settings: bins=(K, K), equal=True
@@ -28,9 +31,9 @@ def calc_binned_histogram(layer: Layer) -> Cost:
 
 
 def calc_bin_edges(layer: Layer) -> Cost:
-    """Edges of equal bins over the range of points: the least and the largest of each coordinate, 2 (n-1) cmp.
+    """Edges of equal bins over the range of points: least and largest of each coordinate, 2 (n - 1) cmp.
 
-    With a range that is given (``ranged``) no operations, and the points are not read.
+    If the range is given (``ranged``), there are no operations, and the points are not read.
 
     Shapes: x[N, D] -> edges0[K], edges1[K]
     """

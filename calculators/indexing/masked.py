@@ -1,4 +1,4 @@
-"""Gathering, scattering and softmax under a mask, and histograms of points."""
+"""Gathering, scattering and softmax under a mask."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from ..activation.softmax import softmax_operations
 
 
 def calc_masked_gather(layer: Layer) -> Cost:
-    """Elements of x at indices, a fill value where the mask does not hold: |y| elements read, 1 cmp for each.
+    """Elements of x at indices, and a fill value if the mask does not hold: 1 cmp per element of y.
+
+    |y| elements of x are read.
 
     Shapes: x[N, C], mask[M], indices[M] -> y[M]
     """
@@ -19,7 +21,7 @@ def calc_masked_gather(layer: Layer) -> Cost:
 
 
 def calc_masked_scatter_add(layer: Layer) -> Cost:
-    """Copy of x with updates added at indices where the mask holds: 1 cmp and 1 add an update.
+    """Copy of x with updates added at indices if the mask holds: 1 cmp and 1 add per update.
 
     Shapes: x[N, C], mask[M], indices[M], updates[M] -> y[N, C]
     """
@@ -28,7 +30,7 @@ def calc_masked_scatter_add(layer: Layer) -> Cost:
 
 
 def calc_masked_scatter_backward(layer: Layer) -> Cost:
-    """Gradient of masked_scatter for its updates: the elements of dy where the mask holds, moved.
+    """Gradient of masked_scatter for its updates: the elements of dy under the mask, no operations.
 
     Shapes: dy[N, C], mask[N, C] -> dupdates[M]
     """
@@ -36,7 +38,7 @@ def calc_masked_scatter_backward(layer: Layer) -> Cost:
 
 
 def calc_masked_softmax(layer: Layer) -> Cost:
-    """Softmax along ``axis`` of what a mask leaves: 1 cmp per element, and the softmax.
+    """Softmax along ``axis`` of the elements that a mask selects: 1 cmp per element, and the softmax.
 
     Shapes: x[N, C], mask[N, C] -> y[N, C]
     Settings: axis=1

@@ -1,4 +1,4 @@
-"""Reductions over ragged rows: segments that lengths or offsets tell, and bags of an embedding."""
+"""Reductions of segments of different lengths."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from costcore.ir import Cost, Layer, Operations
 from .gather_scatter import UPDATES
 
 DIVISIONS: Mapping[str, Operations] = {"mean": Operations(div=1)}
+"""The operations per output element, by the attribute ``reduction``; none for the others."""
 
 
 def calc_segment_reduce(layer: Layer) -> Cost:
-    """Reduction of consecutive segments along an axis, whose lengths are data: at most one operation per element of x.
+    """Reduction of consecutive segments along an axis, whose lengths are data.
 
-    ``reduction`` is "sum" or "mean" (add; a division per output element), "prod" (mul), "max" or "min" (cmp). Each
-    element is joined to what its segment starts from.
+    At most one operation per element of x, which is joined to the starting value of its segment: ``reduction`` "sum" or
+    "mean" an add (mean: also a div per output element), "prod" a mul, "max" or "min" a cmp.
 
     Shapes: x[N, C], lengths[M] -> y[M, C]
     Settings: reduction="sum"
@@ -33,13 +34,14 @@ SEGMENT_GRADIENTS: Mapping[str, Operations] = {
     "min": Operations(cmp=1),
     "prod": Operations(mul=1, div=1),
 }
-"""What is done for each element of x: dy, dy / n, dy where x is y, dy y / x."""
+"""The operations per element of x: dy, dy / n, dy if x equals y, dy y / x."""
 
 
 def calc_segment_reduce_backward(layer: Layer) -> Cost:
-    """Gradient of segment_reduce: dy of its segment to each element; divided (mean), where x is y (max, min), dy y / x.
+    """Gradient of segment_reduce: every element receives dy of its segment.
 
-    Per element of x: nothing for "sum", 1 div for "mean", 1 cmp for "max" and "min", 1 mul and 1 div for "prod".
+    Per element of x, by ``reduction``: "sum" nothing, "mean" 1 div, "max" and "min" 1 cmp (is x equal to y), "prod" 1
+    mul and 1 div (dy y / x).
 
     Shapes: dy[M, C], y[M, C], x[N, C], lengths[M] -> dx[N, C]
     Settings: reduction="sum"

@@ -1,4 +1,4 @@
-"""Cross products of vectors."""
+"""Cross product of vectors."""
 
 from __future__ import annotations
 

@@ -8,19 +8,20 @@ from .factorizations import batch_and_shape, batch_and_size, elimination
 
 
 def square_elimination(n: Dim) -> Operations:
-    """Gaussian elimination of an n x n matrix with partial pivoting, both factors in the place of the matrix.
+    """Return the operations of Gaussian elimination of an n x n matrix with partial pivoting, in place.
 
-    Column k finds its pivot among n - k elements (n - k - 1 cmp), divides what is below it, and subtracts a product
-    from all that is right of and below it.
+    Column k chooses its pivot among n - k elements (n - k - 1 cmp), divides the elements below it, and subtracts a
+    product from every element to the right of and below the pivot.
     """
     pairs = n * (n - 1) // 2
     return Operations(fma=(n - 1) * n * (2 * n - 1) // 6, div=pairs, cmp=pairs)
 
 
 def calc_det(layer: Layer) -> Cost:
-    """Determinants by Gaussian elimination: the product of the pivots, n - 1 mul; changes of sign are free.
+    """Determinants by Gaussian elimination.
 
-    The elimination takes (n - 1) n (2n - 1) / 6 fma, n (n - 1) / 2 div and as many cmp for the pivots.
+    * The elimination: (n - 1) n (2n - 1) / 6 fma, n (n - 1) / 2 div, and as many cmp for the pivots.
+    * The product of the pivots: n - 1 mul. Changes of sign cost nothing.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 3.4.1.
 
@@ -31,10 +32,10 @@ def calc_det(layer: Layer) -> Cost:
 
 
 def calc_log_det(layer: Layer) -> Cost:
-    """Sign and logarithm of the absolute value of determinants: elimination, then the sum of the pivots' logarithms.
+    """Sign and logarithm of the absolute value of determinants, by Gaussian elimination.
 
-    n absolute values, n logarithms and n-1 additions; the sign takes 1 cmp a pivot. Factors that are outputs too are
-    written.
+    After the elimination: n absolute values, n logarithms and n - 1 additions; 1 cmp per pivot for the sign. Factors
+    that are outputs too are written.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 3.4.1.
 

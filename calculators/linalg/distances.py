@@ -1,4 +1,7 @@
-"""Distances of points, all with all, and their gradients; the setting ``p`` is the norm's (default 2)."""
+"""Distances of all pairs of points, and their gradients.
+
+The attribute ``p`` is that of the p-norm (default: 2).
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,15 @@ from ..reduction.norms import norm_operations
 def calc_pairwise_distances(layer: Layer) -> Cost:
     """Distance of every row of x0 to every row of x1: the p-norm of their difference.
 
-    Per pair of rows of D features: D subtractions, and the norm. p = 2: 1 mul, D-1 fma and a root; p = 1: D absolute
-    values, D-1 add; p infinite: D absolute values, D-1 cmp; p = 0: D cmp, D-1 add; every other p: D absolute values and
-    powers, D-1 add, a root. A detour over a matrix product, as libraries take for p = 2, is not counted: no macs.
+    Per pair of rows of D features: D subtractions, and the norm.
+
+    * p = 2: 1 mul, D - 1 fma and a root.
+    * p = 1: D absolute values, D - 1 add.
+    * p infinite: D absolute values, D - 1 cmp.
+    * p = 0: D cmp, D - 1 add.
+    * Any other p: D absolute values and powers, D - 1 add, a root.
+
+    Libraries may compute p = 2 by a matrix product; this is not counted, so there are no MACs.
 
     Shapes: x0[B, M, D], x1[B, N, D] -> y[B, M, N]
     """
@@ -25,7 +34,7 @@ def calc_pairwise_distances(layer: Layer) -> Cost:
 
 
 def calc_self_distances(layer: Layer) -> Cost:
-    """Distance of every two rows of x, each pair once: as ``pairwise_distances``, for N (N-1) / 2 pairs.
+    """Distance of every two rows of x, each pair once: ``pairwise_distances`` for N (N-1) / 2 pairs.
 
     Shapes: x[N, D] -> y[N*(N-1)/2]
     """
@@ -36,9 +45,9 @@ def calc_self_distances(layer: Layer) -> Cost:
 
 
 def calc_distance(layer: Layer) -> Cost:
-    """Distance of two tensors as a whole, with broadcasting: the p-norm of all elements of their difference.
+    """Distance of two tensors, with broadcasting: the p-norm of all elements of their difference.
 
-    Its size is that of the larger operand.
+    The number of elements is that of the larger operand.
 
     Shapes: x0[N, C], x1[N, C] -> y[]
     """
@@ -59,10 +68,11 @@ DISTANCE_GRADIENTS: Mapping[object, tuple[PerElement, PerElement]] = {
         PerElement(Operations(add=2, mul=1, fma=1, special=1), "d = x0 - x1; fma(d * abs(d) ** (p - 2), s, dx)"),
     ),
 }
-"""By p: what is done for every pair, s, and for every feature of it."""
+"""By p: the operations per pair, which compute s, and per feature of a pair."""
 
 
 def _gradient_operations(layer: Layer, pairs: Dim, features: Dim, sides: int) -> Operations:
+    """Return the operations of the gradient for one or both ``sides`` of each pair."""
     p = layer.attrs.get("p", 2)
     if p == 0:
         return Operations()
@@ -72,11 +82,16 @@ def _gradient_operations(layer: Layer, pairs: Dim, features: Dim, sides: int) ->
 
 
 def calc_pairwise_distances_backward(layer: Layer) -> Cost:
-    """Gradient of ``pairwise_distances`` for x0: dx0_i sums dy_ij (x0_i - x1_j) / y_ij over all j, for p = 2.
+    """Gradient of ``pairwise_distances`` for x0.
 
-    Per pair 1 div, per feature of a pair 1 subtraction and 1 fma. p = 1: the sign of the difference (2 cmp) in its
-    place, no div; p infinite: where its absolute value is y (1 add, 1 cmp more); every other p: |d|^(p-2) d / y^(p-1),
-    1 special a pair, 1 special, 1 add and 1 mul a feature more. Both operands, y and dy are read.
+    For p = 2 dx0_i is the sum of dy_ij (x0_i - x1_j) / y_ij over all j.
+
+    * p = 2: 1 div per pair; 1 subtraction and 1 fma per feature of a pair.
+    * p = 1: the sign of the difference (2 cmp) instead of the difference, no div.
+    * p infinite: as p = 1, if the absolute value equals y (1 add, 1 cmp more).
+    * Any other p: |d|^(p-2) d / y^(p-1), 1 special per pair more; 1 special, 1 add and 1 mul per feature more.
+
+    Both operands, y and dy are read.
 
     Shapes: dy[B, M, N], x0[B, M, D], x1[B, N, D], y[B, M, N] -> dx0[B, M, D]
     """
@@ -85,7 +100,9 @@ def calc_pairwise_distances_backward(layer: Layer) -> Cost:
 
 
 def calc_self_distances_backward(layer: Layer) -> Cost:
-    """Gradient of ``self_distances``: as of ``pairwise_distances``, added to both rows of a pair, 1 fma more a feature.
+    """Gradient of ``self_distances``: that of ``pairwise_distances``, added to both rows of a pair.
+
+    1 fma per feature of a pair more.
 
     Shapes: dy[N*(N-1)/2], x[N, D], y[N*(N-1)/2] -> dx[N, D]
     """

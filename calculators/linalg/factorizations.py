@@ -1,7 +1,6 @@
-"""Factorisations of matrices into triangular and orthogonal ones.
+"""Factorizations of matrices into triangular and orthogonal factors.
 
-Matrices are m x n with k = min(m, n); each batch entry is one. Their products are no ``macs``: no matrix is multiplied
-by another.
+Matrices are m x n with k = min(m, n); each batch entry is one matrix.
 """
 
 from __future__ import annotations
@@ -10,27 +9,33 @@ from costcore.ir import Cost, Dim, Layer, Operations, minimum, prod
 
 
 def batch_and_shape(layer: Layer) -> tuple[Dim, Dim, Dim]:
-    """How many matrices x is made of, their rows and their columns."""
+    """Return the number of matrices in x, their rows and their columns."""
     *batch, rows, columns = layer["x"].shape
     return prod(batch), rows, columns
 
 
 def elements_below_diagonal(k: Dim, m: Dim) -> Dim:
-    """Elements below the diagonal in the first k columns of m rows: the sum of m - 1 - j for j < k."""
+    """Return the number of elements below the diagonal in the first k columns of m rows.
+
+    It is the sum of m - 1 - j for j < k.
+    """
     return k * (m - 1) - k * (k - 1) // 2
 
 
 def trailing_elements(k: Dim, m: Dim, n: Dim) -> Dim:
-    """Elements right of and below each of the first k pivots: the sum of (m - 1 - j) (n - 1 - j) for j < k."""
+    """Return the number of elements to the right of and below each of the first k pivots.
+
+    It is the sum of (m - 1 - j) (n - 1 - j) for j < k.
+    """
     pairs = k * (k - 1) // 2
     return k * (m - 1) * (n - 1) - (m + n - 2) * pairs + (k - 1) * k * (2 * k - 1) // 6
 
 
 def elimination(m: Dim, n: Dim, pivoting: bool = True) -> Operations:
-    """Gaussian elimination of an m x n matrix, both factors in the place of the matrix.
+    """Return the operations of Gaussian elimination of an m x n matrix, in place.
 
-    Column j finds its pivot among m - j elements, divides what is below it, and subtracts a product from all that is
-    right of and below it.
+    Column j chooses its pivot among m - j elements, divides the elements below it, and subtracts a product from every
+    element to the right of and below the pivot.
     """
     k = minimum(m, n)
     return Operations(
@@ -41,11 +46,15 @@ def elimination(m: Dim, n: Dim, pivoting: bool = True) -> Operations:
 
 
 def householder_triangularization(k: Dim, m: Dim, n: Dim) -> Operations:
-    """Householder triangularisation of an m x n matrix by k reflections H = 1 - tau v v^T.
+    """Return the operations of triangularizing an m x n matrix by k reflections H = 1 - tau v v^T.
 
-    Column j, of l = m - j elements: its length (1 mul, l-1 fma, a root), beta with the sign opposite to its head (1
-    cmp), tau = (beta - head) / beta (1 add, 1 div), v = tail / (head - beta) (l-1 div); every column to its right is
-    reflected.
+    Column j, of l = m - j elements:
+
+    * its length: 1 mul, l - 1 fma, a root;
+    * beta, with the sign opposite to its first element: 1 cmp;
+    * tau = (beta - head) / beta: 1 add, 1 div;
+    * v = tail / (head - beta): l - 1 div;
+    * the reflection of every column to its right.
     """
     tails = elements_below_diagonal(k, m)
     made = Operations(mul=k, fma=tails, special=k, cmp=k, add=k, div=k + tails)
@@ -55,28 +64,32 @@ def householder_triangularization(k: Dim, m: Dim, n: Dim) -> Operations:
 
 
 def apply_reflections(k: Dim, m: Dim, columns: Dim) -> Operations:
-    """Reflections, k of them, the j-th of m - j elements, applied to ``columns`` columns of m.
+    """Return the operations of k reflections, the j-th of m - j elements, on ``columns`` columns of m.
 
-    A column a, head first: s = tau (a_0 + v a) takes l-1 fma and 1 mul, a_0 - s 1 add, a - s v l-1 fma.
+    For a column a with the first element a_0: s = tau (a_0 + v a) takes l - 1 fma and 1 mul, a_0 - s 1 add, and a - s v
+    l - 1 fma.
     """
     return columns * Operations(fma=2 * elements_below_diagonal(k, m), mul=k, add=k)
 
 
 def form_q(k: Dim, m: Dim, n: Dim) -> Operations:
-    """The first n columns of the product of k reflections of length m, from the last reflection to the first.
+    """Return the operations of the first n columns of the product of k reflections of length m.
 
-    Reflection j acts on the n - 1 - j columns to its right, and its own column becomes 1 - tau and -tau v.
+    Reflections are applied from the last to the first. Reflection j acts on the n - 1 - j columns to its right, and its
+    own column becomes 1 - tau and -tau v.
     """
     right = elements_below_diagonal(k, n)
     return Operations(fma=2 * trailing_elements(k, m, n), mul=right + elements_below_diagonal(k, m), add=right + k)
 
 
 def calc_lu(layer: Layer) -> Cost:
-    """LU decomposition P L U = x by Gaussian elimination with partial pivoting, as factors of their own.
+    """LU decomposition P L U = x by Gaussian elimination with partial pivoting, as separate factors.
 
-    With k = min(m, n): one fma for each element right of and below each pivot ((n-1) n (2n-1) / 6 for a square
-    matrix), a division for each element below it, and as many cmp for the pivots; none with the setting ``pivot``
-    false.
+    With k = min(m, n):
+
+    * one fma for each element to the right of and below each pivot, (n - 1) n (2n - 1) / 6 for a square matrix;
+    * one div for each element below a pivot;
+    * as many cmp for the pivots; none if the attribute ``pivot`` is false.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 3.4.1.
 
@@ -88,7 +101,7 @@ def calc_lu(layer: Layer) -> Cost:
 
 
 def calc_lu_factor(layer: Layer) -> Cost:
-    """LU decomposition as ``lu``, both factors in one matrix beside the pivots.
+    """LU decomposition as ``lu``, both factors in one matrix, and the pivots.
 
     Shapes: x[B, N, N] -> y[B, N, N], pivots[B, N]
     """
@@ -96,7 +109,7 @@ def calc_lu_factor(layer: Layer) -> Cost:
 
 
 def calc_unpack_lu(layer: Layer) -> Cost:
-    """The factors of ``lu_factor`` as matrices of their own: no operations; both operands are read.
+    """The factors of ``lu_factor`` as separate matrices: no operations; both operands are read.
 
     Shapes: x[B, N, N], pivots[B, N] -> p[B, N, N], l[B, N, N], u[B, N, N]
     """
@@ -106,9 +119,11 @@ def calc_unpack_lu(layer: Layer) -> Cost:
 def calc_qr(layer: Layer) -> Cost:
     """QR decomposition by Householder reflections: the triangular R, and Q unless ``mode`` is "r".
 
-    The reflections take 2 n^2 (m - n/3) FLOPs with FMA = 2 for m >= n, making the first k columns of Q as many again
-    (``mode`` "reduced"), all of them (``"complete"``) more. Per reflection of length l: 1 mul, l-1 fma and a root for
-    the length, 1 cmp, 1 add, l div; on each column it acts on 2 (l-1) fma, 1 mul, 1 add.
+    The reflections take 2 n^2 (m - n/3) FLOPs with FMA = 2 for m >= n. The first k columns of Q (``mode`` "reduced")
+    take as many again, all columns (``"complete"``) more. Per reflection of length l:
+
+    * the length: 1 mul, l - 1 fma and a root; 1 cmp, 1 add, l div;
+    * on each column that it acts on: 2 (l - 1) fma, 1 mul, 1 add.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithms 5.2.1 and 5.1.6.
 
@@ -124,7 +139,7 @@ def calc_qr(layer: Layer) -> Cost:
 
 
 def calc_qr_factor(layer: Layer) -> Cost:
-    """QR decomposition with Q left as its reflections: R above the diagonal, the vectors below, their factors tau.
+    """QR decomposition with Q as reflections: R above the diagonal, the vectors below, their factors tau.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 5.2.1.
 
@@ -135,7 +150,7 @@ def calc_qr_factor(layer: Layer) -> Cost:
 
 
 def calc_householder_product(layer: Layer) -> Cost:
-    """The first columns of the product of reflections that ``qr_factor`` left, backward accumulated.
+    """The first columns of the product of the reflections of ``qr_factor``, backward accumulated.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, section 5.1.6.
 
@@ -146,7 +161,9 @@ def calc_householder_product(layer: Layer) -> Cost:
 
 
 def calc_householder_multiply(layer: Layer) -> Cost:
-    """A matrix times the orthogonal matrix of reflections, each applied in turn; ``left`` false: from the right.
+    """A matrix times the orthogonal matrix of reflections, applied one by one.
+
+    If ``left`` is false, the orthogonal matrix is on the right.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, section 5.1.4.
 
@@ -158,10 +175,10 @@ def calc_householder_multiply(layer: Layer) -> Cost:
 
 
 def calc_ldl_factor(layer: Layer) -> Cost:
-    """LDL decomposition of symmetric matrices that need not be definite, with symmetric pivoting.
+    """LDL decomposition of symmetric matrices that may be indefinite, with symmetric pivoting.
 
-    Column j: j mul for d_k l_jk, j fma for d_j, j fma and 1 div for each of n-1-j elements below. The pivot is looked
-    for in two columns at most, the bound of Bunch and Kaufman: n (n-1) cmp.
+    Column j takes j mul for d_k l_jk, j fma for d_j, and j fma and 1 div for each of n - 1 - j elements below. The
+    pivot is searched in at most two columns, the bound of Bunch and Kaufman: n (n - 1) cmp.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 4.1.2 and section 4.4.4.
 
@@ -174,7 +191,7 @@ def calc_ldl_factor(layer: Layer) -> Cost:
 
 
 def batch_and_size(layer: Layer) -> tuple[Dim, Dim]:
-    """How many matrices x is made of, and their size n."""
+    """Return the number of square matrices in x and their size n."""
     shape = layer["x"].shape
     return prod(shape[:-2]), shape[-1]
 
@@ -182,8 +199,8 @@ def batch_and_size(layer: Layer) -> tuple[Dim, Dim]:
 def calc_cholesky(layer: Layer) -> Cost:
     """Cholesky factor of symmetric positive definite matrices: lower triangular L with L L^T = x.
 
-    Column by column, ``l_jj = sqrt(x_jj - sum(l_jk^2))`` and ``l_ij = (x_ij - sum(l_ik l_jk)) / l_jj``: the products
-    accumulate onto an element of x, (n^3 - n) / 6 fma; n (n - 1) / 2 div; n special.
+    Column by column, ``l_jj = sqrt(x_jj - sum(l_jk^2))`` and ``l_ij = (x_ij - sum(l_ik l_jk)) / l_jj``: (n^3 - n) / 6
+    fma, because products are subtracted from an element of x; n (n - 1) / 2 div; n special.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 4.2.1.
 

@@ -1,4 +1,4 @@
-"""Inverses and pseudo-inverses of matrices."""
+"""Inverses and pseudo-inverses."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from .spectral import svd_operations
 def calc_inverse(layer: Layer) -> Cost:
     """Inverses by Gauss-Jordan elimination in place, with partial pivoting.
 
-    For each of n pivots: its choice (n - k - 1 cmp for column k), its reciprocal (1 div), the pivot's row and column
-    times it (2 (n - 1) mul), and a product subtracted from every other element ((n - 1)^2 fma).
+    For each of n pivots:
+
+    * its choice: n - k - 1 cmp for column k;
+    * its reciprocal: 1 div;
+    * the pivot's row and column times it: 2 (n - 1) mul;
+    * a product subtracted from every other element: (n - 1)^2 fma.
 
     Source: Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, section 14.4.
 
@@ -26,9 +30,9 @@ def calc_inverse(layer: Layer) -> Cost:
 def calc_cholesky_inverse(layer: Layer) -> Cost:
     """Inverses of symmetric positive definite matrices from their Cholesky factor L: L^-T L^-1.
 
-    L^-1: n reciprocals; each of n (n-1) / 2 elements below the diagonal is a dot product, (n-1) n (n+1) / 6 products
-    in all, negated (1 add) and divided. Of the product of both one half is computed: n (n+1) / 2 dot products, n (n+1)
-    (n+2) / 6 products.
+    * L^-1: n reciprocals; each of n (n-1) / 2 elements below the diagonal is a dot product, (n-1) n (n+1) / 6 products
+      in all, negated (1 add) and divided.
+    * The product: one half is computed, n (n+1) / 2 dot products with n (n+1) (n+2) / 6 products.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, sections 3.1.7 and 4.2.
 
@@ -43,10 +47,10 @@ def calc_cholesky_inverse(layer: Layer) -> Cost:
 
 
 def calc_pseudo_inverse(layer: Layer) -> Cost:
-    """Pseudo-inverses V S^+ U^T from the singular value decomposition (``singular_values``, thin).
+    """Pseudo-inverses V S^+ U^T from the thin singular value decomposition, as ``singular_values``.
 
-    With k = min(m, n) of an m x n matrix: k cmp with the tolerance, k div, n k mul for V S^+, and the product with
-    U^T, n m dot products of length k, which are its macs.
+    With k = min(m, n) of an m x n matrix: k cmp with the tolerance, k div, n k mul for V S^+; the product with U^T, n m
+    dot products of length k (MACs).
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, section 5.5.2.
 

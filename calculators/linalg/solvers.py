@@ -10,9 +10,9 @@ from .factorizations import apply_reflections, elimination, householder_triangul
 
 
 def triangular_solve_operations(n: Dim, columns: Dim, unit: bool = False) -> Operations:
-    """A triangular n x n system for each of ``columns`` right-hand sides: n (n-1) / 2 fma and n div.
+    """Return the operations of a triangular n x n system for ``columns`` right-hand sides.
 
-    A ``unit`` diagonal divides nothing.
+    Each takes n (n-1) / 2 fma and n div; with a ``unit`` diagonal no div.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 3.1.1.
     """
@@ -20,16 +20,18 @@ def triangular_solve_operations(n: Dim, columns: Dim, unit: bool = False) -> Ope
 
 
 def _size_and_right_hand_sides(layer: Layer) -> tuple[Dim, Dim]:
-    """Size n of the matrices x0, and right-hand sides over the whole batch."""
+    """Return the size n of the matrices x0, and the right-hand sides over the whole batch."""
     n = layer["x0"].shape[-1]
     return n, layer.out.size // n
 
 
 def calc_solve(layer: Layer) -> Cost:
-    """Solution y of x0 y = x1: Gaussian elimination of x0, then two triangular systems a right-hand side.
+    """Solution y of x0 y = x1: Gaussian elimination of x0, two triangular systems per right-hand side.
 
-    Per matrix (n-1) n (2n-1) / 6 fma, n (n-1) / 2 div and as many cmp for the pivots; per right-hand side n (n-1) fma
-    and n div. Factors that are outputs too are written.
+    * Per matrix: (n-1) n (2n-1) / 6 fma, n (n-1) / 2 div, and as many cmp for the pivots.
+    * Per right-hand side: n (n-1) fma and n div.
+
+    Factors that are outputs too are written.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, section 3.4.
 
@@ -47,16 +49,21 @@ SUBSTITUTIONS: Mapping[str, tuple[str, ...]] = {
     "cholesky_solve": ("triangle", "triangle"),
     "ldl_solve": ("unit", "diagonal", "unit"),
 }
-"""The systems solved one after another: a triangle, one with a unit diagonal, a diagonal."""
+"""The systems that are solved one after another: a triangle, one with a unit diagonal, a diagonal."""
 
 
 @covers(*SUBSTITUTIONS)
 def calc_substitution(layer: Layer) -> Cost:
-    """Systems of equations whose matrix is given by its factors, one triangular system after another.
+    """Systems of equations given by factors: one triangular system after another.
 
-    Per right-hand side a triangle of size n is n (n-1) / 2 fma and n div, without the div for a unit diagonal (of the
-    LU and LDL decompositions; setting ``unit`` of a triangle), a diagonal n div. ``triangular_solve`` has one
-    triangle, ``lu_solve`` and ``cholesky_solve`` two, ``ldl_solve`` two and the diagonal.
+    Per right-hand side:
+
+    * a triangle of size n: n (n-1) / 2 fma and n div;
+    * a triangle with a unit diagonal (in LU and LDL decompositions, or with the attribute ``unit``): no div;
+    * a diagonal: n div.
+
+    ``triangular_solve`` has one triangle, ``lu_solve`` and ``cholesky_solve`` have two, ``ldl_solve`` two and the
+    diagonal.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, sections 3.1, 3.2, 4.1 and 4.2.
 
@@ -75,9 +82,13 @@ def calc_substitution(layer: Layer) -> Cost:
 def calc_least_squares(layer: Layer) -> Cost:
     """Least squares solution of x0 y = x1 for matrices of full rank, by Householder QR.
 
-    With r the larger and k the smaller side of x0: k reflections of an r x k matrix, applied to every right-hand side,
-    and a triangular system of size k for each. A wide x0 (the solution of least norm) is the transposed problem and
-    costs the same. Drivers that find the rank cost more, by what data decides; they are not told apart.
+    With r the larger and k the smaller side of x0:
+
+    * k reflections of an r x k matrix, applied to every right-hand side;
+    * a triangular system of size k per right-hand side.
+
+    A wide x0 (the solution of least norm) is the transposed problem and costs the same. Drivers that determine the rank
+    cost more, depending on data; the count does not distinguish them.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 5.3.2.
 

@@ -1,6 +1,7 @@
-"""Eigenvalues, singular values and functions of matrices.
+"""Eigenvalues, singular values and matrix exponentials.
 
-These iterate until they converge: counts are those the textbook publishes, FLOPs with FMA = 2, half of them as fma.
+These algorithms iterate until they converge. Counts are those that the textbook publishes, FLOPs with FMA = 2, half of
+them as fma.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from .factorizations import batch_and_size
 
 
 def calc_symmetric_eigen(layer: Layer) -> Cost:
-    """Eigenvalues of symmetric or Hermitian matrices, with their eigenvectors unless ``vectors`` is false.
+    """Eigenvalues of symmetric or Hermitian matrices, and their eigenvectors unless ``vectors`` is false.
 
-    Tridiagonal form, then QR steps: 9 n^3 FLOPs with FMA = 2, as published; the values alone 4 n^3 / 3.
+    Tridiagonal form, then QR steps: 9 n^3 FLOPs with FMA = 2, as published; for the values alone 4 n^3 / 3.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, section 8.3.
 
@@ -29,7 +30,7 @@ def calc_symmetric_eigen(layer: Layer) -> Cost:
 
 
 def calc_eigen(layer: Layer) -> Cost:
-    """Eigenvalues of general matrices, with their eigenvectors unless ``vectors`` is false.
+    """Eigenvalues of general matrices, and their eigenvectors unless ``vectors`` is false.
 
     Hessenberg form, then the QR algorithm: 25 n^3 FLOPs with FMA = 2 for the Schur form and its basis, 10 n^3 for the
     values alone, as published.
@@ -44,10 +45,10 @@ def calc_eigen(layer: Layer) -> Cost:
 
 
 def svd_operations(m: Dim, n: Dim, vectors: str) -> Operations:
-    """Singular value decomposition by Golub and Reinsch's algorithm, of an r x k matrix, k the smaller side.
+    """Return the operations of the singular value decomposition of an m x n matrix by Golub and Reinsch.
 
-    FLOPs with FMA = 2 as published: the values 4 r k^2 - 4 k^3 / 3; with the ``"thin"`` vectors of both sides 14 r k^2
-    + 8 k^3; with ``"full"`` ones 4 r^2 k + 8 r k^2 + 9 k^3.
+    With r the larger and k the smaller side, FLOPs with FMA = 2 as published: the values 4 r k^2 - 4 k^3 / 3; with the
+    ``"thin"`` vectors of both sides 14 r k^2 + 8 k^3; with ``"full"`` vectors 4 r^2 k + 8 r k^2 + 9 k^3.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, figure 8.6.1.
     """
@@ -60,10 +61,13 @@ def svd_operations(m: Dim, n: Dim, vectors: str) -> Operations:
 
 
 def calc_singular_values(layer: Layer) -> Cost:
-    """Singular values, with ``vectors`` "thin" or "full" the vectors of both sides too: U S V^T = x.
+    """Singular values, and with ``vectors`` "thin" or "full" the vectors of both sides: U S V^T = x.
 
-    With r the larger and k the smaller side, FLOPs with FMA = 2 as published: 4 r k^2 - 4 k^3 / 3 for the values, 14 r
-    k^2 + 8 k^3 with thin vectors, 4 r^2 k + 8 r k^2 + 9 k^3 with all of them.
+    With r the larger and k the smaller side, FLOPs with FMA = 2 as published:
+
+    * the values: 4 r k^2 - 4 k^3 / 3;
+    * with thin vectors: 14 r k^2 + 8 k^3;
+    * with all vectors: 4 r^2 k + 8 r k^2 + 9 k^3.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, figure 8.6.1 (Golub and Reinsch).
 
@@ -76,16 +80,20 @@ def calc_singular_values(layer: Layer) -> Cost:
 
 
 TAYLOR: Mapping[str, tuple[int, int]] = {"b1": (1, 2), "b2": (1, 3), "b3": (1, 3), "b4": (1, 3), "b5": (1, 2)}
-"""The five sums of powers in the Taylor polynomial of degree 18: mul and fma an element of each."""
+"""The five sums of powers in the Taylor polynomial of degree 18: mul and fma per element of each."""
 
 
 def calc_matrix_exp(layer: Layer) -> Cost:
     """Exponential of matrices: the Taylor polynomial of degree 18 in 5 matrix products.
 
-    x^2, x^3, x^6, then b2 + (b3 + c) c with c = b4 + b1 b5, the b's being weighted sums of 1, x, x^2, x^3, x^6: 5 mul
-    and 13 fma an element, n add for each 1 in b3 and b4, one addition of matrices; two of the products are added
-    onto a matrix. A norm above 1 scales x down first and squares the result, one product more for each doubling, which
-    data decides: none are counted.
+    The products are x^2, x^3, x^6, and two in b2 + (b3 + c) c with c = b4 + b1 b5. The b's are weighted sums of 1, x,
+    x^2, x^3 and x^6:
+
+    * 5 mul and 13 fma per element, n add for each 1 in b3 and b4;
+    * one addition of matrices; two of the products are added to a matrix.
+
+    A matrix with a norm above 1 is scaled down first and the result squared, one product per doubling. Their number
+    depends on data, so none are counted.
 
     Source: Bader, Blanes and Casas, "Computing the Matrix Exponential with an Optimized Taylor Polynomial
     Approximation", Mathematics 7, 2019.
@@ -101,7 +109,9 @@ def calc_matrix_exp(layer: Layer) -> Cost:
 
 
 def symmetric_eigen_operations(n: Dim) -> Operations:
-    """Eigenvalues and eigenvectors of a symmetric n x n matrix: 9 n^3 FLOPs with FMA = 2, as published.
+    """Return the operations of the eigenvalues and eigenvectors of a symmetric n x n matrix.
+
+    9 n^3 FLOPs with FMA = 2, as published.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 8.3.3 (tridiagonal form, then QR steps).
     """

@@ -1,4 +1,8 @@
-"""Connectionist temporal classification of scores, softmax included."""
+"""Connectionist temporal classification (CTC) and its gradients.
+
+A target of L labels has 2 L + 1 states; all of them are visited at every step. Lengths that depend on data are assumed
+to be the largest possible.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,17 @@ from .losses import reduction_operations
 
 
 def _state_visits(layer: Layer) -> tuple[Dim, Dim]:
-    """How often a state is visited: the 2 L + 1 states of all samples at every step; and how many samples there are."""
+    """Return the visits of states, 2 L + 1 of every sample at every step, and the number of samples."""
     steps, samples, _ = layer["x"].shape
     return steps * (2 * layer["target"].size + samples), samples
 
 
 def calc_ctc_loss_with_logits(layer: Layer) -> Cost:
-    """CTC loss of scores: the logarithm of softmax of every step, then the forward recursion as in ctc_loss.
+    """CTC loss of logits: the log_softmax of every step, then the forward recursion as in ``ctc_loss``.
 
-    Per step and sample of C scores C exp, 2C-1 add, one log; per visit of a state 3 add and 4 special; per sample 2 add
-    and 3 special. Lengths that depend on data are taken as the largest possible.
+    * Per step and sample of C logits: C exp, 2C - 1 add, 1 log.
+    * Per visit of a state: 3 add and 4 special.
+    * Per sample: 2 add and 3 special.
 
     Source: Graves et al., "Connectionist Temporal Classification", ICML 2006.
 
@@ -32,12 +37,13 @@ def calc_ctc_loss_with_logits(layer: Layer) -> Cost:
 
 
 def calc_ctc_loss_with_logits_backward(layer: Layer) -> Cost:
-    """Gradient of CTC with respect to the scores: (softmax(x) - p) dy, p the posterior of the classes at every step.
+    """Gradient of CTC for the logits, (softmax(x) - p) dy, with the posterior p of the classes per step.
 
-    The backward recursion costs what the forward one does, 3 add and 4 special for every visit of a state; the
-    posterior of a visit is exp(forward + backward - total), 2 add and 1 special, and is added to its class, 1 add. Then
-    for every score exp of its log-probability, a subtraction and a product with dy, which a mean divides by N first.
-    What the forward pass computed, log-probabilities and recursion, is there already.
+    * The backward recursion, as the forward one: 3 add and 4 special per visit of a state.
+    * The posterior of a visit, exp(forward + backward - total): 2 add and 1 special; added to its class, 1 add.
+    * Per logit: exp of its log-probability, a subtraction, and a product with dy, which a mean divides by N first.
+
+    Log-probabilities and the recursion of the forward pass are given.
 
     Shapes: dy[], x[T, N, C], target[N, L] -> dx[T, N, C]
     Settings: reduction="mean"
@@ -49,12 +55,13 @@ def calc_ctc_loss_with_logits_backward(layer: Layer) -> Cost:
 
 
 def calc_ctc_loss_backward(layer: Layer) -> Cost:
-    """Gradient of CTC for log-probabilities x: exp(x) - p, times dy, p the posterior of the classes at every step.
+    """Gradient of CTC for log-probabilities x: exp(x) - p, times dy, with the posterior p of the classes.
 
-    The backward recursion costs what the forward one does, 3 add and 4 special for every visit of a state (2 L + 1
-    states a sample, at every step); the posterior of a visit is exp(forward + backward - total), 2 add and 1 special,
-    and is added to its class, 1 add. Then for every element of x its exp, a subtraction and a product. What the forward
-    pass computed is there already, and read. Lengths that depend on data are taken as the largest possible.
+    * The backward recursion, as the forward one: 3 add and 4 special per visit of a state.
+    * The posterior of a visit, exp(forward + backward - total): 2 add and 1 special; added to its class, 1 add.
+    * Per element of x: its exp, a subtraction and a product.
+
+    Results of the forward pass are given, and read.
 
     Source: Graves et al., "Connectionist Temporal Classification", ICML 2006.
 
@@ -67,12 +74,13 @@ def calc_ctc_loss_backward(layer: Layer) -> Cost:
 
 
 def calc_ctc_loss(layer: Layer) -> Cost:
-    """Connectionist temporal classification, the forward recursion in logarithms over all steps.
+    """CTC loss of log-probabilities: the forward recursion in logarithms over all steps.
 
-    A target of L labels has 2 L + 1 states; every state of every step joins three others, log(exp + exp + exp), and
-    adds its log-probability: 4 special, 3 add. The loss of a sample joins two states and negates: 3 special, 2 add.
-    Lengths that depend on data are taken as the largest possible. Reads x once, or one element per state and step where
-    that is less.
+    * Per visit of a state: it joins three states, log(exp + exp + exp), and adds its log-probability, 4 special and 3
+      add.
+    * Per sample: the loss joins two states and is negated, 3 special and 2 add.
+
+    x is read once, or one element per state and step if that is less.
 
     Source: Graves et al., "Connectionist Temporal Classification", ICML 2006.
 

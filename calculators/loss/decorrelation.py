@@ -8,12 +8,15 @@ from .._shared import dot_products
 
 
 def _centering(elements: Dim, columns: Dim) -> Operations:
-    """Every column less its mean: per column of n elements n-1 add and 1 div, then n subtractions."""
+    """Return the operations of subtracting the mean of every column.
+
+    Per column of n elements: n - 1 add and 1 div for the mean, n subtractions.
+    """
     return Operations(add=2 * elements - columns, div=columns)
 
 
 def _covariance_operations(layer: Layer, rows: Dim, products: Dim) -> Operations:
-    """The covariance of ``products`` pairs of columns, and half the sum of its squares where it is reduced."""
+    """Return the operations of the covariance of ``products`` pairs of columns, and of its reduction."""
     operations = dot_products(products, products * rows) + Operations(div=products)
     if layer.attrs.get("reduction") == "half_squared_sum":
         operations += dot_products(1, products) + Operations(mul=1)
@@ -21,10 +24,11 @@ def _covariance_operations(layer: Layer, rows: Dim, products: Dim) -> Operations
 
 
 def calc_cross_covariance(layer: Layer) -> Cost:
-    """Covariance of every column of x0 with every column of x1, or, as a loss, half the sum of its squares.
+    """Covariance of every column of x0 with every column of x1; as a loss, half the sum of its squares.
 
-    Both operands are centred; each of C_0 C_1 dot products has the length of a column, N, and is divided by it.
-    Setting ``reduction`` "half_squared_sum": the squares accumulate, and are halved.
+    * Both operands are centered.
+    * Each of C_0 C_1 dot products has the length of a column, N (MACs), and is divided by N.
+    * ``reduction`` "half_squared_sum": the squares are accumulated and halved.
 
     Source: Cheung et al., "Discovering Hidden Factors of Variation in Deep Networks", arXiv:1412.6583.
 
@@ -42,7 +46,7 @@ def calc_cross_covariance(layer: Layer) -> Cost:
 
 
 def calc_decov_loss(layer: Layer) -> Cost:
-    """Covariance of all pairs of columns, its diagonal put to zero, or, as a loss, half the sum of its squares.
+    """Covariance of all pairs of columns with a zero diagonal; as a loss, half the sum of its squares.
 
     Source: Cogswell et al., "Reducing Overfitting in Deep Networks by Decorrelating Representations", arXiv:1511.06068.
 
@@ -56,10 +60,10 @@ def calc_decov_loss(layer: Layer) -> Cost:
 
 
 def calc_decov_loss_backward(layer: Layer) -> Cost:
-    """Gradient of decov_loss, from the centred columns and their covariance: 2 h cov dy / N, one product of matrices.
+    """Gradient of decov_loss, 2 h cov dy / N, from the centered columns h and their covariance.
 
-    dy / N is 1 div; the factors 2 and dy / N are 2 mul per element. With ``reduction`` "none" dy is a matrix, and the
-    product is with (dy + dy^T) / N: C^2 div and add.
+    One matrix product; dy / N is 1 div, and the factors 2 and dy / N are 2 mul per element. With ``reduction`` "none"
+    dy is a matrix, and the product is with (dy + dy^T) / N: C^2 div and C^2 add.
 
     Shapes: dy[], x[N, C] -> dx[N, C]
     Settings: reduction="half_squared_sum"

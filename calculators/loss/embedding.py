@@ -1,4 +1,4 @@
-"""Losses that compare embeddings or decorrelate features, and their gradients where one operator makes these."""
+"""Losses that compare pairs and triples of embeddings."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from .losses import reduction_operations
 
 
 def calc_contrastive_loss(layer: Layer) -> Cost:
-    """Contrastive loss, (t d^2 + (1 - t) max(margin - d, 0)^2) / 2 with d the distance of two rows, t the target.
+    """Contrastive loss, (t d^2 + (1 - t) max(margin - d, 0)^2) / 2.
 
-    Per row of c elements: c subtractions, d^2 by 1 mul and c-1 fma, its root, margin - d, the maximum; t d^2 1 mul,
-    1 - t, its product with the square 2 mul, their sum, half of it. Then the reduction.
+    d is the distance of two rows, and t the target. Per row of c elements:
+
+    * c subtractions; d^2 by 1 mul and c - 1 fma; its root;
+    * margin - d and the maximum;
+    * t d^2 (1 mul), 1 - t, its product with the square (2 mul), the sum, and half of it.
+
+    Then the reduction.
 
     Source: Hadsell, Chopra and LeCun, "Dimensionality Reduction by Learning an Invariant Mapping", CVPR 2006.
 
@@ -27,9 +32,10 @@ def calc_contrastive_loss(layer: Layer) -> Cost:
 
 
 def calc_squared_triplet_loss(layer: Layer) -> Cost:
-    """Triplet loss of squared distances: max(|x0 - x1|^2 - |x0 - x2|^2 + margin, 0).
+    """Triplet loss of squared distances, max(|x0 - x1|^2 - |x0 - x2|^2 + margin, 0).
 
-    Per row of c elements: 2c subtractions, two squared distances of 1 mul and c-1 fma, 2 add, 1 cmp; the reduction.
+    Per row of c elements: 2c subtractions, two squared distances of 1 mul and c - 1 fma, 2 add, 1 cmp; then the
+    reduction.
 
     Source: Schroff, Kalenichenko and Philbin, FaceNet, arXiv:1503.03832.
 
@@ -43,9 +49,9 @@ def calc_squared_triplet_loss(layer: Layer) -> Cost:
 
 
 def calc_cosine_similarity(layer: Layer) -> Cost:
-    """Cosine of the angle between x0 and x1 along ``axis``: x0 . x1 / sqrt((x0 . x0) * (x1 . x1)).
+    """Cosine of the angle between x0 and x1 along ``axis``, x0 . x1 / sqrt((x0 . x0) * (x1 . x1)).
 
-    Per row three dot products, 1 mul, a square root, 1 max against eps (cmp), 1 div.
+    Per row three dot products, 1 mul, a square root, 1 cmp (max with eps), 1 div.
 
     Shapes: x0[N, D], x1[N, D] -> y[N]
     Settings: axis=1
@@ -57,9 +63,10 @@ def calc_cosine_similarity(layer: Layer) -> Cost:
 
 
 def calc_cosine_embedding_loss(layer: Layer) -> Cost:
-    """Cosine embedding loss: 1 - cos(x0, x1) where target is 1, else max(cos(x0, x1) - margin, 0).
+    """Cosine embedding loss: 1 - cos(x0, x1) if the target is 1, else max(cos(x0, x1) - margin, 0).
 
-    Per row the cosine as in cosine_similarity, 2 add, 1 cmp for the maximum and 1 for the choice; then the reduction.
+    Per row the cosine as in ``cosine_similarity``, 2 add, 1 cmp for the maximum and 1 cmp for the choice; then the
+    reduction.
 
     Shapes: x0[N, D], x1[N, D], target[N] -> y[]
     Settings: reduction="mean"
@@ -71,9 +78,10 @@ def calc_cosine_embedding_loss(layer: Layer) -> Cost:
 
 
 def calc_pairwise_distance(layer: Layer) -> Cost:
-    """Distance of the rows of x0 and x1, the p-norm of x0 - x1 + eps: 2c add, then for p = 2 1 mul, c-1 fma and a root.
+    """Distance of the rows of x0 and x1, the p-norm of x0 - x1 + eps.
 
-    Other norms are those of ``pairwise_distances``.
+    Per row of c elements 2c add, then for p = 2 (default) 1 mul, c - 1 fma and a root. Other norms are those of
+    ``pairwise_distances``.
 
     Shapes: x0[N, D], x1[N, D] -> y[N]
     """
@@ -83,10 +91,10 @@ def calc_pairwise_distance(layer: Layer) -> Cost:
 
 
 def calc_triplet_margin_loss(layer: Layer) -> Cost:
-    """Triplet loss: max(|x0 - x1| - |x0 - x2| + margin, 0) of anchor, positive and negative rows.
+    """Triplet loss of anchor, positive and negative rows, max(|x0 - x1| - |x0 - x2| + margin, 0).
 
-    Per row two distances as in pairwise_distance, 2 add, 1 cmp. The setting ``swap`` adds the distance of x1 and x2
-    and a minimum (cmp). Then the reduction.
+    Per row two distances as in ``pairwise_distance``, 2 add, 1 cmp. The attribute ``swap`` adds the distance of x1 and
+    x2 and 1 cmp for the minimum. Then the reduction.
 
     Shapes: x0[N, D], x1[N, D], x2[N, D] -> y[]
     Settings: reduction="mean"

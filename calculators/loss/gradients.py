@@ -1,4 +1,4 @@
-"""Gradients of losses with respect to the prediction, from the derivatives of their definitions."""
+"""Gradients of losses for the prediction."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ LOSS_GRADIENTS: Mapping[str, PerElement] = {
 
 @covers(LOSS_GRADIENTS)
 def calc_elementwise_loss_backward(layer: Layer) -> Cost:
-    """Gradient of a loss of single elements: for each the operations of the derivative, times dy.
+    """Gradients of elementwise losses: the operations of the derivative, times dy, once per element.
 
-    A mean divides dy by the number of terms first, 1 div. A weight ``w`` is one mul more per element, ``pos_weight`` p
-    of binary_cross_entropy_with_logits 2 mul and 4 add ((1 - t) - (1 + (p - 1) t) (1 - sigmoid(x))), the setting
-    ``log_target`` of kl_div one exp.
+    A mean divides dy by the number of terms first, 1 div. Operations that operands and attributes add per element:
+
+    * weight ``w``: 1 mul;
+    * ``pos_weight`` p of binary_cross_entropy_with_logits, (1 - t) - (1 + (p - 1) t) (1 - sigmoid(x)): 2 mul and 4 add;
+    * ``log_target`` of kl_div: 1 exp.
 
     Shapes: dy[], x[N, C], target[N, C] -> dx[N, C]
     Settings: reduction="mean"
@@ -52,8 +54,8 @@ def calc_elementwise_loss_backward(layer: Layer) -> Cost:
 def calc_nll_loss_backward(layer: Layer) -> Cost:
     """Gradient of the negative log likelihood: -dy at the target of every row, zero elsewhere.
 
-    The sign is one add for every element of dy, a mean divides it by the number of rows (1 div), class weights are one
-    mul a row. Reads dy, the targets and a weight a row; writes all of dx.
+    The sign is 1 add per element of dy. A mean divides dy by the number of rows, 1 div. Class weights take 1 mul per
+    row. Read are dy, the targets and one weight per row; dx is written completely.
 
     Shapes: dy[], target[N] -> dx[N, C]
     Settings: reduction="mean"
@@ -65,11 +67,14 @@ def calc_nll_loss_backward(layer: Layer) -> Cost:
 
 
 def calc_cross_entropy_backward(layer: Layer) -> Cost:
-    """Gradient of softmax cross entropy: (softmax(x) - one_hot(target)) dy, from the log-probabilities of the forward.
+    """Gradient of softmax cross entropy, (softmax(x) - one_hot(target)) dy.
 
-    Per row of c classes: c exp, 1 subtraction at the target, c mul; a mean divides dy by the number of rows first
-    (1 div). Class weights multiply dy, one mul a row. Targets that are probabilities, and label smoothing, make it c
-    subtractions. ``y`` are the log-probabilities.
+    The log-probabilities ``y`` of the forward pass are given.
+
+    * Per row of c classes: c exp, 1 subtraction at the target, c mul.
+    * A mean divides dy by the number of rows first, 1 div.
+    * Class weights multiply dy: 1 mul per row.
+    * Targets that are probabilities, and label smoothing: c subtractions per row instead of 1.
 
     Shapes: dy[], y[N, C], target[N] -> dx[N, C]
     Settings: reduction="mean"

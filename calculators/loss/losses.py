@@ -1,7 +1,4 @@
-"""Losses: how far a prediction ``x`` is from its ``target``.
-
-The setting ``reduction`` is ``"none"``, ``"sum"``, ``"mean"`` or ``"batchmean"``, which differ in what is divided by.
-"""
+"""Losses of regression and classification."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from ..activation.softmax import log_softmax_operations
 
 
 def reduction_operations(layer: Layer, terms: Dim) -> Operations:
-    """The reduction of ``terms`` losses to the output, one element as a rule: terms-1 add, 1 div more for a mean."""
+    """Return the operations of reducing ``terms`` losses to the output, which usually has one element."""
     reduction = layer.attrs.get("reduction", "mean")
     if reduction == "none":
         return Operations()
@@ -46,12 +43,15 @@ LOSSES: Mapping[str, PerElement] = {
 
 @covers(LOSSES)
 def calc_elementwise_loss(layer: Layer) -> Cost:
-    """Loss of single elements: for each the operations of its definition, then the reduction.
+    """Elementwise losses: the operations of the definition, once per element, then the reduction.
 
-    Constants of the definition are folded and cost nothing; bounds that only guard against overflow are no part of it.
-    A weight ``w`` is one mul more per element. ``binary_cross_entropy_with_logits`` with ``pos_weight`` p multiplies
-    the logarithm by 1 + (p - 1) * target, 2 mul and 2 add more. ``kl_div`` with the setting ``log_target`` is
-    exp(target) * (target - x), which costs the same.
+    Constants of the definition are folded and cost nothing. Bounds that only prevent overflow are not counted.
+    Operations that operands and attributes add per element:
+
+    * weight ``w``: 1 mul;
+    * ``pos_weight`` p of binary_cross_entropy_with_logits, which multiplies the logarithm by 1 + (p - 1) * target: 2
+      mul and 2 add;
+    * ``log_target`` of kl_div, exp(target) * (target - x): nothing.
 
     Shapes: x[N, C], target[N, C] -> y[]
     Settings: reduction="mean"
@@ -64,10 +64,10 @@ def calc_elementwise_loss(layer: Layer) -> Cost:
 
 
 def calc_mse_loss(layer: Layer) -> Cost:
-    """Mean squared error: mean((x - target)^2).
+    """Mean squared error, mean((x - target)^2).
 
-    For n elements: n subtractions; the squares accumulate, 1 mul and n-1 fma; 1 div for the mean. With reduction
-    "none" every square is a mul. A weight ``w`` is one mul more per element.
+    For n elements: n subtractions; 1 mul and n - 1 fma for the accumulated squares; 1 div for the mean. With
+    ``reduction`` "none" every square is a mul. A weight ``w`` is 1 mul more per element.
 
     Shapes: x[N, C], target[N, C] -> y[]
     Settings: reduction="mean"
@@ -80,29 +80,29 @@ def calc_mse_loss(layer: Layer) -> Cost:
 
 
 def rows_and_classes(layer: Layer) -> tuple[Dim, Dim]:
-    """Rows and classes of scores x[N, C, ...], x[C] or x[]."""
+    """Return the rows and classes of scores x[N, C, ...], x[C] or x[]."""
     shape = layer["x"].shape or (1,)
     axis = 1 if len(shape) > 1 else 0
     return prod(size for i, size in enumerate(shape) if i != axis), shape[axis]
 
 
 def _class_weight_operations(layer: Layer, count: Dim) -> Operations:
-    """Class weights: one mul a row, and for a mean the sum of the weights, count-1 add."""
+    """Return the operations of class weights: 1 mul per row, and for a mean count - 1 add for their sum."""
     if "w" not in layer:
         return Operations()
     return Operations(mul=count, add=count - 1 if layer.attrs.get("reduction", "mean") == "mean" else 0)
 
 
 def class_weight_bytes(layer: Layer, count: Dim) -> Dim:
-    """Bytes by which the class weights picked, one a row, differ from all of them."""
+    """Return the bytes of the class weights that are read, one per row, minus those of all class weights."""
     return layer["w"].bytes_of(count) - layer["w"].nbytes if "w" in layer else 0
 
 
 def calc_nll_loss(layer: Layer) -> Cost:
-    """Negative log likelihood: -x[target] of every row, x being log-probabilities, then the reduction.
+    """Negative log likelihood, -x[target] of every row of log-probabilities, then the reduction.
 
-    Per row the pick (free) and a negation; with class weights ``w`` one mul a row, and for the mean the sum of the
-    weights picked. Reads the targets, and one element of x and of w a row, as a gather does.
+    Per row the choice of the target (no cost) and a negation. Class weights ``w`` take 1 mul per row, and for the mean
+    the sum of the chosen weights. Read are the targets, and one element of x and of w per row.
 
     Shapes: x[N, C], target[N], w[C]? -> y[]
     Settings: reduction="mean"
@@ -114,13 +114,15 @@ def calc_nll_loss(layer: Layer) -> Cost:
 
 
 def calc_cross_entropy(layer: Layer) -> Cost:
-    """Softmax cross entropy: -log_softmax(x)[target] of every row, then the reduction.
+    """Softmax cross entropy, -log_softmax(x)[target] of every row, then the reduction.
 
-    Per row of c classes: log_softmax (2c-1 add, c+1 special), the pick (free), a negation; the mean over N rows is
-    N-1 add and 1 div once. Class weights ``w``: one mul a row, and for the mean the sum of the weights picked.
-    Targets that are probabilities (of the shape of x): the pick is a dot product of length c instead, and weights are
-    c mul a row. Setting ``label_smoothing``: per row the sum and negation of all log-probabilities, c add, and the
-    blend of both losses, 2 mul and 1 add.
+    * Per row of c classes: log_softmax (2c - 1 add, c + 1 special), the choice of the target (no cost), a negation.
+    * The mean over N rows: N - 1 add and 1 div.
+    * Class weights ``w``: 1 mul per row, and for the mean the sum of the chosen weights.
+    * Targets that are probabilities (of the shape of x): a dot product of length c instead of the choice; weights are c
+      mul per row.
+    * ``label_smoothing``: per row the sum and negation of all log-probabilities, c add, and the blend of both losses, 2
+      mul and 1 add.
 
     Shapes: x[N, C], target[N], w[C]? -> y[]
     Settings: reduction="mean"
@@ -139,10 +141,12 @@ def calc_cross_entropy(layer: Layer) -> Cost:
 
 
 def calc_poisson_nll_loss(layer: Layer) -> Cost:
-    """Poisson negative log likelihood: exp(x) - target * x, or x - target * log(x + eps) with ``log_input`` false.
+    """Poisson negative log likelihood, exp(x) - target * x.
 
-    1 special, 1 mul and 1 or 2 add per element. The setting ``full`` adds Stirling's approximation where target > 1,
-    target * log(target) - target + 1/2 * log(2 pi target): 3 mul, 2 special, 2 add, and 1 cmp and 1 add to join it.
+    If ``log_input`` is false, it is x - target * log(x + eps). Per element 1 special, 1 mul, and 1 or 2 add.
+
+    The attribute ``full`` adds Stirling's approximation for target > 1, target * log(target) - target + 1/2 * log(2 pi
+    target): 3 mul, 2 special, 2 add; and 1 cmp and 1 add to join it.
 
     Shapes: x[N, C], target[N, C] -> y[]
     Settings: reduction="mean", log_input=True
@@ -154,10 +158,11 @@ def calc_poisson_nll_loss(layer: Layer) -> Cost:
 
 
 def calc_kl_div_with_logits(layer: Layer) -> Cost:
-    """Divergence of the softmax of scores from a target: sum(target * (log(target) - log_softmax(x))) of every row.
+    """KL divergence between the softmax of logits and a target distribution.
 
-    Per row of c classes: log_softmax (2c-1 add, c+1 special), c logarithms and subtractions, a dot product of length c;
-    then the reduction. What guards a logarithm against 0 is no part of it.
+    It is sum(target * (log(target) - log_softmax(x))) of every row, then the reduction. Per row of c classes:
+    log_softmax (2c - 1 add, c + 1 special), c logarithms and subtractions, a dot product of length c. Guards of the
+    logarithm against 0 are not counted.
 
     Shapes: x[N, C], target[N, C] -> y[]
     Settings: reduction="mean"
@@ -169,5 +174,5 @@ def calc_kl_div_with_logits(layer: Layer) -> Cost:
 
 
 def mean_division(layer: Layer) -> Operations:
-    """The division of dy by the number of terms, where the loss is a mean."""
+    """Return the division of dy by the number of terms, if the loss is a mean."""
     return Operations(div=1 if "mean" in layer.attrs.get("reduction", "mean") else 0)

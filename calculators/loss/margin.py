@@ -1,4 +1,4 @@
-"""Margin losses over classes and their gradients, and the gradient of connectionist temporal classification."""
+"""Margin losses and their gradients."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from .losses import class_weight_bytes, mean_division, reduction_operations, row
 
 
 def _rows_and_last_axis(layer: Layer) -> tuple[Dim, Dim]:
-    """Rows and classes of scores x[N, C], x[C] or x[]."""
+    """Return the rows and classes of scores x[N, C], x[C] or x[]."""
     shape = layer["x"].shape or (1,)
     return prod(shape[:-1]), shape[-1]
 
 
 def calc_multi_margin_loss_backward(layer: Layer) -> Cost:
-    """Gradient of multi_margin_loss: dy / C where margin - x[target] + x > 0, and minus their sum at the target.
+    """Gradient of multi_margin_loss.
 
-    Per row of c classes: margin - x[target] (1 add), dy / c (1 div); for each of the c-1 others 1 add, 1 cmp, and their
-    sum and its sign, c-1 add. Setting ``p`` 2: each is 2 times what is left as well, 2 mul. Class weights: 1 mul a row.
-    A mean divides dy by the number of rows first.
+    It is dy / C if margin - x[target] + x > 0, and the negative sum of these at the target.
+
+    * Per row of c classes: margin - x[target] (1 add) and dy / c (1 div).
+    * For each of the c - 1 other classes: 1 add and 1 cmp.
+    * The sum and its sign: c - 1 add.
+    * ``p`` 2: each term is multiplied by twice the margin, 2 mul.
+    * Class weights: 1 mul per row.
+    * A mean divides dy by the number of rows first.
 
     Shapes: dy[], x[N, C], target[N] -> dx[N, C]
     Settings: reduction="mean"
@@ -31,15 +36,16 @@ def calc_multi_margin_loss_backward(layer: Layer) -> Cost:
 
 
 def _target_pairs(classes: Dim) -> Dim:
-    """Pairs of a target and another class, at most: half of the classes are targets."""
+    """Return the pairs of a target and another class, at most: half of the classes are targets."""
     return (classes // 2) * (classes - classes // 2)
 
 
 def calc_multilabel_margin_loss(layer: Layer) -> Cost:
-    """Margin loss of several targets a row: max(1 - x[t] + x[i], 0) over targets t and other classes i, summed, by C.
+    """Margin loss of several targets per row: the sum of max(1 - x[t] + x[i], 0), divided by C.
 
-    Data says how many targets there are; the bound is half of the c classes, c^2 / 4 pairs. Per row 1 - x[t] (c/2
-    add), per pair 1 add, 1 cmp and 1 add for the sum; 1 div. Which class is a target is written where it is an output.
+    It runs over targets t and other classes i. The number of targets depends on data; the count assumes half of the c
+    classes, c^2 / 4 pairs, which is the most. Per row 1 - x[t] (c/2 add); per pair 1 add, 1 cmp and 1 add for the sum;
+    1 div. The flags of target classes are written if they are an output.
 
     Source: PyTorch, MultiLabelMarginLoss.
 
@@ -52,10 +58,10 @@ def calc_multilabel_margin_loss(layer: Layer) -> Cost:
 
 
 def calc_multilabel_margin_loss_backward(layer: Layer) -> Cost:
-    """Gradient of multilabel_margin_loss: dy / C, where 1 - x[t] + x[i] > 0, added at i and subtracted at t.
+    """Gradient of multilabel_margin_loss: dy / C if 1 - x[t] + x[i] > 0, added at i and subtracted at t.
 
-    The bound of half of the classes as targets: per row c/2 add and 1 div, per pair 3 add and 1 cmp. A mean divides dy
-    by the number of rows first.
+    The count assumes that half of the classes are targets: per row c/2 add and 1 div, per pair 3 add and 1 cmp. A mean
+    divides dy by the number of rows first.
 
     Shapes: dy[], x[N, C], target[N, C], is_target[N, C] -> dx[N, C]
     Settings: reduction="mean"
@@ -66,7 +72,9 @@ def calc_multilabel_margin_loss_backward(layer: Layer) -> Cost:
 
 
 def calc_margin_ranking_loss(layer: Layer) -> Cost:
-    """Margin ranking loss: max(-target * (x0 - x1) + margin, 0), 3 add, 1 mul, 1 cmp per element, then the reduction.
+    """Margin ranking loss, max(-target * (x0 - x1) + margin, 0), then the reduction.
+
+    3 add, 1 mul and 1 cmp per element.
 
     Shapes: x0[N], x1[N], target[N] -> y[]
     Settings: reduction="mean"
@@ -77,9 +85,9 @@ def calc_margin_ranking_loss(layer: Layer) -> Cost:
 
 
 def calc_hinge_loss(layer: Layer) -> Cost:
-    """Multi-class hinge loss, as Chainer has it: max(1 + s * x, 0) with s = -1 for the target class, else 1.
+    """Multi-class hinge loss of Chainer, max(1 + s * x, 0) with s = -1 for the target class, else 1.
 
-    A negation a row, 1 add and 1 cmp per element; ``norm`` "l2" squares what is left. The reduction sums over all
+    A negation per row; 1 add and 1 cmp per element; ``norm`` "l2" squares the result. The reduction sums over all
     elements; the mean is over the rows.
 
     Shapes: x[N, C], target[N] -> y[]
@@ -96,10 +104,13 @@ def calc_hinge_loss(layer: Layer) -> Cost:
 
 
 def calc_multi_margin_loss(layer: Layer) -> Cost:
-    """Multi-class margin loss: sum over the wrong classes of max(margin - x[target] + x, 0), divided by C.
+    """Multi-class margin loss: the sum of max(margin - x[target] + x, 0) over the other classes, by C.
 
-    Per row of c classes: 1 add for margin - x[target]; for each of c-1 others 1 add and 1 cmp, summed c-2 add; 1 div.
-    Setting ``p`` 2: the c-1 terms are squared, 1 mul and c-2 fma in place of the sum. Class weights: 1 mul a row.
+    * Per row of c classes: 1 add for margin - x[target].
+    * For each of c - 1 other classes: 1 add and 1 cmp.
+    * The sum: c - 2 add; 1 div.
+    * ``p`` 2: the terms are squared, 1 mul and c - 2 fma instead of the sum.
+    * Class weights: 1 mul per row.
 
     Shapes: x[N, C], target[N] -> y[]
     Settings: reduction="mean"

@@ -1,4 +1,4 @@
-"""Measures of how good a prediction ``x`` is, beside losses. They have no gradient."""
+"""Metrics, which have no gradient."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from .._shared import dot_products
 
 
 def _elements_and_rows(layer: Layer) -> tuple[Dim, Dim]:
-    """Elements of the scores x[N, C, ...], and how many rows of C they are."""
+    """Return the elements of the scores x[N, C, ...], and the number of rows of C."""
     return layer["x"].size, layer["target"].size
 
 
 def calc_accuracy(layer: Layer) -> Cost:
-    """Share of the rows whose largest score is at their target: sum(argmax(x) == target) / N.
+    """Share of the rows whose largest score is at their target, sum(argmax(x) == target) / N.
 
-    Per row of c scores c-1 cmp for the largest, 1 cmp with the target; N-1 add and 1 div. With the setting
-    ``ignore_index`` rows of that target count neither way: per row 1 cmp with it and 1 for the choice, N-1 add for
+    Per row of c scores c - 1 cmp for the largest and 1 cmp with the target; N - 1 add and 1 div. With the attribute
+    ``ignore_index`` rows with that target are excluded: per row 2 cmp (the comparison and the choice), N - 1 add for
     their number, 2 subtractions.
 
     Shapes: x[N, C], target[N] -> y[]
@@ -29,10 +29,10 @@ def calc_accuracy(layer: Layer) -> Cost:
 
 
 def calc_binary_accuracy(layer: Layer) -> Cost:
-    """Share of the scores whose sign tells their target, 0 or 1; targets of -1 are left out.
+    """Share of the scores whose sign agrees with their target, 0 or 1; targets of -1 are excluded.
 
-    Per element the sign, its comparison with the target and the target's with -1 (3 cmp); two counts of n-1 add; their
-    quotient, 1 cmp with 1 before it.
+    Per element the sign, its comparison with the target, and the comparison of the target with -1 (3 cmp); two counts
+    of n - 1 add; their quotient, and before it 1 cmp of the divisor with 1.
 
     Shapes: x[N], target[N] -> y[]
     """
@@ -43,9 +43,9 @@ def calc_binary_accuracy(layer: Layer) -> Cost:
 def calc_classification_summary(layer: Layer) -> Cost:
     """Precision, recall, F score and support of every class.
 
-    Per row of c scores c-1 cmp for the largest, 1 with the label to ignore, 2 choices by it, 1 cmp with the target and
-    1 choice; three counts by class, 1 add each. Per class two quotients, and (1 + b^2) p r / (b^2 p + r): 3 mul, 1 add,
-    1 div; constants are folded.
+    * Per row of c scores: c - 1 cmp for the largest, 1 cmp with the ignored label, 2 choices by it, 1 cmp with the
+      target and 1 choice; three counts by class, 1 add each.
+    * Per class: two quotients, and (1 + b^2) p r / (b^2 p + r), 3 mul, 1 add, 1 div. Constants are folded.
 
     Shapes: x[N, C], target[N] -> precision[C], recall[C], score[C], support[C]
     """
@@ -55,10 +55,11 @@ def calc_classification_summary(layer: Layer) -> Cost:
 
 
 def calc_r2_score(layer: Layer) -> Cost:
-    """Coefficient of determination of every column, 1 - sum((t - x)^2) / sum((t - mean(t))^2), t being the target.
+    """Coefficient of determination per column, 1 - sum((t - x)^2) / sum((t - mean(t))^2), with target t.
 
-    Per column of n elements: two sums of squares (1 mul, n-1 fma, n subtractions each), the mean (n-1 add, 1 div), the
-    quotient and the subtraction, 2 cmp where the divisor is 0. Setting ``reduction`` "mean": the mean of all columns.
+    * Per column of n elements: two sums of squares (1 mul, n - 1 fma and n subtractions each), the mean (n - 1 add, 1
+      div), the quotient and the subtraction, 2 cmp for a divisor of 0.
+    * ``reduction`` "mean": the mean of all columns.
 
     Shapes: x[N, C], target[N, C] -> y[]
     Settings: reduction="mean"

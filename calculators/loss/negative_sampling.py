@@ -8,18 +8,22 @@ from .._shared import dot_products, input_bytes
 
 
 def _sampled_products(layer: Layer) -> tuple[Dim, Dim, Dim]:
-    """Pairs of a row of x and a row of w, products of their dot products, and bytes of the rows of w."""
+    """Return the pairs of rows of x and w, the products of their dot products, and the bytes read of w."""
     pairs = layer["indices"].size
     products = pairs * layer["x"].shape[1]
     return pairs, products, layer["w"].bytes_of(products)
 
 
 def calc_negative_sampling_loss(layer: Layer) -> Cost:
-    """Negative sampling: log(1 + exp(-x w_t)) of the target and log(1 + exp(x w_k)) of all samples k, summed.
+    """Negative sampling: log(1 + exp(-x w_t)) of the target t plus log(1 + exp(x w_k)) of all samples k.
 
-    ``indices`` are the target and the samples of every row: for each one dot product of length D, and exp, 1 add, log;
-    one negation a row; the sum over all, or over each row with ``reduction`` "none". Drawing samples costs nothing. One
-    row of w is read for every index.
+    ``indices`` contains the target and the samples of every row. For each index:
+
+    * one dot product of length D (MACs);
+    * exp, 1 add and log.
+
+    A negation per row; the sum over all, or over each row with ``reduction`` "none". Drawing samples costs nothing. One
+    row of w is read per index.
 
     Source: Mikolov et al., arXiv:1310.4546.
 
@@ -33,10 +37,11 @@ def calc_negative_sampling_loss(layer: Layer) -> Cost:
 
 
 def calc_negative_sampling_loss_backward(layer: Layer) -> Cost:
-    """Gradients of negative sampling: g = dy / (1 + exp(-f)) for each score f, dx = g w, dw_k += g x.
+    """Gradients of negative sampling, g = dy / (1 + exp(-f)) for each score f, dx = g w, dw_k += g x.
 
-    The scores are dot products again (f of the target, and its g, negated); exp, negation, 1 add, 1 div each. dx is a
-    dot product over the samples of a row; the products of dw are added onto zeros.
+    * The scores are computed again as dot products (f of the target, and its g, negated).
+    * exp, a negation, 1 add and 1 div per score.
+    * dx is a dot product over the samples of a row; the products of dw are added to zeros.
 
     Shapes: dy[], x[N, D], w[V, D], indices[N, K] -> dx[N, D], dw[V, D]
     """

@@ -1,1 +1,1 @@
-"""Matrix products: linear layers, batched, bilinear, grouped and sparse products, and their gradients."""
+"""Linear layers and matrix products, and their gradients."""

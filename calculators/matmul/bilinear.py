@@ -1,4 +1,4 @@
-"""Products of two activations through a weight, their gradients, and linear layers with dropped weights."""
+"""Bilinear layers: products of two activations through a weight."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from .._shared import dot_products
 
 
 def calc_biaffine(layer: Layer) -> Cost:
-    """Bilinear layer with linear terms: y_o = x0^T W_o x1 + x0^T u_o + x1^T v_o + b_o, w0 being W, w1 u and w2 v.
+    """Bilinear layer with linear terms, y_o = x0^T W_o x1 + x0^T u_o + x1^T v_o + b_o.
 
-    The bilinear part as in ``bilinear``; its last products and those of both linear terms are added onto the bias.
-    macs = |y| (F_1 (F_0 + 1) + F_0 + F_1).
+    ``w0`` is W, ``w1`` is u and ``w2`` is v. The bilinear part is that of ``bilinear``. Its last products and those of
+    both linear terms are added to the bias. MACs: |y| (F_1 (F_0 + 1) + F_0 + F_1).
 
     Source: Dozat and Manning, "Deep Biaffine Attention for Neural Dependency Parsing", arXiv:1611.01734.
 
@@ -25,10 +25,12 @@ def calc_biaffine(layer: Layer) -> Cost:
 
 
 def calc_bilinear(layer: Layer) -> Cost:
-    """Bilinear layer: y_o = x0^T W_o x1 + b_o for every output feature o, evaluated from left to right.
+    """Bilinear layer, y_o = x0^T W_o x1 + b_o for every output feature o, evaluated from left to right.
 
-    x0^T W_o is a vector of F_1 dot products of length F_0; its dot product with x1, of length F_1, is added onto the
-    bias. This is two products for every output and F_1, so macs = |y| F_1 (F_0 + 1).
+    * x0^T W_o is a vector of F_1 dot products of length F_0.
+    * Its dot product with x1, of length F_1, is added to the bias.
+
+    MACs: |y| F_1 (F_0 + 1).
 
     Shapes: x0[N, F_0], x1[N, F_1], w[F_out, F_0, F_1], b[F_out] -> y[N, F_out]
     """

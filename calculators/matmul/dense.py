@@ -1,4 +1,4 @@
-"""Layers that multiply activations by weights, or by each other, and add the products up."""
+"""Linear layers and matrix products."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from .._shared import dot_products
 
 
 def _alpha_beta_products(layer: Layer) -> Operations:
-    """Products with ``alpha`` (of the whole matrix product) and ``beta`` (of the addend), where they are not 1."""
+    """Return the products with ``alpha`` (matrix product) and ``beta`` (addend), if these are not 1."""
     alpha = layer.out.size if layer.attrs.get("alpha", 1) != 1 else 0
     beta = layer["b"].size if "b" in layer and layer.attrs.get("beta", 1) != 1 else 0
     return Operations(mul=alpha + beta)
 
 
 def calc_linear(layer: Layer) -> Cost:
-    """Fully connected layer: every output is one dot product over the input features, onto the bias if there is one.
+    """Fully connected layer: every output is one dot product over the input features, plus the bias.
 
-    Settings ``alpha`` and ``beta``, as ONNX's Gemm has them, multiply the product and the bias: one mul per element
-    where they are not 1.
+    The attributes ``alpha`` and ``beta``, as in ONNX's Gemm, multiply the product and the bias: one mul per element if
+    they are not 1.
 
     Shapes: x[N, F_in], w[F_out, F_in], b[F_out] -> y[N, F_out]
     """
@@ -28,11 +28,12 @@ def calc_linear(layer: Layer) -> Cost:
 
 
 def calc_matmul(layer: Layer) -> Cost:
-    """Matrix product, batched and broadcast as numpy's matmul: every output is one dot product of length K.
+    """Matrix product, batched and broadcast like numpy.matmul: one dot product of length K per output.
 
-    With an operand ``b`` the products are added onto it, as in addmm and baddbmm; settings ``alpha`` and ``beta``
-    multiply product and addend, one mul per element where they are not 1. With the setting ``transpose_x0`` the first
-    operand is stored [..., K, M], with ``transpose_x1`` the second one [..., N, K].
+    * Operand ``b``: the products are added to it, as in addmm and baddbmm.
+    * ``alpha`` and ``beta`` multiply product and addend: one mul per element if they are not 1.
+    * ``transpose_x0``: the first operand is stored as [..., K, M].
+    * ``transpose_x1``: the second operand is stored as [..., N, K].
 
     Shapes: x0[B, M, K], x1[B, K, N] -> y[B, M, N]
     """
@@ -43,10 +44,10 @@ def calc_matmul(layer: Layer) -> Cost:
 
 
 def calc_dropconnect_linear(layer: Layer) -> Cost:
-    """Fully connected layer whose weights are dropped at random in training, for every row anew or for all at once.
+    """Fully connected layer whose weights are dropped at random in training, per row or for all rows.
 
-    Every element of the mask chooses a weight or drops it, and scales it, 1 cmp and 1 mul as in dropout; then linear.
-    The mask is an operand where it was given, else it is drawn, and written beside the output.
+    Per element of the mask 1 cmp and 1 mul, as in ``dropout``; then ``linear``. The mask is read if it is an operand;
+    otherwise it is drawn, and written as an output.
 
     Source: Wan et al., "Regularization of Neural Networks using DropConnect", ICML 2013.
 

@@ -10,17 +10,19 @@ from .._shared import dot_products, input_bytes
 
 
 def calc_einsum(layer: Layer) -> Cost:
-    """Einstein summation of any number of operands; ellipsis, repeated indices and an implied output included.
+    """Einstein summation of any number of operands, with ellipsis, repeated indices and implicit output.
 
-    Two operands: every output element is the sum, over the indices that the output lacks, of products of two: as many
-    products as all distinct indices have values, a dot product for every output element. They are macs where an index
-    is summed over; an outer or element-wise product is plain mul. More operands: pairwise from left to right; an
-    index is summed over as soon as no later operand and no output has it. One operand: additions only (a sum, a
-    trace), or none (a transpose, a diagonal). With an operand ``b`` the result is added onto it.
+    * Two operands: a dot product for every output element over the indices that the output lacks. The number of
+      products is the product of the sizes of all indices. They are MACs if an index is summed over; an outer or
+      elementwise product is plain mul.
+    * More operands: pairwise from left to right. An index is summed over as soon as no later operand and no output has
+      it.
+    * One operand: additions only (a sum, a trace), or none (a transpose, a diagonal).
+    * Operand ``b``: the result is added to it.
 
-    Read: of an operand with a repeated index its diagonal. Intermediate results stay inside.
+    Of an operand with a repeated index only the diagonal is read. Intermediate results are not materialized.
 
-    Raises ValueError for an equation that does not fit the operands.
+    An equation that does not fit the operands raises ValueError.
 
     Shapes: x0[B, M, K], x1[B, K, N] -> y[B, M, N]
     Settings: equation="bmk,bkn->bmn"
@@ -47,10 +49,12 @@ def calc_einsum(layer: Layer) -> Cost:
 
 
 def einsum_labels(equation: str, ranks: list[int]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
-    """The index of every axis, for each operand and for the output; an ellipsis has ``.0``, ``.1`` from the last.
+    """Return the index of every axis, for each operand and for the output.
+
+    The axes of an ellipsis are ``.0``, ``.1`` and so on, counted from the last.
 
     Raises:
-        ValueError: where the equation does not fit operands of these ``ranks``.
+        ValueError: if the equation does not fit operands of these ``ranks``.
     """
     left, arrow, right = equation.replace(" ", "").partition("->")
     written = left.split(",")
@@ -79,7 +83,7 @@ def _ellipsis_labels(axes: int) -> tuple[str, ...]:
 
 
 def _label_sizes(terms: list[tuple[str, ...]], tensors: list[Tensor]) -> dict[str, Dim]:
-    """How many values every index has: an axis of length 1 is broadcast."""
+    """Return the size of every index; an axis of size 1 is broadcast."""
     sizes: dict[str, Dim] = {}
     for term, tensor in zip(terms, tensors, strict=True):
         for label, size in zip(term, tensor.shape, strict=True):

@@ -1,6 +1,7 @@
-"""Gradients of layers that multiply activations by weights: for each operand one product of the size of the forward.
+"""Gradients of linear, bilinear and matrix products.
 
-The setting ``needs`` names the operands whose gradients are made, and the outputs are these; without it, all.
+The attribute ``needs`` names the operands that receive a gradient; the outputs are these gradients. Default: all. Each
+gradient is a product of the size of the forward product.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from .._shared import dot_products, gradient_input_bytes, gradient_product_count
 
 
 def calc_linear_backward(layer: Layer) -> Cost:
-    """Backward of a fully connected layer: dx, dw, db from dy, as far as ``needs`` names them.
+    """Backward of a fully connected layer: dx, dw and db from dy, as named by ``needs``.
 
-    Every element of dx is a dot product over the output features, every weight one over the rows; db sums the rows.
+    * dx: every element is a dot product over the output features.
+    * dw: every element is a dot product over the rows.
+    * db: the sum of the rows.
 
     Shapes: dy[N, F_out], x[N, F_in], w[F_out, F_in] -> dx[N, F_in], dw[F_out, F_in]
     Settings: needs=("x", "w")
@@ -36,10 +39,10 @@ def calc_linear_backward(layer: Layer) -> Cost:
 
 
 def calc_matmul_backward(layer: Layer) -> Cost:
-    """Backward of a matrix product: the gradients of both operands, as far as ``needs`` names them.
+    """Backward of a matrix product: the gradients of both operands, as named by ``needs``.
 
-    Each is a product of dy with the other operand, of as many products as the forward; an operand that was broadcast
-    sums over the batch in the same dot products. The gradient of an addend ``b`` sums dy to its shape.
+    Each is a product of dy with the other operand, with as many products as the forward. The gradient of a broadcast
+    operand sums over the batch in the same dot products. The gradient of an addend ``b`` sums dy to its shape.
 
     Shapes: dy[B, M, N], x0[B, M, K], x1[B, K, N] -> dx0[B, M, K], dx1[B, K, N]
     Settings: needs=("x0", "x1")
@@ -56,10 +59,10 @@ def calc_matmul_backward(layer: Layer) -> Cost:
 
 
 def _bilinear_gradients(layer: Layer, weight: str) -> tuple[Operations, Dim]:
-    """Operations and products of the gradients of x0, x1 and the bilinear weight.
+    """Return the operations and products of the gradients of x0, x1 and the bilinear weight.
 
-    dy W is a matrix for every row, of dot products over the outputs; the gradient of either operand is its product with
-    the other; that of the weight sums dy x0 x1 over the rows, x0 x1 being plain products.
+    dy W is a matrix for every row, of dot products over the outputs. The gradient of either operand is its product with
+    the other operand. The gradient of the weight sums dy x0 x1 over the rows; x0 x1 are plain products.
     """
     rows = prod(layer["dy"].shape[:-1])
     features, first, second = layer[weight].shape
@@ -73,8 +76,10 @@ def _bilinear_gradients(layer: Layer, weight: str) -> tuple[Operations, Dim]:
 def calc_bilinear_backward(layer: Layer) -> Cost:
     """Backward of a bilinear layer: gradients of both operands and of the weight.
 
-    For every row dy W (F_0 F_1 dot products over the outputs), its products with x1 and with x0; dW sums dy x0 x1 over
-    the rows. macs = 2 N F_0 F_1 (F_out + 1).
+    * Per row dy W: F_0 F_1 dot products over the outputs, and its products with x1 and with x0.
+    * dW: the sum of dy x0 x1 over the rows.
+
+    MACs: 2 N F_0 F_1 (F_out + 1).
 
     Shapes: dy[N, F_out], x0[N, F_0], x1[N, F_1], w[F_out, F_0, F_1] -> dx0[N, F_0], dx1[N, F_1], dw[F_out, F_0, F_1]
     """
@@ -83,10 +88,11 @@ def calc_bilinear_backward(layer: Layer) -> Cost:
 
 
 def calc_biaffine_backward(layer: Layer) -> Cost:
-    """Backward of a bilinear layer with linear terms: as bilinear_backward, and the gradients of the linear terms.
+    """Backward of a bilinear layer with linear terms: ``bilinear_backward`` and the linear terms.
 
-    dy u and dy v are added onto the gradients of the operands; those of u and v sum x dy over the rows, that of the
-    bias sums dy.
+    * dy u and dy v are added to the gradients of the operands.
+    * du and dv sum x dy over the rows.
+    * db sums dy.
 
     Shapes: dy[N, F], x0[N, P], x1[N, Q], w0[F, P, Q], w1[P, F], w2[Q, F] -> dx0[N, P], dx1[N, Q], dw0[F, P, Q],
         dw1[P, F], dw2[Q, F], db[F]

@@ -1,4 +1,4 @@
-"""Matrix products with scales, in groups, of packed weights, and of lists."""
+"""Matrix products with scales, of groups, of packed weights, and of lists."""
 
 from __future__ import annotations
 
@@ -9,17 +9,23 @@ from .dense import calc_matmul
 
 
 def _scale_products(layer: Layer) -> Dim:
-    """Products with scales per output element: one where each is a single number (joined first), else one for each."""
+    """Return the products with scales per output element.
+
+    One for all scales that are single numbers, else one per vector of scales.
+    """
     held = [tensor for name, tensor in layer.inputs.items() if name.rstrip("0123456789").endswith("scale")]
     vectors = sum(1 for scale in held if scale.ndim and scale.size != 1)
     return vectors or (1 if held else 0)
 
 
 def calc_scaled_matmul(layer: Layer) -> Cost:
-    """Matrix product of low-precision operands whose scales multiply the result: matmul, then 1 mul per output element.
+    """Matrix product of low-precision operands, times their scales.
 
-    A scale for each row or block is 1 mul per output element for each operand that has one; scales of whole operands
-    are joined first. A bias is what the products are added onto. Scales ``x0_scale``, ``x1_scale``, ``y_scale``.
+    The scales are ``x0_scale``, ``x1_scale`` and ``y_scale``.
+
+    * The matrix product; a bias is the starting value.
+    * Scales of whole operands are joined first: 1 mul per output element in all.
+    * A scale per row or block: 1 mul per output element for each operand that has one.
 
     Source: Micikevicius et al., "FP8 Formats for Deep Learning", arXiv:2209.05433.
 
@@ -32,11 +38,15 @@ def calc_scaled_matmul(layer: Layer) -> Cost:
 
 
 def calc_grouped_matmul(layer: Layer) -> Cost:
-    """Matrix products of groups of rows, each with its own matrix; where groups end is data (``offsets``).
+    """Matrix products of groups of rows, each with its own matrix.
 
-    Whatever the grouping, every row of x0 [M, K] meets one matrix of x1 [G, K, N]: M N dot products of length K. Two
-    operands of two axes are grouped along K, and each group makes a matrix of its own: M K N products in all, onto
-    G M N results. Scales as in ``scaled_matmul``.
+    The operand ``offsets`` contains the ends of the groups.
+
+    * Every row of x0 [M, K] is multiplied by one matrix of x1 [G, K, N]: M N dot products of length K for any grouping.
+    * Two operands of two axes are grouped along K, and each group yields its own matrix: M K N products in all, for G M
+      N results.
+
+    Scales are those of ``scaled_matmul``.
 
     Shapes: x0[M, K], x1[G, K, N], offsets[G] -> y[M, N]
     """
@@ -48,9 +58,10 @@ def calc_grouped_matmul(layer: Layer) -> Cost:
 
 
 def calc_packed_matmul(layer: Layer) -> Cost:
-    """Matrix product with a weight stored in few bits, made real as it is used: 1 mul by its scale for each element.
+    """Matrix product with a weight of few bits, which is dequantized as it is used.
 
-    The weight is an operand in whatever layout it is packed; N is the last axis of y. With zero points 1 add more.
+    Dequantization takes 1 mul per element of the weight, and 1 add with zero points. The weight may have any packed
+    layout; N is the last axis of y.
 
     Source: Frantar et al., GPTQ, arXiv:2210.17323.
 
@@ -63,7 +74,9 @@ def calc_packed_matmul(layer: Layer) -> Cost:
 
 
 def calc_foreach_matmul(layer: Layer) -> Cost:
-    """A matrix product for every pair of two lists: operands ``x0`` … are those of the first list, then of the second.
+    """Matrix products of the pairs of two lists.
+
+    Operands ``x0`` … are those of the first list, followed by those of the second list.
 
     Shapes: x0[M, K], x1[K, N] -> y[M, N]
     """

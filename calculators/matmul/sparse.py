@@ -1,7 +1,7 @@
-"""Sparse tensors as frameworks hold them: products with them, and conversions.
+"""Products with sparse matrices, and conversions.
 
-The shape of a sparse operand is that of the values it holds, Z of them; the setting ``indices`` is how many integers of
-8 bytes say where they lie.
+The shape of a sparse operand is that of its Z stored values. The attribute ``indices`` is the number of integers of 8
+bytes that give their positions.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ from .._shared import dot_products, needed_gradients
 from ..indexing.gather_scatter import UPDATES
 
 REDUCTION_NAMES: Mapping[str, str] = {"amax": "max", "amin": "min", "prod": "mul"}
+"""Reductions of sparse products that have another name in scatters."""
 
 
 def _index_bytes(layer: Layer) -> Dim:
-    """Bytes of the indices of the sparse operand."""
+    """Return the bytes of the indices of the sparse operand."""
     count: Dim = layer.attrs.get("indices", 0)
     return 8 * count
 
 
 def calc_sparse_dense_matmul(layer: Layer) -> Cost:
-    """Sparse matrix times dense matrix: each of Z values times ``width`` elements, added onto the output.
+    """Sparse matrix times dense matrix: each of Z values times ``width`` elements, added to the output.
 
-    ``width`` is how many columns the other operand has (rows, where the second operand is the sparse one, ``side``
-    "x1"), or at most meet a value where that is sparse too. The output starts at zero or at ``b``; ``alpha`` and
-    ``beta`` other than 1 are 1 mul per output element each. A ``reduction`` other than "sum" joins products in its own
-    way: mean divides 1 per output element, amax and amin compare, prod multiplies.
+    * ``width`` is the number of columns of the other operand. If the second operand is the sparse one (``side`` "x1"),
+      it is the number of rows; if both are sparse, the most elements that a value is multiplied by.
+    * The output starts at zero or at ``b``.
+    * ``alpha`` and ``beta`` other than 1: 1 mul per output element each.
+    * ``reduction`` other than "sum" joins products differently: mean divides (1 div per output element), amax and amin
+      compare, prod multiplies.
 
     Shapes: x0[Z], x1[K, N] -> y[M, N]
     Settings: width=N, indices=2*Z
@@ -46,11 +49,12 @@ def calc_sparse_dense_matmul(layer: Layer) -> Cost:
 
 
 def calc_sparse_dense_matmul_backward(layer: Layer) -> Cost:
-    """Gradients of a sparse matrix x0 times a dense one x1, as far as ``needs`` names them.
+    """Gradients of a sparse matrix x0 times a dense matrix x1, as named by ``needs``.
 
-    Each value of dx0 is a dot product of ``width`` elements of dy and of x1; dx1 is the transposed product, Z ``width``
-    fma onto zero. A ``reduction`` "mean" divides each value's part of dy, "amax" and "amin" choose by the place of the
-    extremum: 1 div or 1 cmp a product more.
+    * dx0: each value is a dot product of ``width`` elements of dy and of x1.
+    * dx1: the transposed product, Z ``width`` fma to zeros.
+    * ``reduction`` "mean" divides each part of dy, "amax" and "amin" choose by the position of the extremum: 1 div or 1
+      cmp per product more.
 
     Shapes: x0[Z], dy[M, N], x1[K, N] -> dx0[Z], dx1[K, N]
     Settings: width=N, indices=2*Z, needs=("x0", "x1")
@@ -65,10 +69,10 @@ def calc_sparse_dense_matmul_backward(layer: Layer) -> Cost:
 
 
 def calc_sampled_product(layer: Layer) -> Cost:
-    """Elements of a matrix product at the Z places of a sparse matrix x, each added onto its value there.
+    """Elements of a matrix product at the Z positions of a sparse matrix x, each added to its value.
 
-    One dot product of length K for each, onto the value; ``alpha`` and ``beta`` are 1 mul each where not 1. The result
-    has the places of x, which are written too.
+    One dot product of length K per value; ``alpha`` and ``beta`` take 1 mul each if not 1. The result has the positions
+    of x, which are written too.
 
     Shapes: x[Z], x0[M, K], x1[K, N] -> y[Z]
     Settings: indices=2*Z
@@ -81,9 +85,9 @@ def calc_sampled_product(layer: Layer) -> Cost:
 
 
 def calc_to_sparse(layer: Layer) -> Cost:
-    """Values of a dense tensor that are not zero, and their indices: 1 cmp per element of x.
+    """Nonzero values of a dense tensor and their indices: 1 cmp per element of x.
 
-    One index of 8 bytes is written for each axis of each value.
+    One index of 8 bytes is written per axis of each value.
 
     Shapes: x[M, N] -> y[Z]
     """
@@ -99,9 +103,10 @@ CONVERSIONS: Mapping[str, str] = {
 
 @covers(CONVERSIONS)
 def calc_sparse_conversion(layer: Layer) -> Cost:
-    """Values moved from a sparse tensor to a dense one, or picked by the places of one: no operations.
+    """Conversions between sparse and dense tensors: no operations.
 
-    The indices are read; of a dense x as many elements are as a mask has places, and they are written with the result.
+    The indices are read. With a mask as many elements of a dense x are read as the mask has positions, and the
+    positions are written with the result.
 
     Shapes: x[Z], mask[Z]? -> y[M, N]
     Settings: indices=2*Z
@@ -114,10 +119,10 @@ def calc_sparse_conversion(layer: Layer) -> Cost:
 
 
 def calc_sparse_matmul(layer: Layer) -> Cost:
-    """Sparse matrix times dense matrix: every nonzero element times a row of x1, added onto an output of zeros.
+    """Sparse matrix times dense matrix: every stored value times a row of x1, added to an output of zeros.
 
-    x0 are the values at ``rows`` and ``columns``; all of them are products, padding among them too. With the setting
-    ``transpose_x1`` the dense matrix is stored [..., N, K].
+    x0 contains the values at ``rows`` and ``columns``; all of them are multiplied, padding too. With the attribute
+    ``transpose_x1`` the dense matrix is stored as [..., N, K].
 
     Shapes: x0[Z], rows[Z], columns[Z], x1[K, N] -> y[M, N]
     """
@@ -127,10 +132,10 @@ def calc_sparse_matmul(layer: Layer) -> Cost:
 
 
 def calc_sampled_matmul(layer: Layer) -> Cost:
-    """Chosen elements of a matrix product: for each of them one dot product of length K.
+    """Chosen elements of a matrix product: one dot product of length K each.
 
-    With ``transpose_x0`` the first operand is stored [..., K, M], with ``transpose_x1`` the second one [..., N, K].
-    Both are read whole, as which rows are needed is not known.
+    With ``transpose_x0`` the first operand is stored as [..., K, M], with ``transpose_x1`` the second as [..., N, K].
+    Both are read completely, because the chosen rows are unknown.
 
     Shapes: x0[M, K], x1[K, N], rows[Z], columns[Z] -> y[Z]
     """

@@ -1,7 +1,7 @@
-"""Gradients of normalisations and of softmax, from the derivatives of their definitions.
+"""Gradients of normalization layers.
 
-The statistics of the forward pass are there already. The setting ``needs`` names the operands whose gradients are made,
-and the outputs are these; without it, all.
+Statistics of the forward pass are given. The attribute ``needs`` names the operands that receive a gradient; the
+outputs are these gradients. Default: all.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from .norms import channel_count
 
 
 def _gradient_input_bytes(layer: Layer, wanted: tuple[str, ...]) -> Dim:
-    """Bytes of the inputs but the bias, and but the weight where dx is not wanted."""
+    """Return the bytes of all inputs except the bias, and except the weight if dx is not needed."""
     return layer.read - input_bytes(layer, "b", *(() if "x" in wanted else ("w",)))
 
 
 def _affine_gradients(layer: Layer, wanted: tuple[str, ...]) -> Operations:
-    """The gradients of w, the sum of dy times the normalised x, and of b, the sum of dy, as far as wanted."""
+    """Return the operations of dw and db, if needed.
+
+    dw is the sum of dy times the normalized x, db the sum of dy.
+    """
     size = layer["x"].size
     weight = dot_products(layer["w"].size, size) if "w" in wanted else Operations()
     bias = Operations(add=size - (layer.get("b") or layer.outputs[-1]).size) if "b" in wanted else Operations()
@@ -26,7 +29,7 @@ def _affine_gradients(layer: Layer, wanted: tuple[str, ...]) -> Operations:
 
 
 def _standardization_backward(layer: Layer, count: Dim) -> Cost:
-    """Backward of ``count`` rows brought to zero mean and unit variance, then scaled and shifted."""
+    """Return the cost of the backward of ``count`` rows, standardized, scaled and shifted."""
     size, wanted = layer["x"].size, needed_gradients(layer, "x", "w", "b")
     operations = _affine_gradients(layer, wanted)
     if "x" in wanted or "w" in wanted:
@@ -38,11 +41,15 @@ def _standardization_backward(layer: Layer, count: Dim) -> Cost:
 
 
 def calc_layer_norm_backward(layer: Layer) -> Cost:
-    """Backward of layer normalisation: with n the normalised x and g = dy w, dx = (g - mean(g) - n mean(g n)) / std.
+    """Backward of layer normalization, dx = (g - mean(g) - n mean(g n)) / std.
 
-    Per row of c elements: n (c add, c mul), g (c mul, with a weight), mean(g) (c-1 add, 1 div), mean(g n) (1 mul, c-1
-    fma, 1 div), the two subtractions (c add, c fma), 1 / std (c mul). dw sums dy n over the rows (a dot product for
-    every weight), db sums dy.
+    n is the normalized x, and g = dy w. Per row of c elements:
+
+    * n: c add, c mul; g: c mul (with a weight);
+    * mean(g): c - 1 add, 1 div; mean(g n): 1 mul, c - 1 fma, 1 div;
+    * the two subtractions: c add, c fma; 1 / std: c mul.
+
+    dw sums dy n over the rows (a dot product for every weight); db sums dy.
 
     Shapes: dy[N, C], x[N, C], w[C], b[C] -> dx[N, C], dw[C], db[C]
     Settings: axis=(1,), needs=("x", "w", "b")
@@ -51,7 +58,7 @@ def calc_layer_norm_backward(layer: Layer) -> Cost:
 
 
 def calc_group_norm_backward(layer: Layer) -> Cost:
-    """Backward of group normalisation: as layer_norm_backward, over the groups of every sample.
+    """Backward of group normalization: ``layer_norm_backward`` over the groups of every sample.
 
     Shapes: dy[N, C, H, W], x[N, C, H, W], w[C], b[C] -> dx[N, C, H, W], dw[C], db[C]
     Settings: groups=G, needs=("x", "w", "b")
@@ -60,7 +67,7 @@ def calc_group_norm_backward(layer: Layer) -> Cost:
 
 
 def calc_instance_norm_backward(layer: Layer) -> Cost:
-    """Backward of instance normalisation: as layer_norm_backward, over the positions of every sample and channel.
+    """Backward of instance normalization: ``layer_norm_backward`` over every sample and channel.
 
     Shapes: dy[N, C, H, W], x[N, C, H, W], w[C], b[C] -> dx[N, C, H, W], dw[C], db[C]
     Settings: needs=("x", "w", "b")
@@ -69,10 +76,15 @@ def calc_instance_norm_backward(layer: Layer) -> Cost:
 
 
 def calc_rms_norm_backward(layer: Layer) -> Cost:
-    """Backward of root mean square normalisation: with n the normalised x and g = dy w, dx = (g - n mean(g n)) / rms.
+    """Backward of RMS normalization, dx = (g - n mean(g n)) / rms, with normalized n and g = dy w.
 
-    Per row of c elements: n (c mul), g (c mul, with a weight), mean(g n) (1 mul, c-1 fma, 1 div), the subtraction
-    (c fma), 1 / rms (c mul). dw sums dy n over the rows.
+    Per row of c elements:
+
+    * n: c mul; g: c mul (with a weight);
+    * mean(g n): 1 mul, c - 1 fma, 1 div;
+    * the subtraction: c fma; 1 / rms: c mul.
+
+    dw sums dy n over the rows.
 
     Shapes: dy[N, C], x[N, C], w[C] -> dx[N, C], dw[C]
     Settings: axis=(1,), needs=("x", "w")
@@ -89,12 +101,19 @@ def calc_rms_norm_backward(layer: Layer) -> Cost:
 
 
 def calc_batch_norm_backward(layer: Layer) -> Cost:
-    """Backward of batch normalisation; in training dx = (w / std) (dy - db / m - n dw / m), n the normalised x.
+    """Backward of batch normalization.
 
-    Per channel of m elements: n (m add, m mul), dw = sum(dy n) (1 mul, m-1 fma), db = sum(dy) (m-1 add), both divided
-    by m (2 div), w / std (1 mul, with a weight), the two subtractions (m add, m fma), the scale (m mul). Training
-    takes both sums for dx whether they are gradients that are wanted or not. At inference (setting ``training``
-    false) dx is dy times the folded scale, 1 mul per element, and the sums are made only where they are wanted.
+    In training dx = (w / std) (dy - db / m - n dw / m), with the normalized x n.
+
+    Training, per channel of m elements:
+
+    * n: m add, m mul;
+    * dw = sum(dy n): 1 mul, m - 1 fma; db = sum(dy): m - 1 add; both divided by m: 2 div;
+    * w / std: 1 mul (with a weight);
+    * the two subtractions: m add, m fma; the scale: m mul.
+
+    dx takes both sums even if dw and db are not needed. At inference (attribute ``training`` false) dx is dy times the
+    folded scale, 1 mul per element, and the sums are computed only if needed.
 
     Shapes: dy[N, C, H, W], x[N, C, H, W], w[C], b[C] -> dx[N, C, H, W], dw[C], db[C]
     Settings: training=True, needs=("x", "w", "b")
@@ -114,9 +133,10 @@ def calc_batch_norm_backward(layer: Layer) -> Cost:
 
 
 def calc_normalize_rows_backward(layer: Layer) -> Cost:
-    """Gradient through standardised rows n and their statistics: dx = (dy - mean(dy) - n mean(dy n)) * scale.
+    """Gradient through standardized rows n and their statistics.
 
-    Per row of c elements: mean(dy) c-1 add, 1 div; mean(dy n) 1 mul, c-1 fma, 1 div; c add, c fma; c mul.
+    dx = (dy - mean(dy) - n mean(dy n)) * scale. Per row of c elements: mean(dy) c - 1 add, 1 div; mean(dy n) 1 mul, c -
+    1 fma, 1 div; c add, c fma; c mul.
 
     Shapes: dy[N, C], y[N, C], scale[N] -> dx[N, C]
     """
@@ -126,7 +146,7 @@ def calc_normalize_rows_backward(layer: Layer) -> Cost:
 
 
 def calc_scale_shift_backward(layer: Layer) -> Cost:
-    """Gradients of x * w + b with a weight and a bias per channel: dx = dy w, dw = sum(dy x), db = sum(dy).
+    """Gradients of x * w + b with a weight and bias per channel: dx = dy w, dw = sum(dy x), db = sum(dy).
 
     Shapes: dy[N, C, L], x[N, C, L], w[C] -> dx[N, C, L], dw[C], db[C]
     """
@@ -136,10 +156,12 @@ def calc_scale_shift_backward(layer: Layer) -> Cost:
 
 
 def calc_local_response_norm_backward(layer: Layer) -> Cost:
-    """Gradient of local response normalisation: dx = dy u^-beta - 2 alpha beta x sum(y dy / u) over the window.
+    """Gradient of local response normalization.
 
-    u = k + alpha s and its power, ``scale``, are kept from the forward pass. Per element, with a window of n channels:
-    y dy / u (1 mul, 1 div), the window's sum (n-1 add, taps beyond the ends count), 3 mul, 1 subtraction.
+    dx = dy u^-beta - 2 alpha beta x sum(y dy / u), the sum over the window.
+
+    u = k + alpha s and its power, ``scale``, are given by the forward pass. Per element, with a window of n channels: y
+    dy / u (1 mul, 1 div), the sum (n - 1 add, taps beyond the ends are counted), 3 mul, 1 subtraction.
 
     Shapes: dy[N, C, H, W], x[N, C, H, W], y[N, C, H, W], u[N, C, H, W], scale[N, C, H, W] -> dx[N, C, H, W]
     Settings: size=n
@@ -149,11 +171,17 @@ def calc_local_response_norm_backward(layer: Layer) -> Cost:
 
 
 def calc_batch_renorm_backward(layer: Layer) -> Cost:
-    """Backward of batch renormalisation: dx = (w r / std) (dy - (db + n sum(dy n)) / m), n the normalised x.
+    """Backward of batch renormalization, dx = (w r / std) (dy - (db + n sum(dy n)) / m).
 
-    Per channel of m elements: n (m add, m mul) and n r + d (m fma); sum(dy n), dw = sum(dy (n r + d)) (1 mul, m-1 fma
-    each), db = sum(dy) (m-1 add); two means (2 div), w r / std (2 mul); m add, m fma, m mul. The statistics of the
-    forward pass are there already.
+    n is the normalized x. Per channel of m elements:
+
+    * n: m add, m mul; n r + d: m fma;
+    * sum(dy n) and dw = sum(dy (n r + d)): 1 mul, m - 1 fma each;
+    * db = sum(dy): m - 1 add;
+    * two means: 2 div; w r / std: 2 mul;
+    * dx: m add, m fma, m mul.
+
+    Statistics of the forward pass are given.
 
     Shapes: dy[N, C, H, W], x[N, C, H, W], w[C] -> dx[N, C, H, W], dw[C], db[C]
     """
@@ -164,9 +192,10 @@ def calc_batch_renorm_backward(layer: Layer) -> Cost:
 
 
 def calc_weight_norm_backward(layer: Layer) -> Cost:
-    """Gradients of w * (g / |w|): dg = sum(dy w) / |w| and dw = (dy - w dg / |w|) g / |w|, the lengths being kept.
+    """Gradients of w * (g / |w|): dg = sum(dy w) / |w| and dw = (dy - w dg / |w|) g / |w|, norms given.
 
-    Per kept index of c elements: the dot product (1 mul, c-1 fma) and 1 div; dg / |w| and g / |w|, 2 div; c fma, c mul.
+    Per index of the kept axis with c elements: the dot product (1 mul, c - 1 fma) and 1 div; dg / |w| and g / |w|, 2
+    div; c fma, c mul.
 
     Source: Salimans and Kingma, "Weight Normalization", arXiv:1602.07868, equation 3.
 

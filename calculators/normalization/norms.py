@@ -1,4 +1,4 @@
-"""Layers that bring activations to zero mean, unit variance or unit length."""
+"""Normalization layers."""
 
 from __future__ import annotations
 
@@ -8,24 +8,30 @@ from .._shared import row_count, scale_and_shift
 
 
 def channel_count(layer: Layer) -> Dim:
-    """Elements of a per-channel vector of a batch normalisation: of a given one, else the second axis of ``x``."""
+    """Return the channels of a batch norm: the size of a given vector, else the second axis of ``x``."""
     vectors = [layer[name] for name in ("mean", "w", "b") if name in layer]
     return vectors[0].size if vectors else layer["x"].shape[1]
 
 
 def calc_batch_norm(layer: Layer) -> Cost:
-    """Batch normalisation: per channel, (x - mean) / sqrt(var + eps) * w + b.
+    """Batch normalization: per channel, (x - mean) / sqrt(var + eps) * w + b.
 
-    Inference (setting ``training`` false): mean, variance, weight and bias are folded beforehand into one scale and
-    one shift per channel, so it is one fma per element and reads two per-channel vectors, as in
-    chainer-computational-cost.
+    Inference (attribute ``training`` false): mean, variance, weight and bias are folded beforehand into one scale and
+    one shift per channel. One fma per element; two per-channel vectors are read, as in chainer-computational-cost.
 
-    Training, per channel of m elements: mean (m-1 add, 1 div) and variance (m add, 1 mul, m-1 fma, 1 div) of the
-    batch; +eps, square root, reciprocal; scale = w / sqrt(var + eps) (1 mul), shift = b - mean * scale (1 fma); the
-    scale and shift itself (m fma). Where running statistics ``mean`` and ``var`` are given, the unbiased variance
-    (1 mul) and their update (1 mul and 1 fma each), and they are read and written. Without w no mul for the scale;
-    without b the shift is -(mean * scale), mul and add in place of the fma. All operands are read, the outputs and
-    the updated statistics written: the latter are not to stand among the outputs.
+    Training, per channel of m elements:
+
+    * mean of the batch: m - 1 add, 1 div;
+    * variance of the batch: m add, 1 mul, m - 1 fma, 1 div;
+    * + eps, square root, reciprocal;
+    * scale = w / sqrt(var + eps), 1 mul (nothing without w);
+    * shift = b - mean * scale, 1 fma (without b it is -(mean * scale), mul and add);
+    * scale and shift of the elements: m fma;
+    * with running statistics ``mean`` and ``var``: the unbiased variance (1 mul) and their update (1 mul and 1 fma
+      each).
+
+    All operands are read; the outputs and the updated statistics are written. The latter are not listed among the
+    outputs.
 
     Source: Ioffe and Szegedy, "Batch Normalization", arXiv:1502.03167.
 
@@ -47,26 +53,31 @@ def calc_batch_norm(layer: Layer) -> Cost:
 
 
 def moment_operations(elements: Dim, count: Dim) -> Operations:
-    """Mean, variance and 1 / sqrt(variance + eps) of ``count`` rows with ``elements`` elements in all.
+    """Return the operations of mean, variance and 1 / sqrt(variance + eps) of ``count`` rows.
 
-    Per row of c: mean c-1 add, 1 div; variance c add, 1 mul, c-1 fma, 1 div; 1 add, 1 special, 1 div.
+    ``elements`` is the number of elements of all rows. Per row of c elements: mean c - 1 add, 1 div; variance c add, 1
+    mul, c - 1 fma, 1 div; 1 add, 1 special, 1 div.
     """
     return Operations(fma=elements - count, mul=count, add=2 * elements, div=3 * count, special=count)
 
 
 def _standardization(layer: Layer, count: Dim) -> Cost:
-    """The differences of :func:`moments` times the reciprocal deviation, then weight and bias."""
+    """Return the cost of rows with zero mean and unit variance, then a weight and a bias if given."""
     size = layer["x"].size
     operations = moment_operations(size, count) + Operations(mul=size) + scale_and_shift(layer, size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
 def calc_layer_norm(layer: Layer) -> Cost:
-    """Layer normalisation: (x - mean) / sqrt(var + eps) * w + b over the axes ``axis`` of every row.
+    """Layer normalization, (x - mean) / sqrt(var + eps) * w + b over the axes ``axis`` of every row.
 
-    Per row of c elements: mean c-1 add, 1 div; variance c add, 1 mul, c-1 fma, 1 div; +eps 1 add, square root,
-    reciprocal 1 div; the differences times it, c mul; weight and bias, c fma. With a weight only those are mul, with
-    a bias only add; with neither they are absent.
+    Per row of c elements:
+
+    * mean: c - 1 add, 1 div;
+    * variance: c add, 1 mul, c - 1 fma, 1 div;
+    * + eps (1 add), square root, reciprocal (1 div);
+    * the differences from the mean times it: c mul;
+    * weight and bias: c fma; a weight alone c mul, a bias alone c add, neither nothing.
 
     Source: Ba, Kiros and Hinton, "Layer Normalization", arXiv:1607.06450.
 
@@ -77,7 +88,9 @@ def calc_layer_norm(layer: Layer) -> Cost:
 
 
 def calc_group_norm(layer: Layer) -> Cost:
-    """Group normalisation: a layer normalisation over the channels of a group and all positions, weight per channel.
+    """Group normalization: a layer norm over the channels of a group and all positions.
+
+    Weight and bias are per channel.
 
     Source: Wu and He, "Group Normalization", arXiv:1803.08494.
 
@@ -88,7 +101,7 @@ def calc_group_norm(layer: Layer) -> Cost:
 
 
 def calc_instance_norm(layer: Layer) -> Cost:
-    """Instance normalisation: a layer normalisation over the positions of every sample and channel.
+    """Instance normalization: a layer norm over the positions of every sample and channel.
 
     With running statistics at inference it is a ``batch_norm``.
 
@@ -100,9 +113,9 @@ def calc_instance_norm(layer: Layer) -> Cost:
 
 
 def calc_mean_variance_norm(layer: Layer) -> Cost:
-    """Mean variance normalisation: (x - mean) / (sqrt(var) + eps) over the axes ``axis``, without weight.
+    """Mean variance normalization, (x - mean) / (sqrt(var) + eps) over the axes ``axis``, without weight.
 
-    Mean and variance as in layer_norm; then, per row of c elements, a square root, +eps and c divisions.
+    Mean and variance as in ``layer_norm``; then per row of c elements a square root, + eps and c divisions.
 
     Source: ONNX operator MeanVarianceNormalization.
 
@@ -116,10 +129,14 @@ def calc_mean_variance_norm(layer: Layer) -> Cost:
 
 
 def calc_rms_norm(layer: Layer) -> Cost:
-    """Root mean square normalisation: x / sqrt(mean(x^2) + eps) * w over the axes ``axis`` of every row.
+    """Root mean square normalization, x / sqrt(mean(x^2) + eps) * w over the axes ``axis`` of every row.
 
-    Per row of c elements: squares 1 mul, c-1 fma; their mean 1 div; +eps 1 add, square root, reciprocal 1 div; x
-    times it c mul; the weight c mul (with a bias as well c fma, without weight nothing).
+    Per row of c elements:
+
+    * squares: 1 mul, c - 1 fma; their mean: 1 div;
+    * + eps (1 add), square root, reciprocal (1 div);
+    * x times it: c mul;
+    * the weight: c mul (with a bias c fma, without a weight nothing).
 
     Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", arXiv:1910.07467.
 
@@ -134,9 +151,9 @@ def calc_rms_norm(layer: Layer) -> Cost:
 
 
 def calc_l2_normalize(layer: Layer) -> Cost:
-    """L2 normalisation: x / (sqrt(sum(x^2)) + eps) over the axes ``axis``.
+    """L2 normalization, x / (sqrt(sum(x^2)) + eps) over the axes ``axis``.
 
-    Per row of c elements: squares 1 mul, c-1 fma; square root; +eps 1 add; c divisions.
+    Per row of c elements: squares 1 mul, c - 1 fma; square root; + eps 1 add; c divisions.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: axis=(1,)
@@ -148,7 +165,7 @@ def calc_l2_normalize(layer: Layer) -> Cost:
 
 
 def calc_l1_normalize(layer: Layer) -> Cost:
-    """L1 normalisation: x / sum(|x|) over the axes ``axis``: per row of c elements 2c-1 add and c div.
+    """L1 normalization, x / sum(|x|) over the axes ``axis``: 2c - 1 add and c div per row of c elements.
 
     Source: ONNX operator LpNormalization with p = 1.
 
@@ -161,10 +178,11 @@ def calc_l1_normalize(layer: Layer) -> Cost:
 
 
 def calc_local_response_norm(layer: Layer) -> Cost:
-    """Local response normalisation across channels: x * (k + alpha * s)^-beta, s the sum of squares in a window.
+    """Local response normalization, x * (k + alpha * s)^-beta.
 
-    Per element, with a window of n channels: its square 1 mul; the window's sum n-1 add (taps beyond the first and
-    last channel count); k + alpha * s 1 fma; the power 1 special; the product 1 mul.
+    s is the sum of squares in a window of channels. Per element, with a window of n channels: 1 mul for the square; n -
+    1 add for the sum (taps beyond the first and last channel are counted); 1 fma for k + alpha * s; 1 special for the
+    power; 1 mul for the product.
 
     Source: Krizhevsky, Sutskever and Hinton, "ImageNet Classification with Deep Convolutional Neural Networks", 2012.
 
@@ -176,9 +194,9 @@ def calc_local_response_norm(layer: Layer) -> Cost:
 
 
 def calc_weight_norm(layer: Layer) -> Cost:
-    """Weight normalisation: w * (g / ||w||), the length taken over all axes but ``axis``.
+    """Weight normalization, w * (g / ||w||), the norm over all axes except ``axis``.
 
-    Per kept index of c elements: squares 1 mul, c-1 fma; square root; g divided by it; c mul.
+    Per index of ``axis`` with c elements: squares 1 mul, c - 1 fma; square root; g divided by it; c mul.
 
     Source: Salimans and Kingma, "Weight Normalization", arXiv:1602.07868.
 
@@ -191,12 +209,12 @@ def calc_weight_norm(layer: Layer) -> Cost:
 
 
 def rms_norm_operations(elements: Dim, count: Dim) -> Operations:
-    """A weighted RMS norm of ``count`` rows with ``elements`` elements in all, as ``rms_norm`` counts it."""
+    """Return the operations of a weighted ``rms_norm`` of ``count`` rows, ``elements`` elements in all."""
     return Operations(fma=elements - count, mul=count + 2 * elements, add=count, div=2 * count, special=count)
 
 
 def calc_normalize_rows(layer: Layer) -> Cost:
-    """Rows less their mean, times the reciprocal of their deviation, both given: 1 add and 1 mul per element.
+    """Rows minus their mean, times their reciprocal deviation, both given: 1 add and 1 mul per element.
 
     Shapes: x[N, C], mean[N], scale[N] -> y[N, C]
     """
@@ -204,12 +222,18 @@ def calc_normalize_rows(layer: Layer) -> Cost:
 
 
 def calc_batch_renorm(layer: Layer) -> Cost:
-    """Batch renormalisation in training: y = ((x - mean) / std * r + d) * w + b.
+    """Batch renormalization in training, ((x - mean) / std * r + d) * w + b.
 
     r = clip(std / running std) and d = clip((mean - running mean) / running std) are constants for the gradient. Per
-    channel of m elements: batch statistics as in batch_norm; the running deviation (1 add, 1 special), r (1 div, 2
-    cmp), d (1 add, 1 div, 2 cmp); per element 1 mul and 2 fma. Running statistics are read, updated (3 mul, 2 fma a
-    channel) and written; they are not to stand among the outputs.
+    channel:
+
+    * statistics of the batch, as in ``batch_norm``;
+    * the running deviation: 1 add, 1 special;
+    * r: 1 div, 2 cmp;
+    * d: 1 add, 1 div, 2 cmp;
+    * update of the running statistics: 3 mul, 2 fma.
+
+    Per element 1 mul and 2 fma. Running statistics are read and written; they are not listed among the outputs.
 
     Source: Ioffe, "Batch Renormalization", arXiv:1702.03275.
 

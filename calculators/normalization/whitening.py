@@ -1,4 +1,4 @@
-"""Normalisations beyond the usual ones, their gradients, and the pieces a normalisation may be run in."""
+"""Decorrelated batch normalization (whitening) and its gradients."""
 
 from __future__ import annotations
 
@@ -9,19 +9,28 @@ from ..linalg.spectral import symmetric_eigen_operations
 
 
 def _group_sizes(layer: Layer) -> tuple[Dim, Dim, Dim]:
-    """Groups, channels of a group, and products of a group's matrix with all its columns, over all groups."""
+    """Return the groups, the channels per group, and the products with matrices of all groups.
+
+    Each group has one matrix, which multiplies all its columns.
+    """
     x, groups = layer.get("x") or layer["dy"], layer.attrs["groups"]
     width = x.shape[1] // groups
     return groups, width, x.size * width
 
 
 def calc_decorrelated_batch_norm(layer: Layer) -> Cost:
-    """Decorrelated batch normalisation in training: channels of a group are centred and whitened by their covariance.
+    """Decorrelated batch normalization in training: channels of a group, centered and whitened.
 
-    Per group of c channels and m columns: means (m-1 add, 1 div each) and differences; the covariance, c^2 dot products
-    of length m, divided by m, eps on its diagonal; its eigenvalues and eigenvectors V (9 c^3 FLOPs with FMA 2); U, rows
-    of V^T over the roots of the eigenvalues (c special, c div, c^2 mul); U x and V U x, each c m dot products of
-    length c. Running mean and projection V U (c^2 dot products) are updated, 1 mul and 1 fma an element, and written.
+    Per group of c channels and m columns:
+
+    * means (m - 1 add, 1 div each) and differences;
+    * the covariance: c^2 dot products of length m, divided by m; eps on its diagonal;
+    * its eigenvalues and eigenvectors V: 9 c^3 FLOPs with FMA = 2;
+    * U, the rows of V^T over the roots of the eigenvalues: c special, c div, c^2 mul;
+    * U x and V U x: c m dot products of length c each.
+
+    If running mean and projection are given: the projection V U (c^2 dot products), and the update of both, 1 mul and 1
+    fma per element; they are written.
 
     Source: Huang et al., "Decorrelated Batch Normalization", arXiv:1804.08450.
 
@@ -42,12 +51,19 @@ def calc_decorrelated_batch_norm(layer: Layer) -> Cost:
 
 
 def calc_decorrelated_batch_norm_backward(layer: Layer) -> Cost:
-    """Backward of decorrelated batch normalisation, from eigenvalues e, eigenvectors V and whitened y = U x.
+    """Backward of decorrelated batch normalization.
 
-    Per group of c channels and m columns, g = V^T dy: F = g y^T / m; K = 1 / (e_i - e_j) where they differ (c^2 add,
-    cmp and div); the matrix K^T (e F^T + e^1/2 F e^1/2) with diagonals e (4 c^2 mul, c^2 add, c special), and its
-    transpose added, the diagonal of F subtracted (c^2 + c add); R = g - mean(g) + that times y, its products added onto
-    the difference; dx = V (e^-1/2 R). Four products of c^2 m.
+    Eigenvalues e, eigenvectors V and whitened y = U x of the forward pass are given. Per group of c channels and m
+    columns:
+
+    * g = V^T dy, and F = g y^T / m;
+    * K = 1 / (e_i - e_j) if they differ: c^2 add, cmp and div;
+    * the matrix K^T (e F^T + e^1/2 F e^1/2) with diagonals e: 4 c^2 mul, c^2 add, c special;
+    * its transpose added, the diagonal of F subtracted: c^2 + c add;
+    * R = g - mean(g) plus that matrix times y, whose products are added to the difference;
+    * dx = V (e^-1/2 R).
+
+    These are four products of c^2 m (MACs).
 
     Source: Huang et al., arXiv:1804.08450, appendix.
 
@@ -63,7 +79,9 @@ def calc_decorrelated_batch_norm_backward(layer: Layer) -> Cost:
 
 
 def calc_fixed_decorrelated_batch_norm(layer: Layer) -> Cost:
-    """Decorrelated batch normalisation at inference: the channels of a group, less their means, times its projection.
+    """Decorrelated batch normalization at inference.
+
+    The channels of a group minus their means are multiplied by a projection.
 
     Shapes: x[N, C, H, W], mean[G, C/G], projection[G, C/G, C/G] -> y[N, C, H, W]
     Settings: groups=G
@@ -74,7 +92,9 @@ def calc_fixed_decorrelated_batch_norm(layer: Layer) -> Cost:
 
 
 def calc_fixed_decorrelated_batch_norm_backward(layer: Layer) -> Cost:
-    """Backward of fixed_decorrelated_batch_norm: dx = P^T dy, the mean's -sum(dx), the projection's dy (x - mean)^T.
+    """Backward of fixed_decorrelated_batch_norm.
+
+    dx = P^T dy; the gradient of the mean is -sum(dx), that of the projection P is dy (x - mean)^T.
 
     Shapes: dy[N, C, H, W], x[N, C, H, W], mean[G, C/G], projection[G, C/G, C/G]
         -> dx[N, C, H, W], dmean[G, C/G], dprojection[G, C/G, C/G]

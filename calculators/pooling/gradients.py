@@ -1,4 +1,4 @@
-"""Gradients of pooling over regions and of sampling."""
+"""Gradients of pooling over windows and over regions of interest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _INDEX_OPERANDS = ("dy", "rois", "roi_indices", "indices")
 
 
 def calc_roi_max_pool_backward(layer: Layer) -> Cost:
-    """Gradient of roi_max_pool: every element of dy is added where the maximum was, onto a gradient of zeros.
+    """Gradient of roi_max_pool: every element of dy is added at the position of its maximum, to zeros.
 
     Shapes: dy[R, C, P, Q], rois[R, 5], indices[R, C, P, Q] -> dx[N, C, H, W]
     """
@@ -21,7 +21,7 @@ def calc_roi_max_pool_backward(layer: Layer) -> Cost:
 def calc_roi_avg_pool_backward(layer: Layer) -> Cost:
     """Gradient of roi_avg_pool: dy is divided once and added to all elements of its window.
 
-    The bound where every region covers the whole map, as for the pooling itself.
+    The count assumes that every region covers the whole map, as for ``roi_avg_pool``.
 
     Shapes: dy[R, C, P, Q], rois[R, 5] -> dx[N, C, H, W]
     """
@@ -31,10 +31,10 @@ def calc_roi_avg_pool_backward(layer: Layer) -> Cost:
 
 
 def calc_roi_align_backward(layer: Layer) -> Cost:
-    """Gradient of roi_align: dy, weighted, is added to the four elements of x that each sample needed.
+    """Gradient of roi_align: weighted dy is added to the four elements of x that each sample needed.
 
-    4 mul and 4 add a sample, and a division of dy by their number. ``mode`` "max": only the sample that was the
-    maximum. Settings are those of roi_align.
+    4 mul and 4 add per sample, and a division of dy by their number. With ``mode`` "max" only the sample that was the
+    maximum counts. Attributes are those of ``roi_align``.
 
     Shapes: dy[R, C, P, Q], rois[R, 5] -> dx[N, C, H, W]
     Settings: sampling=(S_h, S_w)
@@ -49,9 +49,9 @@ def calc_roi_align_backward(layer: Layer) -> Cost:
 
 
 def calc_max_pool_backward(layer: Layer) -> Cost:
-    """Gradient of max pooling: every element of dy is added where the maximum was, onto a gradient starting at zero.
+    """Gradient of max pooling: every element of dy is added at the position of its maximum, to zeros.
 
-    With the indices of the maxima x is not needed; without them x is read, and the maxima are found again.
+    With the indices of the maxima x is not needed. Without them x is read, and the maxima are searched again.
 
     Shapes: dy[N, C, P, Q], indices[N, C, P, Q] -> dx[N, C, H, W]
     Settings: kernel=(K_h, K_w)
@@ -86,7 +86,7 @@ def calc_adaptive_avg_pool_backward(layer: Layer) -> Cost:
 
 
 def calc_adaptive_max_pool_backward(layer: Layer) -> Cost:
-    """Gradient of adaptive max pooling: every element of dy is added where the maximum was.
+    """Gradient of adaptive max pooling: every element of dy is added at the position of its maximum.
 
     Shapes: dy[N, C, P, Q], indices[N, C, P, Q] -> dx[N, C, H, W]
     """

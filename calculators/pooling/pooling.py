@@ -1,4 +1,4 @@
-"""Pooling over windows, its inverses, and their gradients."""
+"""Pooling over windows, and its inverses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from .._shared import operations_of
 
 
 class WindowReduction(NamedTuple):
-    """What pooling does: to join two elements of a window, to finish it, and the definition over its elements x."""
+    """The reduction of one window.
+
+    Attributes:
+        combine: operations that join two elements.
+        final: operations once per window.
+        definition: the expression they are counted from, over the elements x of a window.
+    """
 
     combine: Operations
     final: Operations
@@ -26,10 +32,13 @@ POOLS: Mapping[str, WindowReduction] = {"max_pool": MAX, "avg_pool": AVERAGE, "f
 
 @covers(POOLS)
 def calc_pool(layer: Layer) -> Cost:
-    """Pooling over windows of k elements: k - 1 maxima, or k - 1 additions and a division, per output element.
+    """Pooling over windows of k elements.
 
-    Windows count whole: elements on padding, or beyond the edge with ``ceil_mode``, are computed with, but not read.
-    The indices of maxima are written where they are an output. Global pooling has a kernel of the input's size.
+    Per output element k - 1 maxima, or k - 1 additions and a division.
+
+    Windows are counted completely: elements on padding, or beyond the edge with ``ceil_mode``, are computed with but
+    not read. The indices of maxima are written if they are an output. Global pooling has a kernel of the size of the
+    input.
 
     Shapes: x[N, C, H, W] -> y[N, C, P, Q]
     Settings: kernel=(K_h, K_w)
@@ -43,19 +52,20 @@ ADAPTIVE: Mapping[str, WindowReduction] = {"adaptive_max_pool": MAX, "adaptive_a
 
 
 def adaptive_elements(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> Dim:
-    """Elements of all windows ``floor(i*L/n) .. ceil((i+1)*L/n)`` together: L + n - gcd(L, n) along an axis.
+    """Return the elements of all windows ``floor(i*L/n) .. ceil((i+1)*L/n)`` together.
 
-    Two neighbours share one element unless their border ``i*L/n`` is whole, which it is at gcd - 1 of n - 1 borders.
+    They are L + n - gcd(L, n) along an axis: two neighbors share one element unless their border ``i*L/n`` is an
+    integer, which it is at gcd - 1 of n - 1 borders.
     """
     return prod(size + count - gcd(size, count) for size, count in zip(x, y, strict=True))
 
 
 @covers(ADAPTIVE)
 def calc_adaptive_pool(layer: Layer) -> Cost:
-    """Pooling to a given output size, in windows that may differ in size.
+    """Adaptive pooling: a given output size, windows that may differ in size.
 
-    Of n windows over a length L, window i reaches from ``floor(i*L/n)`` to ``ceil((i+1)*L/n)``; all together hold
-    L + n - gcd(L, n) elements. A window of k elements takes k - 1 maxima, or k - 1 additions and a division.
+    Of n windows over a length L, window i ranges from ``floor(i*L/n)`` to ``ceil((i+1)*L/n)``. All together have L + n
+    - gcd(L, n) elements. A window of k elements takes k - 1 maxima, or k - 1 additions and a division.
 
     Shapes: x[N, C, H, W] -> y[N, C, P, Q]
     """
@@ -76,9 +86,11 @@ LP: Mapping[object, tuple[Operations, WindowReduction]] = {
 
 
 def calc_lp_pool(layer: Layer) -> Cost:
-    """The p-norm of every window of k elements: for p = 2 (the default) 1 mul, k - 1 fma and a root.
+    """The p-norm of every window of k elements.
 
-    For p = 1 k absolute values and k - 1 additions; otherwise k absolute values and powers, k - 1 additions, a root.
+    * p = 2 (default): 1 mul, k - 1 fma and a root.
+    * p = 1: k absolute values and k - 1 additions.
+    * Any other p: k absolute values and powers, k - 1 additions, a root.
 
     Shapes: x[N, C, H, W] -> y[N, C, P, Q]
     Settings: kernel=(K_h, K_w), p=2
@@ -98,7 +110,7 @@ INVERSES: Mapping[str, str] = {
 
 @covers(INVERSES)
 def calc_unpool(layer: Layer) -> Cost:
-    """Inverse of pooling by copying: no operations; x is read, and the indices where they are an operand.
+    """Inverses of pooling by copying: no operations; x is read, and the indices if they are an operand.
 
     Shapes: x[N, C, P, Q], indices[N, C, P, Q] -> y[N, C, H, W]
     """
@@ -106,7 +118,7 @@ def calc_unpool(layer: Layer) -> Cost:
 
 
 def calc_masked_max_pool(layer: Layer) -> Cost:
-    """``max_pool`` of the elements a mask leaves: 1 cmp more for every element of x, and the mask is read.
+    """``max_pool`` of the elements that a mask selects: 1 cmp per element of x more; the mask is read.
 
     Shapes: x[N, C, H, W], mask[N, C, H, W] -> y[N, C, P, Q]
     Settings: kernel=(K_h, K_w)

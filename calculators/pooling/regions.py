@@ -1,4 +1,4 @@
-"""Parts of images: crops brought to one size, poolings under a mask; and squared distances of points."""
+"""Regions of interest: pooling, bilinear sampling, crops."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .pooling import AVERAGE, MAX, WindowReduction, adaptive_elements
 
 
 def calc_crop_and_resize(layer: Layer) -> Cost:
-    """Crops of images at boxes given as data, each brought to one size by interpolation as in ``resize``.
+    """Crops of images at boxes that are data, each resized by interpolation as in ``resize``.
 
-    The boxes, and which image each is of, are read; turning them into places and weights is index arithmetic.
+    The boxes and the image index of each are read. Their conversion to positions and weights is index arithmetic.
 
     Shapes: x[N, C, H, W], rois[R, 4], indices[R] -> y[R, C, P, Q]
     Settings: mode="linear"
@@ -29,10 +29,12 @@ ROI_POOLS: Mapping[str, WindowReduction] = {"roi_max_pool": MAX, "roi_avg_pool":
 
 @covers(ROI_POOLS)
 def calc_roi_pool(layer: Layer) -> Cost:
-    """Pooling of regions whose places are data: the bound where every region covers the whole map.
+    """Pooling of regions of interest.
 
-    A region is cut into windows as in adaptive pooling; so all together hold at most L + n - gcd(L, n) elements along
-    an axis. x and the regions are read whole.
+    The count assumes that every region covers the whole map, which is the most.
+
+    A region is divided into windows as in adaptive pooling, which together have at most L + n - gcd(L, n) elements
+    along an axis. x and the regions are read completely.
 
     Source: Girshick, Fast R-CNN, arXiv:1504.08083.
 
@@ -53,12 +55,15 @@ ROI_ALIGNS: Mapping[str, str] = {
 
 @covers(ROI_ALIGNS)
 def calc_roi_align(layer: Layer) -> Cost:
-    """Bilinear samples at s places of every bin of a region, averaged or their maximum taken (``mode`` avg or max).
+    """Bilinear samples of regions of interest: s samples per bin.
 
-    A sample is 3 mul and 6 add; s samples are joined by s - 1 additions and a division, or s - 1 maxima.
-    ``sampling`` is the number of samples along each axis (a tuple); None, or 0 for an axis, leaves it to the region's
-    size, and the bound of a region that covers the whole map is taken, ``ceil(L / n)``. Each sample needs four
-    elements of x.
+    They are averaged, or their maximum is taken (``mode`` avg or max).
+
+    * A sample: 3 mul and 6 add; it needs four elements of x.
+    * The bin: s - 1 additions and a division, or s - 1 maxima.
+
+    ``sampling`` is the number of samples along each axis (a tuple). None, or 0 for an axis, means that it depends on
+    the size of the region; the count then assumes a region that covers the whole map, ``ceil(L / n)`` samples.
 
     Source: He et al., Mask R-CNN, arXiv:1703.06870.
 

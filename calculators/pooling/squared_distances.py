@@ -1,4 +1,4 @@
-"""Squared distances of points."""
+"""Squared Euclidean distances."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from .._shared import dot_products
 
 
 def calc_squared_distances(layer: Layer) -> Cost:
-    """Squared Euclidean distance of every row of x0 to every row of x1: D subtractions, 1 mul, D - 1 fma a pair.
+    """Squared Euclidean distance of every row of x0 to every row of x1.
 
-    As ``pairwise_distances`` without the root; a detour over a matrix product is not counted: no macs.
+    Per pair of rows of D features D subtractions, 1 mul and D - 1 fma: ``pairwise_distances`` without the root.
+    Libraries may compute a matrix product; this is not counted, so there are no MACs.
 
     Shapes: x0[M, D], x1[N, D] -> y[M, N]
     """

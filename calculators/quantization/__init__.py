@@ -1,1 +1,4 @@
-"""Quantization: conversions, operators on quantized values, and weights packed into few bits."""
+"""Quantized values: conversions, operators on them, and weights packed into few bits.
+
+*Dequantizing* a value is its conversion to a real number.
+"""

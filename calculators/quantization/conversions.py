@@ -1,4 +1,4 @@
-"""Conversions between real and quantised values."""
+"""Quantization and dequantization."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from costcore.ir import Cost, Layer, Operations, PerElement, covers
 
 
 def calc_quantize(layer: Layer) -> Cost:
-    """Linear quantisation, ``min(max(round(x / scale) + zero_point, lowest), largest)`` of every element.
+    """Linear quantization, ``min(max(round(x / scale) + zero_point, lowest), largest)`` of every element.
 
-    That is 1 div, 1 add, 3 cmp. Rounding is one cmp; without a zero point there is no addition.
+    1 div, 1 add, 3 cmp. Rounding is one cmp; without a zero point there is no add.
 
     Shapes: x[N, C], scale[C], zero_point[C] -> y[N, C]
     """
@@ -20,7 +20,9 @@ def calc_quantize(layer: Layer) -> Cost:
 
 
 def calc_dequantize(layer: Layer) -> Cost:
-    """Real values of quantised ones, ``(x - zero_point) * scale``: 1 add, 1 mul per element; no add without zero point.
+    """Real values of quantized ones, ``(x - zero_point) * scale``: 1 add and 1 mul per element.
+
+    Without a zero point there is no add.
 
     Shapes: x[N, C], scale[C], zero_point[C] -> y[N, C]
     """
@@ -29,7 +31,7 @@ def calc_dequantize(layer: Layer) -> Cost:
 
 
 def calc_fake_quantize(layer: Layer) -> Cost:
-    """Quantisation and back in real numbers: ``quantize`` and ``dequantize`` of every element, with zero point.
+    """Quantization and dequantization in real numbers: ``quantize`` and ``dequantize`` with zero point.
 
     Shapes: x[N, C], scale[C], zero_point[C] -> y[N, C]
     """
@@ -37,10 +39,12 @@ def calc_fake_quantize(layer: Layer) -> Cost:
 
 
 def calc_dynamic_quantize(layer: Layer) -> Cost:
-    """Linear quantisation by the range of x, which is found first and made to hold 0.
+    """Linear quantization by the range of x, which is determined first and includes 0.
 
-    Minimum and maximum of n elements and 0 are 2n comparisons; the scale ``(largest - least) / 255`` a sub and a div;
-    the zero point ``min(max(round(0 - least / scale), 0), 255)`` a div, a sub, 3 cmp; then n times 1 div, 1 add, 3 cmp.
+    * Minimum and maximum of n elements and 0: 2n cmp.
+    * The scale ``(largest - least) / 255``: 1 add and 1 div.
+    * The zero point ``min(max(round(0 - least / scale), 0), 255)``: 1 div, 1 add, 3 cmp.
+    * The elements: n times 1 div, 1 add, 3 cmp.
 
     Shapes: x[N, C] -> y[N, C], scale[1], zero_point[1]
     """
@@ -59,10 +63,12 @@ BLOCKS: Mapping[str, PerElement] = {
 
 @covers(BLOCKS)
 def calc_blocks(layer: Layer) -> Cost:
-    """Block floating point: the elements of a block as integers times one power of two, that of the largest of them.
+    """Block floating point: the elements of a block as integers times one power of two.
 
-    Powers of two are found from exponents' bits, and free. Made: per element 1 add and 1 cmp for the largest absolute
-    value, 1 mul, 3 cmp to round and to limit; made real: 1 mul.
+    The power is that of the largest element. Powers of two are taken from the bits of exponents and cost nothing.
+
+    * Quantizing: per element 1 add and 1 cmp for the largest absolute value, 1 mul, 3 cmp to round and to limit.
+    * Dequantizing: 1 mul per element.
 
     Source: Darvish Rouhani et al., "Pushing the Limits of Narrow Precision Inferencing at Cloud Scale with Microsoft
     Floating Point", 2020.

@@ -1,4 +1,4 @@
-"""Operators on quantised values: the operator on real numbers, and what quantisation adds to it."""
+"""Operators on quantized values."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from ..reduction.reduce import calc_reduction
 from .conversions import calc_dynamic_quantize
 
 REQUANTIZED = Operations(mul=1, cmp=3)
-"""An accumulated integer times a scale, rounded, and limited at both ends."""
+"""The operations per accumulated integer: times a scale, rounded, limited at both ends."""
 
 
-def _elements_with(layer: Layer, setting: str) -> Dim:
-    """Elements of the operands that have this ``setting`` of their own, a scale or a zero point."""
-    names = (name.removesuffix(setting) for name in layer.inputs if name.endswith(setting))
+def _elements_with(layer: Layer, suffix: str) -> Dim:
+    """Return the elements of the operands that have their own ``suffix``, a scale or a zero point."""
+    names = (name.removesuffix(suffix) for name in layer.inputs if name.endswith(suffix))
     return sum(layer[name].size for name in names if name in layer)
 
 
 def _with_extra_operations(layer: Layer, plain: Cost, operations: Operations) -> Cost:
+    """Return the cost of an operator on real numbers plus the operations of its quantization."""
     return Cost(operations_of(plain) + operations, layer.read, layer.written, layer.attrs, plain.macs)
 
 
 def _integer_products(layer: Layer, calculator: Calculator, op: str) -> Cost:
-    """The products of ``op`` on integers: zero points subtracted before, the sums scaled where scales are given."""
+    """Return the cost of ``op`` on integers: zero points are subtracted before, sums are scaled after."""
     operations, y = Operations(add=_elements_with(layer, "_zero_point")), layer.out.size
     if "y_scale" in layer:
         operations += y * REQUANTIZED + Operations(add=y if "y_zero_point" in layer else 0)
@@ -52,12 +53,15 @@ PRODUCTS: Mapping[str, Calculator] = {
 
 @covers(*PRODUCTS)
 def calc_quantized_product(layer: Layer) -> Cost:
-    """Convolution, transposed or not, or linear layer of quantised values, in integers.
+    """Convolution or linear layer of quantized values, in integers: products, zero points and scales.
 
-    One add per element of each operand that has a zero point (``x_zero_point``, ``w_zero_point``); the products and
-    sums of the operator, which are its macs. Where the output is quantised again (``y_scale`` given) 1 mul by the
-    joined scale, 3 cmp to round and to limit, and 1 add of ``y_zero_point`` per output element; where it is made real
-    (``x_scale`` or ``w_scale`` given, ``y_scale`` not) 1 mul. Scales joined beforehand are free.
+    * Zero points ``x_zero_point``, ``w_zero_point``: 1 add per element of each operand that has one.
+    * The products and sums of the operator, its MACs.
+    * Quantized output (``y_scale`` given), per output element: 1 mul by the joined scale, 3 cmp to round and to limit,
+      1 add of ``y_zero_point``.
+    * Real output (``x_scale`` or ``w_scale`` given, ``y_scale`` absent): 1 mul per output element.
+
+    Scales that are joined beforehand cost nothing.
 
     Source: Jacob et al., "Quantization and Training of Neural Networks", arXiv:1712.05877.
 
@@ -67,7 +71,7 @@ def calc_quantized_product(layer: Layer) -> Cost:
 
 
 def calc_quantized_matmul(layer: Layer) -> Cost:
-    """Matrix product of quantised values, in integers; zero points and scales as in ``quantized_linear``.
+    """Matrix product of quantized values, in integers; zero points and scales as in ``quantized_linear``.
 
     Shapes: x0[B, M, K], x1[B, K, N], x0_zero_point[1]?, y_scale[1]? -> y[B, M, N]
     """
@@ -75,10 +79,11 @@ def calc_quantized_matmul(layer: Layer) -> Cost:
 
 
 def calc_dynamic_quantized_matmul(layer: Layer) -> Cost:
-    """Matrix product of real values by quantised ones: x0 is quantised by its range first.
+    """Matrix product of real and quantized values: x0 is quantized by its range first.
 
-    Quantising x0 is ``dynamic_quantize``, the product ``quantized_matmul``: zero points are subtracted, 1 add per
-    element of x0 and of x1 where it has one, and every output is made real, 1 mul.
+    * x0: ``dynamic_quantize``.
+    * The product: ``quantized_matmul``, 1 add per element of x0, and of x1 if it has a zero point.
+    * Every output element is dequantized: 1 mul.
 
     Shapes: x0[B, M, K], x1[B, K, N], x1_scale[1]? -> y[B, M, N]
     """
@@ -91,7 +96,7 @@ def calc_dynamic_quantized_matmul(layer: Layer) -> Cost:
 
 
 def _on_dequantized_operands(layer: Layer, calculator: Calculator) -> Cost:
-    """An operator on real numbers, its operands made real before and its output quantised after."""
+    """Return the cost of an operator on real numbers, with dequantized operands and a quantized output."""
     operations = Operations(mul=_elements_with(layer, "_scale"), add=_elements_with(layer, "_zero_point"))
     operations += layer.out.size * Operations(div=1, cmp=3, add=1 if "y_zero_point" in layer else 0)
     return _with_extra_operations(
@@ -112,10 +117,11 @@ UNARY: Mapping[str, Calculator] = {
 
 @covers(*UNARY)
 def calc_quantized_unary(layer: Layer) -> Cost:
-    """An operator of one input between ``dequantize`` and ``quantize``: made real, the operator, quantised.
+    """Operators of one quantized input: dequantize, the operator on real numbers, quantize.
 
-    Per input element 1 mul by its scale, and 1 add with a zero point; the operations of the operator; per output
-    element 1 div, 3 cmp, and 1 add with a zero point.
+    * Per input element 1 mul by its scale, and 1 add with a zero point.
+    * The operations of the operator.
+    * Per output element 1 div, 3 cmp, and 1 add with a zero point.
 
     Shapes: x[N, C], x_scale[1], x_zero_point[1], y_zero_point[1] -> y[N, C]
     Settings: axis=1, kernel=(1, 1)
@@ -132,9 +138,9 @@ NARY: Mapping[str, Calculator] = {
 
 @covers(*NARY)
 def calc_quantized_nary(layer: Layer) -> Cost:
-    """An operator of several operands between ``dequantize`` and ``quantize``, as ``quantized_sigmoid`` is of one.
+    """Operators of several quantized inputs: dequantize, the operator on real numbers, quantize.
 
-    Each operand has its own scale and zero point, ``x0_scale``, ``x0_zero_point``.
+    As for one input. Each operand has its own scale and zero point, ``x0_scale``, ``x0_zero_point``.
 
     Shapes: x0[N, C], x0_scale[1], x1[N, C], x1_scale[1] -> y[N, C]
     Settings: axis=1
@@ -143,7 +149,7 @@ def calc_quantized_nary(layer: Layer) -> Cost:
 
 
 def calc_quantized_where(layer: Layer) -> Cost:
-    """A selection between ``dequantize`` and ``quantize``; the condition is as it is.
+    """Selection between quantized values: dequantize, ``where``, quantize; the condition is not quantized.
 
     Shapes: condition[N, C], x0[N, C], x0_scale[1], x1[N, C], x1_scale[1] -> y[N, C]
     """
@@ -151,10 +157,10 @@ def calc_quantized_where(layer: Layer) -> Cost:
 
 
 def calc_quantized_embed_norm(layer: Layer) -> Cost:
-    """``embed_norm`` of tables, weight and bias that are quantised: what is read of them is made real.
+    """``embed_norm`` of quantized tables, weight and bias: the elements read of them are dequantized.
 
-    Per element of words and segments taken, of positions (once for all samples), of weight and bias: 1 mul by its
-    scale, and 1 add with a zero point.
+    Per element read of words and segments, of positions (once for all samples), of weight and bias: 1 mul by its scale,
+    and 1 add with a zero point.
 
     Shapes: x[N, T], w0[V, D], w1[P, D], w2[S, D]?, w[D], b[D], w0_scale[1], w1_scale[1] -> y[N, T, D]
     """

@@ -1,4 +1,4 @@
-"""Weights and values stored in few bits, with what inference engines fuse to the layers that read them."""
+"""Weights packed into blocks of few bits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ WEIGHTS = ("w0", "w1", "w2")
 
 
 def calc_packed_projections(layer: Layer) -> Cost:
-    """Several linear layers of one input whose weights are stored in blocks of few bits, its norm before them.
+    """Several linear layers of one input with packed weights, with a sum and a norm before them.
 
-    x and ``skip`` are added where both are given (1 add), and normalised by ``rms_norm`` with the weight ``w``, where
-    it is given. Every weight ``w0``, ``w1``, ``w2`` is made real and multiplied, as in ``packed_linear``. With an
-    ``activation`` the second result is multiplied by the activation of the first, 1 mul, and only that is written.
+    * The sum of x and ``skip``, if given: 1 add per element.
+    * ``rms_norm`` with the weight ``w``, if given.
+    * Every weight ``w0``, ``w1``, ``w2`` is dequantized and multiplied, as in ``packed_linear``.
+    * ``activation``: the second result times the activation of the first, 1 mul per element; only that is written.
 
     Source: Frantar et al., GPTQ, arXiv:2210.17323; Shazeer, GLU Variants Improve Transformer, arXiv:2002.05202.
 
@@ -46,11 +47,11 @@ def calc_packed_projections(layer: Layer) -> Cost:
 
 
 def calc_packed_linear(layer: Layer) -> Cost:
-    """Linear layer whose weight is stored in blocks of few bits: made real, then multiplied.
+    """Linear layer with a packed weight, which is dequantized, then multiplied.
 
-    Every weight takes 1 mul by the scale of its block, and 1 add with zero points, or with one ``zero_point`` for all,
-    once; the rest is ``linear``.
-    The weight ``w`` has its own shape [F_out, F_in] and its packed type, so its bytes are the packed ones.
+    Every weight takes 1 mul by the scale of its block once, and 1 add with zero points or with one ``zero_point`` for
+    all; the rest is ``linear``. ``w`` has its logical shape [F_out, F_in] and its packed dtype, so its bytes are the
+    packed ones.
 
     Source: Frantar et al., GPTQ, arXiv:2210.17323.
 
@@ -63,10 +64,10 @@ def calc_packed_linear(layer: Layer) -> Cost:
 
 
 def calc_packed_embedding(layer: Layer) -> Cost:
-    """Rows of a matrix that is stored in blocks of few bits: the rows taken are made real.
+    """Rows of a packed matrix by index, dequantized.
 
-    Per output element 1 mul by the scale of its block, and 1 add with zero points, or with one ``zero_point`` for all.
-    As many elements of w, and as large a part of its scales and zero points, are read as are written; and the indices.
+    Per output element 1 mul by the scale of its block, and 1 add with zero points or with one ``zero_point`` for all.
+    As many elements of w as outputs are read, the same share of its scales and zero points, and the indices.
 
     Shapes: x[N, T], w[V, D], w_scale[V, D] -> y[N, T, D]
     """

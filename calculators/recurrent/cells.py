@@ -1,8 +1,7 @@
-"""The element-wise half of a step of a recurrent cell, on gates that were computed before it, and its gradients.
+"""Elementwise parts of recurrent steps, given the products of their gates, and their gradients.
 
-A cell is defined for one hidden unit, as Python that tests execute; ``s`` is the sigmoid. In gradients the gates are
-what they were before their sigmoid or tanh, which is evaluated again, and gradients that are not given count as zeros
-that are.
+A cell is defined for one hidden unit, as Python that tests execute; ``s`` is the sigmoid. In gradients of cells gates
+are given before their sigmoid or tanh, which is evaluated again. Gradients that are absent count as zeros.
 """
 
 from __future__ import annotations
@@ -58,10 +57,11 @@ CELLS: Mapping[str, PerElement] = {
 
 @covers(CELLS)
 def calc_recurrent_cell(layer: Layer) -> Cost:
-    """Step of a recurrent cell, given its gates: for every hidden unit the operations of the definition.
+    """Steps of recurrent cells, given their gates: the operations of the definition, once per hidden unit.
 
-    ``slstm_gates`` joins two cells, with one output gate. The backward operators give the gradients of all gates and of
-    the cells before the step; the double ones, given gradients ``v`` of these, theirs of all operands.
+    ``slstm_gates`` joins two cells with one output gate. The backward operators compute the gradients of all gates and
+    of the previous cells. The double backward operators compute, for gradients ``v`` of these, the gradients of all
+    operands.
 
     Source: Hochreiter and Schmidhuber, 1997; two cells: Zhu, Sobihani and Guo, arXiv:1503.04881.
 
@@ -72,14 +72,14 @@ def calc_recurrent_cell(layer: Layer) -> Cost:
 
 
 def _child_count(layer: Layer) -> int:
-    """How many cells ``c0``, ``c1`` ... a tree's node joins."""
+    """Return the number of cells ``c0``, ``c1`` … that a node of a tree joins."""
     return sum(1 for name in layer.inputs if name.removeprefix("c").isdigit())
 
 
 def calc_tree_lstm_gates(layer: Layer) -> Cost:
     """Cell of a tree whose node joins n children: c = s(i) tanh(a) + sum(s(f_k) c_k), h = s(o) tanh(c).
 
-    Per hidden unit 2 + n sigmoids, two tanh, a i (mul), n fma, o tanh(c) (mul). x holds a, i, o and all f.
+    Per hidden unit 2 + n sigmoids, two tanh, a i (mul), n fma, o tanh(c) (mul). x contains a, i, o and all f.
 
     Source: Tai, Socher and Manning, arXiv:1503.00075.
 
@@ -91,9 +91,10 @@ def calc_tree_lstm_gates(layer: Layer) -> Cost:
 
 
 def calc_tree_lstm_gates_backward(layer: Layer) -> Cost:
-    """Gradients of tree_lstm_gates: as lstm_gates_backward, with a forget gate and a cell for each of n children.
+    """Gradients of tree_lstm_gates.
 
-    Per hidden unit 12 mul and 5 add, and 4 mul and 1 add for each child; 2 + n sigmoids and two tanh again.
+    As ``lstm_gates_backward``, with a forget gate and a cell for each of n children. Per hidden unit 12 mul and 5 add,
+    and 4 mul and 1 add per child; 2 + n sigmoids and two tanh again.
 
     Shapes: c0[N, H], c1[N, H], x[N, 5*H], dc[N, H], dh[N, H] -> dc0[N, H], dc1[N, H], dx[N, 5*H]
     """
@@ -103,11 +104,11 @@ def calc_tree_lstm_gates_backward(layer: Layer) -> Cost:
 
 
 LSTM_UNIT = Operations(fma=1, mul=2, add=6, div=3, special=5)
-"""Three sigmoids, two tanh, f c + i g, o tanh(c')."""
+"""The operations per hidden unit: three sigmoids, two tanh, f c + i g, o tanh(c')."""
 
 
 def calc_lstm_gates(layer: Layer) -> Cost:
-    """The element-wise half of a long short-term memory step, on gates that were computed before it.
+    """Elementwise part of an LSTM step, given the products of its gates.
 
     Per hidden unit three sigmoids, two tanh, f c (mul), + i g (fma), o tanh(c') (mul).
 
@@ -137,10 +138,10 @@ SUMMED_GATES: Mapping[str, tuple[int, PerElement]] = {
 
 @covers(SUMMED_GATES)
 def calc_summed_gates(layer: Layer) -> Cost:
-    """Gates of a recurrent cell from the products of its input x0 and its state x1, and what they do to the state.
+    """Recurrent cells on two products, of the input x0 and of the state x1: their sum, then the cell.
 
-    For every hidden unit the operations of the definition, s the sigmoid; each bias is 1 add more for every gate. Of
-    the outputs the new states are written, and what is kept for the backward pass.
+    For every hidden unit the operations of the definition, with the sigmoid s; each bias is 1 add more per gate. The
+    new states are written, and the results that the backward pass needs.
 
     Source: Hochreiter and Schmidhuber, 1997; Cho et al., arXiv:1406.1078.
 
@@ -173,11 +174,11 @@ SUMMED_GATE_GRADIENTS: Mapping[str, tuple[int, PerElement]] = {
 
 @covers(SUMMED_GATE_GRADIENTS)
 def calc_summed_gates_backward(layer: Layer) -> Cost:
-    """Gradients of gates that were summed from two products, and of the state: the definition for every hidden unit.
+    """Gradients of recurrent cells on two products: the definition, once per hidden unit.
 
-    The gates are kept from the forward pass (``gates``). The gradients of both products are equal for an LSTM; for a
-    GRU they differ by the product with r. Where ``biased`` each bias sums over the rows, 1 add an element of its gates
-    less the sums: the gradients of both biases.
+    The gates are given by the forward pass (``gates``). The gradients of both products are equal for an LSTM; for a GRU
+    they differ by the product with r. If ``biased``, each bias sums over the rows: 1 add per element of its gates,
+    minus the sums, for the gradients of both biases.
 
     Shapes: dy[N, H], dc[N, H]?, c0[N, H], gates[N, 4*H] -> dgates[N, 4*H], dc0[N, H]
     """

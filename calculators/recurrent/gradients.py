@@ -1,7 +1,8 @@
-"""Gradients of recurrent layers, a whole pass back over all steps, layers and directions as one operator.
+"""Gradients of recurrent layers over all steps, layers and directions.
 
-The activations of gates and states are kept from the forward pass. Every product of the forward pass has two: one makes
-the gradient of what was multiplied, one that of the weight, both added onto gradients that start at zero.
+Activations of gates and states are given by the forward pass. Every product of the forward pass has two products in the
+backward pass, one for the gradient of the operand and one for the gradient of the weight. Both are added to gradients
+that start at zero.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ GATE_COUNTS: Mapping[str, int] = {"lstm_backward": 4, "gru_backward": 3, "rnn_ba
 
 @covers(RECURRENT_GRADIENTS)
 def calc_recurrent_backward(layer: Layer) -> Cost:
-    """Backward of a recurrent layer: for every step and hidden unit the definition, then the products of its gates.
+    """Backward of recurrent layers.
 
-    Two fma for each product of the forward pass (macs twice its), 1 add for each gate's bias. In the definitions dy
-    comes from above and dh, dc from the next step; i, f, o, z, r are gates, a and c candidates, k the tanh of the cell,
-    m the candidate's product with the state. ``rnn`` with ``activation`` "relu" is 1 add and 1 cmp. A setting
-    ``projection`` doubles its products too.
+    The operations of the definition, once per step and hidden unit, then the products of the gates. Two fma for each
+    product of the forward pass (MACs are twice its), and 1 add per gate for the bias. In the definitions dy comes from
+    the layer above, dh and dc come from the next step; i, f, o, z, r are gates, a and c candidates, k the tanh of the
+    cell, m the candidate's product with the state. ``rnn`` with ``activation`` "relu" is 1 add and 1 cmp. The products
+    of the attribute ``projection`` are doubled too.
 
     Shapes: dy[T, N, H], x[T, N, I], h0[N, H], w0[H, I], w1[H, H], b0[H] -> dx[T, N, I], dh0[N, H], dw0[H, I]
     Settings: hidden=H, layers=1, bidirectional=False

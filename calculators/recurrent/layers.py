@@ -1,4 +1,4 @@
-"""Recurrent layers, a whole pass over all steps, layers and directions as one operator."""
+"""LSTM, GRU and RNN over all steps, layers and directions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from .cells import LSTM_UNIT
 
 
 def sequence_sizes(layer: Layer) -> tuple[Dim, Dim, Dim]:
-    """Of the whole pass: units (hidden units computed), products (of one gate, over input and state), outputs.
+    """Return units, products and outputs of a pass over all steps, layers and directions.
 
-    The first layer reads I features, every other one those of all directions below it; the state that comes back has
-    ``projection`` elements where the outputs are projected, else ``hidden``.
+    Units are hidden units computed, products those of one gate over input and state. The first layer has I input
+    features, every other layer the outputs of all directions below it. The state has ``projection`` elements if the
+    outputs are projected, else ``hidden``.
     """
     x, attrs = layer["x"], layer.attrs
     layers, directions = attrs.get("layers", 1), 2 if attrs.get("bidirectional") else 1
@@ -25,17 +26,23 @@ def sequence_sizes(layer: Layer) -> tuple[Dim, Dim, Dim]:
 
 
 def _has_bias(layer: Layer) -> bool:
+    """Return whether the layer has a bias."""
     return "b" in layer or "b0" in layer
 
 
 def calc_lstm(layer: Layer) -> Cost:
     """Long short-term memory: gates i, f, g, o from input and state; c' = f c + i g, h' = o tanh(c').
 
-    Per step and hidden unit: four dot products of length I + H onto the bias (the two biases some frameworks keep are
-    one starting value), three sigmoids, two tanh, f c (mul), + i g (fma), o tanh(c') (mul). Without biases the first
-    product of each dot product is a mul. A setting ``projection`` P adds a dot product of length H for each of P
-    outputs, which are then the state; ``peephole`` adds 3 fma per unit. Weights and initial states are read once,
-    all outputs written once; the sequences between layers stay inside.
+    Per step and hidden unit:
+
+    * four dot products of length I + H, starting at the bias (two biases, as some frameworks keep them, are one
+      starting value); without biases the first product of each is a mul;
+    * three sigmoids, two tanh;
+    * f c (mul), + i g (fma), o tanh(c') (mul).
+
+    The attribute ``projection`` P adds a dot product of length H for each of P outputs, which are then the state.
+    ``peephole`` adds 3 fma per unit. Weights and initial states are read once, all outputs are written once; sequences
+    between layers are not materialized.
 
     Source: Hochreiter and Schmidhuber, 1997; Gers, Schmidhuber and Cummins, 2000; projection: arXiv:1402.1128.
 
@@ -56,11 +63,16 @@ def calc_lstm(layer: Layer) -> Cost:
 def calc_gru(layer: Layer) -> Cost:
     """Gated recurrent unit: gates r and z from input and state, a candidate n; h' = (1 - z) n + z h.
 
-    Per step and hidden unit: three dot products over the input (length I) and three over the state (length H), two
-    sigmoids, one tanh, the product with r, 1 - z (add), (1 - z) n (mul), + z h (fma). The two products of the candidate
-    stand on biases of their own and are added, 1 add. Setting ``reset_after`` false (r multiplies the state before its
-    product): both products of r and of z accumulate onto one bias. True (r multiplies the product, as PyTorch and
-    cuDNN do): these stay apart as well, 2 add more. Without biases the first product of each dot product is a mul.
+    Per step and hidden unit:
+
+    * three dot products over the input (length I) and three over the state (length H); without biases the first product
+      of each dot product is a mul;
+    * two sigmoids, one tanh;
+    * the product with r, 1 - z (add), (1 - z) n (mul), + z h (fma);
+    * the two products of the candidate start at biases of their own and are added: 1 add.
+
+    ``reset_after`` false (r multiplies the state before its product): both products of r and of z accumulate on one
+    bias. True (r multiplies the product, as in PyTorch and cuDNN): they stay separate, 2 add more.
 
     Source: Cho et al., arXiv:1406.1078; reset after: version 1 of that paper, and cuDNN.
 
@@ -75,10 +87,10 @@ def calc_gru(layer: Layer) -> Cost:
 
 
 def calc_rnn(layer: Layer) -> Cost:
-    """Elman recurrent layer: h' = tanh(W x + U h + b), or relu with the setting ``activation``.
+    """Elman recurrent layer, h' = tanh(W x + U h + b); relu with the attribute ``activation`` "relu".
 
-    Per step and hidden unit one dot product of length I + H onto the bias and one tanh (special) or relu (cmp).
-    Without biases the first product is a mul.
+    Per step and hidden unit one dot product of length I + H, starting at the bias, and one tanh (special) or relu
+    (cmp). Without biases the first product is a mul.
 
     Source: Elman, "Finding Structure in Time", 1990.
 
@@ -93,11 +105,14 @@ def calc_rnn(layer: Layer) -> Cost:
 
 
 def calc_dynamic_quantized_lstm(layer: Layer) -> Cost:
-    """``lstm`` with quantised weights, whose inputs and states are quantised by their range before they are multiplied.
+    """``lstm`` with quantized weights, whose inputs and states are quantized by their range.
 
-    In each direction the input once, and before every step the state, are quantised as ``dynamic_quantize`` does (of n
-    elements n + 2 add and div, 5 n + 3 cmp) and take 1 add each for their zero point; weights 1 add where they have
-    one; each of the two products of every gate is made real, 1 mul.
+    In each direction:
+
+    * the input once, and the state before every step: ``dynamic_quantize`` (for n elements n + 2 add and div, 5 n + 3
+      cmp), and 1 add per element for the zero point;
+    * weights: 1 add per element if they have a zero point;
+    * each of the two products of every gate is dequantized: 1 mul.
 
     Shapes: x[T, N, I], h0[N, H], c0[N, H], w0[1, I, 4*H], w1[1, H, 4*H], b0[8*H], w0_scale[1], w1_scale[1]
         -> y[T, 1, N, H], hn[1, N, H], cn[1, N, H]
@@ -115,13 +130,17 @@ def calc_dynamic_quantized_lstm(layer: Layer) -> Cost:
 
 
 def calc_attention_lstm(layer: Layer) -> Cost:
-    """``lstm`` that looks at a memory after every step, and takes what it saw as a part of the next input.
+    """``lstm`` with attention to a memory after every step, whose result is a part of the next input.
 
-    Gates are dot products over the rows of ``w0`` (input and attention) and of ``w1`` (state). The S memory vectors are
-    projected once by ``w4`` to A features. Every step projects the state by ``w3``; a score for each memory vector is
-    the sum of both (A add), tanh (A special) and a dot product with ``w5``; the scores' softmax weights the memory,
-    dot products of length S; state and context are projected by ``w6`` where it is given. All these products are macs.
-    ``w2`` are peepholes, 3 fma per unit.
+    * Gates: dot products over the rows of ``w0`` (input and attention) and of ``w1`` (state).
+    * Memory: S vectors, projected once by ``w4`` to A features.
+    * Per step the state is projected by ``w3``.
+    * Per step and memory vector, a score: the sum of both projections (A add), tanh (A special), and a dot product with
+      ``w5``.
+    * The softmax of the scores weights the memory: dot products of length S.
+    * State and context are projected by ``w6``, if given.
+
+    All these products are MACs. ``w2`` are peepholes, 3 fma per unit.
 
     Source: Bahdanau, Cho and Bengio, arXiv:1409.0473.
 

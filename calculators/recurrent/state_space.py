@@ -1,4 +1,4 @@
-"""Layers that carry a state along a sequence: linear attention, gated delta rules, causal convolutions."""
+"""Layers that carry a state along a sequence: linear attention, delta nets, causal convolution."""
 
 from __future__ import annotations
 
@@ -9,16 +9,25 @@ from ..activation.activations import ACTIVATIONS, SIGMOID
 
 
 def calc_linear_attention(layer: Layer) -> Cost:
-    """Linear attention: a state S of D x D_v per key head is updated at every step and read by the queries.
+    """Linear attention: a state S per key head is updated at every step and read by the queries.
 
-    ``rule`` is how: ``linear`` S + k v^T; ``gated`` S times exp(g) first; ``delta`` S + beta k (v - S^T k)^T;
-    ``gated_delta`` both. Per step and key head the outer product onto S is D D_v fma; the gate's exp is 1 special per
-    element of ``decay``, its product with S D D_v mul; the delta rules add the D_v dot products of length D of S^T k,
-    D_v subtractions and D_v mul by beta. Per step and query head the output is D_v dot products of length D and D_v
-    mul by the scale. macs: the dot products and the outer product.
+    S is a matrix of D x D_v. ``rule`` defines the update:
 
-    It counts the recurrence, step by step, whatever chunks an implementation works in. Biases of implementations
-    stand in other operators.
+    * ``linear``: S + k v^T.
+    * ``gated``: S times exp(g) first.
+    * ``delta``: S + beta k (v - S^T k)^T.
+    * ``gated_delta``: both.
+
+    Per step and key head:
+
+    * the outer product added to S: D D_v fma;
+    * gated rules: exp of the gate, 1 special per element of ``decay``, and its product with S, D D_v mul;
+    * delta rules: S^T k, D_v dot products of length D; D_v subtractions; D_v mul by beta.
+
+    Per step and query head: D_v dot products of length D, and D_v mul by the scale.
+
+    MACs are the dot products and the outer product. The recurrence is counted step by step, even if an implementation
+    works in chunks.
 
     Source: Katharopoulos et al., arXiv:2006.16236; Yang et al., Gated Delta Networks, arXiv:2412.06464.
 
@@ -42,10 +51,10 @@ def calc_linear_attention(layer: Layer) -> Cost:
 
 
 def calc_causal_conv(layer: Layer) -> Cost:
-    """Causal convolution of every channel by itself, with the last K - 1 inputs of before carried over.
+    """Causal convolution of every channel by itself, with the last K - 1 inputs as a state.
 
-    Every output is one dot product of length K, onto the bias if there is one; the setting ``activation`` (``silu``)
-    adds its operations. The new state is a copy of the last inputs: of the input, and of the old state where T < K - 1.
+    Every output is one dot product of length K, plus the bias if given; the attribute ``activation`` (``silu``) adds
+    its operations. The new state is a copy of the last inputs: of the input, and of the old state if T < K - 1.
 
     Source: Gu and Dao, Mamba, arXiv:2312.00752.
 
@@ -61,16 +70,19 @@ def calc_causal_conv(layer: Layer) -> Cost:
 
 
 SOFTPLUS = Operations(add=1, special=2)
+"""The operations of one softplus."""
 
 
 def calc_gated_delta_net(layer: Layer) -> Cost:
-    """Linear attention of joined sequences, whose queries, keys, decays and update rates may be raw.
+    """Linear attention of concatenated sequences, with preparation of its operands.
 
-    The recurrence is ``linear_attention`` by its ``rule``, with one state of D x D_v for each of the H_v value heads;
-    ``heads`` are H_k and H_v, ``features`` D and D_v. Queries and keys, which are shared by H_v / H_k value heads, are
-    read once; with no k and v, q holds all three. With ``normalize`` every query and key is brought to length 1, as
-    ``l2_normalize``. With ``decay_bias`` the decay is -exp(``decay_rate``) softplus(decay + ``decay_bias``): per
-    element 2 add, 2 special, 1 mul, and per head 1 special and 1 add. With ``squash`` the update rate is a sigmoid.
+    * The recurrence is ``linear_attention`` with the attribute ``rule``, and a state of D x D_v for each of H_v value
+      heads. ``heads`` is (H_k, H_v), ``features`` is (D, D_v).
+    * Queries and keys are shared by H_v / H_k value heads and read once; without k and v, q contains all three.
+    * ``normalize``: ``l2_normalize`` of every query and key.
+    * ``decay_bias``: the decay is -exp(``decay_rate``) softplus(decay + ``decay_bias``), per element 2 add, 2 special,
+      1 mul, and per head 1 special and 1 add.
+    * ``squash``: the update rate is a sigmoid.
 
     Source: Yang, Kautz and Hatamizadeh, Gated Delta Networks, arXiv:2412.06464.
 
@@ -95,14 +107,15 @@ def calc_gated_delta_net(layer: Layer) -> Cost:
 
 
 def _l2_normalization(count: Dim, width: Dim) -> Operations:
-    """``count`` rows of ``width`` elements divided by their lengths, as ``l2_normalize``."""
+    """Return the operations of ``l2_normalize`` of ``count`` rows of ``width`` elements."""
     return count * Operations(fma=width - 1, mul=1, add=1, div=width, special=1)
 
 
 def calc_decay_gate(layer: Layer) -> Cost:
-    """Decay and update rate of a gated delta rule: softplus(x + b) times ``rate``, and the sigmoid of ``beta``.
+    """Decay and update rate of a gated delta rule.
 
-    Per element of x 2 add, 2 special, 1 mul; per element of ``beta``, where it is given, 2 add, 1 div, 1 special.
+    softplus(x + b) times ``rate``, and the sigmoid of ``beta``. Per element of x 2 add, 2 special, 1 mul; per element
+    of ``beta``, if given, 2 add, 1 div, 1 special.
 
     Shapes: x[N, T, H], b[H], rate[H], beta[N, T, H]? -> decay[N, T, H], update[N, T, H]
     """

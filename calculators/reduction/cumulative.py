@@ -1,4 +1,4 @@
-"""Cumulative reductions along an axis."""
+"""Cumulative operators along an axis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .reduce import ADD, CMP, MUL
 
 
 class Running(NamedTuple):
-    """One step of a running reduction, and its definition."""
+    """One step of a cumulative operator, and its definition."""
 
     operations: Operations
     definition: str
@@ -27,10 +27,10 @@ CUMULATIVE: Mapping[str, Running] = {
 
 @covers(CUMULATIVE)
 def calc_cumulative(layer: Layer) -> Cost:
-    """Running sum, product or extremum along an axis: n - 1 operations for a row of length n.
+    """Cumulative sum, product or extremum along an axis: n - 1 operations per row of length n.
 
-    ``exclusive`` leaves the last element of a row out: n - 2 operations. Direction does not matter. Without an
-    ``axis`` (data tells it) the input counts as one row, which is the most it can be.
+    ``exclusive`` omits the last element of a row: n - 2 operations. The direction does not matter. Without ``axis`` (if
+    it is data) the input counts as one row, which is the most.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: axis=1
@@ -44,7 +44,7 @@ def calc_cumulative(layer: Layer) -> Cost:
 
 
 def calc_logcumsumexp(layer: Layer) -> Cost:
-    """Logarithm of a running sum of exponentials: an exp and a log per element, n - 1 additions for a row of length n.
+    """Logarithm of a cumulative sum of exponentials: 2 special per element, n - 1 add per row of length n.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: axis=1

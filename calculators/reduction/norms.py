@@ -1,4 +1,4 @@
-"""The p-norm as a reduction, shared by distances and losses."""
+"""The p-norm as a reduction, for distances, losses and lists of tensors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NORMS: Mapping[object, str] = {
     float("inf"): "reduce_linf",
     float("-inf"): "reduce_linf",
 }
-"""The reduction that a p-norm is; every other p is ``reduce_lp``."""
+"""The reduction that a p-norm is, by p; any other p is ``reduce_lp``."""
 
 
 def norm_operations(p: object, elements: Dim, count: Dim) -> Operations:
-    """The p-norms of ``count`` rows with ``elements`` elements in all, as the reductions count them."""
+    """Return the operations of the p-norms of ``count`` rows with ``elements`` elements in all."""
     reduction = REDUCTIONS[NORMS.get(p, "reduce_lp")]
     return elements * reduction.each + (elements - count) * reduction.combine + count * reduction.final

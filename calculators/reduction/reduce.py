@@ -1,4 +1,4 @@
-"""Reductions over axes, and running ones along an axis."""
+"""Reductions over axes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NONE = Operations()
 
 
 class Reduction(NamedTuple):
-    """What a reduction of n elements to one does.
+    """The reduction of n elements to one.
 
     Attributes:
         each: operations on each of the n elements.
         combine: operations that join two partial results, needed n - 1 times.
         final: operations once per result.
-        definition: the expression they are counted from. It is Python over an array x of n elements, and tests
-            execute it; a ``dot`` of length n is 1 mul and n - 1 fma.
+        definition: the expression they are counted from. It is Python over an array x of n elements, and tests execute
+            it; a ``dot`` of length n is 1 mul and n - 1 fma.
     """
 
     each: Operations
@@ -60,12 +60,14 @@ REDUCTIONS: Mapping[str, Reduction] = {
 
 @covers(REDUCTIONS)
 def calc_reduction(layer: Layer) -> Cost:
-    """Reduction over axes to |y| results, each of |x|/|y| elements, by the operations of its definition.
+    """Sums, means, extrema and norms over axes: the definition, once per element of y.
 
-    The sum of n elements is n - 1 additions, a maximum n - 1 comparisons, a sum of squares 1 mul and n - 1 fma,
-    whatever the order of evaluation. ``reduce_log_sum_exp`` does not subtract the maximum first, as softmax does not.
-    Indices that ``argmax`` writes have their own element size; outputs beside the first (the mean of ``var_mean``)
-    are written, and cost no more operations.
+    Each element of y is the result of |x|/|y| elements of x.
+
+    The sum of n elements is n - 1 additions, a maximum n - 1 comparisons, a sum of squares 1 mul and n - 1 fma, in any
+    order of evaluation. Unlike implementations, ``reduce_log_sum_exp`` does not subtract the maximum first; nor does
+    ``softmax``. Indices that ``argmax`` writes have their own element size. Other outputs (the mean of ``var_mean``)
+    are written and add no operations.
 
     Shapes: x[N, C] -> y[N]
     """
@@ -76,7 +78,7 @@ def calc_reduction(layer: Layer) -> Cost:
 
 
 def calc_trace(layer: Layer) -> Cost:
-    """Sum of a matrix's diagonal: one addition less than the diagonal has elements; only the diagonal is read.
+    """Sum of a matrix's diagonal: one addition less than it has elements; only the diagonal is read.
 
     Shapes: x[N, N] -> y[]
     """
@@ -86,7 +88,7 @@ def calc_trace(layer: Layer) -> Cost:
 
 
 def calc_reduce_xor(layer: Layer) -> Cost:
-    """Exclusive or of the bits of all elements along axes, a hash: n-1 cmp for n elements.
+    """Exclusive or of the bits of all elements along axes, a hash: n - 1 cmp for n elements.
 
     Shapes: x[N, C] -> y[N]
     """

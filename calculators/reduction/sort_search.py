@@ -1,4 +1,7 @@
-"""Sorting, searching, counting and selecting: operators whose work depends on data, with a stated bound."""
+"""Sorting, searching, counting and selecting.
+
+The work depends on data; counts are upper bounds.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,12 @@ SORTS: Mapping[str, str] = {
 
 
 def sort_comparisons(n: Dim) -> Dim:
-    """Comparisons of a sort of n elements, at most."""
+    """Return the most comparisons of a sort of n elements."""
     return n * ceil_log2(n)
 
 
 def _rows_and_length(layer: Layer) -> tuple[Dim, Dim]:
-    """Number and length of the rows along ``axis``; with None the whole input is one row."""
+    """Return the number and length of the rows along ``axis``; with None the whole input is one row."""
     shape, axis = layer["x"].shape, layer.attrs.get("axis")
     if axis is None or not shape:
         return 1, layer["x"].size
@@ -31,10 +34,10 @@ def _rows_and_length(layer: Layer) -> tuple[Dim, Dim]:
 
 @covers(SORTS)
 def calc_sort(layer: Layer) -> Cost:
-    """Sort along an axis: at most n * ceil(log2(n)) comparisons for a row of length n.
+    """Sorts along an axis: at most n * ceil(log2(n)) cmp per row of length n.
 
-    That is the bound of a comparison sort. Selections of k elements are held to it too: what they save depends on data
-    and implementation. ``axis=None`` makes the input one row.
+    That is the bound of a comparison sort. Selections of k elements have the same bound, because their savings depend
+    on data and implementation. With ``axis=None`` the input is one row.
 
     Shapes: x[N, C] -> y[N, C], indices[N, C]
     Settings: axis=1
@@ -51,9 +54,9 @@ SORTED_AND_COUNTED: Mapping[str, str] = {
 
 @covers(SORTED_AND_COUNTED)
 def calc_unique(layer: Layer) -> Cost:
-    """Different or most frequent elements: a sort, then n - 1 comparisons of neighbours, for a row of length n.
+    """Distinct or most frequent elements: a sort, then n - 1 cmp of neighbors, per row of length n.
 
-    The bound of the sort is n * ceil(log2(n)) comparisons. ``axis=None`` makes the input one row.
+    The bound of the sort is n * ceil(log2(n)) cmp. With ``axis=None`` the input is one row.
 
     Shapes: x[N] -> y[N]
     """
@@ -62,9 +65,9 @@ def calc_unique(layer: Layer) -> Cost:
 
 
 def calc_search_sorted(layer: Layer) -> Cost:
-    """Place of each x among n sorted values by bisection: at most ceil(log2(n + 1)) comparisons per element of x.
+    """Position of each x among n sorted values by bisection.
 
-    ``sorted`` is one row of values, or one row for each row of x.
+    At most ceil(log2(n + 1)) cmp per element of x. ``sorted`` is one row of values, or one row for each row of x.
 
     Shapes: x[M], sorted[N] -> y[M]
     """
@@ -73,7 +76,7 @@ def calc_search_sorted(layer: Layer) -> Cost:
 
 
 def calc_bin_count(layer: Layer) -> Cost:
-    """How often each integer occurs: one addition per element of x, of its weight where weights are an operand.
+    """Frequency of each integer: one add per element of x, of its weight if weights are an operand.
 
     Shapes: x[N] -> y[M]
     """
@@ -81,7 +84,9 @@ def calc_bin_count(layer: Layer) -> Cost:
 
 
 def calc_histogram(layer: Layer) -> Cost:
-    """Histogram over equal bins, x counted in bin ``floor((x - lowest) * scale)``: 2 add, 1 mul, 1 cmp per element.
+    """Histogram over equal bins.
+
+    The bin is ``floor((x - lowest) * scale)``: 2 add, 1 mul, 1 cmp per element.
 
     Shapes: x[N] -> y[M]
     """
@@ -89,7 +94,7 @@ def calc_histogram(layer: Layer) -> Cost:
 
 
 def calc_nonzero(layer: Layer) -> Cost:
-    """Indices of the elements that are not zero: one comparison per element; the output as large as assumed.
+    """Indices of the nonzero elements: one cmp per element; the output has its assumed size.
 
     Shapes: x[N, C] -> y[N*C, 2]
     """
@@ -104,7 +109,9 @@ MASKED: Mapping[str, str] = {
 
 @covers(MASKED)
 def calc_masked(layer: Layer) -> Cost:
-    """Elements moved out of or into the places a mask names: no operations; all operands are read, as the mask decides.
+    """Elements moved from or to the positions that a mask selects: no operations.
+
+    All operands are read, because the selected elements are unknown.
 
     Shapes: x[N, C], mask[N, C] -> y[N*C]
     """
@@ -112,11 +119,12 @@ def calc_masked(layer: Layer) -> Cost:
 
 
 def calc_non_max_suppression(layer: Layer) -> Cost:
-    """Boxes kept in order of score unless they overlap one kept already: a sort, and at most all pairs compared.
+    """Boxes in order of score, except those that overlap a better one: a sort, and all pairs at most.
 
-    For each class of n boxes n * ceil(log2(n)) comparisons, and for each of its n * (n - 1) / 2 pairs the intersection
-    (4 max and min, 2 sub, 2 max with 0, 1 mul), the union (2 add), their quotient and a comparison; each box's area
-    once (2 sub, 1 mul).
+    * For each class of n boxes: n * ceil(log2(n)) cmp.
+    * For each of its n * (n - 1) / 2 pairs: the intersection (4 max and min, 2 sub, 2 max with 0, 1 mul), the union (2
+      add), their quotient and a comparison.
+    * For each box its area, once: 2 sub, 1 mul.
 
     Shapes: x0[B, N, 4], x1[B, C, N] -> y[M, 3]
     """
@@ -133,9 +141,9 @@ def calc_non_max_suppression(layer: Layer) -> Cost:
 
 
 def calc_is_in(layer: Layer) -> Cost:
-    """Whether each element of x is among n others, at most: these are sorted, and searched by bisection.
+    """Membership of each element of x among n values, which are sorted and searched by bisection.
 
-    n * ceil(log2(n)) cmp once, and ceil(log2(n + 1)) + 1 cmp per element of x; or n cmp for each where that is less.
+    n * ceil(log2(n)) cmp once, and ceil(log2(n + 1)) + 1 cmp per element of x; or n cmp per element if that is less.
 
     Shapes: x[M], values[N] -> y[M]
     """

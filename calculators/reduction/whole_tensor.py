@@ -1,4 +1,4 @@
-"""Questions about whole tensors, whose answer is a truth value or another single figure."""
+"""Comparisons and tests of whole tensors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..elementwise.arithmetic import BINARY, UNARY
 
 
 def calc_all_equal(layer: Layer) -> Cost:
-    """Whether two tensors are equal: n comparisons, and n-1 to join them.
+    """Equality of two tensors: n cmp, and n - 1 cmp to join them.
 
     Shapes: x0[N, C], x1[N, C] -> y[]
     """
@@ -16,7 +16,7 @@ def calc_all_equal(layer: Layer) -> Cost:
 
 
 def calc_all_close(layer: Layer) -> Cost:
-    """Whether two tensors are equal up to a tolerance: ``isclose`` of every element, and n-1 cmp to join the answers.
+    """Equality of two tensors up to a tolerance: ``isclose`` of every element, and n - 1 cmp to join them.
 
     Shapes: x0[N, C], x1[N, C] -> y[]
     """
@@ -26,7 +26,7 @@ def calc_all_close(layer: Layer) -> Cost:
 
 
 def calc_all_true(layer: Layer) -> Cost:
-    """Whether a mask keeps what a framework asks of it: one comparison per element.
+    """Test that a mask satisfies a condition of the framework: one cmp per element.
 
     Shapes: x[N, C] -> y[]
     """
@@ -34,9 +34,10 @@ def calc_all_true(layer: Layer) -> Cost:
 
 
 def calc_all_finite(layer: Layer) -> Cost:
-    """Whether all elements of all operands are finite: ``test`` of each of n elements, n - 1 cmp to join them.
+    """Test that all elements of all operands are finite.
 
-    ``test`` is ``isfinite``, ``isinf`` (1 add, 1 cmp) or ``isnan`` (1 cmp).
+    ``test`` of each of n elements, and n - 1 cmp to join them. ``test`` is ``isfinite``, ``isinf`` (1 add, 1 cmp) or
+    ``isnan`` (1 cmp).
 
     Shapes: x0[N, C], x1[M] -> y[]
     """

@@ -1,1 +1,4 @@
-"""Resizing and sampling by interpolation, and its gradients."""
+"""Resizing and sampling by interpolation, and its gradients.
+
+Interpolation weights and positions are index arithmetic and cost nothing.
+"""

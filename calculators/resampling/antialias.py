@@ -1,4 +1,4 @@
-"""Resizing whose windows widen as images shrink (antialiasing), and its gradient."""
+"""Resizing with antialiasing, whose windows widen as images shrink."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SUPPORT: Mapping[str, int] = {"linear": 2, "cubic": 4, "lanczos": 6}
 
 
 def _axis_passes(mode: str, large: tuple[Dim, ...], small: tuple[Dim, ...]) -> list[tuple[Dim, Dim]]:
-    """Samples and taps of each pass from shape ``large`` to ``small``, the last axis first.
+    """Return the samples and taps of each pass from shape ``large`` to ``small``, the last axis first.
 
     A window along an axis from L to n elements has at most ``support * max(L / n, 1)`` taps, rounded up.
     """
@@ -24,10 +24,10 @@ def _axis_passes(mode: str, large: tuple[Dim, ...], small: tuple[Dim, ...]) -> l
 
 
 def calc_antialiased_resize(layer: Layer) -> Cost:
-    """Resizing with antialiasing, one axis after another, each output a weighted sum of t elements along the axis.
+    """Resizing with antialiasing, one axis after another: every output is a weighted sum of t elements.
 
-    t mul and t-1 add a sample; t is the support (linear 2, cubic 4, lanczos 6) times the ratio of the sizes where it
-    shrinks, rounded up, which is the widest window. Weights are index arithmetic.
+    t mul and t - 1 add per sample. t is the support (linear 2, cubic 4, lanczos 6), times the ratio of the sizes if the
+    axis shrinks, rounded up, which is the widest window.
 
     Shapes: x[N, C, H, W] -> y[N, C, P, Q]
     Settings: mode="linear"
@@ -38,7 +38,7 @@ def calc_antialiased_resize(layer: Layer) -> Cost:
 
 
 def calc_antialiased_resize_backward(layer: Layer) -> Cost:
-    """Gradient of antialiased_resize: each sample, weighted, is added to the t elements it was made of; t mul, t add.
+    """Gradient of antialiased_resize: each weighted sample is added to its t elements, t mul and t add.
 
     Shapes: dy[N, C, P, Q] -> dx[N, C, H, W]
     Settings: mode="linear"

@@ -9,12 +9,14 @@ from .interpolation import SAMPLES
 
 
 def calc_grid_sample_backward(layer: Layer) -> Cost:
-    """Gradients of samples at given points, of x and of the points, as far as ``needs`` names them.
+    """Gradients of grid_sample for x and for the points, as named by ``needs``.
 
-    A sample is a weighted sum of t elements of x (nearest 1, linear 2^r, cubic 4^r). dx: dy, weighted, added to them,
-    t mul and add (nearest t add). The gradient of each of r coordinates: another weighted sum of the same elements
-    (t mul, t-1 add) for every element of dy, its dot product with dy over the channels, 1 mul for the scale of the
-    coordinate; for the mode nearest it is zero. Weights are index arithmetic.
+    A sample is a weighted sum of t elements of x (nearest 1, linear 2^r, cubic 4^r).
+
+    * dx: weighted dy is added to these elements, t mul and t add (nearest: t add).
+    * Points: for each of r coordinates and every element of dy another weighted sum of the same elements (t mul, t - 1
+      add), its dot product with dy over the channels, and 1 mul for the scale of the coordinate. For the mode nearest
+      it is zero.
 
     Source: Jaderberg et al., Spatial Transformer Networks, arXiv:1506.02025.
 
@@ -35,9 +37,9 @@ def calc_grid_sample_backward(layer: Layer) -> Cost:
 
 
 def calc_affine_grid_backward(layer: Layer) -> Cost:
-    """Gradient of affine_grid: dy times the points in homogeneous coordinates, (p_1, ..., p_r, 1), which are free.
+    """Gradient of affine_grid: dy times the points in homogeneous coordinates, (p_1, ..., p_r, 1).
 
-    Each of r (r + 1) elements of theta's gradient is a dot product over all points of the grid, and macs.
+    Each of r (r + 1) elements of theta's gradient is a dot product over all points of the grid (MACs).
 
     Shapes: dy[N, P, Q, 2], theta[N, 2, 3] -> dtheta[N, 2, 3]
     """
@@ -47,10 +49,9 @@ def calc_affine_grid_backward(layer: Layer) -> Cost:
 
 
 def calc_resize_backward(layer: Layer) -> Cost:
-    """Gradient of resizing: every element of dy is added, weighted, to all elements of x its sample needed.
+    """Gradient of resizing: weighted dy is added to all elements of x that its sample needed.
 
-    One addition for the mode nearest, 2^r multiplications and additions for linear, 4^r for cubic, onto a gradient that
-    starts at zero. x is not needed.
+    One add for the mode nearest, 2^r mul and add for linear, 4^r for cubic, to a gradient of zeros. x is not needed.
 
     Shapes: dy[N, C, P, Q] -> dx[N, C, H, W]
     Settings: mode="linear"
@@ -62,7 +63,7 @@ def calc_resize_backward(layer: Layer) -> Cost:
 
 
 def calc_unpool_backward(layer: Layer) -> Cost:
-    """Gradient of unpooling: the sum of dy over what each element was repeated to, or its element at the index.
+    """Gradient of unpooling: the sum of dy over the copies of each element, or its element at the index.
 
     Shapes: dy[N, C, 2*P, 2*Q] -> dx[N, C, P, Q]
     """

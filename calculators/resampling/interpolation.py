@@ -1,4 +1,4 @@
-"""Interpolation: resizing, sampling at given points, and their gradients."""
+"""Interpolation: resizing, grid sampling, affine grids."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ SAMPLES: Mapping[str, Callable[[int], tuple[int, Operations]]] = {
     "linear": lambda rank: (2**rank, (2**rank - 1) * Operations(mul=1, add=2)),
     "cubic": lambda rank: (4**rank, (4**rank - 1) // 3 * Operations(mul=4, add=3)),
 }
-"""Elements that one sample of a rank needs, and the operations it takes, by mode."""
+"""Elements that one sample of a rank needs, and its operations, by mode."""
 
 
 def _sampling(layer: Layer, points: Dim) -> tuple[Operations, Dim]:
-    """Operations of ``points`` samples of x, and the bytes of x they need."""
+    """Return the operations of ``points`` samples of x, and the bytes of x that they need."""
     x = layer["x"]
     axes = layer.attrs.get("axes")
     taps, operations = SAMPLES[layer.attrs["mode"]](x.ndim - 2 if axes is None else len(axes))
@@ -25,13 +25,16 @@ def _sampling(layer: Layer, points: Dim) -> tuple[Operations, Dim]:
 
 
 def calc_resize(layer: Layer) -> Cost:
-    """Resizing by interpolation, each output element a sample of x, in one dimension after another.
+    """Resizing by interpolation: every output element is a sample of x.
 
-    ``mode`` nearest copies. Linear interpolation between two values, ``a + t * (b - a)``, is 1 mul and 2 add, and a
-    sample of rank r takes 2^r - 1 of them: linear 1 mul 2 add, bilinear 3 and 6, trilinear 7 and 14. Cubic
-    interpolation is a weighted sum of four values, 4 mul and 3 add, (4^r - 1) / 3 times: bicubic 20 and 15. Weights are
-    index arithmetic, and free. A sample needs 1, 2^r or 4^r elements of x. The rank is that of x without batch and
-    channels, or the number of ``axes`` where they are given. No antialiasing.
+    ``mode``:
+
+    * nearest: a copy; 1 element of x.
+    * linear: between two values ``a + t * (b - a)``, 1 mul and 2 add; a sample of rank r takes 2^r - 1 of these (linear
+      1 mul 2 add, bilinear 3 and 6, trilinear 7 and 14) and needs 2^r elements.
+    * cubic: a weighted sum of four values, 4 mul and 3 add, (4^r - 1) / 3 times (bicubic 20 and 15); 4^r elements.
+
+    The rank is that of x without batch and channels, or the number of ``axes`` if given. There is no antialiasing.
 
     Shapes: x[N, C, H, W] -> y[N, C, P, Q]
     Settings: mode="linear"
@@ -41,9 +44,9 @@ def calc_resize(layer: Layer) -> Cost:
 
 
 def calc_grid_sample(layer: Layer) -> Cost:
-    """Samples of x at points given as data (spatial transformer), interpolated as in ``resize``; the grid is read.
+    """Samples of x at points that are data (spatial transformer), interpolated as in ``resize``.
 
-    Turning a point into indices and weights is index arithmetic, and free.
+    The grid is read. The conversion of a point to indices and weights costs nothing.
 
     Source: Jaderberg et al., Spatial Transformer Networks, arXiv:1506.02025.
 
@@ -55,11 +58,11 @@ def calc_grid_sample(layer: Layer) -> Cost:
 
 
 def calc_affine_grid(layer: Layer) -> Cost:
-    """Sampling points of an affine map: each of r coordinates is a dot product with a point (p_1, ..., p_r, 1).
+    """Sampling points of an affine map: each of r coordinates is a dot product with (p_1, ..., p_r, 1).
 
-    That is the matrix product of theta [N, r, r + 1] with homogeneous coordinates, as frameworks define it: of length
-    r + 1, and macs. The coordinates themselves are index arithmetic. (The function that spells out ONNX's AffineGrid
-    makes maps of space, 3 x 4, of those of the plane, 2 x 3: twice the products, none of which the operator needs.)
+    It is the matrix product of theta [N, r, r + 1] with homogeneous coordinates, as frameworks define it: of length r +
+    1 (MACs). The coordinates themselves cost nothing. (The function body of ONNX's AffineGrid extends 2 x 3 maps of the
+    plane to 3 x 4 maps of space, twice the products; the operator does not need them.)
 
     Source: Jaderberg et al., Spatial Transformer Networks, arXiv:1506.02025.
 

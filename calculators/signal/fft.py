@@ -1,4 +1,4 @@
-"""Fourier transforms."""
+"""Discrete Fourier transforms."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ from costcore.ir import Cost, Dim, Layer, Operations, ceil_log2
 
 
 def fft_operations(points: Dim, length: Dim) -> Operations:
-    """Complex transforms of ``length``, ``points`` elements in all, by halving: log2(length) stages of butterflies.
+    """Return the operations of complex transforms of ``length``, with ``points`` elements in all.
 
-    A butterfly makes two elements of two: a complex product (4 mul, 2 add) and two complex sums (4 add).
+    log2(length) stages of butterflies. A butterfly computes two elements from two: a complex product (4 mul, 2 add) and
+    two complex sums (4 add).
     """
     return Operations(mul=2, add=3) * points * ceil_log2(length)
 
 
 def calc_fft(layer: Layer) -> Cost:
-    """Discrete Fourier transform along ``axes`` (the last one where not given), forward or inverse.
+    """Discrete Fourier transform along ``axes`` (default: the last), forward or inverse.
 
     Each axis of n elements takes n / 2 * ceil(log2(n)) butterflies of radix 2, 4 mul and 6 add each: 5 n log2(n) FLOPs
-    for a power of two, the customary figure; other lengths are held to the next power's number of stages. Roots of
-    unity are constants. Real and imaginary parts may be operands and outputs of their own. The setting ``inverse``
-    multiplies every element by 1 / n, 2 mul; ``scaled``, where given, says whether it does in place of that. ``length``
-    is that of the transform where x is padded or cut to it.
+    for a power of two, the usual figure. Other lengths are bounded by the number of stages of the next power. Roots of
+    unity are constants.
+
+    * ``inverse``: every element times 1 / n, 2 mul. ``scaled``, if given, decides this instead.
+    * ``length``: the length of the transform if x is padded or cut to it.
+
+    Real and imaginary parts may be operands and outputs of their own.
 
     Source: Cooley and Tukey, Mathematics of Computation 19, 1965.
 
@@ -36,22 +40,26 @@ def calc_fft(layer: Layer) -> Cost:
 
 
 def _real_fft_operations(points: Dim, length: Dim) -> Operations:
-    """Real transforms of ``length``, ``points`` real elements in all: half the butterflies of complex ones."""
+    """Return the operations of real transforms of ``length``, with ``points`` real elements in all.
+
+    They have half the butterflies of complex transforms.
+    """
     stages = points * ceil_log2(length)
     return Operations(mul=stages, add=3 * stages // 2)
 
 
 def _other_axes_operations(layer: Layer, points: Dim, shape: tuple[Dim, ...]) -> Operations:
-    """Complex transforms along all axes but the last one named, of ``points`` elements."""
+    """Return the operations of complex transforms along all axes but the last one, of ``points`` elements."""
     return sum((fft_operations(points, shape[axis]) for axis in layer.attrs["axes"][:-1]), Operations())
 
 
 def calc_real_fft(layer: Layer) -> Cost:
     """Discrete Fourier transform of real x: real along the last of ``axes``, complex along the others.
 
-    A real transform of length n has half the butterflies of ``fft``: 2.5 n ceil(log2(n)) FLOPs. The others are those of
-    ``fft``, on the n / 2 + 1 elements that are kept (or on all of y, where both halves are wanted). With ``scaled`` 2
-    mul per element of y.
+    * A real transform of length n has half the butterflies of ``fft``: 2.5 n ceil(log2(n)) FLOPs.
+    * The other axes are those of ``fft``, on the n / 2 + 1 elements that are kept (on all of y if both halves are
+      needed).
+    * ``scaled``: 2 mul per element of y.
 
     Source: Sorensen et al., "Real-valued fast Fourier transform algorithms", IEEE TASSP 35, 1987.
 
@@ -67,9 +75,9 @@ def calc_real_fft(layer: Layer) -> Cost:
 
 
 def calc_inverse_real_fft(layer: Layer) -> Cost:
-    """Real signal of half a spectrum x: complex along all but the last of ``axes``, then real along it.
+    """Real signal of half a spectrum x: complex along ``axes`` except the last, real along the last.
 
-    As ``real_fft``, the other way round. With ``scaled`` 1 mul per element of y.
+    The operations are those of ``real_fft``. With ``scaled`` 1 mul per element of y.
 
     Source: Sorensen et al., "Real-valued fast Fourier transform algorithms", IEEE TASSP 35, 1987.
 

@@ -1,4 +1,4 @@
-"""Signal processing: windows, short-time Fourier transforms, mel filters."""
+"""Short-time Fourier transform, windows and mel filters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WINDOWS: Mapping[str, PerElement] = {
 
 @covers(WINDOWS)
 def calc_window(layer: Layer) -> Cost:
-    """Window function: for every element the operations of its definition; only the output is written.
+    """Window functions: the operations of the definition, once per element; only the output is written.
 
     ``n`` is the position and ``step`` the constant angle 2 pi / N.
 
@@ -29,7 +29,7 @@ def calc_window(layer: Layer) -> Cost:
 
 
 def calc_stft(layer: Layer) -> Cost:
-    """Short-time Fourier transform: the transform of every frame of a signal, as in ``fft``, after its window.
+    """Short-time Fourier transform: the ``fft`` of every frame of a signal, after its window.
 
     Frames overlap; x is read once. A window is 1 mul per element of a frame (2 for a complex signal).
 
@@ -46,8 +46,9 @@ def calc_stft(layer: Layer) -> Cost:
 def calc_mel_weights(layer: Layer) -> Cost:
     """Triangular filters from frequency bins to mel bins.
 
-    Each of M + 2 edges is ``floor((700 * (10^(mel / 2595) - 1)) * (n + 1) / rate)``, with mel = low + i * step: 3 mul,
-    2 add, 2 div, 1 cmp, 1 special. Each element of the output is a difference and a quotient at most.
+    * Each of M + 2 edges, ``floor((700 * (10^(mel / 2595) - 1)) * (n + 1) / rate)`` with mel = low + i * step: 3 mul, 2
+      add, 2 div, 1 cmp, 1 special.
+    * Each element of the output: a difference and a quotient at most.
 
     Source: ONNX operator MelWeightMatrix.
 

@@ -13,7 +13,9 @@ CONTAINERS: Mapping[str, str] = {
 
 @covers(CONTAINERS)
 def calc_container(layer: Layer) -> Cost:
-    """Free on purpose: a sequence, a map or an optional holds its values, and putting them in or out moves none.
+    """Containers of values: zero cost.
+
+    A sequence, a map or an optional stores its values; putting values in or taking them out copies nothing.
 
     Shapes: x[N, C] -> y[N, C]
     """

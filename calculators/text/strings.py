@@ -1,4 +1,4 @@
-"""Values that hold values, and text: nothing is computed on numbers."""
+"""Strings and encoded data."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ TEXT: Mapping[str, str] = {
 
 @covers(TEXT)
 def calc_text(layer: Layer) -> Cost:
-    """Text or coded data, read and written: no operations on numbers, so none are counted.
+    """Operators on strings and encoded data: no operations on numbers; operands are read, y is written.
 
-    Bytes are those of the operands whose shapes tell them. How long a text is no shape tells: it takes none. What a
-    codec computes inside depends on the data, and is no part of a network: the pixels of ``image_decode`` are written,
-    the coded bytes read. ``lookup`` finds by hashing.
+    Bytes are those of the operands with a known element size. A string has no known size, so it counts no bytes. The
+    work of a codec depends on data and is not counted: ``image_decode`` reads the coded bytes and writes the pixels.
+    ``lookup`` uses hashing.
 
     Shapes: x[N] -> y[N]
     """
@@ -31,10 +31,11 @@ def calc_text(layer: Layer) -> Cost:
 
 
 def calc_count_ngrams(layer: Layer) -> Cost:
-    """How often each n-gram of a table stands in a sequence: for each place, length and skip one addition at most.
+    """Frequency of each n-gram of a table in a sequence: at most one add per position, length and skip.
 
-    ``grams`` is how many n-grams a row of x has, over all lengths and skips; finding one is a lookup by hashing, and
-    free. With ``weighted`` the counts are multiplied by weights, 1 mul per element of y, and the weights ``w`` read.
+    ``grams`` is the number of n-grams of a row of x, over all lengths and skips. Finding one is a lookup by hashing and
+    costs nothing. With ``weighted`` the counts are multiplied by weights, 1 mul per element of y, and the weights ``w``
+    are read.
 
     Shapes: x[N, T], w[V]? -> y[N, V]
     Settings: grams=T

@@ -6,9 +6,9 @@ from costcore.ir import Cost, Layer, Operations
 
 
 def calc_time_warping(layer: Layer) -> Cost:
-    """Cheapest path through a matrix of costs: every element is added to the least of three sums, 1 add and 2 cmp.
+    """Cheapest path through a matrix of costs.
 
-    The way back along the path is index arithmetic.
+    Every element plus the least of three sums: 1 add and 2 cmp. The reconstruction of the path is index arithmetic.
 
     Source: Sakoe and Chiba, IEEE TASSP 26, 1978.
 

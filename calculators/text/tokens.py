@@ -1,4 +1,4 @@
-"""Small operators of text generation: n-grams of tokens, hashes, words from letters, paths through costs."""
+"""Tokens in text generation: hashes, n-grams, words from characters, choice of the next token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HASHES: Mapping[str, str] = {
 
 @covers(HASHES)
 def calc_hash(layer: Layer) -> Cost:
-    """Hashes of elements: index arithmetic, which like random bits counts no operations; all operands are read.
+    """Hashes of elements: index arithmetic without operations; all operands are read.
 
     Shapes: x[N, T] -> y[N, T, K]
     """
@@ -25,10 +25,10 @@ def calc_hash(layer: Layer) -> Cost:
 
 
 def calc_block_ngrams(layer: Layer) -> Cost:
-    """Scores of tokens that would repeat an n-gram set to minus infinity.
+    """Scores of tokens that would repeat an n-gram, set to minus infinity.
 
-    In each row the last n - 1 of T tokens are compared with those at each of the T - n + 1 places before, at most
-    n - 1 cmp each. Tokens and scores are read, all scores are written.
+    In each row the last n - 1 of T tokens are compared with those at each of T - n + 1 earlier positions, at most n - 1
+    cmp each. Tokens and scores are read, all scores are written.
 
     Source: Paulus, Xiong and Socher, arXiv:1705.04304.
 
@@ -42,10 +42,11 @@ def calc_block_ngrams(layer: Layer) -> Cost:
 
 
 def calc_match_suffix(layer: Layer) -> Cost:
-    """Where a draft's tokens part from those predicted, and where in the source the n-grams at their end stand.
+    """Comparison of a draft with predicted tokens, and search of the source for the n-grams at its end.
 
-    The draft x of S tokens is compared with the tokens predicted, at most S cmp; then the last n tokens, for each n
-    from ``least`` to ``most``, with those at each of its S - n + 1 places, n cmp each: the most there can be.
+    * The draft x of S tokens is compared with the predicted tokens: at most S cmp.
+    * For each n from ``least`` to ``most`` the last n tokens are compared with those at each of S - n + 1 positions: n
+      cmp each, which is the most.
 
     Source: Ge et al., "Lossless Acceleration with Aggressive Decoding", arXiv:2205.10350.
 
@@ -59,11 +60,15 @@ def calc_match_suffix(layer: Layer) -> Cost:
 
 
 def calc_word_convolution(layer: Layer) -> Cost:
-    """Vectors of words from their letters: embeddings of letters, a convolution along the word, tanh, the largest.
+    """Vectors of words from characters.
 
-    A word of L letters has L - K + 1 places; at each a dot product of K E features onto the bias for every one of F
-    filters, macs, and a tanh; then L - K cmp for the largest. Every word is taken to be as long as there is
-    room. Of the table ``w1`` E elements a letter are read.
+    Character embeddings, a convolution along the word, tanh, the maximum over positions. A word of L characters has L -
+    K + 1 positions.
+
+    * Per position and each of F filters: a dot product of K E features, starting at the bias (MACs), and a tanh.
+    * The maximum over the positions: L - K cmp per filter.
+
+    Every word is assumed to have the full length. E elements of the table ``w1`` are read per character.
 
     Source: Kim et al., Character-Aware Neural Language Models, arXiv:1508.06615.
 
@@ -81,10 +86,15 @@ def calc_word_convolution(layer: Layer) -> Cost:
 def calc_token_search(layer: Layer) -> Cost:
     """Choice of the next token for every row, ``steps`` times, from scores that a decoder computed.
 
-    Per step and row of V scores the largest is V - 1 cmp (``search`` "greedy"). "sample" takes a softmax (V special,
-    V div, V - 1 add), a sort (at most V * ceil(log2(V)) cmp) and sums up to the part that is kept (V - 1 add, V cmp).
-    "beam" takes a log_softmax (2 V - 1 add, V + 1 special), adds the score of its beam (V add), and chooses among the
-    V scores of all ``beams`` of a sample, held to a sort of them. The last scores of every row are read in every step.
+    Per step and row of V scores, by ``search``:
+
+    * "greedy": the largest, V - 1 cmp.
+    * "sample": a softmax (V special, V div, V - 1 add), a sort (at most V * ceil(log2(V)) cmp), and sums up to the part
+      that is kept (V - 1 add, V cmp).
+    * "beam": a log_softmax (2 V - 1 add, V + 1 special), the sum with the score of its beam (V add), and the choice
+      among the V scores of all ``beams`` of a sample, bounded by a sort.
+
+    The last scores of every row are read in every step.
 
     Shapes: x[N, T], logits[N, 1, V] -> y[N, L]
     Settings: steps=L, search="greedy", beams=1
