@@ -12,6 +12,11 @@ def softmax_operations(elements: Dim, count: Dim) -> Operations:
     return Operations(add=elements - count, div=elements, special=elements)
 
 
+def log_softmax_operations(elements: Dim, count: Dim) -> Operations:
+    """Return the operations of the log_softmax of ``count`` rows with ``elements`` elements in all."""
+    return Operations(add=2 * elements - count, special=elements + count)
+
+
 def calc_softmax(layer: Layer) -> Cost:
     """Softmax, exp(x) / sum(exp(x)) along ``axis`` (a tuple of several axes is allowed).
 
@@ -32,22 +37,6 @@ def calc_softmax(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
-def calc_softmin(layer: Layer) -> Cost:
-    """Softmin: the softmax of -x along ``axis``, with one negation more per element.
-
-    Shapes: x[N, C] -> y[N, C]
-    Settings: axis=1
-    """
-    x = layer["x"]
-    operations = softmax_operations(x.size, row_count(x.shape, layer.attrs["axis"])) + Operations(add=x.size)
-    return Cost(operations, layer.read, layer.written, layer.attrs)
-
-
-def log_softmax_operations(elements: Dim, count: Dim) -> Operations:
-    """Return the operations of the log_softmax of ``count`` rows with ``elements`` elements in all."""
-    return Operations(add=2 * elements - count, special=elements + count)
-
-
 def calc_log_softmax(layer: Layer) -> Cost:
     """Logarithm of softmax, x - log(sum(exp(x))) along ``axis``.
 
@@ -59,6 +48,17 @@ def calc_log_softmax(layer: Layer) -> Cost:
     """
     x = layer["x"]
     operations = log_softmax_operations(x.size, row_count(x.shape, layer.attrs["axis"]))
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_softmin(layer: Layer) -> Cost:
+    """Softmin: the softmax of -x along ``axis``, with one negation more per element.
+
+    Shapes: x[N, C] -> y[N, C]
+    Settings: axis=1
+    """
+    x = layer["x"]
+    operations = softmax_operations(x.size, row_count(x.shape, layer.attrs["axis"])) + Operations(add=x.size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
@@ -75,15 +75,6 @@ def calc_softmax_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
-def calc_softmin_backward(layer: Layer) -> Cost:
-    """Backward of softmin, dx = y (sum(dy y) - dy): the same operations as ``softmax_backward``.
-
-    Shapes: dy[N, C], y[N, C] -> dx[N, C]
-    Settings: axis=1
-    """
-    return calc_softmax_backward(layer)
-
-
 def calc_log_softmax_backward(layer: Layer) -> Cost:
     """Backward of log_softmax, dx = dy - exp(y) sum(dy) along ``axis``.
 
@@ -96,3 +87,12 @@ def calc_log_softmax_backward(layer: Layer) -> Cost:
     count = row_count(layer["dy"].shape, layer.attrs["axis"])
     operations = Operations(add=2 * size - count, mul=size, special=size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_softmin_backward(layer: Layer) -> Cost:
+    """Backward of softmin, dx = y (sum(dy y) - dy): the same operations as ``softmax_backward``.
+
+    Shapes: dy[N, C], y[N, C] -> dx[N, C]
+    Settings: axis=1
+    """
+    return calc_softmax_backward(layer)

@@ -12,6 +12,9 @@ from ..normalization.norms import rms_norm_operations
 from .attention import attention_operations
 from .position import ROTATION
 
+CACHE_OPERANDS = ("past_k", "past_v", "more_k", "more_v", "indices", "counts")
+"""Operands of caches and of selected keys, which ``decoder_attention`` alone does not have."""
+
 
 def calc_decoder_attention(layer: Layer) -> Cost:
     """Scaled dot-product attention of new queries to past and new keys and values.
@@ -93,10 +96,6 @@ def calc_cached_attention(layer: Layer) -> Cost:
         projected, products = projection(count, width, "b" in layer)
         operations, macs = operations + projected, macs + products
     return Cost(operations, layer.read, layer.written, attrs, macs)
-
-
-CACHE_OPERANDS = ("past_k", "past_v", "more_k", "more_v", "indices", "counts")
-"""Operands of caches and of selected keys, which ``decoder_attention`` alone does not have."""
 
 
 def calc_paged_attention(layer: Layer) -> Cost:

@@ -7,6 +7,9 @@ from costcore.ir import Cost, Layer, Operations, prod
 from .._shared import dot_products
 from ..activation.activations import SIGMOID
 
+ROTATION = Operations(mul=2, add=1)
+"""The operations of a rotary embedding per rotated element."""
+
 
 def calc_rotary_embedding(layer: Layer) -> Cost:
     """Rotary position embedding: every pair (a, b) of features becomes (a cos - b sin, a sin + b cos).
@@ -42,6 +45,19 @@ def calc_rotated_pair(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+def calc_relative_position_bias(layer: Layer) -> Cost:
+    """Learned bias of attention scores by the distance between query and key.
+
+    Each distance maps to a bucket, a row of the table ``w``. The mapping is index arithmetic and costs nothing. The
+    table is read once, and one element is written per pair of positions and head.
+
+    Source: Raffel et al., T5, arXiv:1910.10683.
+
+    Shapes: w[B, H] -> y[1, H, T_q, T_k]
+    """
+    return Cost(Operations(), layer.read, layer.written, layer.attrs)
+
+
 def calc_gated_position_bias(layer: Layer) -> Cost:
     """Bias of attention scores by relative position, scaled by a gate that is computed from each query.
 
@@ -62,20 +78,3 @@ def calc_gated_position_bias(layer: Layer) -> Cost:
     operations = Operations(add=layer["q"].size) + dot_products(projected, macs, "b1" in layer)
     operations += Operations(add=projected - 2 * count) + count * (2 * SIGMOID + Operations(mul=2, add=2))
     return Cost(operations + Operations(mul=y.size), layer.read, layer.written, layer.attrs, macs)
-
-
-def calc_relative_position_bias(layer: Layer) -> Cost:
-    """Learned bias of attention scores by the distance between query and key.
-
-    Each distance maps to a bucket, a row of the table ``w``. The mapping is index arithmetic and costs nothing. The
-    table is read once, and one element is written per pair of positions and head.
-
-    Source: Raffel et al., T5, arXiv:1910.10683.
-
-    Shapes: w[B, H] -> y[1, H, T_q, T_k]
-    """
-    return Cost(Operations(), layer.read, layer.written, layer.attrs)
-
-
-ROTATION = Operations(mul=2, add=1)
-"""The operations of a rotary embedding per rotated element."""

@@ -8,6 +8,39 @@ from .._shared import dot_products, input_bytes
 from ..reduction.norms import norm_operations
 
 
+def calc_embedding(layer: Layer) -> Cost:
+    """Rows of a weight matrix by index: no operations; |y| elements of w are read, and the indices x.
+
+    Shapes: x[N, T], w[V, D] -> y[N, T, D]
+    """
+    x, w = layer["x"], layer["w"]
+    return Cost(Operations(), x.nbytes + w.bytes_of(layer.out.size), layer.written, layer.attrs)
+
+
+def calc_embedding_bag(layer: Layer) -> Cost:
+    """Rows of a weight matrix by index, reduced within bags: |x| rows are reduced to |y| / D bags.
+
+    * ``mode="sum"``: one add per element joined.
+    * ``mode="mean"``: also one div per output element.
+    * ``mode="max"``: one cmp per element joined.
+    * ``per_sample_weights``: every bag is a weighted sum, 1 mul and n - 1 fma for n rows.
+
+    Shapes: x[B*T], w[V, D] -> y[B, D]
+    Settings: mode="sum"
+    """
+    w, bags = layer["w"], layer.out.size
+    elements = layer["x"].size * w.shape[-1]
+    joined, mode = elements - bags, layer.attrs.get("mode", "sum")
+    if "per_sample_weights" in layer:
+        operations = Operations(fma=joined, mul=bags)
+    elif mode == "max":
+        operations = Operations(cmp=joined)
+    else:
+        operations = Operations(add=joined, div=bags if mode == "mean" else 0)
+    read = layer.read - w.nbytes + w.bytes_of(elements)
+    return Cost(operations, read, layer.written, layer.attrs)
+
+
 def calc_embedding_bag_backward(layer: Layer) -> Cost:
     """Gradient of embedding_bag for its weight: dy of each bag, added to the rows that its indices select.
 
@@ -52,6 +85,13 @@ def calc_scaled_embedding_backward(layer: Layer) -> Cost:
     return Cost(operations, input_bytes(layer, "dy", "x"), layer.written, layer.attrs)
 
 
+def _norm_limit(layer: Layer, elements: Dim, count: Dim) -> Operations:
+    """Return the operations of the norm of ``count`` slices and of their division."""
+    return norm_operations(layer.attrs.get("p", 2), elements, count) + Operations(
+        mul=elements, add=count, cmp=count, div=count
+    )
+
+
 def calc_renorm(layer: Layer) -> Cost:
     """Slices along an axis limited to a norm of at most ``limit``.
 
@@ -78,43 +118,3 @@ def calc_renorm_rows(layer: Layer) -> Cost:
     operations = _norm_limit(layer, elements, count)
     read = layer["x"].nbytes + w.bytes_of(elements)
     return Cost(operations, read, layer.out.bytes_of(elements), layer.attrs)
-
-
-def _norm_limit(layer: Layer, elements: Dim, count: Dim) -> Operations:
-    """Return the operations of the norm of ``count`` slices and of their division."""
-    return norm_operations(layer.attrs.get("p", 2), elements, count) + Operations(
-        mul=elements, add=count, cmp=count, div=count
-    )
-
-
-def calc_embedding(layer: Layer) -> Cost:
-    """Rows of a weight matrix by index: no operations; |y| elements of w are read, and the indices x.
-
-    Shapes: x[N, T], w[V, D] -> y[N, T, D]
-    """
-    x, w = layer["x"], layer["w"]
-    return Cost(Operations(), x.nbytes + w.bytes_of(layer.out.size), layer.written, layer.attrs)
-
-
-def calc_embedding_bag(layer: Layer) -> Cost:
-    """Rows of a weight matrix by index, reduced within bags: |x| rows are reduced to |y| / D bags.
-
-    * ``mode="sum"``: one add per element joined.
-    * ``mode="mean"``: also one div per output element.
-    * ``mode="max"``: one cmp per element joined.
-    * ``per_sample_weights``: every bag is a weighted sum, 1 mul and n - 1 fma for n rows.
-
-    Shapes: x[B*T], w[V, D] -> y[B, D]
-    Settings: mode="sum"
-    """
-    w, bags = layer["w"], layer.out.size
-    elements = layer["x"].size * w.shape[-1]
-    joined, mode = elements - bags, layer.attrs.get("mode", "sum")
-    if "per_sample_weights" in layer:
-        operations = Operations(fma=joined, mul=bags)
-    elif mode == "max":
-        operations = Operations(cmp=joined)
-    else:
-        operations = Operations(add=joined, div=bags if mode == "mean" else 0)
-    read = layer.read - w.nbytes + w.bytes_of(elements)
-    return Cost(operations, read, layer.written, layer.attrs)

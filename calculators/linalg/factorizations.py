@@ -8,6 +8,27 @@ from __future__ import annotations
 from costcore.ir import Cost, Dim, Layer, Operations, minimum, prod
 
 
+def batch_and_size(layer: Layer) -> tuple[Dim, Dim]:
+    """Return the number of square matrices in x and their size n."""
+    shape = layer["x"].shape
+    return prod(shape[:-2]), shape[-1]
+
+
+def calc_cholesky(layer: Layer) -> Cost:
+    """Cholesky factor of symmetric positive definite matrices: lower triangular L with L L^T = x.
+
+    Column by column, ``l_jj = sqrt(x_jj - sum(l_jk^2))`` and ``l_ij = (x_ij - sum(l_ik l_jk)) / l_jj``: (n^3 - n) / 6
+    fma, because products are subtracted from an element of x; n (n - 1) / 2 div; n special.
+
+    Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 4.2.1.
+
+    Shapes: x[B, N, N] -> y[B, N, N]
+    """
+    count, n = batch_and_size(layer)
+    operations = Operations(fma=(n - 1) * n * (n + 1) // 6, div=n * (n - 1) // 2, special=n)
+    return Cost(count * operations, layer.read, layer.written, layer.attrs)
+
+
 def batch_and_shape(layer: Layer) -> tuple[Dim, Dim, Dim]:
     """Return the number of matrices in x, their rows and their columns."""
     *batch, rows, columns = layer["x"].shape
@@ -45,6 +66,40 @@ def elimination(m: Dim, n: Dim, pivoting: bool = True) -> Operations:
     )
 
 
+def calc_lu(layer: Layer) -> Cost:
+    """LU decomposition P L U = x by Gaussian elimination with partial pivoting, as separate factors.
+
+    With k = min(m, n):
+
+    * one fma for each element to the right of and below each pivot, (n - 1) n (2n - 1) / 6 for a square matrix;
+    * one div for each element below a pivot;
+    * as many cmp for the pivots; none if the attribute ``pivot`` is false.
+
+    Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 3.4.1.
+
+    Shapes: x[B, N, N] -> p[B, N, N], l[B, N, N], u[B, N, N]
+    """
+    count, m, n = batch_and_shape(layer)
+    operations = elimination(m, n, layer.attrs.get("pivot", True))
+    return Cost(count * operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_lu_factor(layer: Layer) -> Cost:
+    """LU decomposition as ``lu``, both factors in one matrix, and the pivots.
+
+    Shapes: x[B, N, N] -> y[B, N, N], pivots[B, N]
+    """
+    return calc_lu(layer)
+
+
+def calc_unpack_lu(layer: Layer) -> Cost:
+    """The factors of ``lu_factor`` as separate matrices: no operations; both operands are read.
+
+    Shapes: x[B, N, N], pivots[B, N] -> p[B, N, N], l[B, N, N], u[B, N, N]
+    """
+    return Cost(Operations(), layer.read, layer.written, layer.attrs)
+
+
 def householder_triangularization(k: Dim, m: Dim, n: Dim) -> Operations:
     """Return the operations of triangularizing an m x n matrix by k reflections H = 1 - tau v v^T.
 
@@ -80,40 +135,6 @@ def form_q(k: Dim, m: Dim, n: Dim) -> Operations:
     """
     right = elements_below_diagonal(k, n)
     return Operations(fma=2 * trailing_elements(k, m, n), mul=right + elements_below_diagonal(k, m), add=right + k)
-
-
-def calc_lu(layer: Layer) -> Cost:
-    """LU decomposition P L U = x by Gaussian elimination with partial pivoting, as separate factors.
-
-    With k = min(m, n):
-
-    * one fma for each element to the right of and below each pivot, (n - 1) n (2n - 1) / 6 for a square matrix;
-    * one div for each element below a pivot;
-    * as many cmp for the pivots; none if the attribute ``pivot`` is false.
-
-    Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 3.4.1.
-
-    Shapes: x[B, N, N] -> p[B, N, N], l[B, N, N], u[B, N, N]
-    """
-    count, m, n = batch_and_shape(layer)
-    operations = elimination(m, n, layer.attrs.get("pivot", True))
-    return Cost(count * operations, layer.read, layer.written, layer.attrs)
-
-
-def calc_lu_factor(layer: Layer) -> Cost:
-    """LU decomposition as ``lu``, both factors in one matrix, and the pivots.
-
-    Shapes: x[B, N, N] -> y[B, N, N], pivots[B, N]
-    """
-    return calc_lu(layer)
-
-
-def calc_unpack_lu(layer: Layer) -> Cost:
-    """The factors of ``lu_factor`` as separate matrices: no operations; both operands are read.
-
-    Shapes: x[B, N, N], pivots[B, N] -> p[B, N, N], l[B, N, N], u[B, N, N]
-    """
-    return Cost(Operations(), layer.read, layer.written, layer.attrs)
 
 
 def calc_qr(layer: Layer) -> Cost:
@@ -187,25 +208,4 @@ def calc_ldl_factor(layer: Layer) -> Cost:
     count, n, _ = batch_and_shape(layer)
     pairs = n * (n - 1) // 2
     operations = Operations(fma=pairs + (n - 2) * (n - 1) * n // 6, mul=pairs, div=pairs, cmp=2 * pairs)
-    return Cost(count * operations, layer.read, layer.written, layer.attrs)
-
-
-def batch_and_size(layer: Layer) -> tuple[Dim, Dim]:
-    """Return the number of square matrices in x and their size n."""
-    shape = layer["x"].shape
-    return prod(shape[:-2]), shape[-1]
-
-
-def calc_cholesky(layer: Layer) -> Cost:
-    """Cholesky factor of symmetric positive definite matrices: lower triangular L with L L^T = x.
-
-    Column by column, ``l_jj = sqrt(x_jj - sum(l_jk^2))`` and ``l_ij = (x_ij - sum(l_ik l_jk)) / l_jj``: (n^3 - n) / 6
-    fma, because products are subtracted from an element of x; n (n - 1) / 2 div; n special.
-
-    Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 4.2.1.
-
-    Shapes: x[B, N, N] -> y[B, N, N]
-    """
-    count, n = batch_and_size(layer)
-    operations = Operations(fma=(n - 1) * n * (n + 1) // 6, div=n * (n - 1) // 2, special=n)
     return Cost(count * operations, layer.read, layer.written, layer.attrs)

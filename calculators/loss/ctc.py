@@ -12,6 +12,47 @@ from ..activation.softmax import log_softmax_operations
 from .losses import reduction_operations
 
 
+def calc_ctc_loss(layer: Layer) -> Cost:
+    """CTC loss of log-probabilities: the forward recursion in logarithms over all steps.
+
+    * Per visit of a state: it joins three states, log(exp + exp + exp), and adds its log-probability, 4 special and 3
+      add.
+    * Per sample: the loss joins two states and is negated, 3 special and 2 add.
+
+    x is read once, or one element per state and step if that is less.
+
+    Source: Graves et al., "Connectionist Temporal Classification", ICML 2006.
+
+    Shapes: x[T, N, C], target[N, L] -> y[]
+    Settings: reduction="mean"
+    """
+    x = layer["x"]
+    samples = prod(x.shape[1:-1])
+    visits = x.shape[0] * (2 * layer["target"].size + samples)
+    operations = Operations(add=3, special=4) * visits + Operations(add=2, special=3) * samples
+    read = layer.read - x.nbytes + x.bytes_of(minimum(visits, x.size))
+    return Cost(operations + reduction_operations(layer, samples), read, layer.written, layer.attrs)
+
+
+def calc_ctc_loss_backward(layer: Layer) -> Cost:
+    """Gradient of CTC for log-probabilities x: exp(x) - p, times dy, with the posterior p of the classes.
+
+    * The backward recursion, as the forward one: 3 add and 4 special per visit of a state.
+    * The posterior of a visit, exp(forward + backward - total): 2 add and 1 special; added to its class, 1 add.
+    * Per element of x: its exp, a subtraction and a product.
+
+    Results of the forward pass are given, and read.
+
+    Source: Graves et al., "Connectionist Temporal Classification", ICML 2006.
+
+    Shapes: dy[N], x[T, N, C], target[N, L] -> dx[T, N, C]
+    """
+    x = layer["x"]
+    visits = x.shape[0] * (2 * layer["target"].size + prod(x.shape[1:-1]))
+    operations = Operations(add=6, special=5) * visits + Operations(add=1, mul=1, special=1) * x.size
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
 def _state_visits(layer: Layer) -> tuple[Dim, Dim]:
     """Return the visits of states, 2 L + 1 of every sample at every step, and the number of samples."""
     steps, samples, _ = layer["x"].shape
@@ -52,44 +93,3 @@ def calc_ctc_loss_with_logits_backward(layer: Layer) -> Cost:
     operations = Operations(add=6, special=5) * visits + Operations(add=1, mul=1, special=1) * layer["x"].size
     operations += Operations(div=1 if layer.attrs.get("reduction", "mean") == "mean" else 0)
     return Cost(operations, layer.read, layer.written, layer.attrs)
-
-
-def calc_ctc_loss_backward(layer: Layer) -> Cost:
-    """Gradient of CTC for log-probabilities x: exp(x) - p, times dy, with the posterior p of the classes.
-
-    * The backward recursion, as the forward one: 3 add and 4 special per visit of a state.
-    * The posterior of a visit, exp(forward + backward - total): 2 add and 1 special; added to its class, 1 add.
-    * Per element of x: its exp, a subtraction and a product.
-
-    Results of the forward pass are given, and read.
-
-    Source: Graves et al., "Connectionist Temporal Classification", ICML 2006.
-
-    Shapes: dy[N], x[T, N, C], target[N, L] -> dx[T, N, C]
-    """
-    x = layer["x"]
-    visits = x.shape[0] * (2 * layer["target"].size + prod(x.shape[1:-1]))
-    operations = Operations(add=6, special=5) * visits + Operations(add=1, mul=1, special=1) * x.size
-    return Cost(operations, layer.read, layer.written, layer.attrs)
-
-
-def calc_ctc_loss(layer: Layer) -> Cost:
-    """CTC loss of log-probabilities: the forward recursion in logarithms over all steps.
-
-    * Per visit of a state: it joins three states, log(exp + exp + exp), and adds its log-probability, 4 special and 3
-      add.
-    * Per sample: the loss joins two states and is negated, 3 special and 2 add.
-
-    x is read once, or one element per state and step if that is less.
-
-    Source: Graves et al., "Connectionist Temporal Classification", ICML 2006.
-
-    Shapes: x[T, N, C], target[N, L] -> y[]
-    Settings: reduction="mean"
-    """
-    x = layer["x"]
-    samples = prod(x.shape[1:-1])
-    visits = x.shape[0] * (2 * layer["target"].size + samples)
-    operations = Operations(add=3, special=4) * visits + Operations(add=2, special=3) * samples
-    read = layer.read - x.nbytes + x.bytes_of(minimum(visits, x.size))
-    return Cost(operations + reduction_operations(layer, samples), read, layer.written, layer.attrs)

@@ -19,6 +19,11 @@ def reduction_operations(layer: Layer, terms: Dim) -> Operations:
     return Operations(add=terms - results, div=0 if reduction == "sum" else results)
 
 
+def mean_division(layer: Layer) -> Operations:
+    """Return the division of dy by the number of terms, if the loss is a mean."""
+    return Operations(div=1 if "mean" in layer.attrs.get("reduction", "mean") else 0)
+
+
 LOSSES: Mapping[str, PerElement] = {
     "l1_loss": PerElement(Operations(add=2), "abs(x - target)"),
     "smooth_l1_loss": PerElement(
@@ -98,21 +103,6 @@ def class_weight_bytes(layer: Layer, count: Dim) -> Dim:
     return layer["w"].bytes_of(count) - layer["w"].nbytes if "w" in layer else 0
 
 
-def calc_nll_loss(layer: Layer) -> Cost:
-    """Negative log likelihood, -x[target] of every row of log-probabilities, then the reduction.
-
-    Per row the choice of the target (no cost) and a negation. Class weights ``w`` take 1 mul per row, and for the mean
-    the sum of the chosen weights. Read are the targets, and one element of x and of w per row.
-
-    Shapes: x[N, C], target[N], w[C]? -> y[]
-    Settings: reduction="mean"
-    """
-    x, (count, _) = layer["x"], rows_and_classes(layer)
-    operations = Operations(add=count) + _class_weight_operations(layer, count) + reduction_operations(layer, count)
-    read = layer.read - x.nbytes + x.bytes_of(count) + class_weight_bytes(layer, count)
-    return Cost(operations, read, layer.written, layer.attrs)
-
-
 def calc_cross_entropy(layer: Layer) -> Cost:
     """Softmax cross entropy, -log_softmax(x)[target] of every row, then the reduction.
 
@@ -137,6 +127,21 @@ def calc_cross_entropy(layer: Layer) -> Cost:
         read += class_weight_bytes(layer, count)
     if layer.attrs.get("label_smoothing"):
         operations += Operations(mul=2, add=classes + 1) * count
+    return Cost(operations, read, layer.written, layer.attrs)
+
+
+def calc_nll_loss(layer: Layer) -> Cost:
+    """Negative log likelihood, -x[target] of every row of log-probabilities, then the reduction.
+
+    Per row the choice of the target (no cost) and a negation. Class weights ``w`` take 1 mul per row, and for the mean
+    the sum of the chosen weights. Read are the targets, and one element of x and of w per row.
+
+    Shapes: x[N, C], target[N], w[C]? -> y[]
+    Settings: reduction="mean"
+    """
+    x, (count, _) = layer["x"], rows_and_classes(layer)
+    operations = Operations(add=count) + _class_weight_operations(layer, count) + reduction_operations(layer, count)
+    read = layer.read - x.nbytes + x.bytes_of(count) + class_weight_bytes(layer, count)
     return Cost(operations, read, layer.written, layer.attrs)
 
 
@@ -171,8 +176,3 @@ def calc_kl_div_with_logits(layer: Layer) -> Cost:
     count = size // classes
     operations = log_softmax_operations(size, count) + Operations(add=size, special=size) + dot_products(count, size)
     return Cost(operations + reduction_operations(layer, count), layer.read, layer.written, layer.attrs)
-
-
-def mean_division(layer: Layer) -> Operations:
-    """Return the division of dy by the number of terms, if the loss is a mean."""
-    return Operations(div=1 if "mean" in layer.attrs.get("reduction", "mean") else 0)

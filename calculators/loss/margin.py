@@ -14,6 +14,57 @@ def _rows_and_last_axis(layer: Layer) -> tuple[Dim, Dim]:
     return prod(shape[:-1]), shape[-1]
 
 
+def calc_margin_ranking_loss(layer: Layer) -> Cost:
+    """Margin ranking loss, max(-target * (x0 - x1) + margin, 0), then the reduction.
+
+    3 add, 1 mul and 1 cmp per element.
+
+    Shapes: x0[N], x1[N], target[N] -> y[]
+    Settings: reduction="mean"
+    """
+    size = layer["target"].size
+    operations = Operations(mul=1, add=3, cmp=1) * size + reduction_operations(layer, size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_hinge_loss(layer: Layer) -> Cost:
+    """Multi-class hinge loss of Chainer, max(1 + s * x, 0) with s = -1 for the target class, else 1.
+
+    A negation per row; 1 add and 1 cmp per element; ``norm`` "l2" squares the result. The reduction sums over all
+    elements; the mean is over the rows.
+
+    Shapes: x[N, C], target[N] -> y[]
+    Settings: norm="l1", reduction="mean"
+    """
+    size, (count, _) = layer["x"].size, rows_and_classes(layer)
+    squares, terms = Operations(), reduction_operations(layer, size)
+    if layer.attrs.get("norm", "l1").lower() == "l2":
+        summed = layer.attrs.get("reduction", "mean") != "none"
+        squares = dot_products(1, size) + Operations(div=terms.div) if summed else Operations(mul=size)
+        terms = Operations()
+    operations = Operations(add=count + size, cmp=size) + squares + terms
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_multi_margin_loss(layer: Layer) -> Cost:
+    """Multi-class margin loss: the sum of max(margin - x[target] + x, 0) over the other classes, by C.
+
+    * Per row of c classes: 1 add for margin - x[target].
+    * For each of c - 1 other classes: 1 add and 1 cmp.
+    * The sum: c - 2 add; 1 div.
+    * ``p`` 2: the terms are squared, 1 mul and c - 2 fma instead of the sum.
+    * Class weights: 1 mul per row.
+
+    Shapes: x[N, C], target[N] -> y[]
+    Settings: reduction="mean"
+    """
+    count, classes = rows_and_classes(layer)
+    row = Operations(add=classes, cmp=classes - 1, div=1, mul=1 if "w" in layer else 0)
+    row += dot_products(1, classes - 1) if layer.attrs.get("p", 1) == 2 else Operations(add=classes - 2)
+    read = layer.read + class_weight_bytes(layer, count)
+    return Cost(row * count + reduction_operations(layer, count), read, layer.written, layer.attrs)
+
+
 def calc_multi_margin_loss_backward(layer: Layer) -> Cost:
     """Gradient of multi_margin_loss.
 
@@ -69,54 +120,3 @@ def calc_multilabel_margin_loss_backward(layer: Layer) -> Cost:
     count, classes = _rows_and_last_axis(layer)
     row = Operations(add=classes // 2, div=1) + _target_pairs(classes) * Operations(add=3, cmp=1)
     return Cost(row * count + mean_division(layer), layer.read, layer.written, layer.attrs)
-
-
-def calc_margin_ranking_loss(layer: Layer) -> Cost:
-    """Margin ranking loss, max(-target * (x0 - x1) + margin, 0), then the reduction.
-
-    3 add, 1 mul and 1 cmp per element.
-
-    Shapes: x0[N], x1[N], target[N] -> y[]
-    Settings: reduction="mean"
-    """
-    size = layer["target"].size
-    operations = Operations(mul=1, add=3, cmp=1) * size + reduction_operations(layer, size)
-    return Cost(operations, layer.read, layer.written, layer.attrs)
-
-
-def calc_hinge_loss(layer: Layer) -> Cost:
-    """Multi-class hinge loss of Chainer, max(1 + s * x, 0) with s = -1 for the target class, else 1.
-
-    A negation per row; 1 add and 1 cmp per element; ``norm`` "l2" squares the result. The reduction sums over all
-    elements; the mean is over the rows.
-
-    Shapes: x[N, C], target[N] -> y[]
-    Settings: norm="l1", reduction="mean"
-    """
-    size, (count, _) = layer["x"].size, rows_and_classes(layer)
-    squares, terms = Operations(), reduction_operations(layer, size)
-    if layer.attrs.get("norm", "l1").lower() == "l2":
-        summed = layer.attrs.get("reduction", "mean") != "none"
-        squares = dot_products(1, size) + Operations(div=terms.div) if summed else Operations(mul=size)
-        terms = Operations()
-    operations = Operations(add=count + size, cmp=size) + squares + terms
-    return Cost(operations, layer.read, layer.written, layer.attrs)
-
-
-def calc_multi_margin_loss(layer: Layer) -> Cost:
-    """Multi-class margin loss: the sum of max(margin - x[target] + x, 0) over the other classes, by C.
-
-    * Per row of c classes: 1 add for margin - x[target].
-    * For each of c - 1 other classes: 1 add and 1 cmp.
-    * The sum: c - 2 add; 1 div.
-    * ``p`` 2: the terms are squared, 1 mul and c - 2 fma instead of the sum.
-    * Class weights: 1 mul per row.
-
-    Shapes: x[N, C], target[N] -> y[]
-    Settings: reduction="mean"
-    """
-    count, classes = rows_and_classes(layer)
-    row = Operations(add=classes, cmp=classes - 1, div=1, mul=1 if "w" in layer else 0)
-    row += dot_products(1, classes - 1) if layer.attrs.get("p", 1) == 2 else Operations(add=classes - 2)
-    read = layer.read + class_weight_bytes(layer, count)
-    return Cost(row * count + reduction_operations(layer, count), read, layer.written, layer.attrs)

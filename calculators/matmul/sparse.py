@@ -68,6 +68,19 @@ def calc_sparse_dense_matmul_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read + _index_bytes(layer), layer.written, layer.attrs, products * len(wanted))
 
 
+def calc_sparse_matmul(layer: Layer) -> Cost:
+    """Sparse matrix times dense matrix: every stored value times a row of x1, added to an output of zeros.
+
+    x0 contains the values at ``rows`` and ``columns``; all of them are multiplied, padding too. With the attribute
+    ``transpose_x1`` the dense matrix is stored as [..., N, K].
+
+    Shapes: x0[Z], rows[Z], columns[Z], x1[K, N] -> y[M, N]
+    """
+    width = layer["x1"].shape[-2 if layer.attrs.get("transpose_x1") else -1]
+    macs = layer["x0"].size * width
+    return Cost(Operations(fma=macs), layer.read, layer.written, layer.attrs, macs)
+
+
 def calc_sampled_product(layer: Layer) -> Cost:
     """Elements of a matrix product at the Z positions of a sparse matrix x, each added to its value.
 
@@ -82,6 +95,19 @@ def calc_sampled_product(layer: Layer) -> Cost:
     scaled = sum(values for name in ("alpha", "beta") if layer.attrs.get(name, 1) != 1)
     places = _index_bytes(layer)
     return Cost(Operations(fma=macs, mul=scaled), layer.read + places, layer.written + places, layer.attrs, macs)
+
+
+def calc_sampled_matmul(layer: Layer) -> Cost:
+    """Chosen elements of a matrix product: one dot product of length K each.
+
+    With ``transpose_x0`` the first operand is stored as [..., K, M], with ``transpose_x1`` the second as [..., N, K].
+    Both are read completely, because the chosen rows are unknown.
+
+    Shapes: x0[M, K], x1[K, N], rows[Z], columns[Z] -> y[Z]
+    """
+    length = layer["x0"].shape[-2 if layer.attrs.get("transpose_x0") else -1]
+    count = layer.out.size
+    return Cost(dot_products(count, count * length), layer.read, layer.written, layer.attrs, count * length)
 
 
 def calc_to_sparse(layer: Layer) -> Cost:
@@ -116,29 +142,3 @@ def calc_sparse_conversion(layer: Layer) -> Cost:
         return Cost(Operations(), layer.read + places, layer.written, layer.attrs)
     x, y = layer["x"], layer.out
     return Cost(Operations(), x.bytes_of(y.size) + places, layer.written + places, layer.attrs)
-
-
-def calc_sparse_matmul(layer: Layer) -> Cost:
-    """Sparse matrix times dense matrix: every stored value times a row of x1, added to an output of zeros.
-
-    x0 contains the values at ``rows`` and ``columns``; all of them are multiplied, padding too. With the attribute
-    ``transpose_x1`` the dense matrix is stored as [..., N, K].
-
-    Shapes: x0[Z], rows[Z], columns[Z], x1[K, N] -> y[M, N]
-    """
-    width = layer["x1"].shape[-2 if layer.attrs.get("transpose_x1") else -1]
-    macs = layer["x0"].size * width
-    return Cost(Operations(fma=macs), layer.read, layer.written, layer.attrs, macs)
-
-
-def calc_sampled_matmul(layer: Layer) -> Cost:
-    """Chosen elements of a matrix product: one dot product of length K each.
-
-    With ``transpose_x0`` the first operand is stored as [..., K, M], with ``transpose_x1`` the second as [..., N, K].
-    Both are read completely, because the chosen rows are unknown.
-
-    Shapes: x0[M, K], x1[K, N], rows[Z], columns[Z] -> y[Z]
-    """
-    length = layer["x0"].shape[-2 if layer.attrs.get("transpose_x0") else -1]
-    count = layer.out.size
-    return Cost(dot_products(count, count * length), layer.read, layer.written, layer.attrs, count * length)

@@ -17,6 +17,59 @@ def _gradient_input_bytes(layer: Layer, wanted: tuple[str, ...]) -> Dim:
     return layer.read - input_bytes(layer, "b", *(() if "x" in wanted else ("w",)))
 
 
+def calc_batch_norm_backward(layer: Layer) -> Cost:
+    """Backward of batch normalization.
+
+    In training dx = (w / std) (dy - db / m - n dw / m), with the normalized x n.
+
+    Training, per channel of m elements:
+
+    * n: m add, m mul;
+    * dw = sum(dy n): 1 mul, m - 1 fma; db = sum(dy): m - 1 add; both divided by m: 2 div;
+    * w / std: 1 mul (with a weight);
+    * the two subtractions: m add, m fma; the scale: m mul.
+
+    dx takes both sums even if dw and db are not needed. At inference (attribute ``training`` false) dx is dy times the
+    folded scale, 1 mul per element, and the sums are computed only if needed.
+
+    Shapes: dy[N, C, H, W], x[N, C, H, W], w[C], b[C] -> dx[N, C, H, W], dw[C], db[C]
+    Settings: training=True, needs=("x", "w", "b")
+    """
+    size, count, wanted = layer["x"].size, channel_count(layer), needed_gradients(layer, "x", "w", "b")
+    through_statistics = bool(layer.attrs.get("training")) and "x" in wanted
+    operations = Operations()
+    if "w" in wanted or through_statistics:
+        operations += Operations(add=size, mul=size) + dot_products(count, size)
+    if "b" in wanted or through_statistics:
+        operations += Operations(add=size - count)
+    if through_statistics:
+        operations += Operations(fma=size, mul=size + (count if "w" in layer else 0), add=size, div=2 * count)
+    elif "x" in wanted:
+        operations += Operations(mul=size)
+    return Cost(operations, _gradient_input_bytes(layer, wanted), layer.written, layer.attrs)
+
+
+def calc_batch_renorm_backward(layer: Layer) -> Cost:
+    """Backward of batch renormalization, dx = (w r / std) (dy - (db + n sum(dy n)) / m).
+
+    n is the normalized x. Per channel of m elements:
+
+    * n: m add, m mul; n r + d: m fma;
+    * sum(dy n) and dw = sum(dy (n r + d)): 1 mul, m - 1 fma each;
+    * db = sum(dy): m - 1 add;
+    * two means: 2 div; w r / std: 2 mul;
+    * dx: m add, m fma, m mul.
+
+    Statistics of the forward pass are given.
+
+    Shapes: dy[N, C, H, W], x[N, C, H, W], w[C] -> dx[N, C, H, W], dw[C], db[C]
+    """
+    size, channels = layer["x"].size, layer["w"].size
+    operations = dot_products(2 * channels, 2 * size) + Operations(fma=2 * size, mul=2 * size, add=3 * size)
+    operations += Operations(mul=2, add=-1, div=2) * channels
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
 def _affine_gradients(layer: Layer, wanted: tuple[str, ...]) -> Operations:
     """Return the operations of dw and db, if needed.
 
@@ -75,6 +128,29 @@ def calc_instance_norm_backward(layer: Layer) -> Cost:
     return _standardization_backward(layer, prod(layer["x"].shape[:2]))
 
 
+def calc_normalize_rows_backward(layer: Layer) -> Cost:
+    """Gradient through standardized rows n and their statistics.
+
+    dx = (dy - mean(dy) - n mean(dy n)) * scale. Per row of c elements: mean(dy) c - 1 add, 1 div; mean(dy n) 1 mul, c -
+    1 fma, 1 div; c add, c fma; c mul.
+
+    Shapes: dy[N, C], y[N, C], scale[N] -> dx[N, C]
+    """
+    size, count = layer["dy"].size, layer["dy"].shape[0]
+    operations = dot_products(count, size) + Operations(fma=size, mul=size, add=2 * size - count, div=2 * count)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_scale_shift_backward(layer: Layer) -> Cost:
+    """Gradients of x * w + b with a weight and bias per channel: dx = dy w, dw = sum(dy x), db = sum(dy).
+
+    Shapes: dy[N, C, L], x[N, C, L], w[C] -> dx[N, C, L], dw[C], db[C]
+    """
+    size, channels = layer["dy"].size, layer["w"].size
+    operations = Operations(mul=size, add=size - channels) + dot_products(channels, size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
 def calc_rms_norm_backward(layer: Layer) -> Cost:
     """Backward of RMS normalization, dx = (g - n mean(g n)) / rms, with normalized n and g = dy w.
 
@@ -100,61 +176,6 @@ def calc_rms_norm_backward(layer: Layer) -> Cost:
     return Cost(operations, _gradient_input_bytes(layer, wanted), layer.written, layer.attrs)
 
 
-def calc_batch_norm_backward(layer: Layer) -> Cost:
-    """Backward of batch normalization.
-
-    In training dx = (w / std) (dy - db / m - n dw / m), with the normalized x n.
-
-    Training, per channel of m elements:
-
-    * n: m add, m mul;
-    * dw = sum(dy n): 1 mul, m - 1 fma; db = sum(dy): m - 1 add; both divided by m: 2 div;
-    * w / std: 1 mul (with a weight);
-    * the two subtractions: m add, m fma; the scale: m mul.
-
-    dx takes both sums even if dw and db are not needed. At inference (attribute ``training`` false) dx is dy times the
-    folded scale, 1 mul per element, and the sums are computed only if needed.
-
-    Shapes: dy[N, C, H, W], x[N, C, H, W], w[C], b[C] -> dx[N, C, H, W], dw[C], db[C]
-    Settings: training=True, needs=("x", "w", "b")
-    """
-    size, count, wanted = layer["x"].size, channel_count(layer), needed_gradients(layer, "x", "w", "b")
-    through_statistics = bool(layer.attrs.get("training")) and "x" in wanted
-    operations = Operations()
-    if "w" in wanted or through_statistics:
-        operations += Operations(add=size, mul=size) + dot_products(count, size)
-    if "b" in wanted or through_statistics:
-        operations += Operations(add=size - count)
-    if through_statistics:
-        operations += Operations(fma=size, mul=size + (count if "w" in layer else 0), add=size, div=2 * count)
-    elif "x" in wanted:
-        operations += Operations(mul=size)
-    return Cost(operations, _gradient_input_bytes(layer, wanted), layer.written, layer.attrs)
-
-
-def calc_normalize_rows_backward(layer: Layer) -> Cost:
-    """Gradient through standardized rows n and their statistics.
-
-    dx = (dy - mean(dy) - n mean(dy n)) * scale. Per row of c elements: mean(dy) c - 1 add, 1 div; mean(dy n) 1 mul, c -
-    1 fma, 1 div; c add, c fma; c mul.
-
-    Shapes: dy[N, C], y[N, C], scale[N] -> dx[N, C]
-    """
-    size, count = layer["dy"].size, layer["dy"].shape[0]
-    operations = dot_products(count, size) + Operations(fma=size, mul=size, add=2 * size - count, div=2 * count)
-    return Cost(operations, layer.read, layer.written, layer.attrs)
-
-
-def calc_scale_shift_backward(layer: Layer) -> Cost:
-    """Gradients of x * w + b with a weight and bias per channel: dx = dy w, dw = sum(dy x), db = sum(dy).
-
-    Shapes: dy[N, C, L], x[N, C, L], w[C] -> dx[N, C, L], dw[C], db[C]
-    """
-    size, channels = layer["dy"].size, layer["w"].size
-    operations = Operations(mul=size, add=size - channels) + dot_products(channels, size)
-    return Cost(operations, layer.read, layer.written, layer.attrs)
-
-
 def calc_local_response_norm_backward(layer: Layer) -> Cost:
     """Gradient of local response normalization.
 
@@ -167,27 +188,6 @@ def calc_local_response_norm_backward(layer: Layer) -> Cost:
     Settings: size=n
     """
     operations = Operations(mul=4, add=layer.attrs["size"], div=1) * layer["dy"].size
-    return Cost(operations, layer.read, layer.written, layer.attrs)
-
-
-def calc_batch_renorm_backward(layer: Layer) -> Cost:
-    """Backward of batch renormalization, dx = (w r / std) (dy - (db + n sum(dy n)) / m).
-
-    n is the normalized x. Per channel of m elements:
-
-    * n: m add, m mul; n r + d: m fma;
-    * sum(dy n) and dw = sum(dy (n r + d)): 1 mul, m - 1 fma each;
-    * db = sum(dy): m - 1 add;
-    * two means: 2 div; w r / std: 2 mul;
-    * dx: m add, m fma, m mul.
-
-    Statistics of the forward pass are given.
-
-    Shapes: dy[N, C, H, W], x[N, C, H, W], w[C] -> dx[N, C, H, W], dw[C], db[C]
-    """
-    size, channels = layer["x"].size, layer["w"].size
-    operations = dot_products(2 * channels, 2 * size) + Operations(fma=2 * size, mul=2 * size, add=3 * size)
-    operations += Operations(mul=2, add=-1, div=2) * channels
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 

@@ -52,6 +52,31 @@ def calc_batch_norm(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written + updated, layer.attrs)
 
 
+def calc_batch_renorm(layer: Layer) -> Cost:
+    """Batch renormalization in training, ((x - mean) / std * r + d) * w + b.
+
+    r = clip(std / running std) and d = clip((mean - running mean) / running std) are constants for the gradient. Per
+    channel:
+
+    * statistics of the batch, as in ``batch_norm``;
+    * the running deviation: 1 add, 1 special;
+    * r: 1 div, 2 cmp;
+    * d: 1 add, 1 div, 2 cmp;
+    * update of the running statistics: 3 mul, 2 fma.
+
+    Per element 1 mul and 2 fma. Running statistics are read and written; they are not listed among the outputs.
+
+    Source: Ioffe, "Batch Renormalization", arXiv:1702.03275.
+
+    Shapes: x[N, C, H, W], w[C], b[C], mean[C], var[C] -> y[N, C, H, W]
+    """
+    size, channels = layer["x"].size, layer["w"].size
+    per_channel = Operations(fma=2, mul=3, add=2, div=2, cmp=4, special=1)
+    operations = moment_operations(size, channels) + channels * per_channel + Operations(fma=2 * size, mul=size)
+    updated = layer["mean"].nbytes + layer["var"].nbytes
+    return Cost(operations, layer.read, layer.written + updated, layer.attrs)
+
+
 def moment_operations(elements: Dim, count: Dim) -> Operations:
     """Return the operations of mean, variance and 1 / sqrt(variance + eps) of ``count`` rows.
 
@@ -112,6 +137,14 @@ def calc_instance_norm(layer: Layer) -> Cost:
     return _standardization(layer, prod(layer["x"].shape[:2]))
 
 
+def calc_normalize_rows(layer: Layer) -> Cost:
+    """Rows minus their mean, times their reciprocal deviation, both given: 1 add and 1 mul per element.
+
+    Shapes: x[N, C], mean[N], scale[N] -> y[N, C]
+    """
+    return Cost(layer["x"].size * Operations(add=1, mul=1), layer.read, layer.written, layer.attrs)
+
+
 def calc_mean_variance_norm(layer: Layer) -> Cost:
     """Mean variance normalization, (x - mean) / (sqrt(var) + eps) over the axes ``axis``, without weight.
 
@@ -126,6 +159,11 @@ def calc_mean_variance_norm(layer: Layer) -> Cost:
     count = row_count(x.shape, layer.attrs["axis"])
     operations = moment_operations(x.size, count) + Operations(div=x.size - count)
     return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def rms_norm_operations(elements: Dim, count: Dim) -> Operations:
+    """Return the operations of a weighted ``rms_norm`` of ``count`` rows, ``elements`` elements in all."""
+    return Operations(fma=elements - count, mul=count + 2 * elements, add=count, div=2 * count, special=count)
 
 
 def calc_rms_norm(layer: Layer) -> Cost:
@@ -206,41 +244,3 @@ def calc_weight_norm(layer: Layer) -> Cost:
     size, count = layer["w0"].size, layer["w1"].size
     operations = Operations(fma=size - count, mul=size + count, div=count, special=count)
     return Cost(operations, layer.read, layer.written, layer.attrs)
-
-
-def rms_norm_operations(elements: Dim, count: Dim) -> Operations:
-    """Return the operations of a weighted ``rms_norm`` of ``count`` rows, ``elements`` elements in all."""
-    return Operations(fma=elements - count, mul=count + 2 * elements, add=count, div=2 * count, special=count)
-
-
-def calc_normalize_rows(layer: Layer) -> Cost:
-    """Rows minus their mean, times their reciprocal deviation, both given: 1 add and 1 mul per element.
-
-    Shapes: x[N, C], mean[N], scale[N] -> y[N, C]
-    """
-    return Cost(layer["x"].size * Operations(add=1, mul=1), layer.read, layer.written, layer.attrs)
-
-
-def calc_batch_renorm(layer: Layer) -> Cost:
-    """Batch renormalization in training, ((x - mean) / std * r + d) * w + b.
-
-    r = clip(std / running std) and d = clip((mean - running mean) / running std) are constants for the gradient. Per
-    channel:
-
-    * statistics of the batch, as in ``batch_norm``;
-    * the running deviation: 1 add, 1 special;
-    * r: 1 div, 2 cmp;
-    * d: 1 add, 1 div, 2 cmp;
-    * update of the running statistics: 3 mul, 2 fma.
-
-    Per element 1 mul and 2 fma. Running statistics are read and written; they are not listed among the outputs.
-
-    Source: Ioffe, "Batch Renormalization", arXiv:1702.03275.
-
-    Shapes: x[N, C, H, W], w[C], b[C], mean[C], var[C] -> y[N, C, H, W]
-    """
-    size, channels = layer["x"].size, layer["w"].size
-    per_channel = Operations(fma=2, mul=3, add=2, div=2, cmp=4, special=1)
-    operations = moment_operations(size, channels) + channels * per_channel + Operations(fma=2 * size, mul=size)
-    updated = layer["mean"].nbytes + layer["var"].nbytes
-    return Cost(operations, layer.read, layer.written + updated, layer.attrs)

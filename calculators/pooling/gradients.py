@@ -7,6 +7,53 @@ from costcore.ir import Cost, Layer, Operations, ceil_div, prod
 from .._shared import input_bytes
 from .pooling import adaptive_elements
 
+
+def calc_max_pool_backward(layer: Layer) -> Cost:
+    """Gradient of max pooling: every element of dy is added at the position of its maximum, to zeros.
+
+    With the indices of the maxima x is not needed. Without them x is read, and the maxima are searched again.
+
+    Shapes: dy[N, C, P, Q], indices[N, C, P, Q] -> dx[N, C, H, W]
+    Settings: kernel=(K_h, K_w)
+    """
+    dy = layer["dy"]
+    if "indices" in layer:
+        read = dy.nbytes + layer["indices"].nbytes
+        return Cost(Operations(add=dy.size), read, layer.written, layer.attrs)
+    searches = dy.size * (prod(layer.attrs["kernel"]) - 1)
+    return Cost(Operations(add=dy.size, cmp=searches), layer.read, layer.written, layer.attrs)
+
+
+def calc_avg_pool_backward(layer: Layer) -> Cost:
+    """Gradient of average pooling: dy is divided once and added to all k elements of its window.
+
+    Shapes: dy[N, C, P, Q] -> dx[N, C, H, W]
+    Settings: kernel=(K_h, K_w)
+    """
+    dy = layer["dy"]
+    operations = dy.size * Operations(add=prod(layer.attrs["kernel"]), div=1)
+    return Cost(operations, dy.nbytes, layer.written, layer.attrs)
+
+
+def calc_adaptive_max_pool_backward(layer: Layer) -> Cost:
+    """Gradient of adaptive max pooling: every element of dy is added at the position of its maximum.
+
+    Shapes: dy[N, C, P, Q], indices[N, C, P, Q] -> dx[N, C, H, W]
+    """
+    read = sum(operand.nbytes for name, operand in layer.inputs.items() if name != "x")
+    return Cost(Operations(add=layer["dy"].size), read, layer.written, layer.attrs)
+
+
+def calc_adaptive_avg_pool_backward(layer: Layer) -> Cost:
+    """Gradient of adaptive average pooling: dy is divided once and added to all elements of its window.
+
+    Shapes: dy[N, C, P, Q] -> dx[N, C, H, W]
+    """
+    dy = layer["dy"]
+    elements = adaptive_elements(layer.out.shape, dy.shape)
+    return Cost(Operations(add=elements, div=dy.size), dy.nbytes, layer.written, layer.attrs)
+
+
 _INDEX_OPERANDS = ("dy", "rois", "roi_indices", "indices")
 
 
@@ -46,49 +93,3 @@ def calc_roi_align_backward(layer: Layer) -> Cost:
     s = 1 if is_max else prod(ceil_div(size, count) if given == 0 else given for given, size, count in bins)
     operations = dy.size * (s * Operations(mul=4, add=4) + Operations(div=0 if is_max else 1))
     return Cost(operations, input_bytes(layer, *_INDEX_OPERANDS), layer.written, layer.attrs)
-
-
-def calc_max_pool_backward(layer: Layer) -> Cost:
-    """Gradient of max pooling: every element of dy is added at the position of its maximum, to zeros.
-
-    With the indices of the maxima x is not needed. Without them x is read, and the maxima are searched again.
-
-    Shapes: dy[N, C, P, Q], indices[N, C, P, Q] -> dx[N, C, H, W]
-    Settings: kernel=(K_h, K_w)
-    """
-    dy = layer["dy"]
-    if "indices" in layer:
-        read = dy.nbytes + layer["indices"].nbytes
-        return Cost(Operations(add=dy.size), read, layer.written, layer.attrs)
-    searches = dy.size * (prod(layer.attrs["kernel"]) - 1)
-    return Cost(Operations(add=dy.size, cmp=searches), layer.read, layer.written, layer.attrs)
-
-
-def calc_avg_pool_backward(layer: Layer) -> Cost:
-    """Gradient of average pooling: dy is divided once and added to all k elements of its window.
-
-    Shapes: dy[N, C, P, Q] -> dx[N, C, H, W]
-    Settings: kernel=(K_h, K_w)
-    """
-    dy = layer["dy"]
-    operations = dy.size * Operations(add=prod(layer.attrs["kernel"]), div=1)
-    return Cost(operations, dy.nbytes, layer.written, layer.attrs)
-
-
-def calc_adaptive_avg_pool_backward(layer: Layer) -> Cost:
-    """Gradient of adaptive average pooling: dy is divided once and added to all elements of its window.
-
-    Shapes: dy[N, C, P, Q] -> dx[N, C, H, W]
-    """
-    dy = layer["dy"]
-    elements = adaptive_elements(layer.out.shape, dy.shape)
-    return Cost(Operations(add=elements, div=dy.size), dy.nbytes, layer.written, layer.attrs)
-
-
-def calc_adaptive_max_pool_backward(layer: Layer) -> Cost:
-    """Gradient of adaptive max pooling: every element of dy is added at the position of its maximum.
-
-    Shapes: dy[N, C, P, Q], indices[N, C, P, Q] -> dx[N, C, H, W]
-    """
-    read = sum(operand.nbytes for name, operand in layer.inputs.items() if name != "x")
-    return Cost(Operations(add=layer["dy"].size), read, layer.written, layer.attrs)

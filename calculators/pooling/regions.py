@@ -10,20 +10,6 @@ from .._shared import input_bytes
 from ..resampling.interpolation import calc_resize
 from .pooling import AVERAGE, MAX, WindowReduction, adaptive_elements
 
-
-def calc_crop_and_resize(layer: Layer) -> Cost:
-    """Crops of images at boxes that are data, each resized by interpolation as in ``resize``.
-
-    The boxes and the image index of each are read. Their conversion to positions and weights is index arithmetic.
-
-    Shapes: x[N, C, H, W], rois[R, 4], indices[R] -> y[R, C, P, Q]
-    Settings: mode="linear"
-    """
-    plain = calc_resize(Layer("resize", {"x": layer["x"]}, layer.outputs, layer.attrs))
-    read = plain.mread + input_bytes(layer, "rois", "indices")
-    return Cost(plain.flops, read, layer.written, layer.attrs)
-
-
 ROI_POOLS: Mapping[str, WindowReduction] = {"roi_max_pool": MAX, "roi_avg_pool": AVERAGE}
 
 
@@ -78,3 +64,16 @@ def calc_roi_align(layer: Layer) -> Cost:
     operations = y.size * (s * Operations(mul=3, add=6) + (s - 1) * pool.combine + pool.final)
     read = x.bytes_of(minimum(4 * s * y.size, x.size)) + layer.read - x.nbytes
     return Cost(operations, read, layer.written, layer.attrs)
+
+
+def calc_crop_and_resize(layer: Layer) -> Cost:
+    """Crops of images at boxes that are data, each resized by interpolation as in ``resize``.
+
+    The boxes and the image index of each are read. Their conversion to positions and weights is index arithmetic.
+
+    Shapes: x[N, C, H, W], rois[R, 4], indices[R] -> y[R, C, P, Q]
+    Settings: mode="linear"
+    """
+    plain = calc_resize(Layer("resize", {"x": layer["x"]}, layer.outputs, layer.attrs))
+    read = plain.mread + input_bytes(layer, "rois", "indices")
+    return Cost(plain.flops, read, layer.written, layer.attrs)

@@ -10,41 +10,6 @@ from ..matmul.dense import calc_linear
 from ..normalization.norms import rms_norm_operations
 from .operators import _with_extra_operations
 
-WEIGHTS = ("w0", "w1", "w2")
-
-
-def calc_packed_projections(layer: Layer) -> Cost:
-    """Several linear layers of one input with packed weights, with a sum and a norm before them.
-
-    * The sum of x and ``skip``, if given: 1 add per element.
-    * ``rms_norm`` with the weight ``w``, if given.
-    * Every weight ``w0``, ``w1``, ``w2`` is dequantized and multiplied, as in ``packed_linear``.
-    * ``activation``: the second result times the activation of the first, 1 mul per element; only that is written.
-
-    Source: Frantar et al., GPTQ, arXiv:2210.17323; Shazeer, GLU Variants Improve Transformer, arXiv:2002.05202.
-
-    Shapes: x[N, F], skip[N, F]?, w[F]?, w0[G, F], w1[G, F], b0[G]?, w0_scale[G]?, w1_scale[G]? -> y[N, G]
-    Settings: activation="silu"
-    """
-    x = layer["x"]
-    width = x.shape[-1]
-    rows = prod(x.shape[:-1])
-    operations = Operations(add=x.size if "skip" in layer else 0)
-    operations += rms_norm_operations(x.size, rows) if "w" in layer else Operations()
-    macs = 0
-    for name in WEIGHTS:
-        if name not in layer:
-            continue
-        size = layer[name].size
-        products = rows * size
-        operations += dot_products(products // width, products, f"b{name[1]}" in layer)
-        is_shifted = f"{name}_zero_point" in layer or "zero_point" in layer.attrs
-        operations += size * Operations(mul=1, add=1 if is_shifted else 0)
-        macs += products
-    if "activation" in layer.attrs:
-        operations += layer.out.size * (activation_operations(layer) + Operations(mul=1))
-    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
-
 
 def calc_packed_linear(layer: Layer) -> Cost:
     """Linear layer with a packed weight, which is dequantized, then multiplied.
@@ -79,3 +44,39 @@ def calc_packed_embedding(layer: Layer) -> Cost:
     is_shifted = "w_zero_point" in layer or "zero_point" in layer.attrs
     operations = y.size * Operations(mul=1, add=1 if is_shifted else 0)
     return Cost(operations, read, layer.written, layer.attrs)
+
+
+WEIGHTS = ("w0", "w1", "w2")
+
+
+def calc_packed_projections(layer: Layer) -> Cost:
+    """Several linear layers of one input with packed weights, with a sum and a norm before them.
+
+    * The sum of x and ``skip``, if given: 1 add per element.
+    * ``rms_norm`` with the weight ``w``, if given.
+    * Every weight ``w0``, ``w1``, ``w2`` is dequantized and multiplied, as in ``packed_linear``.
+    * ``activation``: the second result times the activation of the first, 1 mul per element; only that is written.
+
+    Source: Frantar et al., GPTQ, arXiv:2210.17323; Shazeer, GLU Variants Improve Transformer, arXiv:2002.05202.
+
+    Shapes: x[N, F], skip[N, F]?, w[F]?, w0[G, F], w1[G, F], b0[G]?, w0_scale[G]?, w1_scale[G]? -> y[N, G]
+    Settings: activation="silu"
+    """
+    x = layer["x"]
+    width = x.shape[-1]
+    rows = prod(x.shape[:-1])
+    operations = Operations(add=x.size if "skip" in layer else 0)
+    operations += rms_norm_operations(x.size, rows) if "w" in layer else Operations()
+    macs = 0
+    for name in WEIGHTS:
+        if name not in layer:
+            continue
+        size = layer[name].size
+        products = rows * size
+        operations += dot_products(products // width, products, f"b{name[1]}" in layer)
+        is_shifted = f"{name}_zero_point" in layer or "zero_point" in layer.attrs
+        operations += size * Operations(mul=1, add=1 if is_shifted else 0)
+        macs += products
+    if "activation" in layer.attrs:
+        operations += layer.out.size * (activation_operations(layer) + Operations(mul=1))
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)

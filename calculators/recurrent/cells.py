@@ -12,7 +12,22 @@ from costcore.ir import Cost, Layer, Operations, PerElement, covers
 
 from ..activation.activations import SIGMOID
 
+LSTM_UNIT = Operations(fma=1, mul=2, add=6, div=3, special=5)
+"""The operations per hidden unit: three sigmoids, two tanh, f c + i g, o tanh(c')."""
+
+
+def calc_lstm_gates(layer: Layer) -> Cost:
+    """Elementwise part of an LSTM step, given the products of its gates.
+
+    Per hidden unit three sigmoids, two tanh, f c (mul), + i g (fma), o tanh(c') (mul).
+
+    Shapes: x[N, 4*H], c0[N, H] -> c[N, H], y[N, H]
+    """
+    return Cost(layer.outputs[-1].size * LSTM_UNIT, layer.read, layer.written, layer.attrs)
+
+
 SPECIAL = Operations(special=1)
+
 
 CELLS: Mapping[str, PerElement] = {
     "slstm_gates": PerElement(
@@ -101,20 +116,6 @@ def calc_tree_lstm_gates_backward(layer: Layer) -> Cost:
     n = _child_count(layer)
     unit = Operations(mul=12 + 4 * n, add=5 + n) + (2 + n) * SIGMOID + 2 * SPECIAL
     return Cost(layer["c0"].size * unit, layer.read, layer.written, layer.attrs)
-
-
-LSTM_UNIT = Operations(fma=1, mul=2, add=6, div=3, special=5)
-"""The operations per hidden unit: three sigmoids, two tanh, f c + i g, o tanh(c')."""
-
-
-def calc_lstm_gates(layer: Layer) -> Cost:
-    """Elementwise part of an LSTM step, given the products of its gates.
-
-    Per hidden unit three sigmoids, two tanh, f c (mul), + i g (fma), o tanh(c') (mul).
-
-    Shapes: x[N, 4*H], c0[N, H] -> c[N, H], y[N, H]
-    """
-    return Cost(layer.outputs[-1].size * LSTM_UNIT, layer.read, layer.written, layer.attrs)
 
 
 SUMMED_GATES: Mapping[str, tuple[int, PerElement]] = {

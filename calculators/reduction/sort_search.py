@@ -75,6 +75,18 @@ def calc_search_sorted(layer: Layer) -> Cost:
     return Cost(Operations(cmp=layer["x"].size * ceil_log2(n + 1)), layer.read, layer.written, layer.attrs)
 
 
+def calc_is_in(layer: Layer) -> Cost:
+    """Membership of each element of x among n values, which are sorted and searched by bisection.
+
+    n * ceil(log2(n)) cmp once, and ceil(log2(n + 1)) + 1 cmp per element of x; or n cmp per element if that is less.
+
+    Shapes: x[M], values[N] -> y[M]
+    """
+    x, n = layer["x"].size, layer["values"].size
+    compared = minimum(sort_comparisons(n) + x * (ceil_log2(n + 1) + 1), x * n)
+    return Cost(Operations(cmp=compared), layer.read, layer.written, layer.attrs)
+
+
 def calc_bin_count(layer: Layer) -> Cost:
     """Frequency of each integer: one add per element of x, of its weight if weights are an operand.
 
@@ -138,15 +150,3 @@ def calc_non_max_suppression(layer: Layer) -> Cost:
         + prod(boxes.shape[:-1]) * Operations(mul=1, add=2)
     )
     return Cost(operations, layer.read, layer.written, layer.attrs)
-
-
-def calc_is_in(layer: Layer) -> Cost:
-    """Membership of each element of x among n values, which are sorted and searched by bisection.
-
-    n * ceil(log2(n)) cmp once, and ceil(log2(n + 1)) + 1 cmp per element of x; or n cmp per element if that is less.
-
-    Shapes: x[M], values[N] -> y[M]
-    """
-    x, n = layer["x"].size, layer["values"].size
-    compared = minimum(sort_comparisons(n) + x * (ceil_log2(n + 1) + 1), x * n)
-    return Cost(Operations(cmp=compared), layer.read, layer.written, layer.attrs)

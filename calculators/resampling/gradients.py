@@ -8,6 +8,20 @@ from .._shared import dot_products, needed_gradients
 from .interpolation import SAMPLES
 
 
+def calc_resize_backward(layer: Layer) -> Cost:
+    """Gradient of resizing: weighted dy is added to all elements of x that its sample needed.
+
+    One add for the mode nearest, 2^r mul and add for linear, 4^r for cubic, to a gradient of zeros. x is not needed.
+
+    Shapes: dy[N, C, P, Q] -> dx[N, C, H, W]
+    Settings: mode="linear"
+    """
+    dy, axes, mode = layer["dy"], layer.attrs.get("axes"), layer.attrs["mode"]
+    taps, _ = SAMPLES[mode](dy.ndim - 2 if axes is None else len(axes))
+    operations = taps * Operations(mul=0 if mode == "nearest" else 1, add=1)
+    return Cost(dy.size * operations, dy.nbytes, layer.written, layer.attrs)
+
+
 def calc_grid_sample_backward(layer: Layer) -> Cost:
     """Gradients of grid_sample for x and for the points, as named by ``needs``.
 
@@ -46,20 +60,6 @@ def calc_affine_grid_backward(layer: Layer) -> Cost:
     dy, dtheta = layer["dy"], layer.out
     products = dy.size * dtheta.shape[2]
     return Cost(dot_products(dtheta.size, products), dy.nbytes, layer.written, layer.attrs, products)
-
-
-def calc_resize_backward(layer: Layer) -> Cost:
-    """Gradient of resizing: weighted dy is added to all elements of x that its sample needed.
-
-    One add for the mode nearest, 2^r mul and add for linear, 4^r for cubic, to a gradient of zeros. x is not needed.
-
-    Shapes: dy[N, C, P, Q] -> dx[N, C, H, W]
-    Settings: mode="linear"
-    """
-    dy, axes, mode = layer["dy"], layer.attrs.get("axes"), layer.attrs["mode"]
-    taps, _ = SAMPLES[mode](dy.ndim - 2 if axes is None else len(axes))
-    operations = taps * Operations(mul=0 if mode == "nearest" else 1, add=1)
-    return Cost(dy.size * operations, dy.nbytes, layer.written, layer.attrs)
 
 
 def calc_unpool_backward(layer: Layer) -> Cost:

@@ -9,19 +9,36 @@ from costcore.ir import Cost, Layer, Operations, covers, maximum
 from .._shared import dot_products, input_bytes
 from ..reduction.sort_search import sort_comparisons
 
-HASHES: Mapping[str, str] = {
-    "hash": "32 mixed bits of every element",
-    "hash_ngrams": "the places of n-grams of tokens in tables, by multipliers, exclusive or and remainder",
-}
 
+def calc_token_search(layer: Layer) -> Cost:
+    """Choice of the next token for every row, ``steps`` times, from scores that a decoder computed.
 
-@covers(HASHES)
-def calc_hash(layer: Layer) -> Cost:
-    """Hashes of elements: index arithmetic without operations; all operands are read.
+    Per step and row of V scores, by ``search``:
 
-    Shapes: x[N, T] -> y[N, T, K]
+    * "greedy": the largest, V - 1 cmp.
+    * "sample": a softmax (V special, V div, V - 1 add), a sort (at most V * ceil(log2(V)) cmp), and sums up to the part
+      that is kept (V - 1 add, V cmp).
+    * "beam": a log_softmax (2 V - 1 add, V + 1 special), the sum with the score of its beam (V add), and the choice
+      among the V scores of all ``beams`` of a sample, bounded by a sort.
+
+    The last scores of every row are read in every step.
+
+    Shapes: x[N, T], logits[N, 1, V] -> y[N, L]
+    Settings: steps=L, search="greedy", beams=1
     """
-    return Cost(Operations(), layer.read, layer.written, layer.attrs)
+    logits, attrs = layer["logits"], layer.attrs
+    size, beams = logits.shape[-1], attrs.get("beams", 1)
+    rows = layer["logits"].shape[0]
+    if attrs["search"] == "beam":
+        each = Operations(add=3 * size - 1, special=size + 1)
+        operations = rows * each + Operations(cmp=rows // beams * sort_comparisons(beams * size))
+    elif attrs["search"] == "sample":
+        operations = rows * Operations(add=2 * size - 2, div=size, special=size, cmp=sort_comparisons(size) + size)
+    else:
+        operations = Operations(cmp=rows * (size - 1))
+    steps = attrs["steps"]
+    read = layer.read - input_bytes(layer, "logits") + steps * logits.bytes_of(rows * size)
+    return Cost(steps * operations, read, layer.written, attrs)
 
 
 def calc_block_ngrams(layer: Layer) -> Cost:
@@ -59,6 +76,21 @@ def calc_match_suffix(layer: Layer) -> Cost:
     return Cost(Operations(cmp=compared), layer.read, layer.written, layer.attrs)
 
 
+HASHES: Mapping[str, str] = {
+    "hash": "32 mixed bits of every element",
+    "hash_ngrams": "the places of n-grams of tokens in tables, by multipliers, exclusive or and remainder",
+}
+
+
+@covers(HASHES)
+def calc_hash(layer: Layer) -> Cost:
+    """Hashes of elements: index arithmetic without operations; all operands are read.
+
+    Shapes: x[N, T] -> y[N, T, K]
+    """
+    return Cost(Operations(), layer.read, layer.written, layer.attrs)
+
+
 def calc_word_convolution(layer: Layer) -> Cost:
     """Vectors of words from characters.
 
@@ -81,34 +113,3 @@ def calc_word_convolution(layer: Layer) -> Cost:
     operations = dot_products(outputs, macs, "b0" in layer) + Operations(special=outputs, cmp=outputs - y.size)
     read = layer.read - w1.nbytes + w1.bytes_of(x.size * w1.shape[-1])
     return Cost(operations, read, layer.written, layer.attrs, macs)
-
-
-def calc_token_search(layer: Layer) -> Cost:
-    """Choice of the next token for every row, ``steps`` times, from scores that a decoder computed.
-
-    Per step and row of V scores, by ``search``:
-
-    * "greedy": the largest, V - 1 cmp.
-    * "sample": a softmax (V special, V div, V - 1 add), a sort (at most V * ceil(log2(V)) cmp), and sums up to the part
-      that is kept (V - 1 add, V cmp).
-    * "beam": a log_softmax (2 V - 1 add, V + 1 special), the sum with the score of its beam (V add), and the choice
-      among the V scores of all ``beams`` of a sample, bounded by a sort.
-
-    The last scores of every row are read in every step.
-
-    Shapes: x[N, T], logits[N, 1, V] -> y[N, L]
-    Settings: steps=L, search="greedy", beams=1
-    """
-    logits, attrs = layer["logits"], layer.attrs
-    size, beams = logits.shape[-1], attrs.get("beams", 1)
-    rows = layer["logits"].shape[0]
-    if attrs["search"] == "beam":
-        each = Operations(add=3 * size - 1, special=size + 1)
-        operations = rows * each + Operations(cmp=rows // beams * sort_comparisons(beams * size))
-    elif attrs["search"] == "sample":
-        operations = rows * Operations(add=2 * size - 2, div=size, special=size, cmp=sort_comparisons(size) + size)
-    else:
-        operations = Operations(cmp=rows * (size - 1))
-    steps = attrs["steps"]
-    read = layer.read - input_bytes(layer, "logits") + steps * logits.bytes_of(rows * size)
-    return Cost(steps * operations, read, layer.written, attrs)
