@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, minimum
+from costcore.ir import Cost, Dim, Layer, Operations, minimum
 
 from .._shared import dot_products, input_bytes, operations_of
 from ..normalization.norms import rms_norm_operations
@@ -118,22 +118,33 @@ def calc_attention_indexer(layer: Layer) -> Cost:
     Settings: heads=H, entries=E, made=M, ratio=G, rotary_dim=R, gated=False
     """
     attrs, width = layer.attrs, layer["w0"].size
-    heads, made, ratio = attrs["heads"], attrs["made"], attrs["ratio"]
+    heads, made = attrs["heads"], attrs["made"]
     queries = layer["q"].size // layer["q"].shape[-1]
-    scores = queries * attrs["entries"] * heads
-    operations = rms_norm_operations(queries * heads * width, queries * heads) + rms_norm_operations(made * width, made)
+    pairs = queries * attrs["entries"]
+    scores = pairs * heads
+    operations = _compression_operations(layer, queries, width)
+    operations += rms_norm_operations(queries * heads * width, queries * heads) + rms_norm_operations(
+        made * width, made
+    )
     operations += (queries * heads + made) * attrs["rotary_dim"] * ROTATION
     operations += dot_products(scores, scores * width) + scores * Operations(mul=1, cmp=1)
-    pairs = queries * attrs["entries"]
     if attrs.get("gated"):
-        window = Operations(mul=1, fma=2 * ratio - 1, add=2 * ratio - 1, div=2 * ratio, special=2 * ratio)
-        operations += made * width * window + Operations(add=2 * queries * width)
         operations += dot_products(pairs, scores) + Operations(mul=queries * heads)
     else:
-        operations += made * width * Operations(add=ratio - 1, div=1) + Operations(add=scores - pairs)
+        operations += Operations(add=scores - pairs)
     operations += Operations(cmp=queries * sort_comparisons(attrs["entries"]))
     read = layer.read
     for name in ("cos", "sin"):
         table = layer[name]
         read += table.bytes_of(minimum(table.size, (queries + made) * table.shape[-1])) - table.nbytes
     return Cost(operations, read, layer.written, attrs, scores * width)
+
+
+def _compression_operations(layer: Layer, queries: Dim, width: Dim) -> Operations:
+    """Return the operations that compress keys into entries: gated sums over two windows, or means."""
+    elements: Dim = layer.attrs["made"] * width
+    ratio: Dim = layer.attrs["ratio"]
+    if layer.attrs.get("gated"):
+        window = Operations(mul=1, fma=2 * ratio - 1, add=2 * ratio - 1, div=2 * ratio, special=2 * ratio)
+        return elements * window + Operations(add=2 * queries * width)
+    return elements * Operations(add=ratio - 1, div=1)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, minimum
+from collections.abc import Mapping
+
+from costcore.ir import Cost, Dim, Layer, Operations, minimum
 
 from .._shared import dot_products
 from ..activation.softmax import softmax_operations
 from ..reduction.sort_search import sort_comparisons
 from .epilogues import activation_operations
+
+WEIGHTS: Mapping[str, str] = {"w0": "b0", "w1": "b1", "w2": "b2"}
+"""The weights of the experts, and the bias of each."""
 
 
 def calc_moe(layer: Layer) -> Cost:
@@ -40,26 +45,34 @@ def calc_moe(layer: Layer) -> Cost:
     x, experts, k = layer["x"], layer["w0"].shape[0], layer.attrs["k"]
     width = x.shape[-1]
     rows = x.size // width
-    used, hidden = minimum(experts, rows * k), layer["w1"].size // experts // width
+    experts_read, hidden = minimum(experts, rows * k), layer["w1"].size // experts // width
     macs, read = 0, layer.read
-    operations = softmax_operations(rows * experts, rows) + Operations(cmp=rows * sort_comparisons(experts))
-    if layer.attrs.get("normalize"):
-        operations += Operations(add=rows * (k - 1), div=rows * k)
-    for name in ("w0", "w1", "w2"):
-        if name not in layer:
-            continue
-        w = layer[name]
-        products = rows * k * (w.size // experts)
-        outputs = products // (hidden if name == "w1" else width)
-        operations += dot_products(outputs, products, f"b{name[1]}" in layer)
-        macs += products
-        for part in (name, f"{name}_scale", f"{name}_zero_point", f"b{name[1]}"):
-            if part in layer:
-                held = layer[part]
-                read += held.bytes_of(held.size // experts * used) - held.nbytes
-        if f"{name}_scale" in layer:
-            shift = 1 if f"{name}_zero_point" in layer or "zero_point" in layer.attrs else 0
-            operations += w.size // experts * used * Operations(mul=1, add=shift)
+    operations = _routing_operations(layer, rows, experts)
+    for name, bias in WEIGHTS.items():
+        if name in layer:
+            products = rows * k * (layer[name].size // experts)
+            outputs = products // (hidden if name == "w1" else width)
+            operations += dot_products(outputs, products, bias in layer)
+            operations += layer[name].size // experts * experts_read * _dequantization(layer, name)
+            macs += products
+            for operand in (name, f"{name}_scale", f"{name}_zero_point", bias):
+                if operand in layer:
+                    stored = layer[operand]
+                    read += stored.bytes_of(stored.size // experts * experts_read) - stored.nbytes
     operations += rows * k * hidden * (activation_operations(layer) + Operations(mul=1 if "w2" in layer else 0))
     operations += dot_products(rows * width, rows * width * k)
     return Cost(operations, read, layer.written, layer.attrs, macs)
+
+
+def _routing_operations(layer: Layer, rows: Dim, experts: Dim) -> Operations:
+    """Return the operations that choose the experts of every row, and normalize their weights."""
+    k = layer.attrs["k"]
+    operations = softmax_operations(rows * experts, rows) + Operations(cmp=rows * sort_comparisons(experts))
+    return operations + (Operations(add=rows * (k - 1), div=rows * k) if layer.attrs.get("normalize") else Operations())
+
+
+def _dequantization(layer: Layer, weight: str) -> Operations:
+    """Return the operations per element of a weight that is packed; none if it is not."""
+    if f"{weight}_scale" not in layer:
+        return Operations()
+    return Operations(mul=1, add=1 if f"{weight}_zero_point" in layer or "zero_point" in layer.attrs else 0)
