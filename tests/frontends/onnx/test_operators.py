@@ -13,6 +13,7 @@ from costcore.frontends.onnx.contrib.table import FAMILIES, SPECS
 from costcore.frontends.onnx.estimate import native_names
 from costcore.frontends.onnx.operators import RULES
 from costcore.registry.calculators import calculators
+from costcore.trace.call import Uncounted
 from tests.frontends.onnx.read_model import read
 from tests.whole_networks.onnx_models import Graph
 
@@ -110,7 +111,7 @@ def test_an_unknown_operator_is_named_and_not_counted():
     assert (mystery.native, mystery.layer.op) == ("my.domain::Mystery", "my.domain::Mystery")
     assert (mystery.type, mystery.module, mystery.where) == ("Mystery", "block", "node '/block/odd' (Mystery)")
     assert mystery.layer["x0"].shape == (1, 4)
-    assert relu.layer.op == "ai.onnx::Relu of unknown rank"
+    assert (relu.layer.op, relu.uncounted) == ("ai.onnx::Relu", Uncounted.NO_SHAPES)
 
 
 def test_a_declared_shape_lets_the_rest_be_counted():
