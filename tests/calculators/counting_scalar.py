@@ -1,22 +1,22 @@
-"""A number that counts what is done to it: runs an operator's definition, so that a formula can be held against it.
+"""A scalar that counts its operations, to compare the definition of an operator with its formula.
 
-A test writes the definition as plain loops over small numpy object arrays, and asks what it took::
+A test writes the definition as plain loops over small numpy object arrays and counts its operations::
 
-    def mean(x):                       # x: array of Number
+    def mean(x):                       # x: array of CountingScalar
         return total(x) / len(x)
 
     assert count(mean, (5,)) == Operations(add=4, div=1)
 
-What counts as what (COUNTING.md, principles 2 and 3):
+The counting convention:
 
-* ``+ - abs`` and negation are ``add``, ``*`` is ``mul``, ``/ // %`` are ``div``, ``**`` is ``special``;
-* ``< <= > >= == !=`` are ``cmp`` and give a plain bool, so ``max(a, b)`` and ``a if a > b else c`` are one ``cmp``;
-  where both branches are computed write ``select(a > b, c, d)``, which adds nothing to its comparison, while
-  ``select(condition, c, d)`` with a condition that is given is itself one ``cmp``;
-* bit operations and rounding (``math.floor``, ``math.ceil``, ``round``, ``math.trunc``) is ``cmp``;
-* :func:`exp`, :func:`log`, :func:`sqrt` ... are one ``special`` each, also as ``np.exp`` on an array;
-* ``fma`` is only what the definition calls so, by :func:`fma` or :func:`dot`: ``a * b + c`` is ``mul`` and ``add``;
-* plain Python numbers count nothing among themselves: index arithmetic and constants are free.
+* ``+ - abs`` and negation are ``add``, ``*`` is ``mul``, ``/ // %`` are ``div``, ``**`` is ``special``.
+* ``< <= > >= == !=`` are ``cmp`` and return a plain bool, so ``max(a, b)`` and ``a if a > b else c`` are one ``cmp``.
+  If both branches are computed, write ``select(a > b, c, d)``, which adds nothing to its comparison;
+  ``select(condition, c, d)`` with a given condition is itself one ``cmp``.
+* Bit operations and rounding (``math.floor``, ``math.ceil``, ``round``, ``math.trunc``) are ``cmp``.
+* :func:`exp`, :func:`log`, :func:`sqrt` ... are one ``special`` each, also as ``np.exp`` on an array.
+* ``fma`` is only an explicit :func:`fma` or :func:`dot`: ``a * b + c`` is ``mul`` and ``add``.
+* Operations among plain Python numbers count nothing: index arithmetic and constants cost nothing.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from costcore.ir import Operations
 Function = Callable[[Any], Any]
 
 
-class Number:
-    """A float whose operations are counted, by kind, into the :class:`collections.Counter` it shares with others."""
+class CountingScalar:
+    """A float that counts its operations by class, in a Counter that it shares with other scalars."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -44,36 +44,38 @@ class Number:
         self.value = value
         self.counts = counts
 
-    def did(self, kind: str, value: float) -> Number:
-        """The result ``value`` of one operation of ``kind`` on this number."""
+    def record(self, kind: str, value: float) -> CountingScalar:
+        """Count one operation of ``kind`` on this scalar, and return its result ``value`` as a scalar."""
         self.counts[kind] += 1
-        return Number(value, self.counts)
+        return CountingScalar(value, self.counts)
 
     def __repr__(self) -> str:
-        return f"Number({self.value})"
+        return f"CountingScalar({self.value})"
 
 
 def value_of(number: Any) -> Any:
-    """The plain value of a :class:`Number`, or of a plain number."""
-    return number.value if isinstance(number, Number) else number
+    """Return the plain value of a :class:`CountingScalar`, or a plain number itself."""
+    return number.value if isinstance(number, CountingScalar) else number
 
 
-def _binary(kind: str, function: Callable[[Any, Any], Any]) -> tuple[Callable[..., Number], Callable[..., Number]]:
-    def forward(self: Number, other: Any) -> Number:
-        return self.did(kind, function(self.value, value_of(other)))
+def _binary(
+    kind: str, function: Callable[[Any, Any], Any]
+) -> tuple[Callable[..., CountingScalar], Callable[..., CountingScalar]]:
+    def forward(self: CountingScalar, other: Any) -> CountingScalar:
+        return self.record(kind, function(self.value, value_of(other)))
 
-    def backward(self: Number, other: Any) -> Number:
-        return self.did(kind, function(value_of(other), self.value))
+    def backward(self: CountingScalar, other: Any) -> CountingScalar:
+        return self.record(kind, function(value_of(other), self.value))
 
     return forward, backward
 
 
-def _unary(kind: str, function: Function) -> Callable[..., Number]:
-    return lambda self, *_: self.did(kind, function(self.value))
+def _unary(kind: str, function: Function) -> Callable[..., CountingScalar]:
+    return lambda self, *_: self.record(kind, function(self.value))
 
 
-def _comparison(function: Callable[[Any, Any], Any]) -> Callable[[Number, Any], bool]:
-    return lambda self, other: bool(self.did("cmp", function(self.value, value_of(other))).value)
+def _comparison(function: Callable[[Any, Any], Any]) -> Callable[[CountingScalar, Any], bool]:
+    return lambda self, other: bool(self.record("cmp", function(self.value, value_of(other))).value)
 
 
 _BINARY: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -109,24 +111,24 @@ _COMPARISON: dict[str, Callable[[Any, Any], bool]] = {
 }
 for _name, (_kind, _function) in _BINARY.items():
     _forward, _backward = _binary(_kind, _function)
-    setattr(Number, f"__{_name}__", _forward)
-    setattr(Number, f"__r{_name}__", _backward)
+    setattr(CountingScalar, f"__{_name}__", _forward)
+    setattr(CountingScalar, f"__r{_name}__", _backward)
 for _name, (_kind, _value) in _UNARY.items():
-    setattr(Number, f"__{_name}__", _unary(_kind, _value))
+    setattr(CountingScalar, f"__{_name}__", _unary(_kind, _value))
 for _name, _compare in _COMPARISON.items():
-    setattr(Number, f"__{_name}__", _comparison(_compare))
+    setattr(CountingScalar, f"__{_name}__", _comparison(_compare))
 
 
 def special(function: Callable[..., float]) -> Callable[..., Any]:
-    """``function``, a function of plain floats, as one ``special`` on numbers; not a number outside its domain."""
+    """Return a function of plain floats as one ``special`` on scalars; nan outside its domain."""
 
     def evaluate(*arguments: Any) -> Any:
-        owner = next((a for a in arguments if isinstance(a, Number)), None)
+        owner = next((a for a in arguments if isinstance(a, CountingScalar)), None)
         try:
             value = function(*map(value_of, arguments))
         except ValueError:
             value = math.nan
-        return value if owner is None else owner.did("special", value)
+        return value if owner is None else owner.record("special", value)
 
     return evaluate
 
@@ -140,88 +142,89 @@ sinh, cosh, tanh, asinh, acosh, atanh = map(
     special, (math.sinh, math.cosh, math.tanh, math.asinh, math.acosh, math.atanh)
 )
 for _name in ("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh"):
-    setattr(Number, _name, globals()[_name])  # numpy's functions on object arrays call these methods
+    setattr(CountingScalar, _name, globals()[_name])  # numpy's functions on object arrays call these methods
 
 
 def fma(a: Any, b: Any, c: Any) -> Any:
-    """``a * b + c`` as one fused operation."""
-    owner = next((n for n in (a, b, c) if isinstance(n, Number)), None)
+    """Return ``a * b + c`` as one fused operation."""
+    owner = next((n for n in (a, b, c) if isinstance(n, CountingScalar)), None)
     value = value_of(a) * value_of(b) + value_of(c)
-    return value if owner is None else owner.did("fma", value)
+    return value if owner is None else owner.record("fma", value)
 
 
 def dot(a: Iterable[Any], b: Iterable[Any], start: Any = None) -> Any:
-    """Dot product: onto ``start`` n fma, onto nothing 1 mul and n - 1 fma."""
+    """Return a dot product: with a ``start`` n fma, without one 1 mul and n - 1 fma."""
     for p, q in zip(a, b, strict=True):
         start = p * q if start is None else fma(p, q, start)
     return start
 
 
 def select(condition: Any, a: Any, b: Any) -> Any:
-    """``a`` where the condition holds, else ``b``: one ``cmp``, unless ``condition`` is a comparison counted already.
+    """Return ``a`` if the condition holds, else ``b``: one ``cmp`` unless it is a counted comparison.
 
-    The result is a number where a or b is one.
+    The result is a scalar if a or b is one.
     """
-    if isinstance(condition, Number):
-        condition = condition.did("cmp", condition.value).value
-    owner = next((n for n in (a, b) if isinstance(n, Number)), None)
+    if isinstance(condition, CountingScalar):
+        condition = condition.record("cmp", condition.value).value
+    owner = next((n for n in (a, b) if isinstance(n, CountingScalar)), None)
     value = value_of(a if condition else b)
-    return value if owner is None else Number(value, owner.counts)
+    return value if owner is None else CountingScalar(value, owner.counts)
 
 
 def maximum(a: Any, b: Any) -> Any:
-    """The larger of two: one ``cmp``, and a number whichever it is."""
+    """Return the larger of two as a scalar: one ``cmp``."""
     return select(a > b, a, b)
 
 
 def minimum(a: Any, b: Any) -> Any:
-    """The smaller of two: one ``cmp``, and a number whichever it is."""
+    """Return the smaller of two as a scalar: one ``cmp``."""
     return select(a < b, a, b)
 
 
 def total(values: Iterable[Any]) -> Any:
-    """The sum of n values: n - 1 add."""
+    """Return the sum of n values: n - 1 add."""
     return reduce(lambda a, b: a + b, values)
 
 
 def largest(values: Iterable[Any]) -> Any:
-    """The maximum of n values: n - 1 cmp."""
+    """Return the maximum of n values: n - 1 cmp."""
     return reduce(lambda a, b: b if b > a else a, values)
 
 
-def numbers(shape: Sequence[int], counts: Counter[str]) -> Any:
-    """A numpy object array of numbers in (0, 1), all different; for the shape ``()`` a bare :class:`Number`."""
+def counting_array(shape: Sequence[int], counts: Counter[str]) -> Any:
+    """Return an object array of distinct scalars in (0, 1); a bare scalar for the shape ``()``."""
     array = np.empty(tuple(shape), dtype=object)
     for i, index in enumerate(np.ndindex(array.shape)):
-        array[index] = Number((i + 1) / (array.size + 1), counts)
+        array[index] = CountingScalar((i + 1) / (array.size + 1), counts)
     return array[()]
 
 
 def run(definition: Callable[..., Any], *shapes: Sequence[int]) -> tuple[Any, Operations]:
-    """The result of ``definition`` on one array of numbers a shape, and what it took."""
+    """Return the result of ``definition`` on one array of scalars per shape, and its operations."""
     counts: Counter[str] = Counter()
-    result = definition(*(numbers(shape, counts) for shape in shapes))
+    result = definition(*(counting_array(shape, counts) for shape in shapes))
     return result, Operations(**counts)
 
 
 def count(definition: Callable[..., Any], *shapes: Sequence[int]) -> Operations:
-    """What ``definition`` takes on one array of numbers a shape, by kind."""
+    """Return the operations of ``definition`` on one array of scalars per shape."""
     return run(definition, *shapes)[1]
 
 
 class _Names(dict[str, Any]):
-    """What the words of a definition mean; a word that is told nowhere is a function of one ``special``."""
+    """The names of a definition; an unknown name is a function of one ``special``."""
 
     def __missing__(self, name: str) -> Any:
         return special(lambda *_: math.nan)
 
 
 def execute(definition: str, **arguments: Any) -> Any:
-    """The value of a definition as calculators' tables have it, ``"x / (1 + exp(-x))"``.
+    """Return the value of a definition of a calculator's table, such as ``"x / (1 + exp(-x))"``.
 
-    ``"s = 1 + x; s * s"`` names something computed once. ``where(c, a, b)``, ``min`` and ``max`` of two take a ``cmp``,
-    ``fma`` is one; functions of this module mean what they do here, other functions take one ``special``; ``fmod`` is a
-    ``div``, what changes single bits of a float (``copysign``, ``nextafter``) a ``cmp``, and ``imag`` takes nothing.
+    ``"s = 1 + x; s * s"`` names an intermediate result. ``where(c, a, b)``, ``min`` and ``max`` of two are one ``cmp``,
+    ``fma`` is one fma. Functions of this module keep their meaning, other functions are one ``special``. ``fmod`` is a
+    ``div``; functions that change single bits of a float (``copysign``, ``nextafter``) are a ``cmp``; ``imag`` counts
+    nothing.
     """
     known = {name: globals()[name] for name in globals() if not name.startswith("_")}
     words = {"where": select, "max": maximum, "min": minimum, "floor": math.floor, "ceil": math.ceil, "round": round}
@@ -236,12 +239,12 @@ def execute(definition: str, **arguments: Any) -> Any:
 
 
 def measure(definition: str, *operands: str, **settings: Any) -> tuple[Any, Operations]:
-    """The value of a definition on numbers, and what it took; settings are constants.
+    """Return the value of a definition on scalars, and its operations; attributes are constants.
 
-    Operands are ``"x"`` (the number 0.5), or with their value ``"x=-1.5"``.
+    Operands are ``"x"`` (the scalar 0.5), or have a value, ``"x=-1.5"``.
     """
     counts: Counter[str] = Counter()
     given = (operand.partition("=") for operand in operands)
-    arguments = {name: Number(float(value or 0.5), counts) for name, _, value in given}
+    arguments = {name: CountingScalar(float(value or 0.5), counts) for name, _, value in given}
     result = execute(definition, **arguments, **settings)
     return value_of(result), Operations(**counts)

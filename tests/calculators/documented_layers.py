@@ -1,4 +1,4 @@
-"""The layer that the manual page of a calculator describes, on symbols and on integers."""
+"""The layer that the docstring of a calculator describes, on symbols and on integers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tensors(text: str) -> dict[str, Tensor]:
 
 
 def symbolic_layer(op: str) -> Layer:
-    """The layer that the manual page of an operator's calculator describes."""
+    """Return the symbolic layer that the docstring of an operator's calculator describes."""
     manual = inspect.getdoc(CALCULATORS[op]) or ""
     shapes, settings = SHAPES.search(manual), SETTINGS.search(manual)
     assert shapes, f"the docstring of the calculator of {op} has no line 'Shapes:'"
@@ -42,14 +42,14 @@ def symbolic_layer(op: str) -> Layer:
     return Layer(op, tensors(shapes["inputs"]), tensors(shapes["outputs"]).values(), attrs)
 
 
-def integers(layer: Layer) -> dict[sympy.Symbol, int]:
-    """An even integer for every symbol, so that halves and groups come out whole; 2 for the groups."""
+def integer_values(layer: Layer) -> dict[sympy.Symbol, int]:
+    """Return an even integer for every symbol, so that halves and groups are integers; 2 for the groups."""
     found: set[sympy.Symbol] = set()
     layer.map_dims(lambda value: found.update(getattr(value, "free_symbols", ())) or value)
     symbols = sorted(found, key=str)
     return {symbol: 2 if str(symbol) == "G" else 2 * i for i, symbol in enumerate(symbols, start=2)}
 
 
-def put(value: Any, values: Mapping[sympy.Symbol, int]) -> Any:
-    """``value`` with integers for its symbols; what is no formula is itself."""
+def substitute(value: Any, values: Mapping[sympy.Symbol, int]) -> Any:
+    """Return ``value`` with integers for its symbols; a value without symbols is returned as it is."""
     return as_dim(value.subs(values)) if hasattr(value, "free_symbols") else value

@@ -1,4 +1,4 @@
-"""Layers and their costs, written short."""
+"""Costs of layers that are written as shapes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ CALCULATORS = costcore_calculators()
 
 
 def tensor(shape: Any) -> Tensor:
-    """``shape`` as a float32 tensor, unless it is a tensor already; None is a scalar constant."""
+    """Return ``shape`` as a float32 tensor, unless it is a tensor already; None is a scalar constant."""
     if isinstance(shape, Tensor):
         return shape
     return Tensor((), role="const") if shape is None else Tensor(tuple(shape))
 
 
 def layer_cost(op: str, inputs: dict[str, Any], *outputs: Any, **attrs: Any) -> Cost:
-    """What the room's calculator says of a layer: operands by name and outputs, as shapes or tensors."""
+    """Return the cost of a layer: operands by name and outputs, as shapes or tensors."""
     layer = Layer(op, {name: tensor(x) for name, x in inputs.items()}, [tensor(y) for y in outputs], attrs)
     return cost_of(layer, CALCULATORS[op])
 
 
 def operations(op: str, inputs: dict[str, Any], *outputs: Any, **attrs: Any) -> Operations:
-    """The operations of a layer."""
+    """Return the operations of a layer by class."""
     flops = layer_cost(op, inputs, *outputs, **attrs).flops
     assert isinstance(flops, Operations)
     return flops
 
 
-def moved(op: str, inputs: dict[str, Any], *outputs: Any, **attrs: Any) -> tuple[Any, Any]:
-    """Bytes read and written by a layer."""
+def bytes_moved(op: str, inputs: dict[str, Any], *outputs: Any, **attrs: Any) -> tuple[Any, Any]:
+    """Return the bytes read and written by a layer."""
     result = layer_cost(op, inputs, *outputs, **attrs)
     return result.mread, result.mwrite

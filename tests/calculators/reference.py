@@ -31,14 +31,14 @@ def attend(q, k, v, mask=None, softcap=None, keep=None):
     return result
 
 
-def heads(q, k, v, **how):
-    """q[N, H, Tq, D], k and v[N, Hkv, Tk, D]: query heads share the keys of their group."""
+def attend_in_heads(q, k, v, **how):
+    """Attention of q[N, H, Tq, D] to k and v[N, Hkv, Tk, D]; query heads share the keys of their group."""
     for n, h in np.ndindex(q.shape[:2]):
         group = h // (q.shape[1] // k.shape[1])
         attend(q[n, h], k[n, group], v[n, group], **how)
 
 
-def normal(x, w):
+def rms_normalized(x, w):
     scale = 1 / sqrt(dot(x, x) / len(x) + 1e-6)
     return [a * scale * b for a, b in zip(x, w, strict=True)]
 
@@ -57,14 +57,14 @@ def eliminate(x, pivoting=True):
 
 
 def reflect(v, tau, column):
-    """Column minus tau v (v . column), where v starts with a 1 that is not stored."""
+    """Subtract tau v (v . column) from a column; v starts with a 1 that is not stored."""
     s = dot(v, column[1:], column[0]) * tau
     column[0] = column[0] - s
     for i in range(len(v)):
         column[1 + i] = fma(s, v[i], column[1 + i])
 
 
-def triangularise(x):
+def triangularize(x):
     m, n = x.shape
     made = []
     for j in range(min(m, n)):
@@ -81,7 +81,7 @@ def triangularise(x):
 
 
 def reduced(terms, reduction):
-    """The sum or mean of losses, or all of them."""
+    """Return the sum or the mean of losses, or all of them."""
     if reduction == "none":
         return terms
     return total(terms) / len(terms) if reduction == "mean" else total(terms)
@@ -92,13 +92,13 @@ def mean(values):
 
 
 def square_windows(x, size: int, stride: int):
-    """All square_windows of a square map."""
+    """Return all windows of a square map."""
     places = range(0, x.shape[0] - size + 1, stride)
     return [list(x[i : i + size, j : j + size].ravel()) for i in places for j in places]
 
 
-def adaptive(x, out: tuple[int, int]):
-    """The windows floor(i * L / n) .. ceil((i + 1) * L / n) of a map."""
+def adaptive_windows(x, out: tuple[int, int]):
+    """Yield the windows floor(i * L / n) .. ceil((i + 1) * L / n) of a map."""
     (height, width), (rows, columns) = x.shape, out
     for i in range(rows):
         for j in range(columns):

@@ -1,7 +1,7 @@
-"""Bytes and settings of every operator, on the layer of its manual page.
+"""Bytes and attributes of every operator, on the layer of its docstring.
 
-What is read is every element of every operand, once, and what is written every element of every output, each at the
-size of its own type. Operators that need less, or more, are listed with the elements they need.
+By default every element of every operand is read once, and every element of every output is written once, each at the
+size of its own dtype. Operators that read or write fewer or more are listed with their elements.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import pytest
 
 from costcore.counting.pricing import cost_of
 from costcore.ir import Layer, Tensor
-from tests.calculators.documented_layers import integers, put, symbolic_layer
+from tests.calculators.documented_layers import integer_values, substitute, symbolic_layer
 from tests.calculators.layer_costs import CALCULATORS
 
 WIDTHS = {"float32": 4, "float64": 8, "float16": 2, "int8": 1}
-"""Bytes of one element: the types that operands and outputs have in turn, so that no two can be taken for another."""
+"""Bytes of one element: operands and outputs have these dtypes in turn, so that no two are confused."""
 
-FREE = {"constant", "container", "empty", "identity", "reshape", "shape", "size", "view"}
-"""They read and write nothing."""
+ZERO_COST = {"constant", "container", "empty", "identity", "reshape", "shape", "size", "view"}
+"""Operators that read and write nothing."""
 
 READ: dict[str, dict[str, str]] = {
-    # rows, elements or slices that are picked: as many as come out
+    # selected rows, elements or slices: as many as are written
     **{op: {"x": "M*C"} for op in ("gather", "gather_elements", "gather_nd", "compress")},
     **{op: {"x": "M*C"} for op in ("diagonal", "select", "slice", "split", "unbind")},
     "embedding": {"w": "N*T*D"},
@@ -33,41 +33,41 @@ READ: dict[str, dict[str, str]] = {
     "renorm_rows": {"w": "N*D"},
     "trace": {"x": "N"},  # the diagonal
     "unpad": {"x": "M*E"},
-    # what is overwritten is not read
+    # overwritten elements are not read
     **{op: {"x": "N*C - M*C"} for op in ("diagonal_scatter", "select_scatter", "slice_scatter", "tensor_scatter")},
     "assign": {"x": "0"},
-    # windows take every element of an image, or fewer where there are fewer taps
+    # windows take every element of an image, or fewer if there are fewer taps
     **{op: {"x": "min(N*C*H*W, N*K*C*L)"} for op in ("center_crop_pad", "im2col")},
-    # a scale and a shift, as exact as the statistics, in place of mean, variance, weight and bias
+    # a scale and a shift in the dtype of the statistics instead of mean, variance, weight and bias
     "batch_norm": {"mean": "2*C", "var": "0", "w": "0", "b": "0"},
-    # a norm's bias is in no derivative, and the affine map is linear
+    # the bias of a norm does not appear in its derivatives, and the affine map is linear
     **{f"{norm}_norm_backward": {"b": "0"} for norm in ("batch", "group", "instance", "layer")},
     "affine_grid_backward": {"theta": "0"},
     # the class of every row, and its weight
     "cross_entropy": {"w": "N"},
     "nll_loss": {"x": "N", "w": "N"},
-    # a row of each table a token; positions are the same in every sequence
+    # a row of each table per token; positions are the same in every sequence
     "embed_norm": {"w0": "N*T*D", "w1": "T*D", "w2": "N*T*D"},
     "quantized_embed_norm": {"w0": "N*T*D", "w1": "T*D", "w2": "N*T*D"},
     "word_convolution": {"w1": "N*L*E"},
-    # a row for every index
+    # a row per index
     "negative_sampling_loss": {"w": "N*K*D"},
     "negative_sampling_loss_backward": {"w": "N*K*D"},
-    # of the keys that there are in all, those of the past: no more than the pages hold
+    # the past keys, at most as many as the pages have
     "paged_attention": dict.fromkeys(("past_k", "past_v"), "min(N*K - T, P*S) * H_kv*D"),
-    # a feature a level of every tree, and its threshold; a vote of every tree
+    # per tree a feature and a threshold at each level, and one vote
     "tree_ensemble": {"x": "min(N*D, N*F)", "w0": "min(N*D, S)", "w1": "min(N*E, V)"},
-    # of the mask only its places
+    # only the positions of the mask
     **{op: {"x": "M*N", "mask": "0"} for op in ("sparse_mask", "to_dense")},
     # the logits of every step
     "token_search": {"logits": "N*L*V"},
 }
-"""Elements read of an operand that is not read whole, once each."""
+"""Elements read of operands that are not read completely."""
 
 WRITTEN = {"assign": "M*C", "renorm_rows": "N*D"}
-"""Elements written of an output that exists already and of which a part is changed."""
+"""Elements written of an output that exists already and is changed in part."""
 
-PLACES = {
+INDEX_BYTES = {
     "sampled_product": ("8 * 2*Z", "8 * 2*Z"),
     "sparse_dense_matmul": ("8 * 2*Z", "0"),
     "sparse_dense_matmul_backward": ("8 * 2*Z", "0"),
@@ -82,10 +82,10 @@ UPDATED = {"batch_renorm": ("mean", "var"), "decorrelated_batch_norm": ("mean", 
 
 
 def typed_layer(op: str) -> tuple[Layer, dict[str, int]]:
-    """The layer of an operator's manual page on integers, its operands and outputs of one type after another."""
+    """Return the layer of an operator's docstring on integers, with dtypes that differ between operands."""
     page = symbolic_layer(op)
-    values = integers(page)
-    layer = page.map_dims(lambda dim: put(dim, values))
+    values = integer_values(page)
+    layer = page.map_dims(lambda dim: substitute(dim, values))
     types = list(WIDTHS)
     inputs = {name: Tensor(x.shape, types[i % 4]) for i, (name, x) in enumerate(layer.inputs.items())}
     outputs = [Tensor(y.shape, types[(i + 2) % 4]) for i, y in enumerate(layer.outputs)]
@@ -98,7 +98,7 @@ def number(expression: str, values: dict[str, int]) -> int:
 
 
 @pytest.mark.parametrize("op", sorted(CALCULATORS))
-def test_bytes_and_settings(op: str) -> None:
+def test_bytes_and_attributes(op: str) -> None:
     layer, values = typed_layer(op)
     read = {name: prod(x.shape) for name, x in layer.inputs.items()}
     read |= {name: number(elements, values) for name, elements in READ.get(op, {}).items()}
@@ -108,13 +108,13 @@ def test_bytes_and_settings(op: str) -> None:
         written = [number(WRITTEN[op], values)]
     mread = sum(n * WIDTHS[layer[name].dtype] for name, n in read.items())
     mwrite = sum(n * WIDTHS[y.dtype] for n, y in zip(written, layer.outputs, strict=True))
-    more = [number(places, values) for places in PLACES.get(op, ("0", "0"))]
+    more = [number(places, values) for places in INDEX_BYTES.get(op, ("0", "0"))]
     again = sum(prod(layer[name].shape) * WIDTHS[layer[name].dtype] for name in UPDATED.get(op, ()))
     cost = cost_of(layer, CALCULATORS[op])
-    expected = (0, 0) if op in FREE else (mread + more[0], mwrite + more[1] + again)
+    expected = (0, 0) if op in ZERO_COST else (mread + more[0], mwrite + more[1] + again)
     assert (cost.mread, cost.mwrite) == expected
     assert cost.params == layer.attrs
 
 
-def test_what_is_listed_exists() -> None:
-    assert FREE | READ.keys() | WRITTEN.keys() | PLACES.keys() | UPDATED.keys() <= CALCULATORS.keys()
+def test_listed_operators_exist() -> None:
+    assert ZERO_COST | READ.keys() | WRITTEN.keys() | INDEX_BYTES.keys() | UPDATED.keys() <= CALCULATORS.keys()

@@ -5,7 +5,7 @@ import pytest
 from costcore.calculators.classical_ml import FEATURES, KERNELS, TRANSFORMS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, exp, largest, measure, power, tanh
-from tests.calculators.layer_costs import layer_cost, moved, operations
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 SETTINGS = {"threshold": 0.4, "missing": 0.1, "value": 0.2, "offset": 0.3, "scale": 2.0}
 
@@ -83,7 +83,7 @@ def test_trees_read_what_lies_on_their_paths() -> None:
     given = {"x": (4, 100), "w0": (50,), "w1": (60,)}
     settings = {"depth": 3 + 2, "votes": 2, "scores": 1}
     assert operations("tree_ensemble", given, (4, 1), **settings) == 4 * Operations(cmp=5, add=2)
-    assert moved("tree_ensemble", given, (4, 1), **settings) == (4 * (20 + 20 + 8), 16)
+    assert bytes_moved("tree_ensemble", given, (4, 1), **settings) == (4 * (20 + 20 + 8), 16)
     assert operations("tree_ensemble", given, (4, 1), **settings, aggregate="max") == 4 * Operations(cmp=5 + 2)
     averaged = operations("tree_ensemble", given, (4, 1), **settings, aggregate="average")
     assert averaged == 4 * Operations(cmp=5, add=2, div=1)

@@ -1,4 +1,4 @@
-"""What a setting means where it is not given: the same as its usual value, and not the same as another."""
+"""Absent attributes: the same cost as with the usual value, and another cost than with another value."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from costcore.counting.pricing import cost_of
 from costcore.ir import Cost, Layer
-from tests.calculators.documented_layers import integers, put, symbolic_layer
+from tests.calculators.documented_layers import integer_values, substitute, symbolic_layer
 from tests.calculators.layer_costs import CALCULATORS
 
-USUAL: list[tuple[str, str, Any, Any]] = [  # operator, setting, its usual value, another one
+USUAL: list[tuple[str, str, Any, Any]] = [  # operator, attribute, usual value, another value
     ("add", "alpha", 1, 2),
     ("addcdiv", "value", 1, 2),
     ("addcmul", "value", 1, 2),
@@ -70,17 +70,17 @@ USUAL: list[tuple[str, str, Any, Any]] = [  # operator, setting, its usual value
 ]
 
 
-def cost_with(op: str, setting: str, **given: Any) -> Cost:
-    """The cost of the layer of an operator's manual page, the setting as given or left out."""
+def cost_with(op: str, attribute: str, **given: Any) -> Cost:
+    """Return the cost of the layer of an operator's docstring, with the attribute given or omitted."""
     page = symbolic_layer(op)
-    values = integers(page)
-    layer = page.map_dims(lambda dim: put(dim, values))
-    others = {name: value for name, value in layer.attrs.items() if name != setting}
+    values = integer_values(page)
+    layer = page.map_dims(lambda dim: substitute(dim, values))
+    others = {name: value for name, value in layer.attrs.items() if name != attribute}
     return cost_of(Layer(op, layer.inputs, layer.outputs, {**others, **given}), CALCULATORS[op])
 
 
-@pytest.mark.parametrize(("op", "setting", "usual", "other"), USUAL)
-def test_a_setting_that_is_not_given(op: str, setting: str, usual: Any, other: Any) -> None:
-    absent = cost_with(op, setting)._replace(params={})
-    assert absent == cost_with(op, setting, **{setting: usual})._replace(params={})
-    assert absent != cost_with(op, setting, **{setting: other})._replace(params={})
+@pytest.mark.parametrize(("op", "attribute", "usual", "other"), USUAL)
+def test_an_absent_attribute(op: str, attribute: str, usual: Any, other: Any) -> None:
+    absent = cost_with(op, attribute)._replace(params={})
+    assert absent == cost_with(op, attribute, **{attribute: usual})._replace(params={})
+    assert absent != cost_with(op, attribute, **{attribute: other})._replace(params={})

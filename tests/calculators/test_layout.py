@@ -7,7 +7,7 @@ from costcore.counting.pricing import Pricer
 from costcore.ir import Layer, Operations, Tensor
 from costcore.trace.call import Call
 from tests.calculators.counting_scalar import count
-from tests.calculators.layer_costs import CALCULATORS, layer_cost, moved, operations
+from tests.calculators.layer_costs import CALCULATORS, bytes_moved, layer_cost, operations
 
 INT64 = "int64"
 
@@ -15,7 +15,7 @@ INT64 = "int64"
 @pytest.mark.parametrize("op", [*COPIES, *SLICES, *OVERLAPPING, *DATA_MOVEMENTS, *CROPS])
 def test_moving_elements_is_no_operation(op: str) -> None:
     assert operations(op, {"x": (2, 3)}, (2, 3)) == Operations()
-    assert moved(op, {"x": (2, 3)}, (2, 3)) == (6 * 4, 6 * 4)
+    assert bytes_moved(op, {"x": (2, 3)}, (2, 3)) == (6 * 4, 6 * 4)
 
 
 @pytest.mark.parametrize("op", ZERO_COST)
@@ -40,27 +40,27 @@ def test_other_movements_are_never_free(op: str) -> None:
 
 
 def test_bytes_of_layout_operators() -> None:
-    assert moved("transpose", {"x": (2, 3)}, (3, 2), axes=(1, 0)) == (6 * 4, 6 * 4)
-    assert moved("broadcast_to", {"x": (3,)}, (2, 3)) == (3 * 4, 6 * 4)
-    assert moved("slice", {"x": (10, 3)}, (2, 3)) == (6 * 4, 6 * 4)
-    assert moved("split", {"x": (10, 3)}, (4, 3), (6, 3), axis=0) == (30 * 4, 30 * 4)
-    assert moved("split", {"x": (10, 3)}, (4, 3), axis=0) == (12 * 4, 12 * 4)
-    assert moved("diagonal", {"x": (5, 5)}, (5,)) == (5 * 4, 5 * 4)
-    assert moved("unfold", {"x": (10,)}, (8, 3)) == (10 * 4, 24 * 4)
-    assert moved("as_strided", {"x": (10,)}, (4,)) == (4 * 4, 4 * 4)
-    assert moved("assign", {"x": (10, 3), "updates": Tensor((2, 3), "float16")}, (10, 3)) == (6 * 2, 6 * 4)
+    assert bytes_moved("transpose", {"x": (2, 3)}, (3, 2), axes=(1, 0)) == (6 * 4, 6 * 4)
+    assert bytes_moved("broadcast_to", {"x": (3,)}, (2, 3)) == (3 * 4, 6 * 4)
+    assert bytes_moved("slice", {"x": (10, 3)}, (2, 3)) == (6 * 4, 6 * 4)
+    assert bytes_moved("split", {"x": (10, 3)}, (4, 3), (6, 3), axis=0) == (30 * 4, 30 * 4)
+    assert bytes_moved("split", {"x": (10, 3)}, (4, 3), axis=0) == (12 * 4, 12 * 4)
+    assert bytes_moved("diagonal", {"x": (5, 5)}, (5,)) == (5 * 4, 5 * 4)
+    assert bytes_moved("unfold", {"x": (10,)}, (8, 3)) == (10 * 4, 24 * 4)
+    assert bytes_moved("as_strided", {"x": (10,)}, (4,)) == (4 * 4, 4 * 4)
+    assert bytes_moved("assign", {"x": (10, 3), "updates": Tensor((2, 3), "float16")}, (10, 3)) == (6 * 2, 6 * 4)
 
 
 def test_bytes_of_movements() -> None:
-    assert moved("concat", {"x0": (2, 3), "x1": (4, 3)}, (6, 3), axis=0) == (18 * 4, 18 * 4)
-    assert moved("tile", {"x": (2, 3)}, (4, 9)) == (6 * 4, 36 * 4)
-    assert moved("pad", {"x": (2, 3), "value": None}, (4, 5)) == (6 * 4, 20 * 4)
-    assert moved("cast", {"x": (6,)}, Tensor((6,), "float16")) == (6 * 4, 6 * 2)
-    assert moved("cast", {"x": (5,)}, Tensor((5,), "int4")) == (5 * 4, 3)
-    assert moved("one_hot", {"x": Tensor((6,), INT64)}, (6, 10)) == (6 * 8, 60 * 4)
-    assert moved("shift", {"x": (1, 9, 4, 4)}, (1, 9, 4, 4)) == (144 * 4, 144 * 4)
-    assert moved("im2col", {"x": (1, 2, 4, 4)}, (1, 18, 4)) == (32 * 4, 72 * 4)
-    assert moved("center_crop_pad", {"x": (8, 8)}, (4, 4)) == (16 * 4, 16 * 4)
+    assert bytes_moved("concat", {"x0": (2, 3), "x1": (4, 3)}, (6, 3), axis=0) == (18 * 4, 18 * 4)
+    assert bytes_moved("tile", {"x": (2, 3)}, (4, 9)) == (6 * 4, 36 * 4)
+    assert bytes_moved("pad", {"x": (2, 3), "value": None}, (4, 5)) == (6 * 4, 20 * 4)
+    assert bytes_moved("cast", {"x": (6,)}, Tensor((6,), "float16")) == (6 * 4, 6 * 2)
+    assert bytes_moved("cast", {"x": (5,)}, Tensor((5,), "int4")) == (5 * 4, 3)
+    assert bytes_moved("one_hot", {"x": Tensor((6,), INT64)}, (6, 10)) == (6 * 8, 60 * 4)
+    assert bytes_moved("shift", {"x": (1, 9, 4, 4)}, (1, 9, 4, 4)) == (144 * 4, 144 * 4)
+    assert bytes_moved("im2col", {"x": (1, 2, 4, 4)}, (1, 18, 4)) == (32 * 4, 72 * 4)
+    assert bytes_moved("center_crop_pad", {"x": (8, 8)}, (4, 4)) == (16 * 4, 16 * 4)
 
 
 def test_col2im_adds_every_element_onto_zeros() -> None:
@@ -77,5 +77,5 @@ def test_col2im_adds_every_element_onto_zeros() -> None:
 @pytest.mark.parametrize("op", CREATED)
 def test_new_values_are_only_written(op: str) -> None:
     assert layer_cost(op, {}, Tensor((2, 3), INT64))[:3] == (Operations(), 0, 6 * 8)
-    assert moved(op, {"like": (2, 3), "x0": None}, (2, 3)) == (0, 6 * 4)
-    assert moved(op, {"x0": Tensor((), INT64)}, (2, 3)) == (8, 6 * 4)
+    assert bytes_moved(op, {"like": (2, 3), "x0": None}, (2, 3)) == (0, 6 * 4)
+    assert bytes_moved(op, {"x0": Tensor((), INT64)}, (2, 3)) == (8, 6 * 4)

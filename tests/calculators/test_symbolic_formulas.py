@@ -1,4 +1,4 @@
-"""Every formula on symbols, by the shapes its manual page names, against the same formula on integers."""
+"""Every formula on the symbols of its docstring against the same formula on integers."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import sympy
 
 from costcore.counting.pricing import cost_of
 from costcore.ir import KINDS, Operations
-from tests.calculators.documented_layers import integers, put, symbolic_layer
+from tests.calculators.documented_layers import integer_values, substitute, symbolic_layer
 from tests.calculators.layer_costs import CALCULATORS
 
 
 @pytest.mark.parametrize("op", sorted(CALCULATORS))
 def test_symbols_and_integers_agree(op: str) -> None:
     layer = symbolic_layer(op)
-    values = integers(layer)
+    values = integer_values(layer)
     formula = cost_of(layer, CALCULATORS[op])
-    number = cost_of(layer.map_dims(lambda dim: put(dim, values)), CALCULATORS[op])
+    number = cost_of(layer.map_dims(lambda dim: substitute(dim, values)), CALCULATORS[op])
     assert isinstance(formula.flops, Operations)
-    assert Operations(*(put(getattr(formula.flops, kind), values) for kind in KINDS)) == number.flops
-    assert tuple(put(amount, values) for amount in (formula.mread, formula.mwrite, formula.macs)) == (
+    assert Operations(*(substitute(getattr(formula.flops, kind), values) for kind in KINDS)) == number.flops
+    assert tuple(substitute(amount, values) for amount in (formula.mread, formula.mwrite, formula.macs)) == (
         number.mread,
         number.mwrite,
         number.macs,

@@ -7,7 +7,7 @@ import pytest
 from costcore.calculators.activation.activations import ACTIVATIONS, GELU
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, exp, largest, log, maximum, measure, select, tanh
-from tests.calculators.layer_costs import layer_cost, moved, operations
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 SETTINGS: dict[str, dict[str, float]] = {
     "hard_tanh": {"lower": -1, "upper": 1},
@@ -61,7 +61,7 @@ def test_an_activation_counts_what_its_definition_does(op: str) -> None:
     assert values == pytest.approx(VALUES[op], abs=1e-10)
 
 
-# The rows of COUNTING.md, per element.
+# The counting convention, per element.
 @pytest.mark.parametrize(
     ("op", "expected"),
     [
@@ -140,7 +140,7 @@ def test_gated_units() -> None:
     assert operations("glu", {"x": (1, 6)}, (1, 3), axis=1) == count(glu, (6,))
     assert operations("swiglu", {"x0": (3,), "x1": (3,)}, (3,)) == count(swiglu, (3,), (3,))
     assert operations("swiglu", {"x0": (3,), "x1": (3,)}, (3,), alpha=2.0) == count(scaled, (3,), (3,))
-    assert moved("glu", {"x": (1, 6)}, (1, 3)) == (6 * 4, 3 * 4)
+    assert bytes_moved("glu", {"x": (1, 6)}, (1, 3)) == (6 * 4, 3 * 4)
 
 
 def test_crelu_and_prelu() -> None:
@@ -152,7 +152,7 @@ def test_crelu_and_prelu() -> None:
 
     assert operations("crelu", {"x": (3, 2)}, (3, 4)) == count(crelu, (6,))
     assert operations("prelu", {"x": (3, 2), "w": (2,)}, (3, 2)) == count(prelu, (6,), (2,))
-    assert moved("prelu", {"x": (3, 2), "w": (2,)}, (3, 2)) == ((6 + 2) * 4, 6 * 4)
+    assert bytes_moved("prelu", {"x": (3, 2), "w": (2,)}, (3, 2)) == ((6 + 2) * 4, 6 * 4)
 
 
 def test_hardmax_and_zoneout() -> None:

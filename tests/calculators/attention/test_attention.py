@@ -1,4 +1,4 @@
-"""Attention and rotary embedding against their executed definitions and other counters."""
+"""Attention and multi-head attention against executed definitions and other counters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, select
 from tests.calculators.layer_costs import layer_cost, operations
-from tests.calculators.reference import attend, heads
+from tests.calculators.reference import attend, attend_in_heads
 
 SHAPES = [((2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 2)), ((1, 4, 2, 3), (1, 2, 3, 3), (1, 2, 3, 3))]
 
@@ -21,7 +21,7 @@ def operands(q, k, v, **more):
 def test_attention_is_its_definition(q, k, v):
     y = (*q[:-1], v[-1])
     cost = layer_cost("attention", operands(q, k, v), y)
-    assert cost.flops == count(heads, q, k, v)
+    assert cost.flops == count(attend_in_heads, q, k, v)
     assert cost.macs == q[0] * q[1] * q[2] * k[2] * (q[3] + v[3])
     assert cost.mread == 4 * (np.prod(q) + np.prod(k) + np.prod(v))
     assert cost.mwrite == 4 * np.prod(y)
@@ -31,11 +31,11 @@ def test_a_float_mask_is_added_and_a_bool_mask_chooses():
     q, k, v = SHAPES[0]
     y = (2, 2, 3, 2)
     added = layer_cost("attention", operands(q, k, v, mask=(3, 5)), y)
-    assert added.flops == count(lambda q, k, v: heads(q, k, v, mask=lambda score, i, j: score + 1.0), q, k, v)
+    assert added.flops == count(lambda q, k, v: attend_in_heads(q, k, v, mask=lambda score, i, j: score + 1.0), q, k, v)
     assert added.mread == layer_cost("attention", operands(q, k, v), y).mread + 4 * 15
 
     def chosen(q, k, v, mask):
-        heads(q, k, v, mask=lambda score, i, j: select(mask[i, j], score, -1e9))
+        attend_in_heads(q, k, v, mask=lambda score, i, j: select(mask[i, j], score, -1e9))
 
     cost = layer_cost("attention", operands(q, k, v, mask=Tensor((3, 5), "bool")), y)
     assert cost.flops == count(chosen, q, k, v, (3, 5))
@@ -52,9 +52,9 @@ def test_the_causal_flag_changes_nothing_but_what_is_shown():
 def test_softcap_and_dropout_are_counted_per_score():
     q, k, v = SHAPES[0]
     capped = layer_cost("attention", operands(q, k, v), (2, 2, 3, 2), softcap=30.0)
-    assert capped.flops == count(lambda q, k, v: heads(q, k, v, softcap=30.0), q, k, v)
+    assert capped.flops == count(lambda q, k, v: attend_in_heads(q, k, v, softcap=30.0), q, k, v)
     dropped = layer_cost("attention", operands(q, k, v), (2, 2, 3, 2), dropout=0.5)
-    assert dropped.flops == count(lambda q, k, v, keep: heads(q, k, v, keep=keep), q, k, v, (3, 5))
+    assert dropped.flops == count(lambda q, k, v, keep: attend_in_heads(q, k, v, keep=keep), q, k, v, (3, 5))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_multi_head_attention_with_its_own_keys_and_no_output_projection():
     assert cost.macs == (2 * 4 * 6 + 3 * 4 * 6 + 3 * 4 * 2) + 2 * (2 * 3 * 3) + 2 * (2 * 3 * 1)
 
 
-def test_quantised_projections() -> None:
+def test_quantized_projections() -> None:
     inputs = {"q": Tensor((1, 3, 4), "uint8"), "w0": Tensor((12, 4), "int8"), "b0": (12,)}
     settings = {"heads": 2, "features": (4, 4, 4)}
     plain = operations("multi_head_attention", inputs, (1, 3, 4), **settings)

@@ -6,7 +6,7 @@ import pytest
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, sqrt
 from tests.calculators.layer_costs import layer_cost, operations
-from tests.calculators.reference import attend, heads
+from tests.calculators.reference import attend, attend_in_heads
 
 Q, K, PAST = (1, 4, 2, 3), (1, 2, 2, 3), (1, 2, 5, 3)
 
@@ -16,7 +16,7 @@ def given(**more):
 
 
 def whole(q, k, v, past_k, past_v):
-    heads(q, np.concatenate([past_k, k], axis=2), np.concatenate([past_v, v], axis=2))
+    attend_in_heads(q, np.concatenate([past_k, k], axis=2), np.concatenate([past_v, v], axis=2))
 
 
 def test_new_queries_meet_past_and_new_keys() -> None:
@@ -61,7 +61,7 @@ def test_what_is_fused_before_the_scores() -> None:
     assert operations("decoder_attention", given(sink=(4,)), Q) == plain + Operations(add=8, special=8)
 
 
-def test_a_quantised_cache() -> None:
+def test_a_quantized_cache() -> None:
     cache = Tensor(PAST, "int8")
     inputs = given(past_k=cache, past_v=cache, k_scale=None, v_scale=None)
     result = layer_cost("decoder_attention", inputs, Q)

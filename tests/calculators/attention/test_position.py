@@ -36,7 +36,7 @@ def test_a_pair_turned_by_angles() -> None:
 
 
 def bias_of(q, b0, bias, w, b1, a):
-    """One head of 2 features, 3 positions; 4 features of gates."""
+    """One head of 2 features and 3 positions, with 4 features of gates."""
     for t in range(3):
         row = [x + b for x, b in zip(q[t], b0, strict=True)]
         parts = [dot(row, w[:, i], b1[i]) for i in range(4)]

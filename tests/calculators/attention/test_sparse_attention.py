@@ -1,4 +1,4 @@
-"""Attention with some of the keys, and what selects them, against their executed definitions."""
+"""Sparse attention and the selection of its keys, against executed definitions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, dot, exp, maximum, total
 from tests.calculators.layer_costs import layer_cost
-from tests.calculators.reference import attend, normal
+from tests.calculators.reference import attend, rms_normalized
 
 T, H, D, E, R = 3, 2, 4, 4, 2  # queries, heads, features, entries, keys an entry is made of
 
 
 def turn(x, cos, sin):
-    """The first features of x under a rotary embedding."""
+    """Rotate the first features of x by a rotary embedding."""
     half = len(cos)
     for i in range(half):
         a, b = x[i], x[half + i]
@@ -22,7 +22,7 @@ def turn(x, cos, sin):
 
 
 def pooled(keys, gates, bias):
-    """One entry: the mean of its keys, or their sum weighted by a softmax of gates for every feature."""
+    """Return one entry: the mean of its keys, or their sum weighted by a softmax of gates per feature."""
     if gates is None:
         return [total(keys[:, i]) / len(keys) for i in range(D)]
     entry = []
@@ -34,10 +34,10 @@ def pooled(keys, gates, bias):
 
 
 def scores(q, k, factor, w0, w1, cos, sin):
-    """Every query with every entry, of which all are prepared."""
-    entries = [turn(normal(entry, w1), cos, sin) for entry in k]
+    """Score every query against every entry; all of them are prepared."""
+    entries = [turn(rms_normalized(entry, w1), cos, sin) for entry in k]
     for t in range(T):
-        heads = [turn(normal(q[t, h], w0), cos, sin) for h in range(H)]
+        heads = [turn(rms_normalized(q[t, h], w0), cos, sin) for h in range(H)]
         weights = None if factor is None else [f * 0.5 for f in factor[t]]
         for entry in entries:
             each = [maximum(dot(head, entry), 0) * 0.25 for head in heads]
@@ -92,7 +92,7 @@ def test_selected_keys_alone_are_met() -> None:
 
 
 def test_selected_keys_may_lie_beside_the_cache() -> None:
-    """3 queries of 2 heads on 1 key head of 4 features: each meets 2 selected keys and 1 of the cache."""
+    """3 queries of 2 heads, 1 key head of 4 features; 2 selected keys and 1 of the cache per query."""
     operands = {"q": (1, 2, 3, D), "k": (1, 1, 3, D), "v": (1, 1, 3, D), "past_k": (1, 1, 9, D), "past_v": (1, 1, 9, D)}
     operands |= {"more_k": (1, 1, 20, D), "more_v": (1, 1, 4, D), "indices": (3, 2)}
     outputs = [(1, 3, 8), (1, 1, 9, D), (1, 1, 9, D)]
@@ -103,7 +103,7 @@ def test_selected_keys_may_lie_beside_the_cache() -> None:
     assert result.mwrite == 4 * (24 + 2 * 36)
     scales = {"k_scale": (1,), "v_scale": (1,)}
     scaled = layer_cost("selected_attention", operands | scales, *outputs, selected=2, local=1, shared=True)
-    # 12 elements read of each cache are made real, 12 new ones go into it quantised
+    # 12 elements read of each cache are made real, 12 new ones go into it quantized
     assert isinstance(result.flops, Operations)
     assert scaled.flops == result.flops + 2 * 12 * Operations(mul=1, div=1, cmp=3)
     assert (scaled.mread, scaled.mwrite) == (result.mread + 4 * 2, 4 * (24 + 2 * 12))
@@ -123,7 +123,7 @@ def test_a_window_has_its_keys_and_some_tokens_all(everywhere: int) -> None:
     assert result.flops == expected
 
 
-def test_quantised_projections_before_a_window() -> None:
+def test_quantized_projections_before_a_window() -> None:
     operands = {"x": (1, 8, 4), "w0": (4, 12), "b0": (12,), "w1": (4, 12), "b1": (12,)}
     plain = layer_cost("longformer_attention", operands, (1, 8, 4), heads=2, window=1)
     result = layer_cost("quantized_longformer_attention", operands, (1, 8, 4), heads=2, window=1)

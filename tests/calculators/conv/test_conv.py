@@ -1,4 +1,4 @@
-"""Convolutions and matrix products against their definitions, figures worked out by hand, and other counters."""
+"""Convolutions against executed definitions, counts worked out by hand, and other counters."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pytest
 from costcore.calculators.elementwise.arithmetic import BINARY, NARY, SUMS, TERNARY, UNARY
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import cos, count, fma, maximum, measure, minimum, select, sin, total
-from tests.calculators.layer_costs import moved, operations
+from tests.calculators.layer_costs import bytes_moved, operations
 
 SETTINGS = {"lowest": -1e9, "largest": 1e9, "atol": 1e-8, "rtol": 1e-5}
 
@@ -90,7 +90,7 @@ def test_by_hand(op: str, expected: Operations) -> None:
 def test_broadcasting_counts_the_output_and_reads_the_operands_as_they_are() -> None:
     operands = {"x0": (3, 1), "x1": (1, 4)}
     assert operations("mul", operands, (3, 4)) == Operations(mul=3 * 4)
-    assert moved("mul", operands, (3, 4)) == ((3 + 4) * 4, 3 * 4 * 4)
+    assert bytes_moved("mul", operands, (3, 4)) == ((3 + 4) * 4, 3 * 4 * 4)
 
 
 def test_n_operands_take_n_minus_1_operations() -> None:
@@ -106,12 +106,12 @@ def test_n_operands_take_n_minus_1_operations() -> None:
 
 def test_a_scalar_constant_is_an_operand_without_bytes() -> None:
     assert operations("add", {"x0": (6,), "x1": None}, (6,)) == Operations(add=6)
-    assert moved("add", {"x0": (6,), "x1": None}, (6,)) == (6 * 4, 6 * 4)
-    assert moved("add", {"x0": (6,), "x1": Tensor((), "int64")}, (6,)) == (6 * 4 + 8, 6 * 4)
+    assert bytes_moved("add", {"x0": (6,), "x1": None}, (6,)) == (6 * 4, 6 * 4)
+    assert bytes_moved("add", {"x0": (6,), "x1": Tensor((), "int64")}, (6,)) == (6 * 4 + 8, 6 * 4)
 
 
 def test_comparisons_write_one_byte_an_element() -> None:
-    assert moved("less", {"x0": (6,), "x1": (6,)}, Tensor((6,), "bool")) == (2 * 6 * 4, 6)
+    assert bytes_moved("less", {"x0": (6,), "x1": (6,)}, Tensor((6,), "bool")) == (2 * 6 * 4, 6)
 
 
 def test_a_scaled_operand_is_added_by_fma() -> None:
@@ -155,7 +155,7 @@ def test_where() -> None:
 
     operands = {"condition": Tensor((6,), "bool"), "x0": (6,), "x1": None}
     assert operations("where", operands, (6,)) == count(where, (6,), (6,), (6,))
-    assert moved("where", operands, (6,)) == (6 + 6 * 4, 6 * 4)
+    assert bytes_moved("where", operands, (6,)) == (6 + 6 * 4, 6 * 4)
 
 
 def test_clip_counts_the_bounds_there_are() -> None:

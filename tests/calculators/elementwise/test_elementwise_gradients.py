@@ -7,7 +7,7 @@ import pytest
 from costcore.calculators.elementwise.gradients import GELU_GRADIENTS, GRADIENTS
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, log, measure, select, total
-from tests.calculators.layer_costs import moved, operations
+from tests.calculators.layer_costs import bytes_moved, operations
 
 SETTINGS: dict[str, dict[str, float]] = {
     "threshold_backward": {"threshold": 0.1},
@@ -97,7 +97,7 @@ def test_gradient_of_gelu(approximate: str, values: tuple[float, float]) -> None
     assert [value for value, _ in found] == pytest.approx(values, abs=1e-9)
     operands = {"dy": (7,), "x": (7,)}
     assert operations("gelu_backward", operands, (7,), approximate=approximate) == 7 * found[0][1]
-    assert moved("gelu_backward", operands, (7,), approximate=approximate) == (2 * 7 * 4, 7 * 4)
+    assert bytes_moved("gelu_backward", operands, (7,), approximate=approximate) == (2 * 7 * 4, 7 * 4)
 
 
 def test_gradients_of_prelu() -> None:

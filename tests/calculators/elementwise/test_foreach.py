@@ -5,7 +5,7 @@ import pytest
 from costcore.calculators.elementwise.foreach import FOREACH, SCALED
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, dot, measure, sqrt, total
-from tests.calculators.layer_costs import moved, operations
+from tests.calculators.layer_costs import bytes_moved, operations
 
 LISTS = {"x0": (2, 3), "x1": (4,), "x2": (2, 3), "x3": (4,)}
 FACTORS = {"foreach_add": "alpha", "foreach_sub": "alpha", "foreach_addcmul": "value", "foreach_addcdiv": "value"}
@@ -15,7 +15,7 @@ FACTORS = {"foreach_add": "alpha", "foreach_sub": "alpha", "foreach_addcmul": "v
 def test_every_element_of_every_tensor_counts(op: str) -> None:
     _, counted = measure(FOREACH[op].definition, "x", "x0", "x1", "x2")
     assert operations(op, LISTS, (2, 3), (4,)) == 10 * counted
-    assert moved(op, LISTS, (2, 3), (4,)) == (20 * 4, 10 * 4)
+    assert bytes_moved(op, LISTS, (2, 3), (4,)) == (20 * 4, 10 * 4)
 
 
 @pytest.mark.parametrize("op", FACTORS)

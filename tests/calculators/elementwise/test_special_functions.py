@@ -5,7 +5,7 @@ import pytest
 from costcore.calculators.elementwise.special_functions import POLYNOMIALS, UNARY
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, lgamma, measure
-from tests.calculators.layer_costs import moved, operations
+from tests.calculators.layer_costs import bytes_moved, operations
 
 
 @pytest.mark.parametrize("op", UNARY)
@@ -31,4 +31,4 @@ def test_multivariate_gamma_function(p):
 
 def test_mantissa_and_exponent():
     assert operations("frexp", {"x": (5,)}, (5,), (5,)) == Operations(cmp=5)
-    assert moved("frexp", {"x": (5,)}, (5,), (5,)) == (20, 40)
+    assert bytes_moved("frexp", {"x": (5,)}, (5,), (5,)) == (20, 40)

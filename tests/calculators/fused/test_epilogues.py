@@ -5,7 +5,7 @@ import pytest
 from costcore.calculators.fused.epilogues import FUSED_ACTIVATIONS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, exp, maximum, measure, sqrt, total
-from tests.calculators.layer_costs import layer_cost, moved, operations
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 
 def test_a_linear_layer_with_a_sum_and_an_activation() -> None:
@@ -47,7 +47,7 @@ def test_norms_of_sums() -> None:
 
     given = {"x": (2, 4), "skip": (2, 4), "bias": (4,), "w": (4,), "b": (4,)}
     assert operations("fused_layer_norm", given, (2, 4), axis=(1,)) == count(definition, *given.values())
-    assert moved("fused_layer_norm", given, (2, 4), (2, 4), axis=(1,)) == (4 * (16 + 12), 4 * 16)
+    assert bytes_moved("fused_layer_norm", given, (2, 4), (2, 4), axis=(1,)) == (4 * (16 + 12), 4 * 16)
 
 
 def test_gated_norm() -> None:

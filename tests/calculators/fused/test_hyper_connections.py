@@ -6,7 +6,7 @@ import pytest
 
 from tests.calculators.counting_scalar import count, dot, fma, maximum, select, sqrt
 from tests.calculators.layer_costs import layer_cost
-from tests.calculators.reference import normal, sigmoid
+from tests.calculators.reference import rms_normalized, sigmoid
 
 
 def reduced(x, gate):
@@ -33,10 +33,10 @@ def test_mixed_streams() -> None:
 
 
 def gated(q, k, v, w0, w1, w2):
-    s = dot(normal(k, w0), normal(q, w1)) * 0.5
+    s = dot(rms_normalized(k, w0), rms_normalized(q, w1)) * 0.5
     root = sqrt(maximum(abs(s), 1e-6))
     gate = sigmoid(select(s > 0, 1, select(s < 0, -1, 0)) * root)
-    normal([gate * a for a in v], w2)
+    rms_normalized([gate * a for a in v], w2)
 
 
 @pytest.mark.parametrize("normed", [True, False])
@@ -47,5 +47,5 @@ def test_similarity_gate(normed: bool) -> None:
         assert layer_cost("similarity_gate", {**operands, "w2": (3, 4)}, *[(1, 2, 3, 4)] * 2).flops == with_norm
     else:
         expected = with_norm
-        norm = 6 * count(normal, (4,), (4,))
+        norm = 6 * count(rms_normalized, (4,), (4,))
         assert layer_cost("similarity_gate", operands, (1, 2, 3, 4)).flops + norm == expected

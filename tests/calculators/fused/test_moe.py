@@ -27,7 +27,7 @@ def test_every_row_runs_k_experts() -> None:
     assert result.mread == 4 * (12 + 12 + 80 + 80), "six choices of four experts: all of them are read"
 
 
-def test_gates_biases_and_normalised_weights() -> None:
+def test_gates_biases_and_normalized_weights() -> None:
     given = {
         "x": (1, 4),
         "router": (1, 8),

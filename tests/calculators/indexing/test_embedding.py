@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, fma, largest, sqrt, total
-from tests.calculators.layer_costs import layer_cost, moved, operations
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 INT64 = "int64"
 
 
 def test_embedding_reads_the_rows_at_the_weights_own_size() -> None:
     operands = {"x": Tensor((2, 5), "int32"), "w": Tensor((1000, 8), "float16", "param")}
-    assert moved("embedding", operands, (2, 5, 8)) == (10 * 4 + 80 * 2, 80 * 4)
+    assert bytes_moved("embedding", operands, (2, 5, 8)) == (10 * 4 + 80 * 2, 80 * 4)
     assert operations("embedding", operands, (2, 5, 8)) == Operations()
 
 
@@ -32,7 +32,7 @@ def test_embedding_bag() -> None:
     assert operations("embedding_bag", operands, (2, 4)) == count(summed, (2, 3, 4))
     assert operations("embedding_bag", operands, (2, 4), mode="mean") == count(mean, (2, 3, 4))
     assert operations("embedding_bag", operands, (2, 4), mode="max") == count(most, (2, 3, 4))
-    assert moved("embedding_bag", operands, (2, 4)) == (6 * 8 + 24 * 4, 8 * 4)
+    assert bytes_moved("embedding_bag", operands, (2, 4)) == (6 * 8 + 24 * 4, 8 * 4)
     weights = {**operands, "per_sample_weights": (6,)}
     assert operations("embedding_bag", weights, (2, 4)) == count(weighted, (2, 3, 4), (3,))
 

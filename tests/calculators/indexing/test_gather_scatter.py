@@ -12,7 +12,7 @@ from costcore.calculators.indexing.gather_scatter import (
     SELECTION_GRADIENTS,
 )
 from costcore.ir import Operations, Tensor
-from tests.calculators.layer_costs import layer_cost, moved, operations
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 INT64 = "int64"
 
@@ -20,10 +20,10 @@ INT64 = "int64"
 @pytest.mark.parametrize("op", GATHERS)
 def test_gather_reads_what_it_writes_and_the_indices(op: str) -> None:
     operands = {"x": Tensor((100, 3), "float16"), "indices": Tensor((4,), INT64)}
-    assert moved(op, operands, Tensor((4, 3), "float16"), axis=0) == (12 * 2 + 4 * 8, 12 * 2)
+    assert bytes_moved(op, operands, Tensor((4, 3), "float16"), axis=0) == (12 * 2 + 4 * 8, 12 * 2)
     assert operations(op, operands, Tensor((4, 3), "float16"), axis=0) == Operations()
     two = {"x": (9, 9), "indices0": Tensor((4,), INT64), "indices1": Tensor((4,), INT64)}
-    assert moved(op, two, (4,)) == (4 * 4 + 2 * 4 * 8, 4 * 4)
+    assert bytes_moved(op, two, (4,)) == (4 * 4 + 2 * 4 * 8, 4 * 4)
 
 
 @pytest.mark.parametrize("op", SCATTERS)
@@ -41,7 +41,7 @@ def test_gather_reads_what_it_writes_and_the_indices(op: str) -> None:
 def test_scatter_joins_every_update(op: str, reduction: str, expected: Operations) -> None:
     operands = {"x": (10, 3), "indices": Tensor((2,), INT64), "updates": (2, 3)}
     assert operations(op, operands, (10, 3), reduction=reduction) == expected
-    assert moved(op, operands, (10, 3), reduction=reduction) == (30 * 4 + 2 * 8 + 6 * 4, 30 * 4)
+    assert bytes_moved(op, operands, (10, 3), reduction=reduction) == (30 * 4 + 2 * 8 + 6 * 4, 30 * 4)
 
 
 def test_a_scalar_update_is_joined_at_every_index() -> None:
@@ -51,7 +51,7 @@ def test_a_scalar_update_is_joined_at_every_index() -> None:
 
 @pytest.mark.parametrize("op", OVERWRITES)
 def test_what_is_overwritten_is_not_read(op: str) -> None:
-    assert moved(op, {"x": (10, 3), "updates": (2, 3)}, (10, 3)) == ((24 + 6) * 4, 30 * 4)
+    assert bytes_moved(op, {"x": (10, 3), "updates": (2, 3)}, (10, 3)) == ((24 + 6) * 4, 30 * 4)
     assert operations(op, {"x": (10, 3), "updates": (2, 3)}, (10, 3)) == Operations()
 
 
@@ -68,4 +68,4 @@ def test_gradients_of_gathering_are_added_back(op: str) -> None:
 
 def test_compress_reads_what_it_may_write() -> None:
     operands = {"x": (10, 3), "condition": Tensor((10,), "bool")}
-    assert moved("compress", operands, (10, 3), axis=0) == (30 * 4 + 10, 30 * 4)
+    assert bytes_moved("compress", operands, (10, 3), axis=0) == (30 * 4 + 10, 30 * 4)

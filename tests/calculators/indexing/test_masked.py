@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from costcore.ir import Operations, Tensor
-from tests.calculators.layer_costs import layer_cost, moved, operations
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 MASK, INDICES = Tensor((6,), "bool"), Tensor((6,), "int64")
 
@@ -11,7 +11,7 @@ def test_gather_and_scatter():
     assert layer_cost("masked_gather", given, (6,))[:3] == (Operations(cmp=6), 4 * 6 + 6 + 96, 24)
     added = layer_cost("masked_scatter_add", given | {"updates": (6,)}, (10, 4))
     assert added[:3] == (Operations(add=6, cmp=6), 160 + 6 + 96 + 24, 160)
-    assert moved("masked_scatter_backward", {"dy": (6,), "mask": MASK}, (4,)) == (24 + 6, 16)
+    assert bytes_moved("masked_scatter_backward", {"dy": (6,), "mask": MASK}, (4,)) == (24 + 6, 16)
 
 
 def test_softmax():

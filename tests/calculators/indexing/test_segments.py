@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costcore.ir import Operations, Tensor
-from tests.calculators.layer_costs import moved, operations
+from tests.calculators.layer_costs import bytes_moved, operations
 
 DATA = {"x": (5, 4), "lengths": Tensor((2,), "int64")}
 
@@ -24,4 +24,4 @@ def test_segments(reduction, forward, backward):
     assert operations("segment_reduce", DATA, (2, 4), reduction=reduction) == forward
     given = {"dy": (2, 4), "y": (2, 4), **DATA}
     assert operations("segment_reduce_backward", given, (5, 4), reduction=reduction) == backward
-    assert moved("segment_reduce", DATA, (2, 4), reduction=reduction) == (4 * 20 + 16, 4 * 8)
+    assert bytes_moved("segment_reduce", DATA, (2, 4), reduction=reduction) == (4 * 20 + 16, 4 * 8)

@@ -1,4 +1,4 @@
-"""Factorisations and systems of equations against executed algorithms."""
+"""Factorizations and systems of equations against executed algorithms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, fma, log
 from tests.calculators.layer_costs import layer_cost, operations
-from tests.calculators.reference import eliminate, reflect, triangularise
+from tests.calculators.reference import eliminate, reflect, triangularize
 
 SHAPES = [(1, 1), (3, 3), (5, 3), (3, 5), (4, 1)]
 
@@ -58,7 +58,7 @@ def test_log_det(n):
 def test_qr(shape):
     m, n = shape
     k = min(shape)
-    r = count(triangularise, shape)
+    r = count(triangularize, shape)
     assert operations("qr_factor", {"x": shape}, shape, (k,)) == r
     assert operations("qr", {"x": shape}, (k, n), mode="r") == r
     for mode, columns in (("reduced", k), ("complete", m)):

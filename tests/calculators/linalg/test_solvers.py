@@ -7,7 +7,7 @@ import pytest
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, fma
 from tests.calculators.layer_costs import layer_cost, operations
-from tests.calculators.reference import eliminate, reflect, triangularise
+from tests.calculators.reference import eliminate, reflect, triangularize
 
 
 def substitute(a, b, unit=False):
@@ -61,7 +61,7 @@ def test_least_squares(shape):
     r, k = max(shape), min(shape)
 
     def solve(x, b):
-        for j, (v, tau) in enumerate(triangularise(x)):
+        for j, (v, tau) in enumerate(triangularize(x)):
             for c in range(b.shape[1]):
                 reflect(v, tau, b[j:, c])
         substitute(x[:k, :k], b[:k])

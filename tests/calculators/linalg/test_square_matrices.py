@@ -1,4 +1,4 @@
-"""Factorisations, inverses and determinants against executed algorithms."""
+"""Factorizations, inverses and determinants against executed algorithms."""
 
 from __future__ import annotations
 

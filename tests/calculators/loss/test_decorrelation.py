@@ -11,7 +11,7 @@ from tests.calculators.layer_costs import layer_cost
 N, C = 4, 3
 
 
-def centred(x):
+def centered(x):
     columns = []
     for column in x.T:
         mean = total(column) / len(column)
@@ -31,11 +31,11 @@ def test_covariances(reduction):
     settings = {"reduction": reduction}
     output = () if reduction == "half_squared_sum" else (C, 2)
     result = layer_cost("cross_covariance", {"x0": (N, C), "x1": (N, 2)}, output, **settings)
-    assert result.flops == count(lambda x, y: covariance(centred(x), centred(y), reduction), (N, C), (N, 2))
+    assert result.flops == count(lambda x, y: covariance(centered(x), centered(y), reduction), (N, C), (N, 2))
     assert result.macs == N * C * 2
 
     def decov(x):
-        columns = centred(x)
+        columns = centered(x)
         return covariance(columns, columns, reduction)
 
     result = layer_cost("decov_loss", {"x": (N, C)}, () if output == () else (C, C), **settings)
@@ -45,7 +45,7 @@ def test_covariances(reduction):
 
 @pytest.mark.parametrize("reduction", ["half_squared_sum", "none"])
 def test_gradient_of_decov(reduction):
-    """h and cov, the centred columns and their covariance, are there from the forward pass."""
+    """h and cov, the centered columns and their covariance, are there from the forward pass."""
 
     def summed(dy, h, cov):
         share = dy / N

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from costcore.ir import Tensor
-from tests.calculators.counting_scalar import Number, count, dot, largest, select, total
+from tests.calculators.counting_scalar import CountingScalar, count, dot, largest, select, total
 from tests.calculators.layer_costs import layer_cost
 
 
 def one(like):
-    return Number(1.0, like.counts)
+    return CountingScalar(1.0, like.counts)
 
 
 def argmax(row):
@@ -31,7 +31,7 @@ def accuracy(x, target):
 
 
 def accuracy_less_a_label(x, target):
-    masks = [select(t == 0, one(t), Number(0.0, t.counts)) for t in target]
+    masks = [select(t == 0, one(t), CountingScalar(0.0, t.counts)) for t in target]
     ignored = total(masks)
     chosen = [select(mask, t, argmax(row)) for mask, t, row in zip(masks, target, x, strict=True)]
     return (total(hits(chosen, target)) - ignored) / (len(x) - ignored)

@@ -1,4 +1,4 @@
-"""Gradients of normalisations and softmax against executed derivatives."""
+"""Gradients of normalization layers against executed derivatives."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ MEAN, INVERSE = 0.5, 2.0  # statistics of the forward pass: plain numbers, there
 NEEDS = [("x",), ("x", "w"), ("w", "b"), ("b",), ("x", "w", "b")]
 
 
-def normalised(row, centred):
-    return [(value - MEAN) * INVERSE if centred else value * INVERSE for value in row]
+def normalized(row, centered):
+    return [(value - MEAN) * INVERSE if centered else value * INVERSE for value in row]
 
 
-def rows_backward(dy, x, w, needs, centred=True):
+def rows_backward(dy, x, w, needs, centered=True):
     """dy and x as rows; w as one weight per element of a row, or None; returns what dw and db sum."""
     products = []
     for g, row in zip(dy, x, strict=True):
         if {"x", "w"} & set(needs):
-            n = normalised(row, centred)
+            n = normalized(row, centered)
             products.append(n)
         if "x" in needs:
             g = g if w is None else [a * b for a, b in zip(g, w, strict=True)]
-            if centred:
+            if centered:
                 average = total(g) / len(g)
-                g_centred = [a - average for a in g]
+                g_centered = [a - average for a in g]
             else:
-                g_centred = g
+                g_centered = g
             slope = dot(g, n) / len(g)
-            for a, b in zip(g_centred, n, strict=True):
+            for a, b in zip(g_centered, n, strict=True):
                 fma(slope, b, a) * INVERSE
     return products
 
@@ -103,7 +103,7 @@ def test_batch_norm_backward_is_its_definition(needs, training):
             g, values = list(dy[:, c].flat), list(x[:, c].flat)
             whole = training and "x" in needs
             if "w" in needs or whole:
-                n = normalised(values, True)
+                n = normalized(values, True)
                 dw = dot(g, n)
             if "b" in needs or whole:
                 db = total(g)

@@ -1,4 +1,4 @@
-"""Normalisations and softmax against their executed definitions and figures worked out by hand."""
+"""Normalization layers against executed definitions and counts worked out by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EPS = 1e-5
 
 
 def moments(row):
-    """The differences from the mean, the mean, the variance, and 1 / sqrt(variance + eps)."""
+    """Return the differences from the mean, the mean, the variance, and 1 / sqrt(variance + eps)."""
     mean = total(row) / len(row)
     differences = [value - mean for value in row]
     variance = dot(differences, differences) / len(row)
@@ -24,7 +24,7 @@ def moments(row):
 
 
 def scaled(values, w=None, b=None):
-    """Weight and bias, as far as given."""
+    """Apply the weight and the bias, if given."""
     if w is None:
         return values if b is None else [v + c for v, c in zip(values, b, strict=True)]
     if b is None:
@@ -98,7 +98,7 @@ def test_norms_of_rows_are_their_definitions(op, definition, given):
     ("op", "definition"),
     [("l2_normalize", l2_normalize), ("l1_normalize", l1_normalize), ("mean_variance_norm", mean_variance_norm)],
 )
-def test_normalisations_without_weight_are_their_definitions(op, definition):
+def test_normalizations_without_weight_are_their_definitions(op, definition):
     cost = layer_cost(op, {"x": (2, 3, 4)}, (2, 3, 4), axis=(0, 2))
     assert cost.flops == count(lambda x: definition(x.transpose(1, 0, 2).reshape(3, 8)), (2, 3, 4))
     assert (cost.mread, cost.mwrite) == (4 * 24, 4 * 24)

@@ -1,4 +1,4 @@
-"""Renormalised and decorrelated normalisations, and pieces of normalisations, against executed definitions."""
+"""Decorrelated batch normalization and its gradients against executed definitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from costcore.ir import Operations
-from tests.calculators.counting_scalar import Number, count, dot, fma, select, sqrt, total
+from tests.calculators.counting_scalar import CountingScalar, count, dot, fma, select, sqrt, total
 from tests.calculators.layer_costs import layer_cost
 from tests.calculators.reference import mean
 
@@ -27,18 +27,18 @@ def grouped(x):
     return [np.moveaxis(x, 1, 0).reshape(G, K, COLUMNS)[g] for g in range(G)]
 
 
-def centred(rows):
+def centered(rows):
     means = [mean(row) for row in rows]
     return means, np.array([[value - mu for value in row] for row, mu in zip(rows, means, strict=True)])
 
 
 @pytest.mark.parametrize("updated", [True, False])
 def test_decorrelated_batch_norm(updated):
-    """But for the eigenvalues and eigenvectors, which are taken as published: 9 n^3."""
+    """Eigenvalues and eigenvectors count as published, 9 n^3."""
 
     def definition(x, vectors, values, running, projection):
         for g, rows in enumerate(grouped(x)):
-            means, x_hat = centred(rows)
+            means, x_hat = centered(rows)
             covariance = products(x_hat, x_hat.T)
             for i in range(K):
                 for j in range(K):
@@ -74,7 +74,7 @@ def test_decorrelated_batch_norm_backward():
             for i in range(K):
                 for j in range(K):
                     gap = e[j] - e[i]
-                    gap = 1 / select(gap != 0, gap, Number(1.0, gap.counts))
+                    gap = 1 / select(gap != 0, gap, CountingScalar(1.0, gap.counts))
                     mat[i, j] = gap * (e[i] * f[j, i] + roots[i] * f[i, j] * roots[j])
             both = np.array([[mat[i, j] + mat[j, i] for j in range(K)] for i in range(K)])
             for i in range(K):

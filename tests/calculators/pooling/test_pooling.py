@@ -5,8 +5,8 @@ import pytest
 
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, largest, select, sqrt, total
-from tests.calculators.layer_costs import layer_cost, moved, operations
-from tests.calculators.reference import adaptive, mean, square_windows
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
+from tests.calculators.reference import adaptive_windows, mean, square_windows
 
 IMAGE = (1, 1, 6, 6)
 
@@ -45,9 +45,9 @@ def test_pools(op, attrs, join, size: int, stride: int, out: int) -> None:
 
 def test_bytes_of_pools() -> None:
     settings = {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1)}
-    assert moved("max_pool", {"x": IMAGE}, (1, 1, 3, 3), **settings) == (36 * 4, 9 * 4)
+    assert bytes_moved("max_pool", {"x": IMAGE}, (1, 1, 3, 3), **settings) == (36 * 4, 9 * 4)
     indices = Tensor((1, 1, 3, 3), "int64")
-    assert moved("max_pool", {"x": IMAGE}, (1, 1, 3, 3), indices, **settings) == (36 * 4, 9 * 4 + 9 * 8)
+    assert bytes_moved("max_pool", {"x": IMAGE}, (1, 1, 3, 3), indices, **settings) == (36 * 4, 9 * 4 + 9 * 8)
     assert operations("max_pool", {"x": IMAGE}, (1, 1, 3, 3), **settings) == Operations(cmp=9 * (9 - 1))
 
 
@@ -57,16 +57,16 @@ def test_bytes_of_pools() -> None:
 )
 @pytest.mark.parametrize(("op", "join"), [("adaptive_avg_pool", mean), ("adaptive_max_pool", largest)])
 def test_adaptive_pools_count_every_window(op, join, size, out) -> None:
-    counted = count(lambda x: [join(w) for w in adaptive(x, out)], size)
+    counted = count(lambda x: [join(w) for w in adaptive_windows(x, out)], size)
     assert operations(op, {"x": (2, 3, *size)}, (2, 3, *out)) == 2 * 3 * counted
     assert operations(op, {"x": (3, *size)}, (3, *out)) == 3 * counted
 
 
 def test_unpooling_copies() -> None:
     assert operations("unpool", {"x": (1, 1, 3, 3)}, IMAGE, kernel=(2, 2)) == Operations()
-    assert moved("unpool", {"x": (1, 1, 3, 3)}, IMAGE, kernel=(2, 2)) == (9 * 4, 36 * 4)
+    assert bytes_moved("unpool", {"x": (1, 1, 3, 3)}, IMAGE, kernel=(2, 2)) == (9 * 4, 36 * 4)
     operands = {"x": (1, 1, 3, 3), "indices": Tensor((1, 1, 3, 3), "int64")}
-    assert moved("upsample", operands, IMAGE) == (9 * 4 + 9 * 8, 36 * 4)
+    assert bytes_moved("upsample", operands, IMAGE) == (9 * 4 + 9 * 8, 36 * 4)
 
 
 def test_pooling_of_what_a_mask_leaves() -> None:

@@ -1,4 +1,4 @@
-"""Gradients of pooling over regions and of sampling against executed definitions."""
+"""Gradients of pooling over windows and regions against executed definitions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, largest
-from tests.calculators.layer_costs import layer_cost, moved, operations
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 from tests.calculators.reference import square_windows
 
 IMAGE = (1, 1, 6, 6)
@@ -78,13 +78,13 @@ def test_gradient_of_max_pooling() -> None:
     operands = {"dy": (1, 1, 3, 3), "x": IMAGE, "indices": Tensor((1, 1, 3, 3), "int64")}
     counted = count(put, (3, 3))
     assert operations("max_pool_backward", operands, IMAGE, kernel=(2, 2)) == counted
-    assert moved("max_pool_backward", operands, IMAGE, kernel=(2, 2)) == (9 * 4 + 9 * 8, 36 * 4)
+    assert bytes_moved("max_pool_backward", operands, IMAGE, kernel=(2, 2)) == (9 * 4 + 9 * 8, 36 * 4)
     assert operations("adaptive_max_pool_backward", operands, IMAGE) == counted
-    assert moved("adaptive_max_pool_backward", operands, IMAGE) == (9 * 4 + 9 * 8, 36 * 4)
+    assert bytes_moved("adaptive_max_pool_backward", operands, IMAGE) == (9 * 4 + 9 * 8, 36 * 4)
     del operands["indices"]
     searched = counted + count(lambda x: [largest(w) for w in square_windows(x, 2, 2)], (6, 6))
     assert operations("max_pool_backward", operands, IMAGE, kernel=(2, 2)) == searched
-    assert moved("max_pool_backward", operands, IMAGE, kernel=(2, 2)) == ((9 + 36) * 4, 36 * 4)
+    assert bytes_moved("max_pool_backward", operands, IMAGE, kernel=(2, 2)) == ((9 + 36) * 4, 36 * 4)
 
 
 def test_gradient_of_average_pooling() -> None:
@@ -100,7 +100,7 @@ def test_gradient_of_average_pooling() -> None:
 
     settings = {"kernel": (3, 3), "stride": (1, 1)}
     assert operations("avg_pool_backward", {"dy": (1, 1, 4, 4), "x": IMAGE}, IMAGE, **settings) == count(spread, (4, 4))
-    assert moved("avg_pool_backward", {"dy": (1, 1, 4, 4), "x": IMAGE}, IMAGE, **settings) == (16 * 4, 36 * 4)
+    assert bytes_moved("avg_pool_backward", {"dy": (1, 1, 4, 4), "x": IMAGE}, IMAGE, **settings) == (16 * 4, 36 * 4)
     # Windows of 6 elements cut into 4: 2 each along an axis, 8 in all.
     unequal = operations("adaptive_avg_pool_backward", {"dy": (1, 1, 4, 4)}, IMAGE)
     assert unequal == Operations(add=8 * 8, div=16)

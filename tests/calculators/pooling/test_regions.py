@@ -1,4 +1,4 @@
-"""Crops, masked poolings and distances of points, against their definitions."""
+"""Pooling and sampling of regions, and crops, against executed definitions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, largest
-from tests.calculators.layer_costs import layer_cost, moved, operations
-from tests.calculators.reference import adaptive, mean
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
+from tests.calculators.reference import adaptive_windows, mean
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,10 @@ def test_crops_are_brought_to_one_size(mode: str, sample: Operations, x_read: in
 
 @pytest.mark.parametrize(("op", "join"), [("roi_avg_pool", mean), ("roi_max_pool", largest)])
 def test_pools_of_regions_take_the_bound_of_the_whole_map(op, join) -> None:
-    counted = count(lambda x: [join(w) for w in adaptive(x, (3, 2))], (7, 5))
+    counted = count(lambda x: [join(w) for w in adaptive_windows(x, (3, 2))], (7, 5))
     operands = {"x": (1, 4, 7, 5), "rois": (6, 5)}
     assert operations(op, operands, (6, 4, 3, 2)) == 6 * 4 * counted
-    assert moved(op, operands, (6, 4, 3, 2)) == ((140 + 30) * 4, 144 * 4)
+    assert bytes_moved(op, operands, (6, 4, 3, 2)) == ((140 + 30) * 4, 144 * 4)
 
 
 @pytest.mark.parametrize(("mode", "join"), [("avg", mean), ("max", largest)])
@@ -35,15 +35,15 @@ def test_aligned_regions(mode: str, join) -> None:
     counted = count(lambda x: join([bilinear(x, i, j) for i in range(2) for j in range(3)]), (4, 4))
     operands = {"x": (1, 2, 20, 20), "rois": (3, 5)}
     assert operations("roi_align", operands, (3, 2, 2, 2), sampling=(2, 3), mode=mode) == 3 * 2 * 2 * 2 * counted
-    assert moved("roi_align", operands, (3, 2, 2, 2), sampling=(2, 3), mode=mode)[0] == (4 * 6 * 24 + 15) * 4
-    assert moved("roi_align", operands, (30, 2, 2, 2), sampling=(2, 3), mode=mode)[0] == (800 + 15) * 4
+    assert bytes_moved("roi_align", operands, (3, 2, 2, 2), sampling=(2, 3), mode=mode)[0] == (4 * 6 * 24 + 15) * 4
+    assert bytes_moved("roi_align", operands, (30, 2, 2, 2), sampling=(2, 3), mode=mode)[0] == (800 + 15) * 4
 
 
 def test_every_bin_of_a_region_may_have_channels_of_its_own() -> None:
     counted = count(lambda x: mean([bilinear(x, i, j) for i in range(2) for j in range(3)]), (4, 4))
     operands = {"x": (1, 8, 20, 20), "rois": (3, 5)}  # 2 * 2 bins of 2 channels each
     assert operations("ps_roi_align", operands, (3, 2, 2, 2), sampling=(2, 3)) == 24 * counted
-    assert moved("ps_roi_align", operands, (3, 2, 2, 2), sampling=(2, 3)) == (4 * (4 * 6 * 24 + 15), 4 * 24)
+    assert bytes_moved("ps_roi_align", operands, (3, 2, 2, 2), sampling=(2, 3)) == (4 * (4 * 6 * 24 + 15), 4 * 24)
 
 
 def test_regions_that_choose_their_samples_take_the_bound_of_the_whole_map() -> None:
@@ -54,7 +54,7 @@ def test_regions_that_choose_their_samples_take_the_bound_of_the_whole_map() -> 
 
 
 def bilinear(x, i: int, j: int):
-    """A sample between four neighbours: three interpolations a + t * (b - a)."""
+    """A sample between four neighbors: three interpolations a + t * (b - a)."""
     top = x[i, j] + 0.25 * (x[i, j + 1] - x[i, j])
     bottom = x[i + 1, j] + 0.25 * (x[i + 1, j + 1] - x[i + 1, j])
     return top + 0.25 * (bottom - top)

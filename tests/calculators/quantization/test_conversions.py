@@ -5,7 +5,7 @@ import pytest
 from costcore.calculators.quantization.conversions import BLOCKS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, maximum, measure, minimum
-from tests.calculators.layer_costs import moved, operations
+from tests.calculators.layer_costs import bytes_moved, operations
 
 SCALES = {"scale": (), "zero_point": Tensor((), "int8")}
 
@@ -18,13 +18,13 @@ def dequantize(x, scale, zero_point):
     return [(v - zero_point) * scale for v in x]
 
 
-def test_quantisation_and_back() -> None:
+def test_quantization_and_back() -> None:
     operands = {"x": (6,), **SCALES}
     assert operations("quantize", operands, Tensor((6,), "int8")) == count(quantize, (6,), (), ())
     assert operations("dequantize", operands, (6,)) == count(dequantize, (6,), (), ())
     both = count(lambda x, s, z: dequantize(quantize(x, s, z), s, z), (6,), (), ())
     assert operations("fake_quantize", operands, (6,)) == both
-    assert moved("quantize", operands, Tensor((6,), "int8")) == (6 * 4 + 4 + 1, 6)
+    assert bytes_moved("quantize", operands, Tensor((6,), "int8")) == (6 * 4 + 4 + 1, 6)
 
 
 def test_without_a_zero_point_nothing_is_shifted() -> None:
@@ -32,7 +32,7 @@ def test_without_a_zero_point_nothing_is_shifted() -> None:
     assert operations("dequantize", {"x": (6,), "scale": ()}, (6,)) == Operations(mul=6)
 
 
-def test_quantisation_by_the_range() -> None:
+def test_quantization_by_the_range() -> None:
     def dynamic(x):
         top, least = maximum(x[0], 0), minimum(x[0], 0)
         for v in x[1:]:

@@ -1,4 +1,4 @@
-"""Weights and values of few bits, against their executed definitions."""
+"""Packed weights against executed definitions."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import numpy as np
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, exp
 from tests.calculators.layer_costs import layer_cost
-from tests.calculators.reference import normal
+from tests.calculators.reference import rms_normalized
 
 
-def test_gated_projections_of_a_normalised_sum() -> None:
+def test_gated_projections_of_a_normalized_sum() -> None:
     """2 rows of 4 features to 3: the second projection times the SiLU of the first."""
 
     def definition(x, skip, w, w0, w1, b0):
         w0, w1 = (np.array([value * 0.5 for value in part.flat], dtype=object).reshape(3, 4) for part in (w0, w1))
         for row, more in zip(x, skip, strict=True):
-            row = normal(row + more, w)
+            row = rms_normalized(row + more, w)
             for i in range(3):
                 gate = dot(row, w0[i], b0[i])
                 _ = gate * (1 / (1 + exp(-gate))) * dot(row, w1[i])

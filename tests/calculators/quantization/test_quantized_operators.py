@@ -4,15 +4,15 @@ import pytest
 
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, erf, exp, maximum, minimum, sqrt, total
-from tests.calculators.layer_costs import layer_cost, moved, operations
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 
 def again(value):
-    """A real number quantised."""
+    """Return a real number, quantized."""
     return minimum(maximum(round(value / 0.5) + 3, 0), 255)
 
 
-def test_quantised_linear_layer_is_its_definition() -> None:
+def test_quantized_linear_layer_is_its_definition() -> None:
     def definition(x, w, b):
         x, w = ([[value - 3 for value in row] for row in array] for array in (x, w))
         for row in x:
@@ -31,7 +31,7 @@ def test_quantised_linear_layer_is_its_definition() -> None:
     assert (result.macs, result.mread, result.mwrite) == (24, 6 + 12 + 16, 8)
 
 
-def test_quantised_products_that_stay_integers_or_become_real() -> None:
+def test_quantized_products_that_stay_integers_or_become_real() -> None:
     given = {"x0": Tensor((2, 3), "uint8"), "x1": Tensor((3, 4), "uint8")}
     bare = Operations(mul=8, fma=16)
     assert operations("quantized_matmul", given, Tensor((2, 4), "int32")) == bare
@@ -42,7 +42,7 @@ def test_quantised_products_that_stay_integers_or_become_real() -> None:
     assert operations("quantized_conv", conv, (1, 3, 2, 2)) == Operations(mul=12 + 12, fma=12 * 17, cmp=36)
 
 
-def test_product_of_values_quantised_by_their_range() -> None:
+def test_product_of_values_quantized_by_their_range() -> None:
     def definition(x):
         values = list(x.ravel())
         low = total_range(values, minimum)
@@ -63,7 +63,7 @@ def test_product_of_values_quantised_by_their_range() -> None:
     assert operations("dynamic_quantized_matmul", given, (2, 4)) == product + count(definition, (2, 3))
 
 
-def test_unary_operators_between_dequantising_and_quantising() -> None:
+def test_unary_operators_between_dequantizing_and_quantizing() -> None:
     def real(x):
         return [[(value - 3) * 0.5 for value in row] for row in x]
 
@@ -84,13 +84,13 @@ def test_unary_operators_between_dequantising_and_quantising() -> None:
     assert operations("quantized_sigmoid", given, Tensor((2, 4), "uint8")) == count(sigmoid, (2, 4))
     assert operations("quantized_softmax", given, Tensor((2, 4), "uint8"), axis=1) == count(softmax, (2, 4))
     assert operations("quantized_reduce_mean", given, Tensor((2,), "uint8"), axis=(1,)) == count(mean, (2, 4))
-    assert moved("quantized_sigmoid", given, Tensor((2, 4), "uint8")) == (8, 8)
+    assert bytes_moved("quantized_sigmoid", given, Tensor((2, 4), "uint8")) == (8, 8)
 
 
 @pytest.mark.parametrize(
     ("op", "each"), [("add", Operations(add=1)), ("mul", Operations(mul=1)), ("where", Operations(cmp=1))]
 )
-def test_pairs_between_dequantising_and_quantising(op: str, each: Operations) -> None:
+def test_pairs_between_dequantizing_and_quantizing(op: str, each: Operations) -> None:
     given = {f"x{i}{part}": Tensor((2, 3), "uint8") if not part else None for i in range(2) for part in ("", "_scale")}
     if op == "where":
         given["condition"] = Tensor((2, 3), "bool")
@@ -98,7 +98,7 @@ def test_pairs_between_dequantising_and_quantising(op: str, each: Operations) ->
     assert operations(f"quantized_{op}", given, Tensor((2, 3), "uint8")) == expected
 
 
-def test_transposed_convolution_of_quantised_values() -> None:
+def test_transposed_convolution_of_quantized_values() -> None:
     given = {"x": Tensor((1, 2, 2, 2), "uint8"), "w": Tensor((2, 3, 2, 2), "uint8"), "x_zero_point": None}
     result = layer_cost("quantized_conv_transpose", {**given, "y_scale": None}, Tensor((1, 3, 3, 3), "uint8"))
     # every element of x times 3 * 4 weights, onto zeros; its zero point; 27 outputs scaled, rounded, limited twice
@@ -122,7 +122,7 @@ def normal(row):
 
 
 @pytest.mark.parametrize("op", UNARY)
-def test_more_operators_between_dequantising_and_quantising(op: str) -> None:
+def test_more_operators_between_dequantizing_and_quantizing(op: str) -> None:
     settings, function = UNARY[op]
 
     def definition(x):
@@ -134,7 +134,7 @@ def test_more_operators_between_dequantising_and_quantising(op: str) -> None:
     assert operations(f"quantized_{op}", given, Tensor(y, "uint8"), **settings) == count(definition, (2, 4))
 
 
-def test_joined_operands_are_made_real_and_quantised_again() -> None:
+def test_joined_operands_are_made_real_and_quantized_again() -> None:
     given = {"x0": Tensor((2, 3), "uint8"), "x0_scale": None, "x1": Tensor((2, 1), "uint8"), "x1_scale": None}
     result = layer_cost("quantized_concat", given, Tensor((2, 4), "uint8"), axis=1)
     assert result.flops == Operations(mul=8) + 8 * Operations(div=1, cmp=3)
@@ -142,7 +142,7 @@ def test_joined_operands_are_made_real_and_quantised_again() -> None:
 
 
 @pytest.mark.parametrize("segments", [True, False])
-def test_embeddings_of_quantised_tables(segments: bool) -> None:
+def test_embeddings_of_quantized_tables(segments: bool) -> None:
     """2 sentences of 3 words of 4 features."""
 
     def definition(words, places, w, b, *kinds):

@@ -1,4 +1,4 @@
-"""Steps of recurrent cells and their gradients: the definitions in the table are executed."""
+"""Steps of recurrent cells and their gradients against the executed definitions of their tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def s(x):
 
 
 def operands(definition):
-    """The names a definition asks for: those it does not make itself."""
+    """Return the names that a definition uses but does not define."""
     made: set[str] = {"s", "tanh", "fma"}
     wanted = []
     for step in definition.split("; "):
@@ -52,7 +52,7 @@ def test_every_unit(op):
 
 
 def test_step_of_fewer_rows_than_states():
-    """2 of 3 sequences go on: 2 * 3 units are computed, and all states are written."""
+    """2 of 3 sequences continue: 2 * 3 units are computed, and all states are written."""
     result = layer_cost("lstm_gates", {"x": (2, 12), "c0": (3, 3)}, (3, 3), (2, 3))
     # three sigmoids, two tanh; f c and o tanh(c) are mul, i g is added
     assert result.flops == 6 * Operations(fma=1, mul=2, add=6, div=3, special=5)

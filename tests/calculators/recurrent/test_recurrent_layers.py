@@ -13,7 +13,7 @@ T, N, I, H = 2, 2, 3, 2  # noqa: E741 - the letters of the formulas
 
 
 def onto(x, h, w, u, bias):
-    """One dot product over input and state, onto the bias if there is one."""
+    """Return one dot product over input and state, plus the bias if there is one."""
     return dot([*x, *h], [*w, *u], bias)
 
 
@@ -177,14 +177,14 @@ def test_attention_lstm_is_its_definition():
     assert result.macs == S * M * A + T * steps
 
 
-def test_quantised_lstm_quantises_inputs_and_states():
+def test_quantized_lstm_quantizes_inputs_and_states():
     operands = {"x": (3, 2, 4), "w0": (1, 4, 20), "w1": (1, 5, 20), "b0": (40,), "w0_scale": None, "w1_scale": None}
     plain = layer_cost("lstm", {"x": (3, 2, 4), "w0": (20, 4), "w1": (20, 5), "b0": (20,)}, (3, 2, 5), hidden=5)
     result = layer_cost("dynamic_quantized_lstm", operands, (3, 1, 2, 5), hidden=5)
     assert isinstance(plain.flops, Operations)
     # n = 24 once and 10 three times: 2n + 2 add with the zero point, n + 2 div, 5n + 3 cmp; 2 * 20 gates a step and row
-    quantised = Operations(add=50 + 66, div=26 + 36, cmp=123 + 159, mul=3 * 2 * 40)
-    assert result.flops == plain.flops + quantised
+    quantized = Operations(add=50 + 66, div=26 + 36, cmp=123 + 159, mul=3 * 2 * 40)
+    assert result.flops == plain.flops + quantized
     assert result.macs == plain.macs
     shifted = layer_cost("dynamic_quantized_lstm", {**operands, "w0_zero_point": None}, (3, 1, 2, 5), hidden=5)
     assert shifted.flops == result.flops + Operations(add=80)

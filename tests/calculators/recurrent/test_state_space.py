@@ -84,7 +84,7 @@ def test_gate_is_its_definition() -> None:
 
 
 def raw(q, k, decay, beta, rate, bias):
-    """What is done before the recurrence: 2 steps, 1 head of keys and 2 of values."""
+    """Prepare the recurrence: 2 steps, 1 head of keys and 2 of values."""
     for row in (*q, *k):
         length = sqrt(dot(row, row)) + 1e-6
         [a / length for a in row]

@@ -1,4 +1,4 @@
-"""Gates of recurrent cells that come as two sums, against their definitions for one hidden unit."""
+"""Recurrent cells on two products, against executed definitions for one hidden unit."""
 
 from __future__ import annotations
 

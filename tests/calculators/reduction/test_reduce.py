@@ -8,7 +8,7 @@ import pytest
 from costcore.calculators.reduction.reduce import REDUCTIONS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import (
-    Number,
+    CountingScalar,
     count,
     dot,
     execute,
@@ -18,7 +18,7 @@ from tests.calculators.counting_scalar import (
     select,
     total,
 )
-from tests.calculators.layer_costs import moved, operations
+from tests.calculators.layer_costs import bytes_moved, operations
 
 
 def define(op: str, x):
@@ -38,7 +38,7 @@ def define(op: str, x):
         "exp": np.exp,
         "where": along,
     }
-    one = Number(1, x[0].counts)
+    one = CountingScalar(1, x[0].counts)
     settings = {"n": len(x), "p": 3, "correction": 1 if len(x) > 1 else 0, "one": one, "zero": 0}
     return execute(REDUCTIONS[op].definition, x=x, **words, **settings)
 
@@ -71,7 +71,7 @@ def test_a_definition_computes_what_its_name_says(op: str, value: float) -> None
     assert run(lambda x: define(op, x), (5,))[0].value == pytest.approx(value)
 
 
-# The rows of COUNTING.md for n = 6 and 4 results.
+# The counting convention for n = 6 and 4 results.
 @pytest.mark.parametrize(
     ("op", "expected"),
     [
@@ -96,8 +96,8 @@ def test_a_reduction_to_one_element() -> None:
 
 def test_indices_have_their_own_size() -> None:
     half = Tensor((4, 6), "float16")
-    assert moved("argmax", {"x": half}, Tensor((4,), "int32"), axis=(1,)) == (24 * 2, 4 * 4)
-    assert moved("var_mean", {"x": half}, Tensor((4,), "float16"), Tensor((4,), "float16")) == (24 * 2, 2 * 4 * 2)
+    assert bytes_moved("argmax", {"x": half}, Tensor((4,), "int32"), axis=(1,)) == (24 * 2, 4 * 4)
+    assert bytes_moved("var_mean", {"x": half}, Tensor((4,), "float16"), Tensor((4,), "float16")) == (24 * 2, 2 * 4 * 2)
 
 
 @pytest.mark.parametrize(("shape", "n"), [((4, 4), 4), ((3, 5), 3)])
@@ -106,7 +106,7 @@ def test_trace_reads_the_diagonal(shape: tuple[int, int], n: int) -> None:
         return total(x[i, i] for i in range(n))
 
     assert operations("trace", {"x": shape}, ()) == count(trace, shape)
-    assert moved("trace", {"x": shape}, ()) == (4 * n, 4)
+    assert bytes_moved("trace", {"x": shape}, ()) == (4 * n, 4)
 
 
 def test_exclusive_or():
@@ -117,4 +117,4 @@ def test_exclusive_or():
                 y = y ^ value
 
     assert operations("reduce_xor", {"x": (3, 5)}, (3,)) == count(fold, (3, 5))
-    assert moved("reduce_xor", {"x": (3, 5)}, (3,)) == (60, 12)
+    assert bytes_moved("reduce_xor", {"x": (3, 5)}, (3,)) == (60, 12)

@@ -6,7 +6,7 @@ import pytest
 
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, maximum, minimum, select
-from tests.calculators.layer_costs import moved, operations
+from tests.calculators.layer_costs import bytes_moved, operations
 
 
 # n * ceil(log2 n): 1 * 0, 2 * 1, 3 * 2, 5 * 3, 8 * 3, 9 * 4
@@ -29,10 +29,10 @@ def test_without_an_axis_and_without_axes() -> None:
 
 
 def test_topk_writes_values_and_indices() -> None:
-    assert moved("topk", {"x": (2, 10)}, (2, 3), Tensor((2, 3), "int64"), axis=1, k=3) == (20 * 4, 6 * 4 + 6 * 8)
+    assert bytes_moved("topk", {"x": (2, 10)}, (2, 3), Tensor((2, 3), "int64"), axis=1, k=3) == (20 * 4, 6 * 4 + 6 * 8)
 
 
-def test_unique_and_mode_compare_neighbours_after_sorting() -> None:
+def test_unique_and_mode_compare_neighbors_after_sorting() -> None:
     assert operations("unique", {"x": (2, 4)}, (8,)) == Operations(cmp=8 * 3 + 7)
     assert operations("mode", {"x": (2, 4)}, (2,), axis=1) == Operations(cmp=2 * (4 * 2 + 3))
 
@@ -57,12 +57,12 @@ def test_counting_and_selecting() -> None:
     assert operations("bin_count", {"x": Tensor((9,), "int64")}, (4,)) == Operations(add=9)
     assert operations("histogram", {"x": (9,)}, (4,)) == 9 * Operations(add=2, mul=1, cmp=1)
     assert operations("nonzero", {"x": (2, 3)}, Tensor((6, 2), "int64")) == Operations(cmp=6)
-    assert moved("nonzero", {"x": (2, 3)}, Tensor((6, 2), "int64")) == (6 * 4, 12 * 8)
-    assert moved("masked_select", {"x": (6,), "mask": Tensor((6,), "bool")}, (6,)) == (6 * 4 + 6, 6 * 4)
+    assert bytes_moved("nonzero", {"x": (2, 3)}, Tensor((6, 2), "int64")) == (6 * 4, 12 * 8)
+    assert bytes_moved("masked_select", {"x": (6,), "mask": Tensor((6,), "bool")}, (6,)) == (6 * 4 + 6, 6 * 4)
     assert operations("masked_select", {"x": (6,), "mask": Tensor((6,), "bool")}, (6,)) == Operations()
     scattered = {"x": (6,), "mask": Tensor((6,), "bool"), "updates": (4,)}
     assert operations("masked_scatter", scattered, (6,)) == Operations()
-    assert moved("masked_scatter", scattered, (6,)) == (6 * 4 + 6 + 4 * 4, 6 * 4)
+    assert bytes_moved("masked_scatter", scattered, (6,)) == (6 * 4 + 6 + 4 * 4, 6 * 4)
 
 
 def overlap(a, b, area_a, area_b, threshold):

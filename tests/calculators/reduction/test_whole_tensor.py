@@ -6,7 +6,7 @@ import pytest
 
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count
-from tests.calculators.layer_costs import moved, operations
+from tests.calculators.layer_costs import bytes_moved, operations
 
 
 def test_all_equal_and_all_close():
@@ -32,4 +32,4 @@ def test_whether_all_are_finite(settings, test) -> None:
     joined = Operations(cmp=9)
     expected = count(lambda x0, x1: [test(x) for x in (*x0.flat, *x1.flat)], *given.values()) + joined
     assert operations("all_finite", given, Tensor((), "bool"), **settings) == expected
-    assert moved("all_finite", given, Tensor((), "bool"), **settings) == (4 * 10, 1)
+    assert bytes_moved("all_finite", given, Tensor((), "bool"), **settings) == (4 * 10, 1)

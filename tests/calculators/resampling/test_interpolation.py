@@ -6,7 +6,7 @@ import pytest
 
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, dot, total
-from tests.calculators.layer_costs import layer_cost, moved, operations
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 
 def line(values):
@@ -32,10 +32,10 @@ def test_a_sample_of_any_rank(mode: str, interpolate, taps: int, rank: int) -> N
     x, y = (1, 2) + (9,) * rank, (1, 2) + (3,) * rank
     assert operations("resize", {"x": x}, y, mode=mode) == 2 * 3**rank * counted
     needed = min(taps**rank * 2 * 3**rank, 2 * 9**rank)
-    assert moved("resize", {"x": x}, y, mode=mode) == (needed * 4, 2 * 3**rank * 4)
+    assert bytes_moved("resize", {"x": x}, y, mode=mode) == (needed * 4, 2 * 3**rank * 4)
 
 
-# COUNTING.md: bilinear 3 mul 6 add, trilinear 7 and 14, bicubic 20 and 15.
+# The counting convention: bilinear 3 mul 6 add, trilinear 7 and 14, bicubic 20 and 15.
 @pytest.mark.parametrize(
     ("mode", "rank", "expected"),
     [
@@ -50,9 +50,9 @@ def test_the_counting_table(mode: str, rank: int, expected: Operations) -> None:
 
 
 def test_enlarging_reads_the_input_once() -> None:
-    assert moved("resize", {"x": (1, 3, 4, 4)}, (1, 3, 8, 8), mode="linear") == (48 * 4, 192 * 4)
-    assert moved("resize", {"x": (1, 3, 4, 4)}, (1, 3, 8, 8), mode="nearest") == (48 * 4, 192 * 4)
-    assert moved("resize", {"x": (1, 3, 8, 8)}, (1, 3, 4, 4), mode="nearest") == (48 * 4, 48 * 4)
+    assert bytes_moved("resize", {"x": (1, 3, 4, 4)}, (1, 3, 8, 8), mode="linear") == (48 * 4, 192 * 4)
+    assert bytes_moved("resize", {"x": (1, 3, 4, 4)}, (1, 3, 8, 8), mode="nearest") == (48 * 4, 192 * 4)
+    assert bytes_moved("resize", {"x": (1, 3, 8, 8)}, (1, 3, 4, 4), mode="nearest") == (48 * 4, 48 * 4)
 
 
 def test_the_axes_tell_the_rank_where_they_are_given() -> None:
@@ -62,7 +62,7 @@ def test_the_axes_tell_the_rank_where_they_are_given() -> None:
 def test_sampling_at_a_grid_reads_the_grid() -> None:
     operands = {"x": (2, 3, 9, 9), "grid": (2, 2, 2, 2)}
     assert operations("grid_sample", operands, (2, 3, 2, 2), mode="linear") == 24 * Operations(mul=3, add=6)
-    assert moved("grid_sample", operands, (2, 3, 2, 2), mode="linear") == ((4 * 24 + 16) * 4, 24 * 4)
+    assert bytes_moved("grid_sample", operands, (2, 3, 2, 2), mode="linear") == ((4 * 24 + 16) * 4, 24 * 4)
 
 
 def test_affine_grid() -> None:

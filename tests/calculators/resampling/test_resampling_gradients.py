@@ -7,7 +7,7 @@ import pytest
 
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, dot, total
-from tests.calculators.layer_costs import layer_cost, moved, operations
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 C = 3
 
@@ -72,7 +72,7 @@ def test_gradient_of_resizing(mode: str, taps: int) -> None:
 
     layer = {"dy": (1, 1, 3, 2), "x": (1, 1, 9, 9)}
     assert operations("resize_backward", layer, (1, 1, 9, 9), mode=mode) == count(spread, (6,))
-    assert moved("resize_backward", layer, (1, 1, 9, 9), mode=mode) == (6 * 4, 81 * 4)
+    assert bytes_moved("resize_backward", layer, (1, 1, 9, 9), mode=mode) == (6 * 4, 81 * 4)
 
 
 def test_gradients_of_copies() -> None:
@@ -81,4 +81,4 @@ def test_gradients_of_copies() -> None:
     assert operations("unpool_backward", {"dy": (1, 1, 4, 4)}, (1, 1, 2, 2)) == windows
     indexed = {"dy": (1, 1, 4, 4), "indices": (1, 1, 2, 2)}
     assert operations("unpool_backward", indexed, (1, 1, 2, 2)) == Operations()
-    assert moved("unpool_backward", indexed, (1, 1, 2, 2)) == ((4 + 4) * 4, 4 * 4)
+    assert bytes_moved("unpool_backward", indexed, (1, 1, 2, 2)) == ((4 + 4) * 4, 4 * 4)

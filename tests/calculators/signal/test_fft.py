@@ -1,4 +1,4 @@
-"""Fourier transforms against a transform that is executed."""
+"""Fourier transforms against an executed transform."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.calculators.layer_costs import layer_cost
 
 
 def transform(real, imaginary):
-    """Decimation in time; the roots of unity are constants, whatever they are."""
+    """Decimation in time; the roots of unity are constants of any value."""
     n = len(real)
     if n == 1:
         return list(real), list(imaginary)

@@ -7,7 +7,7 @@ import pytest
 from costcore.calculators.signal.stft import WINDOWS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import measure
-from tests.calculators.layer_costs import layer_cost, moved, operations
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 
 @pytest.mark.parametrize("op", sorted(WINDOWS))
@@ -15,7 +15,7 @@ def test_windows_are_their_definitions(op: str) -> None:
     # the position n is index arithmetic, made a float by its product with the angle
     _, counted = measure(WINDOWS[op].definition, "n", step=math.pi / 4, double=math.pi / 2, a=0.54, b=0.46)
     assert operations(op, {}, (8,)) == 8 * counted == 8 * WINDOWS[op].operations
-    assert moved(op, {}, (8,)) == (0, 32)
+    assert bytes_moved(op, {}, (8,)) == (0, 32)
 
 
 def test_short_time_fourier_transform() -> None:

@@ -4,14 +4,14 @@ import pytest
 
 from costcore.calculators.text.strings import TEXT
 from costcore.ir import Operations, Tensor
-from tests.calculators.layer_costs import moved, operations
+from tests.calculators.layer_costs import bytes_moved, operations
 
 
 @pytest.mark.parametrize("op", sorted(TEXT))
 def test_texts_take_no_bytes_that_a_shape_could_tell(op: str) -> None:
     given, made = {"x": Tensor((3,), "string")}, Tensor((3,), "int64")
     assert operations(op, given, made) == Operations()
-    assert moved(op, given, made) == (0, 24)
+    assert bytes_moved(op, given, made) == (0, 24)
 
 
 def test_ngrams() -> None:

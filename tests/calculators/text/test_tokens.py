@@ -1,4 +1,4 @@
-"""Small operators of text generation, against their executed definitions."""
+"""Operators of text generation against executed definitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, exp, largest, log, tanh, total
-from tests.calculators.layer_costs import layer_cost, moved, operations
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 
 def ids(*shape: int) -> Tensor:
@@ -16,7 +16,7 @@ def ids(*shape: int) -> Tensor:
 @pytest.mark.parametrize("op", ["hash", "hash_ngrams"])
 def test_hashes_are_index_arithmetic(op: str) -> None:
     assert operations(op, {"x": ids(2, 3)}, ids(2, 3, 4)) == Operations()
-    assert moved(op, {"x": ids(2, 3)}, ids(2, 3, 4)) == (4 * 6, 4 * 24)
+    assert bytes_moved(op, {"x": ids(2, 3)}, ids(2, 3, 4)) == (4 * 6, 4 * 24)
 
 
 @pytest.mark.parametrize("n", [2, 3, 6, 8])
@@ -29,7 +29,7 @@ def test_the_end_of_a_row_is_looked_for_at_every_place_before(n: int) -> None:
 
     given = {"x": ids(2, 6), "scores": (2, 9)}
     assert operations("block_ngrams", given, (2, 9), n=n) == count(definition, (2, 6))
-    assert moved("block_ngrams", given, (2, 9), n=n) == (4 * (12 + 18), 4 * 18)
+    assert bytes_moved("block_ngrams", given, (2, 9), n=n) == (4 * (12 + 18), 4 * 18)
 
 
 @pytest.mark.parametrize(("length", "least", "most"), [(4, 1, 3), (5, 2, 2), (1, 1, 3)])
