@@ -6,62 +6,63 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, PerElement, covers
 
-ADD, MUL, DIV = Operations(add=1), Operations(mul=1), Operations(div=1)
-CMP, SPECIAL = Operations(cmp=1), Operations(special=1)
-
 GRADIENTS: Mapping[str, PerElement] = {
-    "relu_backward": PerElement(CMP, "where(y > 0, dy, 0)"),
-    "threshold_backward": PerElement(CMP, "where(x > threshold, dy, 0)"),
-    "relu6_backward": PerElement(2 * CMP, "where((x > 0) & (x < 6), dy, 0)"),
-    "hard_tanh_backward": PerElement(2 * CMP, "where((x > lower) & (x < upper), dy, 0)"),
-    "leaky_relu_backward": PerElement(MUL + CMP, "where(x > 0, dy, slope * dy)"),
-    "rrelu_backward": PerElement(MUL + CMP, "where(x > 0, dy, slope * dy)"),
-    "elu_backward": PerElement(2 * MUL + CMP + SPECIAL, "where(x > 0, dy, dy * alpha * exp(x))"),
-    "celu_backward": PerElement(MUL + DIV + CMP + SPECIAL, "where(x > 0, dy, dy * exp(x / alpha))"),
-    "selu_backward": PerElement(3 * MUL + CMP + SPECIAL, "scale * where(x > 0, dy, dy * alpha * exp(x))"),
-    "sigmoid_backward": PerElement(2 * MUL + ADD, "dy * y * (1 - y)"),
-    "log_sigmoid_backward": PerElement(ADD + DIV + SPECIAL, "dy / (1 + exp(x))"),
-    "silu_backward": PerElement(3 * MUL + 4 * ADD + DIV + SPECIAL, "s = 1 / (1 + exp(-x)); dy * s * (1 + x * (1 - s))"),
+    "relu_backward": PerElement(Operations(cmp=1), "where(y > 0, dy, 0)"),
+    "threshold_backward": PerElement(Operations(cmp=1), "where(x > threshold, dy, 0)"),
+    "relu6_backward": PerElement(Operations(cmp=2), "where((x > 0) & (x < 6), dy, 0)"),
+    "hard_tanh_backward": PerElement(Operations(cmp=2), "where((x > lower) & (x < upper), dy, 0)"),
+    "leaky_relu_backward": PerElement(Operations(mul=1, cmp=1), "where(x > 0, dy, slope * dy)"),
+    "rrelu_backward": PerElement(Operations(mul=1, cmp=1), "where(x > 0, dy, slope * dy)"),
+    "elu_backward": PerElement(Operations(mul=2, cmp=1, special=1), "where(x > 0, dy, dy * alpha * exp(x))"),
+    "celu_backward": PerElement(Operations(mul=1, div=1, cmp=1, special=1), "where(x > 0, dy, dy * exp(x / alpha))"),
+    "selu_backward": PerElement(Operations(mul=3, cmp=1, special=1), "scale * where(x > 0, dy, dy * alpha * exp(x))"),
+    "sigmoid_backward": PerElement(Operations(mul=2, add=1), "dy * y * (1 - y)"),
+    "log_sigmoid_backward": PerElement(Operations(add=1, div=1, special=1), "dy / (1 + exp(x))"),
+    "silu_backward": PerElement(
+        Operations(mul=3, add=4, div=1, special=1), "s = 1 / (1 + exp(-x)); dy * s * (1 + x * (1 - s))"
+    ),
     "mish_backward": PerElement(
-        4 * MUL + 3 * ADD + DIV + 3 * SPECIAL,
+        Operations(mul=4, add=3, div=1, special=3),
         "e = exp(x); s = 1 + e; t = tanh(log(s)); dy * (t + x * (e / s) * (1 - t * t))",
     ),
-    "softplus_backward": PerElement(2 * ADD + DIV + SPECIAL, "dy / (1 + exp(-x))"),
-    "softsign_backward": PerElement(MUL + 2 * ADD + DIV, "s = 1 + abs(x); dy / (s * s)"),
-    "tanh_backward": PerElement(2 * MUL + ADD, "dy * (1 - y * y)"),
-    "hard_sigmoid_backward": PerElement(MUL + 2 * CMP, "where((x > lower) & (x < upper), slope * dy, 0)"),
+    "softplus_backward": PerElement(Operations(add=2, div=1, special=1), "dy / (1 + exp(-x))"),
+    "softsign_backward": PerElement(Operations(mul=1, add=2, div=1), "s = 1 + abs(x); dy / (s * s)"),
+    "tanh_backward": PerElement(Operations(mul=2, add=1), "dy * (1 - y * y)"),
+    "hard_sigmoid_backward": PerElement(Operations(mul=1, cmp=2), "where((x > lower) & (x < upper), slope * dy, 0)"),
     "hard_swish_backward": PerElement(
-        2 * MUL + ADD + 2 * CMP, "where(x < -3, 0, where(x < 3, dy * (x * (1 / 3) + 0.5), dy))"
+        Operations(mul=2, add=1, cmp=2), "where(x < -3, 0, where(x < 3, dy * (x * (1 / 3) + 0.5), dy))"
     ),
-    "hard_shrink_backward": PerElement(2 * CMP, "where((x > lambd) | (x < -lambd), dy, 0)"),
-    "soft_shrink_backward": PerElement(2 * CMP, "where((x > lambd) | (x < -lambd), dy, 0)"),
+    "hard_shrink_backward": PerElement(Operations(cmp=2), "where((x > lambd) | (x < -lambd), dy, 0)"),
+    "soft_shrink_backward": PerElement(Operations(cmp=2), "where((x > lambd) | (x < -lambd), dy, 0)"),
     "glu_backward": PerElement(
-        3 * MUL + 3 * ADD + DIV + SPECIAL, "s = 1 / (1 + exp(-x1)); g = dy * s; (g, g * x0 * (1 - s))"
+        Operations(mul=3, add=3, div=1, special=1), "s = 1 / (1 + exp(-x1)); g = dy * s; (g, g * x0 * (1 - s))"
     ),
-    "abs_backward": PerElement(MUL + 2 * CMP, "dy * where(x > 0, one, where(x < 0, -1, 0))"),
-    "square_backward": PerElement(2 * MUL, "dy * 2 * x"),
-    "sqrt_backward": PerElement(MUL + DIV, "dy / (2 * y)"),
-    "rsqrt_backward": PerElement(4 * MUL, "dy * -0.5 * y * y * y"),
-    "reciprocal_backward": PerElement(2 * MUL + ADD, "-(dy * y * y)"),
-    "exp_backward": PerElement(MUL, "dy * y"),
-    "expm1_backward": PerElement(MUL + ADD, "dy * (y + 1)"),
-    "log_backward": PerElement(DIV, "dy / x"),
-    "log1p_backward": PerElement(ADD + DIV, "dy / (1 + x)"),
-    "erf_backward": PerElement(3 * MUL + ADD + SPECIAL, "dy * (2 / pi**0.5) * exp(-(x * x))"),
-    "sin_backward": PerElement(MUL + SPECIAL, "dy * cos(x)"),
-    "cos_backward": PerElement(MUL + ADD + SPECIAL, "-(dy * sin(x))"),
-    "tan_backward": PerElement(2 * MUL + ADD, "dy * (1 + y * y)"),
-    "asin_backward": PerElement(MUL + ADD + DIV + SPECIAL, "dy / sqrt(1 - x * x)"),
-    "acos_backward": PerElement(MUL + 2 * ADD + DIV + SPECIAL, "-(dy / sqrt(1 - x * x))"),
-    "atan_backward": PerElement(MUL + ADD + DIV, "dy / (1 + x * x)"),
-    "sinh_backward": PerElement(MUL + SPECIAL, "dy * cosh(x)"),
-    "cosh_backward": PerElement(MUL + SPECIAL, "dy * sinh(x)"),
-    "logit_backward": PerElement(MUL + ADD + DIV, "dy / (x * (1 - x))"),
-    "atan2_backward": PerElement(4 * MUL + 2 * ADD + 2 * DIV, "s = x0 * x0 + x1 * x1; (dy * x1 / s, -(dy * x0 / s))"),
-    "div_backward": PerElement(MUL + ADD + 2 * DIV, "g = dy / x1; (g, -(g * x0 / x1))"),
-    "maximum_backward": PerElement(2 * CMP, "(where(x0 >= x1, dy, 0), where(x0 < x1, dy, 0))"),
-    "minimum_backward": PerElement(2 * CMP, "(where(x0 <= x1, dy, 0), where(x0 > x1, dy, 0))"),
-    "lerp_backward": PerElement(2 * MUL + 2 * ADD, "g = dy * x2; (dy - g, g, dy * (x1 - x0))"),
+    "abs_backward": PerElement(Operations(mul=1, cmp=2), "dy * where(x > 0, one, where(x < 0, -1, 0))"),
+    "square_backward": PerElement(Operations(mul=2), "dy * 2 * x"),
+    "sqrt_backward": PerElement(Operations(mul=1, div=1), "dy / (2 * y)"),
+    "rsqrt_backward": PerElement(Operations(mul=4), "dy * -0.5 * y * y * y"),
+    "reciprocal_backward": PerElement(Operations(mul=2, add=1), "-(dy * y * y)"),
+    "exp_backward": PerElement(Operations(mul=1), "dy * y"),
+    "expm1_backward": PerElement(Operations(mul=1, add=1), "dy * (y + 1)"),
+    "log_backward": PerElement(Operations(div=1), "dy / x"),
+    "log1p_backward": PerElement(Operations(add=1, div=1), "dy / (1 + x)"),
+    "erf_backward": PerElement(Operations(mul=3, add=1, special=1), "dy * (2 / pi**0.5) * exp(-(x * x))"),
+    "sin_backward": PerElement(Operations(mul=1, special=1), "dy * cos(x)"),
+    "cos_backward": PerElement(Operations(mul=1, add=1, special=1), "-(dy * sin(x))"),
+    "tan_backward": PerElement(Operations(mul=2, add=1), "dy * (1 + y * y)"),
+    "asin_backward": PerElement(Operations(mul=1, add=1, div=1, special=1), "dy / sqrt(1 - x * x)"),
+    "acos_backward": PerElement(Operations(mul=1, add=2, div=1, special=1), "-(dy / sqrt(1 - x * x))"),
+    "atan_backward": PerElement(Operations(mul=1, add=1, div=1), "dy / (1 + x * x)"),
+    "sinh_backward": PerElement(Operations(mul=1, special=1), "dy * cosh(x)"),
+    "cosh_backward": PerElement(Operations(mul=1, special=1), "dy * sinh(x)"),
+    "logit_backward": PerElement(Operations(mul=1, add=1, div=1), "dy / (x * (1 - x))"),
+    "atan2_backward": PerElement(
+        Operations(mul=4, add=2, div=2), "s = x0 * x0 + x1 * x1; (dy * x1 / s, -(dy * x0 / s))"
+    ),
+    "div_backward": PerElement(Operations(mul=1, add=1, div=2), "g = dy / x1; (g, -(g * x0 / x1))"),
+    "maximum_backward": PerElement(Operations(cmp=2), "(where(x0 >= x1, dy, 0), where(x0 < x1, dy, 0))"),
+    "minimum_backward": PerElement(Operations(cmp=2), "(where(x0 <= x1, dy, 0), where(x0 > x1, dy, 0))"),
+    "lerp_backward": PerElement(Operations(mul=2, add=2), "g = dy * x2; (dy - g, g, dy * (x1 - x0))"),
 }
 
 
@@ -79,11 +80,11 @@ def calc_pointwise_backward(layer: Layer) -> Cost:
 
 GELU_GRADIENTS: Mapping[str, PerElement] = {
     "none": PerElement(
-        7 * MUL + 2 * ADD + 2 * SPECIAL,
+        Operations(mul=7, add=2, special=2),
         "dy * (0.5 * (1 + erf(x * 0.5**0.5)) + x * ((2 * pi) ** -0.5 * exp(x * x * -0.5)))",
     ),
     "tanh": PerElement(
-        12 * MUL + 5 * ADD + SPECIAL,
+        Operations(mul=12, add=5, special=1),
         "q = x * x; c = (2 / pi) ** 0.5; t = tanh((q * x * 0.044715 + x) * c); "
         "dy * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * ((1 + q * (3 * 0.044715)) * c))",
     ),
@@ -125,6 +126,10 @@ def calc_clip_backward(layer: Layer) -> Cost:
     return Cost(layer["dy"].size * Operations(cmp=bounds), layer.read, layer.written, layer.attrs)
 
 
+CONSTANT_POWERS: Mapping[object, Operations] = {2: Operations(mul=2), 3: Operations(mul=3)}
+"""The operations of the gradient by a constant exponent; any other exponent takes a power."""
+
+
 def calc_pow_backward(layer: Layer) -> Cost:
     """Gradients of a power; the cost depends on the exponent.
 
@@ -139,7 +144,7 @@ def calc_pow_backward(layer: Layer) -> Cost:
     if exponent is None:
         operations = Operations(mul=4, add=1, special=2 if "y" in layer else 3)
     else:
-        operations = {2: 2 * MUL, 3: 3 * MUL}.get(exponent, 2 * MUL + SPECIAL)
+        operations = CONSTANT_POWERS.get(exponent, Operations(mul=2, special=1))
     return Cost(layer["dy"].size * operations, layer.read, layer.written, layer.attrs)
 
 
