@@ -28,7 +28,7 @@ RULES: Mapping[str, Rule] = {
 def operator(domain: str, op: str, version: int) -> Operator:
     """Return an operator in the given version of its domain.
 
-    The newest version that onnx has is used if that one has no such operator.
+    An operator that came with a later version is read as of the newest version of its schema.
     """
     key = f"{domain}::{op}"
     signature, spec = schema_signature(domain, op, version), SPECS.get(key)

@@ -19,7 +19,7 @@ def conv(node: Node) -> Inferred:
     x, w = node.value("X", "x"), node.value("W", "w")
     shape = channels_first(node, x.known)
     if len(shape) < 3 or len(w.known) != len(shape):
-        raise node.error(f"needs weights of the rank of its input, got {x.known} and {w.known}")
+        raise node.error(f"needs weights of the same rank as its input, got {x.known} and {w.known}")
     group = node.args.get("group", 1)
     is_last = w.known[1] * group != shape[1] and w.known[-1] * group == shape[1]
     kernel = node.args.get("kernel_shape") or (w.known[1:-1] if is_last else w.known[2:])

@@ -15,7 +15,7 @@ def complex_product(node: Node) -> Sequence[Value]:
     """Pairs of real and imaginary parts, broadcast."""
     a, b = node.value("A"), node.value("B")
     if any(not v.known or v.known[-1] != 2 for v in (a, b)):
-        raise node.error(f"needs real and imaginary parts along the last axis, got {a.known} and {b.known}")
+        raise node.error(f"needs real and imaginary parts as the last axis, got {a.known} and {b.known}")
     return [node.result(broadcast(node, a.known, b.known), a.dtype)]
 
 

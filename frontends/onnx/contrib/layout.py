@@ -12,7 +12,7 @@ from ..rows.layout import ROWS
 from ..schema.signature import ONNX
 from ..shapes.layout import rearrange
 from ..shapes.layout.creation import range_of
-from ..shapes.rules import like, said
+from ..shapes.rules import like, positive
 from ..values.value import Value
 from .channels_last import channels_last
 from .spec import NCHWC, OperatorSpec, row
@@ -38,14 +38,14 @@ def expanded(node: Node) -> Sequence[Value]:
 
 def unfolded(node: Node) -> Sequence[Value]:
     """Slices along an axis, which may overlap, each along a new last axis."""
-    x, size, step = node.value("input"), said(node, "size"), node.args.get("step", 1)
+    x, size, step = node.value("input"), positive(node, "size"), node.args.get("step", 1)
     axis = node.args.get("dim", -1)
     if not -len(x.known) <= axis < len(x.known) or step < 1:
         raise node.error(f"has the dim {axis} and the step {step} for an input of shape {x.known}")
     shape = list(x.known)
     length = shape[axis]
     if isinstance(length, int) and length < size:
-        raise node.error(f"takes slices of {size} elements of {length}")
+        raise node.error(f"takes slices of {size} elements of an axis of size {length}")
     shape[axis] = (length - size) // step + 1
     return [node.result((*shape, size), x.dtype)]
 

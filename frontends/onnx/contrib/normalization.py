@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..rows.arguments import axis, node_of, outputs
+from ..rows.arguments import axis, first_outputs, node_of
 from ..rows.normalization import ROWS
 from ..schema.signature import ONNX
 from ..shapes.normalization import RULES, layer_norm
@@ -26,7 +26,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                     "axis": lambda a: tuple(range(axis("X", default=len(a["X"].known) - 1)(a), len(a["X"].known))),
                     "eps": "epsilon",
                 },
-                outputs=outputs(1),
+                outputs=first_outputs(1),
             )
         ],
         domain=ONNX,

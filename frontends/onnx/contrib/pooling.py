@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from costcore.translate import Arguments
 
 from ..graph.node import Inferred, Node
-from ..rows.arguments import outputs
+from ..rows.arguments import first_outputs
 from ..rows.pooling import POOL, ROWS
 from ..shapes import pooling as standard
 from ..shapes.windows import Windows, kernel_of, windows
@@ -79,7 +79,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         "X M",
         required=2,
         infer=standard.pool,
-        rows=[row("masked_max_pool", {"x": "X", "mask": "M"}, POOL, outputs=outputs(1))],
+        rows=[row("masked_max_pool", {"x": "X", "mask": "M"}, POOL, outputs=first_outputs(1))],
     ),
     OperatorSpec(
         "CropAndResize",

@@ -10,7 +10,7 @@ from costcore.ir import prod
 from costcore.translate import Arguments
 
 from ..graph.node import Node
-from ..rows.arguments import told
+from ..rows.arguments import determined
 from ..values.value import Value
 from .spec import OperatorSpec, row
 
@@ -23,7 +23,7 @@ def bit_dropout(node: Node) -> Sequence[Value]:
 
 def training(a: Arguments) -> Any:
     """Whether dropout is in training mode; None if it is not or only data says so."""
-    return told(lambda n: bool(n.number("training_mode")) or None)(a)
+    return determined(lambda n: bool(n.number("training_mode")) or None)(a)
 
 
 SPECS: tuple[OperatorSpec, ...] = (

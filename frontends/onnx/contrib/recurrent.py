@@ -13,7 +13,7 @@ from ..graph.node import Inferred, Node
 from ..rows.arguments import fact, node_of, nonzero
 from ..rows.recurrent import RECURRENCE, causal_activation
 from ..shapes.recurrent import causal_conv, linear_attention, recurrent
-from ..shapes.rules import like, of_rank
+from ..shapes.rules import check_ranks, like
 from ..values.value import Value
 from .spec import OperatorSpec, row
 
@@ -43,13 +43,13 @@ def delta_net(node: Node) -> Inferred:
     query, key, value, state = node.value("query"), node.get("key"), node.get("value"), node.get("initial_state")
     rule = node.args.get("update_rule", "gated_delta")
     if rule not in UPDATES:
-        raise node.error(f"has the update_rule {rule!r}; known are {', '.join(UPDATES)}")
+        raise node.error(f"has the update_rule {rule!r}, expected one of {', '.join(UPDATES)}")
     for name, part in (("decay", "gated"), ("beta", "delta")):
         if part in rule and node.get(name) is None:
             raise node.error(f"has no input {name!r}, which the update_rule {rule!r} needs")
     if key is None or value is None:
         if state is None:
-            raise node.error("has no keys and values, and no state that tells their heads")
+            raise node.error("has no keys and values, and no state that gives their heads")
         lead, (_, heads_v, width_v, width) = query.known[:-1], state.known
         heads_k = (query.known[-1] - heads_v * width_v) // (2 * width)
     else:
@@ -85,7 +85,7 @@ def quantized_recurrent(node: Node) -> Sequence[Value]:
 
 def recurrent_with_memory(node: Node) -> Sequence[Value]:
     """All steps, the last state, the last cell."""
-    of_rank(node, X=3, W=3, R=3, QW=3, MW=3, V=2, M=3)
+    check_ranks(node, X=3, W=3, R=3, QW=3, MW=3, V=2, M=3)
     node.args["hidden_size"] = node.value("R").known[-1]
     return recurrent(node)
 

@@ -8,7 +8,7 @@ from typing import Any
 from costcore.translate import Arguments
 
 from ..graph.node import Node
-from ..rows.arguments import told
+from ..rows.arguments import determined
 from ..shapes.reduction import reduced_axes, reduction
 from ..values.value import Value
 from .spec import OperatorSpec, row
@@ -42,7 +42,7 @@ SPECS: tuple[OperatorSpec, ...] = (
             row(
                 "reduce_sum",
                 {"x": "data"},
-                {"axis": told(reduced_axes), "keepdims": lambda a: bool(a.get("keepdims", 1))},
+                {"axis": determined(reduced_axes), "keepdims": lambda a: bool(a.get("keepdims", 1))},
             )
         ],
     ),

@@ -11,7 +11,7 @@ from costcore.translate import Arguments
 
 from ..graph.node import Node
 from ..rows.arguments import fact
-from ..shapes.rules import heads
+from ..shapes.rules import positive
 from ..values.value import Value
 from .spec import OperatorSpec, row
 
@@ -20,13 +20,13 @@ def tokens(node: Node) -> Sequence[Value]:
     """As many tokens of each text as the text with most of them has."""
     x = node.value("X")
     if len(x.known) not in (1, 2):
-        raise node.error(f"needs texts along one or two axes, got {x.known}")
+        raise node.error(f"needs strings of 1 or 2 dimensions, got {x.known}")
     return [node.result((*x.known, None), "string")]
 
 
 def blocked(node: Node) -> Sequence[Value]:
     """The scores as they are, some of them changed."""
-    heads(node, "ngram_size")
+    positive(node, "ngram_size")
     ids, scores = node.value("input_ids"), node.value("scores")
     if len(ids.known) != 2:
         raise node.error(f"needs token ids [N, T], got {ids.known}")
@@ -40,14 +40,14 @@ def hashed(node: Node) -> Sequence[Value]:
 
 def hashed_ngrams(node: Node) -> Sequence[Value]:
     """One number for every token, length of n-grams and head; the last tokens; and states on the way to them."""
-    ids, largest = node.value("input_ids"), heads(node, "max_ngram_size")
+    ids, largest = node.value("input_ids"), positive(node, "max_ngram_size")
     if largest < 2:
         raise node.error(f"has max_ngram_size {largest}, which must be 2 or more")
     before = largest - 1
     count: Dim = ids.known[0]
     if node.op == "VarlenNGramHashMapping":
         count = node.value("cumulative_sequence_length").known[0] - 1
-    hashes = node.result((*ids.known, before * heads(node, "n_head_per_ngram")), ids.dtype)
+    hashes = node.result((*ids.known, before * positive(node, "n_head_per_ngram")), ids.dtype)
     update = (count, node.args.get("state_update_capacity", 0), before)
     return [
         hashes,

@@ -1,4 +1,4 @@
-"""One node of a graph as rules and table rows see it: arguments by the schema's names, whatever the opset version."""
+"""One node of a graph: its inputs and attributes by the names of the operator's schema, in any opset version."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from costcore.ir import prod
 from costcore.symbolic import HIGHEST_DEGREE, degree
 
 from ..schema.constraints import Constraints
-from ..schema.signature import Signature, setting, type_name, types_of_any_version
+from ..schema.signature import Signature, attribute_value, type_name, types_of_any_version
 from ..values.constant_folding import fold_elements
 from ..values.value import FOLDED, LARGEST, Container, Undetermined, Value
 
 NODE = "@node"
-"""The key under which a node's arguments hold the node itself."""
+"""Key of a node's arguments whose value is the node itself."""
 
 
 F = TypeVar("F")
@@ -25,12 +25,12 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """What a shape rule finds.
+    """Result of a shape rule.
 
     Attributes:
         outputs: the outputs, as many as the operator can have.
-        facts: what rows read beyond the outputs: an object of a class that the rule's module defines; None if nothing.
-        stored: tensors that the node itself stores, as ``Constant`` does.
+        facts: what rows read besides the outputs, in a class that the rule's module defines; None if there is nothing.
+        stored: tensors that the node itself holds, as ``Constant`` does.
     """
 
     outputs: Sequence[Value]
@@ -42,19 +42,19 @@ NOTHING = Inferred(())
 
 
 class Node:
-    """A node with its inputs resolved.
+    """One node, with its inputs resolved and its attributes checked.
 
     Attributes:
         op: operator type, ``Conv``.
         key: full name, ``ai.onnx::Conv``.
         rule: its shape rule; None if it has none.
-        version: version of the operator's schema; 0 where onnx has no schema of it.
-        inputs: its inputs by position, None where left out.
+        version: version of the operator's schema; 0 if the operator is unknown.
+        inputs: its inputs by position; None for an omitted one.
         args: inputs and attributes by the schema's names, and the node itself as ``NODE``.
-        outputs: its outputs by position once they are inferred, None where left out.
-        assumed: what was assumed to infer them.
-        makes_tensors: whether its outputs are neither sequences nor maps nor optionals.
-        inferred: what its shape rule found beyond the outputs.
+        outputs: its outputs by position, once they are inferred; None for an omitted one.
+        assumed: assumptions that its outputs rest on.
+        makes_tensors: whether its outputs are tensors, not sequences, maps or optionals.
+        inferred: the result of its shape rule, if that has facts or stored tensors.
         reads_elements: whether its shape rule read elements of its inputs.
         lacks_elements: whether its shape rule read elements that are unknown.
     """
@@ -76,30 +76,32 @@ class Node:
         self.assumed: list[str] = []
         self.inferred = NOTHING
         self.reads_elements = self.lacks_elements = False
-        known = operator.signature
-        self.version = known.since if known else 0
-        self.schema = known.schema if known else None
-        self.makes_tensors = known is not None and known.makes_tensors
-        self.args: dict[str, Any] = dict(known.defaults) if known else {}
+        signature = operator.signature
+        self.version = signature.since if signature else 0
+        self.schema = signature.schema if signature else None
+        self.makes_tensors = signature is not None and signature.makes_tensors
+        self.args: dict[str, Any] = dict(signature.defaults) if signature else {}
         for name, attribute in attributes.items():
-            if known and known.types.get(name) != attribute.type:
-                self._check_type(attribute, known.types.get(name))
-            self.args[name] = setting(attribute)
-        if known and known.required and not known.required <= attributes.keys():
-            raise self.error(f"has no attribute {min(known.required - attributes.keys())!r}")
-        if known and (len(inputs) < known.least or None in inputs[: known.least]):
-            raise self.error(f"lacks one of its inputs {', '.join(name for name, _ in known.inputs[: known.least])}")
-        if known and known.tensors_only:
+            if signature and signature.types.get(name) != attribute.type:
+                self._check_type(attribute, signature.types.get(name))
+            self.args[name] = attribute_value(attribute)
+        if signature and signature.required and not signature.required <= attributes.keys():
+            raise self.error(f"has no attribute {min(signature.required - attributes.keys())!r}")
+        if signature and (len(inputs) < signature.least or None in inputs[: signature.least]):
+            raise self.error(
+                f"lacks one of its required inputs {', '.join(name for name, _ in signature.inputs[: signature.least])}"
+            )
+        if signature and signature.tensors_only:
             for value in inputs:
                 if value is not None and value.shape is None and isinstance(value, Container):
-                    raise self.error("is given a sequence, and takes tensors")
-        self.args.update(_bound(known.inputs if known else (("inputs", True),), inputs))
+                    raise self.error("has a sequence as an input, expected tensors")
+        self.args.update(_bound(signature.inputs if signature else (("inputs", True),), inputs))
         self.args[NODE] = self
         if operator.constraints is not None:
             operator.constraints.check(self.args, self.error)
 
     def _check_type(self, attribute: Any, expected: int | None) -> None:
-        """Refuse an attribute of a type that it has not, in this version or, where it is not of this one, in any."""
+        """Refuse an attribute of a wrong type; one that this version does not have may have its type in any version."""
         types = {expected} if expected is not None else None
         if types is None and self.schema is not None:
             types = types_of_any_version(self.key).get(attribute.name)
@@ -111,18 +113,18 @@ class Node:
 
     @property
     def label(self) -> str:
-        """The words it is called by in messages."""
+        """The node's name in messages."""
         return describe(self.proto)
 
     def get(self, *names: str) -> Any:
-        """The argument of the first of these names that is given (names change with versions); None for none."""
+        """Return the first argument of these names (they change with versions) that is given; None if none is."""
         return next((value for name in names if (value := self.args.get(name)) is not None), None)
 
     def value(self, *names: str) -> Value:
-        """The input of that name.
+        """Return the input of that name.
 
         Raises:
-            CostError: where it is left out.
+            CostError: if it is omitted.
         """
         value = self.get(*names)
         if not isinstance(value, Value):
@@ -130,17 +132,21 @@ class Node:
         return value
 
     def values(self, name: str) -> list[Value]:
-        """The inputs of a variadic name."""
+        """Return the inputs of a variadic name.
+
+        Raises:
+            CostError: if there are none.
+        """
         values: list[Value] = self.args.get(name) or []
         if not values:
             raise self.error(f"has no input {name!r}")
         return values
 
     def numbers(self, *names: str) -> tuple[Any, ...] | None:
-        """The numbers of an attribute, or of an input whose elements are known; None where it is left out.
+        """Return the numbers of an attribute, or of an input whose elements are known; None if it is omitted.
 
         Raises:
-            Undetermined: where the elements are not known.
+            Undetermined: if the elements are unknown.
         """
         value = self.get(*names)
         if isinstance(value, Value):
@@ -152,15 +158,16 @@ class Node:
         return (value,) if isinstance(value, (int, float)) else value
 
     def number(self, *names: str) -> Any:
-        """The one number of an attribute or a known input; None where it is left out."""
+        """Return the single number of an attribute or an input, as :meth:`numbers` does; None if it is omitted."""
         numbers = self.numbers(*names)
         return numbers[0] if numbers else None
 
     def axes(self, rank: int, *names: str) -> tuple[int, ...] | None:
-        """Axes as non-negative numbers, None where they are left out.
+        """Return axes as non-negative numbers; None if they are omitted.
 
         Raises:
-            CostError: for an axis that the operand does not have.
+            CostError: if the operand has no such axis.
+            Undetermined: if the axes are unknown.
         """
         axes = self.numbers(*names)
         if axes is None:
@@ -173,7 +180,7 @@ class Node:
         return tuple(int(axis) % rank for axis in axes)
 
     def axis(self, rank: int, *names: str) -> int | None:
-        """One axis as a non-negative number."""
+        """Return one axis as a non-negative number; None if it is omitted."""
         axes = self.axes(rank, *names)
         return axes[0] if axes else None
 
@@ -184,35 +191,35 @@ class Node:
         fold: Callable[..., Any] | None = None,
         count: int | None = None,
     ) -> Value:
-        """An output of this node; None stands for a dimension that cannot be told.
+        """Return an output of this node.
 
         Args:
-            shape: its dimensions.
-            dtype: its element type.
-            fold: makes its elements from arrays of the inputs' elements. An operator with it, whose inputs are all
-                constants, makes a constant, unless its output is large.
-            count: how many of the inputs its elements are made from, the first ones; all where None.
+            shape: its dimensions, None for one that depends on data; or None if even the rank does.
+            dtype: its dtype.
+            fold: computes its elements from arrays of the inputs' elements. A small output of constants is a constant
+                if there is such a function.
+            count: number of leading inputs that the elements are computed from; None for all.
         """
-        known: Any = tuple(shape) if shape is not None else None
-        result = Value(known, dtype)  # None among the dimensions is filled in before anybody else looks
+        dims: Any = tuple(shape) if shape is not None else None
+        result = Value(dims, dtype)  # shape inference replaces None among the dimensions before others read them
         given = [value for value in self.inputs[:count] if value is not None]
-        if fold is None or known is None or not all(isinstance(d, int) for d in known) or prod(known) > FOLDED:
+        if fold is None or dims is None or not all(isinstance(d, int) for d in dims) or prod(dims) > FOLDED:
             return result
         if all(value.role == "const" for value in given) and not self._sized_by_shapes():
             result.role = "const"
             result.follows_shapes = any(value.follows_shapes for value in given)
         if all(value.data is not None for value in given):
             self.reads_elements = True
-            result.data = fold_elements(fold, [value.data for value in given], known)
+            result.data = fold_elements(fold, [value.data for value in given], dims)
         return result
 
     def _sized_by_shapes(self) -> bool:
-        """Whether shapes of this run decide how many elements it makes: then it is no constant, large or small."""
+        """Return whether the size of the output follows from shapes of this run, so that it is not a constant."""
         first = _SIZED_BY.get(self.op)
         return first is not None and any(value is not None and value.follows_shapes for value in self.inputs[first:])
 
     def renamed(self, x: Value, shape: Sequence[Dim | None]) -> Value:
-        """An output that is the input ``x`` under another shape; a stored tensor stays one."""
+        """Return an output with the elements of the input ``x`` in another shape; an initializer remains one."""
         result = self.result(shape, x.dtype, lambda data, *_: data)
         if x.stored is not None:
             result.role, result.stored = x.role, x.stored
@@ -230,7 +237,7 @@ class Node:
         return found
 
     def error(self, why: str) -> CostError:
-        """The error that this node is wrong."""
+        """Return the error that this node is wrong; ``why`` follows the node's name."""
         return CostError(f"{self.label} {why}")
 
 
@@ -260,11 +267,11 @@ _SIZED_BY = {
     **dict.fromkeys(("ConstantOfShape", "Range", "EyeLike"), 0),
     **dict.fromkeys(("Expand", "OneHot", "Pad", "Slice", "Split", "Tile", "Resize", "Upsample", "TopK"), 1),
 }
-"""The first of the inputs that say how large the output is."""
+"""Position of the first input whose elements give the size of the output."""
 
 
 def describe(proto: Any) -> str:
-    """The words a node is called by in messages."""
+    """Return the name of a node in messages."""
     if proto.name:
         return f"node {proto.name!r} ({proto.op_type})"
     made = next((name for name in proto.output if name), "")
@@ -280,22 +287,22 @@ def _bound(formals: Sequence[tuple[str, bool]], inputs: list[Value | None]) -> I
 
 
 def check_size(value: Value, node: Node) -> None:
-    """Refuse dimensions that are negative, or too long to work with.
+    """Refuse dimensions that are negative or too large.
 
     Raises:
-        CostError: naming the node.
+        CostError: for such a dimension; names the node.
     """
     count = 1
     for d in value.shape or ():
         if isinstance(d, int):
             if not 0 <= d < LARGEST:
-                raise node.error(f"makes the impossible dimension {d if d < 0 else '2**4096 or more'}")
+                raise node.error(f"has an output dimension of {d if d < 0 else '2**4096 or more'}")
             count *= d
-        elif isinstance(d, float):
-            raise node.error(f"makes a dimension of length {d}")
-        elif is_symbolic(d) and d.is_negative:
-            raise node.error(f"makes the impossible dimension {d}")
+        elif isinstance(d, float) or (is_symbolic(d) and d.is_negative):
+            raise node.error(f"has an output dimension of {d}")
         elif degree(d) > HIGHEST_DEGREE:
-            raise node.error(f"makes a dimension that multiplies more than {HIGHEST_DEGREE} symbols; give them numbers")
+            raise node.error(
+                f"has an output dimension with more than {HIGHEST_DEGREE} factors; give numbers for its symbols"
+            )
     if count >= LARGEST:
-        raise node.error("makes a tensor of 2**4096 elements or more")
+        raise node.error("has an output of 2**4096 elements or more")

@@ -7,7 +7,7 @@ from typing import Any
 
 from costcore.translate import Arguments, Row
 
-from .arguments import INPUT, X, axes_from, axis, given, node_of
+from .arguments import INPUT, X, axes_from, axis, node_of, operands
 
 
 def softmax_axis(a: Arguments) -> Any:
@@ -45,7 +45,7 @@ ROWS: tuple[Row, ...] = (
     Row("ai.onnx::Swish", "silu", {"x": INPUT}, when=lambda a: a.get("alpha", 1.0) == 1),
     Row("ai.onnx::Shrink", "hard_shrink", {"x": INPUT}, {"lambd": "lambd"}, when=lambda a: not a.get("bias")),
     Row("ai.onnx::PRelu", "prelu", {"x": "X", "w": "slope"}),
-    Row("ai.onnx::SwiGLU", "swiglu", {"x*": given("A", "B")}, {"alpha": "alpha"}),
+    Row("ai.onnx::SwiGLU", "swiglu", {"x*": operands("A", "B")}, {"alpha": "alpha"}),
     Row("ai.onnx::Hardmax", "hardmax", {"x": "input"}, {"axis": softmax_axis}),
     *(Row(f"ai.onnx::{native}", op, {"x": INPUT}, attrs) for native, op, attrs in ACTIVATIONS),
 )

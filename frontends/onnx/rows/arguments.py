@@ -1,4 +1,4 @@
-"""Functions of a node's arguments that rows of several families use."""
+"""Sources of operands and attributes that rows of several families use."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from ..graph.node import NODE, Node
 from ..shapes.windows import Windows
 from ..values.value import Undetermined, Value
 
-Setting = Callable[[Arguments], Any]
+Computed = Callable[[Arguments], Any]
+"""A source of an operand or attribute that is computed from all arguments."""
 
 F = TypeVar("F")
 
 
 def node_of(a: Arguments) -> Node:
-    """The node whose arguments these are."""
+    """Return the node whose arguments these are."""
     found: Node = a[NODE]
     return found
 
 
-def told(read: Callable[[Node], Any]) -> Setting:
-    """A setting as ``read`` finds it, None where only data tells it."""
+def determined(read: Callable[[Node], Any]) -> Computed:
+    """Return a source that reads the node; None if the value depends on data."""
 
     def setting(a: Arguments) -> Any:
         try:
@@ -34,23 +35,23 @@ def told(read: Callable[[Node], Any]) -> Setting:
     return setting
 
 
-def first(*names: str) -> Setting:
-    """The argument of the first of these names that is given."""
+def first_given(*names: str) -> Computed:
+    """Return a source for the first argument of these names that is given."""
     return lambda a: node_of(a).get(*names)
 
 
-def given(*names: str) -> Setting:
-    """The values of these names that are given, for operands of equal standing."""
+def operands(*names: str) -> Computed:
+    """Return a source for the inputs of these names that are given, as one list."""
     return lambda a: [a[name] for name in names if isinstance(a.get(name), Value)]
 
 
-def fact(kind: type[F], read: Callable[[F], Any]) -> Setting:
-    """A fact that the shape rule found."""
+def fact(kind: type[F], read: Callable[[F], Any]) -> Computed:
+    """Return a source that reads a fact of the shape rule."""
     return lambda a: read(node_of(a).facts(kind))
 
 
-def optional_fact(kind: type[F], read: Callable[[F], Any]) -> Setting:
-    """A fact that the shape rule found; None if it could not finish."""
+def optional_fact(kind: type[F], read: Callable[[F], Any]) -> Computed:
+    """Return a source that reads a fact of the shape rule; None if the rule could not finish."""
 
     def setting(a: Arguments) -> Any:
         found = node_of(a).inferred.facts
@@ -59,33 +60,33 @@ def optional_fact(kind: type[F], read: Callable[[F], Any]) -> Setting:
     return setting
 
 
-def number(name: str) -> Setting:
-    """A number that is an attribute or a constant input."""
-    return told(lambda n: n.number(name))
+def number(name: str) -> Computed:
+    """Return a source for a number that is an attribute or a constant input."""
+    return determined(lambda n: n.number(name))
 
 
-def numbers(name: str) -> Setting:
-    """Numbers that are an attribute or a constant input."""
-    return told(lambda n: n.numbers(name))
+def numbers(name: str) -> Computed:
+    """Return a source for numbers that are an attribute or a constant input."""
+    return determined(lambda n: n.numbers(name))
 
 
-def axis(operand: str, name: str = "axis", default: int = 0) -> Setting:
-    """An axis of ``operand``, counted from the front."""
+def axis(operand: str, name: str = "axis", default: int = 0) -> Computed:
+    """Return a source for an axis of ``operand``, counted from the front."""
 
     def read(n: Node) -> int:
         found = n.axis(len(n.value(operand).known), name)
         return default if found is None else found
 
-    return told(read)
+    return determined(read)
 
 
-def flag(name: str) -> Setting:
-    """An attribute of 0 or 1 as a bool."""
+def flag(name: str) -> Computed:
+    """Return a source for an attribute of 0 or 1, as a bool."""
     return lambda a: bool(a.get(name))
 
 
-def outputs(count: int) -> Callable[[Arguments, Any], Any]:
-    """Only the first outputs count."""
+def first_outputs(count: int) -> Callable[[Arguments, Any], Any]:
+    """Return a choice of outputs: the first ``count``."""
     return lambda a, values: values[:count]
 
 
@@ -98,7 +99,7 @@ SPATIAL: Mapping[str, Any] = {
 
 
 def axes_from(operand: str, default: int) -> Any:
-    """The axes from ``axis`` to the last."""
+    """Return a source for the axes from ``axis`` to the last."""
 
     def read(a: Arguments) -> tuple[int, ...]:
         rank = len(node_of(a).value(operand).known)
@@ -107,12 +108,14 @@ def axes_from(operand: str, default: int) -> Any:
     return read
 
 
-INPUT = first("X", "input", "data", "x")
+INPUT = first_given("X", "input", "data", "x")
+"""The first input, by its name in any schema."""
 
 
 def nonzero(name: str) -> Any:
-    """A setting that stands for nothing where it is 0."""
+    """Return a source for an attribute; None if it is 0."""
     return lambda a: a.get(name) or None
 
 
-X = {"x": first("X", "input", "data")}
+X = {"x": first_given("X", "input", "data")}
+"""Operands of an operator with one data input."""

@@ -8,7 +8,7 @@ from typing import Any
 from costcore.translate import Arguments, Row
 
 from ..values.value import Value
-from .arguments import INPUT, given, number
+from .arguments import INPUT, number, operands
 
 NARY: Mapping[str, str] = {
     "Add": "add",
@@ -76,14 +76,14 @@ UNARY: Mapping[str, str] = {
 
 ROWS: tuple[Row, ...] = (
     *(Row(f"ai.onnx::{native}", op, {"x": INPUT}) for native, op in UNARY.items()),
-    *(Row(f"ai.onnx::{native}", op, {"x*": given("A", "B")}) for native, op in NARY.items()),
+    *(Row(f"ai.onnx::{native}", op, {"x*": operands("A", "B")}) for native, op in NARY.items()),
     *(Row(f"ai.onnx::{native}", op, {"x*": "data_0"}) for native, op in VARIADIC.items()),
-    Row("ai.onnx::Mod", lambda a: "fmod" if a.get("fmod") else "mod", {"x*": given("A", "B")}, ops=("fmod", "mod")),
-    Row("ai.onnx::Pow", "pow", {"x*": given("X", "Y")}, {"exponent": _exponent}),
+    Row("ai.onnx::Mod", lambda a: "fmod" if a.get("fmod") else "mod", {"x*": operands("A", "B")}, ops=("fmod", "mod")),
+    Row("ai.onnx::Pow", "pow", {"x*": operands("X", "Y")}, {"exponent": _exponent}),
     Row(
         "ai.onnx::BitShift",
         lambda a: f"bitwise_{str(a.get('direction', 'LEFT')).lower()}_shift",
-        {"x*": given("X", "Y")},
+        {"x*": operands("X", "Y")},
         ops=("bitwise_left_shift", "bitwise_right_shift"),
     ),
     Row(

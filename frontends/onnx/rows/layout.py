@@ -8,7 +8,7 @@ from costcore.translate import Arguments, Row
 
 from ..shapes.layout.rearrange import FAR
 from ..values.value import Container, Value
-from .arguments import axis, first, node_of, number, numbers, told
+from .arguments import axis, determined, first_given, node_of, number, numbers
 
 
 def _items(a: Arguments) -> list[Value]:
@@ -44,12 +44,17 @@ def _upper(a: Arguments) -> str:
 
 ROWS: tuple[Row, ...] = (
     *(Row(f"ai.onnx::{op}", "reshape", {"x": "data"}) for op in ("Reshape", "Squeeze", "Unsqueeze")),
-    Row("ai.onnx::Cast", "cast", {"x": "input"}, {"dtype": told(lambda n: n.outputs[0] and n.outputs[0].dtype)}),
-    Row("ai.onnx::CastLike", "cast", {"x": "input"}, {"dtype": told(lambda n: n.outputs[0] and n.outputs[0].dtype)}),
+    Row("ai.onnx::Cast", "cast", {"x": "input"}, {"dtype": determined(lambda n: n.outputs[0] and n.outputs[0].dtype)}),
+    Row(
+        "ai.onnx::CastLike",
+        "cast",
+        {"x": "input"},
+        {"dtype": determined(lambda n: n.outputs[0] and n.outputs[0].dtype)},
+    ),
     Row("ai.onnx::BitCast", "bitcast", {"x": "input"}),
     Row("ai.onnx::Constant", "constant"),
     Row("ai.onnx::Flatten", "reshape", {"x": "input"}),
-    Row("ai.onnx::Identity", "identity", {"x": first("input")}),
+    Row("ai.onnx::Identity", "identity", {"x": first_given("input")}),
     Row("ai.onnx::Shape", "shape", {"x": "data"}),
     Row("ai.onnx::Size", "size", {"x": "data"}),
     Row("ai.onnx::Transpose", "transpose", {"x": "data"}, {"axes": _perm}),
@@ -61,7 +66,7 @@ ROWS: tuple[Row, ...] = (
         {
             "start": numbers("starts"),
             "stop": _slice_ends,
-            "axis": told(lambda n: n.axes(len(n.value("data").known), "axes")),
+            "axis": determined(lambda n: n.axes(len(n.value("data").known), "axes")),
             "step": numbers("steps"),
         },
     ),
@@ -74,14 +79,14 @@ ROWS: tuple[Row, ...] = (
         "ai.onnx::Concat",
         "concat",
         {"x*": "inputs"},
-        {"axis": told(lambda n: n.axis(len(n.values("inputs")[0].known), "axis"))},
+        {"axis": determined(lambda n: n.axis(len(n.values("inputs")[0].known), "axis"))},
     ),
     Row("ai.onnx::Tile", "tile", {"x": "input"}, {"repeats": numbers("repeats")}),
     Row(
         "ai.onnx::Pad",
         "pad",
         {"x": "data"},
-        {"mode": "mode", "padding": told(lambda n: n.numbers("pads", "paddings"))},
+        {"mode": "mode", "padding": determined(lambda n: n.numbers("pads", "paddings"))},
     ),
     Row("ai.onnx::CenterCropPad", "center_crop_pad", {"x": "input_data"}),
     Row("ai.onnx::Trilu", _upper, {"x": "input"}, {"diagonal": number("k")}, ops=("triu", "tril")),

@@ -8,7 +8,7 @@ from typing import Any
 from costcore.translate import Arguments, Row
 
 from ..values.value import Value
-from .arguments import given
+from .arguments import operands
 
 
 def _is_linear(a: Arguments) -> bool:
@@ -55,6 +55,6 @@ ROWS: tuple[Row, ...] = (
         {"x0": "A", "x1": "B", "b": "C"},
         {**GEMM, "transpose_x0": _transposed("transA"), "transpose_x1": _transposed("transB")},
     ),
-    Row("ai.onnx::MatMul", "matmul", {"x*": given("A", "B")}),
+    Row("ai.onnx::MatMul", "matmul", {"x*": operands("A", "B")}),
     Row("ai.onnx::Einsum", "einsum", {"x*": "Inputs"}, {"equation": "equation"}),
 )

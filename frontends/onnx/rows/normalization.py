@@ -6,7 +6,7 @@ from typing import Any
 
 from costcore.translate import Arguments, Row
 
-from .arguments import axes_from, axis, first, node_of, outputs, told
+from .arguments import axes_from, axis, determined, first_given, first_outputs, node_of
 
 
 def _trains(a: Arguments) -> bool:
@@ -16,16 +16,22 @@ def _trains(a: Arguments) -> bool:
 
 
 def _norm_axes(a: Arguments) -> Any:
-    return told(lambda n: n.axes(len(n.value("X").known), "axes"))(a)
+    return determined(lambda n: n.axes(len(n.value("X").known), "axes"))(a)
 
 
 ROWS: tuple[Row, ...] = (
     Row(
         "ai.onnx::BatchNormalization",
         "batch_norm",
-        {"x": "X", "w": "scale", "b": "B", "mean": first("input_mean", "mean"), "var": first("input_var", "var")},
+        {
+            "x": "X",
+            "w": "scale",
+            "b": "B",
+            "mean": first_given("input_mean", "mean"),
+            "var": first_given("input_var", "var"),
+        },
         {"training": _trains, "eps": "epsilon"},
-        outputs=outputs(1),
+        outputs=first_outputs(1),
     ),
     Row(
         "ai.onnx::LayerNormalization",

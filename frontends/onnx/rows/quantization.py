@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from costcore.translate import Row
 
-from .arguments import outputs
+from .arguments import first_outputs
 from .conv import CONVOLUTION
 
 ROWS: tuple[Row, ...] = (
     Row("ai.onnx::QuantizeLinear", "quantize", {"x": "x", "scale": "y_scale", "zero_point": "y_zero_point"}),
     Row("ai.onnx::DequantizeLinear", "dequantize", {"x": "x", "scale": "x_scale", "zero_point": "x_zero_point"}),
-    Row("ai.onnx::DynamicQuantizeLinear", "dynamic_quantize", {"x": "x"}, outputs=outputs(3)),
+    Row("ai.onnx::DynamicQuantizeLinear", "dynamic_quantize", {"x": "x"}, outputs=first_outputs(3)),
     Row(
         "ai.onnx::QLinearConv",
         "quantized_conv",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from costcore.translate import Row
 
 from ..shapes.reduction import reduced_axes
-from .arguments import X, axis, flag, outputs, told
+from .arguments import X, axis, determined, first_outputs, flag
 
 REDUCTIONS: Mapping[str, str] = {
     "L1": "l1",
@@ -29,7 +29,7 @@ ROWS: tuple[Row, ...] = (
             f"ai.onnx::Reduce{kind}",
             f"reduce_{op}",
             X,
-            {"axis": told(reduced_axes), "keepdims": lambda a: bool(a.get("keepdims", 1))},
+            {"axis": determined(reduced_axes), "keepdims": lambda a: bool(a.get("keepdims", 1))},
         )
         for kind, op in REDUCTIONS.items()
     ),
@@ -48,14 +48,14 @@ ROWS: tuple[Row, ...] = (
         "ai.onnx::TopK",
         "topk",
         {"x": "X"},
-        {"axis": axis("X"), "k": told(lambda n: n.number("K", "k"))},
-        outputs=outputs(2),
+        {"axis": axis("X"), "k": determined(lambda n: n.number("K", "k"))},
+        outputs=first_outputs(2),
     ),
     Row(
         "ai.onnx::Unique",
         "unique",
         {"x": "X"},
-        {"axis": told(lambda n: n.axis(len(n.value("X").known), "axis"))},
+        {"axis": determined(lambda n: n.axis(len(n.value("X").known), "axis"))},
     ),
     Row("ai.onnx::NonMaxSuppression", "non_max_suppression", {"x0": "boxes", "x1": "scores"}),
     Row("ai.onnx::NonZero", "nonzero", {"x": "X"}),

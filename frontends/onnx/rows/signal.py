@@ -9,7 +9,7 @@ from costcore.translate import Arguments, Row
 
 from ..graph.node import Node
 from ..values.value import Value
-from .arguments import flag, node_of, told
+from .arguments import determined, flag, node_of
 
 WINDOWS = {"HannWindow": "hann_window", "HammingWindow": "hamming_window", "BlackmanWindow": "blackman_window"}
 
@@ -53,7 +53,7 @@ def _frame(a: Arguments) -> Any:
     return n.number("frame_length") if n.get("frame_length") is not None else n.value("signal").known[1]
 
 
-_FRAME = told(lambda n: _frame(n.args))
+_FRAME = determined(lambda n: _frame(n.args))
 
 
 ROWS: tuple[Row, ...] = (
@@ -64,8 +64,8 @@ ROWS: tuple[Row, ...] = (
         "fft",
         {"x": _signal},
         {
-            "axes": told(lambda n: _transformed_axis(n.args)),
-            "length": told(_transformed_length),
+            "axes": determined(lambda n: _transformed_axis(n.args)),
+            "length": determined(_transformed_length),
             "inverse": flag("inverse"),
         },
     ),
@@ -73,7 +73,7 @@ ROWS: tuple[Row, ...] = (
         "ai.onnx::STFT",
         "stft",
         {"x": _signal, "window": "window"},
-        {"length": _FRAME, "frames": told(lambda n: n.outputs[0] and n.outputs[0].known[1])},
+        {"length": _FRAME, "frames": determined(lambda n: n.outputs[0] and n.outputs[0].known[1])},
         when=lambda a: _FRAME(a) is not None,
     ),
 )

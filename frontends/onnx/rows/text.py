@@ -5,7 +5,7 @@ from __future__ import annotations
 from costcore.translate import Row
 
 from ..shapes.text.strings import gram_count
-from .arguments import told
+from .arguments import determined
 
 CONTAINERS = (
     *("SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SequenceAt", "SequenceLength"),
@@ -25,7 +25,10 @@ ROWS: tuple[Row, ...] = (
         "ai.onnx::TfIdfVectorizer",
         "count_ngrams",
         {"x": "X"},
-        {"grams": told(gram_count), "weighted": lambda a: a.get("mode") in ("IDF", "TFIDF") and bool(a.get("weights"))},
+        {
+            "grams": determined(gram_count),
+            "weighted": lambda a: a.get("mode") in ("IDF", "TFIDF") and bool(a.get("weights")),
+        },
     ),
     *(Row(f"ai.onnx.ml::{op}", "lookup") for op in ("CastMap", "DictVectorizer")),
     *(Row(f"ai.onnx.ml::{op}", "lookup", {"x": "X"}) for op in ("CategoryMapper", "LabelEncoder")),

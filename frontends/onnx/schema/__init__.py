@@ -1,1 +1,1 @@
-"""Signatures and attributes of operators, by the schemas of ONNX and of ONNX Runtime."""
+"""Signatures and constraints of operators, and their full names."""

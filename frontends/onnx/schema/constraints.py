@@ -1,8 +1,7 @@
-"""What operators accept beyond the types in their schemas: which words, how small a number, what shapes.
+"""Constraints of operators beyond the types in their schemas: values of attributes, ranks of operands.
 
-Sources: the operators' documentation in the onnx package, all versions together, and microsoft/onnxruntime,
-docs/ContribOperators.md. What a rule of shapes needs in order
-to work, and checks itself, is not here.
+Source: the operators' documentation in the onnx package, all versions together. What a shape rule needs to work, it
+checks itself.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ from costcore.dims import is_symbolic
 from ..values.value import Shape, Value
 
 ANY = 1 << 20
-"""More dimensions than a tensor has."""
+"""As a highest rank: any."""
 
 Ranks = tuple[int, int]
-"""The fewest and the most dimensions."""
+"""Lowest and highest rank."""
 
 
 @dataclass(frozen=True)
 class Constraints:
-    """What one operator accepts.
+    """Constraints of one operator.
 
     Attributes:
-        choices: the values of attributes that are words, by name.
-        minimums: the smallest number that attributes, or operands whose elements are known, may hold, by name.
-        ranks: the dimensions of operands, by name.
-        required: attributes that must be there, where no schema says so.
-        same_rank: operands of equally many dimensions.
-        one_element: operands of one element.
-        groups: the attribute that says into how many groups the channels of ``X`` fall.
+        choices: supported values of string attributes, by name.
+        minimums: smallest number in attributes, or in operands whose elements are known, by name.
+        ranks: ranks of operands, by name.
+        required: attributes that must be given, if the operator has no schema.
+        same_rank: operands that must have the same rank.
+        one_element: operands that must have one element.
+        groups: attribute with the number of groups of the channels of ``X``, which it must divide.
     """
 
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -45,40 +44,44 @@ class Constraints:
     groups: str = ""
 
     def check(self, args: Mapping[str, Any], error: Callable[[str], Exception]) -> None:
-        """Refuse arguments that are not accepted; ``error`` makes the exception of a text that follows a node's name.
+        """Refuse arguments that are not supported.
+
+        Args:
+            args: inputs and attributes of a node, by name.
+            error: makes the exception from a text that follows the node's name.
 
         Raises:
-            CostError: naming the node, the argument and what is accepted.
+            CostError: for such an argument; names the node, the argument and what is expected.
         """
         for name in self.required:
             if name not in args:
                 raise error(f"has no attribute {name!r}")
-        for name, words in self.choices.items():
-            if name in args and args[name] not in words:
-                raise error(f"has the {name} {_shown(args[name])}; accepted are {', '.join(map(repr, words))}")
+        for name, choices in self.choices.items():
+            if name in args and args[name] not in choices:
+                raise error(f"has the {name} {_shown(args[name])}, expected one of {', '.join(map(repr, choices))}")
         for name, least in self.minimums.items():
             for number in _numbers(args.get(name)):
                 if not is_symbolic(number) and not (isinstance(number, (int, float)) and number >= least):
-                    raise error(f"has {name} {_shown(number)}; accepted are numbers from {least}")
+                    raise error(f"has {name} {_shown(number)}, expected {least} or more")
         for name, shape in _shapes(args, self.ranks):
             fewest, most = self.ranks[name]
             if not fewest <= len(shape) <= most:
-                raise error(f"is given {name} of shape {shape}; accepted are {_in_words(fewest, most)} dimensions")
+                raise error(f"has the input {name} of shape {shape}, expected {_in_words(fewest, most)} dimensions")
         for name, shape in _shapes(args, self.one_element):
             if any(d != 1 and not is_symbolic(d) for d in shape):
-                raise error(f"is given {name} of shape {shape}; accepted is one element")
+                raise error(f"has the input {name} of shape {shape}, expected one element")
         for _, shape in _shapes(args, ("X",) if self.groups else ()):
             count, channels = args[self.groups], shape[-1 if args.get("channels_last", 0) else 1]
             if not is_symbolic(channels) and channels % count:
                 raise error(f"has {self.groups} {count}, which does not divide the {channels} channels of {shape}")
         shapes = dict(_shapes(args, self.same_rank))
         if len({len(shape) for shape in shapes.values()}) > 1:
-            given = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
-            raise error(f"is given {given}; accepted are equally many dimensions")
+            found = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
+            raise error(f"has the inputs {found}, expected the same rank")
 
 
 def _shapes(args: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[str, Shape]]:
-    """The operands of those names whose rank is known."""
+    """Iterate over the names and shapes of those operands whose rank is known."""
     for name in names:
         value = args.get(name)
         if isinstance(value, Value) and value.shape is not None:
@@ -86,14 +89,14 @@ def _shapes(args: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[str
 
 
 def _numbers(argument: Any) -> tuple[Any, ...]:
-    """The numbers of an argument, as far as they are known."""
+    """Return the numbers of an argument, as far as they are known."""
     if isinstance(argument, Value):
         return () if argument.data is None else tuple(argument.data.flat)
     return argument if isinstance(argument, tuple) else () if argument is None else (argument,)
 
 
 def _shown(value: Any) -> str:
-    return repr(value) if isinstance(value, (int, float, str)) else "of another kind"
+    return repr(value) if isinstance(value, (int, float, str)) else "of another type"
 
 
 def _in_words(fewest: int, most: int) -> str:
@@ -101,7 +104,7 @@ def _in_words(fewest: int, most: int) -> str:
 
 
 def _recurrent() -> Constraints:
-    """A recurrent network: its rule of shapes reads the rest."""
+    """Return the constraints of a recurrent layer; its shape rule checks the rest."""
     return Constraints(
         choices={"direction": ("forward", "reverse", "bidirectional")},
         minimums={"hidden_size": 1},
@@ -219,9 +222,9 @@ _CLASSICAL: Mapping[str, Constraints] = {
 }
 
 CONSTRAINTS: Mapping[str, Constraints] = {
-    **{f"ai.onnx::{op}": limits for op, limits in _STANDARD.items()},
-    **{f"ai.onnx.ml::{op}": limits for op, limits in _CLASSICAL.items()},
+    **{f"ai.onnx::{op}": found for op, found in _STANDARD.items()},
+    **{f"ai.onnx.ml::{op}": found for op, found in _CLASSICAL.items()},
     "ai.onnx.preview::FlexAttention": Constraints(ranks={"Q": (4, 4), "K": (4, 4), "V": (4, 4)}),
     "ai.onnx.preview.training::Momentum": Constraints(choices={"mode": ("standard", "nesterov")}),
 }
-"""By full name of the operator."""
+"""Constraints by full operator name."""

@@ -1,4 +1,4 @@
-"""What onnx's schemas say of an operator, in the version a model uses, and attributes as plain values."""
+"""Signatures of operators from onnx's schemas, in the version that a model uses, and attributes as plain values."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any, NamedTuple
 from onnx import AttributeProto, defs
 
 ONNX = "ai.onnx"
-"""The domain that is written as nothing."""
+"""Name of the default domain, which models write as an empty string."""
 
 
 class Signature(NamedTuple):
-    """What a schema says.
+    """Inputs and attributes of an operator.
 
     Attributes:
-        since: the version it came with.
-        inputs: names of inputs, variadic ones marked.
-        defaults: of attributes by name.
-        schema: the schema itself; None where there is none.
-        types: of attributes by name.
-        required: the attributes that must be there.
-        least: how many inputs may not be left out; they come first.
-        tensors_only: whether it takes neither sequences nor maps nor optionals.
-        makes_tensors: whether it makes none of them.
+        since: version of the domain that introduced the schema.
+        inputs: names of the inputs, and whether each is variadic.
+        defaults: default values of attributes, by name.
+        schema: the schema itself; None for an operator of ONNX Runtime.
+        types: types of attributes, by name.
+        required: names of the attributes that must be given.
+        least: number of leading inputs that must be given.
+        tensors_only: whether all inputs are tensors, not sequences, maps or optionals.
+        makes_tensors: whether all outputs are.
     """
 
     since: int
@@ -41,9 +41,9 @@ class Signature(NamedTuple):
 
 @cache
 def schema_signature(domain: str, op: str, version: int) -> Signature | None:
-    """Return what onnx's schema of an operator says, in the given version of its domain; None if it has none.
+    """Return the signature of an operator in the given version of its domain; None if onnx has no schema of it.
 
-    An operator that came with a later version is read as of the newest version.
+    An operator that came with a later version is read as of its newest version.
     """
     schema = _schema(op, version, "" if domain == ONNX else domain)
     if schema is None:
@@ -52,7 +52,7 @@ def schema_signature(domain: str, op: str, version: int) -> Signature | None:
     return Signature(
         schema.since_version,
         tuple((formal.name, formal.option == variadic) for formal in schema.inputs),
-        {name: setting(a.default_value) for name, a in schema.attributes.items() if a.default_value.type},
+        {name: attribute_value(a.default_value) for name, a in schema.attributes.items() if a.default_value.type},
         schema,
         {name: int(a.type.value) for name, a in schema.attributes.items()},
         frozenset(name for name, a in schema.attributes.items() if a.required),
@@ -63,20 +63,20 @@ def schema_signature(domain: str, op: str, version: int) -> Signature | None:
 
 
 def _schema(op: str, version: int, domain: str) -> Any:
-    """The schema of that version, else the last; None where there is none."""
-    for place in ((version, domain), (domain,)):
+    """Return the schema of that version, else the newest one; None if there is none."""
+    for where in ((version, domain), (domain,)):
         try:
-            return defs.get_schema(op, *place)
+            return defs.get_schema(op, *where)
         except defs.SchemaError:
             continue
     return None
 
 
-def setting(attribute: Any) -> Any:
-    """An attribute as a plain value: numbers, strings and tuples of them; tensors and graphs as they are."""
+def attribute_value(attribute: Any) -> Any:
+    """Return an attribute as a number, a string or a tuple of these; tensors and graphs as they are."""
     kind = attribute.type
     if kind == AttributeProto.FLOAT:
-        return float(f"{attribute.f:.7g}")  # the shortest decimal that the writer can have meant
+        return float(f"{attribute.f:.7g}")  # the shortest decimal that is this float32
     if kind == AttributeProto.STRING:
         return attribute.s.decode("utf-8", "replace")
     if kind == AttributeProto.STRINGS:
@@ -102,7 +102,7 @@ _FIELDS = {
 
 
 def types_of_any_version(op: str) -> Mapping[str, set[int]]:
-    """The types that each attribute of an operator (full name) has in some version."""
+    """Return the types that each attribute of an operator (full name) has in any version."""
     return _types().get(op, {})
 
 
@@ -117,12 +117,12 @@ def _types() -> Mapping[str, Mapping[str, set[int]]]:
 
 
 def arguments_of_schemas(op: str) -> frozenset[str]:
-    """Return the names of the inputs and attributes that an operator (full name) has in some version of its schema."""
+    """Return the names of the inputs and attributes of an operator (full name) in all versions of its schema."""
     schemas = (s for s in defs.get_all_schemas_with_history() if f"{s.domain or ONNX}::{s.name}" == op)
     inputs = {formal.name for schema in schemas for formal in schema.inputs}
     return frozenset({*inputs, *types_of_any_version(op)} if inputs else ())
 
 
 def type_name(kind: int) -> str:
-    """The name of an attribute type."""
+    """Return the name of an attribute type."""
     return str(AttributeProto.AttributeType.Name(kind)) if kind in AttributeProto.AttributeType.values() else str(kind)

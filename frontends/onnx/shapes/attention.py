@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from ..graph.node import Node, Rule
 from ..values.value import Shape, Value
-from .rules import same
+from .rules import same_shape
 
 
 def attention(node: Node) -> Sequence[Value]:
-    """The output like the query, with the value's features; keys and values with the past before them; the scores."""
+    """Infer the attention output, keys and values with the past prepended, and the scores."""
     q, k, v, past = node.value("Q"), node.value("K"), node.value("V"), node.get("past_key")
     if len(q.known) == 3:
         heads, kv_heads = node.args.get("q_num_heads"), node.args.get("kv_num_heads")
         if not heads or not kv_heads:
-            raise node.error("has inputs of 3 dimensions, and no q_num_heads and kv_num_heads")
+            raise node.error("has inputs of 3 dimensions, but no q_num_heads and kv_num_heads")
         (b, tq, _), (_, tk, ek), (_, _, ev) = q.known, k.known, v.known
         shape: Shape = (b, tq, ev // kv_heads * heads)
         dk, dv = ek // kv_heads, ev // kv_heads
@@ -32,14 +32,14 @@ def attention(node: Node) -> Sequence[Value]:
 
 
 def flex_attention(node: Node) -> Sequence[Value]:
-    """Every query with the values' features."""
+    """Infer the attention output: the shape of the queries with the feature size of the values."""
     q, v = node.value("Q"), node.value("V")
     return [node.result((*q.known[:-1], v.known[-1]), q.dtype)]
 
 
 RULES: Mapping[str, Rule] = {
     "ai.onnx::Attention": attention,
-    "ai.onnx::RotaryEmbedding": same,
+    "ai.onnx::RotaryEmbedding": same_shape,
     "ai.onnx.preview::FlexAttention": flex_attention,
 }
 """Rules by full operator name."""

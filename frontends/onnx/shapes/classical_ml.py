@@ -68,11 +68,12 @@ def weights(node: Node, name: str, shape: Shape | None = None) -> Value | None:
 
 
 def _with(facts: object, outputs: Sequence[Value], *stored: Value | None) -> Inferred:
+    """Return outputs with their facts, and with those weights that the node holds."""
     return Inferred(outputs, facts, tuple(value for value in stored if value is not None))
 
 
 def _features(node: Node) -> tuple[Dim, Dim]:
-    """Rows and features of the input ``[N, F]``, or ``[F]``."""
+    """Return the number of rows and features of the input ``[N, F]``, or ``[F]``."""
     shape = node.value("X").known
     if not shape:
         raise node.error("needs an input of 1 or 2 dimensions")
@@ -80,15 +81,17 @@ def _features(node: Node) -> tuple[Dim, Dim]:
 
 
 def _labels(node: Node) -> str:
+    """Return the dtype of the class labels."""
     return "string" if node.args.get("classlabels_strings") else "int64"
 
 
 def _class_count(node: Node) -> int:
+    """Return the number of classes."""
     return max((len(node.args.get(f"classlabels_{kind}") or ()) for kind in ("strings", "ints", "int64s")), default=0)
 
 
 def scaler(node: Node) -> Inferred:
-    """The shape of the input, in floats; scales and offsets are weights."""
+    """Infer a float tensor of the input's shape; scales and offsets are weights."""
     w, b = weights(node, "scale"), weights(node, "offset")
     return _with(LinearWeights(w, b), [node.result(node.value("X").known, "float32")], w, b)
 
@@ -100,7 +103,7 @@ def _told(number: Dim) -> int:
 
 
 def linear(node: Node) -> Inferred:
-    """Labels and scores, or scores."""
+    """Infer scores of a regressor, or labels and scores of a classifier."""
     rows, features = _features(node)
     if node.op == "LinearRegressor":
         outputs = node.args.get("targets") or 1
@@ -119,7 +122,7 @@ def linear(node: Node) -> Inferred:
 
 
 def support_vectors(node: Node) -> Inferred:
-    """Labels and scores, or scores."""
+    """Infer scores of a regressor, or labels and scores of a classifier."""
     rows, features = _features(node)
     given = len(node.args.get("support_vectors") or ())
     classes = _class_count(node) if node.op == "SVMClassifier" else 1
@@ -141,7 +144,7 @@ def support_vectors(node: Node) -> Inferred:
 
 
 def trees(node: Node) -> Inferred:
-    """Scores of targets, or labels and scores of classes."""
+    """Infer scores of targets, or labels and scores of classes."""
     rows, _ = _features(node)
     if node.op == "TreeEnsemble":
         w0, w1 = weights(node, "nodes_splits"), weights(node, "leaf_weights")
@@ -157,10 +160,10 @@ def trees(node: Node) -> Inferred:
 
 
 def _deepest(node: Node, roots: Sequence[Any], children: Mapping[Any, Sequence[Any]]) -> int:
-    """The sum of the depths of trees: comparisons from each root to its deepest leaf.
+    """Return the sum of the depths of trees: comparisons from each root to its deepest leaf.
 
     Raises:
-        CostError: where a tree has a cycle.
+        CostError: if a tree has a cycle.
     """
     total = 0
     for root in roots:
@@ -168,14 +171,14 @@ def _deepest(node: Node, roots: Sequence[Any], children: Mapping[Any, Sequence[A
         while level := [node_id for node_id in level if node_id in children]:
             depth, seen = depth + 1, seen + len(level)
             if seen > len(children):
-                raise node.error("has a tree whose branches lead back to it")
+                raise node.error("has a tree with a cycle")
             level = [child for node_id in level for child in children[node_id]]
         total += depth
     return total
 
 
 def _new_depths(node: Node) -> tuple[int, int]:
-    """Comparisons and votes a row, of trees written as interior nodes and leaves."""
+    """Return comparisons and votes per row, for trees written as interior nodes and leaves."""
     sides = [
         (node.args.get(f"nodes_{side}nodeids") or (), node.args.get(f"nodes_{side}leafs") or ())
         for side in ("true", "false")
@@ -187,7 +190,10 @@ def _new_depths(node: Node) -> tuple[int, int]:
 
 
 def _old_depths(node: Node, kind: str) -> tuple[int, int]:
-    """Comparisons and votes a row, of trees written as nodes with a mode; a leaf may vote for several classes."""
+    """Return comparisons and votes per row, for trees written as nodes with a mode.
+
+    A leaf may vote for several classes.
+    """
     names = [node.args.get(f"nodes_{name}") or () for name in ("treeids", "nodeids", "modes", "truenodeids")]
     children: dict[tuple[int, int], list[tuple[int, int]]] = {}
     roots: dict[int, tuple[int, int]] = {}
@@ -205,7 +211,7 @@ def _old_depths(node: Node, kind: str) -> tuple[int, int]:
 
 
 def transform_of(node: Node) -> str:
-    """The transform of the scores, by its neutral name."""
+    """Return the neutral name of the transform of the scores."""
     given = node.args.get("post_transform", "NONE")
     if isinstance(given, int):
         return ("none", "softmax", "logistic", "softmax_zero", "probit")[given] if 0 <= given < 5 else "none"

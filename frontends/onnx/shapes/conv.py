@@ -6,33 +6,38 @@ from collections.abc import Mapping
 
 from ..graph.node import Inferred, Node, Rule
 from ..values.value import Value
-from .windows import kernel_of_weight, spatial, transposed_windows, windows
+from .windows import kernel_of_weight, spatial_dims, transposed_windows, windows
 
 
 def conv(node: Node) -> Inferred:
-    """Convolution, also of integers."""
+    """Infer a convolution, also of integers."""
     x, w = node.value("X", "x"), node.value("W", "w")
     _check_weight(node, x, w, transposed=False)
-    found = windows(node, spatial(node, x.known), kernel_of_weight(node, w.known))
+    found = windows(node, spatial_dims(node, x.known), kernel_of_weight(node, w.known))
     zero = node.get("y_zero_point")
     dtype = zero.dtype if zero is not None else "int32" if node.op == "ConvInteger" else x.dtype
     return Inferred([node.result((x.known[0], w.known[0], *found.out), dtype)], found)
 
 
 def conv_transpose(node: Node) -> Inferred:
-    """Transposed convolution: the weight is ``[Cin, Cout/G, ...]``."""
+    """Infer a transposed convolution, whose weight is ``[Cin, Cout/G, ...]``."""
     x, w = node.value("X"), node.value("W")
     _check_weight(node, x, w, transposed=True)
-    found = transposed_windows(node, spatial(node, x.known), kernel_of_weight(node, w.known))
+    found = transposed_windows(node, spatial_dims(node, x.known), kernel_of_weight(node, w.known))
     return Inferred([node.result((x.known[0], w.known[1] * node.args.get("group", 1), *found.out), x.dtype)], found)
 
 
 def _check_weight(node: Node, x: Value, w: Value, transposed: bool) -> None:
+    """Check the weight against the input's rank, channels and groups.
+
+    Raises:
+        CostError: if they do not fit.
+    """
     groups, channels = node.args.get("group", 1), x.known[1] if len(x.known) > 1 else None
     if groups < 1:
         raise node.error(f"has {groups} groups")
     if len(w.known) != len(x.known) or len(x.known) < 3:
-        raise node.error(f"needs weights of the rank of its input, got {x.known} and {w.known}")
+        raise node.error(f"needs weights of the same rank as its input, got {x.known} and {w.known}")
     taken = w.known[0] if transposed else w.known[1] * groups
     if isinstance(channels, int) and isinstance(taken, int) and channels != taken:
         raise node.error(f"has {channels} input channels, but weights {w.known} in {groups} groups for {taken}")

@@ -1,4 +1,4 @@
-"""Shapes against what others say of them: the model itself, and onnx's own inference."""
+"""Cross-check of inferred shapes with the model's declarations and with onnx's own inference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from costcore.ir import prod
 from ..values.value import FOLDED, Shape, Value
 
 SECONDS, BYTES = 60, 4 << 30
-"""What onnx's inference may take, of time and of memory."""
+"""Limits of onnx's inference: time and memory."""
 
 CHILD = f"""
 import sys
@@ -34,7 +34,7 @@ Note = Callable[[str], None]
 
 
 def differs(shape: Shape | None, kind: Any) -> bool:
-    """Whether a tensor type (``TypeProto.Tensor``) has another rank than ``shape``, or other numbers in it."""
+    """Return whether a tensor type (``TypeProto.Tensor``) has another rank or other sizes than ``shape``."""
     if shape is None or not kind.HasField("shape"):
         return False
     dims = kind.shape.dim
@@ -47,20 +47,20 @@ def differs(shape: Shape | None, kind: Any) -> bool:
 
 
 def written(kind: Any) -> str:
-    """The shape of a tensor type in words."""
+    """Return the shape of a tensor type as text."""
     dims = [str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in kind.shape.dim]
     return f"({', '.join(dims)}{',' * (len(dims) == 1)})"
 
 
 def compare_with_onnx(proto: Any, values: Mapping[str, Value], note: Note) -> None:
-    """Note every value of the outermost graph that onnx infers another shape of.
+    """Note every value of the outermost graph for which onnx infers another shape.
 
-    Inference runs in a process of its own, for a bounded time and in bounded memory, on a copy without weights and
-    without the shapes that the model declares: it is native code, and models can make it crash.
+    Inference runs in a process of its own, in bounded time and memory, on a copy without weights and without declared
+    shapes: it is native code, which models can crash.
 
     Args:
         proto: the model.
-        values: its values by name, as they were found here.
+        values: its values by name, as inferred here.
         note: takes the remarks.
     """
     bare = _bare(proto, values)
@@ -82,11 +82,12 @@ def compare_with_onnx(proto: Any, values: Mapping[str, Value], note: Note) -> No
     for entry in (*found.graph.value_info, *found.graph.output):
         value = values.get(entry.name)
         if value is not None and entry.type.HasField("tensor_type") and differs(value.shape, entry.type.tensor_type):
-            note(f"onnx infers the shape {written(entry.type.tensor_type)} of {entry.name!r}; here it is {value.shape}")
+            theirs = written(entry.type.tensor_type)
+            note(f"onnx infers the shape {theirs} of {entry.name!r}; costcore infers {value.shape}")
 
 
 def _bare(proto: Any, values: Mapping[str, Value]) -> Any:
-    """A copy of the model without weights and shapes but those of inputs and stored tensors."""
+    """Return a copy of the model without weights, and without shapes except those of inputs and initializers."""
     bare = ModelProto(ir_version=proto.ir_version)
     bare.opset_import.extend(proto.opset_import)
     bare.functions.extend(proto.functions)

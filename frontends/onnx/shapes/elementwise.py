@@ -8,12 +8,12 @@ from functools import reduce
 from ..graph.node import Node, Rule
 from ..values.constant_folding import BINARY, each
 from ..values.value import FLOATS, Value
-from .rules import broadcast, given, same, shape_only
+from .rules import broadcast, present_inputs, same_shape, same_shape_in
 
 
 def arithmetic(node: Node) -> Sequence[Value]:
-    """Inputs of equal standing, broadcast; before opset 7 only the second is, onto the first."""
-    values = given(node)
+    """Infer the broadcast of all inputs; before opset 7 the second one is broadcast onto the first."""
+    values = present_inputs(node)
     dtype = values[0].dtype
     name = node.op
     if name == "Div" and dtype in FLOATS:
@@ -27,14 +27,14 @@ def arithmetic(node: Node) -> Sequence[Value]:
 
 
 def comparison(node: Node) -> Sequence[Value]:
-    """As :func:`arithmetic`; the answers are bools."""
+    """Infer bools in the broadcast of all inputs."""
     result = arithmetic(node)[0]
     result.dtype = "bool"
     return [result]
 
 
 def where(node: Node) -> Sequence[Value]:
-    """Each element from one of two inputs."""
+    """Infer the broadcast of condition and both inputs."""
     condition, x, y = node.value("condition"), node.value("X"), node.value("Y")
     shape = broadcast(node, condition.known, x.known, y.known)
     return [node.result(shape, x.dtype, each(lambda c, a, b: a if c else b))]
@@ -42,13 +42,13 @@ def where(node: Node) -> Sequence[Value]:
 
 RULES: Mapping[str, Rule] = {
     **{
-        f"ai.onnx::{op}": same
+        f"ai.onnx::{op}": same_shape
         for op in (
             *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Clip", "Cos", "Cosh"),
             *("Erf", "Exp", "Floor", "Log", "Neg", "Not", "Reciprocal", "Round", "Sign", "Sin", "Sinh", "Sqrt", "Tan"),
         )
     },
-    **{f"ai.onnx::{op}": shape_only("bool") for op in ("IsInf", "IsNaN")},
+    **{f"ai.onnx::{op}": same_shape_in("bool") for op in ("IsInf", "IsNaN")},
     **{
         f"ai.onnx::{op}": arithmetic
         for op in (

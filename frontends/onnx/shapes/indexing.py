@@ -9,11 +9,11 @@ import numpy as np
 from ..graph.node import Node, Rule
 from ..values.value import Undetermined, Value
 from .reduction import nonzero_count
-from .rules import same
+from .rules import same_shape
 
 
 def gather(node: Node) -> Sequence[Value]:
-    """Slices along an axis, at indices of any shape."""
+    """Infer slices along an axis, at indices of any shape."""
     x, indices = node.value("data"), node.value("indices")
     axis = node.axis(len(x.known), "axis") or 0
     shape = (*x.known[:axis], *indices.known, *x.known[axis + 1 :])
@@ -21,12 +21,12 @@ def gather(node: Node) -> Sequence[Value]:
 
 
 def gather_elements(node: Node) -> Sequence[Value]:
-    """One element for every index."""
+    """Infer one element for each index."""
     return [node.result(node.value("indices").known, node.value("data").dtype)]
 
 
 def gather_nd(node: Node) -> Sequence[Value]:
-    """Slices at index tuples, the last axis of the indices."""
+    """Infer slices at index tuples, which are the last axis of the indices."""
     x, indices, batch = node.value("data"), node.value("indices").known, node.args.get("batch_dims", 0)
     if not indices or not isinstance(indices[-1], int):
         raise Undetermined
@@ -34,7 +34,7 @@ def gather_nd(node: Node) -> Sequence[Value]:
 
 
 def compress(node: Node) -> Sequence[Value]:
-    """Slices where a condition holds: their number depends on data."""
+    """Infer the slices at which a condition is true; their number depends on data."""
     x, count = node.value("input"), nonzero_count(node.value("condition"))
     axis = node.axis(len(x.known), "axis")
     shape = (count,) if axis is None else (*x.known[:axis], count, *x.known[axis + 1 :])
@@ -42,7 +42,7 @@ def compress(node: Node) -> Sequence[Value]:
 
 
 def extracted(node: Node) -> Sequence[Value]:
-    """Some of the last axis."""
+    """Infer selected features of the last axis."""
     x, indices = node.value("X"), node.value("Y")
     lead = x.known[:-1] if len(x.known) > 1 else (1,)
     return [node.result((*lead, indices.size), x.dtype)]
@@ -52,7 +52,7 @@ RULES: Mapping[str, Rule] = {
     "ai.onnx::Gather": gather,
     "ai.onnx::GatherElements": gather_elements,
     "ai.onnx::GatherND": gather_nd,
-    **{f"ai.onnx::{op}": same for op in ("Scatter", "ScatterElements", "ScatterND", "TensorScatter")},
+    **{f"ai.onnx::{op}": same_shape for op in ("Scatter", "ScatterElements", "ScatterND", "TensorScatter")},
     "ai.onnx::Compress": compress,
     "ai.onnx.ml::ArrayFeatureExtractor": extracted,
 }

@@ -1,4 +1,4 @@
-"""The outputs of a node: by the rule of its operator, by onnx, by declarations, by symbols."""
+"""Shape inference of one node: by its rule, by onnx, by what is declared or given, and by new symbols."""
 
 from __future__ import annotations
 
@@ -6,55 +6,64 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..graph.node import Inferred, Node, check_size
-from ..values import containers as held
+from ..values import containers
 from ..values.declared_types import declared_shape
 from ..values.dimensions import Dimensions, called
 from ..values.value import DTYPES, Container, Undetermined, Value
-from .onnx_inference import second_opinion
+from .onnx_inference import infer_by_onnx
 
 Declared = Callable[[str], Any]
-"""The ``TypeProto`` the model declares for a value name, or None."""
+"""Returns the ``TypeProto`` that the model declares for a value, by its name, or None."""
 
 
 Fit = Callable[[Node, str, Sequence[Value | None]], None]
+"""Fills in the shapes that the caller gave for the outputs of a node, whose names have that prefix."""
 
 
 def infer(
-    node: Node, dims: Dimensions, declared: Declared, place: str = "", fit: Fit = lambda *_: None
+    node: Node, dims: Dimensions, declared: Declared, prefix: str = "", fit: Fit = lambda *_: None
 ) -> list[Value | None]:
-    """The outputs of a node: by its rule, else by onnx's own, then what is given, what is declared, and fresh symbols.
+    """Return the outputs of a node.
+
+    They come from its shape rule, else from onnx's inference. What is unknown then comes from the caller, from the
+    model's declarations, and last from new symbols.
 
     Args:
         node: the node, its inputs known.
-        dims: names of dimensions.
-        declared: what the model says of a value.
-        place: goes before the names of values.
-        fit: fills in what the caller gives of the outputs.
+        dims: the named dimensions.
+        declared: returns the type that the model declares for a value.
+        prefix: prefix of the names of values.
+        fit: fills in the shapes that the caller gave for the outputs.
 
     Raises:
-        CostError: where the node is wrong.
+        CostError: if the node is wrong.
     """
     outputs: list[Value | None] = []
-    found = _ruled(node) or second_opinion(node, dims)
+    found = _ruled(node) or infer_by_onnx(node, dims)
     values = [*found, *(Value(None, "") for _ in range(len(node.proto.output) - len(found)))]
-    fit(node, place, values)
+    fit(node, prefix, values)
     for name, value in zip(node.proto.output, values, strict=False):
         if not name:
             outputs.append(None)
             continue
-        said = declared(name)
-        if value.shape is None and said is not None and said.WhichOneof("value") not in (None, "tensor_type"):
-            value = value if isinstance(value, Container) else held.declared(said, dims, f"{place}{name}")
+        declaration = declared(name)
+        if (
+            value.shape is None
+            and declaration is not None
+            and declaration.WhichOneof("value") not in (None, "tensor_type")
+        ):
+            value = value if isinstance(value, Container) else containers.declared(declaration, dims, f"{prefix}{name}")
         if isinstance(value, Container):
             outputs.append(value)
             continue
-        _complete(value, said, f"{place}{name}", dims, node)
+        _complete(value, declaration, f"{prefix}{name}", dims, node)
         check_size(value, node)
         outputs.append(value)
     return outputs
 
 
 def _ruled(node: Node) -> Sequence[Value]:
+    """Return the outputs by the node's shape rule; none if it has no rule or the rule cannot finish."""
     if node.rule is None:
         return ()
     try:
@@ -68,20 +77,20 @@ def _ruled(node: Node) -> Sequence[Value]:
 
 
 def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: Node) -> None:
-    """Fill in what is not known of ``value``."""
+    """Fill in what is unknown of ``value``."""
     kind = declared.tensor_type if declared is not None and declared.HasField("tensor_type") else None
     if not value.dtype:
         value.dtype = DTYPES.get(kind.elem_type, "float32") if kind is not None else "float32"
-    told = declared_shape(kind, dims)
+    declared_dims = declared_shape(kind, dims)
     if value.shape is None:
-        if told is None:
+        if declared_dims is None:
             return
-        value.shape = told
+        value.shape = declared_dims
     elif None not in value.shape:
         return
-    if told is None or len(told) != len(value.shape):
-        told = (None,) * len(value.shape)
-    shape = [told[i] if d is None else d for i, d in enumerate(value.shape)]
+    if declared_dims is None or len(declared_dims) != len(value.shape):
+        declared_dims = (None,) * len(value.shape)
+    shape = [declared_dims[i] if d is None else d for i, d in enumerate(value.shape)]
     for i, d in enumerate(shape):
         if d is None:
             shape[i] = length = dims.fresh(f"{name}_{i}")

@@ -9,7 +9,7 @@ from ..values.value import Value
 
 
 def determinant(node: Node) -> Sequence[Value]:
-    """Determinants: without the last two axes."""
+    """Infer determinants: the shape without the last two axes."""
     x = node.value("X")
     if len(x.known) < 2:
         raise node.error(f"needs matrices, got shape {x.known}")

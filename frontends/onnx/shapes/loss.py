@@ -9,7 +9,7 @@ from ..values.value import Value
 
 
 def loss(node: Node) -> Sequence[Value]:
-    """A loss a target, or one in all; log-probabilities on demand."""
+    """Infer the loss, one for each target or one in total, and the log-probabilities."""
     x, target = node.value("scores", "input"), node.value("labels", "target")
     shape = target.known if node.args.get("reduction") == "none" else ()
     return [node.result(shape, x.dtype), node.result(x.known, x.dtype)]

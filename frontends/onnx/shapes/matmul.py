@@ -12,10 +12,10 @@ from .rules import broadcast
 
 
 def product(node: Node, a: Shape, b: Shape) -> Shape:
-    """The shape of ``a @ b`` by numpy's rules.
+    """Return the shape of ``a @ b`` by numpy's rules.
 
     Raises:
-        CostError: where they do not fit.
+        CostError: if they do not fit.
     """
     if not a or not b:
         raise node.error(f"multiplies matrices, but its inputs are {a} and {b}")
@@ -27,7 +27,7 @@ def product(node: Node, a: Shape, b: Shape) -> Shape:
 
 
 def matmul(node: Node) -> Sequence[Value]:
-    """Matrix products, also of integers."""
+    """Infer a matrix product, also of integers."""
     a, b = node.value("A", "a"), node.value("B", "b")
     zero = node.get("y_zero_point")
     dtype = zero.dtype if zero is not None else "int32" if node.op == "MatMulInteger" else a.dtype
@@ -35,7 +35,7 @@ def matmul(node: Node) -> Sequence[Value]:
 
 
 def gemm(node: Node) -> Sequence[Value]:
-    """A product of two matrices, either one transposed."""
+    """Infer the product of two matrices, either of them transposed."""
     a, b = (
         value.known[::-1] if node.args.get(f"trans{name}") else value.known
         for name, value in (("A", node.value("A")), ("B", node.value("B")))
@@ -46,7 +46,7 @@ def gemm(node: Node) -> Sequence[Value]:
 
 
 def einsum(node: Node) -> Sequence[Value]:
-    """Dimensions by the letters of the equation; an ellipsis stands for broadcast ones."""
+    """Infer dimensions by the letters of the equation; an ellipsis stands for broadcast dimensions."""
     equation, values = node.args.get("equation", "").replace(" ", ""), node.values("Inputs")
     left, _, right = equation.partition("->")
     terms = left.split(",")

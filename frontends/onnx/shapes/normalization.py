@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 
 from ..graph.node import Node, Rule
 from ..values.value import Value
-from .rules import same
+from .rules import same_shape
 
 
 def batch_norm(node: Node) -> Sequence[Value]:
-    """The output; in training the running statistics as well (and, before opset 14, those of the batch)."""
+    """Infer the output; in training also the running statistics (and, before opset 14, those of the batch)."""
     x, mean = node.value("X"), node.value("input_mean", "mean")
     return [node.result(x.known, x.dtype), *(node.result(mean.known, mean.dtype) for _ in range(4))]
 
 
 def layer_norm(node: Node) -> Sequence[Value]:
-    """The output; mean and 1/deviation of every row on demand."""
+    """Infer the output, and the mean and inverse standard deviation of each row."""
     x = node.value("X")
     axis = node.axis(len(x.known), "axis") or 0
     rows = (*x.known[:axis], *(1 for _ in x.known[axis:]))
@@ -27,7 +27,7 @@ RULES: Mapping[str, Rule] = {
     "ai.onnx::BatchNormalization": batch_norm,
     "ai.onnx::LayerNormalization": layer_norm,
     **{
-        f"ai.onnx::{op}": same
+        f"ai.onnx::{op}": same_shape
         for op in (
             *("GroupNormalization", "InstanceNormalization", "LRN", "LpNormalization", "MeanVarianceNormalization"),
             "RMSNormalization",

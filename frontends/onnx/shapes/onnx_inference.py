@@ -1,4 +1,4 @@
-"""What onnx itself infers of one node, for operators without a rule here."""
+"""Shape inference by onnx itself, for one node without a rule."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..values.value import DTYPES, Value
 NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 
 
-def second_opinion(node: Node, dims: Dimensions) -> Sequence[Value]:
-    """The outputs as onnx infers them, one node at a time and without data propagation; () where it cannot."""
+def infer_by_onnx(node: Node, dims: Dimensions) -> Sequence[Value]:
+    """Return the outputs as onnx infers them from this node alone; none if it cannot."""
     if node.schema is None or any(a.g.node or a.graphs for a in node.proto.attribute):
         return ()
     node.reads_elements = True
@@ -41,12 +41,13 @@ def second_opinion(node: Node, dims: Dimensions) -> Sequence[Value]:
 
 
 def _written(shape: Iterable[Dim], names: dict[Dim, str]) -> Iterable[Any]:
-    """Numbers that fit, and a name of its own for every other dimension: a symbol can be called as another prints."""
+    """Iterate over dimensions for onnx: sizes that fit, and a new name for every other dimension."""
     for d in shape:
         yield d if isinstance(d, int) and d < 1 << 63 else names.setdefault(d, f"d{len(names)}")
 
 
 def _read(found: Any, symbols: Mapping[str, Dim]) -> Value:
+    """Return the value of an inferred type."""
     if not isinstance(found, TypeProto) or not found.HasField("tensor_type"):
         return Value(None, "")
     kind = found.tensor_type

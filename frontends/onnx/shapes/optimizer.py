@@ -9,11 +9,11 @@ from ..values.value import Value
 
 
 def optimizer(node: Node) -> Sequence[Value]:
-    """The parameters and their moments, which come after parameters and gradients among the inputs."""
+    """Infer the updated parameters and moments; inputs are parameters, gradients, and moments."""
     given = node.values("inputs")
     parts = 4 if node.op == "Adam" else 3
     if len(given) % parts:
-        raise node.error(f"has {len(given)} tensors, which are not {parts} for every parameter")
+        raise node.error(f"has {len(given)} inputs, expected {parts} for each parameter")
     count = len(given) // parts
     return [node.result(value.known, value.dtype) for value in (*given[:count], *given[2 * count :])]
 

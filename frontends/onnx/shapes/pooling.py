@@ -6,37 +6,37 @@ from collections.abc import Mapping, Sequence
 
 from ..graph.node import Inferred, Node, Rule
 from ..values.value import Value
-from .windows import Windows, kernel_of, spatial, transposed_windows, windows
+from .windows import Windows, kernel_of, spatial_dims, transposed_windows, windows
 
 
 def pool(node: Node) -> Inferred:
-    """Pooling with a kernel; the places of maxima on demand."""
+    """Infer a pooling, and the positions of the maxima."""
     x = node.value("X")
-    found = windows(node, spatial(node, x.known), kernel_of(node))
+    found = windows(node, spatial_dims(node, x.known), kernel_of(node))
     shape = (*x.known[:2], *found.out)
     return Inferred([node.result(shape, x.dtype), node.result(shape, "int64")], found)
 
 
 def global_pool(node: Node) -> Inferred:
-    """One window as large as the input."""
+    """Infer a pooling with one window as large as the input."""
     x = node.value("X")
-    space = spatial(node, x.known)
+    space = spatial_dims(node, x.known)
     ones = (1,) * len(space)
     found = Windows(space, ones, ones, (0,) * len(space), (0,) * len(space), ones)
     return Inferred([node.result((*x.known[:2], *ones), x.dtype)], found)
 
 
 def max_unpool(node: Node) -> Sequence[Value]:
-    """The input of a pooling again, as far as its settings tell it."""
+    """Infer the input of a pooling, from the given shape or the windows."""
     x, wanted = node.value("X"), node.numbers("output_shape")
     if wanted is None:
-        found = transposed_windows(node, spatial(node, x.known), kernel_of(node))
+        found = transposed_windows(node, spatial_dims(node, x.known), kernel_of(node))
         wanted = (*x.known[:2], *found.out)
     return [node.result(wanted, x.dtype)]
 
 
 def regions(node: Node) -> Sequence[Value]:
-    """One small map a region of interest."""
+    """Infer one feature map for each region of interest."""
     x, boxes = node.value("X"), node.value("rois")
     size = node.args.get("pooled_shape") or (node.args.get("output_height", 1), node.args.get("output_width", 1))
     return [node.result((boxes.known[0], x.known[1], *size), x.dtype)]

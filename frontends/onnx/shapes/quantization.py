@@ -11,20 +11,20 @@ from .matmul import matmul
 
 
 def quantize(node: Node) -> Sequence[Value]:
-    """The output has the type of the zero point, or of the attribute, or is uint8."""
+    """Infer the dtype of the zero point, or of the attribute, or uint8."""
     zero = node.get("y_zero_point")
     chosen = DTYPES.get(node.args.get("output_dtype") or 0, "uint8")
     return [node.result(node.value("x").known, zero.dtype if zero is not None else chosen)]
 
 
 def dequantize(node: Node) -> Sequence[Value]:
-    """The output has the type of the scale, or of the attribute."""
+    """Infer the dtype of the attribute, or of the scale."""
     dtype = DTYPES.get(node.args.get("output_dtype") or 0, node.value("x_scale").dtype)
     return [node.result(node.value("x").known, dtype)]
 
 
 def dynamic_quantize(node: Node) -> Sequence[Value]:
-    """The output, its scale and its zero point."""
+    """Infer the output, its scale and its zero point."""
     x = node.value("x")
     return [node.result(x.known, "uint8"), node.result((), "float32"), node.result((), "uint8")]
 

@@ -11,7 +11,7 @@ from ..values.value import DTYPES, Value
 
 
 def random(node: Node) -> Sequence[Value]:
-    """Random numbers in a shape, the attribute's or the input's."""
+    """Infer random numbers in the attribute's shape or the input's."""
     x = node.inputs[0] if node.inputs else None
     default = x.dtype if x is not None else "float32"
     shape = node.args.get("shape") if x is None else x.known
@@ -19,13 +19,13 @@ def random(node: Node) -> Sequence[Value]:
 
 
 def multinomial(node: Node) -> Sequence[Value]:
-    """Drawn class numbers, ``sample_size`` a row."""
+    """Infer ``sample_size`` class numbers for each row."""
     dtype = DTYPES[node.args.get("dtype") or TensorProto.INT32]
     return [node.result((node.value("input").known[0], node.args.get("sample_size", 1)), dtype)]
 
 
 def dropout(node: Node) -> Sequence[Value]:
-    """The output and, where asked for, the mask: of bools since opset 10."""
+    """Infer the output and the mask, which is of bools since opset 10."""
     x = node.value("data")
     return [node.result(x.known, x.dtype), node.result(x.known, "bool" if node.version >= 10 else x.dtype)]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from ..graph.node import Node, Rule
 from ..values.value import Value
-from .rules import heads
+from .rules import positive
 
 
 def recurrent(node: Node) -> Sequence[Value]:
-    """All steps, the last hidden state, and for LSTM the last cell state."""
+    """Infer all steps, the last hidden state, and the last cell state (LSTM)."""
     x, r = node.value("X"), node.value("R")
     directions, hidden = r.known[0], node.args.get("hidden_size") or r.known[-1]
     if len(x.known) != 3:
@@ -25,9 +25,9 @@ def recurrent(node: Node) -> Sequence[Value]:
 
 
 def linear_attention(node: Node) -> Sequence[Value]:
-    """The output like the queries with the values' features, and the state, features of keys by those of values."""
+    """Infer the output and the state, whose matrices have the features of keys by those of values."""
     q, k, v = node.value("query"), node.value("key"), node.value("value")
-    count, shared = heads(node, "q_num_heads"), heads(node, "kv_num_heads")
+    count, shared = positive(node, "q_num_heads"), positive(node, "kv_num_heads")
     for value in (q, k, v):
         if len(value.known) != 3:
             raise node.error(f"needs inputs of 3 dimensions, got {value.known}")
@@ -44,7 +44,7 @@ def linear_attention(node: Node) -> Sequence[Value]:
 
 
 def causal_conv(node: Node) -> Sequence[Value]:
-    """The output like the input, and the last inputs, one less than the kernel is long."""
+    """Infer the output and the state: the last inputs, one less than the kernel size."""
     x, w = node.value("input"), node.value("weight")
     last = node.args.get("channels_last")
     batch, channels = (x.known[0], x.known[-1]) if last else x.known[:2]

@@ -11,7 +11,7 @@ from costcore.dims import Dim, is_symbolic
 
 from ..graph.node import Node, Rule
 from ..values.value import Shape, Undetermined, Value
-from .rules import same
+from .rules import same_shape
 
 FOLDS: Mapping[str, Callable[..., Any]] = {
     "ReduceProd": np.prod,
@@ -22,7 +22,7 @@ FOLDS: Mapping[str, Callable[..., Any]] = {
 
 
 def reduced_axes(node: Node) -> tuple[int, ...]:
-    """The axes a reduction goes over: all where none is named, unless it says that none means none."""
+    """Return the axes of a reduction: all if none is given, unless ``noop_with_empty_axes``."""
     rank = len(node.value("data").known)
     axes = node.axes(rank, "axes")
     if axes:
@@ -31,7 +31,7 @@ def reduced_axes(node: Node) -> tuple[int, ...]:
 
 
 def reduction(node: Node) -> Sequence[Value]:
-    """Axes go, or stay with length 1; where only data tells which and they stay, at least the rank is known."""
+    """Infer a reduction; if the axes are unknown and are kept, only the rank is known."""
     x, keep = node.value("data"), node.args.get("keepdims", 1)
     try:
         axes = reduced_axes(node)
@@ -45,18 +45,19 @@ def reduction(node: Node) -> Sequence[Value]:
 
 
 def arg_reduction(node: Node) -> Sequence[Value]:
-    """Places along one axis."""
+    """Infer positions along one axis."""
     x = node.value("data")
     axis = node.axis(len(x.known), "axis") or 0
     return [node.result(_without(x.known, (axis,), node.args.get("keepdims", 1)), "int64")]
 
 
 def _without(shape: Shape, axes: Sequence[int], keep: int) -> list[Dim]:
+    """Return a shape in which axes are removed, or kept with size 1."""
     return [1 if i in axes else d for i, d in enumerate(shape) if keep or i not in axes]
 
 
 def top_k(node: Node) -> Sequence[Value]:
-    """The k first elements along an axis, and their places."""
+    """Infer the first k elements along an axis, and their positions."""
     x, k = node.value("X"), node.number("K", "k")
     axis = node.axis(len(x.known), "axis") or 0
     length = x.known[axis]
@@ -67,14 +68,14 @@ def top_k(node: Node) -> Sequence[Value]:
 
 
 def nonzero_count(value: Value) -> int | None:
-    """How many elements are not zero; None where only data tells."""
+    """Return the number of nonzero elements; None if it depends on data."""
     if value.data is None or any(map(is_symbolic, value.data.flat)):
         return None
     return sum(map(bool, value.data.flat))
 
 
 def non_zero(node: Node) -> Sequence[Value]:
-    """Places of non-zero elements: their number depends on data."""
+    """Infer the positions of nonzero elements; their number depends on data."""
     x = node.value("X")
     return [
         node.result((max(len(x.known), 1), nonzero_count(x)), "int64", lambda data: np.nonzero(np.atleast_1d(data)))
@@ -82,7 +83,7 @@ def non_zero(node: Node) -> Sequence[Value]:
 
 
 def unique(node: Node) -> Sequence[Value]:
-    """Different elements or slices, where each is first, which each is, how often: their number depends on data."""
+    """Infer distinct elements or slices, and three tensors of indices and counts; most sizes depend on data."""
     x = node.value("X")
     axis = node.axis(len(x.known), "axis")
     length = x.size if axis is None else x.known[axis]
@@ -92,7 +93,7 @@ def unique(node: Node) -> Sequence[Value]:
 
 
 def non_max_suppression(node: Node) -> Sequence[Value]:
-    """Triples of batch, class and box: their number depends on data."""
+    """Infer triples of batch, class and box; their number depends on data."""
     return [node.result((None, 3), "int64")]
 
 
@@ -103,8 +104,8 @@ RULES: Mapping[str, Rule] = {
     },
     "ai.onnx::ArgMax": arg_reduction,
     "ai.onnx::ArgMin": arg_reduction,
-    "ai.onnx::CumSum": same,
-    "ai.onnx::CumProd": same,
+    "ai.onnx::CumSum": same_shape,
+    "ai.onnx::CumProd": same_shape,
     "ai.onnx::TopK": top_k,
     "ai.onnx::NonZero": non_zero,
     "ai.onnx::Unique": unique,

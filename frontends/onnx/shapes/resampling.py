@@ -18,10 +18,10 @@ MODES = ("nearest", "linear", "bilinear", "trilinear", "cubic")
 
 
 def resize(node: Node) -> Sequence[Value]:
-    """Other lengths, by sizes or by scales; since opset 18 of some axes only."""
+    """Infer other sizes, given directly or by scales; since opset 18 of some axes only."""
     x = node.value("X", "input")
     if node.args.get("mode", "nearest") not in MODES:
-        raise node.error(f"has the unknown mode {node.args['mode']!r}")
+        raise node.error(f"has the mode {node.args['mode']!r}, expected one of {', '.join(map(repr, MODES))}")
     sizes, scales = _filled(node, "sizes"), _filled(node, "scales")
     if not sizes and not scales and "height_scale" in node.args:
         scales = (1.0, 1.0, node.args["height_scale"], node.args["width_scale"])
@@ -38,13 +38,13 @@ def resize(node: Node) -> Sequence[Value]:
 
 
 def _filled(node: Node, name: str) -> tuple[Any, ...]:
-    """Numbers of an input that stands empty where it is not meant."""
+    """Return the numbers of an input that is empty if it is not used."""
     value = node.args.get(name)
     return () if isinstance(value, Value) and value.shape == (0,) else node.numbers(name) or ()
 
 
 def scaled(length: Dim, scale: Any) -> Dim:
-    """``floor(length * scale)`` as single precision has it."""
+    """Return ``floor(length * scale)`` in single precision."""
     if is_symbolic(length) or is_symbolic(scale):
         from sympy import floor
 
@@ -55,21 +55,22 @@ def scaled(length: Dim, scale: Any) -> Dim:
 
 
 def _proportional(node: Node, lengths: Sequence[Dim], sizes: Sequence[Any], policy: str) -> tuple[Any, ...]:
+    """Return sizes that keep the aspect ratio."""
     if any(map(is_symbolic, (*lengths, *sizes))) or 0 in lengths:
-        raise node.error("keeps the aspect ratio of lengths that are not known; give them as numbers")
+        raise node.error("keeps the aspect ratio of symbolic sizes; give numbers for them")
     ratios = [size / length for size, length in zip(sizes, lengths, strict=True)]
     ratio = min(ratios) if policy == "not_larger" else max(ratios)
     return tuple(int(length * ratio + 0.5) for length in lengths)
 
 
 def grid_sample(node: Node) -> Sequence[Value]:
-    """One sample a place of the grid."""
+    """Infer one sample for each point of the grid."""
     x, grid = node.value("X").known, node.value("grid", "Grid").known
     return [node.result((*x[:2], *grid[1:-1]), node.value("X").dtype)]
 
 
 def affine_grid(node: Node) -> Sequence[Value]:
-    """A grid over an output of the named size."""
+    """Infer a grid over an output of the given size."""
     size = node.numbers("size") or ()
     return [node.result((size[0], *size[2:], len(size) - 2), node.value("theta").dtype)]
 

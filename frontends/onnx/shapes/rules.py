@@ -13,10 +13,10 @@ from ..values.value import Shape, Value
 
 
 def broadcast(node: Node, *shapes: Shape) -> Shape:
-    """The shape that all ``shapes`` broadcast to.
+    """Return the shape that all ``shapes`` broadcast to.
 
     Raises:
-        CostError: where they do not.
+        CostError: if they do not.
     """
 
     def pair(a: Dim, b: Dim) -> Dim:
@@ -37,11 +37,11 @@ def broadcast(node: Node, *shapes: Shape) -> Shape:
     return reduce(both, shapes)
 
 
-def given(node: Node) -> list[Value]:
-    """The inputs that are not left out.
+def present_inputs(node: Node) -> list[Value]:
+    """Return the inputs that are not omitted.
 
     Raises:
-        CostError: where there is none.
+        CostError: if there are none.
     """
     values = [value for value in node.inputs if value is not None]
     if not values:
@@ -49,37 +49,23 @@ def given(node: Node) -> list[Value]:
     return values
 
 
-def same(node: Node) -> Sequence[Value]:
-    """The output is like the first input."""
-    x = given(node)[0]
-    if node.op == "Gelu" and node.args.get("approximate", "none") not in ("none", "tanh"):
-        raise node.error(f"has the unknown approximation {node.args['approximate']!r}")
+def same_shape(node: Node) -> Sequence[Value]:
+    """Infer an output like the first input."""
+    x = present_inputs(node)[0]
     function = UNARY.get(node.op)
     return [node.result(x.known, x.dtype, each(lambda a, *_: function(a)) if function else None)]
 
 
-def shape_only(dtype: str) -> Rule:
-    """The output has the shape of the first input and this element type."""
-    return lambda node: [node.result(given(node)[0].known, dtype)]
+def same_shape_in(dtype: str) -> Rule:
+    """Return a rule whose output has the shape of the first input, in this dtype."""
+    return lambda node: [node.result(present_inputs(node)[0].known, dtype)]
 
 
-def heads(node: Node, name: str) -> int:
-    """How many heads an attribute says there are.
-
-    Raises:
-        CostError: where it says none.
-    """
-    count = node.args.get(name) or 0
-    if count < 1:
-        raise node.error(f"has no {name}")
-    return int(count)
-
-
-def said(node: Node, name: str) -> int:
-    """A number that an attribute says.
+def positive(node: Node, name: str) -> int:
+    """Return a positive integer attribute.
 
     Raises:
-        CostError: where it says none.
+        CostError: if it is missing or not positive.
     """
     number = node.args.get(name)
     if not isinstance(number, int) or number < 1:
@@ -87,11 +73,11 @@ def said(node: Node, name: str) -> int:
     return number
 
 
-def of_rank(node: Node, **ranks: int) -> None:
-    """Check how many dimensions the named inputs have.
+def check_ranks(node: Node, **ranks: int) -> None:
+    """Check the ranks of the named inputs.
 
     Raises:
-        CostError: for an input that is left out, or has others.
+        CostError: if one is omitted or has another rank.
     """
     for name, rank in ranks.items():
         shape = node.value(name).known
@@ -99,15 +85,15 @@ def of_rank(node: Node, **ranks: int) -> None:
             raise node.error(f"needs {name} of {rank} dimensions, got {shape}")
 
 
-def pairwise(first: str, second: str) -> Rule:
-    """Two operands, broadcast."""
+def broadcast_of(first: str, second: str) -> Rule:
+    """Return a rule whose output is the broadcast of two inputs, in the dtype of the first."""
     return lambda node: [
         node.result(broadcast(node, node.value(first).known, node.value(second).known), node.value(first).dtype)
     ]
 
 
 def like(*names: str, dtype: str = "") -> Rule:
-    """Outputs like the inputs of these names, as far as they are given, maybe of another type."""
+    """Return a rule whose outputs are like the inputs of these names, or the first of them, maybe in another dtype."""
 
     def rule(node: Node) -> list[Value]:
         first = node.value(names[0])

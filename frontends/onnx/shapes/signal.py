@@ -13,18 +13,18 @@ from ..values.value import DTYPES, Undetermined, Value
 
 
 def window(node: Node) -> Sequence[Value]:
-    """The window functions of signal processing."""
+    """Infer the window of the given size."""
     return [node.result((node.number("size"),), DTYPES[node.args.get("output_datatype", TensorProto.FLOAT)])]
 
 
 def mel(node: Node) -> Sequence[Value]:
-    """Weights from DFT bins to mel bins."""
+    """Infer weights from DFT bins to mel bins."""
     dtype = DTYPES[node.args.get("output_datatype", TensorProto.FLOAT)]
     return [node.result((node.number("dft_length") // 2 + 1, node.number("num_mel_bins")), dtype)]
 
 
 def fourier(node: Node) -> Sequence[Value]:
-    """The discrete Fourier transform: real and imaginary parts last, half of the bins where one side is real."""
+    """Infer a discrete Fourier transform: real and imaginary parts last, half of the bins if it is one-sided."""
     x, length = node.value("input"), node.number("dft_length")
     axis = node.axis(len(x.known), "axis") if node.get("axis") is not None else len(x.known) - 2
     if axis is None:
@@ -40,7 +40,7 @@ def fourier(node: Node) -> Sequence[Value]:
 
 
 def short_fourier(node: Node) -> Sequence[Value]:
-    """Transforms of windows along a signal; one side of the bins unless the attribute says otherwise."""
+    """Infer the transforms of frames of a signal; one-sided unless the attribute says otherwise."""
     x, window = node.value("signal"), node.get("window")
     frames: Dim | None = None
     bins: Dim | None = None

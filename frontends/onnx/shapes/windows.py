@@ -1,4 +1,4 @@
-"""The windows of convolutions and poolings: kernel, stride, dilation and padding, with ``auto_pad`` resolved."""
+"""Windows of convolutions and poolings: kernel, stride, dilation and padding, with ``auto_pad`` resolved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..graph.node import Node
 
 
 class Windows(NamedTuple):
-    """Settings along the spatial axes, and the output's lengths."""
+    """Attributes of windows along the spatial axes, and the sizes of the output."""
 
     kernel: tuple[Dim, ...]
     stride: tuple[int, ...]
@@ -22,15 +22,17 @@ class Windows(NamedTuple):
 
     @property
     def padding(self) -> tuple[Dim, ...] | tuple[tuple[Dim, Dim], ...]:
-        """One number an axis where both ends are padded alike, else a pair an axis."""
+        """One number for each axis if both ends are padded equally, else a pair for each axis."""
         return self.before if self.before == self.after else tuple(zip(self.before, self.after, strict=True))
 
 
-def settings(node: Node, kernel: Sequence[Dim], rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Strides, dilations and pads (all beginnings, then all ends), checked.
+def window_attributes(
+    node: Node, kernel: Sequence[Dim], rank: int
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Return strides, dilations and pads (all at the start, then all at the end).
 
     Raises:
-        CostError: for settings of the wrong length, or that are not positive.
+        CostError: for an attribute of the wrong length, or with too small a number.
     """
 
     def read(name: str, count: int, default: int, least: int | None) -> tuple[int, ...]:
@@ -38,7 +40,7 @@ def settings(node: Node, kernel: Sequence[Dim], rank: int) -> tuple[tuple[int, .
         if len(given) != count:
             raise node.error(f"has {len(given)} {name} for {rank} spatial dimensions")
         if least is not None and min(given) < least:
-            raise node.error(f"has {name} {given}, of which none may be below {least}")
+            raise node.error(f"has {name} {given}, expected {least} or more")
         return given
 
     if len(kernel) != rank or any(isinstance(k, int) and k < 1 for k in kernel):
@@ -49,13 +51,13 @@ def settings(node: Node, kernel: Sequence[Dim], rank: int) -> tuple[tuple[int, .
 
 
 def windows(node: Node, space: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
-    """The windows of a convolution or pooling over ``space``.
+    """Return the windows of a convolution or pooling over ``space``.
 
     Raises:
-        CostError: where a window is larger than the padded input, or a setting is wrong.
+        CostError: if a window is larger than the padded input, or an attribute is wrong.
     """
     rank = len(space)
-    stride, dilation, pads = settings(node, kernel, rank)
+    stride, dilation, pads = window_attributes(node, kernel, rank)
     before, after, out = list[Dim](pads[:rank]), list[Dim](pads[rank:]), list[Dim]()
     mode = node.args.get("auto_pad", "NOTSET")
     for i, (length, k, s, d) in enumerate(zip(space, kernel, stride, dilation, strict=True)):
@@ -77,13 +79,13 @@ def windows(node: Node, space: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
 
 
 def transposed_windows(node: Node, space: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
-    """The windows of a transposed convolution: they lie on the output.
+    """Return the windows of a transposed convolution, which lie on its output.
 
     Raises:
-        CostError: where a setting is wrong.
+        CostError: if an attribute is wrong.
     """
     rank = len(space)
-    stride, dilation, pads = settings(node, kernel, rank)
+    stride, dilation, pads = window_attributes(node, kernel, rank)
     extra = tuple(node.args.get("output_padding") or ()) or (0,) * rank
     wanted = tuple(node.args.get("output_shape") or ())[-rank:]
     mode = node.args.get("auto_pad", "NOTSET")
@@ -98,15 +100,15 @@ def transposed_windows(node: Node, space: Sequence[Dim], kernel: Sequence[Dim]) 
         else:
             out.append(full - before[i] - after[i])
         if isinstance(out[i], int) and out[i] < 1 and length != 0:
-            raise node.error(f"makes an output of length {out[i]} along spatial axis {i}")
+            raise node.error(f"has an output of size {out[i]} along spatial axis {i}")
     return Windows(tuple(kernel), stride, dilation, tuple(before), tuple(after), tuple(out))
 
 
 def kernel_of(node: Node) -> tuple[Dim, ...]:
-    """The kernel of a pooling.
+    """Return the kernel of a pooling.
 
     Raises:
-        CostError: where it is left out.
+        CostError: if it is missing.
     """
     kernel = node.args.get("kernel_shape")
     if not kernel:
@@ -115,10 +117,10 @@ def kernel_of(node: Node) -> tuple[Dim, ...]:
 
 
 def kernel_of_weight(node: Node, weight: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The kernel of a convolution by a weight of this shape.
+    """Return the kernel of a convolution with a weight of this shape.
 
     Raises:
-        CostError: where its attribute says otherwise.
+        CostError: if the attribute is different.
     """
     kernel, said = tuple(weight[2:]), tuple(node.args.get("kernel_shape") or ())
     if said and said != kernel and all(isinstance(k, int) for k in kernel):
@@ -126,11 +128,11 @@ def kernel_of_weight(node: Node, weight: Sequence[Dim]) -> tuple[Dim, ...]:
     return said or kernel
 
 
-def spatial(node: Node, shape: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The spatial dimensions of ``[N, C, ...]``.
+def spatial_dims(node: Node, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Return the spatial dimensions of ``[N, C, ...]``.
 
     Raises:
-        CostError: where there is none.
+        CostError: if there are none.
     """
     if len(shape) < 3:
         raise node.error(f"needs an input of 3 or more dimensions, got {tuple(shape)}")

@@ -13,7 +13,7 @@ from costcore.frontends.onnx.values.value import Container, Value
 from costcore.registry.calculators import calculators
 from tests.frontends.onnx.corpus import Reading, node_cases, read_case, stripped
 
-ASPECT = "keeps the aspect ratio of lengths that are not known; give them as numbers"
+ASPECT = "keeps the aspect ratio of symbolic sizes; give numbers for them"
 
 
 def named(model: ModelProto, inputs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:

@@ -11,7 +11,7 @@ from costcore.translate import Arguments
 from ...graph.node import Inferred, Node
 from ...rows.arguments import fact, node_of, nonzero
 from ...schema.constraints import Constraints
-from ...shapes.rules import heads
+from ...shapes.rules import positive
 from ...values.value import Shape, Undetermined, Value
 from ..spec import OperatorSpec, row
 
@@ -45,7 +45,7 @@ def joined(value: Value) -> Shape:
 def multi_head(node: Node) -> Inferred:
     """Attention of projected queries: keys and values apart, packed with the queries, or with each other."""
     query, key, value = node.value("query"), node.get("key"), node.get("value")
-    count, past = heads(node, "num_heads"), node.get("past_key")
+    count, past = positive(node, "num_heads"), node.get("past_key")
     if len(query.known) == 5:  # [N, T, H, 3, D]
         batch, steps, _, _, width = query.known
         q = k = v = query.viewed((batch, count, steps, width))
@@ -95,10 +95,10 @@ def unpacked(node: Node, rows: Shape, count: int, shared: int) -> tuple[Value, V
 def grouped(node: Node) -> Inferred:
     """Attention with fewer key heads; the number of keys in use is a value."""
     query, past = node.value("query"), node.get("past_key")
-    count, shared = heads(node, "num_heads"), heads(node, "kv_num_heads")
+    count, shared = positive(node, "num_heads"), positive(node, "kv_num_heads")
     q, k, v = unpacked(node, query.known, count, shared)
-    steps, told = k.known[2], node.get("total_sequence_length")
-    total = told.data.ravel()[0] if told is not None and told.data is not None else None
+    steps, number = k.known[2], node.get("total_sequence_length")
+    total = number.data.ravel()[0] if number is not None and number.data is not None else None
     if total is None:
         total = steps if past is None else steps + past.known[2]
         if past is not None:
@@ -132,7 +132,7 @@ def sparse(node: Node) -> Inferred:
 def paged(node: Node) -> Inferred:
     """Joined sequences on a cache in pages: as many keys each as a row of the page table can name, at most."""
     query, cache, table = node.value("query"), node.value("key_cache"), node.value("block_table")
-    count, shared = heads(node, "num_heads"), heads(node, "kv_num_heads")
+    count, shared = positive(node, "num_heads"), positive(node, "kv_num_heads")
     q, k, v = unpacked(node, joined(query), count, shared)
     keys = table.known[1] * cache.known[1]
     facts = Operands(q, k, v, keys)
@@ -152,7 +152,7 @@ def paged(node: Node) -> Inferred:
 def packed_multi_head(node: Node) -> Inferred:
     """Joined sequences: each query meets as many keys as the longest sequence may have."""
     query, key, offsets = node.value("query"), node.get("key"), node.value("token_offset")
-    count = heads(node, "num_heads")
+    count = positive(node, "num_heads")
     if key is None:  # [T, H, 3, D]
         tokens, _, _, width = query.known
         q = k = v = query.viewed((1, count, tokens, width))
@@ -174,7 +174,7 @@ class CachedKeys:
     from_cache: bool
 
 
-def told(node: Node, name: str, otherwise: bool) -> bool:
+def flag_input(node: Node, name: str, otherwise: bool) -> bool:
     """A flag that is an input; what is assumed where it is computed."""
     value = node.get(name)
     if value is None or value.data is None:
@@ -187,12 +187,12 @@ def told(node: Node, name: str, otherwise: bool) -> bool:
 def decoder_layer(node: Node) -> Inferred:
     """The output like the query ``[T, N, E]``; keys and values of the cache with the new ones."""
     query, key, cache = node.value("query"), node.value("key"), node.get("key_cache")
-    count = heads(node, "num_heads")
+    count = positive(node, "num_heads")
     if len(query.known) != 3 or len(key.known) != 3:
         raise node.error(f"needs a query and a key of 3 dimensions, got {query.known} and {key.known}")
     steps, batch, width = query.known
-    is_cross = told(node, "static_kv", True)
-    has_past = cache is not None and told(node, "has_layer_state", True) and told(node, "use_past", True)
+    is_cross = flag_input(node, "static_kv", True)
+    has_past = cache is not None and flag_input(node, "has_layer_state", True) and flag_input(node, "use_past", True)
     past = cache.known[2] if cache is not None and has_past else 0
     new = key.known[0] if is_cross else steps
     if is_cross and has_past:

@@ -8,7 +8,7 @@ from ...graph.node import Node
 from ...rows.arguments import flag, nonzero
 from ...rows.attention import rotated
 from ...schema.constraints import Constraints
-from ...shapes.rules import heads, like, of_rank
+from ...shapes.rules import check_ranks, like, positive
 from ...values.value import Value
 from ..spec import OperatorSpec, row
 
@@ -26,10 +26,10 @@ def _lengths(node: Node) -> list[Value]:
 
 def gated_position_bias(node: Node) -> Sequence[Value]:
     """A bias for each sample, head and pair of positions."""
-    of_rank(node, query_bias=1, rel_pos=4, weight=2)
+    check_ranks(node, query_bias=1, rel_pos=4, weight=2)
     query, offsets = node.value("query_layer"), node.get("token_offset")
     batch, steps = (offsets or query).known[:2]
-    return [node.result((batch, heads(node, "num_heads"), steps, steps), query.dtype)]
+    return [node.result((batch, positive(node, "num_heads"), steps, steps), query.dtype)]
 
 
 SPECS: tuple[OperatorSpec, ...] = (

@@ -11,7 +11,7 @@ from costcore.translate import Arguments
 
 from ...graph.node import Inferred, Node
 from ...rows.arguments import fact, node_of
-from ...shapes.rules import heads
+from ...shapes.rules import positive
 from ...values.value import Value
 from ..spec import OperatorSpec, row
 from .kv_cache import mask_of, nonempty_past
@@ -38,7 +38,7 @@ def projected(node: Node) -> Inferred:
     else:
         features = _features(node, node.value("weights", "weight").known[-1])
     facts = Projections(features)
-    count, past = heads(node, "num_heads"), node.get("past")
+    count, past = positive(node, "num_heads"), node.get("past")
     dtype = node.value("input_scale").dtype if node.op == "QAttention" else x.dtype
     if len(x.known) == 2:
         node.assumed.append("the lengths of the sequences depend on data: all are as long as the longest may be")

@@ -11,7 +11,7 @@ from costcore.translate import Arguments
 
 from ...graph.node import Inferred, Node
 from ...rows.arguments import fact, node_of
-from ...shapes.rules import heads, of_rank
+from ...shapes.rules import check_ranks, positive
 from ...values.value import Value
 from ..spec import OperatorSpec, row
 from .kv_cache import OPERAND, SETTINGS, Operands, joined, unpacked
@@ -22,8 +22,8 @@ def longformer(node: Node) -> Sequence[Value]:
     x = node.value("input")
     if len(x.known) != 3:
         raise node.error(f"needs an input of 3 dimensions, got {x.known}")
-    heads(node, "num_heads")
-    heads(node, "window")
+    positive(node, "num_heads")
+    positive(node, "window")
     node.assumed.append("which tokens attend to all others depends on data: none is counted")
     return [node.result(x.known, x.dtype)]
 
@@ -39,11 +39,11 @@ class SelectedKeys(Operands):
 def selected(node: Node) -> Inferred:
     """Attention with selected keys, on a cache of its own length or in pages, which comes out as it went in."""
     query, is_paged = node.value("query"), node.get("key_cache") is not None
-    count, shared = heads(node, "num_heads"), heads(node, "kv_num_heads")
+    count, shared = positive(node, "num_heads"), positive(node, "kv_num_heads")
     new = 2 if is_paged else 3
     for name, rank in (("query", new), ("key", new), ("value", new), ("past_key", 4), ("past_value", 4)):
         if node.get(name) is not None:
-            of_rank(node, **{name: rank})
+            check_ranks(node, **{name: rank})
     q, k, v = unpacked(node, joined(query) if is_paged else query.known, count, shared)
     if is_paged:
         cache, value_cache = node.value("key_cache"), node.value("value_cache")
@@ -82,19 +82,19 @@ class IndexedKeys:
 def indexer(node: Node) -> Inferred:
     """Places of the keys that each query may read, and the state: keys, and what is not yet compressed of them."""
     query, key, width = node.value("query"), node.get("key"), node.value("query_norm_weight").known[0]
-    ratio, mode = heads(node, "compress_ratio"), node.args.get("policy_mode")
+    ratio, mode = positive(node, "compress_ratio"), node.args.get("policy_mode")
     if mode not in ("qsa", "csa"):
-        raise node.error(f"has the policy_mode {mode!r}; known are 'qsa' and 'csa'")
+        raise node.error(f"has the policy_mode {mode!r}, expected 'qsa' or 'csa'")
     gated = mode == "csa"
     tables = node.value("cos_cache").known, node.value("sin_cache").known
     if tables[0] != tables[1] or len(tables[0]) not in (2, 3):
-        raise node.error(f"needs tables of cosines and sines of one shape, got {tables[0]} and {tables[1]}")
+        raise node.error(f"needs cosines and sines of the same shape, got {tables[0]} and {tables[1]}")
     if node.op == "PackedSparseAttentionIndexer":
-        of_rank(node, query=2, past_key_state=3, past_kv_buffer=3, key_norm_weight=1)
+        check_ranks(node, query=2, past_key_state=3, past_kv_buffer=3, key_norm_weight=1)
     else:
-        of_rank(node, query=3, past_key=3, key_norm_weight=1)
+        check_ranks(node, query=3, past_key=3, key_norm_weight=1)
     count = query.known[-1] // width - (1 if key is None else 0)
-    room = heads(node, "index_topk") if gated else heads(node, "token_budget") + ratio - 1
+    room = positive(node, "index_topk") if gated else positive(node, "token_budget") + ratio - 1
     chosen = node.result((*query.known[:-1], room), "int32")
     if node.op == "PackedSparseAttentionIndexer":
         return _packed_indexer(node, chosen, count, ratio, gated)

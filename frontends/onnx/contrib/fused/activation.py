@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...graph.node import Node
-from ...rows.arguments import axis, told
+from ...rows.arguments import axis, determined
 from ...shapes.random import dropout
-from ...shapes.rules import like, pairwise
+from ...shapes.rules import broadcast_of, like
 from ...values.value import Value
 from ..random import bit_dropout, training
 from ..spec import OperatorSpec, row
@@ -24,7 +24,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         "BiasGelu",
         "A B",
         required=2,
-        infer=pairwise("A", "B"),
+        infer=broadcast_of("A", "B"),
         rows=[row("biased_activation", {"x": "A", "b": "B"}, {"activation": lambda a: "gelu"})],
     ),
     OperatorSpec(
@@ -63,7 +63,7 @@ SPECS: tuple[OperatorSpec, ...] = (
             row(
                 "biased_dropout",
                 {"x": "data", "b": "bias", "z": "residual"},
-                {"training": told(lambda n: bool(n.number("training_mode")) or None)},
+                {"training": determined(lambda n: bool(n.number("training_mode")) or None)},
             )
         ],
     ),

@@ -22,7 +22,7 @@ def streams(node: Node) -> tuple[Shape, Dim]:
     if count:
         return (*shape[:-1], count, shape[-1] // count), count
     if len(shape) < 2:
-        raise node.error(f"needs streams as an axis of their own, or num_branches; got {shape}")
+        raise node.error(f"needs num_branches or an axis of streams, got {shape}")
     return shape, shape[-2]
 
 

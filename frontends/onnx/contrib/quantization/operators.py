@@ -9,14 +9,14 @@ from typing import Any
 from costcore.translate import Arguments
 
 from ...graph.node import Inferred, Node
-from ...rows.arguments import SPATIAL, axis, first, flag, told
+from ...rows.arguments import SPATIAL, axis, determined, first_given, flag
 from ...rows.conv import CONVOLUTION
 from ...rows.quantization import ROWS
 from ...shapes.conv import conv_transpose
 from ...shapes.matmul import product
 from ...shapes.quantization import RULES
 from ...shapes.reduction import reduced_axes, reduction
-from ...shapes.rules import broadcast, like, pairwise
+from ...shapes.rules import broadcast, broadcast_of, like
 from ...values.value import Value
 from ..channels_last import channel_view, channels_last, has_no_activation, turned, weight_view
 from ..conv import conv
@@ -200,7 +200,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                 {
                     "x0": "A",
                     "x1": "B",
-                    "b": first("bias", "C"),
+                    "b": first_given("bias", "C"),
                     "x0_scale": "scale_A",
                     "x1_scale": "scale_B",
                     "y_scale": "scale_Y",
@@ -213,7 +213,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         "QLinearAdd",
         "A A_scale A_zero_point B B_scale B_zero_point C_scale C_zero_point",
         required=2,
-        infer=pairwise("A", "B"),
+        infer=broadcast_of("A", "B"),
         rows=[
             row(
                 "quantized_add",
@@ -229,7 +229,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         "QLinearMul",
         "A A_scale A_zero_point B B_scale B_zero_point C_scale C_zero_point",
         required=2,
-        infer=pairwise("A", "B"),
+        infer=broadcast_of("A", "B"),
         rows=[
             row(
                 "quantized_mul",
@@ -298,7 +298,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                     **_scaled("x", "data", "data_scale", "data_zero_point"),
                     **_made("reduced_scale", "reduced_zero_point"),
                 },
-                {"axis": told(reduced_axes), "keepdims": lambda a: bool(a.get("keepdims", 1))},
+                {"axis": determined(reduced_axes), "keepdims": lambda a: bool(a.get("keepdims", 1))},
             )
         ],
     ),
@@ -317,7 +317,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                     "x*_zero_point": _every_third(2),
                     **_made("Y_scale", "Y_zero_point"),
                 },
-                {"axis": told(lambda n: n.axis(len(n.values("inputs")[0].known), "axis"))},
+                {"axis": determined(lambda n: n.axis(len(n.values("inputs")[0].known), "axis"))},
             )
         ],
     ),

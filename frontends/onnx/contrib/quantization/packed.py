@@ -9,8 +9,8 @@ from costcore.ir import prod
 from costcore.translate import Arguments, Row
 
 from ...graph.node import Inferred, Node
-from ...rows.arguments import fact, first, node_of
-from ...shapes.rules import said
+from ...rows.arguments import fact, first_given, node_of
+from ...shapes.rules import positive
 from ...values.value import Shape, Undetermined, Value
 from ..activation import FUSED
 from ..spec import OperatorSpec, row
@@ -60,7 +60,7 @@ def packed_matmul(node: Node) -> Inferred:
             raise Undetermined
         shape, dtype = (numbers[1], numbers[0]), "uint4"
     else:
-        shape = (said(node, "N"), said(node, "K"))
+        shape = (positive(node, "N"), positive(node, "K"))
         bits = width(node, "bits") if node.op == "MatMulNBits" else 4
         dtype = f"uint{bits}"
     weight = packed(node, "B", shape, dtype)
@@ -86,12 +86,12 @@ def packed_gather(node: Node) -> Inferred:
 
 def packed_layers(node: Node) -> Inferred:
     """Projections by packed weights; the gated ones make one output, and all the sum they began with."""
-    a, features = node.value("A"), said(node, "K")
+    a, features = node.value("A"), positive(node, "K")
     names = {"gate": "N", "up": "N"} if node.op == "MatMulNBitsMlp" else {"q": "Nq", "k": "Nkv", "v": "Nkv"}
     if isinstance(a.known[-1], int) and a.known[-1] != features:
         raise node.error(f"multiplies rows of {a.known[-1]} by weights of {features} inputs")
     weights = tuple(
-        packed(node, f"{name}_B", (said(node, outputs), features), f"uint{width(node, 'bits')}")
+        packed(node, f"{name}_B", (positive(node, outputs), features), f"uint{width(node, 'bits')}")
         for name, outputs in names.items()
     )
     sizes = [node.args["N"]] if "gate" in names else [node.args[n] for n in names.values()]
@@ -117,7 +117,7 @@ def packed_linear(scale: str, zero: Any = None) -> Row:
             "x": "A",
             "w": packed_weight(0),
             "b": "bias",
-            "w_scale": first(scale),
+            "w_scale": first_given(scale),
             "w_zero_point": "zero_points",
             "order": "g_idx",
         },

@@ -17,12 +17,13 @@ from ..random import random
 
 
 def constant(node: Node) -> Inferred:
-    """The value of the one attribute that is given."""
+    """Infer the value of the one attribute that is given."""
     value = _constant(node)
     return Inferred([value], stored=(value,))
 
 
 def _constant(node: Node) -> Value:
+    """Return the value of the one attribute that is given."""
     name = next((name for name in node.args if name == "value" or name.startswith(("value_", "sparse_"))), "")
     content: Any = node.args.get(name)
     made = node.proto.output[0] if node.proto.output else ""
@@ -42,7 +43,7 @@ def _constant(node: Node) -> Value:
 
 
 def shape_of(node: Node) -> Sequence[Value]:
-    """The dimensions of the input, or a range of them."""
+    """Infer the dimensions of the input, or a range of them."""
     x = node.value("data")
     dims = x.known[slice(node.args.get("start", 0), node.args.get("end"))]
     data: Any = np.empty(len(dims), dtype=object)
@@ -51,19 +52,19 @@ def shape_of(node: Node) -> Sequence[Value]:
 
 
 def size_of(node: Node) -> Sequence[Value]:
-    """How many elements the input has."""
+    """Infer the number of elements of the input."""
     return [number_of(node.value("data").size)]
 
 
 def number_of(count: Dim) -> Value:
-    """A number that follows from shapes."""
+    """Return a scalar that follows from shapes."""
     data: Any = np.empty((), dtype=object)
     data[()] = count
     return Value((), "int64", data, "const", follows_shapes=True)
 
 
 def filled(node: Node) -> Sequence[Value]:
-    """A shape filled with one number, zero by default."""
+    """Infer a tensor of one number, zero by default."""
     shape, fill = node.numbers("input") or (), node.args.get("value")
     value = stored_value(fill, "", node.label) if fill is not None else Value((1,), "float32", np.array([0.0], object))
     element = value.data
@@ -75,11 +76,11 @@ def filled(node: Node) -> Sequence[Value]:
 
 
 def range_of(node: Node) -> Sequence[Value]:
-    """Numbers from start to limit by delta."""
+    """Infer the numbers from start to limit by delta."""
     start, limit, delta = (node.number(name) for name in ("start", "limit", "delta"))
     dtype = node.value("start").dtype
     if is_symbolic(delta) or delta == 0:
-        raise Undetermined if delta else node.error("counts by 0")
+        raise Undetermined if delta else node.error("has a delta of 0")
     if all(isinstance(number, int) for number in (start, limit, delta)):
         count: Dim = max(ceil_div(limit - start, delta), 0)
     elif is_symbolic(start) or is_symbolic(limit):
@@ -90,13 +91,13 @@ def range_of(node: Node) -> Sequence[Value]:
 
 
 def eye(node: Node) -> Sequence[Value]:
-    """A unit matrix of the input's shape."""
+    """Infer an identity matrix of the input's shape."""
     x = node.value("input")
     return [node.result(x.known, DTYPES.get(node.args.get("dtype") or 0, x.dtype))]
 
 
 def one_hot(node: Node) -> Sequence[Value]:
-    """A new axis of length depth."""
+    """Infer a new axis of size depth."""
     indices, depth = node.value("indices").known, node.number("depth")
     axis = node.axis(len(indices) + 1, "axis") or 0
     depth = depth if is_symbolic(depth) else int(depth)
@@ -104,7 +105,7 @@ def one_hot(node: Node) -> Sequence[Value]:
 
 
 def category_one_hot(node: Node) -> Sequence[Value]:
-    """A new last axis, of the number of categories."""
+    """Infer a new last axis, one element for each category."""
     count = len(node.args.get("cats_int64s") or node.args.get("cats_strings") or ())
     return [node.result((*node.value("X").known, count), "float32")]
 

@@ -14,11 +14,11 @@ from costcore.symbolic import differ, only_length, quotient
 from ...graph.node import Node, Rule
 from ...values.constant_folding import cast, each
 from ...values.value import DTYPES, Container, Undetermined, Value
-from ..rules import broadcast, same
+from ..rules import broadcast, same_shape
 
 
 def identity(node: Node) -> Sequence[Value]:
-    """The input itself."""
+    """Infer the input itself."""
     x = node.inputs[0] if node.inputs else None
     if x is None:
         raise node.error("has no input")
@@ -28,7 +28,7 @@ def identity(node: Node) -> Sequence[Value]:
 
 
 def reshape(node: Node) -> Sequence[Value]:
-    """``0`` copies a dimension (unless ``allowzero``), ``-1`` takes what is left."""
+    """Infer another shape: ``0`` copies a dimension (unless ``allowzero``), ``-1`` takes the remaining elements."""
     x, wanted = node.value("data"), node.numbers("shape")
     if wanted is None:
         raise node.error("has no shape")
@@ -57,7 +57,7 @@ def reshape(node: Node) -> Sequence[Value]:
 
 
 def flatten(node: Node) -> Sequence[Value]:
-    """Two dimensions, cut at an axis (which may be the rank itself)."""
+    """Infer two dimensions, divided at an axis, which may equal the rank."""
     x = node.value("input")
     axis, rank = node.args.get("axis", 1), len(x.known)
     if not -rank <= axis <= rank:
@@ -67,7 +67,7 @@ def flatten(node: Node) -> Sequence[Value]:
 
 
 def squeeze(node: Node) -> Sequence[Value]:
-    """Without the named axes, or all of length 1."""
+    """Infer the input without the given axes, or without all axes of size 1."""
     x = node.value("data")
     axes = node.axes(len(x.known), "axes")
     if axes is None:
@@ -79,7 +79,7 @@ def squeeze(node: Node) -> Sequence[Value]:
 
 
 def unsqueeze(node: Node) -> Sequence[Value]:
-    """With axes of length 1 at the named places of the output."""
+    """Infer the input with axes of size 1 at the given positions of the output."""
     x, count = node.value("data"), len(node.numbers("axes") or ())
     rank = len(x.known) + count
     axes = node.axes(rank, "axes") or ()
@@ -90,7 +90,7 @@ def unsqueeze(node: Node) -> Sequence[Value]:
 
 
 def transpose(node: Node) -> Sequence[Value]:
-    """Axes in another order, the reverse one by default."""
+    """Infer the axes in another order, the reverse one by default."""
     x = node.value("data")
     rank = len(x.known)
     order = node.axes(rank, "perm") if node.args.get("perm") else tuple(reversed(range(rank)))
@@ -100,7 +100,7 @@ def transpose(node: Node) -> Sequence[Value]:
 
 
 def concat(node: Node) -> Sequence[Value]:
-    """Inputs joined along an axis (1 by default in opset 1)."""
+    """Infer the inputs joined along an axis (1 by default in opset 1)."""
     values = node.values("inputs")
     first = values[0].known
     axis = node.axis(len(first), "axis")
@@ -115,14 +115,14 @@ def concat(node: Node) -> Sequence[Value]:
         if i == axis:
             shape[i] = sum(lengths)
         elif len(sized) > 1:
-            raise node.error(f"cannot join lengths {sized} of axis {i}")
+            raise node.error(f"cannot join sizes {sized} along axis {i}")
         elif sized:
             shape[i] = sized[0]
     return [node.result(shape, values[0].dtype, lambda *arrays: np.concatenate(arrays, axis))]
 
 
 def split(node: Node) -> Sequence[Value]:
-    """Parts of the named lengths, or of equal ones (the last may be shorter)."""
+    """Infer parts of the given sizes, or of equal sizes (the last may be smaller)."""
     x = node.value("input")
     axis = node.axis(len(x.known), "axis") or 0
     lengths: Sequence[Dim] | None = node.numbers("split")
@@ -133,9 +133,11 @@ def split(node: Node) -> Sequence[Value]:
             raise node.error(f"has num_outputs {parts}, but {count} outputs")
         lengths = [_part(x.known[axis], i, parts) for i in range(count)]
     elif len(lengths) != count:
-        raise node.error(f"splits into {len(lengths)} lengths, but has {count} outputs")
+        raise node.error(f"splits into {len(lengths)} sizes, but has {count} outputs")
     elif all(isinstance(d, int) for d in (*lengths, x.known[axis])) and sum(lengths) != x.known[axis]:
-        raise node.error(f"splits {x.known[axis]} places into {tuple(lengths)}, which are {sum(lengths)}")
+        raise node.error(
+            f"splits an axis of size {x.known[axis]} into {tuple(lengths)}, which add up to {sum(lengths)}"
+        )
     ends = [sum(lengths[: i + 1]) for i in range(count)] if count <= 64 else []
     outputs = []
     for i, length in enumerate(lengths):
@@ -146,7 +148,7 @@ def split(node: Node) -> Sequence[Value]:
 
 
 def _part(length: Dim, i: int, count: int) -> Dim:
-    """The length of part ``i`` of so many equal ones; the last may be shorter, and more of them where they are many."""
+    """Return the size of part ``i`` of ``count`` equal ones; the last parts may be smaller or empty."""
     part = ceil_div(length, count)
     if isinstance(length, int):
         return min(part, max(length - i * part, 0))
@@ -154,7 +156,7 @@ def _part(length: Dim, i: int, count: int) -> Dim:
 
 
 def slice_(node: Node) -> Sequence[Value]:
-    """Ranges of axes, with numpy's rules for what lies outside."""
+    """Infer ranges of axes, with numpy's rules for positions outside."""
     x = node.value("data")
     starts, ends = node.numbers("starts") or (), node.numbers("ends") or ()
     axes = node.axes(len(x.known), "axes") or tuple(range(len(starts)))
@@ -179,6 +181,7 @@ FAR = 1 << 30
 
 
 def _sliced(node: Node, length: Dim, start: Any, end: Any, step: Any) -> Dim:
+    """Return the size of a slice of an axis."""
     if is_symbolic(step):
         raise Undetermined
     if all(isinstance(d, int) for d in (length, start, end)):
@@ -201,20 +204,21 @@ def _sliced(node: Node, length: Dim, start: Any, end: Any, step: Any) -> Dim:
 
 
 def _mirrored(length: Dim, place: Any) -> Any:
+    """Return a position counted from the other end of an axis."""
     if isinstance(place, int) and (place >= FAR or place <= -FAR):
         return FAR if place > 0 else 0
     return place + 1 if isinstance(place, int) and place >= 0 else length + place + 1
 
 
 def expand(node: Node) -> Sequence[Value]:
-    """Broadcast to a shape."""
+    """Infer the broadcast to a given shape."""
     x, wanted = node.value("input"), node.numbers("shape") or ()
     shape = broadcast(node, x.known, wanted)
     return [node.result(shape, x.dtype, lambda a, *_: np.broadcast_to(a, shape))]
 
 
 def tile(node: Node) -> Sequence[Value]:
-    """Repeated along its axes; opset 1 names one axis."""
+    """Infer the input repeated along its axes; opset 1 repeats one axis."""
     x = node.value("input")
     repeats = node.numbers("repeats")
     if repeats is None:
@@ -227,7 +231,7 @@ def tile(node: Node) -> Sequence[Value]:
 
 
 def pad(node: Node) -> Sequence[Value]:
-    """Longer or shorter at both ends of its axes."""
+    """Infer the input extended or cropped at both ends of its axes."""
     x, pads = node.value("data"), node.numbers("pads", "paddings") or ()
     axes = node.axes(len(x.known), "axes") or tuple(range(len(x.known)))
     if len(pads) != 2 * len(axes):
@@ -239,7 +243,7 @@ def pad(node: Node) -> Sequence[Value]:
 
 
 def rearrange(node: Node) -> Sequence[Value]:
-    """Depth to space, or space to depth."""
+    """Infer depth to space, or space to depth."""
     x, size = node.value("input"), node.args["blocksize"]
     n, c, *space = x.known
     block = size ** len(space)
@@ -249,7 +253,7 @@ def rearrange(node: Node) -> Sequence[Value]:
 
 
 def center_crop_pad(node: Node) -> Sequence[Value]:
-    """Cut or padded to the named lengths."""
+    """Infer the input cropped or padded to the given sizes."""
     x, lengths = node.value("input_data"), node.numbers("shape") or ()
     axes = node.axes(len(x.known), "axes") or tuple(range(len(x.known)))
     shape = list(x.known)
@@ -259,7 +263,7 @@ def center_crop_pad(node: Node) -> Sequence[Value]:
 
 
 def col2im(node: Node) -> Sequence[Value]:
-    """Blocks added into an image."""
+    """Infer the image that blocks are added into."""
     x, image, block = node.value("input"), node.numbers("image_shape") or (), node.numbers("block_shape") or (1,)
     channels = x.known[1]
     for length in block:
@@ -268,19 +272,19 @@ def col2im(node: Node) -> Sequence[Value]:
 
 
 def convert(node: Node) -> Sequence[Value]:
-    """Another element type: of an attribute, or of the second input."""
+    """Infer the input in another dtype, that of an attribute or of the second input."""
     x, target = node.value("input"), node.args.get("to")
     if target is None:
         dtype = node.value("target_type").dtype
     elif target in DTYPES:
         dtype = DTYPES[target]
     else:
-        raise node.error(f"has the unknown element type {target}")
+        raise node.error(f"has the unknown dtype {target}")
     return [node.result(x.known, dtype, each(cast(dtype)), count=1)]
 
 
 def vectors(node: Node) -> Sequence[Value]:
-    """All features of all inputs beside each other."""
+    """Infer the features of all inputs, joined."""
     given = node.values("X")
     total = sum(value.known[-1] for value in given)
     rows = given[0].known[0] if len(given[0].known) > 1 else 1
@@ -296,8 +300,8 @@ RULES: Mapping[str, Rule] = {
     "ai.onnx::Squeeze": squeeze,
     "ai.onnx::Unsqueeze": unsqueeze,
     "ai.onnx::Transpose": transpose,
-    "ai.onnx::ReverseSequence": same,
-    "ai.onnx::Trilu": same,
+    "ai.onnx::ReverseSequence": same_shape,
+    "ai.onnx::Trilu": same_shape,
     "ai.onnx::Concat": concat,
     "ai.onnx::Split": split,
     "ai.onnx::Slice": slice_,

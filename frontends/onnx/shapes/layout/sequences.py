@@ -10,11 +10,11 @@ from costcore.dims import Dim, ceil_div, is_symbolic
 from ...graph.node import Node, Rule
 from ...values.containers import MOST_ITEMS, element_of, repeated, sequence
 from ...values.value import Container, Value
-from ..text.sequences import held
+from ..text.sequences import sequence_input
 
 
 def split(node: Node) -> Sequence[Value]:
-    """A sequence of parts: of the named lengths, of one length (the last may be shorter), or of single slices."""
+    """Infer a sequence of parts: of the given sizes, of one size (the last may be smaller), or of single slices."""
     x, wanted = node.value("input"), node.get("split")
     axis = node.axis(len(x.known), "axis") or 0
     total = x.known[axis]
@@ -32,7 +32,7 @@ def split(node: Node) -> Sequence[Value]:
         count = None if part is None else ceil_div(total, part)
         return [Container(dtype=x.dtype, element=_open(before, after, x), length=count)]
     if part < 1:
-        raise node.error(f"splits into parts of length {part}")
+        raise node.error(f"splits into parts of size {part}")
     whole, rest = divmod(total, part)
     if not rest:
         return [repeated(Value((*before, part, *after), x.dtype), whole)]
@@ -43,13 +43,14 @@ def split(node: Node) -> Sequence[Value]:
 
 
 def _open(before: tuple[Dim, ...], after: tuple[Dim, ...], x: Value) -> Value:
+    """Return a part of unknown size."""
     shape: Any = (*before, None, *after)  # None among the dimensions: they differ
     return Value(shape, x.dtype)
 
 
 def joined(node: Node) -> Sequence[Value]:
-    """The items of a sequence, joined along an axis, which may be a new one."""
-    source, new = held(node, "input_sequence"), node.args.get("new_axis", 0)
+    """Infer the items of a sequence, joined along an axis, which may be a new one."""
+    source, new = sequence_input(node, "input_sequence"), node.args.get("new_axis", 0)
     element = element_of(source)
     if element is None or element.shape is None:
         return [Value(None, source.dtype)]

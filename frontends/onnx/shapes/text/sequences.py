@@ -15,11 +15,11 @@ from ...values.value import DTYPES, Container, Undetermined, Value
 from ..layout.creation import number_of
 
 
-def held(node: Node, *names: str) -> Container:
-    """The input of that name, which is to be a sequence.
+def sequence_input(node: Node, *names: str) -> Container:
+    """Return the input of that name, which must be a sequence.
 
     Raises:
-        CostError: where it is a tensor.
+        CostError: if it is a tensor.
     """
     value = node.value(*names)
     if not isinstance(value, Container):
@@ -29,8 +29,8 @@ def held(node: Node, *names: str) -> Container:
     return value
 
 
-def _place(node: Node, count: int, default: int, last: int) -> int | None:
-    """A position in a sequence of ``count`` items, at most ``last``, from the front; None where only data tells it."""
+def _position(node: Node, count: int, default: int, last: int) -> int | None:
+    """Return a position in a sequence of ``count`` items, at most ``last``; None if it depends on data."""
     value = node.get("position")
     if value is None:
         return default
@@ -42,20 +42,20 @@ def _place(node: Node, count: int, default: int, last: int) -> int | None:
 
 
 def empty(node: Node) -> Sequence[Value]:
-    """A sequence of nothing."""
+    """Infer an empty sequence."""
     return [sequence((), DTYPES.get(node.args.get("dtype") or 1, "float32"))]
 
 
 def construct(node: Node) -> Sequence[Value]:
-    """A sequence of the inputs."""
+    """Infer a sequence of the inputs."""
     return [sequence(node.values("inputs"))]
 
 
 def insert(node: Node) -> Sequence[Value]:
-    """A sequence with one item more."""
-    source, tensor = held(node, "input_sequence"), node.value("tensor")
+    """Infer a sequence with one more item."""
+    source, tensor = sequence_input(node, "input_sequence"), node.value("tensor")
     if source.items is not None:
-        place = _place(node, count := len(source.items), count, count)
+        place = _position(node, count := len(source.items), count, count)
         if place is not None:
             return [sequence((*source.items[:place], tensor, *source.items[place:]))]
     length = None if source.length is None else source.length + 1
@@ -64,10 +64,10 @@ def insert(node: Node) -> Sequence[Value]:
 
 
 def erase(node: Node) -> Sequence[Value]:
-    """A sequence with one item less."""
-    source = held(node, "input_sequence")
+    """Infer a sequence without one item."""
+    source = sequence_input(node, "input_sequence")
     if source.items is not None:
-        place = _place(node, count := len(source.items), count - 1, count - 1)
+        place = _position(node, count := len(source.items), count - 1, count - 1)
         if place is not None:
             return [sequence((*source.items[:place], *source.items[place + 1 :]), source.dtype)]
     length = None if source.length is None else source.length - 1
@@ -75,18 +75,18 @@ def erase(node: Node) -> Sequence[Value]:
 
 
 def at(node: Node) -> Sequence[Value]:
-    """One item."""
-    source = held(node, "input_sequence")
+    """Infer one item."""
+    source = sequence_input(node, "input_sequence")
     if source.items is not None:
-        place = _place(node, count := len(source.items), -1, count - 1)
+        place = _position(node, count := len(source.items), -1, count - 1)
         if place is not None:
-            return [_same(source.items[place])]
+            return [_renamed(source.items[place])]
     element = element_of(source)
     return [Value(None, source.dtype) if element is None else Value(element.shape, element.dtype)]
 
 
-def _same(value: Value) -> Value:
-    """A value under another name."""
+def _renamed(value: Value) -> Value:
+    """Return the same value for another name."""
     if isinstance(value, Container):
         return value
     renamed = value.viewed(value.known)
@@ -95,23 +95,25 @@ def _same(value: Value) -> Value:
 
 
 def length_of(node: Node) -> Sequence[Value]:
-    """How many items a sequence has."""
-    length = held(node, "input_sequence").length
+    """Infer the number of items."""
+    length = sequence_input(node, "input_sequence").length
     return [Value((), "int64") if length is None else number_of(length)]
 
 
 def optional(node: Node) -> Sequence[Value]:
-    """The input itself, which is then known to be there; or nothing, of a declared type."""
+    """Infer an optional that holds the input, or an empty one of a declared type."""
     value = node.inputs[0] if node.inputs else None
     if value is not None:
-        return [_same(value)] if value.shape is not None or isinstance(value, Container) else [Value(None, value.dtype)]
+        return (
+            [_renamed(value)] if value.shape is not None or isinstance(value, Container) else [Value(None, value.dtype)]
+        )
     kind = node.args.get("type")
     dtype = "" if kind is None or not kind.HasField("tensor_type") else DTYPES.get(kind.tensor_type.elem_type, "")
     return [Container(dtype=dtype, kind="optional", items=(), length=0)]
 
 
 def has_element(node: Node) -> Sequence[Value]:
-    """Whether an optional holds something: known but for an optional input of the model."""
+    """Infer whether an optional holds a value; unknown only for an optional input of the model."""
     value = node.inputs[0] if node.inputs else None
     is_optional = isinstance(value, Container) and value.kind == "optional"
     if isinstance(value, Container) and is_optional and value.items is None:
@@ -122,27 +124,27 @@ def has_element(node: Node) -> Sequence[Value]:
 
 
 def get_element(node: Node) -> Sequence[Value]:
-    """What an optional holds.
+    """Infer the value of an optional.
 
     Raises:
-        CostError: where it is known to hold nothing.
+        CostError: if it is known to be empty.
     """
     value = node.value("input")
     if isinstance(value, Container) and value.kind == "optional":
         if value.items is not None:
-            raise node.error("takes what an empty optional holds")
+            raise node.error("reads the value of an empty optional")
         element = value.element
         if isinstance(element, Container):
             return [element]
         return [Value(element.shape if element is not None else None, value.dtype)]
-    return [_same(value)] if value.shape is not None or isinstance(value, Container) else [Value(None, value.dtype)]
+    return [_renamed(value)] if value.shape is not None or isinstance(value, Container) else [Value(None, value.dtype)]
 
 
 def to_map(node: Node) -> Sequence[Value]:
-    """One map a row."""
+    """Infer one map for each row."""
     x = node.value("X")
-    held = Container(dtype=x.dtype, kind="map", element=Value((), x.dtype), length=x.known[-1])
-    return [Container(dtype=x.dtype, element=held, length=x.known[0] if len(x.known) > 1 else 1)]
+    item = Container(dtype=x.dtype, kind="map", element=Value((), x.dtype), length=x.known[-1])
+    return [Container(dtype=x.dtype, element=item, length=x.known[0] if len(x.known) > 1 else 1)]
 
 
 RULES: Mapping[str, Rule] = {

@@ -8,27 +8,27 @@ from costcore.dims import Dim
 
 from ...graph.node import Node, Rule
 from ...values.value import DTYPES, Container, Undetermined, Value
-from ..rules import broadcast, shape_only
+from ..rules import broadcast, same_shape_in
 
 
 def string_concat(node: Node) -> Sequence[Value]:
-    """Pairs of texts, broadcast."""
+    """Infer the broadcast of two tensors of strings."""
     return [node.result(broadcast(node, node.value("X").known, node.value("Y").known), "string")]
 
 
 def string_split(node: Node) -> Sequence[Value]:
-    """The parts of every text, as many as the text with most of them has, and their number."""
+    """Infer the parts of each string, as many as the longest has, and their number."""
     x = node.value("X")
     return [node.result((*x.known, 0 if x.size == 0 else None), "string"), node.result(x.known, "int64")]
 
 
 def image(node: Node) -> Sequence[Value]:
-    """Rows, columns and channels: only the data says how many rows and columns."""
+    """Infer rows, columns and channels; rows and columns depend on data."""
     return [node.result((None, None, 1 if node.args.get("pixel_format") == "Grayscale" else 3), "uint8")]
 
 
 def ngrams(node: Node) -> Sequence[Value]:
-    """One count for every n-gram's place."""
+    """Infer one count for each n-gram of the vocabulary."""
     x = node.value("X")
     indices = node.args.get("ngram_indexes") or ()
     if not indices or not x.known:
@@ -37,7 +37,7 @@ def ngrams(node: Node) -> Sequence[Value]:
 
 
 def gram_count(node: Node) -> Dim:
-    """How many n-grams a row of ``TfIdfVectorizer`` has, over all lengths and skips, at most."""
+    """Return the largest number of n-grams in a row of ``TfIdfVectorizer``, over all lengths and skips."""
     length = node.value("X").known[-1]
     least, most = node.args.get("min_gram_length", 1), node.args.get("max_gram_length", 1)
     skips = node.args.get("max_skip_count", 0)
@@ -51,13 +51,13 @@ def gram_count(node: Node) -> Dim:
 
 
 def normalized_strings(node: Node) -> Sequence[Value]:
-    """Strings without stop words: how many are left depends on data."""
+    """Infer strings without stop words; the number of remaining ones depends on data."""
     x = node.value("X")
     return [node.result((*x.known[:-1], None) if node.args.get("stopwords") else x.known, "string")]
 
 
 def mapped(node: Node) -> Sequence[Value]:
-    """Every element looked up: of the type of the values."""
+    """Infer one value of the map for each element."""
     tensor = node.args.get("values_tensor")
     if tensor is not None:
         dtype = DTYPES.get(tensor.data_type, "float32")
@@ -71,12 +71,12 @@ def mapped(node: Node) -> Sequence[Value]:
 
 
 def categories(node: Node) -> Sequence[Value]:
-    """Strings as numbers, or numbers as strings."""
+    """Infer numbers for strings, or strings for numbers."""
     return [node.result(node.value("X").known, "int64" if node.value("X").dtype == "string" else "string")]
 
 
 def from_map(node: Node) -> Sequence[Value]:
-    """A map as a row: of the vocabulary's length, of the given length, or of as many elements as it has."""
+    """Infer a row from a map: as long as the vocabulary, the given size, or the map itself."""
     x = node.value("X")
     if not isinstance(x, Container):
         raise node.error("needs a map as its input")
@@ -92,7 +92,7 @@ RULES: Mapping[str, Rule] = {
     "ai.onnx::StringConcat": string_concat,
     "ai.onnx::StringSplit": string_split,
     "ai.onnx::StringNormalizer": normalized_strings,
-    "ai.onnx::RegexFullMatch": shape_only("bool"),
+    "ai.onnx::RegexFullMatch": same_shape_in("bool"),
     "ai.onnx::TfIdfVectorizer": ngrams,
     "ai.onnx::ImageDecoder": image,
     "ai.onnx.ml::CastMap": from_map,

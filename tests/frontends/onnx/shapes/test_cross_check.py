@@ -33,7 +33,7 @@ def test_a_shape_that_onnx_infers_otherwise_is_told_where_asked_for():
     made = g.model({"x": (1, 128, 1)}, g("STFT", "x", g.number(8, scalar=True), "", g.number(16, scalar=True)))
     assert not estimate(made).notes
     assert estimate(made, check_shapes=True).notes == [
-        "onnx infers the shape (1, 15, 16, 2) of 'STFT_0_0'; here it is (1, 15, 9, 2)"
+        "onnx infers the shape (1, 15, 16, 2) of 'STFT_0_0'; costcore infers (1, 15, 9, 2)"
     ]
 
 
