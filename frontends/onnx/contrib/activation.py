@@ -26,11 +26,11 @@ FUSED = {
     "Swish": "silu",
     "Selu": "selu",
 }
-"""Activations that products are fused with, by neutral name."""
+"""Neutral names of activations that ONNX Runtime fuses with other operators."""
 
 
 def fused_with(a: Arguments) -> Any:
-    """The neutral name of the fused activation, None for none."""
+    """Return the neutral name of the fused activation; None if there is none."""
     name = a.get("activation")
     return FUSED.get(name, name) if name else None
 

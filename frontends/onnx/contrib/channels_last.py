@@ -35,7 +35,7 @@ def channels_back(node: Node, shape: Shape) -> Shape:
 
 
 def channel_view(name: str) -> Any:
-    """The input with its channels as the second axis."""
+    """Return a source for the input with its channels as the second axis."""
 
     def read(a: Arguments) -> Value:
         view: Value = a[name].viewed(channels_first(node_of(a), a[name].known))
@@ -45,7 +45,7 @@ def channel_view(name: str) -> Any:
 
 
 def weight_view(name: str) -> Any:
-    """The weight of a convolution as ``[Cout, Cin/G, ...]``."""
+    """Return a source for the weight of a convolution as ``[Cout, Cin/G, ...]``."""
 
     def read(a: Arguments) -> Value:
         w: Value = a[name]
@@ -68,10 +68,10 @@ def last(shape: Shape) -> Shape:
     return (shape[0], *shape[2:], shape[1])
 
 
-def turned(rule: Rule) -> Rule:
-    """The rule of an operator with channels first, for channels last.
+def rule_with_channels_last(rule: Rule) -> Rule:
+    """Return the shape rule of an operator with channels first, for channels last.
 
-    Rows of the table see the input with its channels first as well.
+    Rows see the input with its channels first, too.
     """
 
     def read(node: Node) -> Sequence[Value] | Inferred:
@@ -131,5 +131,5 @@ def channels_last(
     """
     key = f"{ONNX}::{op}"
     plain = [replace(row, when=_without_activation(row)) for row in rows if row.native == key]
-    rule = infer or turned(rules[key])
+    rule = infer or rule_with_channels_last(rules[key])
     return OperatorSpec(op, inputs, required, attributes, None, rule, (*plain, *fused), NHWC)

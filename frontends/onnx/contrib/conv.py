@@ -15,7 +15,7 @@ from .spec import NCHWC, OperatorSpec, row
 
 
 def conv(node: Node) -> Inferred:
-    """Convolution, with channels first or last."""
+    """Infer a convolution, with channels first or last."""
     x, w = node.value("X", "x"), node.value("W", "w")
     shape = channels_first(node, x.known)
     if len(shape) < 3 or len(w.known) != len(shape):
@@ -30,7 +30,7 @@ def conv(node: Node) -> Inferred:
 
 
 def padded_conv_transpose(node: Node) -> Inferred:
-    """A transposed convolution whose padding is an input."""
+    """Infer a transposed convolution whose padding is an input."""
     try:
         pads = node.numbers("Pads")
     except Undetermined:
@@ -43,6 +43,7 @@ def padded_conv_transpose(node: Node) -> Inferred:
 
 
 def _is_plain(a: Arguments) -> bool:
+    """Return whether nothing is fused to the convolution."""
     return not fused_with(a) and not isinstance(a.get("Z"), Value) and not isinstance(a.get("Sum"), Value)
 
 

@@ -12,7 +12,7 @@ from .spec import OperatorSpec, row
 
 
 def complex_product(node: Node) -> Sequence[Value]:
-    """Pairs of real and imaginary parts, broadcast."""
+    """Infer the broadcast of pairs of real and imaginary parts."""
     a, b = node.value("A"), node.value("B")
     if any(not v.known or v.known[-1] != 2 for v in (a, b)):
         raise node.error(f"needs real and imaginary parts as the last axis, got {a.known} and {b.known}")
@@ -20,7 +20,7 @@ def complex_product(node: Node) -> Sequence[Value]:
 
 
 def integer_product(node: Node) -> Sequence[Value]:
-    """Two operands, broadcast, as 32-bit integers."""
+    """Infer the broadcast of two operands, as 32-bit integers."""
     return [node.result(broadcast(node, node.value("A").known, node.value("B").known), "int32")]
 
 

@@ -11,7 +11,7 @@ from .spec import OperatorSpec, row
 
 
 def embedding(node: Node) -> Sequence[Value]:
-    """Rows of a matrix, one for each index."""
+    """Infer one row of a matrix for each index."""
     weight = node.value("weight")
     return [node.result((*node.value("indices").known, weight.known[-1]), weight.dtype)]
 

@@ -19,14 +19,14 @@ from .spec import NCHWC, OperatorSpec, row
 
 
 def reordered(node: Node) -> Sequence[Value]:
-    """Channels in blocks, or in order again; then only the attribute says how many there are."""
+    """Infer channels in blocks, or in order again; then the attribute gives their number."""
     x = node.value("X")
     count: Dim = node.args.get("channels") or x.known[1]
     return [node.result((x.known[0], count, *x.known[2:]), x.dtype)]
 
 
 def expanded(node: Node) -> Sequence[Value]:
-    """The input with a new axis of length 1."""
+    """Infer the input with a new axis of size 1."""
     x, axis = node.value("X"), node.number("axis")
     rank = len(x.known) + 1
     if not -rank <= axis < rank:
@@ -37,7 +37,7 @@ def expanded(node: Node) -> Sequence[Value]:
 
 
 def unfolded(node: Node) -> Sequence[Value]:
-    """Slices along an axis, which may overlap, each along a new last axis."""
+    """Infer slices along an axis, which may overlap, each as a new last axis."""
     x, size, step = node.value("input"), positive(node, "size"), node.args.get("step", 1)
     axis = node.args.get("dim", -1)
     if not -len(x.known) <= axis < len(x.known) or step < 1:
@@ -51,7 +51,7 @@ def unfolded(node: Node) -> Sequence[Value]:
 
 
 def cropped(node: Node) -> Sequence[Value]:
-    """An image without its border, or as much of it as ``scale`` says."""
+    """Infer an image without its border, or of the size that ``scale`` gives."""
     x = node.value("input")
     border: tuple[Dim, ...] = tuple(node.args.get("border") or ())
     if len(x.known) != 4 or len(border) != 4:

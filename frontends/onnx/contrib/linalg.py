@@ -12,7 +12,7 @@ from .spec import OperatorSpec, row
 
 
 def distances(node: Node) -> Sequence[Value]:
-    """Every row of one matrix with every row of the other."""
+    """Infer one distance for each pair of rows."""
     a, b = node.value("A"), node.value("B")
     if len(a.known) != 2 or len(b.known) != 2:
         raise node.error(f"needs two matrices, got {a.known} and {b.known}")
@@ -20,7 +20,7 @@ def distances(node: Node) -> Sequence[Value]:
 
 
 METRICS = {"euclidean": 2, "cityblock": 1, "chebyshev": float("inf")}
-"""Distances that are norms of differences, by the norm."""
+"""Order of the norm of the difference, by metric."""
 
 
 SPECS: tuple[OperatorSpec, ...] = (

@@ -15,9 +15,9 @@ from .spec import OperatorSpec, row
 
 
 def transposed(node: Node, name: str) -> Shape:
-    """An operand of a matrix product as it is multiplied: ``trans`` swaps axes, ``transBatch`` moves the first.
+    """Return the shape of an operand of a matrix product as it is multiplied.
 
-    With ``transBatch`` the first axis stands behind the batch axes: it goes before the last one.
+    ``trans`` swaps the last two axes. ``transBatch`` moves the first axis before the last one.
     """
     shape = node.value(name).known
     if node.args.get(f"transBatch{name}") and len(shape) > 2:
@@ -26,7 +26,7 @@ def transposed(node: Node, name: str) -> Shape:
 
 
 def matmul(node: Node) -> Sequence[Value]:
-    """A matrix product of A and B, either one transposed."""
+    """Infer the product of A and B, either of them transposed."""
     a = node.value("A")
     dtype = {"MatMulInteger16": "int32"}.get(node.op, a.dtype)
     if node.op == "MatMulIntegerToFloat":
@@ -37,12 +37,12 @@ def matmul(node: Node) -> Sequence[Value]:
 
 
 def sparse_product(node: Node) -> Sequence[Value]:
-    """A sparse matrix times a dense one, either one transposed."""
+    """Infer a sparse matrix times a dense one, either of them transposed."""
     return [node.result(product(node, transposed(node, "A"), transposed(node, "B")), node.value("B").dtype)]
 
 
-def _moved(name: str) -> Any:
-    """A matrix operand whose batch axes are in place; the last two may still be swapped."""
+def _batch_first(name: str) -> Any:
+    """Return a source for a matrix operand with its batch axes in front; the last two may still be swapped."""
 
     def read(a: Arguments) -> Value:
         shape = transposed(node_of(a), name)
@@ -53,34 +53,35 @@ def _moved(name: str) -> Any:
 
 
 def _flag(name: str) -> Any:
+    """Return a source for an attribute; True if it is set, else None."""
     return lambda a: True if a.get(name) else None
 
 
 def factor(name: str) -> Any:
-    """A factor of a product; None if it is 1."""
+    """Return a source for a factor; None if it is 1."""
     return lambda a: None if a.get(name, 1.0) == 1 else a[name]
 
 
-MATRICES = {"x0": _moved("A"), "x1": _moved("B")}
+MATRICES = {"x0": _batch_first("A"), "x1": _batch_first("B")}
 
 
 SWAPPED = {"transpose_x0": _flag("transA"), "transpose_x1": _flag("transB"), "alpha": factor("alpha")}
 
 
 def _stored_elements(a: Arguments) -> Value:
-    """The elements that a sparse matrix stores, all of them where it is not known to be one."""
+    """Return the stored elements of a sparse matrix; all elements if it is not known to be sparse."""
     x: Value = a["A"]
     return x if x.stored is None or x.stored.size == x.size else x.viewed((x.stored.size,))
 
 
-def _places(a: Arguments) -> Any:
-    """One place for each element that is stored, where the matrix is known to be sparse."""
+def _stored_count(a: Arguments) -> Any:
+    """Return the number of stored elements of a sparse matrix; None if it is not known to be sparse."""
     values = _stored_elements(a)
     return None if values is a["A"] else values.size
 
 
-def _width(a: Arguments) -> Any:
-    """Columns of the dense matrix, of all matrices where there are more."""
+def _columns(a: Arguments) -> Any:
+    """Return the number of columns of all dense matrices."""
     b = a["B"].known
     columns = b[-2 if a.get("transB") else -1]
     for d in b[:-2]:
@@ -120,7 +121,7 @@ SPECS: tuple[OperatorSpec, ...] = (
             row(
                 "sparse_dense_matmul",
                 {"x0": _stored_elements, "x1": "B"},
-                {**SWAPPED, "width": _width, "indices": _places},
+                {**SWAPPED, "width": _columns, "indices": _stored_count},
             )
         ],
     ),

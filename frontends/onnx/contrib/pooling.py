@@ -12,24 +12,29 @@ from ..rows.pooling import POOL, ROWS
 from ..shapes import pooling as standard
 from ..shapes.windows import Windows, kernel_of, windows
 from ..values.value import Shape, Undetermined, Value
-from .channels_last import channel_view, channels_back, channels_first, channels_last, turned
+from .channels_last import channel_view, channels_back, channels_first, channels_last, rule_with_channels_last
 from .spec import NCHWC, OperatorSpec, row
 
 
 def pool(node: Node) -> Inferred:
-    """Pooling, with channels first or last."""
+    """Infer a pooling, with channels first or last."""
     shape = _input_shape(node)
     return _pooled(node, shape, windows(node, shape[2:], kernel_of(node)))
 
 
 def global_pool(node: Node) -> Inferred:
-    """Pooling with one window as large as the input, with channels first or last."""
+    """Infer a pooling with one window as large as the input, with channels first or last."""
     shape = _input_shape(node)
     ones, zeros = (1,) * (len(shape) - 2), (0,) * (len(shape) - 2)
     return _pooled(node, shape, Windows(shape[2:], ones, ones, zeros, zeros, ones))
 
 
 def _input_shape(node: Node) -> Shape:
+    """Return the shape of the input with channels first.
+
+    Raises:
+        CostError: if it has no spatial dimensions.
+    """
     shape = channels_first(node, node.value("X", "x").known)
     if len(shape) < 3:
         raise node.error(f"needs an input of 3 or more dimensions, got {shape}")
@@ -37,13 +42,14 @@ def _input_shape(node: Node) -> Shape:
 
 
 def _pooled(node: Node, shape: Shape, found: Windows) -> Inferred:
+    """Return the output of a pooling."""
     zero = node.get("y_zero_point")
     dtype = zero.dtype if zero is not None else node.value("X", "x").dtype
     return Inferred([node.result(channels_back(node, (*shape[:2], *found.out)), dtype)], found)
 
 
 def crops(node: Node) -> Sequence[Value]:
-    """One crop a box, of a size that is a value."""
+    """Infer one crop for each box, of a size that is a value."""
     x, boxes = node.value("X"), node.value("rois")
     if len(x.known) != 4:
         raise node.error(f"needs images [N, C, H, W], got {x.known}")
@@ -55,14 +61,15 @@ def crops(node: Node) -> Sequence[Value]:
 
 
 def max_unpool(node: Node) -> Sequence[Value] | Inferred:
-    """The input of a pooling again: of the shape that is given, channels last, else as its settings tell it."""
+    """Infer the input of a pooling with channels last, from the given shape or the windows."""
     wanted = node.numbers("output_shape")
     if wanted is not None:
         return [node.result(wanted, node.value("X").dtype)]
-    return turned(standard.max_unpool)(node)
+    return rule_with_channels_last(standard.max_unpool)(node)
 
 
 def _sampling(a: Arguments) -> str:
+    """Return the neutral name of the interpolation."""
     return "nearest" if a.get("mode") == "nearest" else "linear"
 
 

@@ -16,13 +16,13 @@ from .spec import OperatorSpec, row
 
 
 def bit_dropout(node: Node) -> Sequence[Value]:
-    """The output like the input, and the mask, 32 elements in one."""
+    """Infer the output, and the mask with 32 elements packed into one."""
     x = node.value("data")
     return [node.result(x.known, x.dtype), node.result((ceil_div(prod(x.known), 32),), "uint32")]
 
 
 def training(a: Arguments) -> Any:
-    """Whether dropout is in training mode; None if it is not or only data says so."""
+    """Return True if dropout is in training mode; None if it is not, or if that depends on data."""
     return determined(lambda n: bool(n.number("training_mode")) or None)(a)
 
 

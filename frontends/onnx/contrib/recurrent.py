@@ -19,14 +19,14 @@ from .spec import OperatorSpec, row
 
 
 def gated_linear_attention(node: Node) -> Sequence[Value]:
-    """As the operator of the standard, whose schema says which rule is the usual one."""
+    """Infer linear attention as the standard's operator, with its default update rule."""
     node.args.setdefault("update_rule", "gated_delta")
     return linear_attention(node)
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaHeads:
-    """Heads of keys and of values, and features of each of both."""
+    """Heads of keys and of values, and the features of each."""
 
     heads: tuple[Dim, Dim]
     features: tuple[Dim, Dim]
@@ -36,7 +36,7 @@ UPDATES = ("linear", "gated", "delta", "gated_delta")
 
 
 def delta_net(node: Node) -> Inferred:
-    """Joined sequences through gated delta rules; heads are axes of their own, or queries, keys and values are packed.
+    """Infer joined sequences updated by gated delta rules, with separate or packed queries, keys and values.
 
     The state is ``[N, H_v, D_v, D]``.
     """
@@ -74,7 +74,7 @@ def delta_net(node: Node) -> Inferred:
 
 
 def quantized_recurrent(node: Node) -> Sequence[Value]:
-    """All steps, the last state, the last cell; weights are ``[1, I, 4 H]`` and ``[1, H, 4 H]``."""
+    """Infer all steps and the last states; weights are ``[1, I, 4 H]`` and ``[1, H, 4 H]``."""
     x, r = node.value("X"), node.value("R")
     if len(x.known) != 3 or len(r.known) != 3:
         raise node.error(f"needs inputs and weights of 3 dimensions, got {x.known} and {r.known}")
@@ -84,14 +84,14 @@ def quantized_recurrent(node: Node) -> Sequence[Value]:
 
 
 def recurrent_with_memory(node: Node) -> Sequence[Value]:
-    """All steps, the last state, the last cell."""
+    """Infer all steps and the last states."""
     check_ranks(node, X=3, W=3, R=3, QW=3, MW=3, V=2, M=3)
     node.args["hidden_size"] = node.value("R").known[-1]
     return recurrent(node)
 
 
 def joined_causal_conv(node: Node) -> Sequence[Value]:
-    """Joined sequences ``[T, C]``, their last inputs, and inputs on the way to them."""
+    """Infer joined sequences ``[T, C]``, their last inputs, and captured states."""
     x, state = node.value("input"), node.value("initial_state")
     if len(x.known) != 2:
         raise node.error(f"needs joined sequences [T, C], got {x.known}")
@@ -107,7 +107,7 @@ GATES = ("Sigmoid", "Tanh", "Tanh")
 
 
 def _is_standard(a: Arguments) -> bool:
-    """Whether a recurrent layer has the activations of its definition, and neither clips nor ties its gates."""
+    """Return whether a recurrent layer has its default activations, and neither clips nor ties its gates."""
     return not a.get("clip") and not a.get("input_forget") and (a.get("activations") or GATES) in (GATES, GATES * 2)
 
 
@@ -123,19 +123,19 @@ RECURRENT = {
 
 
 DIRECTED = {
-    "hidden": lambda a: a["initial_h"].known[-1] if isinstance(a.get("initial_h"), Value) else _hidden(a),
+    "hidden": lambda a: a["initial_h"].known[-1] if isinstance(a.get("initial_h"), Value) else _hidden_size(a),
     "bidirectional": lambda a: a.get("direction") == "bidirectional",
 }
 
 
-def _hidden(a: Arguments) -> Any:
-    """Hidden units: the recurrent weight has four gates of them on its other axis."""
+def _hidden_size(a: Arguments) -> Any:
+    """Return the hidden size; the recurrent weight has four gates on its other axis."""
     r = a["R"].known
     return r[1] if node_of(a).op == "DynamicQuantizeLSTM" else r[-1]
 
 
-def _steps(a: Arguments) -> Value:
-    """Joined sequences ``[T, C]`` as ``[1, C, T]``."""
+def _as_one_sequence(a: Arguments) -> Value:
+    """Return joined sequences ``[T, C]`` as ``[1, C, T]``."""
     x: Value = a["input"]
     return x.viewed((1, *x.known[::-1]))
 
@@ -173,7 +173,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         rows=[
             row(
                 "causal_conv",
-                {"x": _steps, "w": "weight", "b": "bias", "state": "initial_state"},
+                {"x": _as_one_sequence, "w": "weight", "b": "bias", "state": "initial_state"},
                 {"activation": causal_activation},
                 when=lambda a: causal_activation(a) in (None, "silu"),
             )

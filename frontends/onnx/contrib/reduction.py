@@ -15,13 +15,13 @@ from .spec import OperatorSpec, row
 
 
 def all_finite(node: Node) -> Sequence[Value]:
-    """One truth."""
+    """Infer one bool."""
     node.values("input")
     return [node.result((), "bool")]
 
 
 def unique(node: Node) -> Sequence[Value]:
-    """Different elements, where each element is among them, and how often each is there."""
+    """Infer distinct elements, the index of each element among them, and their counts."""
     x = node.value("x")
     if len(x.known) != 1:
         raise node.error(f"needs an input of one dimension, got {x.known}")
@@ -29,6 +29,7 @@ def unique(node: Node) -> Sequence[Value]:
 
 
 def _test(a: Arguments) -> Any:
+    """Return the name of the test; None for both tests."""
     return "isinf" if a.get("isinf_only") else "isnan" if a.get("isnan_only") else None
 
 

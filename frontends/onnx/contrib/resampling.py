@@ -16,7 +16,7 @@ from .spec import NCHWC, NHWC, OperatorSpec, row
 
 
 def upsampled(node: Node) -> Sequence[Value]:
-    """Other lengths by whole factors."""
+    """Infer sizes multiplied by integer factors."""
     x, scales = node.value("X"), node.numbers("scales") or ()
     if len(scales) != len(x.known):
         raise node.error(f"has {len(scales)} scales for {len(x.known)} axes")
@@ -24,6 +24,7 @@ def upsampled(node: Node) -> Sequence[Value]:
 
 
 def _mode(a: Arguments) -> str:
+    """Return the neutral name of the interpolation."""
     mode = str(a.get("mode", "nearest"))
     return "linear" if mode in ("bilinear", "trilinear") else mode
 

@@ -14,7 +14,7 @@ from .spec import OperatorSpec, row
 
 
 def half_spectrum(node: Node) -> Sequence[Value]:
-    """Half the bins of a real signal along the last axis, real and imaginary part behind; or that signal again."""
+    """Infer half of the bins of a real signal, real and imaginary parts last, or that signal from its bins."""
     x, axes = node.value("X").known, node.args.get("signal_ndim", 1)
     if not 1 <= axes <= len(x) - (0 if node.op == "Rfft" else 1):
         raise node.error(f"has signal_ndim {axes} for an input of shape {x}")
@@ -24,7 +24,7 @@ def half_spectrum(node: Node) -> Sequence[Value]:
 
 
 def _spectrum(a: Arguments) -> Value:
-    """Bins whose last axis holds real and imaginary part, as complex numbers."""
+    """Return bins with real and imaginary parts as complex numbers."""
     x: Value = a["X"]
     view = x.viewed(x.known[:-1])
     view.dtype = {"float64": "complex128", "float16": "complex32"}.get(x.dtype, "complex64")
@@ -32,7 +32,7 @@ def _spectrum(a: Arguments) -> Value:
 
 
 def _signal_axes(a: Arguments) -> tuple[int, ...]:
-    """The axes of the signal: the last ones."""
+    """Return the axes of the signal, which are the last ones."""
     rank = len(a["X"].known) - (1 if node_of(a).op == "Irfft" else 0)
     return tuple(range(rank - (a.get("signal_ndim") or 1), rank))
 

@@ -16,13 +16,13 @@ from ..schema.signature import Signature
 
 MICROSOFT = "com.microsoft"
 NCHWC = "com.microsoft.nchwc"
-"""The domain of operators on channels in blocks."""
+"""Domain of operators whose channels are in blocks."""
 
 NHWC = "com.ms.internal.nhwc"
-"""The domain in which ONNX Runtime's layout transformer writes operators with channels last."""
+"""Domain of operators with channels last, which ONNX Runtime's layout transformer writes."""
 
 NEWEST = 99
-"""Version of these operators: rules and rows that they share with the standard read them as its newest version."""
+"""Version of these operators: rules and rows that they share with the standard treat them as its newest version."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class OperatorSpec:
 
     @property
     def signature(self) -> Signature:
-        """What a schema of this operator would contain."""
+        """The signature that a schema of this operator would have."""
         names = tuple((name.removeprefix("*"), name.startswith("*")) for name in self.inputs.split())
         types = dict.fromkeys(self.attributes.split(), int(AttributeProto.INT))
         return Signature(NEWEST, names, {}, None, types, least=self.required)
 
     @property
     def own_rows(self) -> Iterator[Row]:
-        """The rows with the operator's name, and only with operands that the operator has."""
+        """Rows with the operator's name, without operands that the operator does not have."""
         names = {name for name, _ in self.signature.inputs}
         for shared in self.rows:
             operands = {k: v for k, v in shared.inputs.items() if not isinstance(v, str) or v in names}

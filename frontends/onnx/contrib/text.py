@@ -17,7 +17,7 @@ from .spec import OperatorSpec, row
 
 
 def tokens(node: Node) -> Sequence[Value]:
-    """As many tokens of each text as the text with most of them has."""
+    """Infer the tokens of each string, as many as the longest has."""
     x = node.value("X")
     if len(x.known) not in (1, 2):
         raise node.error(f"needs strings of 1 or 2 dimensions, got {x.known}")
@@ -25,7 +25,7 @@ def tokens(node: Node) -> Sequence[Value]:
 
 
 def blocked(node: Node) -> Sequence[Value]:
-    """The scores as they are, some of them changed."""
+    """Infer scores like the input."""
     positive(node, "ngram_size")
     ids, scores = node.value("input_ids"), node.value("scores")
     if len(ids.known) != 2:
@@ -34,12 +34,12 @@ def blocked(node: Node) -> Sequence[Value]:
 
 
 def hashed(node: Node) -> Sequence[Value]:
-    """One hash of 32 bits an element."""
+    """Infer one 32-bit hash for each element."""
     return [node.result(node.value("X").known, "uint32" if node.args.get("positive", 1) else "int32")]
 
 
 def hashed_ngrams(node: Node) -> Sequence[Value]:
-    """One number for every token, length of n-grams and head; the last tokens; and states on the way to them."""
+    """Infer one hash for each token, n-gram length and head, the last tokens, and captured states."""
     ids, largest = node.value("input_ids"), positive(node, "max_ngram_size")
     if largest < 2:
         raise node.error(f"has max_ngram_size {largest}, which must be 2 or more")
@@ -58,7 +58,7 @@ def hashed_ngrams(node: Node) -> Sequence[Value]:
 
 
 def word_vectors(node: Node) -> Sequence[Value]:
-    """A vector for every word of letters."""
+    """Infer a vector for each word."""
     words, w = node.value("Sequence"), node.value("W")
     if len(w.known) != 4:
         raise node.error(f"needs filters [F, 1, K, E], got {w.known}")
@@ -69,7 +69,7 @@ def word_vectors(node: Node) -> Sequence[Value]:
 
 
 def path(node: Node) -> Sequence[Value]:
-    """The places of a path through a matrix; its length depends on data."""
+    """Infer the positions of a path through a matrix; its length depends on data."""
     shape = node.value("input").known
     if len(shape) < 2:
         raise node.error(f"needs a matrix of costs, got {shape}")
@@ -77,13 +77,13 @@ def path(node: Node) -> Sequence[Value]:
 
 
 def suffix(node: Node) -> Sequence[Value]:
-    """The tokens so far, whose number depends on data, and where the source goes on."""
+    """Infer the tokens so far, whose number depends on data, and the position at which the source continues."""
     return [node.result((None,), node.value("cur_tokens").dtype), node.result((), "int64")]
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search for texts: how it chooses tokens, steps, beams per sample, and the scores it chooses by."""
+    """A token search: how it chooses tokens, its steps, its beams per sample, and the scores it chooses by."""
 
     search: str
     steps: Dim
@@ -92,7 +92,7 @@ class Search:
 
 
 def _prompt(a: Arguments) -> Any:
-    """The tokens that a search goes on from; with an encoder those that are forced, if any."""
+    """Return the tokens that a search continues; with an encoder, the forced ones, if any."""
     return a.get("input_ids") if a.get("encoder") is None else a.get("decoder_input_ids")
 
 

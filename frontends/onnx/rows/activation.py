@@ -11,7 +11,7 @@ from .arguments import INPUT, X, axes_from, axis, node_of, operands
 
 
 def softmax_axis(a: Arguments) -> Any:
-    """One axis; before opset 13 all axes from it on, as one."""
+    """Return one axis; before opset 13, all axes from it on."""
     if node_of(a).version >= 13:
         return axis("input")(a)
     axes = axes_from("input", 1)(a)
@@ -35,7 +35,7 @@ UNARY: Mapping[str, str] = {
     **{native: native.lower() for native in ("Mish", "Relu", "Sigmoid", "Softplus", "Softsign", "Tanh")},
     "HardSwish": "hard_swish",
 }
-"""Functions of one input without settings."""
+"""Functions of one input without attributes."""
 
 
 ROWS: tuple[Row, ...] = (

@@ -11,7 +11,7 @@ from .arguments import flag, node_of, nonzero
 
 
 def _heads(name: str, count: str) -> Any:
-    """Queries, keys or values as ``[N, H, T, D]``; packed ones ``[N, T, H * D]`` are that in another order."""
+    """Return a source for queries, keys or values as ``[N, H, T, D]``, also if they are packed ``[N, T, H * D]``."""
 
     def read(a: Arguments) -> Value:
         value, past = a[name], a.get(f"past_{'key' if name == 'K' else 'value'}") if name != "Q" else None
@@ -27,12 +27,13 @@ def _heads(name: str, count: str) -> Any:
 
 
 def _window(a: Arguments) -> Any:
+    """Return the left and right size of the attention window; None if it is unlimited."""
     sides = (a.get("left_window_size", -1), a.get("right_window_size", -1))
     return None if sides == (-1, -1) else sides
 
 
-def rotated(a: Arguments) -> Value:
-    """What is turned, as ``[N, H, T, D]``."""
+def rotary_input(a: Arguments) -> Value:
+    """Return the rotary_input input as ``[N, H, T, D]``."""
     n = node_of(a)
     x: Value = n.value("X", "input")
     heads = a.get("num_heads")
@@ -58,7 +59,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "ai.onnx::RotaryEmbedding",
         "rotary_embedding",
-        {"x": rotated, "cos": "cos_cache", "sin": "sin_cache", "position": "position_ids"},
+        {"x": rotary_input, "cos": "cos_cache", "sin": "sin_cache", "position": "position_ids"},
         {"rotary_dim": nonzero("rotary_embedding_dim"), "interleaved": flag("interleaved")},
     ),
     Row(

@@ -14,16 +14,18 @@ NORMS = {"L1": "l1_normalize", "L2": "l2_normalize", "MAX": "max_normalize"}
 
 
 def _transform(a: Arguments) -> str:
+    """Return the neutral name of the transform of the scores."""
     return transform_of(node_of(a))
 
 
 def _scores(a: Arguments) -> Any:
-    """Scores a row."""
+    """Return the number of scores per row."""
     made = [value for value in node_of(a).outputs if value is not None]
     return made[-1].known[-1]
 
 
 def _classes(a: Arguments) -> int:
+    """Return the number of classes, at least 1."""
     return max((len(a.get(f"classlabels_{kind}") or ()) for kind in ("ints", "strings", "int64s")), default=0) or 1
 
 
@@ -31,6 +33,7 @@ MODES = ("average", "sum", "min", "max")
 
 
 def _aggregate(a: Arguments) -> str:
+    """Return the neutral name of the aggregation of the trees."""
     given = a.get("aggregate_function", "SUM")
     return MODES[given] if isinstance(given, int) else str(given).lower()
 

@@ -33,11 +33,11 @@ VARIADIC: Mapping[str, str] = {"Max": "maximum", "Min": "minimum", "Sum": "add",
 """Operators of any number of operands."""
 
 LOWEST = -3.4e38
-"""Bounds beyond this, which opsets before 11 write for none, are none."""
+"""Bounds beyond this count as absent: opsets before 11 have them as defaults."""
 
 
 def _bound(name: str) -> Any:
-    """A bound of ``Clip`` as a number, None where there is none or where it is computed."""
+    """Return a source for a bound of ``Clip`` as a number; None if there is none or it is computed."""
 
     def read(a: Arguments) -> Any:
         bound = number(name)(a)
@@ -47,11 +47,12 @@ def _bound(name: str) -> Any:
 
 
 def _computed(name: str) -> Any:
-    """A bound of ``Clip`` as an operand, where it is no number known before the run."""
+    """Return a source for a bound of ``Clip`` as an operand; None if it is a known number."""
     return lambda a: a.get(name) if isinstance(a.get(name), Value) and a[name].data is None else None
 
 
 def _exponent(a: Arguments) -> Any:
+    """Return the exponent if it is one constant number, else None."""
     y = a.get("Y")
     if not isinstance(y, Value) or y.role != "const" or y.size != 1:
         return None
@@ -71,7 +72,7 @@ UNARY: Mapping[str, str] = {
     "IsNaN": "isnan",
     "Not": "logical_not",
 }
-"""Functions of one input without settings."""
+"""Functions of one input without attributes."""
 
 
 ROWS: tuple[Row, ...] = (

@@ -8,8 +8,8 @@ from ..values.value import Value
 from .arguments import axis
 
 
-def _is_table(a: Arguments) -> bool:
-    """Whether a gather looks rows up in a learned matrix: an embedding."""
+def _is_embedding(a: Arguments) -> bool:
+    """Return whether a gather is an embedding: a lookup of rows in a learned matrix."""
     table, indices = a.get("data"), a.get("indices")
     return (
         isinstance(table, Value)
@@ -25,7 +25,7 @@ REDUCTION = {"reduction": lambda a: a.get("reduction", "none")}
 
 
 ROWS: tuple[Row, ...] = (
-    Row("ai.onnx::Gather", "embedding", {"x": "indices", "w": "data"}, when=_is_table),
+    Row("ai.onnx::Gather", "embedding", {"x": "indices", "w": "data"}, when=_is_embedding),
     Row("ai.onnx::Gather", "gather", {"x": "data", "indices": "indices"}, {"axis": axis("data")}),
     Row("ai.onnx::GatherElements", "gather_elements", {"x": "data", "indices": "indices"}, {"axis": axis("data")}),
     Row("ai.onnx::GatherND", "gather_nd", {"x": "data", "indices": "indices"}),

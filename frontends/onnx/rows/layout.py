@@ -11,34 +11,36 @@ from ..values.value import Container, Value
 from .arguments import axis, determined, first_given, node_of, number, numbers
 
 
-def _items(a: Arguments) -> list[Value]:
-    """The items of a sequence that are joined; where they are not known one by one, all of them as one."""
-    held = a.get("input_sequence")
-    if isinstance(held, Container) and held.items is not None:
-        return [item for item in held.items if not isinstance(item, Container)]
+def _joined_items(a: Arguments) -> list[Value]:
+    """Return the items of a joined sequence; the output as one item if they are not known individually."""
+    container = a.get("input_sequence")
+    if isinstance(container, Container) and container.items is not None:
+        return [item for item in container.items if not isinstance(item, Container)]
     return [node_of(a).outputs[0]]  # type: ignore[list-item]  # as many elements as are written
 
 
-def _parts(a: Arguments, values: Any) -> Any:
-    """The parts that a tensor is cut into; where they are not known one by one, the tensor itself."""
-    held = values[0]
-    if isinstance(held, Container) and held.items is not None:
-        return [item for item in held.items if not isinstance(item, Container)]
+def _split_outputs(a: Arguments, values: Any) -> Any:
+    """Return the parts of a split tensor; the tensor itself if they are not known individually."""
+    container = values[0]
+    if isinstance(container, Container) and container.items is not None:
+        return [item for item in container.items if not isinstance(item, Container)]
     return [Value(a["input"].shape, a["input"].dtype)]
 
 
 def _perm(a: Arguments) -> Any:
+    """Return the order of the axes."""
     rank = len(a["data"].known)
     return a.get("perm") or tuple(reversed(range(rank)))
 
 
 def _slice_ends(a: Arguments) -> Any:
-    """Ends of slices; None for those that mean: to the end."""
+    """Return the ends of slices; None for those at the end of the axis."""
     ends = numbers("ends")(a)
     return ends and tuple(None if isinstance(end, int) and end >= FAR else end for end in ends)
 
 
-def _upper(a: Arguments) -> str:
+def _triangle(a: Arguments) -> str:
+    """Return which triangle is kept."""
     return "triu" if a.get("upper", 1) else "tril"
 
 
@@ -89,7 +91,7 @@ ROWS: tuple[Row, ...] = (
         {"mode": "mode", "padding": determined(lambda n: n.numbers("pads", "paddings"))},
     ),
     Row("ai.onnx::CenterCropPad", "center_crop_pad", {"x": "input_data"}),
-    Row("ai.onnx::Trilu", _upper, {"x": "input"}, {"diagonal": number("k")}, ops=("triu", "tril")),
+    Row("ai.onnx::Trilu", _triangle, {"x": "input"}, {"diagonal": number("k")}, ops=("triu", "tril")),
     Row("ai.onnx::OneHot", "one_hot", {"x": "indices"}),
     Row("ai.onnx::ConstantOfShape", "full"),
     Row("ai.onnx::Range", "arange"),
@@ -98,11 +100,11 @@ ROWS: tuple[Row, ...] = (
     Row(
         "ai.onnx::ConcatFromSequence",
         lambda a: "stack" if a.get("new_axis") else "concat",
-        {"x*": _items},
+        {"x*": _joined_items},
         {"axis": "axis"},
         ops=("concat", "stack"),
     ),
-    Row("ai.onnx::SplitToSequence", "split", {"x": "input"}, {"axis": axis("input")}, outputs=_parts),
+    Row("ai.onnx::SplitToSequence", "split", {"x": "input"}, {"axis": axis("input")}, outputs=_split_outputs),
     *(Row(f"ai.onnx::Random{kind}", "random") for kind in ("Normal", "NormalLike", "Uniform", "UniformLike")),
     Row("ai.onnx.ml::FeatureVectorizer", "concat", {"x*": "X"}, {"axis": lambda a: 1}),
     Row("ai.onnx.ml::OneHotEncoder", "one_hot", {"x": "X"}),

@@ -12,7 +12,7 @@ from .arguments import operands
 
 
 def _is_linear(a: Arguments) -> bool:
-    """Whether a ``Gemm`` is a layer: rows times a stored matrix, onto a stored bias of one element an output."""
+    """Return whether a ``Gemm`` is a linear layer: rows by an initializer, plus one bias element per output."""
     w, bias = a.get("B"), a.get("C")
     if not isinstance(w, Value) or w.role == "data" or a.get("transA"):
         return False
@@ -20,27 +20,30 @@ def _is_linear(a: Arguments) -> bool:
 
 
 def _features(a: Arguments) -> tuple[Any, ...]:
-    """The shape ``[Fout, Fin]`` of the weight of a ``Gemm``."""
+    """Return the shape ``[Fout, Fin]`` of the weight of a ``Gemm``."""
     shape: tuple[Any, ...] = a["B"].known
     return shape if a.get("transB") else shape[::-1]
 
 
 def _weight(a: Arguments) -> Value:
+    """Return the weight as ``[Fout, Fin]``."""
     weight: Value = a["B"]
     return weight.viewed(_features(a))
 
 
 def _bias(a: Arguments) -> Value | None:
+    """Return the bias as one axis."""
     bias = a.get("C")
     return bias.viewed((bias.size,)) if isinstance(bias, Value) else None
 
 
 def _factor(name: str) -> Any:
-    """A factor of ``Gemm``, None where it is 1 or where what it multiplies is left out."""
+    """Return a source for a factor of ``Gemm``; None if it is 1 or its operand is omitted."""
     return lambda a: None if a.get(name, 1.0) == 1 or (name == "beta" and a.get("C") is None) else a[name]
 
 
 def _transposed(name: str) -> Any:
+    """Return a source for an attribute; True if it is set, else None."""
     return lambda a: True if a.get(name) else None
 
 

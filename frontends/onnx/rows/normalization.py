@@ -10,12 +10,14 @@ from .arguments import axes_from, axis, determined, first_given, first_outputs, 
 
 
 def _trains(a: Arguments) -> bool:
+    """Return whether batch normalization is in training mode."""
     if node_of(a).version < 7:
         return not a.get("is_test")
     return bool(a.get("training_mode")) or len([o for o in node_of(a).outputs if o is not None]) > 1
 
 
 def _norm_axes(a: Arguments) -> Any:
+    """Return the axes of the statistics."""
     return determined(lambda n: n.axes(len(n.value("X").known), "axes"))(a)
 
 

@@ -10,11 +10,13 @@ from .arguments import node_of, number
 
 
 def _dropout_trains(a: Arguments) -> bool:
+    """Return whether dropout is in training mode."""
     version = node_of(a).version
     return not a.get("is_test") if version < 7 else bool(number("training_mode")(a))
 
 
 def _dropout_outputs(a: Arguments, values: Any) -> Any:
+    """Return the outputs that are computed: no mask in inference."""
     return values if _dropout_trains(a) else values[:1]
 
 

@@ -15,7 +15,7 @@ ACTIVATIONS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh")}
 
 
 def _is_standard(a: Arguments) -> bool:
-    """Whether a recurrent layer has the activations of its definition, and neither clips nor ties its gates."""
+    """Return whether a recurrent layer has its default activations, and neither clips nor ties its gates."""
     if a.get("clip") is not None or a.get("input_forget"):
         return False
     names = tuple(a.get("activations") or ())
@@ -26,6 +26,7 @@ def _is_standard(a: Arguments) -> bool:
 
 
 def _activation(a: Arguments) -> str:
+    """Return the name of the first activation."""
     return str((a.get("activations") or ("tanh",))[0]).lower()
 
 
@@ -36,7 +37,7 @@ RECURRENT: Mapping[str, Any] = {
 
 
 def _steps(a: Arguments) -> Any:
-    """The sequences; of those whose lengths are known all steps that are taken, one after another."""
+    """Return the sequences; if their lengths are known, all their steps in one sequence."""
     x, lengths = a["X"], a.get("sequence_lens")
     if not isinstance(lengths, Value) or lengths.data is None or not all(map(_is_length, lengths.data.flat)):
         return x
@@ -45,6 +46,7 @@ def _steps(a: Arguments) -> Any:
 
 
 def _is_length(number: Any) -> bool:
+    """Return whether a number is a known length."""
     return isinstance(number, int) and number >= 0
 
 
@@ -52,7 +54,7 @@ GATES: dict[str, Source] = {"x": _steps, "w0": "W", "w1": "R", "b0": "B", "lengt
 
 
 def packed_heads(name: str, count: str) -> Any:
-    """Packed heads ``[B, T, H * D]`` as ``[B, H, T, D]``."""
+    """Return a source for packed heads ``[B, T, H * D]`` as ``[B, H, T, D]``."""
 
     def read(a: Arguments) -> Value:
         value, heads = a[name], a[count]
@@ -64,7 +66,7 @@ def packed_heads(name: str, count: str) -> Any:
 
 
 def causal_activation(a: Arguments) -> Any:
-    """The activation of a causal convolution, None for none."""
+    """Return the activation of a causal convolution; None if there is none."""
     return {"none": None, "swish": "silu"}.get(a.get("activation", "none"), a.get("activation"))
 
 

@@ -10,7 +10,7 @@ from .arguments import node_of
 
 
 def _scaled_axes(a: Arguments) -> Any:
-    """The axes a resize changes, where they are not among the spatial ones of ``[N, C, ...]``."""
+    """Return the axes that a resize changes; None if they are spatial axes of ``[N, C, ...]``."""
     x, y = a["X"].known, node_of(a).outputs[0]
     changed = tuple(i for i, (before, after) in enumerate(zip(x, y.known, strict=True)) if before != after) if y else ()
     return changed if any(i < 2 for i in changed) else None
@@ -20,7 +20,7 @@ _INTERPOLATIONS = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubi
 
 
 def _mode(usual: str) -> Source:
-    """How samples are interpolated, of whatever rank; ``usual`` where the node does not say."""
+    """Return a source for the neutral name of the interpolation; ``usual`` if the attribute is omitted."""
     return lambda a: _INTERPOLATIONS.get(a.get("mode", usual), a.get("mode", usual))
 
 

@@ -15,9 +15,9 @@ WINDOWS = {"HannWindow": "hann_window", "HammingWindow": "hamming_window", "Blac
 
 
 def _signal(a: Arguments) -> Value:
-    """A signal whose last axis is the real, or the real and the imaginary part, as real or complex numbers.
+    """Return a signal as real or complex numbers, whose last axis may be real and imaginary parts.
 
-    Of three or more axes the last is these parts even where its length is not known: they are taken as real then.
+    With three or more axes the last one always is; if its size is unknown, the signal is assumed to be real.
     """
     x: Value = a.get("input") or a["signal"]
     rank = len(x.known)
@@ -30,6 +30,7 @@ def _signal(a: Arguments) -> Value:
 
 
 def _transformed_axis(a: Arguments) -> Any:
+    """Return the transformed axis, as a tuple."""
     n = node_of(a)
     rank = len(n.value("input").known)
     found = n.axis(rank, "axis") if n.get("axis") is not None else rank - 2 if n.version >= 20 else 1
@@ -37,7 +38,7 @@ def _transformed_axis(a: Arguments) -> Any:
 
 
 def _transformed_length(n: Node) -> Any:
-    """The length of a transform, where it is not that of its input."""
+    """Return the length of a transform, if it is not that of its input."""
     length = n.number("dft_length")
     if length is None and n.args.get("inverse") and n.args.get("onesided"):
         (axis,) = _transformed_axis(n.args)
@@ -46,6 +47,7 @@ def _transformed_length(n: Node) -> Any:
 
 
 def _frame(a: Arguments) -> Any:
+    """Return the length of a frame."""
     n = node_of(a)
     window = n.get("window")
     if window is not None:

@@ -111,7 +111,7 @@ def linear(node: Node) -> Inferred:
         outputs = _class_count(node)
         given = len(node.args.get("coefficients") or ())
         if isinstance(features, int) and features and given == features and outputs == 2:
-            outputs = 1  # two classes may have one score between them
+            outputs = 1  # two classes may share one score
     w, b = weights(node, "coefficients", (outputs, features)), weights(node, "intercepts")
     if node.op == "LinearRegressor":
         made = [node.result((rows, outputs), "float32")]
@@ -129,7 +129,7 @@ def support_vectors(node: Node) -> Inferred:
     if given:
         count = given // max(_told(features), 1)
         w0, w1 = weights(node, "support_vectors", (count, features)), weights(node, "coefficients")
-    else:  # a linear machine holds one vector a class
+    else:  # a linear machine has one vector per class
         count = len(node.args.get("coefficients") or ()) // max(_told(features), 1)
         w0, w1 = weights(node, "coefficients", (count, features)), None
     b = weights(node, "rho")
@@ -201,11 +201,11 @@ def _old_depths(node: Node, kind: str) -> tuple[int, int]:
         roots.setdefault(tree, (tree, at))
         if mode != "LEAF":
             children[tree, at] = [(tree, yes), (tree, no)]
-    held: dict[tuple[int, int], int] = {}
+    counts: dict[tuple[int, int], int] = {}
     for leaf in zip(node.args.get(f"{kind}_treeids") or (), node.args.get(f"{kind}_nodeids") or (), strict=False):
-        held[leaf] = held.get(leaf, 0) + 1
+        counts[leaf] = counts.get(leaf, 0) + 1
     most: dict[int, int] = {}
-    for (tree, _), votes in held.items():
+    for (tree, _), votes in counts.items():
         most[tree] = max(most.get(tree, 0), votes)
     return _deepest(node, list(roots.values()), children), sum(most.values())
 

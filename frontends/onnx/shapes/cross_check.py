@@ -94,9 +94,9 @@ def _bare(proto: Any, values: Mapping[str, Value]) -> Any:
     bare.graph.name = proto.graph.name
     large = []
     for node in proto.graph.node:
-        held = [a.t for a in node.attribute if a.HasField("t")] if node.op_type == "Constant" else []
-        if held and prod(held[0].dims) > FOLDED:
-            large.append((node.output[0], held[0]))
+        tensors = [a.t for a in node.attribute if a.HasField("t")] if node.op_type == "Constant" else []
+        if tensors and prod(tensors[0].dims) > FOLDED:
+            large.append((node.output[0], tensors[0]))
         else:
             bare.graph.node.add().CopyFrom(node)
     for name, tensor in large:

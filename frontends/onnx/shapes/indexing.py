@@ -41,7 +41,7 @@ def compress(node: Node) -> Sequence[Value]:
     return [node.result(shape, x.dtype)]
 
 
-def extracted(node: Node) -> Sequence[Value]:
+def extract_features(node: Node) -> Sequence[Value]:
     """Infer selected features of the last axis."""
     x, indices = node.value("X"), node.value("Y")
     lead = x.known[:-1] if len(x.known) > 1 else (1,)
@@ -54,6 +54,6 @@ RULES: Mapping[str, Rule] = {
     "ai.onnx::GatherND": gather_nd,
     **{f"ai.onnx::{op}": same_shape for op in ("Scatter", "ScatterElements", "ScatterND", "TensorScatter")},
     "ai.onnx::Compress": compress,
-    "ai.onnx.ml::ArrayFeatureExtractor": extracted,
+    "ai.onnx.ml::ArrayFeatureExtractor": extract_features,
 }
 """Rules by full operator name."""

@@ -94,5 +94,5 @@ def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: No
     for i, d in enumerate(shape):
         if d is None:
             shape[i] = length = dims.fresh(f"{name}_{i}")
-            node.assumed.append(f"the length of axis {i} of {name!r} depends on data: it is {called(length)}")
+            node.assumed.append(f"the size of axis {i} of {name!r} depends on data: it is {called(length)}")
     value.shape = tuple(shape)

@@ -47,11 +47,11 @@ def short_fourier(node: Node) -> Sequence[Value]:
     try:
         length = window.known[0] if window is not None else node.number("frame_length")
         if length is None:
-            length = x.known[1]  # where nothing says it, a frame is the whole signal
+            length = x.known[1]  # by default a frame is the whole signal
         bins = length // 2 + 1 if node.args.get("onesided", 1) else length
         frames = (x.known[1] - length) // node.number("frame_step") + 1
     except Undetermined:
-        pass  # how many there are follows from data
+        pass  # their number depends on data
     return [node.result((x.known[0], frames, bins, 2), x.dtype)]
 
 

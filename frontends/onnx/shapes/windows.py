@@ -68,7 +68,7 @@ def windows(node: Node, space: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
             before[i] = total // 2 if mode == "SAME_UPPER" else total - total // 2
             after[i] = total - before[i]
             continue
-        if node.args.get("ceil_mode"):  # no window begins behind the input
+        if node.args.get("ceil_mode"):  # no window starts beyond the input
             count = ceil_div(length + before[i] + minimum(after[i] + s - reach, 0), s)
         else:
             count = (length + before[i] + after[i] - reach) // s + 1
@@ -122,10 +122,10 @@ def kernel_of_weight(node: Node, weight: Sequence[Dim]) -> tuple[Dim, ...]:
     Raises:
         CostError: if the attribute is different.
     """
-    kernel, said = tuple(weight[2:]), tuple(node.args.get("kernel_shape") or ())
-    if said and said != kernel and all(isinstance(k, int) for k in kernel):
-        raise node.error(f"has the kernel_shape {said}, but a weight of shape {tuple(weight)}")
-    return said or kernel
+    kernel, declared = tuple(weight[2:]), tuple(node.args.get("kernel_shape") or ())
+    if declared and declared != kernel and all(isinstance(k, int) for k in kernel):
+        raise node.error(f"has the kernel_shape {declared}, but a weight of shape {tuple(weight)}")
+    return declared or kernel
 
 
 def spatial_dims(node: Node, shape: Sequence[Dim]) -> tuple[Dim, ...]:

@@ -18,7 +18,7 @@ from ..spec import OperatorSpec, row
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """Queries, keys and values as ``[N, H, T, D]``, and how many keys there are with those of the past."""
+    """Queries, keys and values as ``[N, H, T, D]``, and the number of keys, including those of the past."""
 
     q: Value
     k: Value
@@ -27,7 +27,7 @@ class Operands:
 
 
 def _split(value: Value, count: int, shape: Shape | None = None) -> Value:
-    """Packed heads ``[N, T, H * D]``, or heads of their own ``[N, H, T, D]``, as the latter."""
+    """Return packed heads ``[N, T, H * D]``, or separate heads ``[N, H, T, D]``, as separate heads."""
     shape = value.known if shape is None else shape
     if len(shape) == 4:
         return value.viewed(shape)
@@ -37,13 +37,13 @@ def _split(value: Value, count: int, shape: Shape | None = None) -> Value:
     return value.viewed((batch, count, steps, width // count))
 
 
-def joined(value: Value) -> Shape:
-    """``[T, H * D]`` of sequences joined, as one sequence."""
+def joined_shape(value: Value) -> Shape:
+    """Return the shape of joined_shape sequences ``[T, H * D]`` as one sequence ``[1, T, H * D]``."""
     return (1, *value.known) if len(value.known) == 2 else value.known
 
 
 def multi_head(node: Node) -> Inferred:
-    """Attention of projected queries: keys and values apart, packed with the queries, or with each other."""
+    """Infer attention whose keys and values are separate, packed with the queries, or packed with each other."""
     query, key, value = node.value("query"), node.get("key"), node.get("value")
     count, past = positive(node, "num_heads"), node.get("past_key")
     if len(query.known) == 5:  # [N, T, H, 3, D]
@@ -58,34 +58,34 @@ def multi_head(node: Node) -> Inferred:
     else:
         q, k, v = _split(query, count), _split(key, count), _split(value, count)
     steps = k.known[2]
-    is_cross = key is not None and len(key.known) == 4  # a cache that is complete: the past is in it
+    is_cross = key is not None and len(key.known) == 4  # a complete cache, which includes the past
     total = steps if past is None or is_cross else steps + past.known[2]
     length = total
     if past is not None and not is_cross and node.args.get("past_present_share_buffer"):
         length, used = past.known[2], node.get("past_sequence_length")
         total = length if used is None or used.data is None else used.data.ravel()[0] + steps
         if total is length:
-            node.assumed.append("the number of keys in use depends on data: the whole cache counts")
+            node.assumed.append("the number of keys in use depends on data: assumed to be the whole cache")
     facts = Operands(q, k, v, total)
-    batch, _, asked, _ = q.known
+    batch, _, steps_q, _ = q.known
     present = (batch, count, length, k.known[3])
     return Inferred(
         [
-            node.result((batch, asked, count * v.known[3]), query.dtype),
+            node.result((batch, steps_q, count * v.known[3]), query.dtype),
             node.result(present, query.dtype),
             node.result((*present[:3], v.known[3]), query.dtype),
-            node.result((batch, count, asked, total), query.dtype),
+            node.result((batch, count, steps_q, total), query.dtype),
         ],
         facts,
     )
 
 
-def unpacked(node: Node, rows: Shape, count: int, shared: int) -> tuple[Value, Value, Value]:
-    """Queries, keys and values, which the query holds all where there is no key."""
+def unpacked_operands(node: Node, rows: Shape, count: int, shared: int) -> tuple[Value, Value, Value]:
+    """Return queries, keys and values, which are all packed in the query if there is no key."""
     query, key, value = node.value("query"), node.get("key"), node.get("value")
     if key is not None and value is not None:
-        k = _split(key, shared, joined(key))
-        return _split(query, count, rows), k, _split(value, shared, joined(value))
+        k = _split(key, shared, joined_shape(key))
+        return _split(query, count, rows), k, _split(value, shared, joined_shape(value))
     width = rows[-1] // (count + 2 * shared)
     batch, steps = rows[:2]
     k = query.viewed((batch, shared, steps, width))
@@ -93,50 +93,50 @@ def unpacked(node: Node, rows: Shape, count: int, shared: int) -> tuple[Value, V
 
 
 def grouped(node: Node) -> Inferred:
-    """Attention with fewer key heads; the number of keys in use is a value."""
+    """Infer attention with fewer key heads; the number of keys in use is a value."""
     query, past = node.value("query"), node.get("past_key")
     count, shared = positive(node, "num_heads"), positive(node, "kv_num_heads")
-    q, k, v = unpacked(node, query.known, count, shared)
+    q, k, v = unpacked_operands(node, query.known, count, shared)
     steps, number = k.known[2], node.get("total_sequence_length")
     total = number.data.ravel()[0] if number is not None and number.data is not None else None
     if total is None:
         total = steps if past is None else steps + past.known[2]
         if past is not None:
-            node.assumed.append("the number of keys in use depends on data: the whole cache and the new ones count")
+            node.assumed.append("the number of keys depends on data: assumed to be the whole cache and the new keys")
     facts = Operands(q, k, v, total)
     length = total
     if past is not None and all(isinstance(d, int) for d in (total, past.known[2])):
         length = max(total, past.known[2])
     dtype = past.dtype if past is not None else query.dtype
     width = past.known[3] if past is not None else k.known[3]
-    batch, _, asked, features = q.known
+    batch, _, steps_q, features = q.known
     present = (batch, shared, length, width)
     return Inferred(
         [
-            node.result((batch, asked, count * features), query.dtype),
+            node.result((batch, steps_q, count * features), query.dtype),
             node.result(present, dtype),
             node.result(present, dtype),
-            node.result((batch, count, asked, total), query.dtype),
+            node.result((batch, count, steps_q, total), query.dtype),
         ],
         facts,
     )
 
 
 def sparse(node: Node) -> Inferred:
-    """As :func:`grouped`; the cache has its full length, and all its keys count."""
+    """Infer block-sparse attention as :func:`grouped`; all keys of the cache are counted."""
     found = grouped(node)
-    node.assumed.append("which blocks of keys are used depends on data: all of them count")
+    node.assumed.append("which blocks of keys are used depends on data: assumed to be all")
     return Inferred(found.outputs[:3], found.facts)
 
 
 def paged(node: Node) -> Inferred:
-    """Joined sequences on a cache in pages: as many keys each as a row of the page table can name, at most."""
+    """Infer attention of joined_shape sequences on a paged cache, each with as many keys as the page table allows."""
     query, cache, table = node.value("query"), node.value("key_cache"), node.value("block_table")
     count, shared = positive(node, "num_heads"), positive(node, "kv_num_heads")
-    q, k, v = unpacked(node, joined(query), count, shared)
+    q, k, v = unpacked_operands(node, joined_shape(query), count, shared)
     keys = table.known[1] * cache.known[1]
     facts = Operands(q, k, v, keys)
-    node.assumed.append("the lengths of the sequences depend on data: as long as the page table allows")
+    node.assumed.append("the sequence lengths depend on data: assumed to be the capacity of the page table")
     features = q.known[3]
     value = node.value("value_cache")
     return Inferred(
@@ -150,23 +150,23 @@ def paged(node: Node) -> Inferred:
 
 
 def packed_multi_head(node: Node) -> Inferred:
-    """Joined sequences: each query meets as many keys as the longest sequence may have."""
+    """Infer attention of joined_shape sequences, each as long as the longest may be."""
     query, key, offsets = node.value("query"), node.get("key"), node.value("token_offset")
     count = positive(node, "num_heads")
     if key is None:  # [T, H, 3, D]
         tokens, _, _, width = query.known
         q = k = v = query.viewed((1, count, tokens, width))
     else:
-        q, k = (_split(value, count, joined(value)) for value in (query, key))
-        v = _split(node.value("value"), count, joined(node.value("value")))
+        q, k = (_split(value, count, joined_shape(value)) for value in (query, key))
+        v = _split(node.value("value"), count, joined_shape(node.value("value")))
     facts = Operands(q, k, v, offsets.known[1])
-    node.assumed.append("the lengths of the sequences depend on data: all are as long as the longest may be")
+    node.assumed.append("the sequence lengths depend on data: all are assumed to have the maximum length")
     return Inferred([node.result((q.known[2], count * v.known[3]), query.dtype)], facts)
 
 
 @dataclass(frozen=True, slots=True)
 class CachedKeys:
-    """Where the keys of a decoder's layer come from."""
+    """Keys of a decoder layer: their number, rows projected in this run, and whether key and cache are read."""
 
     keys: Dim
     made: Dim
@@ -175,17 +175,17 @@ class CachedKeys:
 
 
 def flag_input(node: Node, name: str, otherwise: bool) -> bool:
-    """A flag that is an input; what is assumed where it is computed."""
+    """Return a flag that is an input; the default, as an assumption, if it depends on data."""
     value = node.get(name)
     if value is None or value.data is None:
         if value is not None:
-            node.assumed.append(f"{name} depends on data: it is taken as {str(otherwise).lower()}")
+            node.assumed.append(f"{name} depends on data: assumed to be {str(otherwise).lower()}")
         return otherwise
     return bool(value.data.ravel()[0])
 
 
 def decoder_layer(node: Node) -> Inferred:
-    """The output like the query ``[T, N, E]``; keys and values of the cache with the new ones."""
+    """Infer the output like the query ``[T, N, E]``, and the cache with the new keys and values."""
     query, key, cache = node.value("query"), node.value("key"), node.get("key_cache")
     count = positive(node, "num_heads")
     if len(query.known) != 3 or len(key.known) != 3:
@@ -205,7 +205,7 @@ def decoder_layer(node: Node) -> Inferred:
 
 
 def mask_of(*names: str) -> Any:
-    """A mask over pairs of queries and keys, or over keys; lengths alone are none."""
+    """Return a source for the first mask over pairs or keys among these inputs; lengths are not masks."""
 
     def read(a: Arguments) -> Any:
         return next((a[n] for n in names if isinstance(a.get(n), Value) and len(a[n].known) > 1), None)
@@ -213,30 +213,32 @@ def mask_of(*names: str) -> Any:
     return read
 
 
-def _shared(a: Arguments) -> Any:
-    """Whether keys and values go into the cache they come from: it is as long after as before."""
+def _shares_buffer(a: Arguments) -> Any:
+    """Return True if keys and values are written into the cache they are read from, which then keeps its size."""
     past = a.get("past_key") or a.get("key_cache")
     present = node_of(a).outputs[1] if len(node_of(a).outputs) > 1 else None
     return True if isinstance(past, Value) and present is not None and past.shape == present.shape else None
 
 
-def _turned(a: Arguments) -> Any:
-    """How many features are turned, where tables do it."""
+def _rotary_features(a: Arguments) -> Any:
+    """Return the number of rotated features; None without rotary tables."""
     cos = a.get("cos_cache")
     return 2 * cos.known[-1] if isinstance(cos, Value) and a.get("do_rotary", 1) else None
 
 
 def _window(a: Arguments) -> Any:
+    """Return the size of the attention window; None if it is unlimited."""
     size = a.get("local_window_size", -1)
     return size if size > 0 else None
 
 
-def _table(name: str) -> Any:
+def _rotary_table(name: str) -> Any:
+    """Return a source for a rotary table; None if it is not used."""
     return lambda a: a.get(name) if a.get("do_rotary", 1) else None
 
 
 def nonempty_past(*names: str) -> Any:
-    """What is kept of the past, none where it is empty, as it is before the first step."""
+    """Return a source for the first past state among these inputs; None if it is empty, as before the first step."""
 
     def read(a: Arguments) -> Any:
         value = next((a[name] for name in names if isinstance(a.get(name), Value)), None)
@@ -245,7 +247,7 @@ def nonempty_past(*names: str) -> Any:
     return read
 
 
-OPERAND = {
+OPERANDS = {
     "q": fact(Operands, lambda f: f.q),
     "k": fact(Operands, lambda f: f.k),
     "v": fact(Operands, lambda f: f.v),
@@ -253,8 +255,8 @@ OPERAND = {
     "past_v": nonempty_past("past_value", "value_cache"),
     "mask": mask_of("attention_bias", "key_padding_mask", "mask_index"),
     "b": "bias",
-    "cos": _table("cos_cache"),
-    "sin": _table("sin_cache"),
+    "cos": _rotary_table("cos_cache"),
+    "sin": _rotary_table("sin_cache"),
     "w0": "q_norm_weight",
     "w1": "k_norm_weight",
     "k_scale": "k_scale",
@@ -263,45 +265,45 @@ OPERAND = {
 }
 
 
-SETTINGS = {
+ATTRIBUTES = {
     "keys": fact(Operands, lambda f: f.keys),
-    "shared": _shared,
-    "rotary_dim": _turned,
+    "shared": _shares_buffer,
+    "rotary_dim": _rotary_features,
     "causal": lambda a: bool(a.get("unidirectional", a.get("causal", 0))) or None,
     "softcap": nonzero("softcap"),
     "window": _window,
 }
 
 
-def _positions(a: Arguments) -> Any:
-    """How many keys the tables of all sequences can name."""
+def _page_capacity(a: Arguments) -> Any:
+    """Return the number of keys that the page tables of all sequences can hold."""
     return a["block_table"].known[0] * node_of(a).facts(Operands).keys
 
 
 def _from_key(a: Arguments) -> Any:
-    """The operand that keys are made from; None if all of them are cached."""
+    """Return the operand that keys are projected from; None if all keys are cached."""
     return a.get("key") if node_of(a).facts(CachedKeys).from_key else None
 
 
 def _from_cache(name: str) -> Any:
-    """A cache; None if it is not read."""
+    """Return a source for a cache; None if it is not read."""
     return lambda a: a.get(name) if node_of(a).facts(CachedKeys).from_cache else None
 
 
-def _made(a: Arguments) -> Any:
-    """The weight of keys and values, where any are made."""
+def _kv_weight(a: Arguments) -> Any:
+    """Return the weight of keys and values; None if none are projected."""
     made = node_of(a).facts(CachedKeys).made
     return None if isinstance(made, int) and made == 0 else a["kv_weight"]
 
 
-def _masked(a: Arguments) -> Any:
-    """The mask of padding, unless a flag says that there is none."""
+def _padding_mask(a: Arguments) -> Any:
+    """Return the padding mask; None if a flag disables it."""
     flag = a.get("has_key_padding_mask")
     is_off = isinstance(flag, Value) and flag.data is not None and not flag.data.ravel()[0]
     return None if is_off else a.get("key_padding_mask")
 
 
-DECODER = row("decoder_attention", OPERAND, SETTINGS)
+DECODER = row("decoder_attention", OPERANDS, ATTRIBUTES)
 
 HEADS = Constraints(
     required=("num_heads",), minimums={"num_heads": 1}, ranks={"query": (3, 5), "key": (3, 5), "value": (3, 5)}
@@ -357,7 +359,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         "attention_metadata",
         attributes="num_heads kv_num_heads v_head_size do_rotary local_window_size",
         infer=paged,
-        rows=[row("paged_attention", OPERAND, {**SETTINGS, "positions": _positions})],
+        rows=[row("paged_attention", OPERANDS, {**ATTRIBUTES, "positions": _page_capacity})],
     ),
     OperatorSpec(
         "DecoderAttention",
@@ -373,9 +375,9 @@ SPECS: tuple[OperatorSpec, ...] = (
                     "q": "query",
                     "k": _from_key,
                     "w0": "q_weight",
-                    "w1": _made,
+                    "w1": _kv_weight,
                     "b": "bias",
-                    "mask": _masked,
+                    "mask": _padding_mask,
                     "past_k": _from_cache("key_cache"),
                     "past_v": _from_cache("value_cache"),
                 },

@@ -10,7 +10,7 @@ from ..spec import OperatorSpec, row
 
 
 def unpadded(node: Node) -> Sequence[Value]:
-    """The tokens that are no padding, where they were, where sequences begin, and how long the longest is."""
+    """Infer the tokens without padding, their positions, the starts of the sequences, and the longest length."""
     x = node.value("input")
     batch, steps, width = x.known
     counts = ((batch, steps), (batch + 1,), (1,))
@@ -18,7 +18,7 @@ def unpadded(node: Node) -> Sequence[Value]:
 
 
 def repadded(node: Node) -> Sequence[Value]:
-    """Sequences set apart again."""
+    """Infer padded sequences from joined ones."""
     x, offsets = node.value("input"), node.value("token_offset")
     return [node.result((*offsets.known, x.known[-1]), x.dtype)]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...graph.node import Node
 from ...rows.arguments import flag, nonzero
-from ...rows.attention import rotated
+from ...rows.attention import rotary_input
 from ...schema.constraints import Constraints
 from ...shapes.rules import check_ranks, like, positive
 from ...values.value import Value
@@ -14,18 +14,19 @@ from ..spec import OperatorSpec, row
 
 
 def position_bias(node: Node) -> Sequence[Value]:
-    """A bias for each head and pair of positions; how many positions there are is a value."""
+    """Infer a bias for each head and pair of positions, whose number is a value."""
     table = node.value("bias_table")
     lengths = [value.data.ravel()[0] if value.data is not None else None for value in _lengths(node)]
     return [node.result((1, table.known[1], *lengths), table.dtype)]
 
 
 def _lengths(node: Node) -> list[Value]:
+    """Return the inputs that give the lengths of queries and keys."""
     return [node.value("query_length"), node.value("key_length")]
 
 
 def gated_position_bias(node: Node) -> Sequence[Value]:
-    """A bias for each sample, head and pair of positions."""
+    """Infer a bias for each sample, head and pair of positions."""
     check_ranks(node, query_bias=1, rel_pos=4, weight=2)
     query, offsets = node.value("query_layer"), node.get("token_offset")
     batch, steps = (offsets or query).known[:2]
@@ -46,7 +47,7 @@ SPECS: tuple[OperatorSpec, ...] = (
             rows=[
                 row(
                     "rotary_embedding",
-                    {"x": rotated, "cos": "cos_cache", "sin": "sin_cache", "position": "position_ids"},
+                    {"x": rotary_input, "cos": "cos_cache", "sin": "sin_cache", "position": "position_ids"},
                     {"rotary_dim": nonzero("rotary_embedding_dim"), "interleaved": flag("interleaved")},
                 )
             ],

@@ -18,20 +18,20 @@ from .kv_cache import mask_of, nonempty_past
 
 
 def _features(node: Node, width: Dim) -> tuple[Dim, ...]:
-    """Sizes of the three projections."""
+    """Return the feature sizes of the three projections."""
     given = node.args.get("qkv_hidden_sizes")
     return tuple(given) if given else (width // 3,) * 3
 
 
 @dataclass(frozen=True, slots=True)
 class Projections:
-    """Features of queries, keys and values."""
+    """Feature sizes of queries, keys and values."""
 
     features: tuple[Dim, ...]
 
 
 def projected(node: Node) -> Inferred:
-    """Attention with its projections, whose weight is ``[E, Fq + Fk + Fv]``, and present keys and values in one."""
+    """Infer attention with its projections, whose weight is ``[E, Fq + Fk + Fv]``, and the present keys and values."""
     x = node.value("input")
     if node.op == "QOrderedAttention":
         features: tuple[Dim, ...] = tuple(node.value(f"{name}_weight").known[-1] for name in "QKV")
@@ -41,7 +41,7 @@ def projected(node: Node) -> Inferred:
     count, past = positive(node, "num_heads"), node.get("past")
     dtype = node.value("input_scale").dtype if node.op == "QAttention" else x.dtype
     if len(x.known) == 2:
-        node.assumed.append("the lengths of the sequences depend on data: all are as long as the longest may be")
+        node.assumed.append("the sequence lengths depend on data: all are assumed to have the maximum length")
         return Inferred([node.result((x.known[0], features[2]), dtype)], facts)
     batch, steps, _ = x.known
     total = steps if past is None else steps + past.known[3]
@@ -51,13 +51,14 @@ def projected(node: Node) -> Inferred:
     return Inferred([node.result((batch, steps, features[2]), dtype), node.result(present, dtype)], facts)
 
 
-def _in_three(a: Arguments) -> Value:
-    """The input as ``[N, T, E]``; joined sequences are one."""
+def _batched(a: Arguments) -> Value:
+    """Return the input as ``[N, T, E]``; joined sequences are one."""
     x: Value = a["input"]
     return x.viewed((1, *x.known)) if len(x.known) == 2 else x
 
 
-def _turned_heads(a: Arguments) -> Any:
+def _rotary_features(a: Arguments) -> Any:
+    """Return the number of rotated features per head; None without rotation."""
     if not a.get("do_rotary"):
         return None
     return a.get("rotary_embedding_dim") or node_of(a).facts(Projections).features[0] // a["num_heads"]
@@ -67,7 +68,7 @@ PROJECTED: Mapping[str, Any] = {
     "heads": "num_heads",
     "features": fact(Projections, lambda f: f.features),
     "causal": lambda a: bool(a.get("unidirectional")) or None,
-    "rotary_dim": _turned_heads,
+    "rotary_dim": _rotary_features,
     "keys": lambda a: a["token_offset"].known[1] if isinstance(a.get("token_offset"), Value) else None,
 }
 
@@ -84,7 +85,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                 row(
                     "multi_head_attention",
                     {
-                        "q": _in_three,
+                        "q": _batched,
                         "w0": "weights",
                         "b0": "bias",
                         "past": nonempty_past("past"),
@@ -125,7 +126,7 @@ SPECS: tuple[OperatorSpec, ...] = (
             row(
                 "quantized_multi_head_attention",
                 {
-                    "q": _in_three,
+                    "q": _batched,
                     "w0": "weight",
                     "b0": "bias",
                     "past": nonempty_past("past"),

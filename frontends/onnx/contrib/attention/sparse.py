@@ -14,37 +14,37 @@ from ...rows.arguments import fact, node_of
 from ...shapes.rules import check_ranks, positive
 from ...values.value import Value
 from ..spec import OperatorSpec, row
-from .kv_cache import OPERAND, SETTINGS, Operands, joined, unpacked
+from .kv_cache import ATTRIBUTES, OPERANDS, Operands, joined_shape, unpacked_operands
 
 
 def longformer(node: Node) -> Sequence[Value]:
-    """The output like the input."""
+    """Infer an output like the input."""
     x = node.value("input")
     if len(x.known) != 3:
         raise node.error(f"needs an input of 3 dimensions, got {x.known}")
     positive(node, "num_heads")
     positive(node, "window")
-    node.assumed.append("which tokens attend to all others depends on data: none is counted")
+    node.assumed.append("which tokens attend globally depends on data: assumed to be none")
     return [node.result(x.known, x.dtype)]
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedKeys(Operands):
-    """Operands of attention with selected keys, and how many keys each query attends to: selected and local ones."""
+    """Operands of attention, and the numbers of selected and local keys that each query attends to."""
 
     selected: Dim
     local: Dim
 
 
 def selected(node: Node) -> Inferred:
-    """Attention with selected keys, on a cache of its own length or in pages, which comes out as it went in."""
+    """Infer attention with selected keys, on a contiguous or paged cache."""
     query, is_paged = node.value("query"), node.get("key_cache") is not None
     count, shared = positive(node, "num_heads"), positive(node, "kv_num_heads")
     new = 2 if is_paged else 3
     for name, rank in (("query", new), ("key", new), ("value", new), ("past_key", 4), ("past_value", 4)):
         if node.get(name) is not None:
             check_ranks(node, **{name: rank})
-    q, k, v = unpacked(node, joined(query) if is_paged else query.known, count, shared)
+    q, k, v = unpacked_operands(node, joined_shape(query) if is_paged else query.known, count, shared)
     if is_paged:
         cache, value_cache = node.value("key_cache"), node.value("value_cache")
         total = node.value("block_table").known[1] * cache.known[1]
@@ -63,7 +63,7 @@ def selected(node: Node) -> Inferred:
         window = node.args.get("local_window_size", -1)
         local = window if window > 0 else total
     facts = SelectedKeys(q, k, v, total, node.value("selected_indices").known[-1], local)
-    node.assumed.append("how many keys are selected depends on data: as many as there is room for")
+    node.assumed.append("the number of selected keys depends on data: assumed to be the capacity")
     width = count * v.known[3]
     made = (query.known[0], width) if is_paged else (*query.known[:2], width)
     return Inferred([node.result(made, query.dtype), *(node.result(shape, dtype) for shape, dtype in shapes)], facts)
@@ -71,7 +71,7 @@ def selected(node: Node) -> Inferred:
 
 @dataclass(frozen=True, slots=True)
 class IndexedKeys:
-    """What an indexer of keys does: heads, entries that are scored, and entries that are made in this run."""
+    """Work of a key indexer: its heads, the entries it scores, and the entries it compresses in this run."""
 
     heads: Dim
     entries: Dim
@@ -80,7 +80,7 @@ class IndexedKeys:
 
 
 def indexer(node: Node) -> Inferred:
-    """Places of the keys that each query may read, and the state: keys, and what is not yet compressed of them."""
+    """Infer the positions of the keys that each query may read, and the state: keys and uncompressed rest."""
     query, key, width = node.value("query"), node.get("key"), node.value("query_norm_weight").known[0]
     ratio, mode = positive(node, "compress_ratio"), node.args.get("policy_mode")
     if mode not in ("qsa", "csa"):
@@ -104,7 +104,7 @@ def indexer(node: Node) -> Inferred:
     if number is not None and number.data is not None:
         before = number.data.ravel()[0]
     elif number is not None:
-        node.assumed.append("how many keys there are depends on data: as many as there is room for")
+        node.assumed.append("the number of keys depends on data: assumed to be the capacity")
     kept: Dim = 0
     if gated:
         waiting: Any = buffer.known[2] if buffer is not None else 0
@@ -132,10 +132,10 @@ def indexer(node: Node) -> Inferred:
 
 
 def _packed_indexer(node: Node, chosen: Value, count: Dim, ratio: int, gated: bool) -> Inferred:
-    """The state of an indexer of joined sequences, whose capacity is fixed."""
+    """Infer an indexer of joined_shape sequences, whose state has a fixed capacity."""
     tokens, state = node.value("query").known[0], node.value("past_key_state")
     facts = IndexedKeys(count, state.known[1], tokens // ratio, gated)
-    node.assumed.append("the lengths of the sequences depend on data: all keys that there is room for are scored")
+    node.assumed.append("the sequence lengths depend on data: all keys of the capacity are assumed to be scored")
     lengths, buffer = node.value("past_state_lengths"), node.value("past_kv_buffer")
     gates = node.get("past_gate_buffer")
     update = (state.known[0], node.args.get("state_update_capacity", 0), state.known[2])
@@ -167,8 +167,8 @@ LONGFORMER = {
 WINDOW = {"heads": "num_heads", "window": "window"}
 
 
-def _rotary(a: Arguments) -> Dim:
-    """How many features an indexer turns: with channels of pairs the tables hold half as many."""
+def _rotary_features(a: Arguments) -> Dim:
+    """Return the number of rotated features; with ``csa`` the tables hold half as many."""
     width: Dim = a["cos_cache"].known[-1]
     return 2 * width if a.get("policy_mode") == "csa" else width
 
@@ -179,7 +179,7 @@ INDEXED: Mapping[str, Any] = {
     "made": fact(IndexedKeys, lambda f: f.made),
     "gated": lambda a: node_of(a).facts(IndexedKeys).gated or None,
     "ratio": "compress_ratio",
-    "rotary_dim": _rotary,
+    "rotary_dim": _rotary_features,
 }
 
 
@@ -197,8 +197,8 @@ INDEXER = {
 }
 
 
-def _held(a: Arguments) -> Any:
-    """Keys and values of their own that are selected from; shared ones are read once."""
+def _auxiliary_value(a: Arguments) -> Any:
+    """Return separate values to select from; None if keys and values are shared, and so read once."""
     return a.get("auxiliary_value")
 
 
@@ -236,15 +236,15 @@ SPECS: tuple[OperatorSpec, ...] = (
                 row(
                     "selected_attention",
                     {
-                        **OPERAND,
+                        **OPERANDS,
                         "mask": lambda a: None,
                         "more_k": "auxiliary_key",
-                        "more_v": _held,
+                        "more_v": _auxiliary_value,
                         "indices": "selected_indices",
                         "counts": "selected_counts",
                     },
                     {
-                        **SETTINGS,
+                        **ATTRIBUTES,
                         "keys": lambda a: None,
                         "selected": fact(SelectedKeys, lambda f: f.selected),
                         "local": fact(SelectedKeys, lambda f: f.local),

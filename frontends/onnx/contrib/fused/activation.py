@@ -14,7 +14,7 @@ from ..spec import OperatorSpec, row
 
 
 def split_gelu(node: Node) -> Sequence[Value]:
-    """Half of the channels."""
+    """Infer half of the channels."""
     x = node.value("X")
     return [node.result((*x.known[:-1], x.known[-1] // 2), x.dtype)]
 

@@ -15,7 +15,7 @@ from ..spec import OperatorSpec, row
 
 
 def streams(node: Node) -> tuple[Shape, Dim]:
-    """Streams as ``[..., C, H]``, and C."""
+    """Return the shape of streams as ``[..., C, H]``, and their number C."""
     shape, count = node.value("streams", "X").known, node.args.get("num_branches") or 0
     if count < 0 or not shape:
         raise node.error(f"has num_branches {count} for streams of shape {shape}")
@@ -27,14 +27,14 @@ def streams(node: Node) -> tuple[Shape, Dim]:
 
 
 def reduced_streams(node: Node) -> Sequence[Value]:
-    """One feature vector of all streams."""
+    """Infer one feature vector from all streams."""
     shape, _ = streams(node)
     node.value("pre_mix")
     return [node.result((*shape[:-2], shape[-1]), node.value("streams").dtype)]
 
 
 def mixed_streams(node: Node) -> Sequence[Value]:
-    """Streams like those that are mixed."""
+    """Infer streams like those that are mixed."""
     streams(node)
     for name in ("block_output", "post_mix"):
         node.value(name)
@@ -43,7 +43,7 @@ def mixed_streams(node: Node) -> Sequence[Value]:
 
 
 def gated_value(node: Node) -> Sequence[Value]:
-    """A gated value for every stream, and its norm."""
+    """Infer a gated value for each stream, and its norm."""
     key, query, value = node.value("key"), node.value("query"), node.value("value")
     if key.known != query.known or len(key.known) != 4 or len(value.known) != 3:
         raise node.error(f"needs keys and queries [N, T, C, H] and values [N, T, H], got {key.known} and {value.known}")
@@ -51,11 +51,12 @@ def gated_value(node: Node) -> Sequence[Value]:
 
 
 def _count(a: Arguments) -> Any:
+    """Return the number of streams."""
     return streams(node_of(a))[1]
 
 
 def grouped_streams(name: str) -> Any:
-    """Streams as ``[..., C, H]``."""
+    """Return a source for streams as ``[..., C, H]``."""
     return lambda a: a[name].viewed(streams(node_of(a))[0])
 
 

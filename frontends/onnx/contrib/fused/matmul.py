@@ -15,13 +15,13 @@ from ..spec import OperatorSpec, row
 
 
 def gelu_gemm(node: Node) -> Sequence[Value]:
-    """A matrix product of X and W."""
+    """Infer the product of X and W."""
     x = node.value("X")
     return [node.result(product(node, x.known, node.value("W").known), x.dtype)]
 
 
 def _row_weight(a: Arguments) -> Value:
-    """The weight ``[Fout, Fin]`` of a product of rows by a stored matrix."""
+    """Return the weight of a product of rows by a matrix as ``[Fout, Fin]``."""
     w: Value = a.get("W") or a["B"]
     return w.viewed(w.known[::-1])
 

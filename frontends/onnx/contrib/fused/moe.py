@@ -15,13 +15,13 @@ from ..spec import OperatorSpec, row
 
 
 def experts(node: Node) -> Inferred:
-    """The output like the input; packed weights as the weights they are."""
+    """Infer an output like the input; packed weights are unpacked."""
     x = node.value("input")
     return Inferred([node.result(x.known, x.dtype)], PackedWeights(tuple(_layer(node, i) for i in (1, 2, 3))))
 
 
 def _layer(node: Node, i: int) -> Value | None:
-    """The weights of one layer of all experts; None if there is none."""
+    """Return the weights of one layer of all experts; None if there is no such layer."""
     name = f"fc{i}_experts_weights"
     w: Value | None = node.get(name)
     if w is None:
@@ -36,13 +36,14 @@ ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swiglu": "swiglu
 
 
 def _expert_zero_point(a: Arguments) -> Any:
-    """The zero point of experts of integers that have none of their own."""
+    """Return the zero point of integer experts that have none of their own; None for others."""
     if a.get("quant_type", "int") != "int" or a.get("fc1_zero_points") is not None:
         return None
     return 1 << (width(node_of(a), "fc1_expert_weight_bits", "expert_weight_bits") - 1)
 
 
 def _expert_activation(a: Arguments) -> str:
+    """Return the neutral name of the activation."""
     return ACTIVATIONS.get(str(a.get("activation_type", "relu")), "relu")
 
 

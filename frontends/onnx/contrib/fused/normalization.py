@@ -14,8 +14,8 @@ from ...values.value import Value
 from ..spec import OperatorSpec, row
 
 
-def skipped(node: Node) -> Sequence[Value]:
-    """The norm, mean and 1/deviation of every row, and the sum that was normalised."""
+def norm_of_sum(node: Node) -> Sequence[Value]:
+    """Infer the norm, the mean and inverse standard deviation of each row, and the normalized sum."""
     x = node.value("input", "X")
     same = node.result(x.known, x.dtype)
     if node.op == "SkipGroupNorm":
@@ -24,8 +24,8 @@ def skipped(node: Node) -> Sequence[Value]:
     return [same, node.result(rows, "float32"), node.result(rows, "float32"), node.result(x.known, x.dtype)]
 
 
-def embedded(node: Node) -> Sequence[Value]:
-    """The norm of the embeddings, the place of the first masked word, and the sum of the embeddings."""
+def norm_of_embeddings(node: Node) -> Sequence[Value]:
+    """Infer the norm of the embeddings, the position of the first masked word, and the sum of the embeddings."""
     ids, table = node.value("input_ids"), node.value("word_embedding")
     shape = (*ids.known, table.known[-1])
     return [
@@ -36,11 +36,13 @@ def embedded(node: Node) -> Sequence[Value]:
 
 
 def _gate(a: Arguments) -> str:
+    """Return the neutral name of the gate's activation."""
     name = str(a.get("activation") or "silu")
     return "silu" if name == "swish" else name
 
 
-def _last(name: str) -> Any:
+def _last_axis(name: str) -> Any:
+    """Return a source for the last axis of an input, as a tuple."""
     return lambda a: (len(a[name].known) - 1,)
 
 
@@ -50,8 +52,8 @@ NORM = {"eps": "epsilon"}
 GROUPED = {"groups": "groups", **NORM}
 
 
-def _rows_of(a: Arguments) -> Value:
-    """The input in rows as long as the scale."""
+def _in_rows(a: Arguments) -> Value:
+    """Return the input in rows as long as the scale."""
     x, width = a["X"], a["scale"].known[-1]
     view: Value = x.viewed((*x.known[:-1], x.known[-1] // width, width))
     return view
@@ -73,12 +75,12 @@ SPECS: tuple[OperatorSpec, ...] = (
         "SkipLayerNormalization",
         "input skip gamma beta bias",
         required=3,
-        infer=skipped,
+        infer=norm_of_sum,
         rows=[
             row(
                 "fused_layer_norm",
                 {"x": "input", "skip": "skip", "bias": "bias", "w": "gamma", "b": "beta"},
-                {"axis": _last("input"), **NORM},
+                {"axis": _last_axis("input"), **NORM},
             )
         ],
     ),
@@ -86,19 +88,19 @@ SPECS: tuple[OperatorSpec, ...] = (
         "SkipSimplifiedLayerNormalization",
         "input skip gamma bias",
         required=3,
-        infer=skipped,
+        infer=norm_of_sum,
         rows=[
             row(
                 "fused_rms_norm",
                 {"x": "input", "skip": "skip", "bias": "bias", "w": "gamma"},
-                {"axis": _last("input"), **NORM},
+                {"axis": _last_axis("input"), **NORM},
             )
         ],
     ),
     OperatorSpec(
         "EmbedLayerNormalization",
         "input_ids segment_ids word_embedding position_embedding segment_embedding gamma beta mask position_ids",
-        infer=embedded,
+        infer=norm_of_embeddings,
         rows=[
             row(
                 "embed_norm",
@@ -132,7 +134,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         required=4,
         attributes="groups channels_last",
         constraints=GROUPS,
-        infer=skipped,
+        infer=norm_of_sum,
         rows=[GROUP_NORM],
     ),
     OperatorSpec(
@@ -143,7 +145,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         rows=[
             row(
                 "fused_rms_norm",
-                {"x": _rows_of, "w": "scale", "gate": "gate"},
+                {"x": _in_rows, "w": "scale", "gate": "gate"},
                 {"axis": lambda a: (len(a["X"].known),), "activation": _gate, **NORM},
             )
         ],

@@ -12,18 +12,18 @@ from ..spec import OperatorSpec, row
 
 
 def typed(name: str, attribute: str) -> Rule:
-    """An output like the input of that name, whose type is an attribute."""
+    """Return a rule whose output is like that input, in the dtype of an attribute."""
     return lambda node: [node.result(node.value(name).known, DTYPES.get(node.args.get(attribute) or 1, "float32"))]
 
 
 def blocks(node: Node) -> Sequence[Value]:
-    """Bytes of blocks, as many as their type takes, with the shape and the strides of what is in them."""
+    """Infer bytes of blocks, and the shape and strides of their contents."""
     rank = len(node.value("x").known)
     return [node.result((None,), "uint8"), *(node.result((rank,), "int64") for _ in range(2))]
 
 
 def unblocked(node: Node) -> Sequence[Value]:
-    """The tensor whose blocks are given, of a shape that is a value."""
+    """Infer the contents of blocks, whose shape is a value."""
     return [node.result(node.numbers("shape") or (), DTYPES.get(node.args.get("dtype") or 1, "float32"))]
 
 

@@ -18,15 +18,15 @@ from ...shapes.quantization import RULES
 from ...shapes.reduction import reduced_axes, reduction
 from ...shapes.rules import broadcast, broadcast_of, like
 from ...values.value import Value
-from ..channels_last import channel_view, channels_last, has_no_activation, turned, weight_view
+from ..channels_last import channel_view, channels_last, has_no_activation, rule_with_channels_last, weight_view
 from ..conv import conv
 from ..matmul import MATRICES, SWAPPED, matmul, transposed
 from ..pooling import global_pool, pool
 from ..spec import NHWC, OperatorSpec, row
 
 
-def joined(node: Node) -> Sequence[Value]:
-    """Quantised inputs, each with its scale and zero point, joined along an axis."""
+def concat(node: Node) -> Sequence[Value]:
+    """Infer the concatenation of quantized inputs, each with its scale and zero point."""
     given = node.values("inputs")[::3]
     axis = node.axis(len(given[0].known), "axis") or 0
     shape = list(given[0].known)
@@ -35,26 +35,26 @@ def joined(node: Node) -> Sequence[Value]:
 
 
 def where(node: Node) -> Sequence[Value]:
-    """Each element from one of two inputs."""
+    """Infer the broadcast of condition and both inputs."""
     values = [node.value(name) for name in ("condition", "X", "Y")]
     return [node.result(broadcast(node, *(value.known for value in values)), values[1].dtype)]
 
 
 def quantized_gemm(node: Node) -> Sequence[Value]:
-    """A product of quantised matrices: quantised again where the output has a scale, else in floats."""
+    """Infer a product of quantized matrices, quantized if the output has a scale."""
     zero = node.get("y_zero_point")
     dtype = zero.dtype if zero is not None else node.value("a_scale").dtype
     return [node.result(product(node, transposed(node, "A"), transposed(node, "B")), dtype)]
 
 
 def dynamic_matmul(node: Node) -> Sequence[Value]:
-    """A product of floats by quantised weights."""
+    """Infer a product of floats by quantized weights."""
     a = node.value("A")
     return [node.result(product(node, a.known, node.value("B").known), a.dtype)]
 
 
 def quantized_embedding(node: Node) -> Sequence[Value]:
-    """The norm of the embeddings, and the place of the first masked word."""
+    """Infer the norm of the embeddings, and the position of the first masked word."""
     ids, table = node.value("input_ids"), node.value("word_embedding_quant")
     return [
         node.result((*ids.known, table.known[-1]), node.value("gamma_scale").dtype),
@@ -63,7 +63,7 @@ def quantized_embedding(node: Node) -> Sequence[Value]:
 
 
 def quantized_conv_transpose(node: Node) -> Inferred:
-    """A transposed convolution of integers."""
+    """Infer a transposed convolution of integers."""
     x, w, zero = node.value("x"), node.value("w"), node.value("y_zero_point")
     node.args |= {"X": x, "W": w}
     found = conv_transpose(node)
@@ -71,21 +71,22 @@ def quantized_conv_transpose(node: Node) -> Inferred:
 
 
 def _scaled(neutral: str, native: str, scale: str, zero: str) -> dict[str, str]:
-    """An operand with its scale and zero point."""
+    """Return an operand with its scale and zero point."""
     return {neutral: native, f"{neutral}_scale": scale, f"{neutral}_zero_point": zero}
 
 
-def _made(scale: str, zero: str) -> dict[str, str]:
+def _output_scale(scale: str, zero: str) -> dict[str, str]:
+    """Return the scale and zero point of the output."""
     return {"y_scale": scale, "y_zero_point": zero}
 
 
 def _every_third(part: int) -> Any:
-    """The operands of a quantised concatenation, their scales or their zero points."""
+    """Return a source for the operands of a quantized concatenation, their scales, or their zero points."""
     return lambda a: a["inputs"][part::3]
 
 
 def _softmax_axes(a: Arguments) -> Any:
-    """One axis; with an ``opset`` before 13 all axes from it on, as one."""
+    """Return one axis; with an ``opset`` before 13, all axes from it on."""
     rank = len(a["X"].known)
     found = a.get("axis", -1) % rank
     return found if a.get("opset", 13) >= 13 else tuple(range(found, rank))
@@ -98,6 +99,7 @@ LOWER_SCALES = _scaled("x", "X", "x_scale", "x_zero_point")
 
 
 def _embedding_part(i: int, name: str) -> dict[str, str]:
+    """Return the scale and zero point of one table of embeddings."""
     return {f"w{i}_scale": f"{name}_embedding_scale", f"w{i}_zero_point": f"{name}_embedding_zero_point"}
 
 
@@ -106,7 +108,7 @@ SCALED = {name: name for name in ("x_scale", "x_zero_point", "w_scale", "w_zero_
 
 AVERAGE_POOL = row(
     "quantized_avg_pool",
-    {**LOWER_SCALES, "x": channel_view("X"), **_made("y_scale", "y_zero_point")},
+    {**LOWER_SCALES, "x": channel_view("X"), **_output_scale("y_scale", "y_zero_point")},
     {**SPATIAL, "ceil_mode": flag("ceil_mode")},
 )
 
@@ -129,7 +131,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                     "x_zero_point": "x_zero_point",
                     "w_scale": "w_scale",
                     "w_zero_point": "w_zero_point",
-                    **_made("y_scale", "y_zero_point"),
+                    **_output_scale("y_scale", "y_zero_point"),
                 },
                 CONVOLUTION,
             )
@@ -151,7 +153,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                     "x0_zero_point": "a_zero_point",
                     "x1_scale": "b_scale",
                     "x1_zero_point": "b_zero_point",
-                    **_made("y_scale", "y_zero_point"),
+                    **_output_scale("y_scale", "y_zero_point"),
                 },
                 SWAPPED,
             )
@@ -220,7 +222,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                 {
                     **_scaled("x0", "A", "A_scale", "A_zero_point"),
                     **_scaled("x1", "B", "B_scale", "B_zero_point"),
-                    **_made("C_scale", "C_zero_point"),
+                    **_output_scale("C_scale", "C_zero_point"),
                 },
             )
         ],
@@ -236,7 +238,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                 {
                     **_scaled("x0", "A", "A_scale", "A_zero_point"),
                     **_scaled("x1", "B", "B_scale", "B_zero_point"),
-                    **_made("C_scale", "C_zero_point"),
+                    **_output_scale("C_scale", "C_zero_point"),
                 },
             )
         ],
@@ -246,14 +248,18 @@ SPECS: tuple[OperatorSpec, ...] = (
         "X X_scale X_zero_point Y_scale Y_zero_point",
         required=2,
         infer=like("X"),
-        rows=[row("quantized_sigmoid", {**UNARY_SCALES, **_made("Y_scale", "Y_zero_point")})],
+        rows=[row("quantized_sigmoid", {**UNARY_SCALES, **_output_scale("Y_scale", "Y_zero_point")})],
     ),
     OperatorSpec(
         "QLinearLeakyRelu",
         "X X_scale X_zero_point Y_scale Y_zero_point",
         required=2,
         infer=like("X"),
-        rows=[row("quantized_leaky_relu", {**UNARY_SCALES, **_made("Y_scale", "Y_zero_point")}, {"slope": "alpha"})],
+        rows=[
+            row(
+                "quantized_leaky_relu", {**UNARY_SCALES, **_output_scale("Y_scale", "Y_zero_point")}, {"slope": "alpha"}
+            )
+        ],
     ),
     OperatorSpec(
         "QLinearSoftmax",
@@ -264,7 +270,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         rows=[
             row(
                 "quantized_softmax",
-                {**_scaled("x", "X", "X_scale", "x_zero_point"), **_made("y_scale", "y_zero_point")},
+                {**_scaled("x", "X", "X_scale", "x_zero_point"), **_output_scale("y_scale", "y_zero_point")},
                 {"axis": _softmax_axes},
             )
         ],
@@ -296,7 +302,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                 "quantized_reduce_mean",
                 {
                     **_scaled("x", "data", "data_scale", "data_zero_point"),
-                    **_made("reduced_scale", "reduced_zero_point"),
+                    **_output_scale("reduced_scale", "reduced_zero_point"),
                 },
                 {"axis": determined(reduced_axes), "keepdims": lambda a: bool(a.get("keepdims", 1))},
             )
@@ -307,7 +313,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         "Y_scale Y_zero_point *inputs",
         required=2,
         attributes="axis",
-        infer=joined,
+        infer=concat,
         rows=[
             row(
                 "quantized_concat",
@@ -315,7 +321,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                     "x*": _every_third(0),
                     "x*_scale": _every_third(1),
                     "x*_zero_point": _every_third(2),
-                    **_made("Y_scale", "Y_zero_point"),
+                    **_output_scale("Y_scale", "Y_zero_point"),
                 },
                 {"axis": determined(lambda n: n.axis(len(n.values("inputs")[0].known), "axis"))},
             )
@@ -333,7 +339,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                     "condition": "condition",
                     **_scaled("x0", "X", "x_scale", "x_zero_point"),
                     **_scaled("x1", "Y", "y_scale", "y_zero_point"),
-                    **_made("z_scale", "z_zero_point"),
+                    **_output_scale("z_scale", "z_zero_point"),
                 },
             )
         ],
@@ -407,7 +413,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         "X x_scale x_zero_point y_scale y_zero_point",
         required=2,
         attributes="channels_last ceil_mode",
-        infer=turned(pool),
+        infer=rule_with_channels_last(pool),
         rows=[replace(AVERAGE_POOL, when=has_no_activation)],
         domain=NHWC,
     ),
@@ -416,7 +422,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B",
         required=8,
         attributes="group",
-        infer=turned(quantized_conv_transpose),
+        infer=rule_with_channels_last(quantized_conv_transpose),
         rows=[row("quantized_conv_transpose", {"x": "x", "w": "w", "b": "B", **SCALED}, CONVOLUTION)],
         domain=NHWC,
     ),

@@ -18,18 +18,18 @@ from ..spec import OperatorSpec, row
 
 @dataclass(frozen=True, slots=True)
 class PackedWeights:
-    """Weights that are stored packed, as the weights that they are, in the order of the inputs; None if absent."""
+    """Unpacked views of the packed weights, in the order of the inputs; None for an omitted one."""
 
     weights: tuple[Value | None, ...]
 
 
 def packed_weight(i: int) -> Any:
-    """The packed weight of that index, as the shape rule unpacked it."""
+    """Return a source for the packed weight at that position, as the shape rule unpacked it."""
     return fact(PackedWeights, lambda f: f.weights[i])
 
 
 def packed(node: Node, name: str, shape: Shape, dtype: str) -> Value:
-    """A weight stored in another form, as the weight that it is: its elements count, at their own width."""
+    """Return a view of a packed weight as the weight itself, whose elements count at their own bit width."""
     value = node.value(name)
     if value.stored is not None and all(isinstance(d, int) for d in shape):
         value.stored.size, value.stored.dtype = prod(shape), dtype
@@ -39,7 +39,7 @@ def packed(node: Node, name: str, shape: Shape, dtype: str) -> Value:
 
 
 def width(node: Node, *names: str) -> int:
-    """The bits of an element of packed weights, which the first of these attributes that is given says; else 4."""
+    """Return the bit width of packed weights, from the first of these attributes that is given; else 4."""
     bits: int = next((node.args[name] for name in names if node.args.get(name)), 4)
     if not 1 <= bits <= 8:
         raise node.error(f"has weights of {bits} bits")
@@ -47,7 +47,7 @@ def width(node: Node, *names: str) -> int:
 
 
 def packed_matmul(node: Node) -> Inferred:
-    """A product with a weight of ``N`` outputs and ``K`` inputs, which its attributes or its shape tell."""
+    """Infer a product by a weight of ``N`` outputs and ``K`` inputs, given by attributes or its shape."""
     a, b = node.value("A"), node.value("B")
     if node.op == "MatMulBlockQuantizedFp4Weight":
         shape: Shape = (b.known[0], 2 * b.known[1])
@@ -73,7 +73,7 @@ def packed_matmul(node: Node) -> Inferred:
 
 
 def packed_gather(node: Node) -> Inferred:
-    """Rows of a matrix stored in blocks, in the type of their scales."""
+    """Infer rows of a matrix stored in blocks, in the dtype of their scales."""
     data, indices = node.value("data"), node.value("indices")
     axis = node.axis(len(data.known), "gather_axis") or 0
     shape = data.known
@@ -85,7 +85,7 @@ def packed_gather(node: Node) -> Inferred:
 
 
 def packed_layers(node: Node) -> Inferred:
-    """Projections by packed weights; the gated ones make one output, and all the sum they began with."""
+    """Infer projections by packed weights, the gated ones as one output, and the normalized sum."""
     a, features = node.value("A"), positive(node, "K")
     names = {"gate": "N", "up": "N"} if node.op == "MatMulNBitsMlp" else {"q": "Nq", "k": "Nkv", "v": "Nkv"}
     if isinstance(a.known[-1], int) and a.known[-1] != features:
@@ -100,9 +100,9 @@ def packed_layers(node: Node) -> Inferred:
 
 
 def zero_point(a: Arguments) -> Any:
-    """The zero point that packed weights have where none is given, in the middle of their numbers.
+    """Return the implicit zero point of packed weights, in the middle of their range; None if one is given.
 
-    Tables of a type of their own, be it of four bits, have none then.
+    Tables of a dtype of their own have none.
     """
     if a.get("zero_points") is not None or ("data" in a and a["data"].dtype != "uint8"):
         return None
@@ -126,7 +126,7 @@ def packed_linear(scale: str, zero: Any = None) -> Row:
 
 
 def _projections(*names: str) -> dict[str, Any]:
-    """The packed weights of these names with scales and biases, and the norm before them."""
+    """Return the operands of several projections: packed weights, scales and biases, and the norm before them."""
     found: dict[str, Any] = {"x": "A", "skip": "skip", "w": "norm_scale"}
     for i, name in enumerate(names):
         found |= {f"w{i}": packed_weight(i), f"w{i}_scale": f"{name}_scales", f"b{i}": f"{name}_bias"}

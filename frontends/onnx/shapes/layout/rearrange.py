@@ -49,10 +49,8 @@ def reshape(node: Node) -> Sequence[Value]:
         raise node.error(f"cannot reshape {source} ({x.size} elements) to {wanted} ({prod(wanted)})")
     if not unknown and differ(x.size, prod(wanted)):
         length = only_length(x.size, prod(wanted))
-        only = f", which they are for {length[0]} = {length[1]} only" if length else ""
-        node.assumed.append(
-            f"it is written for {prod(wanted)} elements, and given {x.size}: these are taken to be equal{only}"
-        )
+        only = f", which is true only for {length[0]} = {length[1]}" if length else ""
+        node.assumed.append(f"its shape has {prod(wanted)} elements, its input {x.size}: assumed to be equal{only}")
     return [node.renamed(x, wanted)]
 
 
@@ -198,8 +196,8 @@ def _sliced(node: Node, length: Dim, start: Any, end: Any, step: Any) -> Dim:
 
     begin, until = placed(start), placed(end)
     from_end = [place for place in (start, end) if isinstance(place, int) and -FAR < place < -1]
-    if is_symbolic(end) or is_symbolic(start) or (from_end and is_symbolic(length)):  # no axis is shorter than 1
-        node.assumed.append(f"the slice from {start} to {end} lies inside its axis of length {length}")
+    if is_symbolic(end) or is_symbolic(start) or (from_end and is_symbolic(length)):  # no axis is empty
+        node.assumed.append(f"the slice from {start} to {end} is assumed to lie inside its axis of size {length}")
     return ceil_div(until - begin, step)
 
 

@@ -1,4 +1,4 @@
-"""Shapes of operators that split a tensor into a sequence and join a sequence into a tensor."""
+"""Shapes of operators that split_to_sequence a tensor into a sequence and join a sequence into a tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...values.value import Container, Value
 from ..text.sequences import sequence_input
 
 
-def split(node: Node) -> Sequence[Value]:
+def split_to_sequence(node: Node) -> Sequence[Value]:
     """Infer a sequence of parts: of the given sizes, of one size (the last may be smaller), or of single slices."""
     x, wanted = node.value("input"), node.get("split")
     axis = node.axis(len(x.known), "axis") or 0
@@ -25,31 +25,31 @@ def split(node: Node) -> Sequence[Value]:
     if wanted.known:
         lengths = node.numbers("split") if wanted.data is not None else None
         if lengths is None:
-            return [Container(dtype=x.dtype, element=_open(before, after, x), length=wanted.known[0])]
+            return [Container(dtype=x.dtype, element=_part_of_unknown_size(before, after, x), length=wanted.known[0])]
         return [sequence([Value((*before, d, *after), x.dtype) for d in lengths], x.dtype)]
     part = node.number("split") if wanted.data is not None else None
     if part is None or is_symbolic(part) or not isinstance(total, int):
         count = None if part is None else ceil_div(total, part)
-        return [Container(dtype=x.dtype, element=_open(before, after, x), length=count)]
+        return [Container(dtype=x.dtype, element=_part_of_unknown_size(before, after, x), length=count)]
     if part < 1:
         raise node.error(f"splits into parts of size {part}")
     whole, rest = divmod(total, part)
     if not rest:
         return [repeated(Value((*before, part, *after), x.dtype), whole)]
     if whole > MOST_ITEMS:
-        return [Container(dtype=x.dtype, element=_open(before, after, x), length=whole + 1)]
+        return [Container(dtype=x.dtype, element=_part_of_unknown_size(before, after, x), length=whole + 1)]
     lengths = (part,) * whole + (rest,)
     return [sequence([Value((*before, d, *after), x.dtype) for d in lengths], x.dtype)]
 
 
-def _open(before: tuple[Dim, ...], after: tuple[Dim, ...], x: Value) -> Value:
+def _part_of_unknown_size(before: tuple[Dim, ...], after: tuple[Dim, ...], x: Value) -> Value:
     """Return a part of unknown size."""
-    shape: Any = (*before, None, *after)  # None among the dimensions: they differ
+    shape: Any = (*before, None, *after)  # None: parts differ in this dimension
     return Value(shape, x.dtype)
 
 
-def joined(node: Node) -> Sequence[Value]:
-    """Infer the items of a sequence, joined along an axis, which may be a new one."""
+def concat_from_sequence(node: Node) -> Sequence[Value]:
+    """Infer the items of a sequence, concat_from_sequence along an axis, which may be a new one."""
     source, new = sequence_input(node, "input_sequence"), node.args.get("new_axis", 0)
     element = element_of(source)
     if element is None or element.shape is None:
@@ -68,7 +68,7 @@ def joined(node: Node) -> Sequence[Value]:
 
 
 RULES: Mapping[str, Rule] = {
-    "ai.onnx::SplitToSequence": split,
-    "ai.onnx::ConcatFromSequence": joined,
+    "ai.onnx::SplitToSequence": split_to_sequence,
+    "ai.onnx::ConcatFromSequence": concat_from_sequence,
 }
 """Rules by full operator name."""

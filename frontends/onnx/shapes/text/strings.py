@@ -56,7 +56,7 @@ def normalized_strings(node: Node) -> Sequence[Value]:
     return [node.result((*x.known[:-1], None) if node.args.get("stopwords") else x.known, "string")]
 
 
-def mapped(node: Node) -> Sequence[Value]:
+def encode_labels(node: Node) -> Sequence[Value]:
     """Infer one value of the map for each element."""
     tensor = node.args.get("values_tensor")
     if tensor is not None:
@@ -70,7 +70,7 @@ def mapped(node: Node) -> Sequence[Value]:
     return [node.result(node.value("X").known, dtype)]
 
 
-def categories(node: Node) -> Sequence[Value]:
+def map_categories(node: Node) -> Sequence[Value]:
     """Infer numbers for strings, or strings for numbers."""
     return [node.result(node.value("X").known, "int64" if node.value("X").dtype == "string" else "string")]
 
@@ -96,8 +96,8 @@ RULES: Mapping[str, Rule] = {
     "ai.onnx::TfIdfVectorizer": ngrams,
     "ai.onnx::ImageDecoder": image,
     "ai.onnx.ml::CastMap": from_map,
-    "ai.onnx.ml::CategoryMapper": categories,
+    "ai.onnx.ml::CategoryMapper": map_categories,
     "ai.onnx.ml::DictVectorizer": from_map,
-    "ai.onnx.ml::LabelEncoder": mapped,
+    "ai.onnx.ml::LabelEncoder": encode_labels,
 }
 """Rules by full operator name."""

@@ -160,7 +160,7 @@ def test_the_keys_in_use_may_be_unknown():
     )
     assert cost.macs == 2 * (8 * 11 * 4)
     assert [a.what for a in recorder.assumptions] == [
-        "the number of keys in use depends on data: the whole cache and the new ones count"
+        "the number of keys depends on data: assumed to be the whole cache and the new keys"
     ]
 
 

@@ -184,7 +184,7 @@ def test_a_length_that_depends_on_data_is_told_by_its_own_name():
         made = g.model({"x": ("n_1",)}, "n")
         return [str(a.what) for a in read(made, **options).assumptions]
 
-    begin = "the length of axis 1 of 'n' depends on data: it is "
+    begin = "the size of axis 1 of 'n' depends on data: it is "
     assert told() == [begin + "the symbol n_1'"], "n_1 is another one"
     assert told(dims={"n_1'": 3}) == [begin + "3, as was given"]
 
@@ -212,10 +212,9 @@ def test_a_reshape_that_fits_one_length_only_is_said():
     # traced with 16 words, as exporters do that compute with sizes in Python
     (told,) = assumptions(0, 16, 4, 8)
     assert told == (
-        "it is written for 512*batch elements, and given 32*batch*seq: these are taken to be equal, which they are for "
-        "seq = 16 only"
+        "its shape has 512*batch elements, its input 32*batch*seq: assumed to be equal, which is true only for seq = 16"
     )
     (told,) = assumptions(2, 16, 4, 8)
-    assert told.endswith(": these are taken to be equal"), "batch = 2 and seq = 16, or other lengths"
+    assert told.endswith(": assumed to be equal"), "batch = 2 and seq = 16, or other lengths"
     assert assumptions(0, 0, 4, 8) == []
     assert assumptions(0, -1, 4, 8) == []

@@ -209,8 +209,7 @@ def test_an_input_that_carries_a_shape_is_asked_for():
     y = g("Reshape", "x", g("Concat", g("Unsqueeze", "n", g.number(0)), "m", axis=0))
     made = g.model({"x": (4, 6), "n": (INT64, ()), "m": (INT64, (2,))}, y)
     assert [a.what for a in read(made).assumptions] == [
-        f"the length of axis {i} of {y!r} depends on data: it is the symbol {y}_{i}; "
-        "give inputs={'n': 9, 'm': [9, 9]}"
+        f"the size of axis {i} of {y!r} depends on data: it is the symbol {y}_{i}; give inputs={{'n': 9, 'm': [9, 9]}}"
         for i in range(3)
     ]
     assert shapes(made, {"n": 2, "m": [3, 4]}) == [(2, 3, 4)]

@@ -100,7 +100,7 @@ def test_a_number_of_elements_that_is_reshaped_to_named_sizes_is_taken_to_be_the
     recorder = read(g.model({"x": (2, 6), "like": ("n", 4)}, g("Reshape", "x", wanted)))
     assert str(recorder.calls[-1].layer.out.shape) == "(n, 6)"
     (told,) = [a.what for a in recorder.assumptions]
-    assert told.startswith("it is written for 6*n elements, and given 12: these are taken to be equal")
+    assert told.startswith("its shape has 6*n elements, its input 12: assumed to be equal")
 
 
 @pytest.mark.parametrize(("other", "expected"), [(("k",), "(n, Max(k, m))"), ((5,), "(n, 5)"), (("m",), "(n, m)")])
@@ -144,7 +144,7 @@ def test_slices_of_a_named_length_are_short_formulas(start: int, end: int, step:
 
 
 @pytest.mark.parametrize(
-    ("start", "told"), [(-3, ["the slice from -3 to 9 lies inside its axis of length n"]), (-1, [])]
+    ("start", "told"), [(-3, ["the slice from -3 to 9 is assumed to lie inside its axis of size n"]), (-1, [])]
 )
 def test_a_slice_from_the_end_of_a_named_length_is_taken_to_have_its_elements(start, told):
     """Of an axis of 2 elements the last 3 are 2; the last one is always there."""
