@@ -11,6 +11,7 @@ from onnx import __version__ as onnx_version
 from onnx.defs import onnx_opset_version
 
 from costcore.errors import CostError
+from costcore.messages import unknown
 from costcore.registry.frontends import rows
 from costcore.trace.recorder import Recorder
 
@@ -36,15 +37,15 @@ from .walk.schema_functions import SchemaFunctions
 from .walk.walker import Handlers, WalkConfig, Walker
 
 OPTIONS = ("dims", "shapes", "regroup", "check_shapes")
-"""What :func:`estimate` takes beyond model and inputs."""
+"""Options of :func:`estimate`."""
 
 
 def capture(recorder: Recorder) -> None:
-    """ONNX models are read, not run: there is nothing to capture."""
+    """Do nothing: ONNX models are read, not run."""
 
 
 def accepts(model: object) -> bool:
-    """Whether :func:`estimate` takes ``model``: a ``ModelProto``, its bytes, or a path ending in ``.onnx``."""
+    """Return True for a ``ModelProto``, its bytes, or a path ending in ``.onnx``."""
     if isinstance(model, (str, PathLike)):
         return fspath(model).endswith(".onnx")
     return isinstance(model, (ModelProto, bytes, bytearray, memoryview))
@@ -59,36 +60,36 @@ def estimate(
     shapes: Mapping[str, Any] | None = None,
     regroup: bool | Collection[str] = False,
     check_shapes: bool = False,
-    **unknown: Any,
+    **options: Any,
 ) -> None:
     """Record the calls of one pass of ``model``.
 
-    ``recorder.n_params_model`` counts the elements of its stored tensors that are read as learned parameters, and of
-    floating-point ones that no node reads, each once. Tensors that are read only as state (running mean and variance,
-    initial states) or only as settings (scales of a resize, scales and zero points of quantised values) are none, nor
-    are single numbers that are not read as a weight or bias.
+    ``recorder.n_params_model`` counts the elements of stored tensors that are read as learned parameters, and of unused
+    floating-point ones, each once. It does not count tensors that are read only as state (running mean and variance,
+    initial states) or only to configure an operator (scales of a resize, scales and zero points of quantized values),
+    nor single numbers that are not read as a weight or bias.
 
     Args:
         recorder: takes the calls.
         model: a path, bytes or a ``ModelProto``.
-        inputs: shapes (tuples) and values (arrays or lists) by input name, or in order; what the model says itself
-            by default.
-        dims: numbers for named dimensions and for symbols this reader made up, ``{"batch": 8}``.
-        shapes: shapes of values inside the model that nothing tells, such as what an operator of one's own makes,
+        inputs: shapes (tuples) and values (arrays or lists) by input name, or in order; default: the shapes that the
+            model declares.
+        dims: sizes of named dimensions, ``{"batch": 8}``, and of symbols that the report lists.
+        shapes: shapes of values inside the model that cannot be inferred, such as the output of a custom operator,
             ``{"h": ("batch", 8)}``.
-        regroup: whether nodes in which an exporter spelled out one operator are counted as that operator, and listed
-            as notes; or names of :data:`.patterns.PATTERNS` (``("rms_norm", "gelu")``): only these, and also where the
-            user's program spelled them out itself.
-        check_shapes: whether shapes are compared with those that onnx infers, in a process of its own; where they
-            differ, a note says so.
-        unknown: other options, which are refused.
+        regroup: whether nodes into which an exporter decomposed one operator are counted as that operator and listed
+            in ``recorder.regrouped``; or names of :data:`.regroup.patterns.catalog.PATTERNS`, such as
+            ``("rms_norm", "gelu")``: only these, and also in hand-written form.
+        check_shapes: whether shapes are compared with those that ``onnx.shape_inference`` finds, in another process;
+            differences are noted.
+        options: unknown options, which are refused.
 
     Raises:
-        CostError: for a file that is no ONNX model, or a model that is wrong; names file, node and reason.
-        TypeError, ValueError: for an option that is not accepted; says what is.
+        CostError: for a file that is not an ONNX model, or a wrong model; names file, node and reason.
+        TypeError, ValueError: for an invalid option.
     """
-    if unknown:
-        raise TypeError(f"ONNX models know no option {next(iter(unknown))!r}; known are {', '.join(OPTIONS)}")
+    if options:
+        raise TypeError(unknown("option", [*options], OPTIONS))
     _check_regroup(regroup)
     proto, name = read_model(model)
     recorder.frameworks["onnx"] = onnx_version
@@ -101,7 +102,7 @@ def estimate(
 
 
 def native_names(op: object) -> tuple[str, ...]:
-    """The full name of an operator written ``Conv``, ``onnx::Conv``, ``ai.onnx::Conv`` or ``com.microsoft::X``."""
+    """Return the full name of an operator written ``Conv``, ``onnx::Conv`` or ``com.microsoft::X``; () if unknown."""
     if not isinstance(op, str):
         return ()
     native = native_name(op)
@@ -120,23 +121,25 @@ def _check_regroup(regroup: object) -> None:
     if isinstance(regroup, bool):
         return
     if isinstance(regroup, str) or not isinstance(regroup, Collection):
-        raise TypeError(f"regroup must be True, False or names of groups, got {regroup!r}")
+        raise TypeError(f"regroup must be True, False or names of patterns, got {regroup!r}")
     for name in regroup:
         if name not in PATTERNS:
-            raise ValueError(f"regroup names {name!r}; known are {', '.join(PATTERNS)}")
+            raise ValueError(f"regroup: {unknown('pattern', name, PATTERNS)}")
 
 
 def _versions(proto: Any, note: Callable[[str], None]) -> dict[str, int]:
-    """The version of each domain."""
+    """Return the version of each domain."""
     versions: dict[str, int] = {}
     for entry in proto.opset_import:
         domain = entry.domain or ONNX
         if versions.setdefault(domain, entry.version) != entry.version:
             versions[domain] = max(versions[domain], entry.version)
-            note(f"the model imports several versions of {domain}; {versions[domain]} was taken")
+            note(f"the model imports several versions of {domain}; it was read as version {versions[domain]}")
     newest = onnx_opset_version()
     if versions.get(ONNX, 0) > newest:
-        note(f"the model uses version {versions[ONNX]} of {ONNX}; it was read as version {newest}, the last known here")
+        note(
+            f"the model uses version {versions[ONNX]} of {ONNX}; it was read as version {newest}, the newest supported"
+        )
     return versions
 
 
@@ -170,7 +173,7 @@ def _walk(
     config.user_shapes.check_used([entry.name for entry in graph.input], recording.unranked.names, produced)
     unused = walker.initializers.unused({entry.name for entry in graph.output})
     if unused:
-        note(f"no node reads these stored tensors: {listed([*map(repr, unused)])}")
+        note(f"unused initializers: {listed([*map(repr, unused)])}")
     if walker.history is not None:
         recorder.regrouped.extend(regroup_nodes(recording, walker.history, regroup, proto.producer_name))
     stored = walker.initializers.tensors

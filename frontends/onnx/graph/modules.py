@@ -1,4 +1,4 @@
-"""The modules of a model, as its exporter tells of them node by node and tensor by tensor."""
+"""The module tree of a model, rebuilt from names and metadata of its nodes and initializers."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from costcore.trace.call import Module
 from ..reading.exporter_metadata import classes, has_folded_norm, scopes
 from ..values.value import Stored
 
-_AGAIN = re.compile(r"(/.+)_\d+$")
+_REPEATED = re.compile(r"(/.+)_\d+$")
 
 
 class Modules:
-    """What is known of the modules of one model; nodes are told in the order they run in."""
+    """The modules of one model. Nodes are added in the order they run in."""
 
     def __init__(self) -> None:
         self._types: dict[str, str] = {}
-        self._are_told = False
+        self._is_found = False
         self._by_scope: dict[str, str] = {}
         self._owners: dict[str, str] = {}
         self._readers: dict[Stored, dict[str, None]] = {}
 
     def enter(self, path: str, kind: str = "") -> None:
-        """There is a module of that path, of class ``kind`` where that is known."""
+        """Add the module of that path, of class ``kind`` if that is known."""
         if not self._types.get(path):
             self._types[path] = kind
-        self._are_told = True
+        self._is_found = True
 
     def around(self, node: Any, outer: str, read: Sequence[Stored] = ()) -> str:
-        """The path of the module that a node (``NodeProto``) lies in, ``layer1.0.conv1``; ``""`` where nothing says.
+        """Return the path of the module around a node (``NodeProto``), ``layer1.0.conv1``; ``""`` if unknown.
 
         Args:
             node: the node.
-            outer: path of the modules around the function it is in.
+            outer: path of the module around the function it is in.
             read: the stored tensors it reads.
         """
         listed = scopes(node) if node.metadata_props else None
@@ -60,7 +60,7 @@ class Modules:
         return path
 
     def of_call(self, node: Any, outer: str) -> str:
-        """The path of a call of one of the model's functions, which is a module where nothing else says."""
+        """Return the path of a call of a model function; without metadata the function counts as a module."""
         if node.metadata_props and scopes(node) is not None:
             return self.around(node, outer)
         path = ".".join(filter(None, (outer, (node.name or node.op_type).strip("/").replace("/", "."))))
@@ -68,16 +68,16 @@ class Modules:
         return path
 
     def _of_name(self, name: str, read: Iterable[Stored]) -> str:
-        """The path in the name of a node, ``/layer1/layer1.0/conv1/Conv``."""
+        """Return the path in the name of a node, ``/layer1/layer1.0/conv1/Conv``."""
         scope = name.rpartition("/")[0]
-        known = self._by_scope.get(scope)
-        if known is None:
-            known = self._by_scope[scope] = self._of_scope(scope, read)
-        return known
+        path = self._by_scope.get(scope)
+        if path is None:
+            path = self._by_scope[scope] = self._of_scope(scope, read)
+        return path
 
     def _of_scope(self, scope: str, read: Iterable[Stored]) -> str:
-        """The path of a scope; where PyTorch's older exporter runs the module ``act`` again it writes ``act_1``."""
-        again = _AGAIN.match(scope)
+        """Return the path of a scope; the TorchScript exporter writes ``act_1`` if the module ``act`` runs again."""
+        again = _REPEATED.match(scope)
         before = self._by_scope.get(again[1]) if again else None
         weights = (stored for stored in read if "param" in stored.uses)
         if before is not None and all(before in self._readers.get(stored, ()) for stored in weights):
@@ -85,16 +85,16 @@ class Modules:
         return _path(scope)
 
     def tree(self, stored: Iterable[Stored], identify: Callable[[Stored], int]) -> dict[str, Module]:
-        """The modules by path; nothing where no node says what module it is in.
+        """Return the modules by path; empty if no node has a module.
 
-        A stored tensor belongs to the module that its name tells of, and to others that read it as well; one of
-        another name to all that read it.
+        A stored tensor belongs to the module in its name and to other modules that read it; one without a module in
+        its name belongs to all modules that read it.
 
         Args:
-            stored: the tensors of the model.
-            identify: gives the id of a learned parameter.
+            stored: the stored tensors of the model.
+            identify: returns the id of a learned parameter.
         """
-        if not self._are_told:
+        if not self._is_found:
             return {}
         types = self._in_order()
         parameters: dict[str, list[int]] = {path: [] for path in types}
@@ -112,7 +112,7 @@ class Modules:
         }
 
     def _in_order(self) -> dict[str, str]:
-        """Classes by path; modules that only tensors tell of come before the first that reads these."""
+        """Return classes by path; a module known only by its tensors comes before the first module that reads them."""
         types: dict[str, str] = {"": ""}
         before: dict[str, list[str]] = {}
         for owner, reader in self._owners.items():
@@ -124,7 +124,7 @@ class Modules:
         return types
 
     def _holders(self, tensor: Stored) -> list[str]:
-        """The modules that hold a tensor."""
+        """Return the modules that hold a tensor."""
         owner, readers = named_owner(tensor.name), self._readers.get(tensor, {})
         if not owner:
             return [*readers] or [""]
@@ -134,9 +134,9 @@ class Modules:
 
 
 def named_owner(name: str) -> str:
-    """The module that the name of a stored tensor tells of, ``layer1.0.conv1`` of ``layer1.0.conv1.weight``, or ``""``.
+    """Return the module in the name of a stored tensor, ``layer1.0.conv1`` for ``layer1.0.conv1.weight``, or ``""``.
 
-    Names of other kinds, with slashes or colons, tell of none.
+    Names with slashes or colons have none.
     """
     owner = name.rpartition(".")[0]
     return "" if "/" in name or ":" in name or not all(owner.split(".")) else owner
@@ -147,12 +147,12 @@ def _owner(stored: Stored) -> str:
 
 
 def _are_nested(a: str, b: str) -> bool:
-    """Whether one of two modules lies in the other, or is it."""
+    """Return True if one of two modules is the other, or is inside it."""
     return f"{a}.".startswith(f"{b}." if b else "") or f"{b}.".startswith(f"{a}." if a else "")
 
 
 def _path(scope: str) -> str:
-    """A scope as a path: PyTorch names the parts of a Sequential with its name, ``/layer1/layer1.0/conv1``."""
+    """Return a scope as a path: PyTorch repeats the name of a Sequential in its children, ``/layer1/layer1.0``."""
     parts: list[str] = []
     for part in filter(None, scope.split("/")):
         if parts and part.startswith(parts[-1] + "."):

@@ -1,4 +1,4 @@
-"""The order in which the nodes of a graph can run."""
+"""Topological sort of the nodes of a graph."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .node import describe
 
 
 def inner_graphs(node: Any) -> list[Any]:
-    """The graphs among a node's attributes: branches and bodies."""
+    """Return the graphs among a node's attributes: branches and bodies."""
     attributes = node.attribute
     return [g for a in attributes for g in ((a.g,) if a.HasField("g") else a.graphs)] if attributes else []
 
 
 def values_read(node: Any) -> list[str]:
-    """The values of the graph around it that a node reads, also from inside its graphs."""
+    """Return the values of the surrounding graph that a node reads, also from inside its own graphs."""
     found = [name for name in node.input if name]
     waiting = [(graph, frozenset[str]()) for graph in inner_graphs(node)]
     while waiting:
@@ -31,7 +31,7 @@ def values_read(node: Any) -> list[str]:
 
 
 def _produced_in(graph: Any) -> set[str]:
-    """The values that a graph makes or is given."""
+    """Return the names that a graph defines: inputs, initializers and outputs of nodes."""
     stored = {tensor.name for tensor in graph.initializer} | {sparse.values.name for sparse in graph.sparse_initializer}
     return stored | {entry.name for entry in graph.input} | {name for node in graph.node for name in node.output}
 
@@ -43,18 +43,17 @@ def topological_sort(
     is_defined: Callable[[str], bool],
     note: Callable[[str], None],
 ) -> Sequence[Any]:
-    """``nodes`` so that each comes after those it reads from; says so where they were in another order.
+    """Return ``nodes`` ordered so that each comes after those it reads from.
 
     Args:
         nodes: the nodes of one graph.
-        outputs: the values that the graph puts out.
-        own: the inputs and initializers of that graph.
-        is_defined: whether a value is there before any of them runs.
-        note: takes the remarks that they had to be sorted, and that nothing reads what some of them make.
+        outputs: the outputs of the graph.
+        own: the inputs and initializers of the graph.
+        is_defined: whether a name is defined outside these nodes.
+        note: takes a note if they had to be sorted, and one that lists nodes whose outputs are unused.
 
     Raises:
-        CostError: for a value that two nodes make or that is given, one that nothing makes, and for a cycle; names
-            the nodes.
+        CostError: for a duplicate name, a name that is not defined, or a cycle; names the nodes.
     """
     producer: dict[str, int] = {}
     for i, node in enumerate(nodes):
@@ -62,9 +61,11 @@ def topological_sort(
             if not name:
                 continue
             if name in own:
-                raise CostError(f"{describe(node)} makes {name!r}, which the graph has already, given or stored")
+                raise CostError(
+                    f"{describe(node)} produces {name!r}, which is already an input or an initializer of the graph"
+                )
             if name in producer:
-                raise CostError(f"{describe(nodes[producer[name]])} and {describe(node)} both make {name!r}")
+                raise CostError(f"{describe(nodes[producer[name]])} and {describe(node)} both produce {name!r}")
             producer[name] = i
     before: list[list[int]] = []
     is_sorted, used = True, {producer[name] for name in outputs if name in producer}
@@ -73,24 +74,23 @@ def topological_sort(
         earlier = [producer[name] for name in names if name in producer]
         for name in node.input if len(earlier) < len(names) else ():
             if name and name not in producer and not is_defined(name):
-                raise CostError(f"{describe(node)} reads {name!r}, which nothing makes")
+                raise CostError(f"{describe(node)} reads {name!r}, which is not defined: no node produces it")
         used.update(earlier)
         before.append(earlier)
         is_sorted = is_sorted and all(j < i for j in earlier)
     if len(used) < len(nodes):
         unused = [node for i, node in enumerate(nodes) if i not in used and node.op_type != "Constant"]
         if unused:
-            note(
-                f"nothing reads what these nodes make; they are counted: {listed([describe(node) for node in unused])}"
-            )
+            labels = listed([describe(node) for node in unused])
+            note(f"the outputs of these nodes are unused; the nodes are counted: {labels}")
     if is_sorted:
         return nodes
-    note("the nodes of the graph are not in the order they run in; they were sorted")
+    note("the nodes of the graph are not in topological order; they were sorted")
     return _sorted(nodes, [list(dict.fromkeys(earlier)) for earlier in before])
 
 
 def listed(words: Sequence[str], most: int = 10) -> str:
-    """A list of words for a message, cut where it is long."""
+    """Return a list of words for a message, shortened to ``most`` of them."""
     return ", ".join([*words[:most], *([f"and {len(words) - most} more"] if len(words) > most else [])])
 
 

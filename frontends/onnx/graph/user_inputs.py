@@ -11,6 +11,7 @@ import numpy as np
 from costcore.dims import Dim, as_dim, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import Tensor, prod
+from costcore.messages import unknown
 
 from ..values.containers import declared, sequence
 from ..values.declared_types import declared_shape
@@ -42,7 +43,7 @@ def bind_inputs(
     names = [entry.name for entry in entries]
     for name, count in Counter(names).most_common(1):
         if count > 1:
-            raise CostError(f"{count} inputs of the model are called {name!r}")
+            raise CostError(f"duplicate input {name!r}")
     by_name = _by_name(names, given, initializers)
     tensors = [entry for entry in entries if entry.type.WhichOneof("value") in (None, "tensor_type")]
     bound = {entry.name: _bind(entry, by_name.get(entry.name), dims) for entry in tensors}
@@ -60,16 +61,16 @@ def _by_name(names: Sequence[str], given: Any, initializers: Collection[str]) ->
     if isinstance(given, Mapping):
         for name in given:
             if name in initializers:
-                raise CostError(f"{name!r} is stored in the model and keeps its shape; inputs are {list(names)}")
+                raise CostError(f"{name!r} is an initializer, whose shape is fixed (inputs: {list(names)})")
             if name not in names:
-                raise CostError(f"the model has no input {name!r}; its inputs are {list(names)}")
+                raise CostError(unknown("input", name, names))
         return given
     if isinstance(given, (tuple, list)) and given and all(_is_one_input(part) for part in given):
         if len(given) > len(names):
-            raise CostError(f"{len(given)} inputs are given, but the model has {len(names)}: {list(names)}")
+            raise CostError(f"got {len(given)} inputs, but the model has {len(names)}: {list(names)}")
         return dict(zip(names, given, strict=False))
     if len(names) != 1:
-        raise CostError(f"one input is given, but the model has {len(names)}: {list(names)}; give them by name")
+        raise CostError(f"got one input, but the model has {len(names)}: {list(names)}. Give them by name")
     return {names[0]: given}
 
 
@@ -94,21 +95,21 @@ class _UserInput:
                 self._take(np.array(given.tolist()).reshape(self.shape), name)
         else:
             raise CostError(
-                f"input {name!r} is given as {type(given).__name__}; accepted are a shape (a tuple of ints) and values "
-                "(an array or a list)"
+                f"input {name!r} must be a shape (a tuple of ints) or values (an array or a list), "
+                f"got {type(given).__name__}"
             )
         if "" in self.shape:
-            raise CostError(f"input {name!r} is given the shape {self.shape}, in which a dimension has no name")
+            raise CostError(f"shape {self.shape} of input {name!r}: a dimension has an empty name")
         try:
             self.shape = tuple(dims(d) if isinstance(d, str) else as_dim(d) for d in self.shape)
         except TypeError as error:
-            raise CostError(f"input {name!r} is given the shape {self.shape}: {error}") from None
+            raise CostError(f"shape {self.shape} of input {name!r}: {error}") from None
         if any(isinstance(d, int) and d < 0 for d in self.shape):
-            raise CostError(f"input {name!r} is given the negative shape {self.shape}")
+            raise CostError(f"shape {self.shape} of input {name!r}: a dimension is negative")
 
     def _take(self, array: Any, name: str) -> None:
         if array.dtype.kind not in "biuf":
-            raise CostError(f"input {name!r} is given values that are not numbers")
+            raise CostError(f"values for input {name!r} must be numeric")
         self.shape = array.shape
         self.data = array.astype(object) if array.size <= FOLDED else None
 
@@ -117,7 +118,7 @@ def _array(values: Any, name: str) -> Any:
     try:
         return np.array(values)
     except ValueError as error:
-        raise CostError(f"input {name!r} is given lists of different lengths, which make no array") from error
+        raise CostError(f"values for input {name!r} must form a rectangular array") from error
 
 
 def _bind(entry: Any, given: Any, dims: Dimensions) -> _UserInput | None:
@@ -128,17 +129,17 @@ def _bind(entry: Any, given: Any, dims: Dimensions) -> _UserInput | None:
     found = _UserInput(given, entry.name, dims)
     dtype = dtype_of(kind.elem_type, where) if kind.elem_type else ""
     if found.dtype and dtype and found.dtype != dtype:
-        raise CostError(f"{where} is {dtype} in the model, but {found.dtype} is given")
+        raise CostError(f"{where} has dtype {dtype} in the model (got {found.dtype})")
     if not kind.HasField("shape"):
         return found
     if not kind.shape.dim and isinstance(given, list) and len(given) == 1 and not isinstance(given[0], list):
-        raise CostError(f"{where} is one number: give {given[0]!r}, not the list {given!r}")
+        raise CostError(f"{where} is a scalar (got the list {given!r}). Give {given[0]!r}")
     if len(kind.shape.dim) != len(found.shape):
-        meant = "; a shape is written as a tuple, a list holds values" if isinstance(given, list) else ""
-        raise CostError(f"{where} has {len(kind.shape.dim)} dimensions, but {found.shape} is given{meant}")
+        hint = ". A tuple is a shape, a list holds values" if isinstance(given, list) else ""
+        raise CostError(f"{where} has {len(kind.shape.dim)} dimensions (got the shape {found.shape}){hint}")
     for i, (d, size) in enumerate(zip(kind.shape.dim, found.shape, strict=True)):
         if d.HasField("dim_value") and d.dim_value >= 0 and d.dim_value != size:
-            raise CostError(f"{where} has length {d.dim_value} along axis {i} in the model, but {size} is given")
+            raise CostError(f"{where} has size {d.dim_value} along axis {i} in the model (got {size})")
         if d.dim_param:
             dims.bind(d.dim_param, size, f"{where}, axis {i}")
     return found
@@ -160,7 +161,8 @@ def _container(entry: Any, given: Any, dims: Dimensions) -> Value:
         item = _UserInput(given, entry.name, dims)
         return Value(item.shape, dtype, item.data)
     raise CostError(
-        f"input {entry.name!r} is a {kind}; accepted is a list of the shapes or values of what it holds, for a sequence"
+        f"input {entry.name!r} is a {kind}; only a sequence can be given, as a list of shapes or values of its items "
+        f"(got {type(given).__name__})"
     )
 
 
@@ -173,17 +175,17 @@ def _tensor(entry: Any, given: _UserInput | None, dims: Dimensions, note: Callab
         return check_input_size(Value(given.shape, dtype, given.data), where)
     if not has_type:
         raise CostError(
-            f"{where} has no type in the model; give it one: inputs={{{entry.name!r}: Tensor((1, 128), 'int64')}}"
+            f"{where} has no dtype in the model. Give one: inputs={{{entry.name!r}: Tensor((1, 128), 'int64')}}"
         )
     dtype = dtype_of(kind.elem_type, where)
     if any(d.HasField("dim_value") and d.dim_value < 0 for d in kind.shape.dim):
         raise CostError(f"{where} has a negative dimension in its shape {[d.dim_value for d in kind.shape.dim]}")
     shape = declared_shape(kind, dims)
     if shape is None:
-        raise CostError(f"{where} has no shape in the model; give it one: inputs={{{entry.name!r}: (1, 3, 224, 224)}}")
+        raise CostError(f"{where} has no shape in the model. Give one: inputs={{{entry.name!r}: (1, 3, 224, 224)}}")
     sizes: list[Dim] = [dims.fresh(f"{entry.name}_{i}") if d is None else d for i, d in enumerate(shape)]
     unnamed = [i for i, d in enumerate(shape) if d is None and is_symbolic(sizes[i])]
     if unnamed:
         symbols = ", ".join(f"{sizes[i]} along axis {i}" for i in unnamed)
-        note(f"{where} has lengths that the model does not name: {symbols}")
+        note(f"{where} has unnamed dimensions: {symbols}")
     return check_input_size(Value(tuple(sizes), dtype), where)

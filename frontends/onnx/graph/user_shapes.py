@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from costcore.dims import Dim, as_dim
 from costcore.errors import CostError
 from costcore.ir import Tensor
+from costcore.messages import did_you_mean
 
 from ..values.dimensions import Dimensions
 from ..values.value import Container, Value, check_input_size
@@ -66,12 +66,13 @@ class UserShapes:
             if name in self._used:
                 continue
             if name in inputs:
-                raise CostError(f"shapes names {name!r}, which is an input: inputs={{{name!r}: …}} gives its shape")
-            near = get_close_matches(name, [*unranked, *produced], 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            what = "values without a shape" if unranked else "its values"
+                raise CostError(
+                    f"shapes: {name!r} is an input of the model. Give its shape with inputs={{{name!r}: …}}"
+                )
+            hint = did_you_mean([name], [*unranked, *produced])
+            what = "values without a shape" if unranked else "values"
             shown = listed([*map(repr, unranked or produced)])
-            raise CostError(f"shapes names {name!r}, which no node of the model makes; {what} are {shown}{hint}")
+            raise CostError(f"shapes: no node produces {name!r} ({what}: {shown}){hint}")
 
 
 def _check_types(shapes: object) -> None:
@@ -81,12 +82,10 @@ def _check_types(shapes: object) -> None:
         TypeError: with what was expected.
     """
     if shapes is not None and not (isinstance(shapes, Mapping) and all(isinstance(name, str) for name in shapes)):
-        raise TypeError(
-            f"shapes must give shapes by the names of values, such as {{'h': ('batch', 8)}}, got {shapes!r}"
-        )
+        raise TypeError(f"shapes must map names of values to shapes, such as {{'h': ('batch', 8)}}, got {shapes!r}")
     for name, shape in (shapes or {}).items():
         if not isinstance(shape, (tuple, Tensor)):
-            raise TypeError(f"shapes gives {name!r} no shape, a tuple such as ('batch', 8), but {shape!r}")
+            raise TypeError(f"shapes: the shape of {name!r} must be a tuple such as ('batch', 8), got {shape!r}")
 
 
 def dimension_names(shapes: Mapping[str, Any] | None) -> set[str]:
@@ -105,25 +104,25 @@ def _value(name: str, given: Any, dims: Dimensions) -> Value:
     try:
         sizes: tuple[Dim, ...] = tuple(dims(d) if isinstance(d, str) else as_dim(d) for d in shape)
     except TypeError as error:
-        raise TypeError(f"shapes gives {name!r} the shape {shape}: {error}") from None
+        raise TypeError(f"shapes: shape {shape} of {name!r}: {error}") from None
     if "" in shape or any(isinstance(d, int) and d < 0 for d in sizes):
-        what = "in which a dimension has no name" if "" in shape else "in which a dimension is negative"
-        raise CostError(f"shapes gives {name!r} the shape {shape}, {what}")
+        what = "has an empty name" if "" in shape else "is negative"
+        raise CostError(f"shapes: shape {shape} of {name!r}: a dimension {what}")
     value = Value(sizes, given.dtype if isinstance(given, Tensor) else "")
-    return check_input_size(value, f"the given shape of {name!r}")
+    return check_input_size(value, f"shapes: the shape of {name!r}")
 
 
 def _fill(node: Node, name: str, value: Value, given: Value) -> None:
     """Give a value its user shape and dtype."""
     if isinstance(value, Container):
-        raise node.error(f"makes {name!r}, which is a {value.kind}, but shapes gives it the shape {given.shape}")
+        raise node.error(f"produces {name!r}, which is a {value.kind} (got the shape {given.shape} in shapes)")
     if given.dtype and value.dtype not in ("", given.dtype):
-        raise node.error(f"makes {name!r} of type {value.dtype}, but shapes gives it {given.dtype}")
+        raise node.error(f"produces {name!r} of dtype {value.dtype} (got {given.dtype} in shapes)")
     value.dtype = value.dtype or given.dtype
     inferred: tuple[Dim | None, ...] = given.known if value.shape is None else value.shape
     if len(inferred) != len(given.known) or any(a not in (None, b) for a, b in zip(inferred, given.known, strict=True)):
         shown = ", ".join("?" if d is None else str(d) for d in inferred)
         raise node.error(
-            f"makes {name!r} of shape ({shown}{',' * (len(inferred) == 1)}), but shapes gives {given.shape}"
+            f"produces {name!r} of shape ({shown}{',' * (len(inferred) == 1)}) (got {given.shape} in shapes)"
         )
     value.shape = given.shape

@@ -1,4 +1,4 @@
-"""Where in the model a node belongs, as far as exporters say."""
+"""Metadata that PyTorch's exporters write into nodes: modules, operations, source lines."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import re
 from typing import Any
 
 SCOPES = "pkg.torch.onnx.name_scopes"
-"""Metadata in which PyTorch's exporter lists the modules around a node, outermost first, and the node last."""
+"""Key of the modules around a node, outermost first, and the node last."""
 
 CLASSES, OPERATION = "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.fx_node"
-"""In the same order their classes; and the operation of the user's program a node was written for."""
+"""Keys of the classes of these modules, and of the operation of the user's program that a node was written for."""
 
 TRACE = "pkg.torch.onnx.stack_trace"
-"""The lines that called it, the innermost last."""
+"""Key of the source lines that called the operation, the innermost last."""
 
-RULES = "pkg.onnxscript.rewriter.rule_name"
-"""What was simplified to write a node."""
+REWRITE_RULES = "pkg.onnxscript.rewriter.rule_name"
+"""Key of the rewrite rules that produced a node."""
 
 NOWHERE = "_empty_nn_module_stack_from_metadata_hook"
-"""What PyTorch calls the module of operations that stand in none."""
+"""The module that PyTorch reports for operations outside all modules."""
 
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
 def scopes(node: Any) -> list[str] | None:
-    """The paths of the modules around a node as metadata has them, the outermost (the model, ``""``) first."""
+    """Return the paths of the modules around a node, the outermost (the model, ``""``) first; None without metadata."""
     return _listed(node, SCOPES)
 
 
 def classes(node: Any) -> list[str]:
-    """The classes of the same modules, ``torch.nn.modules.conv.Conv2d``."""
+    """Return the classes of these modules, ``torch.nn.modules.conv.Conv2d``."""
     return _listed(node, CLASSES) or []
 
 
 def _listed(node: Any, key: str) -> list[str] | None:
-    """What a list in metadata holds, but for the last, which is the node; None where there is no such list."""
+    """Return a list in the metadata without its last entry, which is the node; None if there is no such list."""
     for entry in node.metadata_props:
         if entry.key == key:
             return [name for a, b in _QUOTED.findall(entry.value)[:-1] if (name := a or b) != NOWHERE]
@@ -42,16 +42,16 @@ def _listed(node: Any, key: str) -> list[str] | None:
 
 
 def has_folded_norm(node: Any) -> bool:
-    """Whether PyTorch's exporter put a norm into the node, which it then says is the norm's."""
-    return any(entry.key == RULES and "FuseBatchNormInto" in entry.value for entry in node.metadata_props)
+    """Return True if the exporter fused a normalization into the node; its metadata then names the normalization."""
+    return any(entry.key == REWRITE_RULES and "FuseBatchNormInto" in entry.value for entry in node.metadata_props)
 
 
 def origin(node: Any) -> str:
-    """The operation of the user's program that a node was written for; ``""`` where nothing says."""
+    """Return the operation of the user's program that a node was written for; ``""`` without metadata."""
     return next((str(entry.value) for entry in node.metadata_props if entry.key == OPERATION), "")
 
 
 def source_line(node: Any) -> str:
-    """The line of the user's program, or of PyTorch's modules, that called what a node was written for, or ``""``."""
+    """Return the source line that called the operation a node was written for; ``""`` without metadata."""
     trace = next((str(entry.value) for entry in node.metadata_props if entry.key == TRACE), "")
     return next(reversed(trace.splitlines()), "")

@@ -1,4 +1,4 @@
-"""The tensors that a graph holds: their values, what the exporter says of them, and whether they are complete."""
+"""Initializers of a graph: their values, their roles by the exporter's metadata, and checks of their stored size."""
 
 from __future__ import annotations
 
@@ -16,33 +16,35 @@ from costcore.ir import BITS
 from ..values.value import FLOATS, Value, stored_value
 from .protobuf_wire import SMALL
 
-KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
-"""Metadata in which PyTorch's exporter says whether a tensor is a parameter or a buffer of a module."""
+INPUT_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+"""Metadata key under which PyTorch's exporter marks a tensor as a parameter or a buffer of a module."""
 
 PARAMETER_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
-"""The name of a tensor of a module, ``head.0.weight``; no exporter names what it computed like this."""
+"""The name of a tensor of a module, ``head.0.weight``; exporters do not name computed constants like this."""
 
 
 def read_initializers(
     graph: Any, note: Callable[[str], None], has_parameter_names: bool = False
 ) -> Iterator[tuple[str, Value]]:
-    """The initializers of a graph by name, sparse ones under their dense shape.
+    """Yield the initializers of a graph by name, sparse ones under their dense shape.
 
     Args:
         graph: the ``GraphProto``.
-        note: takes the remark that the stored bytes are not those the shape needs.
-        has_parameter_names: whether the exporter names tensors of modules as the modules do.
+        note: takes a note if the stored bytes do not fit the shape.
+        has_parameter_names: whether the exporter keeps the names of parameters.
 
     Raises:
-        CostError: for two of one name, a negative dimension or an unknown element type.
+        CostError: for a duplicate name, a negative dimension or an unknown dtype.
     """
     names = Counter(
         tensor.name for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer))
     )
     for name, count in names.most_common(1):
         if count > 1:
-            raise CostError(f"initializer {name!r} is there {count} times")
-    kinds = {entry.name: data.value for entry in graph.value_info for data in entry.metadata_props if data.key == KIND}
+            raise CostError(f"duplicate initializer {name!r}")
+    kinds = {
+        entry.name: data.value for entry in graph.value_info for data in entry.metadata_props if data.key == INPUT_KIND
+    }
     has_parameter_names = has_parameter_names and not kinds
     for tensor in graph.initializer:
         value = stored_value(tensor, tensor.name, f"initializer {tensor.name!r}")
@@ -57,7 +59,7 @@ def read_initializers(
 
 
 def _of_kind(value: Value, kind: str) -> Value:
-    """The value of a tensor of which the exporter says what it is to its module; of nothing where it is empty."""
+    """Return the value with the role that the exporter gives it: ``PARAMETER``, a buffer, or ``""`` if unknown."""
     if not kind or value.stored is None:
         return value
     value.stored.is_learned = kind == "PARAMETER" and value.dtype in FLOATS
@@ -66,11 +68,11 @@ def _of_kind(value: Value, kind: str) -> Value:
 
 
 def _check(tensor: Any, value: Value, note: Callable[[str], None]) -> None:
-    """Say so where a file has other bytes than the shape needs; no file is opened for it."""
+    """Note an initializer with fewer or more bytes than its shape needs; opens no file."""
     bits = BITS[value.dtype]
     needed = -(-value.size * bits // 8)
     if not bits or (needed > SMALL and tensor.data_location != TensorProto.EXTERNAL):
-        return  # of larger ones the reader leaves the bytes out, and asking a message for them copies them
+        return  # the reader dropped the bytes of larger ones, and a message copies the bytes it is asked for
     if tensor.data_location == TensorProto.EXTERNAL:
         length = next((entry.value for entry in tensor.external_data if entry.key == "length"), str(needed))
         if length != str(needed):

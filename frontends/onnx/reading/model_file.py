@@ -1,4 +1,4 @@
-"""Get a model without its weights from a path, from bytes or from a ``ModelProto``."""
+"""Read a model without its weights from a path, from bytes or from a ``ModelProto``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .protobuf_wire import Buffer, without_weights
 
 
 def read_model(source: Any) -> tuple[Any, str]:
-    """The model and the words it is called by in messages. No file that the model names is opened.
+    """Return the model and its name in messages. Opens no file that the model refers to.
 
     Raises:
-        CostError: where the file cannot be read, or what it holds is not an ONNX model.
-        TypeError: for a source of another kind.
+        CostError: if the file cannot be read, or is not an ONNX model.
+        TypeError: for a source of another type.
     """
     if isinstance(source, ModelProto):
         return _checked(source, "this ModelProto"), "the model"
@@ -48,49 +48,49 @@ def _from_file(path: Path) -> Any:
     except CostError:
         raise
     except ValueError as error:
-        raise CostError(f"{str(path)!r} is no path: {error}") from error
+        raise CostError(f"{str(path)!r} is not a path: {error}") from error
 
 
-CODE = "torch.save writes such files: give the model itself, which code makes"
-BEGINNINGS = {
-    b"version https://git-lfs.github.com/": "it is a pointer of Git LFS; git lfs pull fetches the model",
-    b"PK\x03\x04": f"it is a zip archive; unpack it, or, as {CODE}",
-    b"\x1f\x8b": "it is compressed by gzip; gunzip unpacks it",
-    **dict.fromkeys((bytes((0x80, version)) for version in range(2, 6)), f"it is a pickle; {CODE}"),
-    b"<": "it is a page of HTML or XML, such as a server sends in place of a file",
+CHECKPOINT = "torch.save writes such files. Build the nn.Module in Python and pass the module"
+SIGNATURES = {
+    b"version https://git-lfs.github.com/": "it is a Git LFS pointer; git lfs pull fetches the model",
+    b"PK\x03\x04": f"it is a zip archive; extract the model from it. {CHECKPOINT}",
+    b"\x1f\x8b": "it is gzip-compressed; gunzip extracts the model",
+    **dict.fromkeys((bytes((0x80, version)) for version in range(2, 6)), f"it is a pickle; {CHECKPOINT}"),
+    b"<": "it is an HTML or XML page, such as a server sends in place of a file",
     b"{": "it is JSON",
     b"[": "it is JSON",
 }
-"""How files begin that are often called models, and what is said of them where they are none."""
+"""First bytes of files that are often mistaken for ONNX models, and what a message reports of them."""
 
 TEXT = frozenset((*b"\t\n\r", *range(0x20, 0x7F)))
 """The bytes of plain text."""
 
-LOOKED_AT = 64
-"""That many bytes at the beginning of a file tell what it is."""
+HEADER = 64
+"""How many bytes at the beginning of a file show its format."""
 
 
 def _parsed(buffer: Buffer, name: str) -> Any:
-    model, seems = ModelProto(), _seems(bytes(buffer[:LOOKED_AT]))
+    model, found = ModelProto(), _format(bytes(buffer[:HEADER]))
     try:
         model.ParseFromString(without_weights(buffer))
     except (DecodeError, ValueError) as error:
-        raise CostError(f"{name} is not an ONNX model: {seems or error}") from error
-    return _checked(model, name, seems)
+        raise CostError(f"{name} is not an ONNX model: {found or error}") from error
+    return _checked(model, name, found)
 
 
-def _seems(beginning: bytes) -> str:
-    """What a file seems to be by its first bytes; ``""`` where they do not say."""
-    text = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
-    for first, what in BEGINNINGS.items():
-        if beginning.startswith(first) or text.startswith(first):
-            return what
-    return "it is plain text" if len(beginning) > 1 and TEXT.issuperset(beginning) else ""
+def _format(header: bytes) -> str:
+    """Return what a file is by its first bytes; ``""`` if they do not show it."""
+    text = header.removeprefix(b"\xef\xbb\xbf").lstrip()
+    for first, found in SIGNATURES.items():
+        if header.startswith(first) or text.startswith(first):
+            return found
+    return "it is plain text" if len(header) > 1 and TEXT.issuperset(header) else ""
 
 
-def _checked(model: Any, name: str, seems: str = "") -> Any:
+def _checked(model: Any, name: str, found: str = "") -> Any:
     if not model.HasField("graph"):
-        raise CostError(f"{name} is not an ONNX model: {seems or 'it holds no graph'}")
+        raise CostError(f"{name} is not an ONNX model: {found or 'it has no graph'}")
     if not (model.graph.node or model.graph.output):
         raise CostError(f"{name} is not an ONNX model: its graph has no nodes and no outputs")
     return model

@@ -1,4 +1,4 @@
-"""Leave the weights out of a serialised model without parsing them: a walk over the protobuf wire format."""
+"""Drop the weights of a serialized model without parsing them: a walk over the protobuf wire format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from onnx import ModelProto, TensorProto
 
 SMALL = 32 * 1024
-"""Messages up to this many bytes are copied as they are: 1024 elements of the widest type and their names fit."""
+"""Messages up to this many bytes are copied unchanged: 1024 elements of the widest dtype fit, with their names."""
 
 PAYLOAD = frozenset(
     TensorProto.DESCRIPTOR.fields_by_name[name].number
@@ -16,10 +16,10 @@ PAYLOAD = frozenset(
         *("external_data", "doc_string"),
     )
 )
-"""Fields of a tensor that hold its elements, or say where they are."""
+"""Fields of a tensor that hold its elements, or their place in another file."""
 
 DEEPEST = 100
-"""Messages nested deeper are left to the parser, which refuses them."""
+"""More deeply nested messages are copied; the parser refuses them."""
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
@@ -33,16 +33,16 @@ class Buffer(Protocol):
 
 
 def without_weights(buffer: Buffer) -> bytes:
-    """A serialised ``ModelProto`` without the elements of its large tensors; reads little more than the graph.
+    """Return a serialized ``ModelProto`` without the elements of its large tensors; reads little more than the graph.
 
     Raises:
-        ValueError: where the bytes are no protobuf message, or end inside one.
+        ValueError: if the bytes are not a protobuf message, or end inside one.
     """
-    return b"".join(_kept(buffer, 0, len(buffer), ModelProto.DESCRIPTOR, 0))
+    return b"".join(_without_payload(buffer, 0, len(buffer), ModelProto.DESCRIPTOR, 0))
 
 
-def _kept(buffer: Buffer, position: int, end: int, message: Any, depth: int) -> list[bytes]:
-    """What stays of the message in ``buffer[position:end]``, in pieces."""
+def _without_payload(buffer: Buffer, position: int, end: int, message: Any, depth: int) -> list[bytes]:
+    """Return the pieces of the message in ``buffer[position:end]`` without the payload of tensors."""
     pieces: list[bytes] = []
     nested = {number: field.message_type for number, field in message.fields_by_number.items() if field.message_type}
     dropped = PAYLOAD if message is TensorProto.DESCRIPTOR else frozenset()
@@ -52,7 +52,7 @@ def _kept(buffer: Buffer, position: int, end: int, message: Any, depth: int) -> 
         tag, position = _varint(buffer, position, end)
         number, kind = tag >> 3, tag & 7
         if number == 0:
-            raise ValueError(f"byte {start} starts no protobuf field")
+            raise ValueError(f"no protobuf field starts at byte {start}")
         if kind == BYTES:
             length, position = _varint(buffer, position, end)
         elif kind == VARINT:
@@ -60,14 +60,16 @@ def _kept(buffer: Buffer, position: int, end: int, message: Any, depth: int) -> 
         elif kind in (FIXED64, FIXED32):
             length = 8 if kind == FIXED64 else 4
         else:
-            raise ValueError(f"byte {start} starts no protobuf field")
+            raise ValueError(f"no protobuf field starts at byte {start}")
         if position + length > end:
-            raise ValueError(f"it is cut off: the field at byte {start} needs {position + length - end} bytes more")
+            raise ValueError(
+                f"the file is truncated: the field at byte {start} needs {position + length - end} more bytes"
+            )
         if number in dropped or (kind == BYTES and length > SMALL and number in nested and depth < DEEPEST):
             pieces.append(buffer[copied:start])
             copied = position + length
             if number not in dropped:
-                inner = _kept(buffer, position, copied, nested[number], depth + 1)
+                inner = _without_payload(buffer, position, copied, nested[number], depth + 1)
                 pieces += [_as_varint(tag), _as_varint(sum(map(len, inner))), *inner]
         position += length
     pieces.append(buffer[copied:end])
@@ -75,7 +77,7 @@ def _kept(buffer: Buffer, position: int, end: int, message: Any, depth: int) -> 
 
 
 def _varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
-    """The number encoded at ``position``, and the position behind it."""
+    """Return the number encoded at ``position``, and the position after it."""
     value = shift = 0
     while position < end:
         byte = buffer[position]
@@ -85,8 +87,8 @@ def _varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
             return value, position
         shift += 7
         if shift > 63:
-            raise ValueError(f"byte {position} is inside no protobuf number")
-    raise ValueError("it is cut off inside a number")
+            raise ValueError(f"the number at byte {position} is too long")
+    raise ValueError("the file is truncated inside a number")
 
 
 def _as_varint(value: int) -> bytes:

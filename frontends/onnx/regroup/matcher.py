@@ -1,4 +1,4 @@
-"""A small language for patterns of nodes, and matching them against values whose producers are known."""
+"""Patterns of nodes, and matching them against the producers of a value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..walk.history import RecordedNode
 from .exported_program import Program
 
 TOLERANCE = {"float16": 1e-3, "bfloat16": 8e-3}
-"""How far a constant may be from the number a definition has: its element type rounds. All others: 1e-6."""
+"""Relative tolerance for a constant, by dtype; 1e-6 for all others."""
 
 
 Producers: TypeAlias = Mapping[Value, RecordedNode]
@@ -20,7 +20,7 @@ Producers: TypeAlias = Mapping[Value, RecordedNode]
 
 
 class Match(NamedTuple):
-    """What a pattern found: values by name, and the nodes between them and the root, the root first."""
+    """A match of a pattern: values by name, and the nodes between these and the root, the root first."""
 
     values: Mapping[str, Value]
     nodes: tuple[RecordedNode, ...]
@@ -31,21 +31,21 @@ NOTHING = Match({}, ())
 
 @dataclass(frozen=True)
 class Operand:
-    """Any value; the same one wherever the name stands."""
+    """Any value; the same one wherever the name is used."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Number:
-    """A constant whose elements all are ``number`` (None: a constant of one element, whatever it is)."""
+    """A constant whose elements all are ``number``; with None, any constant of one element."""
 
     number: float | None = None
 
 
 @dataclass(frozen=True)
 class Named:
-    """What ``pattern`` matches, and the same value wherever the name stands."""
+    """A value that ``pattern`` matches; the same one wherever the name is used."""
 
     name: str
     pattern: Pattern
@@ -53,14 +53,14 @@ class Named:
 
 @dataclass(frozen=True)
 class Either:
-    """The first of several patterns that leads to a match."""
+    """Any of several patterns, the first ones preferred."""
 
     patterns: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, init=False)
 class Op:
-    """A node of a kind with operands; what it reads behind these must be constants. Sums and products commute."""
+    """A node of an op_type with operands; its further inputs must be constants. Sums and products commute."""
 
     kind: str
     operands: tuple[Pattern, ...]
@@ -78,21 +78,21 @@ COMMUTATIVE = ("Add", "Mul")
 
 
 def matches(pattern: Pattern, value: Value | None, producers: Producers, found: Match = NOTHING) -> Iterator[Match]:
-    """Every way in which ``pattern`` describes how ``value`` was made, added to what was ``found`` before."""
+    """Yield every match of ``pattern`` with the nodes that produced ``value``, added to the match ``found``."""
     if value is None:
         return
     if isinstance(pattern, Operand):
-        known = found.values.get(pattern.name)
-        if known is None or known is value:
+        bound = found.values.get(pattern.name)
+        if bound is None or bound is value:
             yield found._replace(values={**found.values, pattern.name: value})
     elif isinstance(pattern, Number):
         if is_number(value, pattern.number):
             yield found
     elif isinstance(pattern, Named):
-        known = found.values.get(pattern.name)
-        if known is value:
+        bound = found.values.get(pattern.name)
+        if bound is value:
             yield found
-        elif known is None:
+        elif bound is None:
             for match in matches(pattern.pattern, value, producers, found):
                 yield match._replace(values={**match.values, pattern.name: value})
     elif isinstance(pattern, Either):
@@ -130,7 +130,7 @@ def _all(
 
 
 def is_number(value: Value, number: float | None) -> bool:
-    """Whether a value is a constant whose elements are this number, up to how its element type rounds."""
+    """Return True for a constant whose elements are this number, up to the rounding of its dtype."""
     if value.role == "data" or value.data is None or not value.data.size:
         return False
     if number is None:
@@ -143,25 +143,25 @@ def is_number(value: Value, number: float | None) -> bool:
 
 
 def product(*patterns: Pattern) -> Pattern:
-    """The product of three patterns, in whatever order it was taken."""
+    """Return the product of three patterns in any order."""
     a, b, c = patterns
     return Either(tuple(Op("Mul", x, Op("Mul", y, z)) for x, y, z in ((a, b, c), (b, a, c), (c, a, b))))
 
 
 def last_axis(made: RecordedNode) -> bool:
-    """Whether the setting ``axis`` of a layer is its last axis."""
+    """Return True if the attribute ``axis`` of a layer is its last axis."""
     axis: Any = made.call.layer.attrs.get("axis")
     return bool(axis == made.call.layer.out.ndim - 1)
 
 
 class Group(NamedTuple):
-    """A group of nodes that spells out one operator.
+    """A group of nodes that decomposes one operator.
 
     Attributes:
-        op: the neutral operator.
-        type: ONNX's own word for it.
-        operands: its operands by neutral name.
-        attrs: its settings.
+        op: canonical name of the operator.
+        type: its op_type in ONNX.
+        operands: its operands by canonical name.
+        attrs: its attributes.
         nodes: the nodes, the root first.
     """
 
@@ -173,27 +173,30 @@ class Group(NamedTuple):
 
 
 class Extension(Protocol):
-    """Add to a match the nodes that made a value, where they fit a pattern."""
+    """Extends a match by the nodes that produced a value."""
 
     @property
     def program(self) -> Program:
         """The operations that nodes were written for."""
 
     def whole(self, value: Value) -> Value:
-        """The tensor that a value is a part of, the value itself where it is no part."""
+        """Return the tensor that a value is a slice of, else the value itself."""
 
     def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
-        """The longer match; None where the pattern does not fit, or others read from its nodes and must not."""
+        """Return the longer match; None if ``pattern`` does not fit, or if other nodes read between its nodes.
+
+        With ``shared``, other nodes may read between them.
+        """
 
 
 class Decomposition(NamedTuple):
-    """How exporters spell out one operator.
+    """How exporters decompose one operator.
 
     Attributes:
-        roots: kinds of the last node.
+        roots: op_types of the last node.
         pattern: the nodes.
-        build: the group a match is, or None where it is none after all.
-        source_call: the call, as a regular expression, that PyTorch takes apart before its exporter sees it.
+        build: returns the group for a match; None if the match does not compute the operator.
+        source_call: the call, as a regular expression, that PyTorch itself decomposes before its exporter sees it.
     """
 
     roots: tuple[str, ...]

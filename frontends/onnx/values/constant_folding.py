@@ -1,4 +1,4 @@
-"""Arithmetic on the few elements that are known before a run: object arrays of exact numbers and expressions."""
+"""Constant folding: arithmetic on elements known before a run, object arrays of exact numbers and expressions."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from costcore.dims import as_dim, is_symbolic, maximum, minimum
 from costcore.symbolic import HIGHEST_DEGREE, degree
 
 LONGEST = 200
-"""Expressions of more parts are given up."""
+"""Longer symbolic expressions are dropped."""
 
 
 def fold_elements(function: Callable[..., Any], arrays: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """The elements ``function`` makes of ``arrays``, in ``shape``; None where they cannot be told exactly."""
+    """Return the elements that ``function`` makes of ``arrays``, in ``shape``; None if they are not known exactly."""
     try:
         result = np.asarray(function(*arrays), dtype=object).reshape(shape)
     except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError):
-        return None  # a comparison of symbols, a division by zero, an index outside: the run will tell
-    return result if all(map(_is_tellable, result.flat)) else None
+        return None  # a comparison of symbols, a division by zero, an index out of bounds
+    return result if all(map(_is_representable, result.flat)) else None
 
 
-def _is_tellable(element: Any) -> bool:
-    """Whether an element is a number its type can hold, or a short expression."""
+def _is_representable(element: Any) -> bool:
+    """Return True for a number that a tensor can hold, or a short expression."""
     if isinstance(element, (bool, float)):
         return True
     if isinstance(element, int):
@@ -40,7 +40,7 @@ def _is_tellable(element: Any) -> bool:
 
 
 def each(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` of elements as a function of broadcast arrays."""
+    """Return ``function`` of elements as a function of broadcast arrays."""
 
     def apply(*arrays: Any) -> Any:
         broadcast = np.broadcast_arrays(*arrays)
@@ -53,7 +53,7 @@ def each(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def exact(number: Any) -> Any:
-    """A float as the fraction it is, so that it can be mixed with symbols."""
+    """Return a float as an exact fraction, so that it can be mixed with symbols."""
     if isinstance(number, float):
         from sympy import Integer, Rational
 
@@ -73,14 +73,14 @@ def _plain(value: Any) -> Any:
 
 
 def _div(a: Any, b: Any) -> Any:
-    """Quotient of integers as ONNX has it, cut off towards zero (symbols are sizes, hence positive)."""
+    """Return the quotient; integers truncate toward zero, as in ONNX (symbols are sizes, hence positive)."""
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     return a // b
 
 
 def _remainder(a: Any, b: Any) -> Any:
-    """Remainder as C has it, with the sign of the dividend (symbols are sizes, hence positive)."""
+    """Return the remainder with the sign of the dividend, as in C (symbols are sizes, hence positive)."""
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) % abs(b) * (-1 if a < 0 else 1)
     return math.fmod(a, b) if isinstance(a, float) else a % b
@@ -88,7 +88,7 @@ def _remainder(a: Any, b: Any) -> Any:
 
 def _pow(a: Any, b: Any) -> Any:
     if isinstance(a, int) and isinstance(b, int) and abs(a) > 1 and not 0 <= b <= 64:
-        raise ArithmeticError("no element type holds it")
+        raise ArithmeticError("too large for any dtype")
     return a**b
 
 
@@ -105,7 +105,7 @@ def _ceil(a: Any) -> Any:
 
 
 def _truth(relation: Any) -> bool:
-    """A decided comparison; TypeError where symbols leave it open."""
+    """Return a decided comparison. Raises ``TypeError`` if it depends on a symbol."""
     return bool(relation)
 
 
@@ -163,7 +163,7 @@ def _root(a: Any) -> Any:
 
 
 def cast(dtype: str) -> Callable[[Any], Any]:
-    """An element as another element type has it."""
+    """Return the conversion of elements to a dtype."""
 
     def convert(a: Any) -> Any:
         if dtype == "bool":

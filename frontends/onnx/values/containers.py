@@ -1,4 +1,4 @@
-"""Sequences, maps and optionals: what is known of values that hold values."""
+"""Sequences, maps and optionals: values that hold values."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from .dimensions import Dimensions
 from .value import DTYPES, Container, Value
 
 MOST_ITEMS = 1024
-"""Of longer sequences only the length is known, and what their items have in common."""
+"""Of longer sequences only the length is kept, and what their items have in common."""
 
 
 def sequence(items: Iterable[Value], dtype: str = "") -> Container:
-    """The sequence of ``items``."""
-    held = tuple(items)
-    return Container(dtype=held[0].dtype if held else dtype, items=held, length=len(held))
+    """Return the sequence of ``items``."""
+    values = tuple(items)
+    return Container(dtype=values[0].dtype if values else dtype, items=values, length=len(values))
 
 
 def repeated(element: Value | None, length: Dim | None, dtype: str = "") -> Container:
-    """A sequence of ``length`` values like ``element``."""
-    if element is not None and isinstance(length, int) and length <= MOST_ITEMS and is_told(element):
+    """Return a sequence of ``length`` values like ``element``."""
+    if element is not None and isinstance(length, int) and length <= MOST_ITEMS and has_known_shape(element):
         return sequence([element] * length, element.dtype)
     return Container(dtype=element.dtype if element is not None else dtype, element=element, length=length)
 
 
-def is_told(value: Value) -> bool:
-    """Whether all dimensions of a value are known."""
+def has_known_shape(value: Value) -> bool:
+    """Return True if all dimensions of a value are known."""
     return value.shape is not None and None not in value.shape
 
 
 def common(values: Iterable[Value | None]) -> Value | None:
-    """What all of ``values`` are like, None where there are none: dimensions that differ are None."""
+    """Return what all of ``values`` have in common, None if there are none; dimensions that differ are None."""
     found: Value | None = None
     for value in values:
         if value is None or isinstance(value, Container):
@@ -49,21 +49,21 @@ def common(values: Iterable[Value | None]) -> Value | None:
     return found
 
 
-def element_of(held: Container) -> Value | None:
-    """What every item of a container is like."""
-    return held.element if held.items is None else common(held.items)
+def element_of(container: Container) -> Value | None:
+    """Return what all items of a container have in common."""
+    return container.element if container.items is None else common(container.items)
 
 
-def inside_loop(held: Container, length: Dim | None) -> Container:
-    """A container as a loop's body sees it, in the middle of the run: of ``length`` items."""
-    return Container(dtype=held.dtype, kind=held.kind, element=element_of(held), length=length)
+def inside_loop(container: Container, length: Dim | None) -> Container:
+    """Return a container as a loop's body sees it in the middle of the run, with ``length`` items."""
+    return Container(dtype=container.dtype, kind=container.kind, element=element_of(container), length=length)
 
 
-def after_loop(first: Container, last: Container, begun: Dim, times: Dim) -> Container:
-    """A container after a loop whose body saw it with ``begun`` items, and made ``last`` of it."""
+def after_loop(first: Container, last: Container, items: Dim, times: Dim) -> Container:
+    """Return a container after a loop whose body received it with ``items`` items and returned ``last``."""
     length = None
     if last.length is not None and first.length is not None and last.items is None:
-        added = last.length - begun
+        added = last.length - items
         length = first.length + times * added if isinstance(added, int) or added.is_Integer else None
     if last.items is not None:
         return last
@@ -72,10 +72,10 @@ def after_loop(first: Container, last: Container, begun: Dim, times: Dim) -> Con
 
 
 def declared(kind: Any, dims: Dimensions, name: str) -> Value:
-    """A value of a declared type (``TypeProto``) that is no tensor; dimensions left open become symbols."""
+    """Return a value of a declared type (``TypeProto``); unknown lengths of containers become symbols."""
     if kind.HasField("tensor_type"):
         tensor = kind.tensor_type
-        shape: Any = declared_shape(tensor, dims)  # None among the dimensions is filled in by the first reader
+        shape: Any = declared_shape(tensor, dims)  # the first reader replaces None among the dimensions
         return Value(shape, DTYPES.get(tensor.elem_type, "float32"))
     if kind.HasField("sequence_type"):
         element = declared(kind.sequence_type.elem_type, dims, name)

@@ -10,7 +10,7 @@ from .dimensions import Dimensions
 
 
 def declared_shape(kind: Any, dims: Dimensions) -> tuple[Dim | None, ...] | None:
-    """The shape of a tensor type: numbers, named dimensions, None for dimensions it leaves open."""
+    """Return the shape of a tensor type: numbers, named dimensions, None for unknown dimensions."""
     if kind is None or not kind.HasField("shape"):
         return None
     return tuple(_declared_dim(d, dims) for d in kind.shape.dim)

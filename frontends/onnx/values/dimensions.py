@@ -1,123 +1,124 @@
-"""Named dimensions: numbers the caller gave, or symbols."""
+"""Named dimensions: numbers that the user gave, or symbols."""
 
 from __future__ import annotations
 
 import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from costcore.dims import Dim, as_dim, is_symbolic
 from costcore.errors import CostError
+from costcore.messages import did_you_mean
 
 LONGEST = 200
-"""Names of more letters are no formulas."""
+"""Longer names are not read as formulas."""
 
-SIGNS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
 }
-"""What names of dimensions are computed by."""
+"""Operators in names that are formulas."""
 
 
 class Dimensions:
     """The dimensions of one run by name.
 
     Args:
-        given: numbers (or expressions) for names, as the caller gave them.
-        declared: the names of dimensions in the model. Some exporters write sums and products of names,
-            ``past_length + 1``: where all of them are declared too, that is what is meant.
+        dims: numbers (or expressions) by name, as the user gave them.
+        declared: the names of dimensions in the model. Some exporters write sums and products of names, such as
+            ``past_length + 1``: a name is read as a formula if all names in it are declared too.
 
     Raises:
-        TypeError: where that is no mapping, or a name is given something that is no integer.
-        CostError: where a name is given a negative number.
+        TypeError: if ``dims`` is not a mapping, or a size is not an integer.
+        CostError: if a size is negative.
     """
 
-    def __init__(self, given: Mapping[str, Any] | None, declared: Iterable[str] = ()) -> None:
-        if given is not None and not (isinstance(given, Mapping) and all(isinstance(name, str) for name in given)):
-            raise TypeError(f"dims must give lengths by name, such as {{'batch': 8}}, got {given!r}")
+    def __init__(self, dims: Mapping[str, Any] | None, declared: Iterable[str] = ()) -> None:
+        if dims is not None and not (isinstance(dims, Mapping) and all(isinstance(name, str) for name in dims)):
+            raise TypeError(f"dims must map names to sizes, such as {{'batch': 8}}, got {dims!r}")
         self._given: dict[str, Dim] = {}
-        for name, number in (given or {}).items():
+        for name, size in (dims or {}).items():
             try:
-                self._given[name] = as_dim(number)
+                self._given[name] = as_dim(size)
             except TypeError as error:
-                raise TypeError(f"dims gives {name!r} no length: {error}") from None
-            if isinstance(number, int) and number < 0:
-                raise CostError(f"dims gives {name!r} the negative length {number}")
+                raise TypeError(f"dims: the size of {name!r} is invalid: {error}") from None
+            if isinstance(size, int) and size < 0:
+                raise CostError(f"dims: the size of {name!r} is negative (got {size})")
         self._declared = frozenset(declared)
-        self._known: dict[str, Dim] = {}
-        self._said: dict[str, tuple[Dim, str]] = {}
+        self._dims: dict[str, Dim] = {}
+        self._bound: dict[str, tuple[Dim, str]] = {}
+        """Sizes from the shapes of inputs, and the input and axis of each."""
 
     def __call__(self, name: str) -> Dim:
-        """The dimension of that name.
+        """Return the dimension of that name.
 
         Raises:
-            CostError: where the name is no text.
+            CostError: if the name is not valid UTF-8.
         """
         if not isinstance(name, str):
-            raise CostError(f"a dimension has the name {name!r}, which is no text")
-        if name not in self._known:
-            self._known[name] = self._given[name] if name in self._given else self._written(name) or _symbol(name)
-        return self._known[name]
+            raise CostError(f"the name of a dimension is not valid UTF-8: {name!r}")
+        if name not in self._dims:
+            self._dims[name] = self._given[name] if name in self._given else self._formula(name) or _symbol(name)
+        return self._dims[name]
 
     def fresh(self, name: str) -> Dim:
-        """A dimension that the model has no name for, by a name that it uses for no other."""
+        """Return a dimension that the model does not name, under a name that it does not use."""
         while name in self._declared:
             name += "'"
         return self(name)
 
-    def _written(self, name: str) -> Dim | None:
-        """The sum or product of declared dimensions that a name is; None for one that is just a name."""
+    def _formula(self, name: str) -> Dim | None:
+        """Return the sum or product of declared dimensions that a name is; None for a plain name."""
         if len(name) > LONGEST or not any(sign in name for sign in "+-*/"):
             return None
         try:
-            return self._computed(ast.parse(name, mode="eval").body)
+            return self._evaluated(ast.parse(name, mode="eval").body)
         except (SyntaxError, ValueError, KeyError, ZeroDivisionError, TypeError):
             return None
 
-    def _computed(self, part: ast.expr) -> Dim:
+    def _evaluated(self, part: ast.expr) -> Dim:
         if isinstance(part, ast.BinOp):
-            return as_dim(SIGNS[type(part.op)](self._computed(part.left), self._computed(part.right)))
+            return as_dim(OPERATORS[type(part.op)](self._evaluated(part.left), self._evaluated(part.right)))
         if isinstance(part, ast.Constant) and type(part.value) is int:
             return part.value
         if isinstance(part, ast.Name) and part.id in self._declared:
             return self(part.id)
         raise ValueError
 
-    def bind(self, name: str, number: Dim, where: str) -> None:
-        """Say what a name stands for, from the shape the caller gave an input.
+    def bind(self, name: str, size: Dim, where: str) -> None:
+        """Bind a name to a size, from the shape that the user gave for an input.
 
         Raises:
-            CostError: where it stands for something else already.
+            CostError: if the name has another size already.
         """
-        known = self._known.get(name, self._given.get(name, number))
-        if known != number:
-            raise CostError(f"{where}: dimension {name!r} is {known} elsewhere, and {number} here")
-        self._known[name] = number
-        self._said[name] = number, where
+        found = self._dims.get(name, self._given.get(name, size))
+        if found != size:
+            raise CostError(f"{where}: dimension {name!r} is {found} elsewhere, and {size} here")
+        self._dims[name] = size
+        self._bound[name] = size, where
 
     def check(self) -> None:
-        """Refuse names that the model does not have, and numbers that contradict each other.
+        """Refuse names that the model does not have, and sizes that contradict each other.
 
         Raises:
-            CostError: naming those it has.
+            CostError: naming the dimensions of the model.
         """
-        for name, (number, where) in {**{n: (d, "dims") for n, d in self._given.items()}, **self._said}.items():
-            meant = self._written(name)
-            if isinstance(meant, int) and isinstance(number, int) and meant != number:
-                raise CostError(f"{where}: dimension {name!r} is {meant} by the other inputs, and {number} here")
+        for name, (size, where) in {**{n: (d, "dims") for n, d in self._given.items()}, **self._bound}.items():
+            formula = self._formula(name)
+            if isinstance(formula, int) and isinstance(size, int) and formula != size:
+                raise CostError(f"{where}: dimension {name!r} is {formula} by the other inputs, and {size} here")
         for name in self._given:
-            if name not in self._known:
-                near = get_close_matches(name, self._known, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise CostError(f"dims names {name!r}, but the model's dimensions are {sorted(self._known)[:20]}{hint}")
+            if name not in self._dims:
+                shown = ", ".join(sorted(self._dims)[:20])
+                hint = did_you_mean([name], self._dims)
+                raise CostError(f"dims: unknown dimension {name!r} (expected {shown}){hint}")
 
 
 def called(length: Dim) -> str:
-    """What a reader is told that a length is which depends on data: the symbol it is, or the number given for it."""
+    """Return how a message names a size that depends on data: its symbol, or the number given for it."""
     return f"the symbol {length}" if is_symbolic(length) else f"{length}, as was given"
 
 
@@ -128,6 +129,6 @@ def _symbol(name: str) -> Dim:
 
 
 def declared_names(values: Iterable[Any]) -> set[str]:
-    """The names of dimensions of tensors (``ValueInfoProto``)."""
+    """Return the names of dimensions of tensors (``ValueInfoProto``)."""
     shapes = (value.type.tensor_type.shape for value in values)
     return {d.dim_param for shape in shapes for d in shape.dim if d.dim_param}

@@ -1,4 +1,4 @@
-"""What is known of a value of the graph before it is computed: shape, element type, a few elements, origin."""
+"""Values of a graph before it runs: shape, dtype, role, stored tensor, and the elements of small ones."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ MOST_AXES = 1000
 """Inputs with more dimensions are refused: no framework has them."""
 
 FOLDED = 1024
-"""Elements are known of tensors up to this size, whoever wrote the model."""
-
+"""Tensors up to this size have known elements."""
 
 LARGEST = 1 << 4096
-"""Dimensions beyond this are refused: no file needs them, and a chain of doublings reaches them."""
+"""Larger dimensions are refused: no model needs them, and a chain of doublings reaches them."""
 
 
-def _neutral(name: str) -> str:
-    known = {"float": "float32", "double": "float64", "float4e2m1": "float4_e2m1", "float8e8m0": "float8_e8m0"}
-    spelled = name.lower()
-    if spelled.startswith(("float8e", "float6e")) and spelled not in known:
-        return f"{spelled[:6]}_{spelled[6:]}"
-    return known.get(spelled, spelled)
+def _dtype_name(onnx_name: str) -> str:
+    renamed = {"float": "float32", "double": "float64", "float4e2m1": "float4_e2m1", "float8e8m0": "float8_e8m0"}
+    name = onnx_name.lower()
+    if name.startswith(("float8e", "float6e")) and name not in renamed:
+        return f"{name[:6]}_{name[6:]}"
+    return renamed.get(name, name)
 
 
 DTYPES: Mapping[int, str] = {
-    number: dtype for name, number in TensorProto.DataType.items() if (dtype := _neutral(name)) in BITS
+    number: dtype for name, number in TensorProto.DataType.items() if (dtype := _dtype_name(name)) in BITS
 }
-"""Neutral element type by ONNX number."""
+"""Dtype by ``TensorProto.DataType``."""
 
 FLOATS = frozenset(dtype for dtype in DTYPES.values() if dtype.startswith(("float", "bfloat", "complex")))
 
-PLAIN = frozenset(
+FOLDABLE_TYPES = frozenset(
     number
     for number, dtype in DTYPES.items()
     if dtype in ("bool", "float16", "bfloat16", "float32", "float64") or "int" in dtype
 ) - frozenset(number for number, dtype in DTYPES.items() if BITS[dtype] < 8)
-"""Numbers of the types whose elements are folded."""
+"""``TensorProto.DataType`` of tensors whose elements are read."""
 
 
 @dataclass(slots=True, eq=False)
 class Stored:
-    """A tensor stored in the model.
+    """A tensor stored in the model: an initializer, or the value of a ``Constant`` node.
 
     Attributes:
-        name: initializer name, or the value a ``Constant`` node makes.
-        size: elements.
-        dtype: neutral element type.
-        uses: how operators of this pass use it: ``param``, ``state``, ``const``, or ``setting`` (its elements say how).
+        name: name of the initializer, or of the output of the node.
+        size: number of elements.
+        dtype: dtype.
+        uses: roles in which operators of this pass read it: ``param``, ``state``, ``const``, or ``setting`` (its
+            elements decide what the operator does).
         identity: its operand id, once an operator reads it.
-        is_buffer: whether the exporter says that it is not learned.
-        is_number: whether it is written in a node, in a file whose exporter keeps learned tensors elsewhere.
-        is_learned: whether the exporter says that it is a parameter, which a single number can be, too.
+        is_buffer: whether the exporter marks it as not learned.
+        is_number: whether a node holds it, in a file whose exporter keeps learned tensors as initializers.
+        is_learned: whether the exporter marks it as a parameter, which may have a single element.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Stored:
 
     @property
     def is_parameter(self) -> bool:
-        """Whether it counts as a learned parameter of the model: read as one, or unread and looking like one."""
+        """True if it counts as a learned parameter: read as one, or unread and looking like one."""
         looks_like_one = self.dtype in FLOATS and self.size != 1 and not (self.is_buffer or self.is_number)
         return "param" in self.uses or (not self.uses and (looks_like_one or self.is_learned))
 
@@ -84,14 +84,14 @@ class Value:
     """A value of the graph.
 
     Attributes:
-        shape: its dimensions, ints or integer expressions; None where even the rank is unknown.
-        dtype: neutral element type.
-        data: its elements as an object array of exact numbers and expressions, where known.
-        role: ``param`` for stored floats, ``const`` for other stored values and what follows from them and from shapes
-            alone, ``data`` for what the run computes.
+        shape: its dimensions, ints or symbolic expressions; None if even the rank is unknown.
+        dtype: dtype.
+        data: its elements as an object array of exact numbers and symbolic expressions, if known.
+        role: ``param`` for stored floats, ``const`` for other stored values and for all that follows from these and
+            from shapes alone, ``data`` for everything that the run computes.
         follows_shapes: whether a ``const`` follows from shapes of this run.
-        stored: the tensor of the model it is, also behind operators that only rename it.
-        identity: operand id of this run.
+        stored: the stored tensor that it is, also behind operators that only rename it.
+        identity: operand id in this run.
     """
 
     shape: Shape | None
@@ -104,18 +104,18 @@ class Value:
 
     @property
     def size(self) -> Dim:
-        """Elements; the shape must be known."""
+        """Number of elements. Raises ``Undetermined`` if the rank is unknown."""
         return prod(self.known)
 
     @property
     def known(self) -> Shape:
-        """The shape, of which the rank must be known."""
+        """The shape. Raises ``Undetermined`` if the rank is unknown."""
         if self.shape is None:
             raise Undetermined
         return self.shape
 
     def viewed(self, shape: Shape) -> Value:
-        """The same value under another shape, as an operator understands it (a transposed weight)."""
+        """Return the same value under another shape, as an operator reads it (a transposed weight)."""
         return Value(shape, self.dtype, None, self.role, self.follows_shapes, self.stored, self.identity)
 
     def unstored(self) -> Value:
@@ -123,7 +123,7 @@ class Value:
         return Value(self.shape, self.dtype, self.data, self.role, self.follows_shapes)
 
     def tensor(self, role: Role) -> Tensor:
-        """The operand this value is, where the operator uses it in ``role``."""
+        """Return the operand for this value in an operator that reads it in ``role``."""
         shape = self.known
         if self.role == "data":
             return Tensor(shape, self.dtype)
@@ -140,15 +140,15 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Container(Value):
-    """A value that holds values: a sequence, a map, or an optional of which is not known that it holds something.
+    """A value that holds values: a sequence, a map, or an optional that may be empty.
 
-    An optional that holds a value is that value.
+    An optional that is known to hold a value is represented by that value.
 
     Attributes:
         kind: ``sequence``, ``optional`` or ``map``.
-        items: what it holds, in order; None where not each of them is known.
-        element: what each of them is like where only that is known; dimensions that differ are None.
-        length: how many they are.
+        items: its values in order; None if one of them is unknown.
+        element: shape and dtype of each item if ``items`` is None; dimensions that differ are None.
+        length: number of items.
     """
 
     shape: Shape | None = None
@@ -159,25 +159,25 @@ class Container(Value):
 
 
 def value_signature(value: Value | None) -> Hashable:
-    """All that rules and rows see of a value, but for the elements of a learned one; which it is, they do not see."""
+    """Return what shape rules and rows can read of a value, except the elements of a parameter and its identity."""
     if value is None:
         return None
     data, stored = value.data, value.stored
-    is_told = data is not None and value.role != "param"
-    elements = (*data.flat, *map(type, data.flat)) if is_told else data is not None
+    is_compared = data is not None and value.role != "param"
+    elements = (*data.flat, *map(type, data.flat)) if is_compared else data is not None
     how = stored is not None and (stored.is_buffer, stored.is_number, stored.is_learned)
     return type(value), value.shape, value.dtype, value.role, value.follows_shapes, how, elements
 
 
-class Undetermined(Exception):  # noqa: N818 - no error: the answer is that there is none yet
-    """A setting or a rank that follows only from data."""
+class Undetermined(Exception):  # noqa: N818 - not an error: the answer depends on data
+    """An attribute, an element or a rank follows from data, so it is unknown before the run."""
 
 
 def stored_value(proto: Any, name: str, where: str) -> Value:
-    """The value of a ``TensorProto``, with its elements where they are few and in the file itself.
+    """Return the value of a ``TensorProto``, with its elements if they are few and in the file itself.
 
     Raises:
-        CostError: for a negative dimension or an unknown element type.
+        CostError: for a negative dimension or an unknown dtype.
     """
     shape = tuple(proto.dims)
     if any(d < 0 for d in shape):
@@ -207,7 +207,7 @@ def check_input_size(value: Value, where: str) -> Value:
 
 
 def dtype_of(number: int, where: str) -> str:
-    """The neutral name of an element type.
+    """Return the dtype for a ``TensorProto.DataType``.
 
     Raises:
         CostError: for a number that ONNX does not define.
@@ -215,14 +215,14 @@ def dtype_of(number: int, where: str) -> str:
     try:
         return DTYPES[number]
     except KeyError:
-        raise CostError(f"{where} has the unknown element type {number}") from None
+        raise CostError(f"{where} has the unknown data type {number}") from None
 
 
 def _elements(proto: Any, size: int) -> Any:
-    if size > FOLDED or proto.data_location == TensorProto.EXTERNAL or proto.data_type not in PLAIN:
+    if size > FOLDED or proto.data_location == TensorProto.EXTERNAL or proto.data_type not in FOLDABLE_TYPES:
         return None
     try:
         array = numpy_helper.to_array(proto)
         return (array.astype("float32") if proto.data_type == TensorProto.BFLOAT16 else array).astype(object)
     except (TypeError, ValueError):
-        return None  # left out when the file was read, or fewer bytes than the shape needs
+        return None  # dropped when the file was read, or fewer bytes than the shape needs

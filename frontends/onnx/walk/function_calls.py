@@ -42,7 +42,7 @@ def _with_nodes(walker: Walker, node: Node, function: Any, context: GraphContext
         return replayed
     walker.recording.note(
         f"the model's functions expand to {walker.functions.expanded} nodes: calls of one function with equal "
-        "inputs are counted together, at the place of the first"
+        "inputs are counted together, in the module of the first"
     )
     walker.function_cache.enter()
     outputs: list[Value | None] = yield _expanded(walker, node, function, context)

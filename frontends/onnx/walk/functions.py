@@ -1,4 +1,4 @@
-"""The functions a model brings along: who calls whom, and how many nodes that expands to."""
+"""The functions that a model defines: which calls which, and how many nodes they expand to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..graph.topological_sort import inner_graphs
 from ..schema.signature import ONNX
 
 MOST_EXPANDED = 100_000
-"""If a model's functions expand to more nodes, equal calls are walked once and multiplied."""
+"""If the functions of a model expand to more nodes, equal calls are walked once and multiplied."""
 
 
 class ModelFunctions:
@@ -21,10 +21,10 @@ class ModelFunctions:
         model: the ``ModelProto``.
 
     Attributes:
-        expanded: how many nodes all calls expand to.
+        expanded: number of nodes that all calls expand to.
 
     Raises:
-        CostError: where two functions have the same name, or one calls itself, through others or not; names them.
+        CostError: for a duplicate name, or a function that calls itself, directly or not; names the functions.
     """
 
     def __init__(self, model: Any) -> None:
@@ -32,18 +32,18 @@ class ModelFunctions:
         for function in model.functions:
             name = name_of(function.domain, function.name, function.overload)
             if self._by_name.setdefault(name, function) is not function:
-                raise CostError(f"a function is there twice: {name}")
+                raise CostError(f"duplicate function {name}")
         self.expanded = 0
         if self._by_name:
             sizes = self._sizes(model.graph.node)
             self.expanded = sum(sizes[key] for key in self._calls(model.graph.node))
 
     def called_by(self, node: Any) -> Any:
-        """The ``FunctionProto`` that a node calls, or None."""
+        """Return the ``FunctionProto`` that a node calls, or None."""
         return self._by_name.get(_callee(node)) if self._by_name else None
 
     def _calls(self, nodes: Any) -> Iterator[str]:
-        """The functions that nodes and the graphs inside them call, once for every call."""
+        """Yield the functions that nodes and their subgraphs call, once for every call."""
         waiting = [nodes]
         while waiting:
             for node in waiting.pop():
@@ -53,7 +53,7 @@ class ModelFunctions:
                 waiting += [graph.node for graph in inner_graphs(node)]
 
     def _sizes(self, nodes: Any) -> dict[str, int]:
-        """How many nodes one call of each function expands to, of those that ``nodes`` reach."""
+        """Return the number of nodes that one call of each function expands to, for the functions ``nodes`` reach."""
         sizes: dict[str, int] = {}
         path: dict[str, Iterator[str]] = {}
         waiting = list(dict.fromkeys(self._calls(nodes)))
@@ -68,8 +68,8 @@ class ModelFunctions:
                 del path[key]
                 sizes[key] = len(self._by_name[key].node) + sum(sizes[name] for name in callees[key])
             elif callee in path:
-                circle = [*list(path)[list(path).index(callee) :], callee]
-                shown = circle if len(circle) < 12 else [*circle[:10], "…", callee]
+                cycle = [*list(path)[list(path).index(callee) :], callee]
+                shown = cycle if len(cycle) < 12 else [*cycle[:10], "…", callee]
                 raise CostError(f"a function calls itself: {' -> '.join(shown)}")
             else:
                 self._enter(callee, path, callees, sizes)
@@ -84,7 +84,7 @@ class ModelFunctions:
 
 
 def name_of(domain: str, name: str, overload: str = "") -> str:
-    """The full name of a function, of which there may be several overloads."""
+    """Return the full name of a function, which may have several overloads."""
     return f"{domain or ONNX}::{name}{f':{overload}' if overload else ''}"
 
 

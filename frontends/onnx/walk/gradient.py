@@ -1,4 +1,4 @@
-"""The ``Gradient`` operator: the backward of the part of the graph that it names."""
+"""The ``Gradient`` operator: the backward pass of a part of the graph."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ GRADIENT = "ai.onnx.preview.training::Gradient"
 
 
 def gradient(walker: Walker, node: Node, scope: Scope) -> Outputs:
-    """``Gradient``: the backward of every call that leads from the variables to the output, as calls of their own.
+    """Record the backward pass of every call between the variables and the output.
 
-    Gradients of sums are aliases, those of products are products; other operators have a backward layer, named after
-    the forward one, with its operands and the gradient ``dy``: one without a calculator is unknown, and named. What a
-    value that is used twice gets from both is added up.
+    The gradient of a sum is an alias, that of a product is a product. Any other operator has a backward layer named
+    after the forward one, with its operands and the gradient ``dy``; without a calculator it is listed as unsupported.
+    The gradients of a value that is used several times are added.
 
     Raises:
-        CostError: where it names a value that nothing makes.
+        CostError: if an attribute names a value that does not exist.
     """
     variables = [scope.find(name) for name in node.args.get("xs") or ()]
     target = scope.find(node.args.get("y") or "")
     if target is None or any(value is None for value in variables):
-        raise node.error("names a value that nothing makes")
+        raise node.error("names a value that does not exist")
     recorder = walker.recording.recorder
     reached = {walker.recording.identity(value) for value in variables if value is not None}
     path: list[Call] = []
@@ -47,7 +47,7 @@ def gradient(walker: Walker, node: Node, scope: Scope) -> Outputs:
 
 
 class _Piece(NamedTuple):
-    """One layer of a backward: what it is, the operand ids it reads, and the values whose gradients it makes."""
+    """One layer of a backward pass: the operand ids it reads, and the values whose gradients it produces."""
 
     layer: Layer | None
     inputs: tuple[int, ...]
@@ -55,7 +55,7 @@ class _Piece(NamedTuple):
 
 
 def _backward(recorder: Recorder, call: Call, reached: set[int], gradients: dict[int, int]) -> None:
-    """Record the backward of one call, towards those of its inputs that depend on the variables."""
+    """Record the backward pass of one call, for those of its inputs that depend on the variables."""
     given = gradients[call.outputs[0]]
     for piece in _pieces(call, reached, given):
         made = tuple(recorder.new_id() for _ in piece.targets) if piece.layer is not None else (given,)
@@ -102,7 +102,7 @@ def _pieces(call: Call, reached: set[int], given: int) -> Iterable[_Piece]:
 def _summed(
     recorder: Recorder, flowing: Tensor, wanted: Tensor, identity: int
 ) -> tuple[Layer, tuple[int, ...], tuple[int, ...]]:
-    """The sum over the axes along which an operand was broadcast."""
+    """Return the sum over the axes along which an operand was broadcast."""
     missing = flowing.ndim - wanted.ndim
     shape = (1,) * missing + wanted.shape
     axes = tuple(i for i, (a, b) in enumerate(zip(flowing.shape, shape, strict=True)) if a != b or i < missing)
@@ -111,7 +111,7 @@ def _summed(
 
 
 def _record(recorder: Recorder, call: Call, layer: Layer, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> int:
-    """Record a layer as part of the backward of ``call``; its first output."""
+    """Record a layer of the backward pass of ``call`` and return the id of its first output."""
     recorder.record(
         Call(
             layer=recorder.intern(layer),

@@ -55,16 +55,18 @@ def loop(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
         unrolled = yield from _one_by_one(walker, node, scope, context, [entry_condition, *carried], times, nodes)
         if unrolled is not None:
             if _truth(entry_condition) is None:
-                recording.assume("the condition to begin depends on data: it is taken to hold", node.label)
+                recording.assume("data-dependent loop condition, assumed True on entry", node.label)
             if is_symbolic(times) and node.get("M") is not None:
-                recording.assume("the trip count is not known: it is taken to be what the condition allows", node.label)
+                recording.assume(
+                    "the trip count is unknown: assumed as many iterations as the condition allows", node.label
+                )
             return unrolled
         recording.rollback(mark)
         recording.add_calls(calls)
         for assumption in assumptions:
             recording.assume(*assumption)
     if not _truth(*outputs[:1]):
-        recording.assume("the condition to go on depends on data: all iterations are counted", node.label)
+        recording.assume("data-dependent loop condition: all iterations are counted", node.label)
     final = _carried_out(walker, node, carried, outputs[1:count], items, times)
     return [*final, *(_stacked(value, times) for value in outputs[count:])]
 
@@ -84,7 +86,7 @@ def _trip_count(walker: Walker, node: Node, context: GraphContext) -> Dim:
         return max(times, 0) if isinstance(times, int) else times
     times = walker.dims.fresh(f"{context.prefix}{node.proto.name or node.proto.output[0]}_trips")
     hint = walker.recording.hints.remedy(trips)
-    walker.recording.assume(f"the trip count depends on data: it is {called(times)}{hint}", node.label)
+    walker.recording.assume(f"the trip count depends on data: assumed {called(times)}{hint}", node.label)
     return times
 
 
@@ -139,7 +141,7 @@ def _one_by_one(
     recording.add_calls(_merged(walker, iterations, around.region))
     found: list[Value | None] = [_numeric(value) for value in carried[1:]]
     for k, values in enumerate(zip(*scanned, strict=False), len(found)):
-        why = "the iterations put out values of different shapes, which cannot be joined"
+        why = "the iterations return values of different shapes, which cannot be joined: their sizes are symbols"
         found.append(_with_symbols(walker, node, k, _stacked(common(values) or Value(None), len(iterations)), why))
     return found
 
@@ -195,7 +197,7 @@ def scan(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
         dims = [d for i, d in enumerate(value.known) if i != axis % len(value.known) and not (batched and i == 0)]
         values.append(Value(tuple(dims), value.dtype))
     if not lengths:
-        raise node.error("scans nothing")
+        raise node.error("has no scan inputs")
     times = lengths[0] * (inputs[0].known[0] if batched else 1)
     inner.values.update((entry.name, value) for entry, value in zip(body.input, values, strict=False))
     outputs = yield walker.walk_graph(body, inner, context.of_subgraph(node, "body", times))
@@ -265,7 +267,7 @@ def _carried_out(
             continue
         merged = common((first, last)) or last
         merged.dtype = last.dtype
-        why = "a value grows from one iteration to the next: its first shape is counted"
+        why = "the shape of a carried value changes between iterations: its first shape is counted"
         found.append(_with_symbols(walker, node, i, merged, why))
     return found
 

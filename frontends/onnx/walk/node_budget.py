@@ -34,7 +34,7 @@ class NodeBudget:
         """
         self.visited += 1
         if self.visited > MOST_NODES:
-            raise CostError(f"it expands to more than {MOST_NODES} nodes")
+            raise CostError(f"the model expands to more than {MOST_NODES} nodes")
 
     def unroll(self, nodes: int) -> bool:
         """Reserve the nodes of one loop iteration; return False if too few are left."""

@@ -17,12 +17,12 @@ def misfit(node: Node, error: Exception) -> CostError:
     if isinstance(error, Undetermined):
         unranked = [n for n, value in zip(node.proto.input, node.inputs, strict=False) if is_unranked(value)]
         return node.error(
-            "needs to know the dimensions of its inputs, which follow from data; give the model's inputs"
+            "needs the dimensions of its inputs, which depend on data. Give the model's inputs"
             f"{f', or {shapes_argument(unranked[0])}' if unranked else ''}"
         )
     shapes = ", ".join("none" if value is None else str(value.shape) for value in node.inputs)
     why = str(error).splitlines()
     return node.error(
-        f"has inputs or attributes that its operator does not take (inputs of shapes {shapes}; "
+        f"has inputs or attributes that its operator does not support (inputs of shapes {shapes}; "
         f"{type(error).__name__}{f': {why[0]}' if why else ''})"
     )

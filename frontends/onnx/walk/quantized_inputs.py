@@ -28,22 +28,22 @@ QUANTIZED_INPUTS = {
     "DequantizeWithOrder": ((0,), (1,)),
     "DequantizeBFP": ((0,), ()),
 }
-"""Operators on quantised tensors: the inputs that are learned where they are stored, beyond those that rows call weight
-or bias, and the scales and zero points that rows call by other names than ``x_scale``."""
+"""Positions of inputs of operators on quantized tensors: those that are learned if they are stored, besides those that
+rows map to a weight or bias; and scales and zero points that rows map to other names than ``x_scale``."""
 
 NARROW = frozenset(dtype for dtype, bits in BITS.items() if 0 < bits <= 8 and "int" in dtype)
-"""Types of integers that stand for real numbers; wider ones are places, counts and sums."""
+"""Integer dtypes of quantized values; wider integers are indices, counts and sums."""
 
 
 def with_quantized_roles(op: str, inputs: Sequence[Value | None]) -> list[Value | None]:
-    """The inputs of a quantised operator: stored integers may be learned, and stored scales are settings."""
+    """Return the inputs of a quantized operator: stored integers may be learned, stored scales are constants."""
     learned, constants = QUANTIZED_INPUTS[op]
 
-    def placed(i: int, value: Value | None) -> Value | None:
+    def with_role(i: int, value: Value | None) -> Value | None:
         if value is None or value.stored is None or value.stored.is_buffer:
             return value
         if i in learned and value.shape and (op != "Gather" or (len(value.shape) == 2 and value.dtype in NARROW)):
             return replace(value, role="param")
         return replace(value, role="const") if i in constants else value
 
-    return [placed(i, value) for i, value in enumerate(inputs)]
+    return [with_role(i, value) for i, value in enumerate(inputs)]

@@ -82,7 +82,7 @@ class Recording:
         """
         outputs = tuple(value for value in node.outputs if value is not None)
         if node.makes_tensors and any(isinstance(value, Container) and value.shape is None for value in outputs):
-            raise node.error("is declared to make a sequence, and makes tensors")
+            raise node.error("produces tensors, but the model declares a sequence")
         is_zero_cost = node.op in ZERO_COST
         if outputs and not is_zero_cost and all(value.role == "const" for value in outputs):
             layer = Layer("constant", {}, [value.tensor("data") for value in outputs])
@@ -92,12 +92,12 @@ class Recording:
         if not any(map(is_unranked, outputs)):
             translator = self._zero_cost_translator if is_zero_cost else self._translator
             return translator(Native(node.key, node.args, node.outputs)), None
-        why = "depends on data" if node.schema else "is not known here"
-        known_by = self.hints.argument(*node.inputs) if node.lacks_elements else ""
+        why = "it depends on data" if node.schema else "the operator is not supported"
+        argument = self.hints.argument(*node.inputs) if node.lacks_elements else ""
         name = next(n for n, value in zip(node.proto.output, node.outputs, strict=False) if is_unranked(value))
         self.note(
-            f"what needs the shape of what {node.label} makes is not counted: how many dimensions that has {why}; "
-            f"give its shape: {shapes_argument(f'{prefix}{name}')}{f', or {known_by}' if known_by else ''}"
+            f"operators downstream of {node.label} are not counted, because the rank of its output is unknown ({why}). "
+            f"Give its shape: {shapes_argument(f'{prefix}{name}')}{f', or {argument}' if argument else ''}"
         )
         return self._unranked_layer(node, prefix)
 
@@ -153,8 +153,8 @@ class Recording:
             unranked = self.unranked[value]
             if has_calculator:
                 self.assume(
-                    f"the shape of {unranked.name!r} is not known: it is taken as one axis, whose length is "
-                    f"{called(unranked.size)}; give its shape: {shapes_argument(unranked.name)}",
+                    f"the shape of {unranked.name!r} is unknown: assumed one axis, its size {called(unranked.size)}. "
+                    f"Give its shape: {shapes_argument(unranked.name)}",
                     unranked.node,
                 )
             return Tensor((unranked.size,), value.dtype or "float32")

@@ -94,6 +94,6 @@ def _expanded(walker: Walker, node: Node, function: Any, context: GraphContext) 
         source=inner.source,
     )
     if node.key in context.expanding:
-        raise node.error("is defined by itself")
+        raise node.error("is defined by a function that uses it")
     yield walker.walk_nodes(function.node, scope, inside, function.output)
     return [scope.find(name) for name in function.output][: len(node.proto.output)]

@@ -61,7 +61,7 @@ def _iterations(
         return [([item(value, i) for value in inputs], None) for i in range(length)], length
     if length is None:
         length = walker.dims.fresh(f"{context.prefix}{node.proto.name or node.proto.output[0]}_items")
-        walker.recording.assume(f"the length of a sequence depends on data: it is {called(length)}", node.label)
+        walker.recording.assume(f"the length of a sequence depends on data: assumed {called(length)}", node.label)
     values = []
     for k, value in enumerate(inputs):
         element = element_of(value) if isinstance(value, Container) else common((value,))

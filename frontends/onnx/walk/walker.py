@@ -125,7 +125,7 @@ class Walker:
         for entry in graph.output:
             value = scope.find(entry.name)
             if value is None:
-                raise CostError(f"nothing makes the output {entry.name!r}")
+                raise CostError(f"graph output {entry.name!r} is not produced by any node")
             outputs.append(value)
         self._mark_read(outputs)
         return outputs
@@ -179,19 +179,19 @@ class Walker:
         version = context.opsets.get(domain)
         if version is None or not 1 <= version < NO_VERSION:
             version = defs.onnx_opset_version() if domain == ONNX else 1
-            self.recording.note(f"the model does not say which version of {domain} it uses; {version} was taken")
+            self.recording.note(f"the model imports no version of {domain}; it was read as version {version}")
         if not (isinstance(proto.op_type, str) and isinstance(proto.domain, str) and isinstance(proto.name, str)):
-            raise CostError(f"{describe(proto)} has a name, a kind or a domain that is no text")
+            raise CostError(f"{describe(proto)} has a name, an op_type or a domain that is not valid UTF-8")
         node = Node(proto, operator(domain, proto.op_type, version), inputs, attributes)
         if node.version > version and node.schema is not None:
             self.recording.note(
-                f"version {version} of {domain} has no {node.op}; it was read as of version {node.version}"
+                f"version {version} of {domain} has no {node.op}; it was read as in version {node.version}"
             )
         if not any(proto.output):
-            raise node.error("makes nothing")
+            raise node.error("has no outputs")
         for name, value in zip(proto.input, inputs, strict=True):
             if name and value is None and not scope.defines(name):
-                raise node.error(f"reads {name!r}, which nothing makes")
+                raise node.error(f"reads {name!r}, which is not defined: no node produces it")
         return node
 
     def _walk_node(self, node: Node, scope: Scope, context: GraphContext, signature: Hashable) -> Outputs:
@@ -250,7 +250,7 @@ class Walker:
             if declared is not None and value is not None and differs(value.shape, declared.tensor_type):
                 is_as_declared = False
                 self.recording.note(
-                    f"{node.label} makes {name!r} of shape {value.shape}, "
+                    f"{node.label} produces {name!r} of shape {value.shape}, "
                     f"but the model declares {written(declared.tensor_type)}"
                 )
         return is_as_declared

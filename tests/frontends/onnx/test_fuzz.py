@@ -87,9 +87,10 @@ PLACES = (
     " that makes ",
     "input ",
     "initializer ",
-    "the output ",
+    "graph output ",
     "a dimension ",
     "a function ",
+    "duplicate function ",
     "the graph ",
     "inputs ",
 )

@@ -7,14 +7,14 @@ from math import pi, sqrt
 from typing import Any
 
 from ..matcher import Decomposition, Either, Extension, Group, Match, Number, Op, Operand, Pattern, product
-from .checks import like_x
+from .checks import preserves_x
 
 X, ONE, HALF = Operand("x"), Number(1.0), Number(0.5)
 
 
 def _activation(op: str, kind: str, attrs: Mapping[str, Any]) -> Any:
     def build(match: Match, _: Extension) -> Group | None:
-        return Group(op, kind, {"x": match.values["x"]}, attrs, match.nodes) if like_x(match) else None
+        return Group(op, kind, {"x": match.values["x"]}, attrs, match.nodes) if preserves_x(match) else None
 
     return build
 
@@ -32,9 +32,13 @@ _TANH = _tanh(Either((Op("Pow", X, Number(3.0)), _PRODUCTS)))
 
 
 def _elu(match: Match, _: Extension) -> Group | None:
-    """An activation whose input and output are scaled by 1."""
+    """Build an ELU whose input and output are scaled by 1."""
     made = next(made for made in match.nodes if made.node.op == "Elu")
-    return Group("elu", "Elu", {"x": match.values["x"]}, made.call.layer.attrs, match.nodes) if like_x(match) else None
+    return (
+        Group("elu", "Elu", {"x": match.values["x"]}, made.call.layer.attrs, match.nodes)
+        if preserves_x(match)
+        else None
+    )
 
 
 GELU = Decomposition(

@@ -1,7 +1,7 @@
-"""What PyTorch's newer exporter writes for tensors of one number, and for parts of tensors that are written over.
+"""Assignments to parts of tensors, and tensors filled with one number, as ``torch.export``-based exporters write them.
 
-It has no operators that write into memory: what a program assigns to a part of a tensor it scatters into a copy of the
-whole, and what is the same in every run it writes as constants.
+The exporter has no operators that write into memory: an assignment to a part of a tensor becomes a scatter into a copy
+of the tensor, and all that is the same in every run becomes a constant.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..matcher import Decomposition, Either, Extension, Group, Match, Number, Op
 X, UPDATES, PLACES = Operand("x"), Operand("updates"), Operand("places")
 
 
-def _said(match: Match) -> Operation | None:
-    """The operation that all nodes of a match were written for."""
-    notes = {origin(made.node.proto) for made in match.nodes}
-    return operation(notes.pop()) if len(notes) == 1 else None
+def _operation_of(match: Match) -> Operation | None:
+    """Return the operation that all nodes of a match were written for."""
+    origins = {origin(made.node.proto) for made in match.nodes}
+    return operation(origins.pop()) if len(origins) == 1 else None
 
 
 def _replaces(made: RecordedNode) -> bool:
@@ -33,16 +33,16 @@ _COUNTED = Op("Unsqueeze", Op("Slice", Op("Range", Number(0), Operand("count"), 
 _REPEATED = Op("Expand", Number())
 
 
-def _assigned(match: Match, extend: Extension) -> Group | None:
-    made, places = _said(match), match.values["places"]
+def _assign(match: Match, extend: Extension) -> Group | None:
+    made, places = _operation_of(match), match.values["places"]
     if made is None or not extend.program.is_assigned(made.result):
         return None
     match = extend(match, places, _COUNTED) or extend(match, places, _REPEATED) or match
     return Group("assign", "ScatterND", {name: match.values[name] for name in ("x", "updates")}, {}, match.nodes)
 
 
-ASSIGNED = Decomposition(
-    ("ScatterND", "Transpose", "ScatterElements"), Either((_FIRST_AXIS, _OTHER_AXIS, _ONE_PLACE)), _assigned
+ASSIGN = Decomposition(
+    ("ScatterND", "Transpose", "ScatterElements"), Either((_FIRST_AXIS, _OTHER_AXIS, _ONE_PLACE)), _assign
 )
 """``x[2:5] = y`` and ``x[2] = y``."""
 
@@ -56,9 +56,9 @@ _KINDS = {
 }
 
 
-def _made(match: Match, extend: Extension) -> Group | None:
-    """A tensor that the program makes: it says so in the line, assigns to the tensor, or fills one that there is."""
-    made = _said(match)
+def _full(match: Match, extend: Extension) -> Group | None:
+    """Build a tensor that the program creates, or fills, or assigns to in parts."""
+    made = _operation_of(match)
     if made is None or made.name not in _KINDS:
         return None
     is_called = made.name == "fill" or re.search(rf"\b{made.name}\(", source_line(match.nodes[0].node.proto))
@@ -67,9 +67,9 @@ def _made(match: Match, extend: Extension) -> Group | None:
     return Group(_KINDS[made.name], match.nodes[-1].node.op, {}, {}, match.nodes)
 
 
-MADE = Decomposition(
+FULL = Decomposition(
     ("Expand", "ConstantOfShape", "CastLike", "Range"),
     Either((Op("CastLike", _FILLED, Operand("like")), _FILLED, _COUNTED_UP)),
-    _made,
+    _full,
 )
 """``zeros(...)``, ``full(...)``, ``x.fill_(1)`` and ``arange(...)``."""

@@ -1,7 +1,7 @@
-"""What PyTorch's exporters write for scaled dot-product attention where ONNX has no operator of it yet.
+"""Scaled dot-product attention as PyTorch's exporters decompose it for opsets without an Attention operator.
 
-The older one writes masks of bools, and causal ones, in float32. In half precision it converts the scores and the
-values to it and goes on in it, so that the file attends in another precision than PyTorch: this stays in pieces.
+The TorchScript exporter writes boolean and causal masks in float32. In half precision it converts the scores and the
+values to float32 and computes on in it: the file attends in another precision than PyTorch, and is not matched.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _swaps_last(made: RecordedNode) -> bool:
 _SWAPPED = Op("Transpose", Operand("k"), check=_swaps_last)
 _FOLDED = Op(
     "Reshape", Op("Transpose", Named("folded", Op("Reshape", Operand("k"))), check=_swaps_last)
-)  # with all axes before the last two as one
+)  # with all axes before the last two merged
 _REPEATED = Op("Reshape", Named("spread", Op("Expand", Named("apart", Op("Unsqueeze", Operand("head"))))))
 _LOWEST = Either(tuple(Number(x) for x in (float("-inf"), -3.4028234663852886e38, -65504.0, -3.3895313892515355e38)))
 _MASKED = Op("Where", Operand("allowed"), Number(0.0), _LOWEST)
@@ -40,7 +40,7 @@ _CAUSAL = Op(
 
 
 def _is_idle(made: RecordedNode) -> bool:
-    """Whether a dropout drops nothing."""
+    """Return True for a dropout that is not in training mode."""
     return not made.call.layer.attrs.get("training")
 
 
@@ -55,7 +55,7 @@ def _build(match: Match, extend: Extension) -> Group | None:
         return None
     rows = q.known[:-1]
     if match.values["weights"].shape != (*rows, kt.known[-1]) or y.shape != (*rows, v.known[-1]):
-        return None  # something is broadcast beyond the queries
+        return None  # broadcast beyond the queries
     swapped = (*kt.known[:-2], kt.known[-1], kt.known[-2])
     longer = extend(match, kt, _SWAPPED) or extend(match, kt, _FOLDED)
     if longer is not None and _is_key(longer, swapped):
@@ -76,12 +76,12 @@ def _build(match: Match, extend: Extension) -> Group | None:
             operands["mask"] = mask
     guarded = "IsNaN" in {made.node.op for made in match.nodes}
     if guarded and (mask is None or not (_is_folded(match, mask) or extend(match, mask, _MASKED, shared=True))):
-        return None  # only a mask of bools leaves rows without weights
+        return None  # only a boolean mask leaves rows without weights
     return Group("attention", "Attention", operands, attrs, match.nodes)
 
 
 def _is_folded(match: Match, mask: Value) -> bool:
-    """Whether a mask was of bools before an exporter that notes origins, and guards for these only, stored it."""
+    """Return True for a mask that the exporter folded from a boolean one, which is the only mask that it guards for."""
     return mask.stored is not None and bool(origin(match.nodes[0].node.proto))
 
 
@@ -91,11 +91,11 @@ def _is_key(match: Match, shape: tuple[object, ...]) -> bool:
 
 
 def _one_head_for_many(match: Match, extend: Extension, value: Value) -> tuple[Match, Value]:
-    """Keys or values that the exporter repeats for grouped queries, before that."""
+    """Return keys or values as they were before the exporter repeated them for grouped queries."""
     without = {name: v for name, v in match.values.items() if name not in ("head", "apart", "spread")}
     longer = extend(match._replace(values=without), value, _REPEATED)
     if longer is None or not origin(longer.nodes[0].node.proto):
-        return match, value  # whoever repeats them by hand attends to the repeated ones
+        return match, value  # a program that repeats them itself attends to the repeated ones
     head, apart, spread = (longer.values[name].known for name in ("head", "apart", "spread"))
     if len(head) != 4 or apart != (*head[:2], 1, *head[2:]):
         return match, value

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from ..matcher import Decomposition, Pattern
 from .activation import ELU, GELU, GELU_TANH, SILU, TORCHSCRIPT_GELU, TORCHSCRIPT_GELU_TANH
-from .adaptive_pool import ADAPTIVE
-from .assignment import ASSIGNED, MADE
+from .adaptive_pool import ADAPTIVE_AVG_POOL
+from .assignment import ASSIGN, FULL
 from .attention import ATTENTION
-from .data_movement import AS_STRIDED, INDEX, ROLL, SLICE, TORCHSCRIPT_ROLL
+from .data_movement import AS_STRIDED, GATHER, ROLL, SLICE, TORCHSCRIPT_ROLL
 from .elementwise import IDENTITY, NOT_EQUAL, RSQRT
 from .linear import CONV, LINEAR
 from .normalization import GROUP_NORM, LAYER_NORM, RMS_NORM, WEIGHT_NORM
@@ -28,16 +28,16 @@ PATTERNS: Mapping[str, Decomposition] = {
     "elu": ELU,
     "not_equal": NOT_EQUAL,
     "rsqrt": RSQRT,
-    "full": MADE,
-    "assign": ASSIGNED,
+    "full": FULL,
+    "assign": ASSIGN,
     "identity": IDENTITY,
     "slice": SLICE,
     "roll": ROLL,
-    "gather": INDEX,
+    "gather": GATHER,
     "as_strided": AS_STRIDED,
-    "adaptive_avg_pool": ADAPTIVE,
+    "adaptive_avg_pool": ADAPTIVE_AVG_POOL,
 }
-"""What ``regroup=True`` looks for, by name."""
+"""The patterns that ``regroup=True`` looks for, by name."""
 
 TORCHSCRIPT_PATTERNS: Mapping[str, Pattern | None] = {
     "gelu": TORCHSCRIPT_GELU,

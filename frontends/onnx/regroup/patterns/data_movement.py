@@ -1,4 +1,4 @@
-"""What exporters write for operators that only move or pick elements."""
+"""Roll, gather, select and ``as_strided`` as exporters decompose them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ...reading.exporter_metadata import origin
 from ...values.value import Value
 from ...walk.history import RecordedNode
 from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand
-from .checks import number
+from .checks import scalar
 
 X, INDICES = Operand("x"), Operand("indices")
 
 
 def reads(count: int) -> Callable[[RecordedNode], bool]:
-    """The test for nodes that read so many values and no more."""
+    """Return the check for nodes with exactly ``count`` inputs."""
     return lambda made: len(made.node.inputs) == count
 
 
 def _stepless(*, to_the_end: bool) -> Callable[[RecordedNode], bool]:
-    """The test for slices that state no steps, as the older exporter writes them for no slicing of the user's."""
+    """Return the check for slices without steps, which the TorchScript exporter writes only if it decomposes."""
 
     def check(made: RecordedNode) -> bool:
         return len(made.node.inputs) == 4 and (made.call.layer.attrs.get("stop") == (None,)) is to_the_end
@@ -35,21 +35,26 @@ def _rolled(late: Op, early: Op) -> Op:
 
 
 def _roll(match: Match, _: Extension) -> Group | None:
-    """The part from some place on, and then the part before it."""
+    """Build the part of a tensor from some index on, followed by the part before it."""
     root, late, early = (made.call.layer for made in match.nodes)
     axis, x = root.attrs.get("axis"), match.values["x"].shape
     if axis is None or x is None or root.out.shape != x:
         return None
     if any(p.attrs.get("axis") != (axis,) or p.attrs.get("step") not in (None, (1,)) for p in (late, early)):
         return None
-    begin, end = _place(late, "start", x[axis]), _place(early, "stop", x[axis])
-    if begin is None or begin != end or early.attrs.get("start") != (0,) or _place(late, "stop", x[axis]) != x[axis]:
+    begin, end = _end_index(late, "start", x[axis]), _end_index(early, "stop", x[axis])
+    if (
+        begin is None
+        or begin != end
+        or early.attrs.get("start") != (0,)
+        or _end_index(late, "stop", x[axis]) != x[axis]
+    ):
         return None
     return Group("roll", "Concat", {"x": match.values["x"]}, {"axis": (axis,), "shift": (-begin,)}, match.nodes)
 
 
-def _place(part: Layer, name: str, length: Dim) -> Dim | None:
-    """Where on its axis one end of a slice lies; None where only data tells it."""
+def _end_index(part: Layer, name: str, length: Dim) -> Dim | None:
+    """Return the index of one end of a slice; None if it depends on data."""
     ends: tuple[Dim | None, ...] | None = part.attrs.get(name)
     if ends is None or ends[0] is None:
         return None if ends is None else length
@@ -68,7 +73,7 @@ TORCHSCRIPT_ROLL = _rolled(
 
 
 def _index(match: Match, _: Extension) -> Group | None:
-    """Picked along one axis, which is brought to the front before, and its picks back to its place behind."""
+    """Build a gather along one axis, which is transposed to the front before and back behind."""
     x, indices = match.values["x"].shape, match.values["indices"].shape
     after, before = (made.call.layer for made in match.nodes if made.node.op == "Transpose")
     picked = next(made.node for made in match.nodes if made.node.op == "GatherND")
@@ -85,25 +90,25 @@ def _index(match: Match, _: Extension) -> Group | None:
 
 
 def is_gather(made: RecordedNode) -> bool:
-    """Whether a ``GatherND`` picks from the whole, and not from each batch apart."""
+    """Return True for a ``GatherND`` without batch dimensions."""
     return not made.node.args.get("batch_dims")
 
 
 _SPREAD = Op("Expand", INDICES, Op("Shape", Op("Max", INDICES, check=reads(1))))
 _COLUMN = Op("Concat", Op("Unsqueeze", _SPREAD), check=reads(1))
-INDEX = Decomposition(
+GATHER = Decomposition(
     ("Transpose",), Op("Transpose", Op("GatherND", Op("Transpose", X), _COLUMN, check=is_gather)), _index
 )
 """``x[..., indices, ...]``."""
 
 
 def _select(match: Match, _: Extension) -> Group | None:
-    """One place of an axis, which is a slice of it."""
+    """Build a slice for one index along an axis."""
     made = match.nodes[0]
     if match.values["place"].shape != () or made.call.layer.op not in ("gather", "embedding"):
         return None
     axis = made.node.axis(len(match.values["x"].known), "axis") or 0
-    attrs = {"axis": (axis,), "start": (number(match.values["place"]),)}
+    attrs = {"axis": (axis,), "start": (scalar(match.values["place"]),)}
     return Group("slice", "Gather", {"x": match.values["x"]}, attrs, match.nodes)
 
 
@@ -116,7 +121,7 @@ _SUM = Either((Op("Add", Operand("rest"), Either((_ALONG, Operand("known")))), _
 
 
 def _as_strided(match: Match, extend: Extension) -> Group | None:
-    """Picked from the elements in a row, at places that are known or summed up axis by axis, and said to be that."""
+    """Build ``as_strided``: flat elements at indices that are constant or summed axis by axis."""
     places: Value | None = match.values["indices"]
     if len(match.values["flat"].shape or ()) != 1 or "aten.as_strided" not in origin(match.nodes[0].node.proto):
         return None
@@ -133,4 +138,4 @@ AS_STRIDED = Decomposition(
     Op("Gather", Named("flat", Op("Reshape", X)), INDICES, check=lambda made: not made.node.args.get("axis")),
     _as_strided,
 )
-"""Elements at given distances in memory."""
+"""``x.as_strided(size, stride)``."""

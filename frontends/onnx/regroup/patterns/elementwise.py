@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..matcher import Decomposition, Either, Extension, Group, Match, Number, Op, Operand
-from .checks import like_x
+from .checks import preserves_x
 
 X = Operand("x")
 _SQRT = Op("Sqrt", X)
@@ -15,12 +15,12 @@ def _not_equal(match: Match, _: Extension) -> Group | None:
 
 
 def _rsqrt(match: Match, _: Extension) -> Group | None:
-    return Group("rsqrt", "Rsqrt", {"x": match.values["x"]}, {}, match.nodes) if like_x(match) else None
+    return Group("rsqrt", "Rsqrt", {"x": match.values["x"]}, {}, match.nodes) if preserves_x(match) else None
 
 
 def _same_type(match: Match, _: Extension) -> Group | None:
-    """A conversion to the type that a value has already."""
-    return Group("identity", "Cast", {"x": match.values["x"]}, {}, match.nodes) if like_x(match) else None
+    """Build the identity for a conversion to the dtype that a value has already."""
+    return Group("identity", "Cast", {"x": match.values["x"]}, {}, match.nodes) if preserves_x(match) else None
 
 
 NOT_EQUAL = Decomposition(("Not",), Op("Not", Op("Equal", X, Operand("other"))), _not_equal)

@@ -7,7 +7,7 @@ from ...values.value import Value
 from ...walk.history import RecordedNode
 from ..exported_program import operation
 from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand
-from .checks import learned
+from .checks import is_learned
 
 X, W, B = Operand("x"), Operand("w"), Operand("b")
 
@@ -26,24 +26,24 @@ _LINEAR = Either(
 
 
 def _is_learned_part(value: Value, extend: Extension) -> bool:
-    """Whether a value is a learned tensor, or a part of one, as the projections of attention have them."""
+    """Return True for a learned tensor or a slice of one, as the projections of attention are."""
     whole = extend.whole(value)
-    return learned(whole, *(whole.shape or ()))
+    return is_learned(whole, *(whole.shape or ()))
 
 
 def _linear(match: Match, extend: Extension) -> Group | None:
     x, w, b = match.values["x"], match.values["w"], match.values.get("b")
-    note = origin(match.nodes[0].node.proto)
-    said = operation(note)
-    is_said = said is not None and said.name == "linear"
-    if w.shape is None or len(w.shape) != 2 or not (is_said or _is_learned_part(w, extend)) or not x.shape:
+    written_for = origin(match.nodes[0].node.proto)
+    source = operation(written_for)
+    is_linear = source is not None and source.name == "linear"
+    if w.shape is None or len(w.shape) != 2 or not (is_linear or _is_learned_part(w, extend)) or not x.shape:
         return None
     if not any(made.node.op == "Transpose" for made in match.nodes):
         w = w.viewed(w.shape[::-1])
     operands = {"x": x, "w": w}
     if b is not None:
-        is_one = bool(note)  # operation, which takes a computed bias too
-        if b.shape != w.known[:1] or not (is_one or _is_learned_part(b, extend)):
+        # one operation of the user's program may have a computed bias too
+        if b.shape != w.known[:1] or not (written_for or _is_learned_part(b, extend)):
             return None
         operands["b"] = b
     return Group("linear", "Gemm", operands, {}, match.nodes)
@@ -53,7 +53,7 @@ _ZEROS = Either((Number(0.0), Op("Expand", Number(0.0))))
 
 
 def _unbiased(match: Match, _: Extension) -> Group | None:
-    """A convolution whose bias is computed, and zero."""
+    """Build a convolution without its bias, which is computed and zero."""
     made = match.nodes[0]
     if match.values["b"].stored is not None or made.call.layer.op not in ("conv", "conv_transpose"):
         return None

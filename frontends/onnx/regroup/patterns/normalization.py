@@ -7,21 +7,21 @@ from typing import Any
 from ...values.value import FLOATS
 from ...walk.history import RecordedNode
 from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand
-from .checks import learned, like_x, number
+from .checks import is_learned, preserves_x, scalar
 
 X, W, B = Operand("x"), Operand("w"), Operand("b")
 ONE = Number(1.0)
 
 
 def last_axes(made: RecordedNode) -> bool:
-    """Whether a reduction goes over the last axes, and keeps them."""
+    """Return True for a reduction over the last axes that keeps them."""
     attrs, rank = made.call.layer.attrs, made.call.layer.out.ndim
     axes = attrs.get("axis") or ()
     return bool(attrs.get("keepdims") and axes and axes == tuple(range(rank - len(axes), rank)))
 
 
 def axes_of(match: Match) -> tuple[int, ...] | None:
-    """The axes of all reductions of a match, None where they differ."""
+    """Return the axes of all reductions of a match, None if they differ."""
     found = {made.call.layer.attrs["axis"] for made in match.nodes if made.node.op == "ReduceMean"}
     return found.pop() if len(found) == 1 else None
 
@@ -43,7 +43,7 @@ _RMS_NORM = Either((Op("Div", X, _ROOT), Op("Mul", X, Either((Op("Reciprocal", _
 
 
 def _affine(pattern: Any, biased: bool) -> Either:
-    """A norm, and the weight and bias behind it."""
+    """Return the pattern of a normalization followed by a weight and a bias."""
     scaled = Op("Mul", pattern, W)
     return Either((*((Op("Add", scaled, B),) if biased else ()), scaled, pattern))
 
@@ -52,17 +52,17 @@ def _norm(op: str, kind: str) -> Any:
     def build(match: Match, _: Extension) -> Group | None:
         x, axes = match.values["x"], axes_of(match)
         operands = {name: match.values[name] for name in ("x", "w", "b") if name in match.values}
-        if axes is None or not like_x(match):
+        if axes is None or not preserves_x(match):
             return None
-        if not all(learned(value, *x.known[axes[0] :]) for name, value in operands.items() if name != "x"):
+        if not all(is_learned(value, *x.known[axes[0] :]) for name, value in operands.items() if name != "x"):
             return None
-        return Group(op, kind, operands, {"axis": axes, "eps": number(match.values["eps"])}, match.nodes)
+        return Group(op, kind, operands, {"axis": axes, "eps": scalar(match.values["eps"])}, match.nodes)
 
     return build
 
 
 def _as(name: str) -> Either:
-    """An operand, or that operand converted to a type that it has already."""
+    """Return the pattern of an operand, or of its conversion to the dtype that it has already."""
     return Either((Op("CastLike", Operand(name), Operand(f"like_{name}")), Operand(name)))
 
 
@@ -72,14 +72,14 @@ _GROUP_NORM = Op("Reshape", Op("InstanceNormalization", _ROWS, ONE, Number(0.0))
 
 def _group_norm(match: Match, _: Extension) -> Group | None:
     x, rows = match.values["x"], match.values["rows"].known
-    if not like_x(match) or len(rows) != 3 or len(x.known) < 3 or rows[0] != x.known[0]:
+    if not preserves_x(match) or len(rows) != 3 or len(x.known) < 3 or rows[0] != x.known[0]:
         return None
     if isinstance(x.known[1], int) and isinstance(rows[1], int) and (not rows[1] or x.known[1] % rows[1]):
-        return None  # parts of channels are no group of them
+        return None  # groups that split channels
     operands = {"x": x}
     for name, neutral in (("w", 1), ("b", 0)):
         value = match.values[name]
-        if learned(value, x.known[1], *(1,) * (len(x.known) - 2)) and value.dtype == x.dtype:
+        if is_learned(value, x.known[1], *(1,) * (len(x.known) - 2)) and value.dtype == x.dtype:
             operands[name] = value.viewed((x.known[1],))
         elif value.data is None or any(element != neutral for element in value.data.flat):
             return None
@@ -94,7 +94,7 @@ _WEIGHT_NORM = Either((Op("Mul", _V, Op("Div", _G, _LENGTH)), Op("Mul", Op("Div"
 
 
 def _weight_norm(match: Match, _: Extension) -> Group | None:
-    """Directions of a weight, and lengths along one axis."""
+    """Build weight normalization from directions and lengths along one axis."""
     v, g = match.values["w0"].shape, match.values["w1"].shape
     reduced = next(made.call.layer for made in match.nodes if made.node.op == "ReduceL2")
     left = [i for i in range(len(v or ())) if i not in (reduced.attrs.get("axis") or ())]

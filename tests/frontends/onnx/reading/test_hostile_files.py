@@ -101,13 +101,13 @@ def test_what_is_no_model_is_one_sentence_and_exit_code_1(tmp_path, capsys, cont
     [
         (
             b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n",
-            "a pointer of Git LFS; git lfs pull fetches",
+            "a Git LFS pointer; git lfs pull fetches",
         ),
-        (zipped(), "a zip archive; unpack it, or, as torch.save writes such files: give the model itself"),
-        (gzip.compress(vgg16().SerializeToString()), "compressed by gzip; gunzip unpacks it"),
+        (zipped(), "a zip archive; extract the model from it. torch.save writes such files"),
+        (gzip.compress(vgg16().SerializeToString()), "gzip-compressed; gunzip extracts the model"),
         *((pickle.dumps({"w": [1.0]}, protocol=i), "a pickle; torch.save writes such files") for i in range(2, 6)),
-        (b"<!DOCTYPE html>\n<html><body>404</body></html>", "a page of HTML or XML"),
-        (b'\xef\xbb\xbf\n  <?xml version="1.0"?>', "a page of HTML or XML"),
+        (b"<!DOCTYPE html>\n<html><body>404</body></html>", "an HTML or XML page"),
+        (b'\xef\xbb\xbf\n  <?xml version="1.0"?>', "an HTML or XML page"),
         (b'{"a": 1}', "JSON"),
         (b"[\n1]", "JSON"),
         (b"just text\n", "plain text"),

@@ -6,7 +6,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import estimate
-from costcore.frontends.onnx.reading.initializers import KIND
+from costcore.frontends.onnx.reading.initializers import INPUT_KIND
 from tests.whole_networks.onnx_models import Graph
 
 FLOAT = TensorProto.FLOAT
@@ -19,7 +19,7 @@ def scaled(name: str, producer: str = "pytorch", kind: str = "") -> ModelProto:
     x, y = (helper.make_tensor_value_info(name, FLOAT, (2, 3)) for name in "xy")
     graph = helper.make_graph(nodes, "scaled", [x], [y], [t])
     if kind:
-        graph.value_info.add(name=name).metadata_props.add(key=KIND, value=kind)
+        graph.value_info.add(name=name).metadata_props.add(key=INPUT_KIND, value=kind)
     return helper.make_model(graph, producer_name=producer, opset_imports=[helper.make_opsetid("", 20)])
 
 

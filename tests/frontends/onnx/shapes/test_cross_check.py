@@ -21,7 +21,7 @@ def test_a_shape_that_the_model_declares_otherwise_is_told():
     for length in (1, 5):
         entry.type.tensor_type.shape.dim.add(dim_value=length)
     report = estimate(made)
-    assert report.notes == ["node 'first' (Relu) makes 'a' of shape (1, 4), but the model declares (1, 5)"]
+    assert report.notes == ["node 'first' (Relu) produces 'a' of shape (1, 4), but the model declares (1, 5)"]
     assert report.total_report["flops"] == 8
     entry.type.tensor_type.shape.dim[1].dim_param = "n"
     assert not estimate(made).notes

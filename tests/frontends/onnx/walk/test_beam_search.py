@@ -91,7 +91,7 @@ def test_greedy_search_runs_the_prompt_once_and_its_decoder_for_every_further_to
     assert cost.flops == 5 * Operations(cmp=2 * (V - 1))
     assert cost.mread == 4 * (6 + 5 * 2 * V)
     assert recorder.n_params_model == 2 * V * E
-    assert "when the search ends depends on data: 8 tokens are reached" in recorder.assumptions[-1].what
+    assert "the length of the generated text depends on data: assumed 8 tokens" in recorder.assumptions[-1].what
 
 
 def test_sampling_takes_a_softmax_and_a_sort():

@@ -71,8 +71,8 @@ def test_what_reads_a_value_without_a_shape_says_why_it_is_not_counted():
         report = estimate(chained(), dims={"batch": 2}, calculators={"my.ops::Wave": calc_wave})
     assert report.total_report["flops"] == 3 * 2 * 16
     assert report.notes == [
-        "what needs the shape of what node 'wave' (Wave) makes is not counted: how many dimensions that has is not "
-        "known here; give its shape: shapes={'h': ('N', 8)}"
+        "operators downstream of node 'wave' (Wave) are not counted, because the rank of its output is unknown "
+        "(the operator is not supported). Give its shape: shapes={'h': ('N', 8)}"
     ]
 
 

@@ -119,8 +119,8 @@ def test_a_condition_that_depends_on_data_leaves_the_loop_as_a_formula():
     recorder = read(looped(body, 5, ["x"], ["z"], node("Relu", ["z"], ["y"]), x=(4,)))
     assert str(recorder.calls[-1].layer.out.shape) == "(z_0,)"
     assert [assumption.what for assumption in recorder.assumptions] == [
-        "the condition to go on depends on data: all iterations are counted",
-        "a value grows from one iteration to the next: its first shape is counted",
+        "data-dependent loop condition: all iterations are counted",
+        "the shape of a carried value changes between iterations: its first shape is counted",
     ]
 
 
@@ -144,7 +144,7 @@ def test_what_is_stored_in_a_body_is_one_parameter_however_often_it_is_walked():
     recorder = read(looped(body, 3, ["x"], ["y"], x=(1, 4)))
     assert recorder.calls[-1].layer.out.shape == (1, 4 + 3 * 2)
     assert list(recorder.parameters.values()) == [2]
-    assert recorder.notes == ["no node reads these stored tensors: 'spare'"]
+    assert recorder.notes == ["unused initializers: 'spare'"]
 
 
 def counting(most: int, first: list[Any], go_on: list[Any]) -> ModelProto:
@@ -181,7 +181,7 @@ def test_a_trip_count_that_data_say_is_what_a_counting_condition_allows():
     recorder = read(made)
     assert recorder.calls[-1].layer.out.shape == (4 + 3 * 4,)
     (assumption,) = recorder.assumptions
-    assert assumption.what == "the trip count is not known: it is taken to be what the condition allows"
+    assert assumption.what == "the trip count is unknown: assumed as many iterations as the condition allows"
 
 
 def test_an_inner_loop_runs_as_often_as_the_outer_says_and_its_condition_allows():
@@ -201,7 +201,7 @@ def test_a_condition_to_begin_is_assumed_to_hold():
     recorder = read(counting(9, ask, [node("Less", ["i", "two"], ["go_on"])]))
     assert recorder.calls[-1].layer.out.shape == (4 + 3 * 4,)
     (assumption,) = recorder.assumptions
-    assert assumption.what == "the condition to begin depends on data: it is taken to hold"
+    assert assumption.what == "data-dependent loop condition, assumed True on entry"
 
 
 def test_what_grows_by_a_formula_stays_one():

@@ -150,7 +150,7 @@ def test_assumptions_and_notes_are_those_of_each_node():
     model = g.model({"x": (2, 3)}, "Relu_3_0")
     for i, shape in enumerate(((2, 3), (2, 4), (2, 4))):
         model.graph.value_info.append(helper.make_tensor_value_info(f"Relu_{i}_0", TensorProto.FLOAT, shape))
-    assert [note.partition(" makes")[0] for note in read(model).notes if "declares" in note] == [
+    assert [note.partition(" produces")[0] for note in read(model).notes if "declares" in note] == [
         "node 'second' (Relu)",
         "node 'third' (Relu)",
     ]

@@ -95,7 +95,7 @@ def test_a_backward_without_a_formula_is_named():
 def test_a_gradient_of_nothing_is_refused():
     g = Graph()
     made = g("Gradient", "x", domain="ai.onnx.preview.training", xs=["x"], y="nowhere")
-    with pytest.raises(CostError, match=r"Gradient.* names a value that nothing makes"):
+    with pytest.raises(CostError, match=r"Gradient.* names a value that does not exist"):
         training(g, {"x": (3,)}, made)
 
 
