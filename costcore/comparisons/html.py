@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from costcore.comparisons.render import Section, sections
 from costcore.dims import is_symbolic
 from costcore.reports.html import file_text, policy
-from costcore.reports.html.sections import figure, heading, text
+from costcore.reports.html.sections import card, heading, text
 from costcore.reports.text.amounts import METRICS, exact, readable
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def to_html(comparison: ComparisonData, title: str = "") -> str:
         badge=_badge(comparison),
         settings=_settings(comparison),
         totals="\n".join(_total(key, delta) for key, delta in comparison.totals.items()),
-        told="".join(f"<li>{text(line)}</li>" for line in (*comparison.verdict, *comparison.notes)),
+        verdict="".join(f"<li>{text(line)}</li>" for line in (*comparison.verdict, *comparison.notes)),
         tables="\n".join(_section(section) for section in sections(comparison)[1:]),
     )
 
@@ -66,9 +66,9 @@ def _total(key: str, delta: Delta) -> str:
     title = METRICS[key][0].capitalize() if METRICS[key][1] == "bytes" or key == "n_params" else METRICS[key][0]
     value = exact(delta.new) if is_symbolic(delta.new) else readable(delta.new, key)
     if delta.equal:
-        return figure(title, value, "unchanged")
+        return card(title, value, "unchanged")
     ratio = "" if delta.ratio is None else f", ×{delta.ratio:.4f}"
-    return figure(title, value, f"was {readable(delta.old, key)}{ratio}")
+    return card(title, value, f"was {readable(delta.old, key)}{ratio}")
 
 
 def _section(section: Section) -> str:
@@ -89,7 +89,7 @@ def _section(section: Section) -> str:
 def _row(row: Sequence[str], numeric: Sequence[bool]) -> str:
     """A row; one that goes on with the thing of the row before has no line above it."""
     cells = "".join(f"<td{_numeric(n)}>{text(cell)}</td>" for cell, n in zip(row, numeric, strict=True))
-    return f"<tr>{cells}</tr>" if row[0] else f"<tr class='more'>{cells}</tr>"
+    return f"<tr>{cells}</tr>" if row[0] else f"<tr class='continued'>{cells}</tr>"
 
 
 def _numeric(is_number: bool) -> str:

@@ -1,4 +1,4 @@
-"""The HTML page in a real browser: rows in sight only, sorted, opened and searched by hand, never taken over."""
+"""The HTML page in a real browser: visible rows, sorting, expanding, searching, charts, and hostile names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.core import html_reports
 
 
 def rows(browser):
-    """The texts of the rows in sight, cell by cell."""
+    """Return the text of each cell of the rows in the page."""
     return browser.execute_script("""
         const rows = [...document.querySelectorAll('#table tbody tr[tabindex]')];
         return rows.map(row => [...row.cells].map(cell => cell.innerText.trim()));
@@ -22,7 +22,7 @@ def rows(browser):
 
 
 def names(browser):
-    """The names in the first column, without the sign that opens and closes."""
+    """Return the names in the first column, without the button that expands a module."""
     return browser.execute_script("return [...document.querySelectorAll('#table .name')].map(e => e.textContent)")
 
 
@@ -36,7 +36,7 @@ def toggle(browser, name):
 
 
 def wait_for(browser, condition):
-    """Drawing may take a frame or two, and more where the machine is busy."""
+    """Wait until ``condition()`` is true; drawing can take several frames on a busy machine."""
     WebDriverWait(browser, timeout=60, poll_frequency=0.02).until(lambda _: condition())
 
 
@@ -61,8 +61,8 @@ def test_scrolling_shows_the_last_of_many_rows(shown):
     wait_for(browser, lambda: names(browser)[-1] == "mul_type-9999")
 
 
-def test_a_click_on_a_head_sorts_by_exact_numbers(shown):
-    """Four calls whose FLOPs a float cannot tell apart: 2**60 and one, two, three more."""
+def test_a_click_on_a_column_title_sorts_by_exact_numbers(shown):
+    """The FLOPs of the four calls, 2**60 to 2**60 + 3, are equal as floats."""
     order = (2, 0, 3, 1)
     browser = shown(html_reports.report(html_reports.call("mul", "", 2**60 + i, 8, 8, name=f"call{i}") for i in order))
     button(browser, "All calls").click()
@@ -91,8 +91,8 @@ def test_sorting_keeps_children_with_their_parents(shown):
     assert names(browser) == by_name
 
 
-def test_resizing_keeps_the_rows_in_sight(shown):
-    """An element that is replaced between the press and the release of a button is not clicked."""
+def test_resizing_keeps_the_elements_of_rows_in_view(shown):
+    """A click is lost if its element is replaced while the button is down."""
     browser = shown(html_reports.small())
     kept = "window.kept ??= [...document.querySelectorAll('#table tbody tr')]; return kept.map(row => row.isConnected)"
     resized = """
@@ -106,7 +106,7 @@ def test_resizing_keeps_the_rows_in_sight(shown):
         assert set(browser.execute_script(kept)) == {True}
 
 
-def test_a_click_closes_and_opens_a_module(shown):
+def test_a_click_collapses_and_expands_a_module(shown):
     browser = shown(html_reports.small())
     assert names(browser) == ["Net", "block", "(own calls)", "fc", "head"]
     toggle(browser, "block").click()
@@ -119,7 +119,7 @@ def test_a_click_closes_and_opens_a_module(shown):
     assert names(browser) == ["Net"]
 
 
-def test_the_tree_can_be_walked_by_keys(shown):
+def test_keys_navigate_the_tree(shown):
     browser = shown(html_reports.small())
     browser.execute_script("document.querySelector('#table tr[tabindex=\"0\"]').focus()")
 
@@ -148,7 +148,7 @@ def test_the_tree_can_be_walked_by_keys(shown):
     assert focused() == "head"
 
 
-def test_a_head_can_be_pressed_by_key_and_keeps_the_focus(shown):
+def test_a_column_title_can_be_activated_by_key_and_keeps_the_focus(shown):
     browser = shown(html_reports.small())
     browser.execute_script("document.querySelectorAll('#table thead button')[4].focus()")
     browser.switch_to.active_element.send_keys(Keys.ENTER)
@@ -156,7 +156,7 @@ def test_a_head_can_be_pressed_by_key_and_keeps_the_focus(shown):
 
 
 def test_search_filters_and_sums(shown):
-    """``linear`` are both calls of type linear_type, and the two modules of type Linear."""
+    """``linear`` matches two calls of type linear_type and two modules of type Linear."""
     browser = shown(html_reports.small())
     search = browser.find_element(By.ID, "search")
     search.send_keys("linear")
@@ -167,14 +167,14 @@ def test_search_filters_and_sums(shown):
     search.send_keys(" fc")
     wait_for(browser, lambda: names(browser) == ["linear_type-0"])
     assert "1 module, 1 call: 600 FLOPs" in browser.find_element(By.ID, "found").text
-    search.send_keys(" nothing-like-it")
+    search.send_keys(" nothing-matches")
     wait_for(browser, lambda: names(browser) == [])
     search.clear()
     search.send_keys(" ")
     wait_for(browser, lambda: len(names(browser)) == 3)
 
 
-def test_numbers_in_three_ways(shown):
+def test_numbers_in_three_formats(shown):
     """2**60 + 631 FLOPs; 200 B read, of which ``fc`` reads 100."""
     browser = shown(html_reports.small())
     unit = Select(browser.find_element(By.ID, "unit"))
@@ -206,7 +206,7 @@ def test_charts_follow_the_metric(shown):
     assert [row[-1] for row in rows(browser)] == ["100.0%", "97.7%", "0.0%", "97.7%", "2.34%"]
 
 
-def test_areas_are_in_proportion_and_lead_into_modules(shown):
+def test_areas_are_proportional_and_a_key_zooms_into_a_module(shown):
     """300 of 400 FLOPs in one module, 100 in the other."""
     calls = [html_reports.call("mul", "large.a", 200, 8, 8), html_reports.call("add", "large.b", 100, 8, 8)]
     browser = shown(html_reports.report([*calls, html_reports.call("add", "small", 100, 8, 8)]))
@@ -228,13 +228,13 @@ def test_areas_are_in_proportion_and_lead_into_modules(shown):
     assert set(browser.execute_script(area)) == {"large", "small"}
 
 
-def test_a_dot_tells_intensity_and_leads_to_its_call(shown):
+def test_a_dot_shows_the_intensity_and_opens_its_call(shown):
     """600 FLOPs over 120 bytes are 5 a byte."""
     browser = shown(
         html_reports.report([html_reports.call("linear", "fc", 600, 100, 20), html_reports.call("view", "", 0, 0, 0)])
     )
     wait_for(browser, lambda: dots(browser))
-    assert browser.find_element(By.ID, "scatter-note").text == "1 call, without 1 that move no bytes"
+    assert browser.find_element(By.ID, "scatter-note").text == "1 call; not shown: 1 without memory traffic"
     scatter = browser.find_element(By.ID, "scatter")
     scatter.send_keys(Keys.ARROW_RIGHT)
     assert "5 FLOP/B" in browser.find_element(By.ID, "tip").text
@@ -242,14 +242,14 @@ def test_a_dot_tells_intensity_and_leads_to_its_call(shown):
     assert browser.find_element(By.ID, "detail-title").text == "linear_type-0"
 
 
-def test_an_operator_leads_to_its_calls(shown):
+def test_a_click_on_an_operator_lists_its_calls(shown):
     browser = shown(html_reports.small())
     browser.find_element(By.CSS_SELECTOR, "#bars button").click()
     assert names(browser) == ["linear_type-0", "linear_type-2"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_theme_is_the_systems_until_it_is_chosen(shown, browser, scheme):
+def test_the_theme_is_that_of_the_system_until_the_user_changes_it(shown, browser, scheme):
     other = {"light": "dark", "dark": "light"}[scheme]
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
@@ -257,23 +257,23 @@ def test_the_theme_is_the_systems_until_it_is_chosen(shown, browser, scheme):
         shown(html_reports.small())
 
         def brightness():
-            colour = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
-            return sum(map(int, colour.removeprefix("rgb(").removesuffix(")").split(",")))
+            color = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+            return sum(map(int, color.removeprefix("rgb(").removesuffix(")").split(",")))
 
-        of = {scheme: brightness()}
+        by_theme = {scheme: brightness()}
         browser.find_element(By.ID, "theme").click()
-        of[other] = brightness()
-        assert of["dark"] < 150 < 600 < of["light"]
+        by_theme[other] = brightness()
+        assert by_theme["dark"] < 150 < 600 < by_theme["light"]
         browser.find_element(By.ID, "theme").click()
-        assert brightness() == of[scheme]
+        assert brightness() == by_theme[scheme]
         browser.find_element(By.ID, "theme").click()
-        assert brightness() == of[scheme]
+        assert brightness() == by_theme[scheme]
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_hostile_names_do_nothing(shown):
-    """No element but the page's own comes from them, and they are shown as they are."""
+    """They create no elements, and appear as they are."""
     browser = shown(html_reports.hostile())
     assert browser.title == html_reports.HOSTILE[0]
     count = "return ['script', 'img', 'iframe', 'object'].map(tag => document.querySelectorAll(tag).length)"
@@ -296,7 +296,7 @@ def test_unknown_calls_are_marked(shown):
     assert browser.find_element(By.ID, "unknown").is_displayed()
 
 
-def test_formulas_are_shown_without_bars(shown):
+def test_symbolic_costs_are_shown_without_bars(shown):
     n = sympy.Symbol("batch", integer=True, positive=True)
     calls = [html_reports.call("linear", "fc", 10 * n, 4 * n, 2 * n), html_reports.call("relu", "act", 5, 4, 4)]
     browser = shown(html_reports.report(calls))
@@ -310,7 +310,7 @@ def test_formulas_are_shown_without_bars(shown):
     assert names(browser) == ["total", "fc", "act"]
 
 
-def test_formulas_are_sorted_as_if_every_symbol_were_64(shown):
+def test_symbolic_costs_are_sorted_as_if_every_symbol_were_64(shown):
     n = sympy.Symbol("n", integer=True, positive=True)
     amounts = {"a": 9 * n, "b": 2 * n**2, "c": 700, "d": 10 * n}  # 576, 8192, 700, 640
     calls = [html_reports.call(f"op_{name}", name, flops, 4, 4) for name, flops in amounts.items()]
@@ -332,27 +332,27 @@ def test_measured_time_has_a_column(shown):
     assert [row[-1] for row in rows(browser)] == ["2.000", "2.000", "–"]
 
 
-def test_a_report_of_nothing_is_a_page(shown):
+def test_a_report_without_calls_is_a_page(shown):
     browser = shown(html_reports.report([]))
     assert names(browser) == ["total"]
-    assert browser.find_element(By.ID, "map-note").text == "Nothing to draw: it is zero."
+    assert browser.find_element(By.ID, "map-note").text == "Nothing to draw: the cost is zero."
 
 
-def folded(browser):
-    """The texts of the headings of what can be folded, and whether each is open."""
+def sections(browser):
+    """Return the headings of the sections that can be collapsed, and whether each is open."""
     found = browser.find_elements(By.CSS_SELECTOR, "details")
     return [(each.find_element(By.CSS_SELECTOR, "h2").text, each.get_attribute("open") is not None) for each in found]
 
 
-def test_a_comparison_folds_without_a_script(shown):
-    """A head of 2**60 + 1 FLOPs became one of 40."""
+def test_sections_of_a_comparison_collapse_without_a_script(shown):
+    """The FLOPs of the head changed from 2**60 + 1 to 40."""
     new = html_reports.report([html_reports.call("linear", "head", 40, 80, 28, 40)])
     browser = shown(compare(html_reports.small(), new))
-    headings = [heading for heading, _ in folded(browser)]
+    headings = [heading for heading, _ in sections(browser)]
     assert headings == ["By operator", "Calls: 0 added, 2 removed, 1 changed"]
     assert "1152921.505 T" in browser.find_elements(By.CSS_SELECTOR, "table")[0].text
     browser.find_element(By.CSS_SELECTOR, "summary").click()
-    assert folded(browser) == [(headings[0], False), (headings[1], True)]
+    assert sections(browser) == [(headings[0], False), (headings[1], True)]
     assert not browser.find_elements(By.CSS_SELECTOR, "table")[0].is_displayed()
 
 
@@ -370,7 +370,7 @@ def test_a_comparison_has_the_theme_of_the_system(shown, browser, scheme, least,
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     try:
         shown(compare(html_reports.small(), html_reports.small()))
-        colour = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
-        assert least < sum(map(int, colour.removeprefix("rgb(").removesuffix(")").split(","))) < most
+        color = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert least < sum(map(int, color.removeprefix("rgb(").removesuffix(")").split(","))) < most
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

@@ -1,4 +1,4 @@
-"""Reports to make pages of, put together by hand: no framework and no calculator is involved."""
+"""Reports for tests of HTML pages, built by hand without frameworks and calculators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOSTILE = (
     "right\u202eot\u2066tfel \u05e9\u05dc\u05d5\u05dd",
     "<!--<script> ]]> \u2028 \x00 \ud800",
 )
-"""Names that break pages which trust them."""
+"""Names that break pages without escaping."""
 
 
 def call(
@@ -29,32 +29,32 @@ def call(
     mwrite: Any,
     macs: Any = 0,
     parameters: tuple[int, ...] = (),
-    **more: Any,
+    **fields: Any,
 ) -> CallCost:
-    """A counted call, its amounts as given."""
-    layer = Layer(op, {"x": Tensor((2, 3))}, [Tensor((2, 4))], more.pop("attrs", {}))
-    made = Call(layer, f"{op}_type", f"toy::{op}", module=module, parameters=parameters, **more)
-    return CallCost(made, Cost(Operations(add=flops), mread, mwrite, layer.attrs, macs))
+    """Return a counted call with these amounts."""
+    layer = Layer(op, {"x": Tensor((2, 3))}, [Tensor((2, 4))], fields.pop("attrs", {}))
+    recorded = Call(layer, f"{op}_type", f"toy::{op}", module=module, parameters=parameters, **fields)
+    return CallCost(recorded, Cost(Operations(add=flops), mread, mwrite, layer.attrs, macs))
 
 
 def unknown(native: str, module: str, where: str = "") -> CallCost:
-    """A call without a cost: reads 2 x 3 and writes 2 x 4 elements of four bytes."""
+    """Return a call without a cost that reads 2 x 3 and writes 2 x 4 elements of four bytes."""
     layer = Layer(native, {"x": Tensor((2, 3))}, [Tensor((2, 4))])
-    made = Call(layer, native.rpartition(":")[2], native, module=module, where=where)
-    return CallCost(made, None, Uncounted.NO_CALCULATOR, Uncounted.NO_CALCULATOR.reason(native))
+    recorded = Call(layer, native.rpartition(":")[2], native, module=module, where=where)
+    return CallCost(recorded, None, Uncounted.NO_CALCULATOR, Uncounted.NO_CALCULATOR.reason(native))
 
 
-def report(priced: Iterable[CallCost], **run: Any) -> Report:
-    """The report of those calls, which are named ``<type>-<n>`` unless they have names."""
-    items = list(priced)
-    for n, item in enumerate(items):
-        if not item.call.name:
-            items[n] = item._replace(call=item.call.named(f"{item.call.type}-{n}"))
-    return Report(Trace(tuple(items), Run(**run)))
+def report(records: Iterable[CallCost], **run: Any) -> Report:
+    """Return the report of these calls; calls without a name are named ``<type>-<n>``."""
+    named = list(records)
+    for n, record in enumerate(named):
+        if not record.call.name:
+            named[n] = record._replace(call=record.call.named(f"{record.call.type}-{n}"))
+    return Report(Trace(tuple(named), Run(**run)))
 
 
 def small() -> Report:
-    """A block of two calls and a head that shares the parameter of the first."""
+    """Return a report of a block with two calls and a head that shares the parameter of the first call."""
     calls = [
         call("linear", "block.fc", 600, 100, 20, 590, (1,), attrs={"groups": 2}),
         call("relu", "block", 30, 20, 20),
@@ -63,38 +63,38 @@ def small() -> Report:
     modules = {"": Module("Net"), "block": Module("Block"), "block.fc": Module("Linear", (1,))}
     modules["head"] = Module("Linear", (1, 2), (2,))
     versions = {"toy": "7.1"}
-    assumed = (Assumption("the mask is True", "net.py:12"),)
+    assumptions = (Assumption("the mask is True", "net.py:12"),)
     return report(
         calls,
         parameters={1: 1000, 2: 24},
         n_params_model=1024,
         modules=modules,
         frameworks=versions,
-        assumptions=assumed,
+        assumptions=assumptions,
     )
 
 
 def many(n: int = 10_000) -> Report:
-    """``n`` calls, no two of them alike, in blocks of 50 and layers of 5."""
+    """Return a report of ``n`` different calls, in blocks of 50 and layers of 5."""
     ops = ("conv", "linear", "relu", "add", "softmax", "layer_norm", "attention", "copy", "gelu", "mul")
 
-    def priced(i: int) -> CallCost:
+    def record(i: int) -> CallCost:
         flops = 0 if i % 10 == 7 else (i % 97 + 1) * 1000 * (i + 1)
         return call(
             ops[i % 10], f"blocks.{i // 50}.layers.{i // 5 % 10}", flops, 400 * (i % 89 + 1), 40 * (i + 1), flops, (i,)
         )
 
-    return report((priced(i) for i in range(n)), parameters={i: i + 1 for i in range(n)})
+    return report((record(i) for i in range(n)), parameters={i: i + 1 for i in range(n)})
 
 
 def hostile() -> Report:
-    """Every word that a model chooses is one of :data:`HOSTILE`."""
+    """Return a report in which every name chosen by the model is one of :data:`HOSTILE`."""
     calls = [
         call(name, name.replace(".", "_"), 10, 4, 4, attrs={name: name}, name=name, where=name, phase=name)
         for name in HOSTILE
     ]
     calls += [unknown(name, name.replace(".", "_"), name) for name in HOSTILE]
-    assumed = tuple(Assumption(name, name) for name in HOSTILE)
+    assumptions = tuple(Assumption(name, name) for name in HOSTILE)
     modules = {"": Module(HOSTILE[0]), **{name.replace(".", "_"): Module(name, same_as=name) for name in HOSTILE}}
     frameworks = {name: name for name in HOSTILE}
-    return report(calls, assumptions=assumed, notes=HOSTILE, modules=modules, frameworks=frameworks)
+    return report(calls, assumptions=assumptions, notes=HOSTILE, modules=modules, frameworks=frameworks)

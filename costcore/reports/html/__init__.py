@@ -1,4 +1,4 @@
-"""A report as one self-contained HTML page that works offline: totals, charts, and a table of modules and calls."""
+"""A report as one self-contained HTML page for offline use: totals, charts, and a table of modules and calls."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["to_html"]
 
 STYLES = ("page.css", "charts.css", "tables.css", "panels.css")
+"""The files that form the page's style sheet."""
 
 SCRIPTS = (
     "numbers.js",
@@ -33,18 +34,18 @@ SCRIPTS = (
     "table.js",
     "page.js",
 )
-"""The parts of the page's script, in the order in which they build on each other."""
+"""The files that form the page's script, in order of dependence."""
 
 
 def to_html(report: ReportData, title: str = "") -> str:
-    """The report as the text of an HTML page: the same bytes for equal reports, and no reference to anything outside.
+    """Return the report as an HTML page, the same text for equal reports. The page loads nothing from outside.
 
-    Names come from models and are hostile until shown to be otherwise: they are text in the page, never markup, with
-    unprintable characters and direction marks spelled out, and the page's policy runs no script but its own.
+    Names chosen by models are not trusted. They appear as text, never as markup, with unprintable characters and
+    bidirectional marks escaped, and the page's content security policy allows no script except its own.
 
     Args:
         report: the report.
-        title: heading of the page; the type of the model where not given.
+        title: heading of the page; default: the type of the model.
     """
     data = page_data(report)
     style = "\n".join(map(file_text, STYLES))
@@ -59,28 +60,28 @@ def to_html(report: ReportData, title: str = "") -> str:
         status=sections.status(report),
         settings=sections.settings(report),
         totals=sections.totals(report),
-        unknown=sections.unknown(report),
+        uncounted=sections.uncounted(report),
         basis=sections.basis(report),
     )
 
 
 def embedded(data: Any) -> str:
-    """JSON that can stand inside a ``script`` element: pure ASCII, and nothing in it can end the element."""
+    """Return JSON for a ``script`` element: pure ASCII, without any character that could end the element."""
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def file_text(name: str) -> str:
-    """A file of this package."""
+    """Return the text of a file of this package."""
     return files(__name__).joinpath(name).read_text(encoding="utf-8")
 
 
 def policy(style: str, script: str = "") -> str:
-    """The content security policy of a page: nothing from outside, and of its own this style and this script only."""
-    scripts = f"script-src {_hash(script)}; " if script else ""
-    return f"default-src 'none'; img-src data:; style-src {_hash(style)}; {scripts}base-uri 'none'"
+    """Return a content security policy that allows only this style and this script, and nothing from outside."""
+    script_source = f"script-src {_hash(script)}; " if script else ""
+    return f"default-src 'none'; img-src data:; style-src {_hash(style)}; {script_source}base-uri 'none'"
 
 
 def _hash(source: str) -> str:
-    """What a content security policy calls an inline script or style by."""
+    """Return the name of an inline script or style in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"

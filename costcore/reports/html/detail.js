@@ -1,15 +1,15 @@
-// The panel with all the details of one row.
+// The panel with all details of one row.
 
 const detail = find("detail");
-let opener = null;
+let previousFocus = null;
 
-/** Everything about a module or a call, exact. */
+/** Shows all details of a module or a call, with exact numbers. */
 function showDetail(item) {
-  if (!detail.contains(document.activeElement)) opener = document.activeElement;
+  if (!detail.contains(document.activeElement)) previousFocus = document.activeElement;
   find("detail-title").textContent = item.name;
   const list = detail.querySelector("dl");
   list.replaceChildren();
-  for (const [title, value] of item.isCall ? aboutCall(item) : aboutModule(item)) {
+  for (const [title, value] of item.isCall ? callDetails(item) : moduleDetails(item)) {
     if (value !== "" && value !== null) list.append(make("dt", { text: title }), make("dd", { text: value }));
   }
   detail.hidden = false;
@@ -18,10 +18,10 @@ function showDetail(item) {
 
 function closeDetail() {
   detail.hidden = true;
-  if (opener && opener.isConnected) opener.focus({ preventScroll: true });
+  if (previousFocus && previousFocus.isConnected) previousFocus.focus({ preventScroll: true });
 }
 
-function costs(item) {
+function costDetails(item) {
   return [
     ["FLOPs", readableAndExact(item.flops, "flops")],
     ["MACs", readableAndExact(item.macs, "flops")],
@@ -32,14 +32,14 @@ function costs(item) {
   ];
 }
 
-function aboutModule(node) {
+function moduleDetails(node) {
   return [
     ["Path", node.path],
     ["Type", node.type],
     ["Same as", node.same_as],
     ["Output", node.shape],
     ["Calls", grouped(node.n_layers) + (node.n_unknown ? `, and ${grouped(node.n_unknown)} not counted` : "")],
-    ...costs(node),
+    ...costDetails(node),
     ["Activations", readableAndExact(node.activations, "bytes")],
     ["Parameters", readableAndExact(node.n_params, "flops")],
     ...["trainable", "frozen", "shared", "buffers"].map((key) => {
@@ -49,19 +49,19 @@ function aboutModule(node) {
   ];
 }
 
-function aboutCall(call) {
-  const known = call.isUnknown ? [["Not counted", call.reason]] : costs(call);
+function callDetails(call) {
+  const costs = call.isUncounted ? [["Not counted", call.reason]] : costDetails(call);
   return [
     ["Module", call.path],
     ["Operator", call.op],
-    ["Framework's name", call.native || call.type],
+    ["Framework operator", call.native || call.type],
     ["Phase", call.phase],
-    ["Times", call.times === "1" ? null : call.times],
-    ["Element type", call.dtype],
+    ["Executions", call.times === "1" ? null : call.times],
+    ["dtype", call.dtype],
     ["Inputs", call.inputs],
     ["Outputs", call.outputs],
-    ["Settings", call.settings],
-    ...known,
+    ["Attributes", call.settings],
+    ...costs,
     ["Operations", call.operations],
     ["Parameters", call.n_params === 0n || call.n_params === null ? null : readableAndExact(call.n_params, "flops")],
     ["Called at", call.where],

@@ -1,7 +1,8 @@
-// Finds and creates elements of the page.
+// Functions that find and create elements of the page.
 
 const find = (id) => document.getElementById(id);
 
+/** Creates an HTML element; names that are not properties of the element become attributes. */
 function make(tag, { text, children = [], ...properties } = {}) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -13,10 +14,11 @@ function make(tag, { text, children = [], ...properties } = {}) {
   return element;
 }
 
-const SVG = find("map").namespaceURI;
+const SVG_NAMESPACE = find("map").namespaceURI;
 
-function draw(tag, attributes = {}, text) {
-  const element = document.createElementNS(SVG, tag);
+/** Creates an SVG element. */
+function makeSvg(tag, attributes = {}, text) {
+  const element = document.createElementNS(SVG_NAMESPACE, tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name === "style") element.style.cssText = value;
     else element.setAttribute(name, value);

@@ -1,4 +1,4 @@
-// The report, read once: modules and calls as one tree of items.
+// The data of the report as a tree. Its items are modules (nodes) and calls.
 
 const report = JSON.parse(document.getElementById("data").textContent);
 
@@ -23,32 +23,33 @@ const AMOUNTS = [
   "activations",
 ];
 
-const totals = Object.fromEntries(Object.entries(report.totals).map(([key, text]) => [key, amount(text)]));
+const totals = Object.fromEntries(Object.entries(report.totals).map(([key, text]) => [key, parseAmount(text)]));
 const ranks = Object.fromEntries(Object.entries(report.ranks).map(([formula, number]) => [formula, BigInt(number)]));
 const nodes = records(report.nodes);
 const layers = records(report.layers);
 const calls = records(report.calls);
 const root = nodes[0];
 
+/** Returns the rows of a table of the report as objects. */
 function records({ columns, rows }) {
   return rows.map((row) => {
-    const item = {};
+    const record = {};
     columns.forEach((column, i) => {
-      item[column] = AMOUNTS.includes(column) ? amount(row[i]) : row[i];
+      record[column] = AMOUNTS.includes(column) ? parseAmount(row[i]) : row[i];
     });
-    return item;
+    return record;
   });
 }
 
-const branch = [];
+const ancestors = [];
 nodes.forEach((node, order) => {
-  branch.length = node.depth;
-  const parent = branch[node.depth - 1] || null;
+  ancestors.length = node.depth;
+  const parent = ancestors[node.depth - 1] || null;
   Object.assign(node, { isCall: false, order, parent, children: [], calls: [], modules: [] });
-  node.intensity = ratioOf(node);
-  node.text = `${node.path} ${node.name} ${node.type}`.toLowerCase();
+  node.intensity = intensityOf(node);
+  node.searchText = `${node.path} ${node.name} ${node.type}`.toLowerCase();
   if (parent) parent.modules.push(node);
-  branch.push(node);
+  ancestors.push(node);
 });
 calls.forEach((call, order) => {
   const parent = nodes[call.node];
@@ -61,60 +62,61 @@ calls.forEach((call, order) => {
     depth: parent.depth + 1,
     shape: layer.outputs,
   });
-  call.isUnknown = call.flops === null;
-  call.intensity = ratioOf(call);
+  call.isUncounted = call.flops === null;
+  call.intensity = intensityOf(call);
   call.path = parent.path;
-  call.text = `${call.name} ${call.path} ${call.type} ${call.op} ${call.native} ${call.phase}`.toLowerCase();
+  call.searchText = `${call.name} ${call.path} ${call.type} ${call.op} ${call.native} ${call.phase}`.toLowerCase();
   parent.calls.push(call);
 });
 for (const node of nodes) node.children = [...node.modules, ...node.calls];
 
 const operators = records(report.operators);
 
-function ratioOf(item) {
+/** Returns FLOPs per byte; null if no bytes are read or written. */
+function intensityOf(item) {
   return item.mrw === 0n ? null : ratio(item.flops, item.mrw);
 }
 
-/** The first module that has anything to compare in it. */
-function startOf(node) {
+/** Returns the first module from here downwards that has calls of its own or several children. */
+function firstBranching(node) {
   while (node.modules.length === 1 && node.calls.length === 0) node = node.modules[0];
   return node;
 }
 
-/** Every counted call in a module, at any depth. */
+/** Yields every counted call in a module, at any depth. */
 function* callsIn(node) {
   const stack = [node];
   while (stack.length) {
     const next = stack.pop();
-    for (const call of next.calls) if (!call.isUnknown) yield call;
+    for (const call of next.calls) if (!call.isUncounted) yield call;
     stack.push(...next.modules);
   }
 }
 
-const counted = (items) => items.filter((call) => !call.isUnknown);
+const counted = (items) => items.filter((call) => !call.isUncounted);
 
-/** Sums of a metric over calls by operator, largest first. */
+/** Returns the sums of a metric over calls by operator, largest first. */
 function byOperator(items, key) {
   const groups = new Map();
   for (const call of items) {
     if (!groups.has(call.op)) groups.set(call.op, []);
     groups.get(call.op).push(call);
   }
-  const found = [...groups].map(([op, members]) => ({
+  const sums = [...groups].map(([op, members]) => ({
     op,
     calls: members.length,
     value: sum(members, key),
     rank: members.reduce((total, call) => total + (rankOf(call[key]) ?? 0n), 0n),
   }));
-  return found.sort((a, b) => compare(a.rank, b.rank, true));
+  return sums.sort((a, b) => compare(a.rank, b.rank, true));
 }
 
-/** The number that an amount is sorted by: a formula has one for all its symbols at one size. */
+/** Returns the number by which an amount is sorted; the report contains that of every symbolic expression. */
 function rankOf(value) {
   return typeof value === "string" ? (value in ranks ? ranks[value] : null) : value;
 }
 
-/** Order of two cells: numbers, and what is not known behind them. */
+/** Compares two amounts for sorting; missing amounts come last. */
 function compare(first, second, descending) {
   const [a, b] = [rankOf(first), rankOf(second)];
   if (a === null || b === null) return (a === null) - (b === null);
@@ -122,12 +124,13 @@ function compare(first, second, descending) {
   return descending ? -order : order;
 }
 
-// Operators keep one colour everywhere: those of most FLOPs, then of most bytes, have their own, the rest is grey.
-const COLOURS = [0, 1, 2, 3, 4, 5, 6].map((i) => `var(--c${i})`);
-const GREY = "var(--c7)";
-const colourOf = new Map();
+// An operator has the same color in all charts. The operators with the most FLOPs and those with the most bytes have
+// colors of their own; all others are gray.
+const COLORS = [0, 1, 2, 3, 4, 5, 6].map((i) => `var(--c${i})`);
+const GRAY = "var(--c7)";
+const colorOf = new Map();
 {
-  const order = ["flops", "mrw"].map((key) => byOperator(callsIn(root), key));
-  const candidates = [...order[0].slice(0, 4), ...order[1], ...order[0]];
-  for (const { op } of candidates) if (!colourOf.has(op)) colourOf.set(op, COLOURS[colourOf.size] ?? GREY);
+  const [byFlops, byBytes] = ["flops", "mrw"].map((key) => byOperator(callsIn(root), key));
+  const candidates = [...byFlops.slice(0, 4), ...byBytes, ...byFlops];
+  for (const { op } of candidates) if (!colorOf.has(op)) colorOf.set(op, COLORS[colorOf.size] ?? GRAY);
 }

@@ -1,42 +1,46 @@
-// Exact numbers as people read them. A number is a BigInt, a formula over symbolic dimensions is its text.
+// Exact numbers as readable text. A number is a BigInt, a symbolic expression is a string.
 
 const BASE = { flops: 1000n, bytes: 1024n };
 const PREFIXES = ["", "K", "M", "G", "T"];
 const DIGITS = 3;
 
-function amount(text) {
+/** Parses an amount of the report: returns a BigInt, a symbolic expression as text, or null. */
+function parseAmount(text) {
   return text === null ? null : /^-?\d+$/.test(text) ? BigInt(text) : text;
 }
 
 const isNumber = (value) => typeof value === "bigint";
 
-/** The power of the largest prefix under which the value is at least 1. */
+/** Returns the power of the largest prefix with which the value is at least 1. */
 function powerOf(value, kind) {
   let power = 0;
   while (power + 1 < PREFIXES.length && isNumber(value) && value >= BASE[kind] ** BigInt(power + 1)) power += 1;
   return power;
 }
 
-/** The value under a prefix, rounded half to even without passing through a float. */
+/** Returns the value in units of a prefix, rounded half to even in exact arithmetic. */
 function scaled(value, power, kind) {
   if (power === 0) return grouped(value);
   const unit = BASE[kind] ** BigInt(power);
-  const ten = 10n ** BigInt(DIGITS);
-  let units = (value * ten) / unit;
-  const twice = 2n * ((value * ten) % unit);
+  const shift = 10n ** BigInt(DIGITS);
+  let units = (value * shift) / unit;
+  const twice = 2n * ((value * shift) % unit);
   if (twice > unit || (twice === unit && units % 2n === 1n)) units += 1n;
-  return `${grouped(units / ten)}.${String(units % ten).padStart(DIGITS, "0")}`;
+  return `${grouped(units / shift)}.${String(units % shift).padStart(DIGITS, "0")}`;
 }
 
+/** Returns `1 call` or `2 calls`. */
 const plural = (n, word) => `${grouped(n)} ${word}${n === 1 ? "" : "s"}`;
 
+/** Separates the thousands of a whole number. */
 const grouped = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, ",");
 
+/** Returns the unit with the prefix of a power: `G` or `GiB`. */
 function unitOf(power, kind) {
   return kind === "bytes" ? (power ? `${PREFIXES[power]}iB` : "B") : PREFIXES[power];
 }
 
-/** `4.112 G`, `97.492 MiB`, a formula as it is. */
+/** Returns `4.112 G` or `97.492 MiB`; a symbolic expression as it is. */
 function readable(value, kind) {
   if (value === null) return "–";
   if (!isNumber(value)) return value;
@@ -44,18 +48,18 @@ function readable(value, kind) {
   return `${scaled(value, power, kind)} ${unitOf(power, kind)}`.trim();
 }
 
-/** `4.112 G (4,111,514,624)`, and no repetition where both are the same. */
+/** Returns `4.112 G (4,111,514,624)`, or only one of the two if they are equal. */
 function readableAndExact(value, kind) {
   if (!isNumber(value) || powerOf(value, kind) === 0) return readable(value, kind);
   return `${readable(value, kind)} (${grouped(value)}${kind === "bytes" ? " B" : ""})`;
 }
 
-/** `4.112 G (4,111,514,624), 12.3%` */
+/** Returns `4.112 G (4,111,514,624), 12.3%`. */
 function amountAndShare(value, { key, kind }) {
   return `${readableAndExact(value, kind)}, ${percent(ratio(value, totals[key]))}`;
 }
 
-/** Part of a whole as a float for lengths and percentages; null where formulas leave it open. */
+/** Returns part / whole as a float, for lengths and percentages; null if one of them is symbolic. */
 function ratio(part, whole) {
   if (!isNumber(part) || !isNumber(whole)) return null;
   return whole === 0n ? 0 : Number(part) / Number(whole);
@@ -75,6 +79,7 @@ function intensityText(value) {
   return value > 0 && value < 0.001 ? value.toExponential(1) : String(Number(value.toPrecision(3)));
 }
 
+/** Sums a property of all items; returns null if one of the amounts is symbolic. */
 function sum(items, key) {
   let total = 0n;
   for (const item of items) {

@@ -1,4 +1,4 @@
-// What the controls do.
+// The controls of the page, and its first drawing.
 
 const THEMES = { auto: "◐ System theme", light: "☀ Light", dark: "☾ Dark" };
 const theme = find("theme");
@@ -19,22 +19,24 @@ theme.addEventListener("click", () => {
   setTheme(order[(order.indexOf(theme.dataset.now) + 1) % order.length]);
 });
 
+/** Shows only the rows that contain the search text, and states the sum of their calls. */
 function runSearch() {
-  state.found = foundBy(search.value);
+  state.hits = searchItems(search.value);
   const note = find("found");
-  note.hidden = state.found === null;
-  if (state.found) {
+  note.hidden = state.hits === null;
+  if (state.hits) {
+    const { modules, calls } = state.hits;
     const { key, title, kind } = state.metric;
-    const total = sum(counted(state.found.calls), key);
+    const total = sum(counted(calls), key);
     const share = percent(ratio(total, totals[key]));
     const amounts = total === null ? "" : `: ${readable(total, kind)} ${title}, ${share} of the total`;
-    const hits = [plural(state.found.modules.length, "module"), plural(state.found.calls.length, "call")];
-    note.textContent = hits.join(", ") + amounts;
+    note.textContent = `${plural(modules.length, "module")}, ${plural(calls.length, "call")}${amounts}`;
   }
   scroller.scrollTop = 0;
   refresh();
 }
 
+/** Lists the calls of an operator. */
 function searchFor(op) {
   search.value = op;
   setTree(false);
@@ -66,12 +68,12 @@ search.addEventListener("input", runSearch);
 find("as-tree").addEventListener("click", () => setTree(true));
 find("as-list").addEventListener("click", () => setTree(false));
 find("expand").addEventListener("click", () => {
-  state.open = new Set(nodes);
+  state.expanded = new Set(nodes);
   refresh();
 });
 find("collapse").addEventListener("click", () => {
-  state.open = new Set();
-  if (state.found) for (const node of nodes) state.found.closed.add(node);
+  state.expanded = new Set();
+  if (state.hits) for (const node of nodes) state.hits.collapsed.add(node);
   scroller.scrollTop = 0;
   refresh();
 });
@@ -81,7 +83,7 @@ find("unit").addEventListener("change", (event) => {
 });
 addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
-  hideTip();
+  hideTooltip();
   if (!detail.hidden) closeDetail();
 });
 
@@ -92,11 +94,11 @@ refresh();
 drawCharts();
 let width = innerWidth;
 new ResizeObserver(() => {
-  followSight();
+  updateView();
   if (innerWidth === width) return;
   width = innerWidth;
   drawCharts();
   drawScatter(reveal);
 }).observe(document.body);
-// The last chart is below the first screen: it may wait until that is painted.
+// The scatter plot is below the first screen: it is drawn after that screen has been painted.
 requestAnimationFrame(() => setTimeout(() => drawScatter(reveal)));

@@ -1,12 +1,12 @@
-// Which rows the table has: those that are open, found and in order.
+// The rows of the table: which ones are visible, and in which order.
 
 const FIRST_ROWS = 40;
 
-/** Opens as many levels of modules as fit a first look. */
-function openedAtFirst() {
+/** Returns the modules that are expanded at first: as many levels as fit into FIRST_ROWS rows. */
+function initiallyExpanded() {
   const perLevel = [];
   for (const node of nodes) perLevel[node.depth] = (perLevel[node.depth] || 0) + 1;
-  let depth = startOf(root).depth + 1;
+  let depth = firstBranching(root).depth + 1;
   let shown = perLevel.slice(0, depth + 1).reduce((sum, n) => sum + n, 0);
   while (depth < perLevel.length - 1 && shown + perLevel[depth + 1] <= FIRST_ROWS) {
     depth += 1;
@@ -15,54 +15,55 @@ function openedAtFirst() {
   return new Set(nodes.filter((node) => node === root || (node.depth < depth && node.modules.length > 0)));
 }
 
-/** The items that every word of the text stands in, and the modules around them; null for no text. */
-function foundBy(text) {
+/** Returns the items that contain every word of the text, and the modules around them; null for no text. */
+function searchItems(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length) return null;
-  const matches = (item) => words.every((word) => item.text.includes(word));
+  const matches = (item) => words.every((word) => item.searchText.includes(word));
   const hits = { modules: nodes.filter(matches), calls: calls.filter(matches) };
-  const around = new Set();
+  const parents = new Set();
   for (const item of [...hits.modules, ...hits.calls]) {
-    for (let node = item.parent; node && !around.has(node); node = node.parent) around.add(node);
+    for (let node = item.parent; node && !parents.has(node); node = node.parent) parents.add(node);
   }
-  return { ...hits, items: new Set([...hits.modules, ...hits.calls]), around, closed: new Set() };
+  return { ...hits, items: new Set([...hits.modules, ...hits.calls]), parents, collapsed: new Set() };
 }
 
-/** The visible rows of the tree, parents before children. */
-function treeRows(open, found, order) {
+/** Returns the visible rows of the tree, parents before children. */
+function treeRows(expanded, hits, order) {
   const rows = [];
   const stack = [root];
   while (stack.length) {
     const item = stack.pop();
     rows.push(item);
-    if (!isOpen(item, open, found)) continue;
-    const shown = item.children.filter((child) => !found || found.items.has(child) || found.around.has(child));
+    if (!isExpanded(item, expanded, hits)) continue;
+    const shown = item.children.filter((child) => !hits || hits.items.has(child) || hits.parents.has(child));
     const sorted = order ? [...shown].sort(order) : shown;
     for (let i = sorted.length - 1; i >= 0; i -= 1) stack.push(sorted[i]);
   }
   return rows;
 }
 
-/** What is around a hit is open until it is closed by hand. */
-const isOpen = (item, open, found) => open.has(item) || Boolean(found?.around.has(item) && !found.closed.has(item));
+/** Returns whether a module is expanded; the modules around search hits are, until the user collapses them. */
+const isExpanded = (item, expanded, hits) =>
+  expanded.has(item) || Boolean(hits?.parents.has(item) && !hits.collapsed.has(item));
 
-function listRows(found, order) {
-  const rows = [...(found ? found.calls : calls)];
+function listRows(hits, order) {
+  const rows = [...(hits ? hits.calls : calls)];
   return order ? rows.sort(order) : rows;
 }
 
-/** How two rows compare by a column, or null for the order of the model. */
+/** Returns a function that compares two rows by a column; null for the order of the model. */
 function orderBy(column, descending) {
   if (!column) return null;
-  const cell = column.rank ?? column.value ?? ((item) => item[column.key]);
-  const text = column.kind === "text";
-  const key = text ? (item) => String(cell(item)).toLowerCase() : cell;
+  const value = column.rank ?? column.value ?? ((item) => item[column.key]);
+  const isText = column.kind === "text";
+  const key = isText ? (item) => String(value(item)).toLowerCase() : value;
   const keys = new Map();
   const keyOf = (item) => {
     if (!keys.has(item)) keys.set(item, key(item));
     return keys.get(item);
   };
-  const order = text ? compareText : compare;
+  const order = isText ? compareText : compare;
   return (a, b) => order(keyOf(a), keyOf(b), descending) || a.isCall - b.isCall || a.order - b.order;
 }
 

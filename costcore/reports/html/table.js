@@ -1,9 +1,9 @@
-// The table of modules and calls. Only the rows in sight are in the page.
+// The table of modules and calls. The page contains only the rows that are in view.
 
-const ROW = 28;
-const AHEAD = 8;
+const ROW_HEIGHT = 28;
+const EXTRA_ROWS = 8; // above and below the rows in view
 const INDENT = 16;
-const DEEPEST_INDENT = 24;
+const MAX_INDENTS = 24;
 const NUMBER_WIDTH = 118;
 
 const COLUMNS = [
@@ -21,26 +21,26 @@ const COLUMNS = [
 ];
 
 const state = {
-  open: openedAtFirst(),
-  found: null,
-  isTree: true,
-  column: null,
+  expanded: initiallyExpanded(), // modules
+  hits: null, // result of the search
+  isTree: true, // or a list of calls
+  column: null, // by which rows are sorted
   descending: true,
   unit: "auto",
   metric: METRICS[0],
   rows: [],
-  active: root,
-  chosen: null,
-  powers: {},
-  drawn: [0, 0],
+  active: root, // item of the row that receives the keyboard focus
+  selected: null, // item of which the details are shown
+  powers: {}, // of the unit prefix of each column
+  drawn: [0, 0], // range of rows in the page
 };
 
 const scroller = find("scroller");
 const table = find("table");
 const body = table.tBodies[0];
-const share = COLUMNS.find((column) => column.key === "share");
-share.value = (item) => ratio(item[state.metric.key], totals[state.metric.key]);
-share.rank = (item) => item[state.metric.key];
+const shareColumn = COLUMNS.find((column) => column.key === "share");
+shareColumn.value = (item) => ratio(item[state.metric.key], totals[state.metric.key]);
+shareColumn.rank = (item) => item[state.metric.key];
 
 function drawHead() {
   const cells = COLUMNS.map((column) => {
@@ -59,7 +59,7 @@ function drawHead() {
 
 function titleOf(column) {
   const arrow = state.column === column ? (state.descending ? " ▼" : " ▲") : "";
-  if (column === share) return `Share of ${state.metric.key === "mrw" ? "bytes" : state.metric.title}${arrow}`;
+  if (column === shareColumn) return `Share of ${state.metric.key === "mrw" ? "bytes" : state.metric.title}${arrow}`;
   const unit = unitInHead(column);
   return `${column.title}${unit && ` (${unit})`}${arrow}`;
 }
@@ -70,19 +70,19 @@ function unitInHead({ key, kind }) {
   return unitOf(state.unit === "aligned" ? state.powers[key] : 0, kind);
 }
 
-/** First click: the largest (texts: the alphabet); second: the other way round; third: the order of the model. */
+/** Sorts by a column, largest number first or text alphabetically; again: in reverse; again: in the model's order. */
 function sortBy(column) {
-  const first = column.kind !== "text";
-  if (state.column !== column) [state.column, state.descending] = [column, first];
-  else if (state.descending === first) state.descending = !first;
+  const initial = column.kind !== "text";
+  if (state.column !== column) [state.column, state.descending] = [column, initial];
+  else if (state.descending === initial) state.descending = !initial;
   else state.column = null;
   refresh();
 }
 
-/** Works out the rows anew and draws those in sight. */
+/** Computes the visible rows, and draws those in view. */
 function refresh() {
   const order = orderBy(state.column, state.descending);
-  state.rows = state.isTree ? treeRows(state.open, state.found, order) : listRows(state.found, order);
+  state.rows = state.isTree ? treeRows(state.expanded, state.hits, order) : listRows(state.hits, order);
   if (!state.rows.includes(state.active)) state.active = state.rows[0] || null;
   for (const { key, kind } of COLUMNS) {
     if (BASE[kind]) state.powers[key] = powerOf(root[key], kind);
@@ -92,48 +92,49 @@ function refresh() {
   drawRows();
 }
 
-/** The first row that is to be in the page, and the one after the last. */
-function inSight() {
-  const first = Math.max(0, Math.floor(scroller.scrollTop / ROW) - AHEAD);
-  return [first, Math.min(state.rows.length, first + Math.ceil(scroller.clientHeight / ROW) + 2 * AHEAD)];
+/** Returns the range of rows that the page should contain: index of the first, and of the one after the last. */
+function rangeInView() {
+  const first = Math.max(0, Math.floor(scroller.scrollTop / ROW_HEIGHT) - EXTRA_ROWS);
+  const count = Math.ceil(scroller.clientHeight / ROW_HEIGHT) + 2 * EXTRA_ROWS;
+  return [first, Math.min(state.rows.length, first + count)];
 }
 
 function drawRows() {
-  const [first, last] = (state.drawn = inSight());
+  const [first, last] = (state.drawn = rangeInView());
   const hadFocus = body.contains(document.activeElement);
-  const rows = state.rows.slice(first, last).map((item, i) => row(item, first + i));
-  body.replaceChildren(space(first), ...rows, space(state.rows.length - last));
+  const rows = state.rows.slice(first, last).map((item, i) => makeRow(item, first + i));
+  body.replaceChildren(spacer(first), ...rows, spacer(state.rows.length - last));
   if (!body.querySelector('[tabindex="0"]') && rows.length) rows[0].tabIndex = 0;
   if (hadFocus) body.querySelector('[tabindex="0"]')?.focus({ preventScroll: true });
 }
 
-/** After scrolling or resizing: rows that stay in sight stay the same elements, so that a click on one is not lost. */
-function followSight() {
-  if (String(inSight()) !== String(state.drawn)) drawRows();
+/** Draws the rows only if the view has moved: a click is lost if its element is replaced while the button is down. */
+function updateView() {
+  if (String(rangeInView()) !== String(state.drawn)) drawRows();
 }
 
-function space(n) {
+function spacer(n) {
   const cell = make("td", { colSpan: COLUMNS.length });
-  cell.style.height = `${n * ROW}px`;
+  cell.style.height = `${n * ROW_HEIGHT}px`;
   return make("tr", { className: "space", hidden: n === 0, "aria-hidden": "true", children: [cell] });
 }
 
-function row(item, index) {
-  const hasMore = state.isTree && item.children.length > 0;
-  const classes = [item.isCall ? "call" : "module", item === state.chosen ? "chosen" : ""];
+function makeRow(item, index) {
+  const isExpandable = state.isTree && item.children.length > 0;
+  const classes = [item.isCall ? "call" : "module", item === state.selected ? "selected" : ""];
   const element = make("tr", {
     className: classes.join(" ").trim(),
     tabIndex: item === state.active ? 0 : -1,
     "aria-rowindex": index + 2,
     "aria-level": state.isTree ? item.depth + 1 : 1,
-    children: COLUMNS.map((column) => cell(item, column)),
+    children: COLUMNS.map((column) => makeCell(item, column)),
   });
-  if (hasMore) element.setAttribute("aria-expanded", isOpen(item, state.open, state.found));
+  if (isExpandable) element.setAttribute("aria-expanded", isExpanded(item, state.expanded, state.hits));
   element.item = item;
   return element;
 }
 
-function cell(item, column) {
+function makeCell(item, column) {
   if (column.key === "name") return nameCell(item);
   const value = column.value ? column.value(item) : item[column.key];
   if (column.kind === "text") return make("td", { text: value, title: value });
@@ -155,21 +156,21 @@ function amountCell(value, column) {
 }
 
 function nameCell(item) {
-  const depth = state.isTree ? Math.min(item.depth, DEEPEST_INDENT) : 0;
+  const depth = state.isTree ? Math.min(item.depth, MAX_INDENTS) : 0;
   const name = make("span", { className: "name", text: item.name });
   const title = item.isCall ? `${item.path}\n${item.name}` : item.path || item.name;
   const result = make("td", { role: "rowheader", title });
   result.style.paddingLeft = `${8 + depth * INDENT}px`;
   if (state.isTree && item.children.length) {
-    const open = isOpen(item, state.open, state.found);
-    const button = make("button", { type: "button", className: "toggle", tabIndex: -1, text: open ? "▼" : "▶" });
-    button.setAttribute("aria-label", `${open ? "Collapse" : "Expand"} ${item.name}`);
+    const expanded = isExpanded(item, state.expanded, state.hits);
+    const button = make("button", { type: "button", className: "toggle", tabIndex: -1, text: expanded ? "▼" : "▶" });
+    button.setAttribute("aria-label", `${expanded ? "Collapse" : "Expand"} ${item.name}`);
     result.append(button);
   } else if (state.isTree) result.append(make("span", { className: "leaf" }));
   result.append(name);
-  if (!state.isTree && item.path) result.append(make("span", { className: "more", text: item.path }));
-  if (item.same_as) result.append(make("span", { className: "more", text: `same as ${item.same_as}` }));
-  if (item.isUnknown || item.n_unknown > 0) {
+  if (!state.isTree && item.path) result.append(make("span", { className: "secondary", text: item.path }));
+  if (item.same_as) result.append(make("span", { className: "secondary", text: `same as ${item.same_as}` }));
+  if (item.isUncounted || item.n_unknown > 0) {
     result.append(
       make("span", { className: "tag", text: item.isCall ? "not counted" : `${item.n_unknown} not counted` }),
     );
@@ -189,29 +190,30 @@ function shareBar(value) {
 }
 
 function toggle(item) {
-  const open = isOpen(item, state.open, state.found);
-  if (open) state.open.delete(item);
-  else state.open.add(item);
-  state.found?.closed[open ? "add" : "delete"](item);
+  const wasExpanded = isExpanded(item, state.expanded, state.hits);
+  if (wasExpanded) state.expanded.delete(item);
+  else state.expanded.add(item);
+  state.hits?.collapsed[wasExpanded ? "add" : "delete"](item);
   state.active = item;
   refresh();
 }
 
+/** Makes the row of an item the one that receives the keyboard focus, and scrolls to it. */
 function activate(item, focus = true) {
   state.active = item;
-  const at = state.rows.indexOf(item);
+  const index = state.rows.indexOf(item);
   const head = table.tHead.offsetHeight;
-  if (at * ROW < scroller.scrollTop) scroller.scrollTop = at * ROW;
-  const bottom = (at + 1) * ROW + head - scroller.clientHeight;
+  if (index * ROW_HEIGHT < scroller.scrollTop) scroller.scrollTop = index * ROW_HEIGHT;
+  const bottom = (index + 1) * ROW_HEIGHT + head - scroller.clientHeight;
   if (bottom > scroller.scrollTop) scroller.scrollTop = bottom;
   drawRows();
   if (focus) body.querySelector('[tabindex="0"]')?.focus({ preventScroll: true });
 }
 
-/** Opens what is around an item, goes to its row, and shows everything about it. */
+/** Expands the modules around an item, scrolls to its row, and shows its details. */
 function reveal(item) {
-  for (let node = item.parent; node; node = node.parent) state.open.add(node);
-  state.chosen = item;
+  for (let node = item.parent; node; node = node.parent) state.expanded.add(node);
+  state.selected = item;
   refresh();
   if (state.rows.includes(item)) activate(item, false);
   showDetail(item);
@@ -221,33 +223,33 @@ body.addEventListener("click", (event) => {
   const { item } = event.target.closest("tr");
   if (!item) return;
   if (event.target.closest(".toggle")) return toggle(item);
-  state.active = state.chosen = item;
+  state.active = state.selected = item;
   drawRows();
   showDetail(item);
 });
 
 body.addEventListener("keydown", (event) => {
-  if (pressed(event.key, state.active)) event.preventDefault();
+  if (handleKey(event.key, state.active)) event.preventDefault();
 });
 
-/** What a key does in a row; whether it does anything. */
-function pressed(key, item) {
-  const at = state.rows.indexOf(item);
+/** Handles a key pressed in a row; returns whether the key has a function. */
+function handleKey(key, item) {
+  const index = state.rows.indexOf(item);
   const last = state.rows.length - 1;
-  const page = Math.floor(scroller.clientHeight / ROW) - 2;
-  const to = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: last }[key];
-  const canOpen = state.isTree && item.children.length > 0;
-  const open = canOpen && isOpen(item, state.open, state.found);
-  if (to !== undefined) activate(state.rows[Math.max(0, Math.min(to, last))]);
-  else if (key === " " && canOpen) toggle(item);
-  else if (key === "ArrowRight" && canOpen) open ? activate(state.rows[at + 1]) : toggle(item);
-  else if (key === "ArrowLeft" && open) toggle(item);
+  const page = Math.floor(scroller.clientHeight / ROW_HEIGHT) - 2;
+  const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -index, End: last - index }[key];
+  const isExpandable = state.isTree && item.children.length > 0;
+  const expanded = isExpandable && isExpanded(item, state.expanded, state.hits);
+  if (step !== undefined) activate(state.rows[Math.max(0, Math.min(index + step, last))]);
+  else if (key === " " && isExpandable) toggle(item);
+  else if (key === "ArrowRight" && isExpandable) expanded ? activate(state.rows[index + 1]) : toggle(item);
+  else if (key === "ArrowLeft" && expanded) toggle(item);
   else if (key === "ArrowLeft" && state.isTree && item.parent) activate(item.parent);
   else if (key === "Enter") {
-    state.chosen = item;
+    state.selected = item;
     showDetail(item);
   } else return false;
   return true;
 }
 
-scroller.addEventListener("scroll", followSight, { passive: true });
+scroller.addEventListener("scroll", updateView, { passive: true });

@@ -1,15 +1,15 @@
 // The tooltip that follows the pointer.
 
-const tip = find("tip");
+const tooltip = find("tip");
 
-function showTip(text, x, y) {
-  tip.textContent = text;
-  tip.hidden = false;
-  const box = tip.getBoundingClientRect();
-  tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - box.width - 8))}px`;
-  tip.style.top = `${y + 18 + box.height > innerHeight ? Math.max(4, y - box.height - 12) : y + 18}px`;
+function showTooltip(text, x, y) {
+  tooltip.textContent = text;
+  tooltip.hidden = false;
+  const { width, height } = tooltip.getBoundingClientRect();
+  tooltip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - width - 8))}px`;
+  tooltip.style.top = `${y + 18 + height > innerHeight ? Math.max(4, y - height - 12) : y + 18}px`;
 }
 
-function hideTip() {
-  tip.hidden = true;
+function hideTooltip() {
+  tooltip.hidden = true;
 }

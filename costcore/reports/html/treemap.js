@@ -1,167 +1,183 @@
-// Modules as areas inside each other, the innermost split by operator. A click goes into a module.
+// The treemap: modules as areas inside each other. The innermost areas are operators. A click zooms into a module.
 
-const HEADER = 16;
-const ROOMY = { width: 60, height: 44 };
-const DEEPEST = 4;
-const SPLIT = 1600;
-const LETTER = 6.6;
+const TITLE_HEIGHT = 16;
+const CHARACTER_WIDTH = 6.6;
+const MIN_NESTED = { width: 60, height: 44 }; // smaller modules show operators instead of modules
+const MIN_SPLIT_AREA = 1600; // smaller modules show only their largest operator
+const MAX_DEPTH = 4;
 
-let place = startOf(root);
+let zoomedModule = firstBranching(root);
 
+/** Draws the map. A click on a module without children calls `reveal` with it. */
 function drawMap(metric, reveal) {
   const svg = find("map");
   const note = find("map-note");
   svg.replaceChildren();
-  const value = place[metric.key];
-  const missing = value === 0n ? "Nothing to draw: it is zero." : "Areas need numbers, and this is a formula.";
+  const value = zoomedModule[metric.key];
   const isDrawn = isNumber(value) && value > 0n;
   note.hidden = isDrawn;
-  note.textContent = missing;
+  note.textContent =
+    value === 0n ? "Nothing to draw: the cost is zero." : "The map needs numbers, and this cost is a symbolic formula.";
   svg.style.display = isDrawn ? "" : "none";
-  drawCrumbs(metric, reveal);
+  drawPath(metric, reveal);
   if (!isDrawn) return;
   const { clientWidth: width, clientHeight: height } = svg;
-  const map = { metric, reveal, enter: (node) => enter(node, metric, reveal) };
-  fill(svg, place, partsOf(place, metric.key, DEEPEST), { x: 0, y: 0, width, height }, DEEPEST, map);
+  const map = { metric, zoom: (node) => zoom(node, metric, reveal) };
+  const segments = segmentsOf(zoomedModule, metric.key, MAX_DEPTH);
+  drawSegments(svg, zoomedModule, segments, { x: 0, y: 0, width, height }, MAX_DEPTH, map);
 }
 
-function enter(node, metric, reveal) {
+function zoom(node, metric, reveal) {
   if (node.modules.length) {
-    place = node;
-    hideTip();
+    zoomedModule = node;
+    hideTooltip();
     drawMap(metric, reveal);
   } else reveal(node);
 }
 
-function drawCrumbs(metric, reveal) {
-  const trail = [];
-  for (let node = place; node; node = node.parent) trail.unshift(node);
-  const crumbs = trail.flatMap((node) => {
-    if (node === place) return [make("span", { text: node.name, "aria-current": "location" })];
+/** Draws the path from the model to the zoomed module; a click on a module zooms out to it. */
+function drawPath(metric, reveal) {
+  const path = [];
+  for (let node = zoomedModule; node; node = node.parent) path.unshift(node);
+  const crumbs = path.flatMap((node) => {
+    if (node === zoomedModule) return [make("span", { text: node.name, "aria-current": "location" })];
     const button = make("button", { type: "button", text: node.name });
-    button.addEventListener("click", () => enter(node, metric, reveal));
+    button.addEventListener("click", () => zoom(node, metric, reveal));
     return [button, make("span", { text: "›", "aria-hidden": "true" })];
   });
-  const value = `${readable(place[metric.key], metric.kind)}, ${percent(ratio(place[metric.key], totals[metric.key]))}`;
-  find("crumbs").replaceChildren(...crumbs, make("span", { className: "note", text: value }));
+  const value = zoomedModule[metric.key];
+  const amounts = `${readable(value, metric.kind)}, ${percent(ratio(value, totals[metric.key]))}`;
+  find("crumbs").replaceChildren(...crumbs, make("span", { className: "note", text: amounts }));
 }
 
-/** What a box is made of: the modules inside, or operators where there are none; largest first. */
-function partsOf(node, key, depth) {
+/** Returns what an area is divided into, largest first: child modules, or operators if there are no children. */
+function segmentsOf(node, key, depth) {
   const modules = depth > 0 ? node.modules.map((module) => ({ module, value: module[key] })) : [];
-  const parts = modules.length ? [...modules, ...byOperator(counted(node.calls), key)] : byOperator(callsIn(node), key);
-  return parts
+  const segments = modules.length
+    ? [...modules, ...byOperator(counted(node.calls), key)]
+    : byOperator(callsIn(node), key);
+  return segments
     .filter(({ value }) => isNumber(value) && value > 0n)
-    .map((part) => ({ ...part, weight: Number(part.value) }))
+    .map((segment) => ({ ...segment, weight: Number(segment.value) }))
     .sort((a, b) => b.weight - a.weight);
 }
 
-/** A box too small to be split has the colour of its largest operator. */
-function largestOf(node, key) {
-  return partsOf(node, key, 0)
+/** Returns one segment for an area that is too small to be divided: it has the color of the largest operator. */
+function largestOperator(node, key) {
+  return segmentsOf(node, key, 0)
     .slice(0, 1)
-    .map((part) => ({ ...part, value: node[key], isAll: true }));
+    .map((segment) => ({ ...segment, value: node[key], isWhole: true }));
 }
 
-/** Draws what is inside a node; `depth` is how many levels of modules may follow. */
-function fill(parent, node, parts, area, depth, map) {
-  for (const { part, ...place } of squarified(parts, area)) {
-    if (place.width < 1 || place.height < 1) continue;
-    if (part.module) box(parent, part.module, place, depth, map);
-    else tile(parent, node, part, place, map.metric);
+/** Draws the segments of a node; `depth` is the number of levels of modules that may follow. */
+function drawSegments(parent, node, segments, area, depth, map) {
+  for (const { segment, ...rectangle } of squarified(segments, area)) {
+    if (rectangle.width < 1 || rectangle.height < 1) continue;
+    if (segment.module) drawModule(parent, segment.module, rectangle, depth, map);
+    else drawOperator(parent, node, segment, rectangle, map.metric);
   }
 }
 
-function box(parent, module, area, depth, map) {
+function drawModule(parent, module, area, depth, map) {
   const { metric } = map;
   const amounts = amountAndShare(module[metric.key], metric);
-  const group = draw("g", { tabindex: "0", role: "button", "aria-label": `${module.path}, ${amounts}` });
+  const group = makeSvg("g", { tabindex: "0", role: "button", "aria-label": `${module.path}, ${amounts}` });
   const [width, height] = [Math.max(0, area.width - 2), Math.max(0, area.height - 2)];
   const inset = { x: area.x + 1, y: area.y + 1, width, height };
-  group.append(draw("rect", { class: "box", ...inset }));
+  group.append(makeSvg("rect", { class: "box", ...inset }));
   parent.append(group);
-  const open = (event) => {
+  const zoomIn = (event) => {
     event.stopPropagation();
-    map.enter(module);
+    map.zoom(module);
   };
-  group.addEventListener("click", open);
-  group.addEventListener("keydown", (event) => event.key === "Enter" && open(event));
-  follow(group, `${module.path}\n${module.type}\n${amounts}`);
+  group.addEventListener("click", zoomIn);
+  group.addEventListener("keydown", (event) => event.key === "Enter" && zoomIn(event));
+  addTooltip(group, `${module.path}\n${module.type}\n${amounts}`);
 
   let [inner, name] = [module, module.name];
   while (inner.modules.length === 1 && !inner.calls.length) {
     [inner] = inner.modules;
     name += `.${inner.name}`;
   }
-  const isRoomy = inset.width > ROOMY.width && inset.height > ROOMY.height;
-  const isSmall = inset.width * inset.height < SPLIT;
-  const parts = isSmall ? largestOf(inner, metric.key) : partsOf(inner, metric.key, isRoomy ? depth - 1 : 0);
-  const isLeaf = !parts.some((part) => part.module);
-  const hasTitle = inset.width > 24 && inset.height > HEADER;
-  const top = hasTitle && !isLeaf ? HEADER : 0;
-  fill(group, inner, parts, { ...inset, y: inset.y + top, height: inset.height - top }, depth - 1, map);
-  if (hasTitle) titled(group, [name, module.name], inset, isLeaf && parts.length ? inkOn(parts[0].op) : "var(--ink)");
+  const isNested = inset.width > MIN_NESTED.width && inset.height > MIN_NESTED.height;
+  const isSmall = inset.width * inset.height < MIN_SPLIT_AREA;
+  const segments = isSmall
+    ? largestOperator(inner, metric.key)
+    : segmentsOf(inner, metric.key, isNested ? depth - 1 : 0);
+  const isLeaf = !segments.some((segment) => segment.module);
+  const hasTitle = inset.width > 24 && inset.height > TITLE_HEIGHT;
+  const top = hasTitle && !isLeaf ? TITLE_HEIGHT : 0;
+  const content = { ...inset, y: inset.y + top, height: inset.height - top };
+  drawSegments(group, inner, segments, content, depth - 1, map);
+  const ink = isLeaf && segments.length ? inkOn(segments[0].op) : "var(--ink)";
+  if (hasTitle) drawTitle(group, [name, module.name], inset, ink);
 }
 
-function tile(parent, node, part, area, metric) {
-  const rect = draw("rect", { class: "tile", ...area, style: `fill: ${colourOf.get(part.op)}` });
-  const what = part.isAll ? `mostly ${part.op}` : `${part.op}, ${plural(part.calls, "call")}`;
-  follow(rect, `${node.path}\n${what}\n${amountAndShare(part.value, metric)}`);
+function drawOperator(parent, node, segment, area, metric) {
+  const rect = makeSvg("rect", { class: "tile", ...area, style: `fill: ${colorOf.get(segment.op)}` });
+  const content = segment.isWhole ? `mostly ${segment.op}` : `${segment.op}, ${plural(segment.calls, "call")}`;
+  addTooltip(rect, `${node.path}\n${content}\n${amountAndShare(segment.value, metric)}`);
   parent.append(rect);
 }
 
-const inkOn = (op) => (colourOf.get(op) === "var(--c0)" ? "var(--on-c0)" : "#10151b");
+const inkOn = (op) => (colorOf.get(op) === "var(--c0)" ? "var(--on-c0)" : "#10151b");
 
-/** Writes the first of the names that fits, the last of them cut where none does, and nothing where little is left. */
-function titled(group, names, area, ink) {
-  const room = Math.floor((area.width - 6) / LETTER);
-  const last = names.at(-1);
-  const text = names.find((name) => name.length <= room) ?? (room > 4 ? `${last.slice(0, room - 1)}…` : "");
-  if (text) group.append(draw("text", { class: "title", x: area.x + 4, y: area.y + 12, style: `fill: ${ink}` }, text));
+/** Writes the first name that fits, or the last name truncated; nothing if there is too little space. */
+function drawTitle(group, names, area, ink) {
+  const maxLength = Math.floor((area.width - 6) / CHARACTER_WIDTH);
+  const truncated = maxLength > 4 ? `${names.at(-1).slice(0, maxLength - 1)}…` : "";
+  const text = names.find((name) => name.length <= maxLength) ?? truncated;
+  const position = { x: area.x + 4, y: area.y + 12 };
+  if (text) group.append(makeSvg("text", { class: "title", ...position, style: `fill: ${ink}` }, text));
 }
 
-function follow(element, text) {
+/** Shows a tooltip while the pointer is over an element, or while the element has the keyboard focus. */
+function addTooltip(element, text) {
   element.addEventListener("pointermove", (event) => {
     event.stopPropagation();
-    showTip(text, event.clientX, event.clientY);
+    showTooltip(text, event.clientX, event.clientY);
   });
-  element.addEventListener("pointerleave", hideTip);
+  element.addEventListener("pointerleave", hideTooltip);
   element.addEventListener("focus", () => {
     const { left, bottom } = element.getBoundingClientRect();
-    if (element.matches(":focus-visible")) showTip(text, left, bottom - 12);
+    if (element.matches(":focus-visible")) showTooltip(text, left, bottom - 12);
   });
-  element.addEventListener("blur", hideTip);
+  element.addEventListener("blur", hideTooltip);
 }
 
-/** Areas in proportion to the weights, as square as they get (Bruls, Huizing, van Wijk: Squarified Treemaps, 2000). */
-function squarified(parts, area) {
-  const whole = parts.reduce((total, part) => total + part.weight, 0);
+/**
+ * Divides an area in proportion to the weights of the segments, into rectangles as square as possible.
+ *
+ * Source: Bruls, Huizing, van Wijk: Squarified Treemaps, 2000.
+ */
+function squarified(segments, area) {
+  const whole = segments.reduce((total, segment) => total + segment.weight, 0);
   const scale = (area.width * area.height) / (whole || 1);
-  const placed = [];
+  const rectangles = [];
   let { x, y, width, height } = area;
   let start = 0;
-  while (start < parts.length) {
+  while (start < segments.length) {
     const short = Math.min(width, height);
     let size = 0;
     let worst = Infinity;
     let end = start;
-    while (end < parts.length) {
-      const more = size + parts[end].weight * scale;
-      const side = more / short;
-      const ratios = [parts[start], parts[end]].map((part) => (part.weight * scale) / side / side);
-      const next = Math.max(...ratios.map((r) => Math.max(r, 1 / r)));
-      if (!(next <= worst)) break;
-      [size, worst, end] = [more, next, end + 1];
+    while (end < segments.length) {
+      const newSize = size + segments[end].weight * scale;
+      const side = newSize / short;
+      const ratios = [segments[start], segments[end]].map((segment) => (segment.weight * scale) / side / side);
+      const newWorst = Math.max(...ratios.map((r) => Math.max(r, 1 / r)));
+      if (!(newWorst <= worst)) break;
+      [size, worst, end] = [newSize, newWorst, end + 1];
     }
     if (end === start) break;
     const side = size / short;
     let offset = 0;
-    for (const part of parts.slice(start, end)) {
-      const length = (part.weight * scale) / side;
-      placed.push(
+    for (const segment of segments.slice(start, end)) {
+      const length = (segment.weight * scale) / side;
+      rectangles.push(
         width >= height
-          ? { part, x, y: y + offset, width: side, height: length }
-          : { part, x: x + offset, y, width: length, height: side },
+          ? { segment, x, y: y + offset, width: side, height: length }
+          : { segment, x: x + offset, y, width: length, height: side },
       );
       offset += length;
     }
@@ -169,5 +185,5 @@ function squarified(parts, area) {
     else [y, height] = [y + side, height - side];
     start = end;
   }
-  return placed;
+  return rectangles;
 }

@@ -1,4 +1,4 @@
-"""The HTML page of a comparison as text: no script, complete in itself, and safe against the names in it."""
+"""The HTML page of a comparison as text: no script, self-contained, and safe against hostile names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_well_formed_and_runs_nothing(name):
+def test_a_page_is_well_formed_and_has_no_script(name):
     text = PAGES[name]().to_html()
     page = Page(text)
     assert "http:" not in text and "https:" not in text
@@ -35,13 +35,13 @@ def test_a_page_is_well_formed_and_runs_nothing(name):
     assert text == PAGES[name]().to_html()
 
 
-def test_what_changed_is_told():
+def test_changes_are_listed():
     """macs 16 + 16 before, 16 + 64 after."""
     text = Page(PAGES["changed"]().to_html()).text
     for words in (
         "v1 → v2 calls: 1 added, 1 changed",
         "MACs 80 was 32, ×2.5000",
-        "Verdict MACs: 32 → 80 (+48, ×2.5000)",
+        "Summary MACs: 32 → 80 (+48, ×2.5000)",
         "Calls: 1 added, 0 removed, 1 changed",
         "changed b linear linear-2 FLOPs 16 64 +48 ×4.0000",
         "added c relu relu-2 FLOPs 0 8 +8",
@@ -50,7 +50,7 @@ def test_what_changed_is_told():
         assert words in text
 
 
-def test_what_is_equal_is_short():
+def test_the_page_of_equal_reports_has_no_tables():
     page = Page(PAGES["equal"]().to_html())
     assert "old → new ✓ no call differs" in page.text
     assert "unchanged" in page.text

@@ -1,4 +1,4 @@
-"""The HTML page as text: complete in itself, exact, and safe against the names in it."""
+"""The HTML page as text: self-contained, exact, and safe against hostile names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VOID = {"meta", "link", "input", "br", "img"}
 
 
 class Page(HTMLParser):
-    """What a parser makes of a page: elements with their attributes and text, and the data inside."""
+    """A parsed page: elements with their attributes, text, scripts, styles, and the embedded data."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ def table(data: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_page_is_well_formed_and_asks_for_nothing_outside(name):
+def test_a_page_is_well_formed_and_loads_nothing_from_outside(name):
     text = to_html(REPORTS[name]())
     page = Page(text)
     assert "http:" not in text and "https:" not in text and "//cdn" not in text
@@ -97,7 +97,7 @@ def test_every_label_and_link_leads_to_an_element(name):
     assert named | links <= identities
 
 
-def test_the_policy_admits_the_one_script_and_style_there_are():
+def test_the_policy_allows_only_the_script_and_style_of_the_page():
     page = Page(to_html(html_reports.small()))
     (policy,) = (attrs["content"] for tag, attrs in page.elements if attrs.get("http-equiv"))
     assert re.search(r"default-src 'none'", policy)
@@ -108,13 +108,13 @@ def test_the_policy_admits_the_one_script_and_style_there_are():
     assert not any("style" in attrs or any(key.startswith("on") for key in attrs) for _, attrs in page.elements)
 
 
-def test_equal_reports_are_equal_bytes():
+def test_equal_reports_give_equal_pages():
     assert to_html(html_reports.small()) == to_html(html_reports.small())
     assert to_html(html_reports.hostile()) == to_html(html_reports.hostile())
 
 
 def test_hostile_names_are_text():
-    """The elements are those of a page without such names, and the names are readable."""
+    """The page has only the elements of a page without such names, and the names are readable."""
     text = to_html(html_reports.hostile())
     page = Page(text)
     assert {tag for tag, _ in page.elements} <= {tag for tag, _ in Page(to_html(REPORTS["small"]())).elements} | {
@@ -150,7 +150,7 @@ def test_totals_are_readable_and_exact():
     assert "✓ complete" in text and "Not counted" not in text
 
 
-def test_what_the_numbers_rest_on_is_told():
+def test_assumptions_versions_and_options_are_listed():
     text = Page(to_html(html_reports.small())).text
     for words in (
         "toy 7.1",
@@ -163,14 +163,14 @@ def test_what_the_numbers_rest_on_is_told():
     text = Page(to_html(two)).text
     for words in (
         "a fused multiply-add counts as two FLOPs",
-        "layout operators are free",
+        "data movement is ignored",
         "fell back",
-        "Nothing was assumed.",
+        "No assumptions were made.",
     ):
         assert words in text
 
 
-def test_unknown_operators_are_told_with_bytes_and_place():
+def test_uncounted_operators_are_listed_with_bytes_and_location():
     """Two calls, each of which reads 2 * 3 and writes 2 * 4 elements of 4 bytes: 48 B and 64 B."""
     where = '  File "net.py", line 7, in forward\n    y = mystery(x)\n'
     calls = [html_reports.unknown("toy::mystery", "block", where), html_reports.unknown("toy::mystery", "head")]
@@ -179,20 +179,20 @@ def test_unknown_operators_are_told_with_bytes_and_place():
     assert "toy::mystery 2 48 B 64 B block net.py:7 in forward" in text
 
 
-def test_the_reason_is_told_where_a_calculator_failed():
+def test_the_error_of_a_failed_calculator_is_listed():
     item = html_reports.unknown("toy::mystery", "")._replace(
         uncounted=Uncounted.CALCULATOR_FAILED, reason="the calculator raised KeyError"
     )
     assert "toy::mystery the calculator raised KeyError" in Page(to_html(html_reports.report([item]))).text
 
 
-def test_the_heading_is_the_model_or_what_is_asked_for():
+def test_the_heading_is_the_type_of_the_model_or_the_title():
     assert "<title>Net</title>" in to_html(html_reports.small())
     assert "<title>a &lt;b&gt;</title>" in to_html(html_reports.small(), title="a <b>")
     assert "<title>Cost report</title>" in to_html(html_reports.report([]))
 
 
-def test_exact_numbers_are_texts():
+def test_exact_numbers_are_strings():
     data = Page(to_html(html_reports.small())).data
     assert data["totals"]["flops"] == "1152921504606847607"
     assert table(data, "nodes")[0]["flops"] == "1152921504606847607"
@@ -217,29 +217,29 @@ def test_the_tree_has_every_call_once_at_its_module():
     ]
 
 
-def test_parts_add_up_to_their_whole():
+def test_children_add_up_to_their_parent():
     data = page_data(html_reports.many(500))
     nodes, layers, calls = table(data, "nodes"), table(data, "layers"), table(data, "calls")
     parents: dict[int, int] = {}
     path: list[int] = []
-    for place, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         del path[node["depth"] :]
-        parents[place] = path[-1] if path else -1
-        path.append(place)
+        parents[index] = path[-1] if path else -1
+        path.append(index)
     for key in ("flops", "macs", "mrw", "n_own"):
-        for place, node in enumerate(nodes):
-            inside = sum(int(nodes[child][key]) for child, parent in parents.items() if parent == place)
+        for index, node in enumerate(nodes):
+            inside = sum(int(nodes[child][key]) for child, parent in parents.items() if parent == index)
             own = sum(
                 int(call[key] if key == "n_own" else layers[call["layer"]][key])
                 for call in calls
-                if call["node"] == place
+                if call["node"] == index
             )
             assert int(node[key]) == inside + own
         assert sum(int(operator[key]) for operator in table(data, "operators")) == int(data["totals"][key])
         assert nodes[0][key] == data["totals"][key]
 
 
-def test_a_shared_parameter_is_once_in_what_is_drawn():
+def test_a_shared_parameter_is_drawn_once():
     """``head`` reads 1000 + 24 parameters, the 1000 after ``block.fc``."""
     data = page_data(html_reports.small())
     assert [call["n_own"] for call in table(data, "calls")] == ["1000", "0", "24"]
@@ -247,7 +247,7 @@ def test_a_shared_parameter_is_once_in_what_is_drawn():
     assert {row["op"]: row["n_own"] for row in table(data, "operators")} == {"linear": "1024", "relu": "0"}
 
 
-def test_formulas_are_text():
+def test_symbolic_costs_are_strings():
     page = Page(to_html(symbolic()))
     assert "FLOPs 10*batch + 5" in page.text and "FLOPs per byte –" in page.text
     assert page.data["totals"]["mrw"] == "6*batch + 8"
@@ -258,13 +258,13 @@ def test_formulas_are_text():
     assert "5" not in ranks and page_data(html_reports.small())["ranks"] == {}
 
 
-def test_like_calls_share_what_is_told_of_them():
+def test_calls_with_equal_layers_share_one_row():
     calls = [html_reports.call("relu", f"layer{i}", 8, 4, 4) for i in range(100)]
     data = page_data(html_reports.report(calls))
     assert (len(data["layers"]["rows"]), len(data["calls"]["rows"])) == (1, 100)
 
 
-def test_measured_time_is_told_where_there_is_any():
+def test_measured_time_is_shown_if_it_was_measured():
     assert page_data(html_reports.small())["measured"] is False
     calls = [html_reports.call("relu", "a", 8, 4, 4)._replace(seconds=0.25), html_reports.call("relu", "b", 8, 4, 4)]
     report = html_reports.report(calls)
