@@ -1,1 +1,1 @@
-"""What changed between two reports."""
+"""Compare two reports: two versions of a model, or a model and its export."""

@@ -1,4 +1,4 @@
-"""What a conversion made of a model: operators of another kind, rewritten, folded, dropped, added."""
+"""The changes of a conversion to another framework: operators replaced, folded into others, dropped or added."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from costcore.comparisons.differences import Delta
 from costcore.comparisons.matching import Entry
 
 FOLDABLE = {"batch_norm", "mul", "add", "div", "sub"}
-"""What a converter can work into the weights of the matrix product before it."""
+"""Operators that a converter can fold into the weights of the preceding matrix product."""
 
 FOLD_INTO = {"conv", "conv_transpose", "linear", "matmul"}
+"""Matrix products into whose weights a converter can fold operators."""
 
 
 class Rewrite(NamedTuple):
-    """One kind of change that a conversion made, and how often.
+    """One kind of change that a conversion made.
 
     Attributes:
-        what: ``became`` (another operator or several of them), ``folded`` (scale and shift right after a matrix
-            product that kept its macs), ``dropped`` or ``added``.
-        old: operators before.
-        new: operators after.
-        times: how often.
-        flops, mrw: FLOPs and bytes of all of them together.
+        what: ``became`` (the operators were replaced by others), ``folded`` (a scale or shift right after a matrix
+            product whose MACs are unchanged), ``dropped`` or ``added``.
+        old: operators before the conversion.
+        new: operators after the conversion.
+        times: number of changes of this kind.
+        flops, mrw: FLOPs and bytes of all changes of this kind together.
     """
 
     what: str
@@ -42,45 +43,56 @@ def audit(comparison: ComparisonData) -> list[Rewrite]:
     """
     if comparison.by != "order":
         return []
-    found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Rewrite] = {}
+    rewrites: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Rewrite] = {}
     for what, olds, news in _changes(comparison):
         key = what, tuple(entry["op"] for entry in olds), tuple(entry["op"] for entry in news)
-        known = found.get(key, Rewrite(*key, 0, Delta(0, 0), Delta(0, 0)))
+        earlier = rewrites.get(key, Rewrite(*key, 0, Delta(0, 0), Delta(0, 0)))
         flops, mrw = (
-            Delta(before.old + sum(e[name] for e in olds), before.new + sum(e[name] for e in news))
-            for name, before in (("flops", known.flops), ("mrw", known.mrw))
+            Delta(total.old + sum(e[metric] for e in olds), total.new + sum(e[metric] for e in news))
+            for metric, total in (("flops", earlier.flops), ("mrw", earlier.mrw))
         )
-        found[key] = Rewrite(*key, known.times + 1, flops, mrw)
-    return list(found.values())
+        rewrites[key] = Rewrite(*key, earlier.times + 1, flops, mrw)
+    return list(rewrites.values())
 
 
 def _changes(comparison: ComparisonData) -> Iterator[tuple[str, Sequence[Entry], Sequence[Entry]]]:
-    """Every change with the entries it is made of."""
+    """Yield every change: its kind, and the entries of the calls before and after.
+
+    A change consists of the added and removed calls between two pairs of matching calls. If the operators of the first
+    pair differ, that pair is part of the change.
+    """
     olds: list[Entry] = []
     news: list[Entry] = []
-    before: Entry | None = None
+    preceding: Entry | None = None
     for old, new in [*comparison.pairs, (None, None)]:
-        same = old is not None and new is not None and old["op"] == new["op"]
+        same_operator = old is not None and new is not None and old["op"] == new["op"]
         is_pair = (old is None) == (new is None)
         if is_pair:
-            yield from _named(before, olds, news)
+            yield from _classified(preceding, olds, news)
             olds, news = [], []
-        if same:
-            before = new
+        if same_operator:
+            preceding = new
         else:
             olds += [old] if old is not None else []
             news += [new] if new is not None else []
 
 
-def _named(
-    before: Entry | None, olds: Sequence[Entry], news: Sequence[Entry]
+def _classified(
+    preceding: Entry | None, olds: Sequence[Entry], news: Sequence[Entry]
 ) -> Iterator[tuple[str, Sequence[Entry], Sequence[Entry]]]:
+    """Yield the changes that a group of calls before and after the conversion stands for.
+
+    Args:
+        preceding: the entry of the last call before the group whose operator is unchanged.
+        olds: entries of the calls before the conversion.
+        news: entries of the calls after the conversion.
+    """
     if olds and news:
         yield "became", olds, news
         return
     for entry in olds:
-        folds = before is not None and before["op"] in FOLD_INTO and entry["op"] in FOLDABLE
-        yield "folded" if folds else "dropped", [entry], []
-        before = before if folds else None
+        is_folded = preceding is not None and preceding["op"] in FOLD_INTO and entry["op"] in FOLDABLE
+        yield "folded" if is_folded else "dropped", [entry], []
+        preceding = preceding if is_folded else None
     for entry in news:
         yield "added", [], [entry]

@@ -1,4 +1,4 @@
-"""What changed between two reports: of two versions of a model, or of a model and its export."""
+"""Compare two reports, and write the comparison as text, JSON or HTML."""
 
 from __future__ import annotations
 
@@ -12,89 +12,97 @@ from costcore.comparisons.to_json import to_dict, to_json
 from costcore.errors import CostError
 from costcore.reports.report import Report
 from costcore.reports.serialization.targets import Target, save, writable
+from costcore.reports.text.suggest import unknown
 
 WAYS = ("module", "order")
+"""How :func:`compare` can match calls."""
 
 MODES = ("table", "md", "json", "html")
-"""What :meth:`Comparison.show` writes."""
+"""Formats of :meth:`Comparison.show`."""
 
 
 class Comparison(ComparisonData):
-    """Two reports side by side; made by :func:`compare`.
+    """The comparison of two reports; the result of :func:`compare`.
 
     Attributes:
         old, new: the reports.
-        names: what they are called.
+        names: their names.
         by: how calls were matched: ``module`` or ``order``.
-        pairs: entries of the two ``layer_report`` that belong together, in order; None where there is no counterpart.
+        pairs: matching entries of the two ``layer_report``, in order; None stands for a missing counterpart.
     """
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data; expressions as text. The schema is ``costcore-comparison-1``."""
+        """Return the comparison in plain JSON types, symbolic expressions as text; schema ``costcore-comparison-1``."""
         return to_dict(self)
 
     def to_json(self, target: Target = None) -> str:
-        """:meth:`to_dict` as JSON text; written to ``target``, a path or a stream, where given."""
+        """Return :meth:`to_dict` as JSON text, and write it to ``target``, a path or a stream, if given."""
         return save(to_json(self), target)
 
     def to_markdown(self, target: Target = None, limit: int | None = 50) -> str:
-        """A text fit for a comment on a pull request: totals first, details folded away.
+        """Return Markdown for a comment on a pull request: totals first, details in collapsible sections.
 
         Args:
-            target: a path or a stream to write to as well.
-            limit: rows of any one table at most; how many were left out is said. None is all.
+            target: a path or a stream to which the text is also written.
+            limit: the largest number of rows per table; a line states how many more there are. None for all.
         """
         return save(to_text(self, "md", limit), target)
 
     def to_html(self, target: Target = None, title: str = "") -> str:
-        """One self-contained HTML page without a script; written to ``target``, a path or a stream, where given."""
+        """Return one self-contained HTML page without a script, and write it to ``target`` if given."""
         from costcore.comparisons.html import to_html
 
         return save(to_html(self, title), target)
 
     def show(self, ost: IO[str] | None = None, mode: str = "table", limit: int | None = None) -> None:
-        """Write it as ``table``, ``md``, ``json`` or ``html`` to a stream, standard output where none is given.
+        """Write the comparison to a stream.
+
+        Args:
+            ost: the stream; default: standard output.
+            mode: ``table``, ``md``, ``json`` or ``html``.
+            limit: the largest number of rows per table; None for all. JSON and HTML contain all rows.
 
         Raises:
-            ValueError: for an unknown mode; names the known.
+            ValueError: if the mode is unknown.
         """
         if mode not in MODES:
-            raise ValueError(f"mode={mode!r} is not known; accepted are {', '.join(map(repr, MODES))}")
-        whole = {"json": self.to_json, "html": self.to_html}.get(mode)
-        writable(ost or sys.stdout).write(whole() if whole else to_text(self, mode, limit))
+            raise ValueError(unknown("mode", mode, MODES))
+        without_limit = {"json": self.to_json, "html": self.to_html}.get(mode)
+        writable(ost or sys.stdout).write(without_limit() if without_limit else to_text(self, mode, limit))
 
 
 def compare(old: Report, new: Report, *, by: str | None = None, names: tuple[str, str] = ("old", "new")) -> Comparison:
-    """What changed from ``old`` to ``new``.
+    """Return the differences between two reports.
 
     Args:
         old: a report.
-        new: another one, of the same convention.
+        new: a report with the same counting convention.
         by: how calls are matched. ``module``: by module and operator, for two versions of a model. ``order``: by
-            operator and cost in order of execution, for a model and its conversion to another framework. Where not
-            given: ``order`` between different frameworks, else ``module``.
-        names: what the two are called.
+            operator and cost in order of execution, for a model and its conversion to another framework. Default:
+            ``order`` if the frameworks differ, else ``module``.
+        names: names of the two reports in the output.
 
     Raises:
-        TypeError, ValueError: for an argument that is not accepted.
-        CostError: where one counts a fused multiply-add as one FLOP and the other as two.
+        TypeError: if ``old`` or ``new`` is not a report.
+        ValueError: if ``by`` is invalid.
+        CostError: if one report counts a fused multiply-add as one FLOP and the other as two.
     """
     for report in (old, new):
         if not isinstance(report, Report):
-            raise TypeError(f"compare takes two reports, as estimate makes them, got {type(report).__name__}")
+            raise TypeError(f"compare expects two reports, as estimate returns them (got {type(report).__name__})")
     if by not in (None, *WAYS):
-        raise ValueError(f"by={by!r} is not known; accepted are {', '.join(map(repr, WAYS))}")
+        raise ValueError(unknown("value of by:", by, WAYS))
     if old.trace.run.fma_1flop != new.trace.run.fma_1flop:
-        words = ["one FLOP" if report.trace.run.fma_1flop else "two FLOPs" for report in (old, new)]
+        counts = ["one FLOP" if report.trace.run.fma_1flop else "two FLOPs" for report in (old, new)]
         raise CostError(
-            f"{names[0]} counts a fused multiply-add as {words[0]}, {names[1]} as {words[1]}: they cannot be compared; "
-            "make both with the same fma_1flop"
+            f"cannot compare the reports: {names[0]} counts a fused multiply-add as {counts[0]}, {names[1]} as "
+            f"{counts[1]}. Count both with the same fma_1flop."
         )
     if by is None:
         by = "order" if _frameworks_differ(old, new) else "module"
     olds, news = (list(report.layer_report.values()) for report in (old, new))
-    found: list[Pair] = by_module(olds, news) if by == "module" else by_order(olds, news)
-    pairs = [(None if i is None else olds[i], None if j is None else news[j]) for i, j in found]
+    matched: list[Pair] = by_module(olds, news) if by == "module" else by_order(olds, news)
+    pairs = [(None if i is None else olds[i], None if j is None else news[j]) for i, j in matched]
     return Comparison(old, new, names, by, pairs)
 
 

@@ -1,4 +1,4 @@
-"""What changed between two reports, as data: calls, totals, operators, and a verdict."""
+"""The differences between two reports as data: by call, by operator, in total, and a summary."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from costcore.reports.text.amounts import METRICS, exact
 
 @dataclass(frozen=True, eq=False)
 class ComparisonData:
-    """Two reports side by side, as data; :class:`~costcore.comparisons.comparison.Comparison` adds text and files.
+    """The comparison of two reports; :class:`~costcore.comparisons.comparison.Comparison` adds text and files.
 
     Attributes:
         old, new: the reports.
-        names: what they are called.
+        names: their names.
         by: how calls were matched: ``module`` or ``order``.
-        pairs: entries of the two ``layer_report`` that belong together, in order; None where there is no counterpart.
+        pairs: matching entries of the two ``layer_report``, in order; None stands for a missing counterpart.
     """
 
     old: ReportData
@@ -36,19 +36,20 @@ class ComparisonData:
     def differences(self) -> list[Difference]:
         """Calls that were added, removed or changed, in order of the model.
 
-        Matched by module, a call is changed where a cost, a shape or a setting is; matched by order, where its
-        operator or a cost is: frameworks word the same settings and shapes differently, and free calls are left out.
+        Matched by module, a call is changed if a cost, a shape or an attribute differs. Matched by order, a call is
+        changed if its operator or a cost differs, because frameworks represent the same attributes and shapes
+        differently; zero-cost calls are not compared.
         """
-        found = []
+        differences = []
         for old, new in self.pairs:
             if old is None or new is None:
-                found.append(Difference("added" if old is None else "removed", old, new))
+                differences.append(Difference("added" if old is None else "removed", old, new))
                 continue
             difference = Difference("changed", old, new)
-            differ = bool(difference.settings) if self.by == "module" else old["op"] != new["op"]
-            if differ or difference.costs:
-                found.append(difference)
-        return found
+            is_changed = bool(difference.settings) if self.by == "module" else old["op"] != new["op"]
+            if is_changed or difference.costs:
+                differences.append(difference)
+        return differences
 
     @property
     def added(self) -> list[Difference]:
@@ -62,24 +63,24 @@ class ComparisonData:
 
     @property
     def changed(self) -> list[Difference]:
-        """Calls that both have, with different costs, shapes or settings."""
+        """Calls that both reports have, with different costs, shapes or attributes."""
         return [difference for difference in self.differences if difference.change == "changed"]
 
     @property
     def moved(self) -> list[tuple[str, str]]:
-        """Old and new path of modules whose calls were matched under another path; matched by module only."""
+        """Old and new path of modules that were renamed or moved; empty if calls were matched by order."""
         both = [(old["module"], new["module"]) for old, new in self.pairs if old is not None and new is not None]
         return [*dict.fromkeys(pair for pair in both if pair[0] != pair[1])] if self.by == "module" else []
 
     @cached_property
     def totals(self) -> dict[str, Delta]:
-        """Every cost in total; parameters once."""
+        """The change of every total; a shared parameter counts once."""
         old, new = self.old.total_report, self.new.total_report
         return {key: Delta(old[key], new[key]) for key in COMPARED}
 
     @cached_property
     def operators(self) -> dict[str, dict[str, Delta]]:
-        """Sums by neutral operator, ``n_layers`` among them, in order of first call; a parameter once in each."""
+        """The change of the sums by operator, in order of first call; ``n_layers`` is the number of calls."""
         sides = [report.by("op") for report in (self.old, self.new)]
         names = dict.fromkeys((*sides[0], *sides[1]))
         keys = ("n_layers", *COMPARED)
@@ -87,17 +88,17 @@ class ComparisonData:
 
     @cached_property
     def data_movement(self) -> Delta:
-        """Bytes read and written by calls without arithmetic: copies, transposes, slices, casts, lookups."""
-        return Delta(*(_moved_bytes(report.ledger.entries.values()) for report in (self.old, self.new)))
+        """Bytes read and written by calls without FLOPs: copies, transposes, slices, casts, lookups."""
+        return Delta(*(_data_movement(report.ledger.entries.values()) for report in (self.old, self.new)))
 
     @property
     def equal(self) -> bool:
-        """Whether no call was added, removed or changed; a module may have another name."""
+        """Whether no call was added, removed or changed; modules can have been renamed."""
         return not self.differences
 
     @property
     def verdict(self) -> list[str]:
-        """One sentence each on MACs, FLOPs, parameters and bytes, and on what neither figure holds."""
+        """The summary: one sentence each on MACs, FLOPs, parameters, bytes, and calls that are not counted."""
         totals = self.totals
         traffic = Delta(*(totals["mread"][side] + totals["mwrite"][side] for side in (0, 1)))
         lines = [
@@ -113,27 +114,27 @@ class ComparisonData:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the comparison should know: what is left out, and what was counted by other rules."""
+        """Remarks: calls that are not compared, assumptions, and options that differ between the reports."""
         old, new = (
             {"layout": f"layout={run.layout!r}", "convention": run.convention, "tool": f"costcore {run.version}"}
             for run in (self.old.trace.run, self.new.trace.run)
         )
         free = [sum(map(is_free, report.ledger.entries.values())) for report in (self.old, self.new)]
-        left_out = [f"calls that cost nothing are not compared: {free[0]} and {free[1]}"] if self.by == "order" else []
-        assumed = [
-            f"{name} rests on assumptions: {len(report.assumptions)} in its report"
+        omitted = [f"calls that cost nothing are not compared: {free[0]} and {free[1]}"] if self.by == "order" else []
+        assumptions = [
+            f"{name} makes {len(report.assumptions)} assumption{'s' * (len(report.assumptions) > 1)}"
             for name, report in zip(self.names, (self.old, self.new), strict=True)
             if report.assumptions
         ]
-        counted = [
+        options = [
             f"{self.names[0]} was counted with {old[key]}, {self.names[1]} with {new[key]}"
             for key in old
             if old[key] != new[key]
         ]
-        return [*left_out * any(free), *assumed, *counted]
+        return [*omitted * any(free), *assumptions, *options]
 
 
-def _moved_bytes(entries: Iterable[Mapping[str, Any]]) -> Dim:
+def _data_movement(entries: Iterable[Mapping[str, Any]]) -> Dim:
     return sum(entry["mrw"] for entry in entries if entry["flops"] == 0)
 
 

@@ -1,4 +1,4 @@
-"""A cost before and after, and what differs in one call."""
+"""The change of one cost, and the differences between two matching calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Delta(NamedTuple):
 
     @property
     def ratio(self) -> float | None:
-        """New by old; None where old is 0, or where the values of symbols decide it."""
+        """New divided by old; None if old is 0, or if the ratio depends on the values of symbolic dimensions."""
         return None if self.old == 0 else share(self.new, self.old)
 
     @property
@@ -40,8 +40,8 @@ class Difference(NamedTuple):
 
     Attributes:
         change: ``added``, ``removed`` or ``changed``.
-        old: its entry in the old ``layer_report``; None where it was added.
-        new: its entry in the new ``layer_report``; None where it was removed.
+        old: its entry in the old ``layer_report``; None if it was added.
+        new: its entry in the new ``layer_report``; None if it was removed.
     """
 
     change: str
@@ -50,7 +50,7 @@ class Difference(NamedTuple):
 
     @property
     def entry(self) -> Entry:
-        """The entry that names it: the new one, or the old one where it was removed."""
+        """The new entry, or the old one if the call was removed."""
         entry = self.new if self.new is not None else self.old
         return entry if entry is not None else {}
 
@@ -62,18 +62,18 @@ class Difference(NamedTuple):
 
     @property
     def settings(self) -> dict[str, tuple[Any, Any]]:
-        """What else differs in a changed call: operator, element type, shapes and settings, each old and new."""
+        """Operator, dtype, shapes and attributes that differ in a changed call: old and new value by name."""
         if self.old is None or self.new is None:
             return {}
-        found = {}
+        changed = {}
         for key in ("op", "dtype", "input_shapes", "output_shapes"):
             if self.old[key] != self.new[key]:
-                found[key] = (self.old[key], self.new[key])
+                changed[key] = (self.old[key], self.new[key])
         old, new = self.old["params"], self.new["params"]
         for key in dict.fromkeys((*old, *new)):
             if old.get(key) != new.get(key):
-                found[key] = (old.get(key), new.get(key))
-        return found
+                changed[key] = (old.get(key), new.get(key))
+        return changed
 
 
 def _cost(entry: Entry | None, key: str) -> Dim:

@@ -1,4 +1,4 @@
-"""A comparison as one self-contained HTML page: no script, no network, tables that fold by themselves."""
+"""A comparison as one self-contained HTML page without a script; details are in collapsible sections."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 from string import Template
 from typing import TYPE_CHECKING
 
-from costcore.comparisons.render import Section, sections
+from costcore.comparisons.render import Section, difference_sections
 from costcore.dims import is_symbolic
 from costcore.reports.html import file_text, policy
 from costcore.reports.html.sections import card, heading, text
@@ -21,13 +21,13 @@ STYLES = ("page.css", "tables.css", "comparison.css")
 
 
 def to_html(comparison: ComparisonData, title: str = "") -> str:
-    """The comparison as the text of an HTML page, the same bytes for equal comparisons.
+    """Return the comparison as an HTML page, the same text for equal comparisons.
 
-    Names are text in the page, never markup, and the page's policy runs no script at all.
+    Names appear as text, never as markup, and the page's content security policy allows no script.
 
     Args:
         comparison: the comparison.
-        title: heading of the page; what the two reports are called where not given.
+        title: heading of the page; default: the names of the two reports.
     """
     style = "\n".join(map(file_text, STYLES))
     old, new = comparison.names
@@ -40,30 +40,32 @@ def to_html(comparison: ComparisonData, title: str = "") -> str:
         settings=_settings(comparison),
         totals="\n".join(_total(key, delta) for key, delta in comparison.totals.items()),
         verdict="".join(f"<li>{text(line)}</li>" for line in (*comparison.verdict, *comparison.notes)),
-        tables="\n".join(_section(section) for section in sections(comparison)[1:]),
+        tables="\n".join(_section(section) for section in difference_sections(comparison)),
     )
 
 
 def _badge(comparison: ComparisonData) -> str:
     if comparison.equal:
         return '<span class="badge good">✓ no call differs</span>'
-    counts = [(len(getattr(comparison, kind)), kind) for kind in ("added", "removed", "changed")]
-    words = ", ".join(f"{exact(count)} {kind}" for count, kind in counts if count)
-    return f'<span class="badge bad">calls: {words}</span>'
+    counts = [(len(getattr(comparison, change)), change) for change in ("added", "removed", "changed")]
+    changes = ", ".join(f"{exact(count)} {change}" for count, change in counts if count)
+    return f'<span class="badge bad">calls: {changes}</span>'
 
 
 def _settings(comparison: ComparisonData) -> str:
-    """One line for each side: status, and by what it was counted."""
+    """Return one line per report with its status and versions, and how the calls were matched."""
     lines = []
     for name, report in zip(comparison.names, (comparison.old, comparison.new), strict=True):
         versions = " · ".join(" ".join(pair) for pair in report.versions.items())
         lines.append(f"{text(name)}: {report.status} · {text(versions)}")
-    way = "by module and operator" if comparison.by == "module" else "by operator and cost, in order of execution"
-    return "<br>".join([*lines, f"calls matched {way}"])
+    matched = "by module and operator" if comparison.by == "module" else "by operator and cost, in order of execution"
+    return "<br>".join([*lines, f"calls matched {matched}"])
 
 
 def _total(key: str, delta: Delta) -> str:
-    title = METRICS[key][0].capitalize() if METRICS[key][1] == "bytes" or key == "n_params" else METRICS[key][0]
+    """Return the card of a total; an abbreviation such as FLOPs keeps its capitals."""
+    name = METRICS[key][0]
+    title = name if key in ("flops", "macs") else name.capitalize()
     value = exact(delta.new) if is_symbolic(delta.new) else readable(delta.new, key)
     if delta.equal:
         return card(title, value, "unchanged")
@@ -72,22 +74,22 @@ def _total(key: str, delta: Delta) -> str:
 
 
 def _section(section: Section) -> str:
-    title, table, folded = section
+    title, table, is_detail = section
     titles = zip(table.titles, table.numeric, strict=True)
-    head = "".join(f"<th scope='col'{_numeric(n)}>{text(words[0])}</th>" for words, n in titles)
+    head = "".join(f"<th scope='col'{_numeric(n)}>{text(column)}</th>" for (column, _), n in titles)
     body = "".join(_row(row, table.numeric) for row in table.rows)
     name = text(title)
-    inside = (
+    content = (
         f"<div class='scroll' tabindex='0' role='group' aria-label='{name}'>"
         f"<table class='plain'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
-    if not folded:
-        return f"<section><h2>{name}</h2>{inside}</section>"
-    return f"<section><details open><summary><h2>{name}</h2></summary>{inside}</details></section>"
+    if not is_detail:
+        return f"<section><h2>{name}</h2>{content}</section>"
+    return f"<section><details open><summary><h2>{name}</h2></summary>{content}</details></section>"
 
 
 def _row(row: Sequence[str], numeric: Sequence[bool]) -> str:
-    """A row; one that goes on with the thing of the row before has no line above it."""
+    """Return a row; a row with an empty first cell continues the row above, without a line between them."""
     cells = "".join(f"<td{_numeric(n)}>{text(cell)}</td>" for cell, n in zip(row, numeric, strict=True))
     return f"<tr>{cells}</tr>" if row[0] else f"<tr class='continued'>{cells}</tr>"
 

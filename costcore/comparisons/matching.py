@@ -1,4 +1,4 @@
-"""Which call of one report is which call of another."""
+"""Match the calls of two reports: by module, or by order of execution."""
 
 from __future__ import annotations
 
@@ -8,31 +8,34 @@ from typing import Any, TypeAlias
 
 Entry: TypeAlias = "Mapping[str, Any]"
 Pair: TypeAlias = "tuple[int | None, int | None]"
-"""Positions in the old and in the new report; None where there is no counterpart."""
+"""Indices in the old and in the new report; None stands for a missing counterpart."""
 
 
 def is_free(entry: Entry) -> bool:
-    """Whether a call costs nothing."""
+    """Return whether a call costs nothing: neither FLOPs nor memory traffic."""
     return bool(entry["flops"] == 0 and entry["mrw"] == 0)
 
 
 def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
-    """Pairs of calls of the same operator in the same module and phase, in order of the model.
+    """Return the matching calls of two versions of a model, in order of the model.
 
-    Where a module has more calls of an operator on one side, those that cost and shape alike belong together. What is
-    left then is paired where it is the same work under another path (a module was renamed or moved), and where the
-    same module does as many things as before, but others.
+    Calls are matched in three steps. Each step considers the calls that are still without a counterpart:
+
+    1. The same operator in the same module and phase. If the numbers of such calls differ, calls with equal costs and
+       shapes are matched first.
+    2. The same operator with equal costs and shapes in another module, because modules can be renamed or moved.
+    3. Different operators in the same phase and module (not the root), if both reports have the same number of them.
     """
     pairs: list[tuple[int, int]] = []
 
-    def take(key: Callable[[Entry], Hashable], choose: Callable[[list[int], list[int]], Iterator[Pair]]) -> None:
-        """Pair, within groups of equal ``key``, what no earlier step has paired."""
+    def match(key: Callable[[Entry], Hashable], choose: Callable[[list[int], list[int]], Iterator[Pair]]) -> None:
+        """Match calls without a counterpart within each group of calls that have the same ``key``."""
         used_old, used_new = {i for i, _ in pairs}, {j for _, j in pairs}
         groups: dict[Hashable, tuple[list[int], list[int]]] = {}
         for side, entries, used in ((0, old, used_old), (1, new, used_new)):
-            for position, entry in enumerate(entries):
-                if position not in used:
-                    groups.setdefault(key(entry), ([], []))[side].append(position)
+            for index, entry in enumerate(entries):
+                if index not in used:
+                    groups.setdefault(key(entry), ([], []))[side].append(index)
         for olds, news in groups.values():
             pairs.extend((i, j) for i, j in choose(olds, news) if i is not None and j is not None)
 
@@ -45,38 +48,39 @@ def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
         return aligned(old, new, olds, news, lambda entry: (entry["op"], *_work(entry)))
 
     def replaced(olds: list[int], news: list[int]) -> Iterator[Pair]:
-        inside = olds and old[olds[0]]["module"]
-        return zip(olds, news, strict=True) if inside and len(olds) == len(news) else iter(())
+        is_in_module = olds and old[olds[0]]["module"]
+        return zip(olds, news, strict=True) if is_in_module and len(olds) == len(news) else iter(())
 
-    take(lambda entry: (entry["module"], entry["op"], entry["phase"]), in_order)
-    take(lambda entry: entry["phase"], renamed)
-    take(lambda entry: (entry["module"], entry["phase"]), replaced)
+    match(lambda entry: (entry["module"], entry["op"], entry["phase"]), in_order)
+    match(lambda entry: entry["phase"], renamed)
+    match(lambda entry: (entry["module"], entry["phase"]), replaced)
     return _in_model_order(pairs, len(old), len(new))
 
 
 def by_order(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
-    """Pairs of calls in the order of execution, whatever modules and types are called.
+    """Return the matching calls of a model and its conversion, in order of execution, regardless of module paths.
 
-    Matrix products of equal macs are matched first; between them stand the same few other operators, or what a
-    conversion made of them. Free calls are left out: views here are reshapes, constants and shapes there.
+    Matrix products with equal MACs are matched first. Between two of them there are only a few other operators, or the
+    operators to which a conversion decomposed them. Zero-cost calls are not matched, because frameworks represent them
+    differently: as views, reshapes, constants or shape operators.
     """
     kept_old = [i for i, entry in enumerate(old) if not is_free(entry)]
     kept_new = [j for j, entry in enumerate(new) if not is_free(entry)]
-    pairs = _ordered([old[i] for i in kept_old], [new[j] for j in kept_new])
+    pairs = _matched_by_order([old[i] for i in kept_old], [new[j] for j in kept_new])
     return [(None if i is None else kept_old[i], None if j is None else kept_new[j]) for i, j in pairs]
 
 
-def _ordered(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
-    """What :func:`by_order` says, of calls that all cost something."""
+def _matched_by_order(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
+    """Return the result of :func:`by_order` for calls that all have a cost."""
     olds, news = ([i for i, entry in enumerate(entries) if entry["macs"] != 0] for entries in (old, new))
-    fixed: list[tuple[int, int]] = [
+    products: list[tuple[int, int]] = [
         (i, j)
         for i, j in aligned(old, new, olds, news, lambda entry: (entry["macs"], entry["phase"]))
         if i is not None and j is not None
     ]
     pairs: list[Pair] = []
     last_old, last_new = -1, -1
-    for i, j in [*fixed, (len(old), len(new))]:
+    for i, j in [*products, (len(old), len(new))]:
         pairs += _between(old, new, list(range(last_old + 1, i)), list(range(last_new + 1, j)))
         pairs.append((i, j))
         last_old, last_new = i, j
@@ -91,41 +95,50 @@ def aligned(
     key: Callable[[Entry], Hashable],
     pair_replaced: bool = False,
 ) -> Iterator[Pair]:
-    """Pairs of the given positions, in order, where ``key`` agrees; with ``pair_replaced`` also what stands opposite.
+    """Yield pairs of calls with equal keys, without changing the order on either side.
 
-    Every position comes once, without a counterpart where it has none.
+    Every call is yielded once, with None if it has no counterpart.
+
+    Args:
+        old: entries of the old report.
+        new: entries of the new report.
+        olds: indices of the calls in the old report to match.
+        news: indices of the calls in the new report to match.
+        key: what must be equal.
+        pair_replaced: also match calls with different keys that are at the same position between two matching calls.
     """
     left, right = [key(old[i]) for i in olds], [key(new[j]) for j in news]
-    start = _alike(left, right)
-    end = _alike(left[start:][::-1], right[start:][::-1])
+    start = _common_prefix(left, right)
+    end = _common_prefix(left[start:][::-1], right[start:][::-1])
     yield from zip(olds[:start], news[:start], strict=True)
     inner_olds, inner_news = olds[start : len(olds) - end], news[start : len(news) - end]
-    yield from _matched(left[start:], right[start:], inner_olds, inner_news, pair_replaced)
+    yield from _aligned_between(left[start:], right[start:], inner_olds, inner_news, pair_replaced)
     yield from zip(olds[len(olds) - end :], news[len(news) - end :], strict=True)
 
 
-def _alike(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
-    """How many of the first are equal."""
+def _common_prefix(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
+    """Return the length of the common prefix of two sequences."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
-def _matched(
+def _aligned_between(
     left: Sequence[Hashable], right: Sequence[Hashable], olds: Sequence[int], news: Sequence[int], pair_replaced: bool
 ) -> Iterator[Pair]:
-    """Pairs where equal keys stand in the same order; the ends, which are alike, are matched already."""
+    """Yield pairs of calls with equal keys in the same order; common prefix and suffix are already matched."""
     matcher = SequenceMatcher(None, left[: len(olds)], right[: len(news)], autojunk=False)
     for tag, i0, i1, j0, j1 in matcher.get_opcodes():
-        both = min(i1 - i0, j1 - j0) if tag == "equal" or pair_replaced else 0
-        yield from zip(olds[i0 : i0 + both], news[j0 : j0 + both], strict=True)
-        yield from ((i, None) for i in olds[i0 + both : i1])
-        yield from ((None, j) for j in news[j0 + both : j1])
+        n_pairs = min(i1 - i0, j1 - j0) if tag == "equal" or pair_replaced else 0
+        yield from zip(olds[i0 : i0 + n_pairs], news[j0 : j0 + n_pairs], strict=True)
+        yield from ((i, None) for i in olds[i0 + n_pairs : i1])
+        yield from ((None, j) for j in news[j0 + n_pairs : j1])
 
 
 def _between(old: Sequence[Entry], new: Sequence[Entry], olds: list[int], news: list[int]) -> Iterator[Pair]:
-    """Pairs between two matrix products: by operator and work, then by operator, then one that stands for one.
+    """Yield pairs of calls between two matrix products: by operator and cost, then by operator alone.
 
-    Of several alike the last ones are taken: what a product is spelled out into, a bias for one, comes right behind it.
+    Two calls with different operators are matched if each is the only one and their outputs have equal shapes. Of
+    several equal calls the last ones are matched: the first ones can come from a decomposed product, as its bias does.
     """
 
     def work(entry: Entry) -> Hashable:
@@ -134,17 +147,17 @@ def _between(old: Sequence[Entry], new: Sequence[Entry], olds: list[int], news: 
     def operator(entry: Entry) -> Hashable:
         return entry["op"], entry["phase"]
 
-    from_the_end = [*aligned(old, new, olds[::-1], news[::-1], work)]
-    for part_old, part_new in _runs(reversed(from_the_end)):
-        alone = len(part_old) == len(part_new) == 1
-        if alone and _shapes(old[part_old[0]]["output_shapes"]) == _shapes(new[part_new[0]]["output_shapes"]):
-            yield part_old[0], part_new[0]
+    last_first = [*aligned(old, new, olds[::-1], news[::-1], work)]
+    for some_olds, some_news in _split_at_pairs(reversed(last_first)):
+        is_single = len(some_olds) == len(some_news) == 1
+        if is_single and _shapes(old[some_olds[0]]["output_shapes"]) == _shapes(new[some_news[0]]["output_shapes"]):
+            yield some_olds[0], some_news[0]
             continue
-        yield from aligned(old, new, part_old, part_new, operator)
+        yield from aligned(old, new, some_olds, some_news, operator)
 
 
-def _runs(pairs: Iterator[Pair]) -> Iterator[tuple[list[int], list[int]]]:
-    """Every pair by itself, and what lies between two pairs together."""
+def _split_at_pairs(pairs: Iterator[Pair]) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield every pair separately, and all calls without a counterpart between two pairs together."""
     olds: list[int] = []
     news: list[int] = []
     for i, j in pairs:
@@ -160,7 +173,7 @@ def _runs(pairs: Iterator[Pair]) -> Iterator[tuple[list[int], list[int]]]:
 
 
 def _in_model_order(pairs: list[tuple[int, int]], n_old: int, n_new: int) -> list[Pair]:
-    """All positions, a call that is only new after the one it follows in the new model."""
+    """Return all calls in order of the old model; an added call follows the call before it in the new model."""
     old_of = {j: i for i, j in pairs}
     placed: list[tuple[tuple[int, int, int], Pair]] = []
     paired = dict(pairs)
@@ -174,6 +187,7 @@ def _in_model_order(pairs: list[tuple[int, int]], n_old: int, n_new: int) -> lis
 
 
 def _work(entry: Entry) -> tuple[Hashable, ...]:
+    """Return the costs and shapes of a call."""
     return entry["macs"], entry["flops"], _shapes(entry["input_shapes"]), _shapes(entry["output_shapes"])
 
 

@@ -17,50 +17,56 @@ from costcore.symbolic import magnitude
 
 
 class Section(NamedTuple):
-    """A part of a comparison; details are ``folded`` away where that can be done."""
+    """A table of a comparison.
+
+    Attributes:
+        title: the heading.
+        table: the table.
+        is_detail: whether the section is collapsible in formats that support it.
+    """
 
     title: str
     table: Table
-    folded: bool
+    is_detail: bool
 
 
-_DELTA = [("old", ""), ("new", ""), ("difference", ""), ("ratio", "")]
+_DELTA_TITLES = [("old", ""), ("new", ""), ("difference", ""), ("ratio", "")]
 
 
 def to_text(comparison: ComparisonData, mode: str, limit: int | None) -> str:
-    """Verdict, totals, operators and calls as tables (``table``) or as Markdown with folded details (``md``)."""
+    """Return summary, totals, operators and calls as tables (``table``) or as Markdown with details (``md``)."""
     old, new = comparison.names
     is_markdown = mode == "md"
-    parts = [f"**{_code(old)} → {_code(new)}**" if is_markdown else f"{old} → {new}"]
+    blocks = [f"**{_code(old)} → {_code(new)}**" if is_markdown else f"{old} → {new}"]
     lines = [escaped(line) if is_markdown else printable(line) for line in (*comparison.verdict, *comparison.notes)]
-    parts.append("".join(f"- {line}\n" for line in lines))
+    blocks.append("".join(f"- {line}\n" for line in lines))
     if comparison.equal:
-        moved = f" {len(comparison.moved)} modules have another name." if comparison.moved else ""
-        parts.append(f"No call was added, removed or changed.{moved}\n")
+        moved = f" {len(comparison.moved)} modules were renamed or moved." if comparison.moved else ""
+        blocks.append(f"No call was added, removed or changed.{moved}\n")
     else:
-        parts += [_section(section, mode, limit) for section in sections(comparison)]
-    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+        totals = Section("Totals", _totals(comparison), False)
+        blocks += [_section(section, mode, limit) for section in (totals, *difference_sections(comparison))]
+    return "\n\n".join(block.rstrip("\n") for block in blocks) + "\n"
 
 
-def sections(comparison: ComparisonData) -> list[Section]:
-    """The tables, those with rows: totals first, then what differs, the largest change first."""
+def difference_sections(comparison: ComparisonData) -> list[Section]:
+    """Return the non-empty tables of differences by operator, rewrite, call and module; the largest change first."""
     changed_ops = {op: sums for op, sums in comparison.operators.items() if any(not d.equal for d in sums.values())}
     operators = dict(sorted(changed_ops.items(), key=lambda item: _weight(item[1]), reverse=True))
     differences = sorted(
-        comparison.differences, key=lambda found: (_weight(found.costs), found.change == "changed"), reverse=True
+        comparison.differences, key=lambda each: (_weight(each.costs), each.change == "changed"), reverse=True
     )
-    found = (
-        Section("Totals", _totals(comparison), False),
+    candidates = (
         Section("By operator", _operators(operators), True),
         Section("Conversion", _conversion(audit(comparison)), False),
         Section(_heading(comparison), _calls(differences), True),
-        Section("Modules under another name", _table(["old", "new"], comparison.moved), True),
+        Section("Renamed modules", _table(["old", "new"], comparison.moved), True),
     )
-    return [section for section in found if section.table.rows]
+    return [section for section in candidates if section.table.rows]
 
 
 def _weight(costs: Mapping[str, Delta]) -> tuple[int, ...]:
-    """How much a change is: of FLOPs, then of bytes, then of parameters; equals stay in order of the model."""
+    """Return the size of a change for sorting: in FLOPs, then in bytes, then in parameters."""
 
     def change(*keys: str) -> int:
         return sum(abs(magnitude(costs[key].difference)) for key in keys if key in costs)
@@ -69,22 +75,22 @@ def _weight(costs: Mapping[str, Delta]) -> tuple[int, ...]:
 
 
 def _section(section: Section, mode: str, limit: int | None) -> str:
-    title, table, folded = section
+    title, table, is_detail = section
     rows = table.rows if limit is None else table.rows[:limit]
-    left = len(table.rows) - len(rows)
+    omitted = len(table.rows) - len(rows)
     text = rendered(table._replace(rows=rows), mode)
-    if left:
-        text += f"\n… and {left} more rows; JSON has all of them\n"
+    if omitted:
+        text += f"\n… and {omitted} more rows; JSON has all of them\n"
     if mode != "md":
         return f"{title}\n{text}"
-    if folded:
+    if is_detail:
         return f"<details><summary>{title}</summary>\n\n{text}\n</details>"
     return f"{title}\n\n{text}"
 
 
 def _totals(comparison: ComparisonData) -> Table:
     rows = [[METRICS[key][0], *_cells(delta, key)] for key, delta in comparison.totals.items()]
-    return Table([("total", ""), *_DELTA], rows, [False, True, True, True, True])
+    return Table([("total", ""), *_DELTA_TITLES], rows, [False, True, True, True, True])
 
 
 def _operators(operators: Mapping[str, Mapping[str, Delta]]) -> Table:
@@ -93,20 +99,20 @@ def _operators(operators: Mapping[str, Mapping[str, Delta]]) -> Table:
         calls = sums["n_layers"]
         name = op if calls.equal else f"{op} ({calls.old} → {calls.new} calls)"
         rows += _rows([name], {key: sums[key] for key in COMPARED if not sums[key].equal})
-    return Table([("operator", ""), ("what", ""), *_DELTA], rows, [False, False, True, True, True, True])
+    return Table([("operator", ""), ("what", ""), *_DELTA_TITLES], rows, [False, False, True, True, True, True])
 
 
 def _calls(differences: Iterable[Difference]) -> Table:
     rows = []
     for difference in differences:
         entry = difference.entry
-        settings = ", ".join(f"{name}: {_word(old)} → {_word(new)}" for name, (old, new) in difference.settings.items())
+        changed = difference.settings.items()
+        settings = ", ".join(f"{name}: {_value_text(old)} → {_value_text(new)}" for name, (old, new) in changed)
         head = [difference.change, entry["module"], entry["op"], entry["name"]]
-        found = _rows(head, difference.costs)
-        rows += [[*row, settings if i == 0 else ""] for i, row in enumerate(found)]
-    titles = [(word, "") for word in ("change", "module", "operator", "call", "what")]
+        rows += [[*row, settings if i == 0 else ""] for i, row in enumerate(_rows(head, difference.costs))]
+    titles = [(title, "") for title in ("change", "module", "operator", "call", "what")]
     numeric = [False] * 5 + [True] * 4 + [False]
-    return Table([*titles, *_DELTA, ("settings", "")], rows, numeric)
+    return Table([*titles, *_DELTA_TITLES, ("settings", "")], rows, numeric)
 
 
 def _conversion(rewrites: Iterable[Rewrite]) -> Table:
@@ -121,12 +127,12 @@ def _conversion(rewrites: Iterable[Rewrite]) -> Table:
         ]
         for rewrite in rewrites
     ]
-    titles = [(word, "") for word in ("what", "before", "after", "times", "FLOPs", "bytes")]
+    titles = [(title, "") for title in ("what", "before", "after", "times", "FLOPs", "bytes")]
     return Table(titles, rows, [False, False, False, True, True, True])
 
 
 def _rows(head: Sequence[str], costs: Mapping[str, Delta]) -> list[list[str]]:
-    """One row a cost, the head only in the first; one row without costs where there are none."""
+    """Return one row per cost, with ``head`` in the first row only; one row without costs if no cost differs."""
     blank = [""] * len(head)
     rows = [
         [*(head if i == 0 else blank), METRICS[key][0], *_cells(delta, key)]
@@ -141,18 +147,18 @@ def _cells(delta: Delta, key: str) -> list[str]:
 
 
 def _heading(comparison: ComparisonData) -> str:
-    counts = [(len(getattr(comparison, kind)), kind) for kind in ("added", "removed", "changed")]
-    return "Calls: " + ", ".join(f"{count} {kind}" for count, kind in counts)
+    counts = [(len(getattr(comparison, change)), change) for change in ("added", "removed", "changed")]
+    return "Calls: " + ", ".join(f"{count} {change}" for count, change in counts)
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     return Table([(title, "") for title in titles], [list(row) for row in rows], [False] * len(titles))
 
 
-def _word(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "none" if value is None else attribute_text(value)
 
 
 def _code(name: str) -> str:
-    """A name that Markdown leaves alone."""
+    """Return a name as Markdown code, in which no character has a special meaning."""
     return "`" + name.replace("`", "'").replace("\n", " ") + "`"

@@ -1,4 +1,4 @@
-"""A comparison as JSON."""
+"""A comparison in plain JSON types, and as JSON text."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from costcore.comparisons.differences import Delta, Difference
 from costcore.reports.text.values import jsonable
 
 SCHEMA = "costcore-comparison-1"
+"""Name and version of the format."""
 
 
 def to_json(comparison: ComparisonData) -> str:
-    """JSON text, deterministic, integers exact."""
+    """Return the comparison as JSON text; integers are exact, and equal comparisons give equal text."""
     return json.dumps(to_dict(comparison), indent=2, ensure_ascii=False) + "\n"
 
 
 def to_dict(comparison: ComparisonData) -> dict[str, Any]:
-    """Everything as plain data."""
+    """Return the comparison in plain JSON types."""
     operators = {op: _deltas(sums) for op, sums in comparison.operators.items()}
     return {
         "schema": SCHEMA,

@@ -13,7 +13,7 @@ BLOCKS = (dense("a"), relu("a"), dense("b"), relu("b"))
 
 
 def norm(module, width=4):
-    """A scale and a shift: one fma an element."""
+    """Return a batch norm: one fma per element."""
     weights = {f"{module}.scale": width, f"{module}.shift": width}
     return Step("batch_norm", module, fma=width, mread=12 * width, mwrite=4 * width, shape=(1, width), weights=weights)
 
@@ -52,7 +52,7 @@ def test_a_changed_call_has_old_new_difference_and_ratio():
     assert found.operators["relu"]["n_layers"] == Delta(2, 2)
 
 
-def test_added_and_removed_calls_are_named():
+def test_added_and_removed_calls_are_listed():
     found = compare(net(*BLOCKS), net(dense("a"), dense("b"), relu("b"), dense("c")))
     assert [(d.change, d.entry["module"], d.entry["op"]) for d in found.differences] == [
         ("removed", "a", "relu"),
@@ -64,34 +64,34 @@ def test_added_and_removed_calls_are_named():
     assert found.removed[0].settings == {}
 
 
-def test_of_several_calls_of_a_module_the_one_that_went_is_named():
+def test_of_several_calls_of_a_module_the_removed_one_is_listed():
     old = net(dense("m", 2), dense("m", 3), dense("m", 5))
     new = net(dense("m", 2), dense("m", 5))
     assert [(d.change, d.entry["macs"]) for d in compare(old, new).differences] == [("removed", 9)]
 
 
-def test_a_renamed_module_is_moved_and_nothing_else():
+def test_a_renamed_module_is_not_a_change():
     found = compare(net(*BLOCKS), net(dense("a"), relu("a"), dense("head"), relu("head")))
     assert found.equal
     assert found.moved == [("b", "head")]
 
 
-def test_another_operator_in_its_place_is_a_change():
+def test_a_replaced_operator_is_a_change():
     gelu = Step("gelu", "a", add=20, mread=16, mwrite=16)
     found = compare(net(*BLOCKS), net(dense("a"), gelu, *BLOCKS[2:]))
     assert [d.change for d in found.differences] == ["changed"]
     assert found.changed[0].settings["op"] == ("relu", "gelu")
 
 
-def test_settings_that_cost_nothing_are_changes_too():
+def test_attributes_without_effect_on_costs_are_changes_too():
     old, new = (net(Step("pool", "p", add=4, settings={"kernel": (k, k), "stride": (2, 2)})) for k in (2, 3))
     assert compare(old, new).changed[0].settings == {"kernel": ((2, 2), (3, 3))}
     assert compare(old, new, by="order").equal
 
 
 def test_phases_are_kept_apart():
-    back = relu("a", phase="backward")
-    assert [d.entry["phase"] for d in compare(net(relu("a"), back), net(relu("a"))).removed] == ["backward"]
+    gradient = relu("a", phase="backward")
+    assert [d.entry["phase"] for d in compare(net(relu("a"), gradient), net(relu("a"))).removed] == ["backward"]
 
 
 def test_parameters_count_once_in_totals():
@@ -134,11 +134,11 @@ def test_a_conversion_is_audited_by_order():
     assert made[2]["flops"]["difference"] == 0  # 16 fma against 12 fma and 4 add
 
 
-def test_a_conversion_that_spells_an_operator_out():
+def test_a_conversion_that_decomposes_an_operator():
     gelu = Step("gelu", "a", add=20, mread=16, mwrite=16)
-    parts = [Step(op, "", add=4, mread=16, mwrite=16) for op in ("div", "erf", "add", "mul", "mul")]
+    decomposed = [Step(op, "", add=4, mread=16, mwrite=16) for op in ("div", "erf", "add", "mul", "mul")]
     old = net(dense("a"), gelu, dense("b"), gelu, framework="torch")
-    new = net(dense(""), *parts, dense(""), *parts, framework="onnx")
+    new = net(dense(""), *decomposed, dense(""), *decomposed, framework="onnx")
     (made,) = compare(old, new).to_dict()["conversion"]
     assert (made["what"], made["old"], made["new"], made["times"]) == (
         "became",
@@ -148,7 +148,7 @@ def test_a_conversion_that_spells_an_operator_out():
     )
 
 
-def test_what_is_free_is_left_out_across_frameworks():
+def test_zero_cost_calls_are_not_compared_across_frameworks():
     old = net(dense("a"), Step("view", shape=(2, 2)), Step("dropout"), framework="torch")
     found = compare(old, net(dense("a"), Step("reshape", shape=(2, 2)), framework="onnx"))
     assert found.equal
@@ -157,13 +157,13 @@ def test_what_is_free_is_left_out_across_frameworks():
     assert [d.entry["op"] for d in compare(old, copies).added] == ["reshape"]
 
 
-def test_dropped_is_not_folded():
+def test_an_operator_not_right_behind_a_product_is_dropped_not_folded():
     old = net(dense("a"), relu("a"), norm("a"), framework="torch")
     made = compare(old, net(dense(""), relu(""), framework="onnx")).to_dict()["conversion"]
     assert [(m["what"], m["old"]) for m in made] == [("dropped", ["batch_norm"])]
 
 
-def test_a_bias_comes_right_behind_its_product():
+def test_a_bias_right_behind_a_product_belongs_to_it():
     add = Step("add", add=4, mread=32, mwrite=16)
     product = Step("matmul", "", 16, 12, 0, 80, 16, (1, 4), {"w": 16})
     old = net(dense("a"), add, relu("r"), framework="torch")
@@ -183,7 +183,7 @@ def test_repeated_blocks_are_matched_in_order():
     assert [(d.change, d.entry["macs"]) for d in compare(old, new).differences] == [("added", 9)]
 
 
-def test_partial_reports_say_so_in_the_verdict():
+def test_the_verdict_states_that_a_report_is_partial():
     wave = Step("toy::Wave", "w", type="Wave", known=False)
     found = compare(net(*BLOCKS), net(*BLOCKS, wave, wave), names=("v1", "v2"))
     assert found.verdict[-1] == "v2 is partial: not counted: 2 calls of 1 unsupported operator (Wave)"
@@ -200,7 +200,7 @@ def test_symbolic_costs_are_compared():
     assert "MACs: n → 2*n (+n, ×2.0000)" in found.verdict
 
 
-def test_formulas_that_are_no_multiples_have_no_ratio():
+def test_symbolic_costs_that_are_not_multiples_have_no_ratio():
     n = Symbol("n", integer=True, positive=True)
     found = compare(net(Step("linear", "a", macs=n + 8)), net(Step("linear", "a", macs=n)))
     assert found.totals["macs"].ratio is None
@@ -208,16 +208,16 @@ def test_formulas_that_are_no_multiples_have_no_ratio():
 
 
 def test_a_parameter_that_is_shared_counts_once_in_its_operator():
-    """A weight of 16 and the same once more: 16 parameters, before and after."""
+    """The second call reads the same weight of 16 elements: 16 parameters before and after."""
     once, twice = (net(*[dense("a")] * calls) for calls in (1, 2))
     found = compare(once, twice)
     assert found.totals["n_params"] == found.operators["linear"]["n_params"] == Delta(16, 16)
 
 
-def test_what_cannot_be_compared_is_refused():
+def test_reports_that_cannot_be_compared_are_an_error():
     with pytest.raises(CostError, match="v1 counts a fused multiply-add as one FLOP, v2 as two FLOPs"):
         compare(net(*BLOCKS), net(*BLOCKS, fma_1flop=False), names=("v1", "v2"))
-    with pytest.raises(ValueError, match="'module', 'order'"):
+    with pytest.raises(ValueError, match=r"expected module, order"):
         compare(net(), net(), by="name")
     with pytest.raises(TypeError, match="two reports"):
         compare(net(), "report.json")
@@ -242,20 +242,20 @@ def test_markdown_for_a_pull_request():
     assert text.count("<details>") == text.count("</details>") == 2
 
 
-def test_the_largest_change_is_told_first_and_free_ones_last():
+def test_the_largest_change_comes_first_and_zero_cost_ones_last():
     n = Symbol("n", integer=True, positive=True)
     free = Step("reshape", "free")
-    moves = Step("copy", "moves", mread=100, mwrite=100)
-    new = net(free, relu("r", 8), moves, dense("a", 3), dense("s", n), free)
+    copy = Step("copy", "copies", mread=100, mwrite=100)
+    new = net(free, relu("r", 8), copy, dense("a", 3), dense("s", n), free)
     text = compare(net(), new).to_markdown()
     calls = [line.split(" | ")[1:3] for line in text.splitlines() if line.startswith("| added")]
     # FLOPs: 64^2 with n = 64, 3^2 = 9, 8, and none; then 200 bytes, then none
-    assert calls == [["s", "linear"], ["a", "linear"], ["r", "relu"], ["moves", "copy"], *[["free", "reshape"]] * 2]
+    assert calls == [["s", "linear"], ["a", "linear"], ["r", "relu"], ["copies", "copy"], *[["free", "reshape"]] * 2]
     operators = [line[2:].partition(" (")[0] for line in text.splitlines() if " calls) | " in line]
     assert operators == ["linear", "relu", "copy", "reshape"]
 
 
-def test_rows_that_are_left_out_are_counted():
+def test_the_number_of_omitted_rows_is_stated():
     text = PRUNED.to_markdown(limit=2)
     assert "… and 3 more rows; JSON has all of them" in text  # five totals
     out = io.StringIO()
@@ -285,6 +285,6 @@ def test_json_is_exact_and_deterministic():
     assert content["differences"][0]["new"]["module"] == "a"
 
 
-def test_an_unknown_mode_is_refused():
-    with pytest.raises(ValueError, match="'table', 'md', 'json', 'html'"):
+def test_an_unknown_mode_is_an_error():
+    with pytest.raises(ValueError, match="expected table, md, json, html"):
         PRUNED.show(io.StringIO(), "pdf")
