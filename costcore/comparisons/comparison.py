@@ -10,9 +10,9 @@ from costcore.comparisons.matching import Pair, by_module, by_order
 from costcore.comparisons.render import to_text
 from costcore.comparisons.to_json import to_dict, to_json
 from costcore.errors import CostError
+from costcore.messages import unknown
 from costcore.reports.report import Report
 from costcore.reports.serialization.targets import Target, save, writable
-from costcore.reports.text.suggest import unknown
 
 WAYS = ("module", "order")
 """How :func:`compare` can match calls."""
