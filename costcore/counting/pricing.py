@@ -32,7 +32,7 @@ class Pricer:
     """Computes the cost of calls, once for equal layers.
 
     Args:
-        calculators: by operator, neutral or native name; the native name is looked up first.
+        calculators: by operator, canonical or native name; the native name is looked up first.
         layout: ``"framework"`` counts data movement as the framework does it, ``"free"`` makes layout operators free.
     """
 

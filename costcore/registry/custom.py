@@ -1,4 +1,4 @@
-"""Calculators of one run: which operator they are meant for, and in which of the two forms they are written."""
+"""Custom calculators of one run: the operator of each, and which of the two forms it has."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from costcore.registry.frontends import load, loaded, rows, specs
 from costcore.trace.call import Call
 
 NEAR = 0.45
-"""How like two names are that may be meant for one another (``difflib``): convolution and conv2d are 0.47."""
+"""Similarity above which a name may be a mistake for another (``difflib``): convolution and conv2d have 0.47."""
 
 
 class CustomCalculators:
-    """Calculators that hold for one run and no other.
+    """Calculators that the user adds for one run.
 
     Args:
-        fma_1flop: what native calculators receive as their option of that name.
+        fma_1flop: the option of that name that native calculators receive.
 
     Attributes:
-        by_layer: calculators ``calculator(layer)``, by neutral or native name.
+        by_layer: calculators ``calculator(layer)``, by canonical or native name.
         by_native: native calculators ``calculator(function, inputs, **options)``, which return elements instead of
             bytes, by native name. Their options are bound.
     """
@@ -38,21 +38,21 @@ class CustomCalculators:
         self.by_native: dict[str, partial[Any]] = {}
         self._fma_1flop = fma_1flop
         self._added: dict[tuple[str, ...], Any] = {}
-        """Every calculator by all the names that its operator has."""
+        """Every calculator by all names of its operator."""
 
     def add(self, op: object, calculator: Any) -> None:
-        """Take ``calculator`` for ``op``; warns where that has a built-in one.
+        """Use ``calculator`` for ``op``; warn if it replaces a built-in one.
 
         Args:
-            op: a neutral name (``"conv"``), a framework's own operator (a Chainer function class, an aten operator, a
+            op: a canonical name (``"conv"``), a framework's own operator (a Chainer function class, an aten operator, a
                 function of ``torch.nn.functional``), or its full name (``"ai.onnx::Conv"``, ``"mylib::foo"``).
             calculator: ``calculator(layer) -> Cost``, or ``-> (flops, mread, mwrite, params[, macs])`` with bytes; or,
                 for operators of a frontend that calls native calculators (Chainer),
                 ``calculator(function, inputs, **options) -> (flops, read, written, params)`` with elements.
 
         Raises:
-            TypeError: for something that cannot be called so, or an ``op`` that is no operator.
-            ValueError: for a name that no operator has; suggests the nearest.
+            TypeError: if the calculator does not take these arguments, or ``op`` is not an operator.
+            ValueError: if no operator has that name; suggests the nearest names.
         """
         names = resolve(op)
         is_native = _is_native(calculator)
@@ -81,34 +81,37 @@ class CustomCalculators:
         self._added[names] = calculator
 
     def table(self) -> Mapping[str, Calculator]:
-        """All calculators of the run: the registered ones, and these over them."""
+        """Return all calculators of the run: the registered ones, overridden by these."""
         return {**calculators(), **self.by_layer}
 
     def unused(self, calls: Iterable[Call], only_foreign: bool = False) -> list[str]:
-        """A sentence for every calculator that met none of ``calls``, with the nearest names that these have.
+        """Return a sentence for every calculator that none of ``calls`` used, with similar names among the calls.
 
-        Nothing is said where nothing ran; with ``only_foreign`` nothing of operators that are known without it.
+        The list is empty if nothing ran. ``only_foreign`` skips calculators of operators that have a built-in one.
         """
-        met = {(call.native, call.layer.op) for call in calls} if self._added else set()
+        called = {(call.native, call.layer.op) for call in calls} if self._added else set()
         natives: dict[str, list[str]] = {}
-        for native in sorted({native for native, _ in met}):
+        for native in sorted({native for native, _ in called}):
             natives.setdefault(_kind(native), []).append(native)
-        known = self.table()
-        priced_by = {native if native in known or native in self.by_native else op for native, op in met}
+        table = self.table()
+        used = {native if native in table or native in self.by_native else op for native, op in called}
         sentences = []
         for names, calculator in self._added.items():
             if only_foreign and any(map(_is_built_in, names)):
                 continue
-            if priced_by and priced_by.isdisjoint(names):
+            if used and used.isdisjoint(names):
                 kinds = (difflib.get_close_matches(_kind(name), natives, n=3, cutoff=NEAR) for name in names)
                 near = dict.fromkeys(native for close in kinds for kind in close for native in natives[kind])
-                hint = f"; the nearest that ran: {', '.join(near)}" if near else ""
-                sentences.append(f"{place(calculator)}, the calculator for {', '.join(names)}, met no call{hint}")
+                hint = f". Similar operators that were called: {', '.join(near)}" if near else ""
+                sentences.append(
+                    f"{place(calculator)}, the calculator for {', '.join(names)}, was never used: "
+                    f"no such operator was called{hint}"
+                )
         return sentences
 
 
 def resolve(op: object) -> tuple[str, ...]:
-    """The names that calls of ``op`` are priced by.
+    """Return the names under which calls of ``op`` find their calculator.
 
     Raises:
         TypeError, ValueError: as :meth:`CustomCalculators.add`.
@@ -121,24 +124,24 @@ def resolve(op: object) -> tuple[str, ...]:
     if not isinstance(op, str):
         frontends = ", ".join(loaded()) or "none"
         raise TypeError(
-            f"{_named(op)} is no operator of a framework that is imported (frontends: {frontends}); expected a neutral "
-            "name such as 'conv', a full name such as 'ai.onnx::Conv', or a framework's own function or class"
+            f"{_named(op)} is not an operator of an imported framework ({frontends}). Expected a canonical name such "
+            "as 'conv', a full name such as 'ai.onnx::Conv', or a function or class of a framework."
         )
     domain, separator, kind = op.partition("::")
     if separator and domain and kind:
         return (op,)
     near = difflib.get_close_matches(op, calculators(), n=3)
-    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "; DETAILS.md lists the neutral names"
-    raise ValueError(f"{op!r} is no operator: neither a neutral name nor of the form 'domain::Type'{hint}")
+    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "DETAILS.md lists the canonical names."
+    raise ValueError(f"unknown operator {op!r} (expected a canonical name, or the form 'domain::Type'). {hint}")
 
 
 def _kind(name: str) -> str:
-    """What two names are compared by: without the domain, which many have in common."""
+    """Return the part of a name that is compared with others: without the domain, which many share."""
     return name.rpartition("::")[2].lower()
 
 
 def _named(op: object) -> str:
-    """An operator, or what was given for one, in a sentence: a model is told by its class."""
+    """Return an operator, or whatever was given for one, as messages name it; long objects by their class."""
     text = repr(op)
     return text if len(text) <= 80 and "\n" not in text else f"an object of {type(op).__name__}"
 

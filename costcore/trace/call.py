@@ -1,4 +1,4 @@
-"""Calls, modules and assumptions: what a run consists of."""
+"""Calls, modules and assumptions: the elements of a run."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ class Call(NamedTuple):
     A frontend builds it with keywords and passes it to the recorder; it never changes afterwards.
 
     Attributes:
-        layer: what was executed.
-        type: the framework's own word for it, as in reports (``conv2d``, ``Convolution2DFunction``, ``Conv``).
-        native: the framework's full name (``aten::conv2d``, ``ai.onnx::Conv``), which custom calculators go by.
-        name: unique in a report, ``<type>-<n>``; given by the report.
-        module: path of the module in the model, ``""`` outside any.
+        layer: the operator with its shapes, dtypes and attributes.
+        type: the framework's short name of the operator (``conv2d``, ``Convolution2DFunction``, ``Conv``).
+        native: the framework's full name (``aten::conv2d``, ``ai.onnx::Conv``), which custom calculators can name.
+        name: unique name in a report, ``<type>-<n>``; empty until the report is made.
+        module: path of the module; ``""`` outside of any module.
         phase: ``forward``, ``backward``, ``recompute`` or ``optimizer``.
-        times: how often it ran, an int or a symbol; more than 1 inside the body of a loop.
-        region: the loop body or branch it belongs to, ``""`` for none.
-        inputs, outputs: operand ids in the order of the layer's tensors; equal ids are the same value.
-        storages: ids of the memory behind inputs, then outputs; equal ids are aliases of each other.
-        parameters: ids of the learned parameters read.
-        saved: operand ids that automatic differentiation keeps for the backward pass.
-        where: place in the user's code, as a formatted traceback; empty unless asked for.
-        uncounted: why it cannot be counted, if the frontend found that out; None: its calculator is asked.
+        times: how often the call runs, an int or a symbol; more than 1 in the body of a loop.
+        region: the loop body or branch that the call belongs to; ``""`` if none.
+        inputs, outputs: operand ids, in the order of the layer's tensors; equal ids are the same value.
+        storages: storage ids of inputs, then outputs; equal ids are views of the same memory.
+        parameters: parameter ids of the learned parameters that the call reads.
+        saved: operand ids that autograd keeps for the backward pass.
+        where: traceback of the user's code as formatted text; empty unless requested.
+        uncounted: why the call cannot be counted, if the frontend knows; None lets its calculator count it.
     """
 
     layer: Layer
@@ -88,21 +88,21 @@ class Call(NamedTuple):
 
 
 class Assumption(NamedTuple):
-    """Something that depends on data and was assumed: what, and where."""
+    """An assumption about something that depends on data: what was assumed, and where."""
 
     what: str
     where: str
 
 
 class Module(NamedTuple):
-    """A module of the model, as the model's own tree has it.
+    """A module in the module hierarchy of a model.
 
     Attributes:
-        type: the framework's word for it, ``Conv2d``.
-        parameters: ids of the learned parameters it holds itself, not through its children.
-        frozen: those of them that are not trained.
-        buffers: elements of the state it holds itself (running statistics and the like).
-        same_as: path under which the same module was seen first; empty for most.
+        type: name of its class, ``Conv2d``.
+        parameters: parameter ids of the learned parameters that it owns directly, not through its children.
+        frozen: those of its parameters that are not trained.
+        buffers: number of elements of the state that it owns directly, such as running statistics.
+        same_as: path at which the same module was seen first; empty unless the module is used twice.
     """
 
     type: str

@@ -1,4 +1,4 @@
-"""The calls of one run, and what a frontend writes them into."""
+"""The recorder: a frontend writes the calls of one run into it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Checkpoint(NamedTuple):
 
 
 class Recorder:
-    """What a frontend writes a run into.
+    """Takes the calls of one run from the frontends that capture or read it.
 
     Args:
-        tracebacks: whether every call shall say where in the user's code it was made.
+        tracebacks: whether every call gets the traceback of the user's code that made it.
         native_calculators: by native name, calculators of this run that the frontend calls itself, as
             ``calculator(function, inputs)``. They return elements, and the frontend passes their cost to ``record``.
             Empty unless the frontend declares them (``FrontendSpec.native_calculators``).
-        progress: wraps long loops, ``progress(items, what)``.
-        measure_time: whether a frontend that really runs the model shall measure every call.
-        calculators: calculators of this run only, by neutral or native name.
+        progress: wraps the iterable of a long loop, ``progress(items, what)``.
+        measure_time: whether a frontend that runs the model measures the duration of every call.
+        calculators: calculators of this run only, by canonical or native name.
     """
 
     def __init__(
@@ -51,35 +51,35 @@ class Recorder:
         self.pending: list[Callable[[], None]] = []
         """Functions of frontends that hold calls back while they record: each appends its calls to ``calls``."""
         self.costs: dict[int, Cost] = {}
-        """Costs told by the frontend itself, by position in ``calls``; all other calls are priced by calculators."""
+        """Costs that the frontend computed itself, by position in ``calls``; calculators compute all others."""
         self.failures: dict[int, str] = {}
-        """Why a calculator that the frontend asked itself failed, by position in ``calls``."""
+        """Errors of calculators that the frontend ran itself, by position in ``calls``."""
         self.seconds: dict[int, float] = {}
         """Measured duration of a call, by position in ``calls``."""
         self.parameters: dict[int, Dim] = {}
-        """Elements of every learned parameter seen, by parameter id."""
+        """Number of elements of every learned parameter seen, by parameter id."""
         self.n_params_model: Dim | None = None
-        """Elements of all parameters of the model, used or not, where a model was given."""
+        """Number of elements of all parameters of the model, used or not; None if no model was given."""
         self.modules: dict[str, Module] = {}
-        """The modules of the model by path, in the model's order, the root as ``""``."""
+        """The modules of the model by path, in the model's order; the root has the path ``""``."""
         self.frameworks: dict[str, str] = {}
-        """Versions of the frameworks at work, by name."""
+        """Versions of the frameworks, by name."""
         self._assumptions: dict[Assumption, None] = {}
         self.notes: list[str] = []
-        """What a reader should know about how the run was captured."""
+        """Remarks for the reader of the report on how the run was captured."""
         self.regrouped: list[Regrouping] = []
         """Nodes that were counted as one operator."""
         self.new_id = count(1).__next__
-        """A fresh id for an operand, a storage or a parameter."""
+        """Return a new id for an operand, a storage or a parameter."""
         self._layers: dict[Layer, Layer] = {}
 
     def flush(self) -> None:
-        """Append the calls that frontends still hold back."""
+        """Append the calls that frontends hold back."""
         for append in self.pending:
             append()
 
     def intern(self, layer: Layer) -> Layer:
-        """The one object that stands for all layers equal to ``layer``."""
+        """Return the one object that represents all layers equal to ``layer``."""
         return self._layers.setdefault(layer, layer)
 
     def record(self, call: Call, cost: Cost | None = None, failure: str = "", seconds: float | None = None) -> None:
@@ -102,18 +102,18 @@ class Recorder:
         self.calls.append(call)
 
     def parameter(self, size: Dim) -> int:
-        """A new id for a learned parameter of ``size`` elements."""
+        """Return a new id for a learned parameter of ``size`` elements."""
         identity = self.new_id()
         self.parameters[identity] = size
         return identity
 
     def assume(self, what: str, where: str = "") -> None:
-        """Note something that was assumed, once for every place."""
+        """Add an assumption; the same one at the same location is kept once."""
         self._assumptions[Assumption(what, where)] = None
 
     @property
     def assumed(self) -> int:
-        """How many assumptions were noted."""
+        """Number of assumptions so far."""
         return len(self._assumptions)
 
     def checkpoint(self) -> Checkpoint:
@@ -128,5 +128,5 @@ class Recorder:
 
     @property
     def assumptions(self) -> list[Assumption]:
-        """What was assumed and where, in order."""
+        """The assumptions and their locations, in order."""
         return list(self._assumptions)

@@ -1,4 +1,4 @@
-"""What holds for a whole run."""
+"""The run: settings, parameters, modules and versions that all calls of a trace share."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from costcore.dims import Dim
 from costcore.trace.call import Assumption, Module
 
 CONVENTION = "costcore-1"
-"""The counting rules of this version, as DETAILS.md has them."""
+"""Name of the counting rules of this version, which DETAILS.md lists."""
 
 
 class Regrouping(NamedTuple):
-    """Nodes of an ONNX graph that were counted as the one operator they spell out.
+    """Nodes of an ONNX graph that were counted as one operator, which the exporter had decomposed.
 
     Attributes:
-        op: the operator they were counted as.
-        nodes: the nodes, as messages call them.
+        op: canonical name of that operator.
+        nodes: the nodes, named as in messages.
     """
 
     op: str
@@ -47,20 +47,20 @@ _REGROUPING = re.compile(r"regrouped as (?P<op>\w+): (?P<nodes>.+)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What holds for a whole run.
+    """Settings, parameters, modules and versions that all calls of a trace share.
 
     Attributes:
         fma_1flop: whether a fused multiply-add counts as one FLOP (True) or two.
         layout: ``framework`` or ``free``.
-        parameters: elements of every learned parameter, by id.
-        n_params_model: elements of all parameters of the model, used or not; None where no model was given.
-        modules: the modules of the model by path, in the model's order, the root as ``""``; empty where not known.
-        frameworks: versions, by framework.
-        assumptions: what was assumed, and where.
-        notes: what a reader should know about how the run was captured, without the regrouped nodes.
+        parameters: number of elements of every learned parameter, by parameter id.
+        n_params_model: number of elements of all parameters of the model, used or not; None if no model was given.
+        modules: the modules of the model by path, in the model's order; the root has the path ``""``. Empty if unknown.
+        frameworks: versions of the frameworks, by name.
+        assumptions: what was assumed about data, and where.
+        notes: remarks on how the run was captured, without the regrouped nodes.
         regrouped: nodes that were counted as one operator.
-        version: the version of this tool that counted.
-        convention: the named set of counting rules, the meaning of every number.
+        version: version of costcore.
+        convention: name of the counting rules.
     """
 
     fma_1flop: bool = True

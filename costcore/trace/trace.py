@@ -40,9 +40,9 @@ class Trace:
             print(call.name, call.layer.op, call.inputs, call.outputs, call.storages, cost)
 
     Operand ids (``call.inputs``, ``call.outputs``) connect calls to a graph: an id among the outputs of one call and
-    the inputs of another is a value that the first produces and the second reads. Storage ids tell views and in-place
-    writes from new memory, and parameter ids tell which learned parameters are shared; ``run.parameters`` has the size
-    of each. Ids are unique within a run.
+    the inputs of another is a value that the first produces and the second reads. Storage ids identify views and
+    in-place writes. Parameter ids identify shared parameters; ``run.parameters`` has the size of each. Ids are unique
+    within a run.
 
     Attributes:
         records: a :class:`CallCost` for every call, in the order of execution.

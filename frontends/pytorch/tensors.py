@@ -1,4 +1,4 @@
-"""Operands: shape, neutral dtype and role of a PyTorch tensor or a Python number."""
+"""Operands: shape, canonical dtype and role of a PyTorch tensor or a Python number."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Number(NamedTuple):
 
 
 class DataOperand(NamedTuple):
-    """An operand that is data although its neutral name is that of a parameter: class weights, an addend."""
+    """An operand that is data although its canonical name is that of a parameter: class weights, an addend."""
 
     value: Any
 
@@ -44,7 +44,7 @@ SPARSE_LAYOUTS = frozenset((torch.sparse_coo, torch.sparse_csr, torch.sparse_csc
 
 @cache
 def dtype_name(dtype: torch.dtype) -> str:
-    """Return the neutral name of a dtype."""
+    """Return the canonical name of a dtype."""
     name = str(dtype).removeprefix("torch.")
     name = _DTYPES.get(name, name)
     return name if name in BITS else f"uint{dtype.itemsize * 8}"
@@ -92,7 +92,7 @@ def is_twice_ragged(value: Any) -> bool:
 
 
 def operand(value: Any, role: Role) -> Operand | None:
-    """Return the neutral operand of a tensor or a :class:`Number`; None for any other value."""
+    """Return the operand of a tensor or a :class:`Number`; None for any other value."""
     if isinstance(value, torch.Tensor):
         return Operand(shape_of(value), dtype_name(value.dtype), role)
     if type(value) is Number:

@@ -30,7 +30,7 @@ FUSED = {
 
 
 def fused_with(a: Arguments) -> Any:
-    """Return the neutral name of the fused activation; None if there is none."""
+    """Return the canonical name of the fused activation; None if there is none."""
     name = a.get("activation")
     return FUSED.get(name, name) if name else None
 

@@ -69,7 +69,7 @@ def max_unpool(node: Node) -> Sequence[Value] | Inferred:
 
 
 def _sampling(a: Arguments) -> str:
-    """Return the neutral name of the interpolation."""
+    """Return the canonical name of the interpolation."""
     return "nearest" if a.get("mode") == "nearest" else "linear"
 
 

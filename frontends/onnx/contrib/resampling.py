@@ -24,7 +24,7 @@ def upsampled(node: Node) -> Sequence[Value]:
 
 
 def _mode(a: Arguments) -> str:
-    """Return the neutral name of the interpolation."""
+    """Return the canonical name of the interpolation."""
     mode = str(a.get("mode", "nearest"))
     return "linear" if mode in ("bilinear", "trilinear") else mode
 

@@ -14,7 +14,7 @@ NORMS = {"L1": "l1_normalize", "L2": "l2_normalize", "MAX": "max_normalize"}
 
 
 def _transform(a: Arguments) -> str:
-    """Return the neutral name of the transform of the scores."""
+    """Return the canonical name of the transform of the scores."""
     return transform_of(node_of(a))
 
 
@@ -33,7 +33,7 @@ MODES = ("average", "sum", "min", "max")
 
 
 def _aggregate(a: Arguments) -> str:
-    """Return the neutral name of the aggregation of the trees."""
+    """Return the canonical name of the aggregation of the trees."""
     given = a.get("aggregate_function", "SUM")
     return MODES[given] if isinstance(given, int) else str(given).lower()
 

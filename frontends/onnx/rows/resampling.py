@@ -20,7 +20,7 @@ _INTERPOLATIONS = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubi
 
 
 def _mode(usual: str) -> Source:
-    """Return a source for the neutral name of the interpolation; ``usual`` if the attribute is omitted."""
+    """Return a source for the canonical name of the interpolation; ``usual`` if the attribute is omitted."""
     return lambda a: _INTERPOLATIONS.get(a.get("mode", usual), a.get("mode", usual))
 
 

@@ -211,7 +211,7 @@ def _old_depths(node: Node, kind: str) -> tuple[int, int]:
 
 
 def transform_of(node: Node) -> str:
-    """Return the neutral name of the transform of the scores."""
+    """Return the canonical name of the transform of the scores."""
     given = node.args.get("post_transform", "NONE")
     if isinstance(given, int):
         return ("none", "softmax", "logistic", "softmax_zero", "probit")[given] if 0 <= given < 5 else "none"

@@ -43,7 +43,7 @@ def _expert_zero_point(a: Arguments) -> Any:
 
 
 def _expert_activation(a: Arguments) -> str:
-    """Return the neutral name of the activation."""
+    """Return the canonical name of the activation."""
     return ACTIVATIONS.get(str(a.get("activation_type", "relu")), "relu")
 
 

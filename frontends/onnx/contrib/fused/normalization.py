@@ -36,7 +36,7 @@ def norm_of_embeddings(node: Node) -> Sequence[Value]:
 
 
 def _gate(a: Arguments) -> str:
-    """Return the neutral name of the gate's activation."""
+    """Return the canonical name of the gate's activation."""
     name = str(a.get("activation") or "silu")
     return "silu" if name == "swish" else name
 
