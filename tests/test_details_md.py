@@ -1,4 +1,4 @@
-"""DETAILS.md is what the calculators compute, and nothing else."""
+"""DETAILS.md is generated from the calculators, and the committed file is current."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ class Entry(NamedTuple):
     definition: str
 
 
-FAMILY = {"double": Entry(Operations(mul=1), "2·x"), "shrink": Entry(Operations(fma=1, cmp=2), "clip(a·x + b, 0, 1)")}
+TABLE_OF_GROUP = {
+    "double": Entry(Operations(mul=1), "2·x"),
+    "shrink": Entry(Operations(fma=1, cmp=2), "clip(a·x + b, 0, 1)"),
+}
 
 
 def calc_dot(layer):
@@ -41,17 +44,17 @@ def calc_dot(layer):
     return Cost(Operations(fma=fma, mul=mul), layer.read, layer.written, layer.attrs, macs)
 
 
-@covers(FAMILY)
+@covers(TABLE_OF_GROUP)
 def calc_pair(layer):
     """One result per element: yes.
 
     Shapes: x[N] -> y[N]
     """
-    return Cost(FAMILY[layer.op].operations * layer.out.size, layer.read, layer.written, layer.attrs)
+    return Cost(TABLE_OF_GROUP[layer.op].operations * layer.out.size, layer.read, layer.written, layer.attrs)
 
 
 @covers("stay", "rest")
-def calc_free(layer):
+def calc_zero_cost(layer):
     """Nothing is done.
 
     Shapes: x[N] -> y[N]
@@ -68,14 +71,14 @@ def calc_turn(layer):
     return Cost(0, layer.read, layer.written, layer.attrs)
 
 
-for _calculator in (calc_dot, calc_pair, calc_free, calc_turn):
+for _calculator in (calc_dot, calc_pair, calc_zero_cost, calc_turn):
     _calculator.__module__ = "costcore.calculators.layout"  # a family whose chapter has one file
 
 CALCULATORS = {
     "linear": make_details_md.costcore_calculators()["linear"],
     "dot": calc_dot,
-    **dict.fromkeys(FAMILY, calc_pair),
-    **dict.fromkeys(("stay", "rest"), calc_free),
+    **dict.fromkeys(TABLE_OF_GROUP, calc_pair),
+    **dict.fromkeys(("stay", "rest"), calc_zero_cost),
     "turn": calc_turn,
 }
 TABLES = {
@@ -85,7 +88,7 @@ TABLES = {
 
 
 def section_of(text: str, title: str) -> str:
-    """What stands under a heading."""
+    """Return the text under a heading."""
     return text.partition(f"# {title}\n")[2].partition("\n#")[0].strip()
 
 
@@ -105,7 +108,7 @@ def test_an_operator_with_and_without_bias():
     )
 
 
-def test_a_family_has_a_line_per_operator():
+def test_a_group_has_a_row_per_operator():
     assert section_of(make_details_md.render(CALCULATORS, TABLES), "One result per element") == (
         "One result per element: yes.\n\n"
         "`x[N] -> y[N]`\n\n"
@@ -117,7 +120,7 @@ def test_a_family_has_a_line_per_operator():
     )
 
 
-def test_free_and_layout_operators_are_said_to_be():
+def test_zero_cost_and_layout_operators_are_marked():
     text = make_details_md.render(CALCULATORS, TABLES)
     assert section_of(text, "Nothing is done").endswith(
         "All of them have zero cost: no operations, and nothing is read or written."
@@ -125,21 +128,23 @@ def test_free_and_layout_operators_are_said_to_be():
     assert section_of(text, "turn").endswith("*Layout operator.*")
 
 
-def test_the_matrix_names_what_each_framework_calls_it():
+def test_the_table_lists_the_operators_of_each_framework():
     text = make_details_md.render(CALCULATORS, TABLES)
     assert "| [`dot`](#dot) | `dot`, `mm` | |\n" in text
     assert "| [`stay`](#nothing-is-done) |  | `Any` |\n" in text
     assert "| [`turn`](#turn) | `b::turn` | |\n" in text
 
 
-def test_a_manual_that_cannot_be_run_is_named():
-    def calc_mute(layer):
+def test_a_docstring_that_cannot_be_run_is_named():
+    def calc_without_shapes(layer):
         """No shapes."""
 
-    calc_mute.__module__ = calc_dot.__module__
+    calc_without_shapes.__module__ = calc_dot.__module__
 
-    with pytest.raises(CostError, match="calc_mute: the docstring cannot be run on symbols: got '', expected a line"):
-        make_details_md.render({**CALCULATORS, "mute": calc_mute}, TABLES)
+    with pytest.raises(
+        CostError, match="calc_without_shapes: the docstring cannot be run on symbols: got '', expected a line"
+    ):
+        make_details_md.render({**CALCULATORS, "without_shapes": calc_without_shapes}, TABLES)
 
 
 def test_a_calculator_outside_the_families_is_named():
@@ -182,7 +187,7 @@ def test_a_row_without_a_calculator_is_named():
         make_details_md.render(CALCULATORS, {"one": [Row("a::wave", "wave")]})
 
 
-def test_a_row_that_chooses_must_say_among_what():
+def test_a_row_that_chooses_must_list_its_operators():
     with pytest.raises(CostError, match="do not list the choices in `ops`: a::wave"):
         make_details_md.render(CALCULATORS, {"one": [Row("a::wave", lambda args: "dot")]})
 
@@ -199,7 +204,7 @@ def test_biases_and_marked_operands_are_optional(shapes, optional):
     assert CalculatorDocstring.parse(f"Shapes: {shapes}").optional == optional
 
 
-def test_settings_of_every_sort_are_read():
+def test_attributes_of_every_type_are_read():
     docstring = CalculatorDocstring.parse(
         'Shapes: x[N, 2*C] -> y[N]\nSettings: kernel=(K, 3), mode="linear", keepdims=True, axis=1, no=None'
     )
@@ -235,7 +240,7 @@ N, C, K = (CalculatorDocstring.parse("Shapes: x[N, C, K] -> y[]").layer("op")["x
         (prod((N, K - 1)) + C, "N·K - N + C"),
     ],
 )
-def test_formulas_are_written_plainly(value, text):
+def test_formulas_are_written_in_a_fixed_order(value, text):
     assert FormulaWriter(["N", "C", "K"]).factored(value) == text
 
 
