@@ -34,8 +34,8 @@ def needed_gradients(layer: Layer, *operands: str) -> tuple[str, ...]:
 
     These are the names in the attribute ``needs``; without it, all operands that the layer has.
     """
-    wanted = layer.attrs.get("needs", tuple(layer.inputs))
-    return tuple(name for name in operands if name in wanted)
+    needed = layer.attrs.get("needs", tuple(layer.inputs))
+    return tuple(name for name in operands if name in needed)
 
 
 def input_bytes(layer: Layer, *operands: str) -> Dim:
@@ -43,15 +43,15 @@ def input_bytes(layer: Layer, *operands: str) -> Dim:
     return sum(layer[name].nbytes for name in operands if name in layer)
 
 
-def gradient_product_count(wanted: tuple[str, ...]) -> int:
+def gradient_product_count(needed: tuple[str, ...]) -> int:
     """Return the number of matrix products that compute the needed gradients: one each, none for a bias."""
-    return len(set(wanted) - {"b"})
+    return len(set(needed) - {"b"})
 
 
-def gradient_input_bytes(layer: Layer, wanted: tuple[str, ...]) -> int:
+def gradient_input_bytes(layer: Layer, needed: tuple[str, ...]) -> int:
     """Return the bytes of dy, of w if dx is needed, and of x if dw is needed."""
     operands = {"x": "w", "w": "x"}
-    return input_bytes(layer, "dy", *(operands[name] for name in wanted if name in operands))
+    return input_bytes(layer, "dy", *(operands[name] for name in needed if name in operands))
 
 
 def operations_of(cost: Cost) -> Operations:

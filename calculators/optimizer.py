@@ -14,12 +14,12 @@ class Step(NamedTuple):
     Attributes:
         operations: the operations per parameter if ``weight_decay`` is 0.
         definition: the expression they are counted from.
-        held: moments per parameter.
+        moments: running moments per parameter.
     """
 
     operations: Operations
     definition: str
-    held: int
+    moments: int
 
 
 STEPS: Mapping[str, Step] = {
@@ -64,8 +64,8 @@ def calc_optimizer_step(layer: Layer) -> Cost:
     Shapes: x0[N], x1[N], x2[N], x3[N] -> y[N], m[N], v[N]
     """
     step, on = STEPS[layer.op], {name for name, value in layer.attrs.items() if value}
-    held = step.held + (1 if "amsgrad" in on else 0)
-    size = sum(y.size for y in layer.outputs) // (1 + held)
+    moments = step.moments + (1 if "amsgrad" in on else 0)
+    size = sum(y.size for y in layer.outputs) // (1 + moments)
     extra = Operations(
         fma=1 if "weight_decay" in on else 0,
         mul=len(on & {"weight_decay_after", "dampening"}),

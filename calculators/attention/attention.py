@@ -84,8 +84,8 @@ def calc_multi_head_attention(layer: Layer) -> Cost:
     past = layer.get("past")
     keys = layer.attrs.get("keys") or (k.shape[-2] if past is None else k.shape[-2] + past.shape[-2])
     operations, macs = attention_operations(layer, rows, keys, steps * features[0], outputs)
-    if turned := layer.attrs.get("rotary_dim"):
-        operations += Operations(mul=2, add=1) * (rows + layer.attrs["heads"] * prod(k.shape[:-1])) * turned
+    if rotated := layer.attrs.get("rotary_dim"):
+        operations += Operations(mul=2, add=1) * (rows + layer.attrs["heads"] * prod(k.shape[:-1])) * rotated
     for tensor, size in zip((q, k, v), features, strict=True):
         projected = prod(tensor.shape[:-1]) * size
         operations += dot_products(projected, projected * width, "b0" in layer)

@@ -53,8 +53,8 @@ def calc_decoder_attention(layer: Layer) -> Cost:
             if layer.attrs.get("shared"):
                 written += cache.bytes_of(cache.size // cache.shape[-2] * new) - cache.nbytes
     if "cos" in layer:
-        turned = minimum(k.shape[0] * new * layer["cos"].shape[-1], layer["cos"].size)
-        read += 2 * layer["cos"].bytes_of(turned)
+        rotated = minimum(k.shape[0] * new * layer["cos"].shape[-1], layer["cos"].size)
+        read += 2 * layer["cos"].bytes_of(rotated)
     return Cost(operations, read, written, layer.attrs, macs)
 
 

@@ -23,12 +23,12 @@ def calc_rotary_embedding(layer: Layer) -> Cost:
     Shapes: x[N, H, T, D], cos[T, D/2], sin[T, D/2] -> y[N, H, T, D]
     """
     x, cos, sin = layer["x"], layer["cos"], layer["sin"]
-    turned = prod(x.shape[:-1]) * (layer.attrs.get("rotary_dim") or x.shape[-1])
+    rotated = prod(x.shape[:-1]) * (layer.attrs.get("rotary_dim") or x.shape[-1])
     read = layer.read
     if "position" in layer:
         row = layer["position"].size * cos.shape[-1]
         read += cos.bytes_of(row) + sin.bytes_of(row) - cos.nbytes - sin.nbytes
-    return Cost(Operations(mul=2, add=1) * turned, read, layer.written, layer.attrs)
+    return Cost(Operations(mul=2, add=1) * rotated, read, layer.written, layer.attrs)
 
 
 def calc_rotated_pair(layer: Layer) -> Cost:
@@ -40,8 +40,8 @@ def calc_rotated_pair(layer: Layer) -> Cost:
     Shapes: x0[N, H, T, D], x1[N, H, T, D], x2[N, H, T, D], x3[N, H, T, D], angle[N, T, D]
         -> y0[N, H, T, D], y1[N, H, T, D]
     """
-    turned = sum(y.size for y in layer.outputs)
-    operations = Operations(special=2 * layer["angle"].size) + turned * Operations(mul=2, add=1)
+    rotated = sum(y.size for y in layer.outputs)
+    operations = Operations(special=2 * layer["angle"].size) + rotated * Operations(mul=2, add=1)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 

@@ -31,9 +31,9 @@ def calc_longformer_attention(layer: Layer) -> Cost:
     keys = 2 * layer.attrs["window"] + 1 + everywhere
     operations, macs = attention_operations(layer, rows, keys, x.size, x.size)
     if everywhere:
-        few = batch * everywhere * width
-        more, products = attention_operations(layer, batch * everywhere * heads, steps, few, few)
-        operations, macs = operations + more, macs + products
+        elements = batch * everywhere * width
+        global_tokens, products = attention_operations(layer, batch * everywhere * heads, steps, elements, elements)
+        operations, macs = operations + global_tokens, macs + products
     for name in ("b0", "b1"):
         projected, products = projection(3 * x.size, width, name in layer)
         operations, macs = operations + projected, macs + products

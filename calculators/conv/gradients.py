@@ -22,18 +22,18 @@ def calc_conv_backward(layer: Layer) -> Cost:
         -> dx[N, C_in, H_in, W_in], dw[C_out, C_in/G, K_h, K_w]
     Settings: kernel=(K_h, K_w), groups=G, needs=("x", "w")
     """
-    dy, w, wanted = layer["dy"], layer.get("w") or layer.out, needed_gradients(layer, "x", "w", "b")
+    dy, w, needed = layer["dy"], layer.get("w") or layer.out, needed_gradients(layer, "x", "w", "b")
     products = dy.size * prod(w.shape[1:])
-    input_gradient = Operations(fma=products) if "x" in wanted else Operations()
-    weight_gradient = dot_products(w.size, products) if "w" in wanted else Operations()
-    bias_gradient = Operations(add=dy.size - w.shape[0]) if "b" in wanted else Operations()
+    input_gradient = Operations(fma=products) if "x" in needed else Operations()
+    weight_gradient = dot_products(w.size, products) if "w" in needed else Operations()
+    bias_gradient = Operations(add=dy.size - w.shape[0]) if "b" in needed else Operations()
     operations = input_gradient + weight_gradient + bias_gradient
     return Cost(
         operations,
-        gradient_input_bytes(layer, wanted),
+        gradient_input_bytes(layer, needed),
         layer.written,
         layer.attrs,
-        products * gradient_product_count(wanted),
+        products * gradient_product_count(needed),
     )
 
 
@@ -49,17 +49,17 @@ def calc_conv_transpose_backward(layer: Layer) -> Cost:
         -> dx[N, C_in, H_in, W_in], dw[C_in, C_out/G, K_h, K_w]
     Settings: kernel=(K_h, K_w), groups=G, needs=("x", "w")
     """
-    dy, w, wanted = layer["dy"], layer.get("w") or layer.out, needed_gradients(layer, "x", "w", "b")
+    dy, w, needed = layer["dy"], layer.get("w") or layer.out, needed_gradients(layer, "x", "w", "b")
     size = (layer.get("x") or layer.out).size
     products = size * prod(w.shape[1:])
-    input_gradient = dot_products(size, products) if "x" in wanted else Operations()
-    weight_gradient = dot_products(w.size, products) if "w" in wanted else Operations()
-    bias_gradient = Operations(add=dy.size - dy.shape[1 - w.ndim]) if "b" in wanted else Operations()
+    input_gradient = dot_products(size, products) if "x" in needed else Operations()
+    weight_gradient = dot_products(w.size, products) if "w" in needed else Operations()
+    bias_gradient = Operations(add=dy.size - dy.shape[1 - w.ndim]) if "b" in needed else Operations()
     operations = input_gradient + weight_gradient + bias_gradient
     return Cost(
         operations,
-        gradient_input_bytes(layer, wanted),
+        gradient_input_bytes(layer, needed),
         layer.written,
         layer.attrs,
-        products * gradient_product_count(wanted),
+        products * gradient_product_count(needed),
     )

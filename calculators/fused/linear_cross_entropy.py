@@ -27,7 +27,7 @@ def calc_linear_cross_entropy(layer: Layer) -> Cost:
     Shapes: x[N, F], w[V, F], b[V]?, target[N] -> y[]
     Settings: reduction="mean", needs=()
     """
-    (classes, features), wanted = layer["w"].shape, layer.attrs.get("needs", ())
+    (classes, features), needed = layer["w"].shape, layer.attrs.get("needs", ())
     count = layer["x"].size // features
     scores, products, reduction = count * classes, count * classes * features, layer.attrs.get("reduction", "mean")
     operations = dot_products(scores, products, "b" in layer) + Operations(add=2 * scores, special=scores + count)
@@ -35,13 +35,13 @@ def calc_linear_cross_entropy(layer: Layer) -> Cost:
         operations += Operations(add=count - 1, div=1 if reduction == "mean" else 0)
     if "class_weights" in layer:
         operations += Operations(mul=count, add=count - 1 if reduction == "mean" else 0)
-    if wanted:
+    if needed:
         operations += Operations(div=count, mul=scores, add=count)
-    if "x" in wanted:
+    if "x" in needed:
         operations += dot_products(count * features, products)
-    if "w" in wanted:
+    if "w" in needed:
         operations += dot_products(classes * features, products)
-    if "b" in wanted:
+    if "b" in needed:
         operations += Operations(add=scores - classes)
-    macs = products * (1 + sum(1 for name in ("x", "w") if name in wanted))
+    macs = products * (1 + sum(1 for name in ("x", "w") if name in needed))
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)

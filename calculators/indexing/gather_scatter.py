@@ -85,7 +85,7 @@ SELECTION_GRADIENTS: Mapping[str, str] = {
     "slice_backward": "dy in the place of the range, zeros elsewhere",
     "select_backward": "dy at the index, zeros elsewhere",
     "diagonal_backward": "dy on the diagonal, zeros elsewhere",
-    "split_backward": "the gradients of all parts, joined",
+    "split_backward": "the gradients of all outputs, joined",
     "concat_backward": "the ranges of dy, one an operand",
 }
 

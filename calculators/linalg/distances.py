@@ -77,8 +77,8 @@ def _gradient_operations(layer: Layer, pairs: Dim, features: Dim, sides: int) ->
     if p == 0:
         return Operations()
     pair, element = DISTANCE_GRADIENTS[p if p in DISTANCE_GRADIENTS else None]
-    more = Operations(fma=sides - 1)
-    return pairs * pair.operations + pairs * features * (element.operations + more)
+    other_side = Operations(fma=sides - 1)
+    return pairs * pair.operations + pairs * features * (element.operations + other_side)
 
 
 def calc_pairwise_distances_backward(layer: Layer) -> Cost:

@@ -112,8 +112,8 @@ def householder_triangularization(k: Dim, m: Dim, n: Dim) -> Operations:
     * the reflection of every column to its right.
     """
     tails = elements_below_diagonal(k, m)
-    made = Operations(mul=k, fma=tails, special=k, cmp=k, add=k, div=k + tails)
-    return made + Operations(
+    vectors = Operations(mul=k, fma=tails, special=k, cmp=k, add=k, div=k + tails)
+    return vectors + Operations(
         fma=2 * trailing_elements(k, m, n), mul=elements_below_diagonal(k, n), add=elements_below_diagonal(k, n)
     )
 

@@ -21,20 +21,20 @@ def calc_linear_backward(layer: Layer) -> Cost:
     Shapes: dy[N, F_out], x[N, F_in], w[F_out, F_in] -> dx[N, F_in], dw[F_out, F_in]
     Settings: needs=("x", "w")
     """
-    dy, wanted = layer["dy"], needed_gradients(layer, "x", "w", "b")
+    dy, needed = layer["dy"], needed_gradients(layer, "x", "w", "b")
     features = dy.shape[-1]
     width = (layer.get("w") or layer.get("x") or layer.out).shape[-1]
     products = dy.size * width
-    input_gradient = dot_products(prod(dy.shape[:-1]) * width, products) if "x" in wanted else Operations()
-    weight_gradient = dot_products(features * width, products) if "w" in wanted else Operations()
-    bias_gradient = Operations(add=dy.size - features) if "b" in wanted else Operations()
+    input_gradient = dot_products(prod(dy.shape[:-1]) * width, products) if "x" in needed else Operations()
+    weight_gradient = dot_products(features * width, products) if "w" in needed else Operations()
+    bias_gradient = Operations(add=dy.size - features) if "b" in needed else Operations()
     operations = input_gradient + weight_gradient + bias_gradient
     return Cost(
         operations,
-        gradient_input_bytes(layer, wanted),
+        gradient_input_bytes(layer, needed),
         layer.written,
         layer.attrs,
-        products * gradient_product_count(wanted),
+        products * gradient_product_count(needed),
     )
 
 
@@ -48,13 +48,13 @@ def calc_matmul_backward(layer: Layer) -> Cost:
     Settings: needs=("x0", "x1")
     """
     dy, x0, x1 = layer["dy"], layer["x0"], layer["x1"]
-    wanted = needed_gradients(layer, "x0", "x1", "b")
+    needed = needed_gradients(layer, "x0", "x1", "b")
     products = dy.size * (x0.shape[-2] if layer.attrs.get("transpose_x0") else x0.shape[-1])
-    first = dot_products(x0.size, products) if "x0" in wanted else Operations()
-    second = dot_products(x1.size, products) if "x1" in wanted else Operations()
-    addend = Operations(add=dy.size - layer["b"].size) if "b" in wanted else Operations()
-    read = dy.nbytes + (x1.nbytes if "x0" in wanted else 0) + (x0.nbytes if "x1" in wanted else 0)
-    macs = products * len(set(wanted) - {"b"})
+    first = dot_products(x0.size, products) if "x0" in needed else Operations()
+    second = dot_products(x1.size, products) if "x1" in needed else Operations()
+    addend = Operations(add=dy.size - layer["b"].size) if "b" in needed else Operations()
+    read = dy.nbytes + (x1.nbytes if "x0" in needed else 0) + (x0.nbytes if "x1" in needed else 0)
+    macs = products * len(set(needed) - {"b"})
     return Cost(first + second + addend, read, layer.written, layer.attrs, macs)
 
 

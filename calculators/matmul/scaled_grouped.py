@@ -13,9 +13,9 @@ def _scale_products(layer: Layer) -> Dim:
 
     One for all scales that are single numbers, else one per vector of scales.
     """
-    held = [tensor for name, tensor in layer.inputs.items() if name.rstrip("0123456789").endswith("scale")]
-    vectors = sum(1 for scale in held if scale.ndim and scale.size != 1)
-    return vectors or (1 if held else 0)
+    scales = [tensor for name, tensor in layer.inputs.items() if name.rstrip("0123456789").endswith("scale")]
+    vectors = sum(1 for scale in scales if scale.ndim and scale.size != 1)
+    return vectors or (1 if scales else 0)
 
 
 def calc_scaled_matmul(layer: Layer) -> Cost:

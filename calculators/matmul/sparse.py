@@ -59,13 +59,13 @@ def calc_sparse_dense_matmul_backward(layer: Layer) -> Cost:
     Shapes: x0[Z], dy[M, N], x1[K, N] -> dx0[Z], dx1[K, N]
     Settings: width=N, indices=2*Z, needs=("x0", "x1")
     """
-    values, wanted = layer["x0"].size, needed_gradients(layer, "x0", "x1")
+    values, needed = layer["x0"].size, needed_gradients(layer, "x0", "x1")
     products = values * layer.attrs["width"]
-    operations = dot_products(values, products) if "x0" in wanted else Operations()
-    operations += Operations(fma=products if "x1" in wanted else 0)
+    operations = dot_products(values, products) if "x0" in needed else Operations()
+    operations += Operations(fma=products if "x1" in needed else 0)
     chosen = {"mean": Operations(div=1), "amax": Operations(cmp=1), "amin": Operations(cmp=1)}
-    operations += products * len(wanted) * chosen.get(layer.attrs.get("reduction", "sum"), Operations())
-    return Cost(operations, layer.read + _index_bytes(layer), layer.written, layer.attrs, products * len(wanted))
+    operations += products * len(needed) * chosen.get(layer.attrs.get("reduction", "sum"), Operations())
+    return Cost(operations, layer.read + _index_bytes(layer), layer.written, layer.attrs, products * len(needed))
 
 
 def calc_sparse_matmul(layer: Layer) -> Cost:

@@ -12,9 +12,9 @@ from .._shared import dot_products, input_bytes, needed_gradients, row_count
 from .norms import channel_count
 
 
-def _gradient_input_bytes(layer: Layer, wanted: tuple[str, ...]) -> Dim:
+def _gradient_input_bytes(layer: Layer, needed: tuple[str, ...]) -> Dim:
     """Return the bytes of all inputs except the bias, and except the weight if dx is not needed."""
-    return layer.read - input_bytes(layer, "b", *(() if "x" in wanted else ("w",)))
+    return layer.read - input_bytes(layer, "b", *(() if "x" in needed else ("w",)))
 
 
 def calc_batch_norm_backward(layer: Layer) -> Cost:
@@ -35,18 +35,18 @@ def calc_batch_norm_backward(layer: Layer) -> Cost:
     Shapes: dy[N, C, H, W], x[N, C, H, W], w[C], b[C] -> dx[N, C, H, W], dw[C], db[C]
     Settings: training=True, needs=("x", "w", "b")
     """
-    size, count, wanted = layer["x"].size, channel_count(layer), needed_gradients(layer, "x", "w", "b")
-    through_statistics = bool(layer.attrs.get("training")) and "x" in wanted
+    size, count, needed = layer["x"].size, channel_count(layer), needed_gradients(layer, "x", "w", "b")
+    through_statistics = bool(layer.attrs.get("training")) and "x" in needed
     operations = Operations()
-    if "w" in wanted or through_statistics:
+    if "w" in needed or through_statistics:
         operations += Operations(add=size, mul=size) + dot_products(count, size)
-    if "b" in wanted or through_statistics:
+    if "b" in needed or through_statistics:
         operations += Operations(add=size - count)
     if through_statistics:
         operations += Operations(fma=size, mul=size + (count if "w" in layer else 0), add=size, div=2 * count)
-    elif "x" in wanted:
+    elif "x" in needed:
         operations += Operations(mul=size)
-    return Cost(operations, _gradient_input_bytes(layer, wanted), layer.written, layer.attrs)
+    return Cost(operations, _gradient_input_bytes(layer, needed), layer.written, layer.attrs)
 
 
 def calc_batch_renorm_backward(layer: Layer) -> Cost:
@@ -70,27 +70,27 @@ def calc_batch_renorm_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
-def _affine_gradients(layer: Layer, wanted: tuple[str, ...]) -> Operations:
+def _affine_gradients(layer: Layer, needed: tuple[str, ...]) -> Operations:
     """Return the operations of dw and db, if needed.
 
     dw is the sum of dy times the normalized x, db the sum of dy.
     """
     size = layer["x"].size
-    weight = dot_products(layer["w"].size, size) if "w" in wanted else Operations()
-    bias = Operations(add=size - (layer.get("b") or layer.outputs[-1]).size) if "b" in wanted else Operations()
+    weight = dot_products(layer["w"].size, size) if "w" in needed else Operations()
+    bias = Operations(add=size - (layer.get("b") or layer.outputs[-1]).size) if "b" in needed else Operations()
     return weight + bias
 
 
 def _standardization_backward(layer: Layer, count: Dim) -> Cost:
     """Return the cost of the backward of ``count`` rows, standardized, scaled and shifted."""
-    size, wanted = layer["x"].size, needed_gradients(layer, "x", "w", "b")
-    operations = _affine_gradients(layer, wanted)
-    if "x" in wanted or "w" in wanted:
+    size, needed = layer["x"].size, needed_gradients(layer, "x", "w", "b")
+    operations = _affine_gradients(layer, needed)
+    if "x" in needed or "w" in needed:
         operations += Operations(add=size, mul=size)
-    if "x" in wanted:
+    if "x" in needed:
         operations += Operations(mul=size if "w" in layer else 0) + dot_products(count, size)
         operations += Operations(fma=size, mul=size, add=2 * size - count, div=2 * count)
-    return Cost(operations, _gradient_input_bytes(layer, wanted), layer.written, layer.attrs)
+    return Cost(operations, _gradient_input_bytes(layer, needed), layer.written, layer.attrs)
 
 
 def calc_layer_norm_backward(layer: Layer) -> Cost:
@@ -165,15 +165,15 @@ def calc_rms_norm_backward(layer: Layer) -> Cost:
     Shapes: dy[N, C], x[N, C], w[C] -> dx[N, C], dw[C]
     Settings: axis=(1,), needs=("x", "w")
     """
-    size, wanted = layer["x"].size, needed_gradients(layer, "x", "w", "b")
+    size, needed = layer["x"].size, needed_gradients(layer, "x", "w", "b")
     count = row_count(layer["x"].shape, layer.attrs["axis"])
-    operations = _affine_gradients(layer, wanted)
-    if "x" in wanted or "w" in wanted:
+    operations = _affine_gradients(layer, needed)
+    if "x" in needed or "w" in needed:
         operations += Operations(mul=size)
-    if "x" in wanted:
+    if "x" in needed:
         operations += Operations(mul=size if "w" in layer else 0) + dot_products(count, size)
         operations += Operations(fma=size, mul=size, div=count)
-    return Cost(operations, _gradient_input_bytes(layer, wanted), layer.written, layer.attrs)
+    return Cost(operations, _gradient_input_bytes(layer, needed), layer.written, layer.attrs)
 
 
 def calc_local_response_norm_backward(layer: Layer) -> Cost:

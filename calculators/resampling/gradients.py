@@ -37,13 +37,13 @@ def calc_grid_sample_backward(layer: Layer) -> Cost:
     Shapes: dy[N, C, P, Q], x[N, C, H, W], grid[N, P, Q, 2] -> dx[N, C, H, W], dgrid[N, P, Q, 2]
     Settings: mode="linear", needs=("x", "grid")
     """
-    dy, x, grid, wanted = layer["dy"], layer["x"], layer["grid"], needed_gradients(layer, "x", "grid")
+    dy, x, grid, needed = layer["dy"], layer["x"], layer["grid"], needed_gradients(layer, "x", "grid")
     rank, is_nearest = x.ndim - 2, layer.attrs["mode"] == "nearest"
     taps, _ = SAMPLES[layer.attrs["mode"]](rank)
     operations, read = Operations(), dy.nbytes + grid.nbytes
-    if "x" in wanted:
+    if "x" in needed:
         operations += dy.size * taps * Operations(mul=0 if is_nearest else 1, add=1)
-    if "grid" in wanted and not is_nearest:
+    if "grid" in needed and not is_nearest:
         operations += dy.size * rank * Operations(mul=taps, add=taps - 1)
         operations += dot_products(grid.size, dy.size * rank) + Operations(mul=grid.size)
         read += x.bytes_of(minimum(taps * dy.size, x.size))
