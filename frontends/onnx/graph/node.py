@@ -275,7 +275,7 @@ def describe(proto: Any) -> str:
     if proto.name:
         return f"node {proto.name!r} ({proto.op_type})"
     made = next((name for name in proto.output if name), "")
-    return f"the {proto.op_type} node that makes {made!r}"
+    return f"the {proto.op_type} node that produces {made!r}"
 
 
 def _bound(formals: Sequence[tuple[str, bool]], inputs: list[Value | None]) -> Iterable[tuple[str, Any]]:

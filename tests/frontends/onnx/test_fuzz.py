@@ -84,7 +84,7 @@ MODELS = (
 
 PLACES = (
     "node ",
-    " that makes ",
+    " that produces ",
     "input ",
     "initializer ",
     "graph output ",

@@ -32,7 +32,7 @@ def test_wrong_operands_are_priced_or_refused_in_words(line: Line):
             "ExpandDims",
             [(2, 3), [4]],
             {},
-            "the ExpandDims node that makes 'y0' has the axis 4 for an output of 3 dimensions",
+            "the ExpandDims node that produces 'y0' has the axis 4 for an output of 3 dimensions",
         ),
         ("UnfoldTensor", [(2, 3)], {"size": 4}, "takes slices of 4 elements of an axis of size 3"),
         ("UnfoldTensor", [(2, 3)], {}, "has no size"),

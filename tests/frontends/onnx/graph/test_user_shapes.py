@@ -44,7 +44,7 @@ def test_two_values_of_unknown_shape_have_a_symbol_each_and_are_assumed():
         (
             f"the shape of 'h{i}' is unknown: assumed one axis, its size the symbol h{i}_elements. "
             f"Give its shape: shapes={{'h{i}': ('N', 8)}}",
-            f"the Wave node that makes 'h{i}'",
+            f"the Wave node that produces 'h{i}'",
         )
         for i in range(2)
     ]
@@ -59,7 +59,7 @@ def test_nothing_is_assumed_of_what_is_not_counted():
     report = estimate(unknown(*WAVES))
     assert (report.status, report.assumptions) == ("partial", [])
     assert report.notes[0] == (
-        "operators downstream of the Wave node that makes 'h0' are not counted, because the rank of its output is "
+        "operators downstream of the Wave node that produces 'h0' are not counted, because the rank of its output is "
         "unknown (the operator is not supported). Give its shape: shapes={'h0': ('N', 8)}"
     )
 
@@ -164,7 +164,9 @@ def test_what_the_model_declares_gives_way_and_is_said():
     made.graph.output[1].type.tensor_type.shape.dim.add(dim_value=5)
     recorder = read(made, shapes={"h0": (6,)})
     assert recorder.calls[-1].layer.out.shape == (6,)
-    assert recorder.notes == ["the Wave node that makes 'h0' produces 'h0' of shape (6,), but the model declares (5,)"]
+    assert recorder.notes == [
+        "the Wave node that produces 'h0' produces 'h0' of shape (6,), but the model declares (5,)"
+    ]
 
 
 def looped(count: str = "n") -> ModelProto:

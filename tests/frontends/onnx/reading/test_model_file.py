@@ -225,7 +225,7 @@ def test_a_chain_of_doublings_without_end_is_refused():
     g, x = Graph(), "x"
     for _ in range(5000):
         x = g("Concat", x, x, axis=0)
-    with pytest.raises(CostError, match=r"Concat node that makes .* has an output dimension of"):
+    with pytest.raises(CostError, match=r"Concat node that produces .* has an output dimension of"):
         read(g.model({"x": (2,)}, x))
 
 

@@ -44,7 +44,7 @@ def test_it_is_listed_with_its_nodes(case):
     made = model(case)
     (note,) = estimate(made, regroup=True).notes
     assert note.startswith(f"regrouped as {case.op}: ")
-    assert f"the {made.graph.node[-1].op_type} node that makes {made.graph.output[0].name!r}" in note
+    assert f"the {made.graph.node[-1].op_type} node that produces {made.graph.output[0].name!r}" in note
 
 
 @every_case

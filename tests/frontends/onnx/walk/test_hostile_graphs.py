@@ -29,7 +29,7 @@ WRONG = {
     ),
     "self loop": (
         model(node("Relu", ["y"], ["y"])),
-        "the graph has a cycle: the Relu node that makes 'y' -> the Relu node that makes 'y'",
+        "the graph has a cycle: the Relu node that produces 'y' -> the Relu node that produces 'y'",
     ),
     "output": (model(node("Relu", ["x"], ["y"]), output="z"), "graph output 'z' is not produced by any node"),
     "two makers": (
@@ -345,7 +345,9 @@ def test_a_tensor_that_only_the_branch_left_out_reads_is_not_listed():
 def test_nodes_that_nobody_reads_are_counted_and_listed():
     report = estimate(model(node("Relu", ["x"], ["y"]), node("Neg", ["x"], ["z"], "spare"), node("Abs", ["z"], ["w"])))
     assert report.total_report["flops"] == 3 * 4
-    assert report.notes == ["the outputs of these nodes are unused; the nodes are counted: the Abs node that makes 'w'"]
+    assert report.notes == [
+        "the outputs of these nodes are unused; the nodes are counted: the Abs node that produces 'w'"
+    ]
 
 
 def test_a_buffer_is_no_parameter_where_the_exporter_says_so():

@@ -167,7 +167,7 @@ def test_what_is_not_counted_is_told_of_each_node():
     first, second = "node 'first' (Reshape)", "node 'second' (Reshape)"
     assert [first in note for note in recorder.notes] == [False, True, False]
     assert [second in note for note in recorder.notes] == [False, False, True]
-    relus = [f"the Relu node that makes 'Relu_{i}_0'" for i in (2, 3)]
+    relus = [f"the Relu node that produces 'Relu_{i}_0'" for i in (2, 3)]
     assert [call.where for call in recorder.calls] == [first, second, *relus]
 
 

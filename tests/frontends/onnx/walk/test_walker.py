@@ -41,7 +41,7 @@ def test_a_cycle_names_its_nodes():
 
 
 def test_a_node_that_reads_itself_is_a_cycle():
-    with pytest.raises(CostError, match=r"cycle: the Add node that makes 'y' -> the Add node that makes 'y'"):
+    with pytest.raises(CostError, match=r"cycle: the Add node that produces 'y' -> the Add node that produces 'y'"):
         read(model(node("Add", ["x", "y"], ["y"])))
 
 
