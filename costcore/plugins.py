@@ -92,10 +92,10 @@ def mappings(hook: str) -> Iterator[Mapping[str, Any]]:
 
     def checked(result: Any) -> dict[str, Any]:
         if not isinstance(result, Mapping):
-            raise TypeError(f"expected a dict of functions by name, got {shortly(result)}")
+            raise TypeError(f"expected a dict of functions by name (got {shortly(result)})")
         for name, function in result.items():
             if not isinstance(name, str) or not callable(function):
-                raise TypeError(f"expected functions by name, got {shortly(name)}: {shortly(function)}")
+                raise TypeError(f"expected functions by name (got {shortly(name)}: {shortly(function)})")
         return dict(result)
 
     return _results(hook, checked)
@@ -110,11 +110,11 @@ def lists(hook: str, item_type: type[Item], **arguments: Any) -> Iterator[list[I
 
     def checked(result: Any) -> list[Item]:
         if not isinstance(result, Iterable) or isinstance(result, item_type):
-            raise TypeError(f"expected a list of {item_type.__name__}, got {shortly(result)}")
+            raise TypeError(f"expected a list of {item_type.__name__} (got {shortly(result)})")
         items = [*result]
         for item in items:
             if not isinstance(item, item_type):
-                raise TypeError(f"expected a list of {item_type.__name__}, got an item {shortly(item)}")
+                raise TypeError(f"expected a list of {item_type.__name__} (got an item {shortly(item)})")
         return items
 
     return _results(hook, checked, **arguments)

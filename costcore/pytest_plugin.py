@@ -51,8 +51,10 @@ class CostBudget:
             if budget is None:
                 budget, inputs = inputs, None
             if inputs is not None or arguments:
-                unexpected = f"{', '.join(arguments)}{_limits(arguments)}" if arguments else "inputs"
-                raise TypeError(f"for a report, cost_budget accepts a budget and limits only, got {unexpected}")
+                names, limits_hint = (", ".join(arguments), _limits(arguments)) if arguments else ("inputs", "")
+                raise TypeError(
+                    f"for a report, cost_budget accepts a budget and limits only (got {names}){limits_hint}"
+                )
             report = model
             warn_about(report)
         else:
@@ -65,8 +67,8 @@ class CostBudget:
             raise TypeError(
                 f"cost_budget needs a budget: the path of a TOML file, or limits by name ({', '.join(LIMITS)})"
             )
-        if breaches := [breach for part in budgets for breach in check(report, part)]:
-            pytest.fail("over budget\n" + "\n".join(map(str, breaches)), pytrace=False)
+        if violations := [violation for part in budgets for violation in check(report, part)]:
+            pytest.fail("over budget\n" + "\n".join(map(str, violations)), pytrace=False)
         return report
 
 

@@ -34,12 +34,12 @@ def check_arguments(fma_1flop: object, layout: object, **switches: object) -> No
         TypeError, ValueError: if an argument is invalid; the message includes what is expected.
     """
     if not isinstance(fma_1flop, bool):
-        raise TypeError(f"fma_1flop must be True (a fused multiply-add is one FLOP) or False (two), got {fma_1flop!r}")
+        raise TypeError(f"fma_1flop must be True (a fused multiply-add is one FLOP) or False (two) (got {fma_1flop!r})")
     if layout not in LAYOUTS:
         raise ValueError(unknown("layout", layout, LAYOUTS))
     for name, value in switches.items():
         if not isinstance(value, bool):
-            raise TypeError(f"{name} must be True or False, got {value!r}")
+            raise TypeError(f"{name} must be True or False (got {value!r})")
 
 
 def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, layout: str) -> Report:

@@ -60,9 +60,9 @@ def estimate(
     """
     check_arguments(fma_1flop, layout, tracebacks=tracebacks, strict=strict)
     if not isinstance(calculators, Mapping | None):
-        raise TypeError(f"calculators must be a mapping of operators to calculators, got {calculators!r}")
+        raise TypeError(f"calculators must be a mapping of operators to calculators (got {calculators!r})")
     if progress is not None and not callable(progress):
-        raise TypeError(f"progress must be a function progress(items, description), got {progress!r}")
+        raise TypeError(f"progress must be a function progress(items, description) (got {progress!r})")
     spec = frontend_of(model)
     if options:
         check_options(spec, options, estimate.__kwdefaults__ or {})

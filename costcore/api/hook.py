@@ -50,7 +50,9 @@ class ComputationalCostHook:
     ) -> None:
         check_arguments(fma_1flop, layout, tracebacks=tracebacks, measure_time=measure_time, strict=strict)
         if isinstance(frontends, str):
-            raise TypeError(f"frontends must be a list of names, such as [{frontends!r}], got the string {frontends!r}")
+            raise TypeError(
+                f"frontends must be a list of names, such as [{frontends!r}] (got the string {frontends!r})"
+            )
         self._names = None if frontends is None else list(frontends)
         for name in self._names or ():
             load(name)

@@ -120,9 +120,9 @@ def table(
         TypeError, ValueError: if an argument is invalid.
     """
     if isinstance(models, (str, bytes)) or not isinstance(models, Iterable):
-        raise TypeError(f"models must be a list or mapping of models, got {models!r}")
+        raise TypeError(f"models must be a list or mapping of models (got {models!r})")
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs == 0):
-        raise ValueError(f"jobs must be a number of processes, or -1 for one per core, got {jobs!r}")
+        raise ValueError(f"jobs must be a number of processes, or -1 for one per core (got {jobs!r})")
     named = [_named(model, inputs) for model in (models.items() if isinstance(models, Mapping) else models)]
     rows = dict(_progress(_rows(named, jobs, list(python_path), options), len(named)))
     return Table(tuple(rows[position] for position in range(len(named))))
@@ -131,7 +131,7 @@ def table(
 def _named(model: Any, inputs: Any) -> NamedModel:
     if isinstance(model, tuple):
         if len(model) not in (2, 3) or not isinstance(model[0], str):
-            raise TypeError(f"a tuple in models must be (name, model) or (name, model, inputs), got {model!r}")
+            raise TypeError(f"a tuple in models must be (name, model) or (name, model, inputs) (got {model!r})")
         return model[0], model[1], model[2] if len(model) == 3 else inputs
     return str(model) if isinstance(model, str) else type(model).__name__, model, inputs
 

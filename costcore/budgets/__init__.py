@@ -1,1 +1,1 @@
-"""Limits on what a model may cost."""
+"""Budgets: limits on the cost of a model, and checking a report against them."""

@@ -1,4 +1,4 @@
-"""Limits on what a model may cost, and where a report breaks them."""
+"""The data of a budget: its limits, and the violations of them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from costcore.reports.text.amounts import METRICS, exact
 SCOPES = ("total", "module", "operator")
 
 MOST_NAMES = 8
-"""Modules or operators that are named where a pattern matches none."""
+"""How many modules or operators a message lists at most."""
 
 
 class Limit(NamedTuple):
-    """One limit.
+    """A limit on one metric.
 
     Attributes:
         scope: ``total``, ``module`` or ``operator``.
-        pattern: of the module path or operator it holds for, as a shell has it (``layer?.*``); empty for the total.
+        pattern: a shell pattern for the module paths or operators to which it applies (``layer?.*``); empty for the
+            total.
         metric: a key of :data:`costcore.reports.text.amounts.METRICS`.
-        most: the largest value allowed; None where the limit is an increase.
-        increase: what a value may exceed the baseline by, a fraction of it (:class:`fractions.Fraction`) or an amount.
+        most: the maximum value; None if the increase is limited.
+        increase: the maximum increase over the baseline, relative (:class:`fractions.Fraction`) or absolute (int).
     """
 
     scope: str
@@ -38,13 +39,13 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits, and how they are meant.
+    """Limits on the cost of a model.
 
     Attributes:
-        limits: every limit.
-        baseline: the report that increases are measured against.
-        strict: whether a report with unknown operators breaks the budget.
-        source: the file it was read from.
+        limits: all limits.
+        baseline: the report from which increases are measured.
+        strict: whether a report with unsupported operators is a violation.
+        source: the file from which the budget was read.
     """
 
     limits: tuple[Limit, ...]
@@ -53,19 +54,19 @@ class Budget:
     source: str = field(default="budget", compare=False)
 
     def as_strict(self) -> Budget:
-        """This budget, broken by unknown operators."""
+        """Return this budget with ``strict=True``."""
         return replace(self, strict=True)
 
 
-class Breach(NamedTuple):
-    """A broken limit; its text is one line.
+class Violation(NamedTuple):
+    """A limit that is exceeded; its text is one line.
 
     Attributes:
         where: ``total``, ``module layer1.conv`` or ``operator conv``.
-        metric: what was limited; empty where the report is partial or a pattern matches nothing.
-        value: what it costs.
-        limit: what it may.
-        reason: what the limit comes from, or what is wrong.
+        metric: the limited metric; empty if the report is partial or a pattern matches nothing.
+        value: the value of the metric.
+        limit: its maximum.
+        reason: how the limit was computed from the baseline, or what else is wrong.
     """
 
     where: str
@@ -76,7 +77,7 @@ class Breach(NamedTuple):
 
     @property
     def excess(self) -> int:
-        """By how much."""
+        """The amount by which the value exceeds the limit."""
         return self.value - self.limit
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Check a model or a report against a budget."""
+"""Check a report against a budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fractions import Fraction
 from os import PathLike
 from typing import Any, NamedTuple, TypeAlias
 
-from costcore.budgets.budget import MOST_NAMES, Breach, Budget, Limit
+from costcore.budgets.budget import MOST_NAMES, Budget, Limit, Violation
 from costcore.budgets.toml import read_budget
 from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
@@ -24,68 +24,70 @@ from costcore.trace.call import Call
 BudgetLike: TypeAlias = "Budget | str | PathLike[str] | Mapping[str, Any]"
 
 
-def check(report: Report, budget: BudgetLike) -> list[Breach]:
-    """Where ``report`` breaks ``budget``, in the order of its limits; empty where it holds.
+def check(report: Report, budget: BudgetLike) -> list[Violation]:
+    """Return the violations of ``budget`` by ``report``, in the order of its limits; empty if there are none.
 
-    A limit of a pattern holds for each module (with everything inside it) or operator that matches. A pattern that
-    matches nothing is a breach: a limit on a module that was renamed would hold for ever.
+    A limit with a pattern applies to each matching module, including its submodules, or to each matching operator. A
+    pattern that matches nothing is a violation, because the limit of a renamed module would never be exceeded.
 
     Args:
         report: the report.
-        budget: a :class:`Budget`, the path of a TOML file, or what such a file says, as a mapping.
+        budget: a :class:`Budget`, the path of a TOML file, or a mapping with the same content.
 
     Raises:
-        TypeError: for a report that is none.
-        BudgetError: for a malformed budget; names file, line and key.
-        CostError: where a limited cost is an expression over symbolic dimensions.
+        TypeError: if ``report`` is not a report.
+        BudgetError: if the budget is invalid; the message includes the file, line and key.
+        CostError: if a limited cost is a symbolic expression.
     """
     if not isinstance(report, Report):
-        raise TypeError(f"check takes a report, as estimate makes them, got {type(report).__name__}")
-    limits = budget if isinstance(budget, Budget) else read_budget(budget)
-    return [*_partial(report, limits), *_broken(report, limits)]
+        raise TypeError(f"check expects a report, such as that of estimate (got {type(report).__name__})")
+    read = budget if isinstance(budget, Budget) else read_budget(budget)
+    return [*_partial(report, read), *_exceeded(report, read)]
 
 
-def _partial(report: Report, budget: Budget) -> Iterator[Breach]:
+def _partial(report: Report, budget: Budget) -> Iterator[Violation]:
     if budget.strict and (missing := not_counted(report.trace)):
-        yield Breach("total", reason=f"partial: not counted: {missing}")
+        yield Violation("total", reason=f"partial: not counted: {missing}")
 
 
-def _broken(report: Report, budget: Budget) -> Iterator[Breach]:
+def _exceeded(report: Report, budget: Budget) -> Iterator[Violation]:
     costs = _Costs(report)
-    before = None if budget.baseline is None else _Costs(budget.baseline)
-    reported = set()
+    baseline = None if budget.baseline is None else _Costs(budget.baseline)
+    unmatched = set()
     for limit in budget.limits:
         matched = costs.matching(limit)
-        if not matched and (limit.scope, limit.pattern) not in reported:
-            reported.add((limit.scope, limit.pattern))
-            yield Breach(str(limit), reason=f"no {limit.scope} of this model matches{costs.nearest(limit)}")
-        for place, found in matched:
-            value = _whole(found[limit.metric], limit, "the report")
+        if not matched and (limit.scope, limit.pattern) not in unmatched:
+            unmatched.add((limit.scope, limit.pattern))
+            yield Violation(str(limit), reason=f"no {limit.scope} of this model matches{costs.near_matches(limit)}")
+        for target, cost in matched:
+            value = _as_int(cost[limit.metric], limit, "the report")
             if limit.most is not None:
                 most, reason = limit.most, ""
             else:
-                old = _whole(before.of(place)[limit.metric] if before else 0, limit, "the baseline")
-                most, reason = _raised(old, limit.increase or 0)
+                old = _as_int(baseline.of(target)[limit.metric] if baseline else 0, limit, "the baseline")
+                most, reason = _increased(old, limit.increase or 0)
             if value > most:
-                yield Breach(str(place), limit.metric, value, most, reason)
+                yield Violation(str(target), limit.metric, value, most, reason)
 
 
-def _raised(old: int, increase: Fraction | int) -> tuple[int, str]:
+def _increased(old: int, increase: Fraction | int) -> tuple[int, str]:
+    """Return the largest value after an increase, and its computation as text."""
     if isinstance(increase, Fraction):
         return old + int(old * increase), f"baseline {exact(old)} + {float(100 * increase):g} %"
     return old + increase, f"baseline {exact(old)} + {exact(increase)}"
 
 
-def _whole(value: Dim, limit: Limit, where: str) -> int:
+def _as_int(value: Dim, limit: Limit, source: str) -> int:
     if is_symbolic(value):
         raise CostError(
-            f"{limit}: {limit.metric} of {where} is {exact(value)}; give its dimensions values (--dim, report.subs)"
+            f"{limit}: {limit.metric} of {source} is the symbolic expression {exact(value)} (expected a number). "
+            "Substitute values for its dimensions (--dim, report.subs)."
         )
     return int(value)
 
 
-class Place(NamedTuple):
-    """What a limit applies to: the whole model, a module with everything inside it, or an operator."""
+class Target(NamedTuple):
+    """What a limit applies to: the whole model, a module including its submodules, or an operator."""
 
     scope: str
     name: str = ""
@@ -94,43 +96,42 @@ class Place(NamedTuple):
         return f"{self.scope} {self.name}" if self.name else self.scope
 
 
-TOTAL = Place("total")
+TOTAL = Target("total")
 
 
 class _Costs:
-    """The costs of a report in total, by module with everything inside it, and by operator."""
+    """The costs of a report in total, by module including its submodules, and by operator."""
 
     def __init__(self, report: ReportData) -> None:
         ledger = report.ledger
-        groups: dict[Place, list[Call]] = {TOTAL: [call for call, _ in ledger.counted]}
+        groups: dict[Target, list[Call]] = {TOTAL: [call for call, _ in ledger.counted]}
         for call, _ in ledger.counted:
             for path in path_and_parents(call.module):
-                groups.setdefault(Place("module", path), []).append(call)
+                groups.setdefault(Target("module", path), []).append(call)
             for name in dict.fromkeys((call.layer.op, call.type)):
-                groups.setdefault(Place("operator", name), []).append(call)
-        self._sums = {place: ledger.sum(calls) for place, calls in groups.items()}
+                groups.setdefault(Target("operator", name), []).append(call)
+        self._sums = {target: ledger.sum(calls) for target, calls in groups.items()}
 
-    def of(self, place: Place) -> Mapping[str, Dim]:
-        """The costs there; zero if this report has no such module or operator."""
-        return self._sums.get(place, dict.fromkeys(METRICS, 0))
+    def of(self, target: Target) -> Mapping[str, Dim]:
+        """Return the cost of a target; zero if this report has no such module or operator."""
+        return self._sums.get(target, dict.fromkeys(METRICS, 0))
 
-    def matching(self, limit: Limit) -> list[tuple[Place, Mapping[str, Dim]]]:
-        """The places that the limit applies to, with their costs; an operator that did not run costs nothing."""
+    def matching(self, limit: Limit) -> list[tuple[Target, Mapping[str, Dim]]]:
+        """Return the targets of the limit with their costs; an operator that was not called has the cost zero."""
         if limit.scope == TOTAL.scope:
             return [(TOTAL, self.of(TOTAL))]
-        names = self._names(limit.scope)
-        found = [Place(limit.scope, name) for name in names if fnmatchcase(name, limit.pattern)]
-        if not found and limit.scope == "operator" and any(fnmatchcase(op, limit.pattern) for op in calculators()):
-            found = [Place(limit.scope, limit.pattern)]
-        return [(place, self.of(place)) for place in found]
+        targets = [Target(limit.scope, name) for name in self._names(limit.scope) if fnmatchcase(name, limit.pattern)]
+        if not targets and limit.scope == "operator" and any(fnmatchcase(op, limit.pattern) for op in calculators()):
+            targets = [Target(limit.scope, limit.pattern)]
+        return [(target, self.of(target)) for target in targets]
 
-    def nearest(self, limit: Limit) -> str:
-        """Names that a limit which matches nothing may have been meant for."""
+    def near_matches(self, limit: Limit) -> str:
+        """Return the end of the message for a limit that matches nothing: near matches, or the existing names."""
         names = self._names(limit.scope)
         if near := get_close_matches(limit.pattern, names):
-            return f"; did you mean {' or '.join(map(repr, near))}?"
+            return f". Did you mean {' or '.join(map(repr, near))}?"
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        return f"; there are {', '.join(names[:MOST_NAMES])}{more}" if names else ""
+        return f" ({limit.scope}s are {', '.join(names[:MOST_NAMES])}{more})" if names else ""
 
     def _names(self, scope: str) -> list[str]:
-        return [place.name for place in self._sums if place.scope == scope]
+        return [target.name for target in self._sums if target.scope == scope]

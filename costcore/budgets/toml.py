@@ -1,4 +1,4 @@
-"""Budgets as people write them: a TOML file, or the same as a mapping."""
+"""Read a budget from a TOML file, or from a mapping with the same content."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from costcore.budgets.budget import SCOPES, Budget, Limit
 from costcore.errors import CostError
-from costcore.messages import why
+from costcore.messages import unknown, why
 from costcore.reports.report import Report
 from costcore.reports.text.amounts import METRICS, parse_amount, parse_percent
 
@@ -19,44 +19,44 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-TOP = ("strict", "baseline", "max_increase", *SCOPES)
+TOP_LEVEL_KEYS = ("strict", "baseline", "max_increase", *SCOPES)
 
-LIMITS = (*METRICS, "max_increase")
+LIMIT_KEYS = (*METRICS, "max_increase")
 
 
 class BudgetError(CostError):
-    """A malformed budget: says which file, line and key, and what is accepted there."""
+    """An invalid budget; the message includes the file, line and key."""
 
 
 def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
-    """The budget of a file or a mapping.
+    """Return the budget in a file or a mapping.
 
     ::
 
-        strict = true                  # unknown operators break the budget
-        baseline = "report.json"       # a saved report, beside this file; in a mapping it may be a Report
-        max_increase = "1%"            # of every total, against the baseline
+        strict = true                  # an unsupported operator is a violation
+        baseline = "report.json"       # a saved report, relative to this file; in a mapping it may be a Report
+        max_increase = "1%"            # of each total, from the baseline
 
         [total]
         flops = "4.2G"                 # also macs, mread, mwrite, mrw, n_params
         n_params = 25_600_000
 
-        [module."layer?"]              # holds for each module that matches, with everything inside it
+        [module."layer?"]              # applies to each matching module, including its submodules
         mread = "100 MiB"
-        max_increase = { macs = 0 }    # one limit by cost
+        max_increase = { macs = 0 }    # limits by metric
 
         [operator.conv]
         macs = "4G"
 
     Raises:
-        TypeError: for what is neither.
-        BudgetError: where it is malformed; names file, line and key.
-        OSError: where it cannot be read.
+        TypeError: if ``budget`` is neither a path nor a mapping.
+        BudgetError: if the budget is invalid; the message includes the file, line and key.
+        OSError: if the file cannot be read.
     """
     if isinstance(budget, Mapping):
         return _Reader("budget", "", Path()).budget(budget)
     if not isinstance(budget, (str, PathLike)):
-        raise TypeError(f"a budget is the path of a TOML file or a mapping, got {budget!r}")
+        raise TypeError(f"a budget must be the path of a TOML file or a mapping (got {budget!r})")
     path = Path(budget)
     try:
         text = path.read_text(encoding="utf-8")
@@ -64,12 +64,18 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
     except OSError as error:
         raise type(error)(f"{path} cannot be read: {why(error)}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BudgetError(f"{path} is no TOML: {error}") from error
+        raise BudgetError(f"{path} is not a TOML file: {error}") from error
     return _Reader(str(path), text, path.parent).budget(content)
 
 
 class _Reader:
-    """Reads one budget and knows where in the file it stands."""
+    """Reads one budget, and finds the lines of its keys for messages.
+
+    Args:
+        source: the path of the file, or another name of the budget.
+        text: the text of the file; empty for a mapping.
+        folder: the folder to which the path of the baseline is relative.
+    """
 
     def __init__(self, source: str, text: str, folder: Path) -> None:
         self._source = source
@@ -77,18 +83,19 @@ class _Reader:
         self._folder = folder
 
     def budget(self, content: Mapping[str, Any]) -> Budget:
+        """Return the budget with this content."""
         for key in content:
-            if key not in TOP:
-                raise self._error((key,), f"is not known; known are {', '.join(TOP)}")
+            if key not in TOP_LEVEL_KEYS:
+                raise self._error((key,), unknown("key", key, TOP_LEVEL_KEYS))
         strict = content.get("strict", False)
         if not isinstance(strict, bool):
-            raise self._error(("strict",), f"must be true or false, got {strict!r}")
+            raise self._error(("strict",), f"strict must be true or false (got {strict!r})")
         limits = (*self._limits(content),)
         baseline = self._baseline(content.get("baseline"))
         if baseline is None and any(limit.increase is not None for limit in limits):
             raise BudgetError(f"{self._source}: max_increase needs a baseline, the path of a saved report")
         if not limits and not strict:
-            raise BudgetError(f"{self._source}: sets no limit; known are {', '.join(TOP)}")
+            raise BudgetError(f"{self._source}: the budget has no limits (expected {', '.join(TOP_LEVEL_KEYS)})")
         return Budget(limits, baseline, strict, self._source)
 
     def _limits(self, content: Mapping[str, Any]) -> Iterator[Limit]:
@@ -96,83 +103,87 @@ class _Reader:
             yield from self._increases("total", "", content["max_increase"], ("max_increase",))
         for scope in SCOPES:
             section = content.get(scope, {})
-            self._table(section, (scope,))
+            self._check_table(section, (scope,))
             if scope == "total":
                 yield from self._section(scope, "", section, (scope,))
                 continue
             for pattern, limits in section.items():
-                self._table(limits, (scope, pattern))
+                self._check_table(limits, (scope, pattern))
                 yield from self._section(scope, pattern, limits, (scope, pattern))
 
-    def _section(self, scope: str, pattern: str, limits: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[Limit]:
+    def _section(
+        self, scope: str, pattern: str, limits: Mapping[str, Any], key_path: tuple[str, ...]
+    ) -> Iterator[Limit]:
         for key, value in limits.items():
             if key == "max_increase":
-                yield from self._increases(scope, pattern, value, (*place, key))
+                yield from self._increases(scope, pattern, value, (*key_path, key))
             elif key in METRICS:
-                yield Limit(scope, pattern, key, most=self._amount(value, key, (*place, key)))
+                yield Limit(scope, pattern, key, most=self._amount(value, key, (*key_path, key)))
             else:
-                raise self._error((*place, key), f"is not known; known are {', '.join(LIMITS)}")
+                raise self._error((*key_path, key), unknown("key", key, LIMIT_KEYS))
 
-    def _increases(self, scope: str, pattern: str, value: Any, place: tuple[str, ...]) -> Iterator[Limit]:
-        given = value if isinstance(value, Mapping) else dict.fromkeys(METRICS, value)
-        for metric, increase in given.items():
+    def _increases(self, scope: str, pattern: str, value: Any, key_path: tuple[str, ...]) -> Iterator[Limit]:
+        by_metric = value if isinstance(value, Mapping) else dict.fromkeys(METRICS, value)
+        for metric, increase in by_metric.items():
             if metric not in METRICS:
-                raise self._error((*place, metric), f"is not known; known are {', '.join(METRICS)}")
+                raise self._error((*key_path, metric), unknown("key", metric, METRICS))
             share = parse_percent(increase)
             if share is None and not isinstance(value, Mapping) and increase != 0:
-                raise self._error(place, f'must be a percentage like "1%", 0, or a table by cost, got {value!r}')
-            raised = share if share is not None else self._amount(increase, metric, (*place, metric))
-            yield Limit(scope, pattern, metric, increase=raised)
+                example = 'a percentage such as "1%", 0, or a table such as { macs = "1%" }'
+                raise self._error(key_path, f"max_increase must be {example} (got {value!r})")
+            amount = share if share is not None else self._amount(increase, metric, (*key_path, metric))
+            yield Limit(scope, pattern, metric, increase=amount)
 
-    def _amount(self, value: Any, metric: str, place: tuple[str, ...]) -> int:
+    def _amount(self, value: Any, metric: str, key_path: tuple[str, ...]) -> int:
         try:
             return parse_amount(value, metric)
         except (TypeError, ValueError) as error:
-            raise self._error(place, str(error).removeprefix(f"{metric} ")) from error
+            raise self._error(key_path, str(error)) from error
 
-    def _table(self, value: Any, place: tuple[str, ...]) -> None:
+    def _check_table(self, value: Any, key_path: tuple[str, ...]) -> None:
         if not isinstance(value, Mapping):
-            example = "[total]" if place == ("total",) else f'[{place[0]}."pattern"]'
-            raise self._error(place, f"must be a table of limits, as in {example}, got {value!r}")
+            example = "[total]" if key_path == ("total",) else f'[{key_path[0]}."pattern"]'
+            raise self._error(key_path, f"{key_path[-1]} must be a table of limits, as in {example} (got {value!r})")
 
     def _baseline(self, value: Any) -> Report | None:
         if value is None or isinstance(value, Report):
             return value
         if not isinstance(value, (str, PathLike)):
-            raise self._error(("baseline",), f"must be the path of a saved report, got {value!r}")
+            raise self._error(("baseline",), f"baseline must be the path of a saved report (got {value!r})")
         try:
             return Report.from_json(self._folder / value)
         except CostError as error:
-            raise self._error(("baseline",), str(error)) from error
+            raise self._error(("baseline",), f"baseline: {error}") from error
 
-    def _error(self, place: tuple[str, ...], problem: str) -> BudgetError:
-        line = _line_of(self._text, place)
-        where = f"{self._source}, line {line}" if line else self._source
-        return BudgetError(f"{where}: {'.'.join(place)} {problem}")
+    def _error(self, key_path: tuple[str, ...], problem: str) -> BudgetError:
+        """Return the error for the key at ``key_path``; ``problem`` names the last key of the path."""
+        line = _line_of(self._text, key_path)
+        location = [f"{self._source}, line {line}" if line else self._source, ".".join(key_path[:-1])]
+        return BudgetError(": ".join([*filter(None, location), problem]))
 
 
-def _line_of(text: str, place: tuple[str, ...]) -> int | None:
-    """The number of the line that sets the key at ``place``, or of the nearest header around it."""
+def _line_of(text: str, key_path: tuple[str, ...]) -> int | None:
+    """Return the number of the line with the key at ``key_path``, or of the nearest header above it."""
     section: tuple[str, ...] = ()
     best: tuple[int, int | None] = (0, None)
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             content = tomllib.loads(line)
         except tomllib.TOMLDecodeError:
-            continue  # a piece of a value that takes several lines
-        path = _path(content)
+            continue  # a part of a value with several lines
+        path = _keys_in(content)
         if line.lstrip().startswith("["):
-            section = path = path
+            section = path
         else:
             path = (*section, *path)
-        depth = len(path) if path and path == place[: len(path)] else 0
+        depth = len(path) if path and path == key_path[: len(path)] else 0
         if depth > best[0]:
             best = depth, number
     return best[1]
 
 
-def _path(content: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys that a line of TOML goes through."""
+def _keys_in(content: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the path of keys in a line of TOML."""
     path: tuple[str, ...] = ()
     while isinstance(content, Mapping) and content:
         name = next(iter(content))

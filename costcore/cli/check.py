@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from costcore.budgets.budget import Breach
+from costcore.budgets.budget import Violation
 from costcore.budgets.check import check
 from costcore.budgets.toml import BudgetError, read_budget
 from costcore.cli.models import (
@@ -82,30 +82,36 @@ def _check(args: argparse.Namespace) -> int:
     if args.strict:
         budget = budget.as_strict()
     report = report_of(args.model, args, is_alone=True)
-    breaches = check(report, budget)
-    missing = "" if breaches else not_counted(report.trace)
-    print("\n".join(_markdown(args, breaches) if args.format == "md" else _lines(args, breaches)))
+    violations = check(report, budget)
+    missing = "" if violations else not_counted(report.trace)
+    print("\n".join(_markdown(args, violations) if args.format == "md" else _lines(args, violations)))
     if missing:
         print(f"{'⚠️' if args.format == 'md' else args.model + ':'} partial: not counted: {printable(missing)}")
-    return FAILURE if breaches else SUCCESS
+    return FAILURE if violations else SUCCESS
 
 
-def _lines(args: argparse.Namespace, breaches: Sequence[Breach]) -> list[str]:
-    return [printable(f"{args.model}: {breach}") for breach in breaches] or [f"{args.model}: within {args.budget}"]
+def _lines(args: argparse.Namespace, violations: Sequence[Violation]) -> list[str]:
+    return [printable(f"{args.model}: {violation}") for violation in violations] or [
+        f"{args.model}: within {args.budget}"
+    ]
 
 
-def _markdown(args: argparse.Namespace, breaches: Sequence[Breach]) -> list[str]:
-    if not breaches:
+def _markdown(args: argparse.Namespace, violations: Sequence[Violation]) -> list[str]:
+    if not violations:
         return [f"✅ `{args.model}` is within `{args.budget}`."]
     rows = [
         [
-            breach.where,
-            METRICS[breach.metric][0] if breach.metric else breach.reason,
-            *((exact(breach.value), exact(breach.limit), exact(breach.excess)) if breach.metric else ("", "", "")),
-            breach.reason if breach.metric else "",
+            violation.where,
+            METRICS[violation.metric][0] if violation.metric else violation.reason,
+            *(
+                (exact(violation.value), exact(violation.limit), exact(violation.excess))
+                if violation.metric
+                else ("", "", "")
+            ),
+            violation.reason if violation.metric else "",
         ]
-        for breach in breaches
+        for violation in violations
     ]
     titles = [(title, "") for title in ("where", "what", "is", "limit", "over by", "limit from")]
     table = to_markdown(Table(titles, rows, [False, False, True, True, True, False]))
-    return [f"❌ `{args.model}` breaks `{args.budget}` {len(breaches)}×.", "", table.rstrip("\n")]
+    return [f"❌ `{args.model}` breaks `{args.budget}` {len(violations)}×.", "", table.rstrip("\n")]

@@ -71,7 +71,7 @@ def _diff(args: argparse.Namespace) -> int:
     for target in (args.old, args.new):
         check_model(target)
     if args.limit is not None and args.limit < 0:
-        raise ValueError(f"--limit must be at least 0, got {args.limit}")
+        raise ValueError(f"--limit must be at least 0 (got {args.limit})")
     mode = format_of(args, "table", FILES)
     old = report_of(args.old, args, args.input_old)
     new = report_of(args.new, args, args.input_new)

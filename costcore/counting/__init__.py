@@ -1,1 +1,1 @@
-"""From calls to costs."""
+"""Costs of calls: computed by calculators, and evaluated for values of symbolic dimensions."""

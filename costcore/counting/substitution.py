@@ -1,4 +1,4 @@
-"""Values put in for the symbolic dimensions of a run."""
+"""Substitute values for the symbolic dimensions of a trace."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from costcore.counting.pricing import cost_of_empty
 from costcore.dims import as_dim, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import KINDS, Cost, Operations
+from costcore.messages import unknown
 from costcore.symbolic import written
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
 
 def put_values(trace: Trace, values: Mapping[str, int]) -> Trace:
-    """Return the trace with ``values`` in place of the symbols of those names (texts, or symbols themselves).
+    """Return the trace with ``values`` substituted for the symbols of these names (strings or symbols).
 
     Raises:
-        TypeError: for a value that is no integer.
-        CostError: for a name that is no symbol of these calls, lists those that are; for a value that is negative, or
-            too small for a call, whose shape would be negative.
+        TypeError: if a value is not an integer.
+        CostError: if the trace has no symbol of a name, a value is negative, or a value makes a size negative.
     """
-    given = {str(name): as_dim(value) for name, value in values.items()}
+    by_name = {str(name): as_dim(value) for name, value in values.items()}
     symbols = {symbol.name: symbol for symbol in symbols_in(trace)}
-    unknown = [name for name in given if name not in symbols]
-    if unknown:
-        known = ", ".join(sorted(symbols)) or "none"
-        raise CostError(f"{', '.join(unknown)}: no such symbolic dimension; those of this report are: {known}")
-    for name, value in given.items():
+    if missing := [name for name in by_name if name not in symbols]:
+        if not symbols:
+            raise CostError(f"cannot substitute {', '.join(missing)}: this report has no symbolic dimensions")
+        raise CostError(unknown("symbolic dimension", missing, sorted(symbols)))
+    for name, value in by_name.items():
         if symbols[name].is_nonnegative and isinstance(value, int) and value < 0:
-            raise CostError(f"{name} cannot be negative, got {value}")
-    chosen = {symbols[name]: value for name, value in given.items()}
+            raise CostError(f"{name} cannot be negative (got {value})")
+    by_symbol = {symbols[name]: value for name, value in by_name.items()}
 
-    def put(value: Any) -> Any:
-        return as_dim(value.subs(chosen)) if is_symbolic(value) else value
+    def substitute(value: Any) -> Any:
+        return as_dim(value.subs(by_symbol)) if is_symbolic(value) else value
 
     run = trace.run
-    changed = replace(
+    new_run = replace(
         run,
-        parameters={identity: put(size) for identity, size in run.parameters.items()},
-        n_params_model=put(run.n_params_model),
-        modules={path: module._replace(buffers=put(module.buffers)) for path, module in run.modules.items()},
+        parameters={identity: substitute(size) for identity, size in run.parameters.items()},
+        n_params_model=substitute(run.n_params_model),
+        modules={path: module._replace(buffers=substitute(module.buffers)) for path, module in run.modules.items()},
     )
-    return Trace(tuple(_put(record, put, run.layout) for record in trace), changed)
+    return Trace(tuple(_in_record(record, substitute, run.layout) for record in trace), new_run)
 
 
 def symbols_in(trace: Trace) -> set[Any]:
-    """The symbolic dimensions of calls, those of a loop's passes among them."""
+    """Return the symbolic dimensions of the calls, including the trip counts of loops."""
     dims: list[Any] = [call.times for call in trace.calls]
     for call in trace.calls:
         for tensor in (*call.layer.inputs.values(), *call.layer.outputs):
@@ -56,34 +56,36 @@ def symbols_in(trace: Trace) -> set[Any]:
     return {symbol for dim in dims if is_symbolic(dim) for symbol in dim.free_symbols}
 
 
-def _put(item: CallCost, put: Callable[[Any], Any], layout: str) -> CallCost:
-    """A call with values put in. What it makes empty costs what an empty one does, and not what its formula says."""
-    call = _put_call(item.call, put)
-    _check(call)
-    cost = _put_cost(item.cost, put)
+def _in_record(record: CallCost, substitute: Callable[[Any], Any], layout: str) -> CallCost:
+    """Return a call and its cost after substitution.
+
+    If an operand becomes empty, the cost is that of an empty operand, which differs from the value of the formula.
+    """
+    call = record.call._replace(layer=record.call.layer.map_dims(substitute), times=substitute(record.call.times))
+    _check_shapes(call)
+    cost = _in_cost(record.cost, substitute)
     is_free = cost is not None and cost.mread == cost.mwrite == 0
     empty = None if cost is None or (layout == "free" and is_free) else cost_of_empty(call.layer)
-    return item._replace(call=call, cost=cost if empty is None else empty)
+    return record._replace(call=call, cost=cost if empty is None else empty)
 
 
-def _check(call: Call) -> None:
+def _check_shapes(call: Call) -> None:
     for tensor in (*call.layer.inputs.values(), *call.layer.outputs):
         if any(isinstance(d, int) and d < 0 for d in tensor.shape):
-            raise CostError(f"{call.name} has no shape for these values: {written(tensor.shape)}")
+            raise CostError(f"{call.name}: these values give the invalid shape {written(tensor.shape)}")
 
 
-def _put_call(call: Call, put: Callable[[Any], Any]) -> Call:
-    return call._replace(layer=call.layer.map_dims(put), times=put(call.times))
-
-
-def _put_cost(cost: Cost | None, put: Callable[[Any], Any]) -> Cost | None:
+def _in_cost(cost: Cost | None, substitute: Callable[[Any], Any]) -> Cost | None:
     if cost is None:
         return None
     operations = cost.flops
     flops = (
-        Operations(*(put(getattr(operations, k)) for k in KINDS))
+        Operations(*(substitute(getattr(operations, k)) for k in KINDS))
         if isinstance(operations, Operations)
-        else put(operations)
+        else substitute(operations)
     )
-    params = {name: tuple(map(put, v)) if isinstance(v, tuple) else put(v) for name, v in cost.params.items()}
-    return Cost(flops, put(cost.mread), put(cost.mwrite), params, put(cost.macs))
+    params = {
+        name: tuple(map(substitute, value)) if isinstance(value, tuple) else substitute(value)
+        for name, value in cost.params.items()
+    }
+    return Cost(flops, substitute(cost.mread), substitute(cost.mwrite), params, substitute(cost.macs))

@@ -1,1 +1,1 @@
-"""Which calculators and frontends there are: built-in, from plug-ins, and of one run."""
+"""The registries of calculators and frontends: built-in ones, those of plug-ins, and those of one run."""

@@ -1,4 +1,4 @@
-"""Which calculator prices which operator."""
+"""The registered calculators by operator."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ PREFIX = "calc_"
 
 
 def discover(module: ModuleType) -> dict[str, Calculator]:
-    """The calculators that ``module`` defines: ``calc_<op>`` for ``<op>``, or the operators it ``covers``.
+    """Return the calculators in ``module``: functions ``calc_<op>``, for ``<op>`` or the operators they ``cover``.
 
     Raises:
-        CostError: where the module covers one operator twice.
+        CostError: if an operator has two calculators.
     """
-    found: dict[str, Calculator] = {}
+    table: dict[str, Calculator] = {}
     for name, function in vars(module).items():
         if name.startswith(PREFIX) and function.__module__ == module.__name__:
-            add(found, dict.fromkeys(getattr(function, "ops", (name.removeprefix(PREFIX),)), function))
-    return found
+            add(table, dict.fromkeys(getattr(function, "ops", (name.removeprefix(PREFIX),)), function))
+    return table
 
 
-def add(table: dict[str, Calculator], more: Mapping[str, Calculator]) -> None:
-    """Put the calculators of ``more`` into ``table``.
+def add(table: dict[str, Calculator], new: Mapping[str, Calculator]) -> None:
+    """Add the calculators in ``new`` to ``table``.
 
     Raises:
-        CostError: where an operator has a calculator already; names both places.
+        CostError: if an operator already has a calculator; the message includes both.
     """
-    for op, function in more.items():
+    for op, function in new.items():
         if op in table:
             raise CostError(
-                f"operator {op!r} has two calculators, {place(table[op])} and {place(function)}; "
-                "remove one, or replace a built-in for one run with add_custom_cost_calculator"
+                f"operator {op!r} has two calculators, {place(table[op])} and {place(function)}. "
+                "Remove one, or replace a built-in one for one run with add_custom_cost_calculator."
             )
         table[op] = function
 
 
 @cached
 def calculators() -> Mapping[str, Calculator]:
-    """Every registered calculator by operator, built-in and from plug-ins.
+    """Return every registered calculator by operator, built-in ones and those of plug-ins.
 
     Raises:
-        CostError: where two plug-ins offer a calculator of the same operator, or one fails; names it.
+        CostError: if an operator has two calculators, or a plug-in fails; the message includes its name.
     """
     table: dict[str, Calculator] = {}
-    for part in mappings("costcore_calculators"):
-        add(table, part)
+    for plugin_calculators in mappings("costcore_calculators"):
+        add(table, plugin_calculators)
     return table

@@ -57,7 +57,7 @@ def install(tmp_path, monkeypatch):
         ),
         (
             HEAD + "def costcore_renderers(): return ['svg']",
-            "failed in costcore_renderers: TypeError: expected a dict of functions by name, got ['svg']",
+            "failed in costcore_renderers: TypeError: expected a dict of functions by name (got ['svg'])",
         ),
     ],
 )
@@ -76,15 +76,15 @@ def test_the_error_is_a_sentence_with_exit_code_1_even_for_a_saved_report(instal
 @pytest.mark.parametrize(
     ("hook", "table", "sentence"),
     [
-        ("costcore_calculators(): return [1]", calculators, "expected a dict of functions by name, got [1]"),
-        ("costcore_calculators(): return {'f': 3}", calculators, "expected functions by name, got 'f': 3"),
-        ("costcore_calculators(): return {3: print}", calculators, "got 3: <built-in function print>"),
-        ("costcore_frontends(): return 3", specs, "expected a list of FrontendSpec, got 3"),
-        ("costcore_frontends(): return ['jax']", specs, "expected a list of FrontendSpec, got an item 'jax'"),
+        ("costcore_calculators(): return [1]", calculators, "expected a dict of functions by name (got [1])"),
+        ("costcore_calculators(): return {'f': 3}", calculators, "expected functions by name (got 'f': 3)"),
+        ("costcore_calculators(): return {3: print}", calculators, "(got 3: <built-in function print>)"),
+        ("costcore_frontends(): return 3", specs, "expected a list of FrontendSpec (got 3)"),
+        ("costcore_frontends(): return ['jax']", specs, "expected a list of FrontendSpec (got an item 'jax')"),
         (
             "costcore_rows(frontend): yield 'aten::f'",
             lambda: rows("toy"),
-            "expected a list of Row, got an item 'aten::f'",
+            "expected a list of Row (got an item 'aten::f')",
         ),
     ],
 )

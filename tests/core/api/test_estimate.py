@@ -75,7 +75,11 @@ def test_symbols_of_any_name_are_substituted_by_a_mapping(toy):
     assert report.subs({"past+1": 5}, n=4).total_report["flops"] == 20
     assert report.subs({past: 5, n: 4}, n=2).total_report["flops"] == 10
     assert report.subs({}) == report.subs() == report
-    with pytest.raises(CostError, match=r"batch: no such symbolic dimension; those of this report are: n, past\+1"):
+    with pytest.raises(CostError, match=r"^unknown symbolic dimension 'batch' \(expected n, past\+1\)$"):
         report.subs({"batch": 1})
+    with pytest.raises(CostError, match=r"'pst\+1' \(expected n, past\+1\)\. Did you mean 'past\+1'\?$"):
+        report.subs({"pst+1": 1})
+    with pytest.raises(CostError, match=r"^cannot substitute batch: this report has no symbolic dimensions$"):
+        report.subs({"past+1": 5, "n": 3}).subs(batch=1)
     with pytest.raises(TypeError, match=r"expects a mapping of names to integers such as \{'batch': 8\} \(got 8\)$"):
         report.subs(8)

@@ -244,14 +244,14 @@ def test_the_location_in_the_users_code_is_above_the_framework(toy, monkeypatch)
         (lambda toy: estimate(toy.Model(), (1,), calculators=[len]), "calculators must be a mapping of operators to"),
         (
             lambda toy: estimate(toy.Model(), (1,), progress=3),
-            "progress must be a function progress(items, description), got",
+            "progress must be a function progress(items, description) (got",
         ),
-        (lambda toy: estimate(toy.Model(), (1,), strict="yes"), "strict must be True or False, got 'yes'"),
-        (lambda toy: ComputationalCostHook(tracebacks=1), "tracebacks must be True or False, got 1"),
+        (lambda toy: estimate(toy.Model(), (1,), strict="yes"), "strict must be True or False (got 'yes')"),
+        (lambda toy: ComputationalCostHook(tracebacks=1), "tracebacks must be True or False (got 1)"),
         (lambda toy: estimate(toy.Model(), (1,)).show_report(3), "expected a path or a stream to write to (got 3)"),
         (lambda toy: estimate(toy.Model(), (1,)).to_html(3), "expected a path or a stream to write to (got 3)"),
         (lambda toy: estimate(toy.Model(), (1,)).to_html(title=3), "title must be text, got 3"),
-        (lambda toy: table(5), "models must be a list or mapping of models, got 5"),
+        (lambda toy: table(5), "models must be a list or mapping of models (got 5)"),
     ],
 )
 def test_arguments_of_the_wrong_type_are_refused(toy, wrong, sentence):

@@ -52,7 +52,7 @@ def test_a_malformed_file_is_exit_code_2_and_names_the_line(saved, tmp_path, cap
     assert main(["check", str(saved), "--budget", str(limits)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"costcore: {limits}, line 5: operator.conv.flop is not known")
+    assert err.startswith(f"costcore: {limits}, line 5: operator.conv: unknown key 'flop'")
 
 
 @pytest.mark.frontend("pytorch")
