@@ -250,7 +250,7 @@ def test_the_location_in_the_users_code_is_above_the_framework(toy, monkeypatch)
         (lambda toy: ComputationalCostHook(tracebacks=1), "tracebacks must be True or False (got 1)"),
         (lambda toy: estimate(toy.Model(), (1,)).show_report(3), "expected a path or a stream to write to (got 3)"),
         (lambda toy: estimate(toy.Model(), (1,)).to_html(3), "expected a path or a stream to write to (got 3)"),
-        (lambda toy: estimate(toy.Model(), (1,)).to_html(title=3), "title must be text, got 3"),
+        (lambda toy: estimate(toy.Model(), (1,)).to_html(title=3), "title must be a string (got 3)"),
         (lambda toy: table(5), "models must be a list or mapping of models (got 5)"),
     ],
 )
