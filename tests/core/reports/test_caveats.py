@@ -36,7 +36,7 @@ def test_versions_of_tool_frameworks_and_convention(toy):
 
 @pytest.mark.parametrize("mode", ["md", "table", "color"])
 @pytest.mark.parametrize("show", ["show_report", "show_summary_report", "show_layers", "show_tree"])
-def test_a_partial_report_says_so_under_the_table(mode, show):
+def test_a_partial_report_has_remarks_below_the_table(mode, show):
     report = Report(
         Trace((*unknown(n=2), *unknown("my::Other", "", "")), Run(assumptions=(Assumption("n is 1", "x.py:3"),)))
     )
@@ -51,22 +51,22 @@ def test_a_partial_report_says_so_under_the_table(mode, show):
     )
 
 
-def test_csv_stays_csv():
+def test_csv_has_no_remarks():
     assert "partial" not in shown(Report(Trace(unknown(), Run())), "csv")
 
 
-def test_a_complete_report_has_nothing_under_the_table(toy):
+def test_a_complete_report_has_no_remarks(toy):
     assert shown(nested_report(toy), "md").endswith("|\n")
 
 
-def test_what_stands_under_a_table_is_escaped():
+def test_remarks_are_escaped():
     report = Report(Trace(unknown("<script>|\x1b[31m"), Run()))
     assert "<script>" not in shown(report, "md")
     assert "\x1b" not in shown(report, "md") + shown(report, "table")
 
 
-def test_a_thousand_kinds_do_not_bury_the_table():
-    report = Report(Trace(tuple(item for i in range(1000) for item in unknown(f"my::Op{i}")), Run()))
+def test_the_number_of_remarks_is_limited():
+    report = Report(Trace(tuple(record for i in range(1000) for record in unknown(f"my::Op{i}")), Run()))
     assert len(report.remarks) == 1 + MOST_LINES + 1
     assert report.remarks[0] == (
         "partial: the totals do not include 1000 calls of 1000 unsupported operators "
@@ -97,7 +97,7 @@ def test_strict_makes_a_partial_run_an_error_that_has_the_report(toy):
     assert hook.report.status == "partial"
 
 
-def test_strict_lets_a_complete_run_be(toy):
+def test_strict_accepts_a_complete_run(toy):
     with ComputationalCostHook(strict=True) as hook:
         toy.run("toy::Double")
     assert hook.report.status == "complete"

@@ -1,4 +1,4 @@
-"""Whole reports as they are printed and saved; ``python -m pytest --overwrite`` writes tests/golden anew."""
+"""Whole reports as printed and saved; ``python -m pytest --overwrite`` regenerates tests/golden."""
 
 import io
 

@@ -59,7 +59,7 @@ def test_children_add_up_to_their_parent_and_all_to_the_total(report):
     assert tree["flops%"] == 100.0
 
 
-def test_parameters_are_held_trained_frozen_or_shared(report):
+def test_parameters_are_trainable_frozen_or_shared(report):
     tree = report.tree()
     held = {
         node["path"]: tuple(node[key] for key in ("n_params", "n_trainable", "n_frozen", "n_shared", "n_buffers"))
@@ -79,7 +79,7 @@ def test_parameters_are_held_trained_frozen_or_shared(report):
     assert (own["n_trainable"], own["n_buffers"], own["flops"]) == (5, 4, 6)
 
 
-def test_a_parameter_shared_inside_a_module_is_no_shared_one_of_the_module(toy):
+def test_a_parameter_shared_only_inside_a_module_is_not_shared_by_the_module(toy):
     modules = {"": Module("Net"), "a": Module("A"), "a.x": Module("X", (-1,)), "a.y": Module("X", (-1,), same_as="a.x")}
     net = toy.Network(modules, [("toy::Double", "a.x", None)], {-1: 9})
     nodes = {node["path"]: node for _, node in walk(estimate(net, (2, 3)).tree())}
@@ -95,7 +95,7 @@ def test_the_output_shape_is_that_of_the_last_forward_call(toy):
     assert nodes["a"]["output_shape"] == nodes["a.b"]["output_shape"] == nodes[""]["output_shape"] == (5, 7)
 
 
-def test_without_a_model_the_tree_is_made_of_the_paths_of_calls(toy):
+def test_without_a_model_the_tree_has_the_module_paths_of_calls(toy):
     with ComputationalCostHook() as hook:
         toy.run("toy::Double")
         toy.run("toy::Dense", module="a.b", weight=1)
@@ -114,7 +114,7 @@ def test_without_a_model_the_tree_is_made_of_the_paths_of_calls(toy):
     assert ",-,-,0,-," in shown(hook.report).splitlines()[1]
 
 
-def test_unknown_calls_are_counted_as_such(toy):
+def test_n_unknown_counts_the_calls_without_a_cost(toy):
     with pytest.warns(UserWarning, match="toy::Wave"), ComputationalCostHook() as hook:
         toy.run("toy::Wave", module="a")
         toy.run("toy::Double", module="a.b")
@@ -123,7 +123,7 @@ def test_unknown_calls_are_counted_as_such(toy):
     assert (tree["n_unknown"], tree["n_layers"], tree["flops"]) == (1, 1, 6)
 
 
-def test_a_report_without_calls_is_a_tree_of_nothing(toy):
+def test_the_tree_of_a_report_without_calls_has_only_the_root(toy):
     with ComputationalCostHook() as hook:
         pass
     tree = hook.report.tree()
@@ -131,7 +131,7 @@ def test_a_report_without_calls_is_a_tree_of_nothing(toy):
     assert shown(hook.report, mode="table")
 
 
-def test_symbols_add_up(toy):
+def test_symbolic_costs_add_up(toy):
     n = sympy.Symbol("n", integer=True, positive=True)
     with ComputationalCostHook() as hook:
         toy.run("toy::Dense", (n, 3), module="a.b", weight=1)
@@ -156,7 +156,7 @@ def test_a_scope_of_slashes_keeps_the_dots_in_its_names(toy):
     assert [node["name"] for _, node in walk(hook.report.tree())] == ["", "layer1", "layer1.0", "conv1"]
 
 
-def test_depth_cuts_the_lines_and_not_the_sums(report):
+def test_depth_limits_the_rows_and_not_the_sums(report):
     columns = ["module", "flops", "n_trainable"]
     assert shown(report, unit=None, columns=columns, depth=1).splitlines() == [
         "Module,FLOPs,# Trainable",
@@ -170,7 +170,7 @@ def test_depth_cuts_the_lines_and_not_the_sums(report):
     assert shown(report, unit=None, columns=columns, depth=0).splitlines()[1:] == ["total,72,21"]
 
 
-def test_markdown_is_indented_by_signs_that_markdown_keeps(report):
+def test_markdown_is_indented_without_spaces_that_markdown_collapses(report):
     text = shown(report, mode="md", unit=None, columns=["module", "flops"])
     assert text.splitlines()[2:] == [
         "| total | 72 |",
@@ -200,7 +200,7 @@ def test_csv_has_the_whole_path(report):
     ]
 
 
-def test_sort_and_top_hold_among_the_children_of_each_module(report):
+def test_sort_and_top_apply_to_the_children_of_each_module(report):
     text = shown(report, unit=None, columns=["module", "flops", "n_buffers"], sort="flops", top=2)
     assert text.splitlines()[1:] == [
         "total,72,6",
@@ -214,7 +214,7 @@ def test_sort_and_top_hold_among_the_children_of_each_module(report):
 
 
 @pytest.mark.parametrize(("depth", "error"), [(-1, ValueError), (1.5, TypeError), (True, TypeError)])
-def test_a_wrong_depth_is_refused(report, depth, error):
+def test_an_invalid_depth_is_an_error(report, depth, error):
     with pytest.raises(error, match="depth must be"):
         shown(report, depth=depth)
 
@@ -248,7 +248,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("path", HOSTILE)
 @pytest.mark.parametrize("mode", ["csv", "md", "table"])
-def test_a_module_may_have_any_name(toy, path, mode):
+def test_a_module_can_have_any_name(toy, path, mode):
     with ComputationalCostHook() as hook:
         toy.run("toy::Double", module=path)
         toy.run("toy::Double", module=f"{path}.below")

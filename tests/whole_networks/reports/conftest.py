@@ -1,4 +1,4 @@
-"""Networks and their reports, made once for all tests that look at them."""
+"""Networks and their reports, built once for all tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.whole_networks.reports.subjects import SUBJECTS, Subject
 
 
 class Counted(NamedTuple):
-    """A network, built and counted."""
+    """A network and its report."""
 
     name: str
     subject: Subject
@@ -22,25 +22,25 @@ class Counted(NamedTuple):
 
 @pytest.fixture(scope="session")
 def counted():
-    """Builds and counts a network the first time it is asked for."""
+    """Return a function that builds and counts a network on first use."""
 
     @cache
-    def make(name: str) -> Counted:
+    def build_and_count(name: str) -> Counted:
         model = SUBJECTS[name].build()
         return Counted(name, SUBJECTS[name], model, SUBJECTS[name].count(model))
 
-    return make
+    return build_and_count
 
 
 @pytest.fixture(
-    params=[pytest.param(name, marks=pytest.mark.frontend(*made.frontends)) for name, made in SUBJECTS.items()]
+    params=[pytest.param(name, marks=pytest.mark.frontend(*subject.frontends)) for name, subject in SUBJECTS.items()]
 )
 def each(request, counted) -> Counted:
-    """One network after the other."""
+    """Return each network in turn."""
     return counted(request.param)
 
 
 @pytest.fixture
 def report(each) -> Report:
-    """The report of one network after the other."""
+    """Return the report of each network in turn."""
     return each.report

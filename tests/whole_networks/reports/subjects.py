@@ -1,4 +1,4 @@
-"""The real networks whose reports are held to what is promised of reports, and what is known of each beforehand."""
+"""The real networks of these tests, with costs from independent sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOKENS = 128
 
 
 class Subject(NamedTuple):
-    """A network: how it is built, what it is run on, the frontends it needs, and its costs by other hands than ours."""
+    """A network: how to build it, its inputs, the frontends it needs, and its costs from independent sources."""
 
     build: Callable[[], Any]
     inputs: Callable[[], Any]
@@ -29,7 +29,7 @@ class Subject(NamedTuple):
     output: tuple[int, ...]
 
     def count(self, model: Any, **options: Any) -> Report:
-        """The report of the network that ``build`` made."""
+        """Return the report of the network that ``build`` returned."""
         if "chainer" not in self.frontends:
             return estimate(model, self.inputs(), **options)
         import chainer
@@ -39,14 +39,14 @@ class Subject(NamedTuple):
 
 
 def resnet50() -> Any:
-    """ResNet-50 without weights."""
+    """Return ResNet-50 without weights."""
     from tests.whole_networks import pytorch_models as networks
 
     return networks.without_data(networks.resnet50)
 
 
 def llama() -> Any:
-    """Llama 3.2 1B of transformers without weights, made from its published sizes."""
+    """Return Llama 3.2 1B of transformers without weights, built from its published sizes."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -65,31 +65,33 @@ def llama() -> Any:
 
 
 def tokens() -> Any:
-    """The numbers of words; all the same one."""
+    """Return token IDs; all are equal."""
     import torch
 
     return torch.zeros(1, TOKENS, dtype=torch.int64)
 
 
 def vgg16() -> Any:
-    """Chainer's VGG16 with weights of zero."""
+    """Return Chainer's VGG16 with weights of zero."""
+    import costcore.frontends.chainer.compat  # noqa: F401 - before chainer
+
+    # isort: split
     from chainer import links
 
-    import costcore.frontends.chainer.compat  # noqa: F401 - before chainer
     from tests.frontends.chainer.zero_weights import with_zero_weights
 
     return with_zero_weights(links.VGG16Layers)
 
 
 def image() -> Any:
-    """A black picture."""
+    """Return a black image."""
     import numpy
 
     return numpy.zeros(IMAGE, "float32")
 
 
 def exported() -> Any:
-    """ResNet-50 as PyTorch writes it to ONNX, with batch norms that have seen data (like ones would be stored once)."""
+    """Return ResNet-50 as exported by PyTorch. Its batch norms differ: equal initializers would be stored once."""
     import onnx
     import torch
 
@@ -100,18 +102,18 @@ def exported() -> Any:
     for module in net.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             torch.nn.init.uniform_(module.bias)
-    written = io.BytesIO()
+    file = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter's own
-        torch.onnx.export(net, (torch.zeros(IMAGE),), written, dynamo=False, opset_version=18)
-    model = onnx.load_from_string(written.getvalue())
+        warnings.simplefilter("ignore")  # warnings of the exporter
+        torch.onnx.export(net, (torch.zeros(IMAGE),), file, dynamo=False, opset_version=18)
+    model = onnx.load_from_string(file.getvalue())
     for tensor in model.graph.initializer:
         if tensor.ByteSize() > 1000:
-            tensor.CopyFrom(onnx_models.absent(tensor.name, tensor.dims))  # what it costs does not depend on them
+            tensor.CopyFrom(onnx_models.absent(tensor.name, tensor.dims))  # the cost does not depend on the values
     return model
 
 
-# Weights of ResNet-50: 25,557,032, of which the scale and shift of 26,560 normalised channels. Folded into the
+# Weights of ResNet-50: 25,557,032, of which the scale and shift of 26,560 normalized channels. Folded into the
 # convolutions, these become as many biases.
 RESNET50 = 25_557_032
 FOLDED = RESNET50 - 2 * 26_560 + 26_560
@@ -119,12 +121,12 @@ FOLDED = RESNET50 - 2 * 26_560 + 26_560
 # (chainer-computational-cost), and 25088 * 4096 + 4096 * 4096 + 4096 * 1000.
 RESNET50_MACS = 4_089_184_256
 VGG16_MACS = 15_346_630_656 + 123_633_664
-# A layer of Llama 3.2 1B: queries and outputs, keys and values, three products of the perceptron. Every weight is
-# used once a word, that of the word embedding in the last product; 32 heads of 64 have two products for all pairs.
+# A layer of Llama 3.2 1B: queries and outputs, keys and values, three linear layers of the MLP. Every weight is used
+# once per token, that of the embedding in the last product; 32 heads of size 64 have two products for all pairs.
 LLAMA_LAYER = 2 * 2048 * 2048 + 2 * 2048 * 512 + 3 * 2048 * 8192
-LLAMA_WORDS = 128_256 * 2048
-LLAMA = 16 * (LLAMA_LAYER + 2 * 2048) + 2048 + LLAMA_WORDS
-LLAMA_MACS = TOKENS * (16 * LLAMA_LAYER + LLAMA_WORDS) + 16 * 2 * 32 * 64 * TOKENS**2
+LLAMA_EMBEDDING = 128_256 * 2048
+LLAMA = 16 * (LLAMA_LAYER + 2 * 2048) + 2048 + LLAMA_EMBEDDING
+LLAMA_MACS = TOKENS * (16 * LLAMA_LAYER + LLAMA_EMBEDDING) + 16 * 2 * 32 * 64 * TOKENS**2
 
 SUBJECTS: Mapping[str, Subject] = {
     "resnet50": Subject(resnet50, lambda: IMAGE, ("pytorch",), RESNET50_MACS, RESNET50, (1, 1000)),
@@ -142,16 +144,16 @@ WRITERS: Mapping[str, Callable[[Report], str]] = {
     "trace": to_chrome_trace,
     "card": to_model_card,
 }
-"""Every file that a report can be."""
+"""The functions that write each file format of a report."""
 
 
 def digests(report: Report) -> dict[str, str]:
-    """A digest of every file of a report."""
+    """Return a digest of every file of a report."""
     return {kind: sha256(write(report).encode()).hexdigest() for kind, write in WRITERS.items()}
 
 
-def anew(graph: str) -> list[dict[str, str]]:
-    """The digests of every network, built and counted anew; of the exported one, read from the file ``graph``."""
+def digests_of_new_reports(graph: str) -> list[dict[str, str]]:
+    """Build and count every network again and return its digests; the exported network is read from ``graph``."""
     import onnx
 
     models = {name: subject.build() for name, subject in SUBJECTS.items() if name != "export"}

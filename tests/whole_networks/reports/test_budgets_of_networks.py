@@ -1,4 +1,4 @@
-"""Real networks held to budgets, from Python and by the command."""
+"""Real networks checked against budgets, from Python and from the command line."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def budget(tmp_path, text):
     return path
 
 
-def test_a_network_keeps_to_its_own_costs(each):
+def test_a_network_is_within_a_budget_of_its_own_costs(each):
     total = each.report.total_report
     limits = {key: total[key] for key in ("flops", "macs", "mread", "mwrite", "mrw", "n_params")}
     assert check(each.report, {"total": limits, "strict": True}) == []
     assert check(each.report, {"baseline": each.report, "max_increase": "0%"}) == []
 
 
-def test_a_breach_is_exit_code_1_and_names_the_module(each, saved, tmp_path, capsys):
-    """The module of the dearest call may cost one less than it does."""
-    dearest = max(each.report.layer_report.values(), key=lambda entry: entry["macs"])
-    module, macs = dearest["module"], dearest["macs"]
+def test_a_violation_is_exit_code_1_and_names_the_module(each, saved, tmp_path, capsys):
+    """The limit of the most expensive call's module is one less than its MACs."""
+    largest = max(each.report.layer_report.values(), key=lambda entry: entry["macs"])
+    module, macs = largest["module"], largest["macs"]
     limits = budget(tmp_path, f'[module."{module}"]\nmacs = {macs - 1}\n')
     assert main(["check", str(saved), "--budget", str(limits)]) == 1
     out, err = capsys.readouterr()
@@ -56,7 +56,7 @@ def test_a_malformed_file_is_exit_code_2_and_names_the_line(saved, tmp_path, cap
 
 
 @pytest.mark.frontend("pytorch")
-def test_a_breach_in_markdown(counted, tmp_path, capsys, golden):
+def test_a_violation_in_markdown(counted, tmp_path, capsys, golden):
     counted("resnet50").report.to_json(tmp_path / "resnet50.json")
     limits = budget(
         tmp_path,

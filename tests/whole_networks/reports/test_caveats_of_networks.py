@@ -1,4 +1,4 @@
-"""A real network followed by an operator that nobody knows: partial, told in every form, and an error where strict."""
+"""A real network with an unsupported operator: partial in every format, and an error if strict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTIAL = pytest.StashKey[dict[str, Report]]()
 
 
 def in_pytorch(net):
-    """The network with an operator of PyTorch's that has no formula."""
+    """Return the network followed by a PyTorch operator without a formula."""
     import torch
 
     class Net(torch.nn.Module):
@@ -35,7 +35,7 @@ def in_pytorch(net):
 
 
 def in_chainer(net):
-    """The network with a function of the user's own."""
+    """Return the network followed by a custom function."""
     import chainer
 
     class Mystery(chainer.FunctionNode):
@@ -55,7 +55,7 @@ def in_chainer(net):
 
 
 def in_onnx(net):
-    """The graph with a node of a domain of its own."""
+    """Return the graph with a node of a custom domain."""
     from onnx import TensorProto, helper
 
     graph = helper.make_graph(
@@ -70,18 +70,18 @@ def in_onnx(net):
 
 @pytest.fixture(scope="session")
 def library():
-    """An operator of PyTorch's that has no formula."""
+    """Register a PyTorch operator without a formula."""
     import torch
 
-    with torch.library._scoped_library("costcorereports", "DEF") as made:
-        made.define("mystery(Tensor x) -> Tensor")
-        made.impl("mystery", lambda x: x * 2, "CompositeExplicitAutograd")
+    with torch.library._scoped_library("costcorereports", "DEF") as library:
+        library.define("mystery(Tensor x) -> Tensor")
+        library.impl("mystery", lambda x: x * 2, "CompositeExplicitAutograd")
         yield
 
 
 @pytest.fixture
 def mystery(each, request):
-    """The network with the unknown operator."""
+    """Return the network with the unsupported operator."""
     if "onnx" in each.subject.frontends:
         return in_onnx(each.model)
     if "chainer" in each.subject.frontends:
@@ -92,15 +92,15 @@ def mystery(each, request):
 
 @pytest.fixture
 def partial(each, mystery, request):
-    """Its report, made once."""
-    made = request.config.stash.setdefault(PARTIAL, {})
-    if each.name not in made:
+    """Return its report, counted once."""
+    reports = request.config.stash.setdefault(PARTIAL, {})
+    if each.name not in reports:
         with pytest.warns(CostWarning, match="(?i)mystery"):
-            made[each.name] = each.subject.count(mystery)
-    return made[each.name]
+            reports[each.name] = each.subject.count(mystery)
+    return reports[each.name]
 
 
-def test_a_complete_report_says_so(each, report):
+def test_the_report_of_the_network_is_complete(each, report):
     assert (report.status, report.ignored_layers) == ("complete", {})
     asks_for_data = [("a bool asked of a tensor without data is True", "model")]  # are these packed sequences?
     assert report.assumptions == (asks_for_data if each.name == "llama" else [])
@@ -108,30 +108,30 @@ def test_a_complete_report_says_so(each, report):
     assert {"torch", "chainer", "onnx"} & report.versions.keys()
 
 
-def test_an_unknown_operator_is_told_and_costs_nothing(each, partial, tmp_path, capsys):
-    """Every score of four bytes goes in and comes out."""
+def test_an_unsupported_operator_is_listed_and_not_counted(each, partial, tmp_path, capsys):
+    """The operator reads and writes every output of the network, four bytes each."""
     n_bytes = 4 * prod(each.subject.output)
     assert partial.status == "partial"
-    (unknown,) = partial.ignored_layers.values()
-    assert (unknown["mread"], unknown["mwrite"]) == (n_bytes, n_bytes)
+    (ignored,) = partial.ignored_layers.values()
+    assert (ignored["mread"], ignored["mwrite"]) == (n_bytes, n_bytes)
     if "onnx" not in each.subject.frontends:
-        assert Path(__file__).name in unknown["traceback"]
+        assert Path(__file__).name in ignored["traceback"]
     keys = ("flops", "macs", "mread", "mwrite", "n_params", "n_layers")
     totals = (partial.total_report, each.report.total_report)
     assert {key: totals[0][key] for key in keys} == {key: totals[1][key] for key in keys}
     assert partial.tree()["n_unknown"] == 1
-    told = f"1 call, reads {n_bytes} B, writes {n_bytes} B"
+    amounts = f"1 call, reads {n_bytes} B, writes {n_bytes} B"
     for mode in ("table", "md"):
         stream = io.StringIO()
         partial.show_summary_report(stream, mode)
         assert "partial: the totals do not include 1 call of 1 unsupported operator (" in stream.getvalue()
-        assert told in stream.getvalue()
+        assert amounts in stream.getvalue()
     partial.to_json(tmp_path / "partial.json")
     assert main([str(tmp_path / "partial.json"), "--summary", "--format", "csv"]) == 0
-    assert told in capsys.readouterr().err
+    assert amounts in capsys.readouterr().err
 
 
-def test_every_file_says_partial(partial):
+def test_every_file_states_that_it_is_partial(partial):
     assert json.loads(partial.to_json())["status"] == "partial"
     assert Report.from_json(partial.to_json()) == partial
     assert "partial: 1 call not counted" in partial.to_html()
@@ -144,8 +144,8 @@ def test_every_file_says_partial(partial):
 def test_strict_is_an_error_and_exit_code_1(each, mystery, partial, tmp_path, capsys):
     with pytest.raises(CostError, match=r"(?i)mystery"):
         each.subject.count(mystery, strict=True)
-    (breach,) = check(partial, {"strict": True})
-    assert "partial" in str(breach)
+    (violation,) = check(partial, {"strict": True})
+    assert "partial" in str(violation)
     partial.to_json(tmp_path / "partial.json")
     assert main([str(tmp_path / "partial.json"), "--summary", "--strict"]) == 1
     assert "which is an error with --strict" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from tests.whole_networks.reports.subjects import FOLDED, IMAGE, RESNET50, RESNE
 MODES = ("table", "md", "json", "html")
 
 PRUNED = ["5.body.1.0", "5.body.1.1", "5.body.1.2", "5.body.2.0"]
-"""What a narrower convolution in the middle of a block touches: itself, its norm, its ReLU, and the one after it."""
+"""The modules affected by a narrower convolution: itself, its batch norm, its ReLU and the next convolution."""
 
 
 @pytest.mark.parametrize("by", ["module", "order"])
@@ -29,7 +29,7 @@ def test_a_network_against_itself_is_empty(report, by):
 
 @pytest.fixture(scope="session")
 def pruned():
-    """ResNet-50 with 96 instead of 128 channels in one convolution."""
+    """Return the report of ResNet-50 with 96 instead of 128 channels in one convolution."""
     from torch import nn
 
     net = resnet50()
@@ -41,18 +41,18 @@ def pruned():
 
 
 @pytest.mark.frontend("pytorch")
-def test_a_pruned_network_names_its_layers(counted, pruned):
-    """On 28 x 28: 32 of 128 channels less out of 128 x 9, and into 512; 32 less of scale and shift."""
+def test_the_changed_layers_of_a_pruned_network_are_listed(counted, pruned):
+    """32 of 128 channels are removed at 28 x 28: 128 x 9 weights each, 512 of the next layer, a scale and a shift."""
     found = compare(counted("resnet50").report, pruned)
     assert [(d.change, d.entry["module"]) for d in found.differences] == [("changed", path) for path in PRUNED]
-    less = 28 * 28 * (32 * 128 * 9 + 512 * 32)
-    assert found.totals["macs"] == Delta(RESNET50_MACS, RESNET50_MACS - less)
+    removed = 28 * 28 * (32 * 128 * 9 + 512 * 32)
+    assert found.totals["macs"] == Delta(RESNET50_MACS, RESNET50_MACS - removed)
     assert found.totals["n_params"] == Delta(RESNET50, RESNET50 - 32 * 128 * 9 - 512 * 32 - 2 * 32)
 
 
 @pytest.mark.frontend("pytorch")
 @pytest.mark.parametrize("mode", MODES)
-def test_the_command_names_the_layers_in_every_form(counted, pruned, tmp_path, capsys, golden, mode):
+def test_the_command_lists_the_layers_in_every_format(counted, pruned, tmp_path, capsys, golden, mode):
     old, new = tmp_path / "old.json", tmp_path / "new.json"
     counted("resnet50").report.to_json(old)
     pruned.to_json(new)
@@ -66,7 +66,7 @@ def test_the_command_names_the_layers_in_every_form(counted, pruned, tmp_path, c
 
 @pytest.mark.frontend("pytorch", "onnx")
 def test_an_export_has_the_same_macs_and_folded_norms(counted, golden):
-    """53 batch norms of 11,113,984 elements in all are gone: one fma an element."""
+    """53 batch norms with 11,113,984 elements in total are removed: one fma per element."""
     found = compare(counted("resnet50").report, counted("export").report, names=("PyTorch", "ONNX"))
     assert found.by == "order"
     assert found.totals["macs"] == Delta(RESNET50_MACS, RESNET50_MACS)
@@ -76,13 +76,13 @@ def test_an_export_has_the_same_macs_and_folded_norms(counted, golden):
     (folded,) = found.to_dict()["conversion"]
     assert (folded["what"], folded["old"], folded["new"], folded["times"]) == ("folded", ["batch_norm"], [], 53)
     assert {d.change for d in found.differences} == {"removed", "changed"}
-    assert all("input_shapes" in d.settings for d in found.changed)  # a bias more
+    assert all("input_shapes" in d.settings for d in found.changed)  # an additional bias
     golden("reports/export.md", found.to_markdown(limit=6))
 
 
 @pytest.mark.frontend("chainer", "onnx")
 def test_a_chainer_network_has_the_macs_of_its_graph(counted):
-    """The graph calls the same operators on the same shapes, and counts the same of everything."""
+    """The graph has the same operators with the same shapes, and therefore the same costs."""
     from tests.whole_networks import onnx_models
 
     found = compare(counted("vgg16").report, estimate(onnx_models.vgg16()), names=("Chainer", "ONNX"))

@@ -1,4 +1,4 @@
-"""Files of real networks: read back equal, held to their schema, and the same bytes every time."""
+"""Files of real networks: read back equal, valid by the schema, and deterministic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA_FILE = ROOT / "costcore" / "reports" / "report.schema.json"
 SCHEMA = Draft202012Validator(json.loads(SCHEMA_FILE.read_text(encoding="utf-8")))
 
 
-def test_json_gives_an_equal_report_and_holds_to_the_schema(report, tmp_path):
+def test_json_gives_an_equal_report_and_is_valid_by_the_schema(report, tmp_path):
     text = report.to_json(tmp_path / "report.json")
     again = Report.from_json(tmp_path / "report.json")
     assert again == report
@@ -47,7 +47,8 @@ def test_the_same_model_counted_again_gives_the_same_report(each):
 def test_another_process_with_another_hash_seed_writes_the_same_bytes(counted, tmp_path):
     (tmp_path / "export.onnx").write_bytes(counted("export").model.SerializeToString())
     program = (
-        "import json, sys; from tests.whole_networks.reports.subjects import anew; print(json.dumps(anew(sys.argv[1])))"
+        "import json, sys; from tests.whole_networks.reports.subjects import digests_of_new_reports as digests; "
+        "print(json.dumps(digests(sys.argv[1])))"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "export.onnx")]
     env = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)}
@@ -55,16 +56,16 @@ def test_another_process_with_another_hash_seed_writes_the_same_bytes(counted, t
     assert json.loads(done.stdout) == [digests(counted(name).report) for name in SUBJECTS]
 
 
-def test_markdown_has_a_row_a_call(report):
+def test_markdown_has_one_row_per_call(report):
     lines = report.to_markdown(unit=None).splitlines()
-    lines = lines[: lines.index("")] if "" in lines else lines  # what was assumed stands below
+    lines = lines[: lines.index("")] if "" in lines else lines  # assumptions follow the table
     assert lines[0] == "| Layer name | FLOPs | MemRead B | MemWrite B | MemR+W B |"
     assert len(lines) == 2 + report.total_report["n_layers"] + 1
     total = report.total_report
     assert lines[-1] == "| total | " + " | ".join(str(total[key]) for key in ("flops", "mread", "mwrite", "mrw")) + " |"
 
 
-def test_a_dataframe_has_a_row_a_call(report):
+def test_a_dataframe_has_one_row_per_call(report):
     frame = report.to_dataframe()
     assert list(frame.index) == list(report.layer_report)
     largest = max(report.layer_report.values(), key=lambda entry: entry["flops"])
@@ -72,7 +73,7 @@ def test_a_dataframe_has_a_row_a_call(report):
 
 
 class Words(HTMLParser):
-    """The text of a page, and what it would fetch."""
+    """The words of a page, and the URLs that it would load."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -88,7 +89,7 @@ class Words(HTMLParser):
             self.words += data.split()
 
 
-def test_the_page_has_the_exact_totals_and_fetches_nothing(each):
+def test_the_page_has_the_exact_totals_and_loads_nothing(each):
     total = each.report.total_report
     page = each.report.to_html(title=each.name)
     found = Words(page)
@@ -99,7 +100,7 @@ def test_the_page_has_the_exact_totals_and_fetches_nothing(each):
     assert "complete" in found.words
 
 
-def test_a_model_card_says_what_was_counted(each):
+def test_a_model_card_has_the_costs_of_the_network(each):
     card = yaml.safe_load(each.report.to_model_card())["computational_cost"]
     assert (card["macs"], card["parameters"]) == (each.subject.macs, each.subject.n_params)
     n_fma = sum(entry["operations"].get("fma", 0) for entry in each.report.layer_report.values())

@@ -1,4 +1,4 @@
-"""However a report is grouped, its parts add up to its total exactly, and parameters count once."""
+"""The groups of every grouping add up to the total exactly, and parameters count once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUMS = ("flops", "macs", "mread", "mwrite", "mrw", "n_layers")
 GROUPINGS = [*combinations(KEYS, 1), *combinations(KEYS, 2), tuple(KEYS)]
 
 
-def test_totals_are_those_known_beforehand(each):
+def test_totals_are_those_of_independent_sources(each):
     total = each.report.total_report
     assert (total["macs"], total["n_params"]) == (each.subject.macs, each.subject.n_params)
     assert total["mrw"] == total["mread"] + total["mwrite"]
@@ -30,13 +30,15 @@ def test_groups_add_up(report, keys):
     assert sum(group["n_params"] - group["n_shared"] for group in groups) == total["n_params"]
 
 
-def test_calls_and_kinds_add_up(report):
+def test_calls_and_types_add_up(report):
     total = report.total_report
-    *kinds, last = report.summary_report.values()
+    *types, last = report.summary_report.values()
     assert last == total
     for key in SUMS[:-1]:
-        assert sum(kind[key] for kind in kinds) == sum(call[key] for call in report.layer_report.values()) == total[key]
-    assert sum(kind["n_layers"] for kind in kinds) == len(report.layer_report) == total["n_layers"]
+        assert (
+            sum(entry[key] for entry in types) == sum(call[key] for call in report.layer_report.values()) == total[key]
+        )
+    assert sum(entry["n_layers"] for entry in types) == len(report.layer_report) == total["n_layers"]
 
 
 def test_the_children_of_a_module_add_up_to_it(each):
@@ -48,7 +50,7 @@ def test_the_children_of_a_module_add_up_to_it(each):
         *(("n_trainable", "n_frozen") if "onnx" not in each.subject.frontends else ()),
     )
     parents = [node for node in nodes if node["children"]]
-    assert len(parents) > 1 or each.name == "vgg16"  # a flat one
+    assert len(parents) > 1 or each.name == "vgg16"  # which has no nested modules
     for node in parents:
         assert {key: sum(child[key] for child in node["children"]) for key in keys} == {key: node[key] for key in keys}
         assert sum(child["n_params"] - child["n_shared"] for child in node["children"]) == node["n_params"]
@@ -67,7 +69,7 @@ def test_the_rows_of_files_add_up(report):
     assert {key: int(frame[key].sum()) for key in SUMS[:-1]} == {key: total[key] for key in SUMS[:-1]}
 
 
-def test_what_the_page_draws_adds_up(report):
+def test_the_data_of_the_page_adds_up(report):
     data, total = page_data(report), report.total_report
     operators = [dict(zip(data["operators"]["columns"], row, strict=True)) for row in data["operators"]["rows"]]
     for key, expected in (("flops", "flops"), ("macs", "macs"), ("mrw", "mrw"), ("n_own", "n_params")):

@@ -1,4 +1,4 @@
-"""Reports whose totals are formulas: how dimensions are called, what may be put in, and that every view takes them."""
+"""Reports with symbolic totals: names of dimensions, substitution, and every table and file."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ pytestmark = pytest.mark.frontend("onnx")
 
 
 def product(*shape: int | str) -> Any:
-    """An input times a stored matrix of 3 columns, and an activation."""
+    """Return a model that multiplies its input by an initializer with 3 columns and applies an activation."""
     from onnx import TensorProto, helper
 
-    stored = TensorProto(name="w", dims=(shape[-1], 3), data_type=TensorProto.FLOAT)
+    initializer = TensorProto(name="w", dims=(shape[-1], 3), data_type=TensorProto.FLOAT)
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["h"], name="/head/MatMul"), helper.make_node("Relu", ["h"], ["y"])],
         "graph",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [stored],
+        [initializer],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
 
 def convolution() -> Any:
-    """A 3 x 3 convolution without padding of one channel, of unknown height."""
+    """Return a 3 x 3 convolution of one channel without padding, whose input has a symbolic height."""
     from onnx import TensorProto, helper
 
-    stored = TensorProto(name="w", dims=(1, 1, 3, 3), data_type=TensorProto.FLOAT)
+    initializer = TensorProto(name="w", dims=(1, 1, 3, 3), data_type=TensorProto.FLOAT)
     graph = helper.make_graph(
         [helper.make_node("Conv", ["x", "w"], ["y"])],
         "graph",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, "h", 4))],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [stored],
+        [initializer],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
@@ -51,13 +51,28 @@ def table(report: Report, **options: Any) -> str:
     return stream.getvalue()
 
 
-ODD = ["batch size", "2*n", "n + 1", "a/b", "0", "-1", "it's", "<b>", "|", "`x`", "a\nb", "\x1b[31m", "\u202e", "🚀"]
+ODD_NAMES = [
+    "batch size",
+    "2*n",
+    "n + 1",
+    "a/b",
+    "0",
+    "-1",
+    "it's",
+    "<b>",
+    "|",
+    "`x`",
+    "a\nb",
+    "\x1b[31m",
+    "\u202e",
+    "🚀",
+]
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_names_that_are_no_words_are_quoted(name):
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_names_that_are_not_identifiers_are_quoted(name):
     report = estimate(product(name, 4))
-    # n x 4 by 4 x 3: 12 products a row
+    # n x 4 times 4 x 3: 12 products per row
     assert report.total_report["macs"].free_symbols.pop().name == name
     csv = report.to_csv(columns=["macs"])
     assert f"12*{name!r}" in csv.replace('""', '"')
@@ -67,15 +82,15 @@ def test_names_that_are_no_words_are_quoted(name):
 
 
 @pytest.mark.parametrize("name", ["batch", "unk__1", "lambda", "E", "naïve"])
-def test_words_are_written_as_they_are(name):
+def test_identifiers_are_not_quoted(name):
     report = estimate(product(name, 4))
     assert report.to_csv(columns=["name", "macs", "input_shapes"]).splitlines()[1] == (
         f'MatMul-1,12*{name},"[({name}, 4), (4, 3)]"'
     )
 
 
-@pytest.mark.parametrize("name", ["batch", *ODD])
-def test_every_view_takes_formulas(name):
+@pytest.mark.parametrize("name", ["batch", *ODD_NAMES])
+def test_every_table_and_file_accepts_symbolic_costs(name):
     report = estimate(product(name, "s", 4))
     for mode in ("csv", "md", "table", "color"):
         for unit in (None, "K", "auto", "autoaligned"):
@@ -92,13 +107,13 @@ def test_every_view_takes_formulas(name):
         report.to_model_explorer()
 
 
-def test_markdown_shows_products_as_products():
-    # unescaped, 12*batch*s is an emphasised "batch" between a 12 and an s
+def test_markdown_escapes_the_asterisks_of_products():
+    # unescaped, 12*batch*s is an emphasized "batch" between a 12 and an s
     shown = table(estimate(product("batch", "s", 4)), mode="md", unit=None, columns=["name", "macs"])
     assert shown.splitlines()[2] == r"| MatMul-1 | 12\*batch\*s |"
 
 
-def test_no_length_is_negative():
+def test_negative_sizes_are_an_error():
     report = estimate(product("batch", 4))
     with pytest.raises(CostError, match=r"batch cannot be negative \(got -3\)"):
         report.subs(batch=-3)
@@ -109,7 +124,7 @@ def test_no_length_is_negative():
 
 
 @pytest.mark.parametrize("other", ["s", 5])
-def test_an_empty_batch_costs_nothing_however_it_is_said(other):
+def test_an_empty_batch_costs_nothing(other):
     model = product("batch", other, 4)
     for report in (estimate(model).subs(batch=0), estimate(model, dims={"batch": 0})):
         assert [report.total_report[key] for key in ("flops", "macs", "mread", "mwrite")] == [0, 0, 0, 0]
@@ -122,7 +137,7 @@ def test_dims_of_the_command_line():
         parse_dims(["batch=8", "batch=9"])
 
 
-def test_the_command_line_puts_values_in(tmp_path, capsys):
+def test_the_command_line_substitutes_dimensions(tmp_path, capsys):
     path = tmp_path / "net.onnx"
     path.write_bytes(product("batch size", 4).SerializeToString())
     options = ["--summary", "--format", "csv", "--unit", "none", "--columns", "type,macs"]
@@ -134,13 +149,13 @@ def test_the_command_line_puts_values_in(tmp_path, capsys):
 
 @pytest.fixture
 def saved(tmp_path):
-    """The product of ``n`` rows, saved: 12 MACs and 3 comparisons a row."""
+    """Return the path of a saved report of a product of ``n`` rows: 12 MACs and 3 comparisons per row."""
     path = tmp_path / "net.json"
     estimate(product("n", 4)).to_json(path)
     return str(path)
 
 
-def test_the_command_line_puts_values_into_saved_reports(saved, tmp_path, capsys):
+def test_the_command_line_substitutes_dimensions_of_saved_reports(saved, tmp_path, capsys):
     options = ["--format", "csv", "--unit", "none"]
     assert main([saved, "--dim", "n=2", *options, "--columns", "name,macs"]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == ["MatMul-1,24", "Relu-1,0", "total,24"]
@@ -160,7 +175,7 @@ def test_the_command_line_puts_values_into_saved_reports(saved, tmp_path, capsys
 
 
 @pytest.mark.parametrize("command", [[], ["check"], ["diff"]])
-def test_a_saved_report_names_its_dimensions_where_another_is_given(saved, command, tmp_path, capsys):
+def test_an_unknown_dimension_of_a_saved_report_is_an_error_that_lists_its_dimensions(saved, command, tmp_path, capsys):
     budget = tmp_path / "budget.toml"
     budget.write_text("[total]\nmacs = 23\n")
     more = {"check": ["--budget", str(budget)], "diff": [saved]}.get("".join(command), [])
@@ -169,6 +184,6 @@ def test_a_saved_report_names_its_dimensions_where_another_is_given(saved, comma
     assert capsys.readouterr().err == sentence
 
 
-def test_formulas_in_cards_are_small_and_never_the_largest_text_of_the_page():
+def test_symbolic_totals_are_printed_in_small_type():
     page = estimate(product("n", 4)).to_html()
     assert "<dt>MACs</dt><dd class='long'>12*n</dd>" in page

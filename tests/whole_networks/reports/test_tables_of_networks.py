@@ -13,18 +13,18 @@ from tests.whole_networks.reports.subjects import SUBJECTS
 pytestmark = pytest.mark.frontend("pytorch", "chainer", "onnx")
 
 
-def test_every_network_has_its_row_and_a_failure_has_one_too(counted, golden):
+def test_every_network_and_every_failure_has_a_row(counted, golden):
     models = [(name, counted(name).model, subject.inputs()) for name, subject in SUBJECTS.items()]
-    made = table([*models, ("absent", "absent.onnx")], jobs=1)
-    for row, subject in zip(made.rows, SUBJECTS.values(), strict=False):
+    result = table([*models, ("absent", "absent.onnx")], jobs=1)
+    for row, subject in zip(result.rows, SUBJECTS.values(), strict=False):
         assert (row.costs["macs"], row.costs["n_params"]) == (subject.macs, subject.n_params)
-    assert [row.name for row in made.failed] == ["absent"]
+    assert [row.name for row in result.failed] == ["absent"]
     stream = io.StringIO()
-    made.show(stream, "md", unit="M")
+    result.show(stream, "md", unit="M")
     golden("reports/zoo.md", stream.getvalue())
 
 
-def test_the_command_makes_the_same_of_saved_reports(counted, tmp_path, capsys):
+def test_the_command_gives_the_same_for_saved_reports(counted, tmp_path, capsys):
     paths = [tmp_path / f"{name}.json" for name in SUBJECTS]
     for name, path in zip(SUBJECTS, paths, strict=True):
         counted(name).report.to_json(path)

@@ -1,4 +1,4 @@
-"""What is printed of real networks; ``make golden`` writes tests/golden/reports anew."""
+"""The printed reports of real networks; ``make golden`` regenerates tests/golden/reports."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_the_largest_call_comes_first(report, mode):
     assert text.index(largest["name"]) < text.index("others") < text.index("total")
 
 
-def test_no_module_is_left_out_of_the_tree(report):
-    """A row a module, one more for what a module with children does itself, and the model."""
+def test_the_tree_has_every_module(report):
+    """One row per module, one for the own calls of a module with children, and one for the model."""
     lines = printed(report.show_tree, mode="csv", columns=["module", "type"]).splitlines()[1:]
     assert len(lines) == sum(1 for _ in walk(report.tree()))
     paths = {entry["module"] for entry in report.layer_report.values()} - {""}

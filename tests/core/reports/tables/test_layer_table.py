@@ -16,7 +16,7 @@ def shown(report, **options):
     return stream.getvalue()
 
 
-def test_a_line_for_every_call_as_torchstat_prints_it(toy):
+def test_there_is_one_row_per_call_in_the_format_of_torchstat(toy):
     assert shown(nested_report(toy), unit=None).splitlines() == [
         "Module,Layer name,Input shape,Output shape,# Params,Memory B,MAdd,Flops,"
         "MemRead B,MemWrite B,MemR+W B,FLOPs (%)",
@@ -30,7 +30,7 @@ def test_a_line_for_every_call_as_torchstat_prints_it(toy):
     ]
 
 
-def test_madd_and_flops_do_not_change_with_the_setting(toy):
+def test_madd_and_flops_do_not_depend_on_fma_1flop(toy):
     tables = []
     for fma_1flop in (True, False):
         with ComputationalCostHook(fma_1flop=fma_1flop) as hook:
@@ -39,25 +39,25 @@ def test_madd_and_flops_do_not_change_with_the_setting(toy):
     assert tables[0] == tables[1] == "MAdd,Flops\n36,18\n36,18\n"
 
 
-def test_a_calculator_that_tells_no_kinds_has_one_number():
+def test_flops_without_operation_classes_are_the_same_in_both_columns():
     layer = Layer("op", {"x": Tensor((2,))}, [Tensor((2,))])
     report = Report(Trace((CallCost(Call(layer, "Op", name="Op-1"), Cost(7, 8, 8, {})),), Run()))
     assert shown(report, columns=["madd", "flops_fma1"], unit=None) == "MAdd,Flops\n7,7\n7,7\n"
 
 
-def test_what_writes_nothing_holds_no_memory():
+def test_views_have_no_memory():
     layer = Layer("view", {"x": Tensor((2,))}, [Tensor((2,))])
     calls = [CallCost(Call(layer, "View", name="View-1", times=3), Cost(0, 0, 0, {}))]
     calls += [CallCost(Call(layer, "Copy", name="Copy-1", times=3), Cost(0, 8, 8, {}))]
     assert shown(Report(Trace(tuple(calls), Run())), columns=["memory"], unit=None).split()[2:] == ["0", "24", "24"]
 
 
-def test_the_top_lines_and_the_others_add_up(toy):
+def test_the_top_rows_and_the_others_add_up(toy):
     text = shown(nested_report(toy), columns=["module", "memory", "madd", "n_params"], unit=None, sort="madd", top=2)
     assert text.splitlines()[1:] == ["body.0,24,36,9", "head,24,36,9", "others,96,54,9", "total,144,126,18"]
 
 
-def test_all_columns_are_all_but_measured_time(toy):
+def test_all_columns_are_all_except_measured_time(toy):
     assert set(LAYERS) - set(LayerColumns.ALL) == {"seconds", "seconds%"}
     assert "Measured" not in shown(nested_report(toy), columns=LayerColumns.ALL, mode="table")
 
@@ -65,13 +65,13 @@ def test_all_columns_are_all_but_measured_time(toy):
 @pytest.fixture
 def measured(toy):
     with ComputationalCostHook(measure_time=True) as hook:
-        toy.run("toy::Double")  # the toy's clock says 0.25 s, 0.5 s, 0.75 s
+        toy.run("toy::Double")  # the toy frontend measures 0.25 s, 0.5 s, 0.75 s
         toy.run("toy::Dense", weight=1)
         toy.run("toy::Double")
     return hook.report
 
 
-def test_measured_time_comes_last_and_says_so(measured):
+def test_measured_time_has_the_last_columns(measured):
     lines = shown(measured, unit=None).splitlines()
     assert lines[0].endswith("FLOPs (%),Measured time ms,Measured time (%)")
     assert [line.split("%,")[-1] for line in lines[1:]] == [
@@ -90,14 +90,14 @@ def test_measured_time_is_in_every_form_of_the_report(measured):
     assert Report.from_json(measured.to_json()) == measured
 
 
-def test_time_that_was_not_asked_for_is_nowhere(toy):
+def test_time_that_was_not_measured_is_not_in_the_report(toy):
     report = nested_report(toy)
     assert "seconds" not in report.total_report
     assert "seconds" not in report.layer_report["Dense-1"]
     assert "seconds" not in report.to_json()
 
 
-def test_time_that_no_frontend_measures_is_noted(toy, monkeypatch):
+def test_a_note_states_that_no_frontend_measured_time(toy, monkeypatch):
     monkeypatch.setattr(toy, "measures", False)
     with ComputationalCostHook(measure_time=True) as hook:
         toy.run("toy::Double")

@@ -18,7 +18,7 @@ def test_csv_text_is_never_a_formula(text):
     assert rows[1][0].startswith("'")
 
 
-def test_csv_numbers_are_left_alone():
+def test_csv_numbers_are_not_escaped():
     assert to_csv(Table([("a", "")], [["-1.5"]], [True])) == "a\n-1.5\n"
 
 
@@ -46,20 +46,20 @@ def test_boxes_have_two_line_headers():
     ]
 
 
-def test_a_terminal_is_not_given_control_characters():
+def test_control_characters_are_escaped():
     assert printable("\x1b[31mred\u202e\u200b\ud800") == "\\x1b[31mred\\u202e\\u200b\\ud800"
     assert "\x1b" not in to_boxes(table("\x1b]0;title\x07"))
 
 
-def test_a_cell_of_a_megabyte_is_cut_in_boxes():
+def test_long_cells_are_truncated_in_boxes():
     assert max(map(len, to_boxes(table("x" * 1_000_000)).splitlines())) < 500
 
 
-def test_an_unknown_mode_names_the_known_ones():
+def test_an_unknown_mode_lists_the_expected_ones():
     with pytest.raises(ValueError, match="csv, md, table"):
         renderer_for("html5")
 
 
-def test_the_mode_html_leads_to_the_method_for_pages():
+def test_the_mode_html_suggests_to_html():
     with pytest.raises(ValueError, match=r"For an HTML page use report\.to_html\(\)\.$"):
         renderer_for("html")

@@ -49,13 +49,13 @@ def test_a_table_without_shares_has_no_bars():
     assert to_color(Table([("a", "")], [], [False]))
 
 
-def test_names_are_no_markup_and_no_control_characters():
+def test_markup_and_control_characters_in_names_are_escaped():
     text = to_color(TABLE._replace(rows=[["[red]x[/red]", "1"], ["\x1b]0;title\x07", "3"], ["total", "4"]]))
     assert "[red]x[/red]" in text
     assert "\x1b]" not in text and "\\x1b]0;title\\x07" in text
 
 
-def test_colour_is_for_terminals_that_have_it(toy, monkeypatch):
+def test_color_is_for_terminals_that_support_it(toy, monkeypatch):
     report = nested_report(toy)
 
     def shown(stream):
@@ -73,6 +73,6 @@ def test_colour_is_for_terminals_that_have_it(toy, monkeypatch):
     assert shown(Terminal()) == table.getvalue()
 
 
-def test_without_rich_there_are_plain_boxes(monkeypatch):
+def test_boxes_are_plain_without_rich(monkeypatch):
     monkeypatch.setitem(sys.modules, "costcore.reports.tables.rich_table", None)
     assert renderer_for("color")(TABLE) == to_boxes(TABLE)

@@ -22,7 +22,7 @@ from costcore.reports.text.amounts import exact, parse_amount, parse_percent, re
         ("7", "mread", 7),
     ],
 )
-def test_amounts_are_numbers_or_texts_with_a_unit(value, metric, number):
+def test_amounts_are_integers_or_strings_with_a_unit(value, metric, number):
     assert parse_amount(value, metric) == number
 
 
@@ -41,7 +41,7 @@ def test_amounts_are_numbers_or_texts_with_a_unit(value, metric, number):
         ("4X", "flops"),
     ],
 )
-def test_what_is_no_amount_is_refused_with_what_is(value, metric):
+def test_an_invalid_amount_is_an_error_with_an_example(value, metric):
     with pytest.raises(ValueError, match=r"must be an integer or a string such as|negative"):
         parse_amount(value, metric)
 
@@ -71,11 +71,11 @@ def test_percentages():
         (Symbol("n") * 2, "flops", "2*n"),
     ],
 )
-def test_amounts_are_written_with_the_prefix_that_suits_them(value, metric, text):
+def test_amounts_are_formatted_with_the_largest_fitting_prefix(value, metric, text):
     assert readable(value, metric) == text
 
 
-def test_a_sign_where_it_is_asked_for():
+def test_signed_amounts_have_a_plus_sign():
     assert readable(1500, "flops", signed=True) == "+1.5 K"
     assert readable(0, "flops", signed=True) == "0"
     assert exact(1234567) == "1,234,567"

@@ -27,18 +27,18 @@ def test_values_are_rounded_exactly(value, prefix, kind, digits, text):
     assert scaled(value, prefix, kind, digits) == text
 
 
-def test_fixed_decimals_keep_their_zeros_and_nothing_is_a_bare_zero():
+def test_fixed_decimals_keep_trailing_zeros_except_for_zero():
     assert scaled(50_000_000, "G", "flops", 3, fixed=True) == "0.050"
     assert scaled(0, "G", "flops", 3, fixed=True) == "0"
 
 
-def test_symbols_are_printed_as_they_are():
+def test_symbolic_amounts_are_not_rounded():
     n = sympy.Symbol("n", integer=True)
     assert scaled(3 * n, "", "flops", 3) == "3*n"
     assert scaled(3 * n, "K", "bytes", 3) == "(3*n)/1024"
 
 
-def test_a_column_takes_the_prefix_of_its_largest_value():
+def test_the_prefix_is_that_of_the_largest_value():
     assert prefix_for([1, 999], "flops") == ""
     assert prefix_for([1, 1000], "flops") == "K"
     assert prefix_for([1, 1000], "bytes") == ""
@@ -48,12 +48,12 @@ def test_a_column_takes_the_prefix_of_its_largest_value():
 
 
 @pytest.mark.parametrize("unit", ["g", "GiB", "", 3])
-def test_an_unknown_unit_is_refused_with_the_known_ones(unit):
+def test_an_unknown_unit_lists_the_expected_ones(unit):
     with pytest.raises(ValueError, match="autoaligned"):
         check_unit(unit)
 
 
-def test_digits_lie_between_0_and_10():
+def test_digits_are_between_0_and_10():
     assert check_digits(None) == 10
     assert check_digits(0) == 0
     for wrong in (-1, 11):
