@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from costcore.ir import Cost, Layer, Operations, covers, layout_operator, minimum
 
 ZERO_COST: Mapping[str, str] = {
-    "reshape": "the elements in another shape",
-    "view": "another look at the same memory, which the framework guarantees",
+    "reshape": "x in another shape",
+    "view": "another view of the same memory",
     "identity": "x",
-    "constant": "a value that is known before the run",
+    "constant": "a value that is given before the run",
     "shape": "the sizes of x along its axes",
     "size": "the number of elements of x",
-    "empty": "memory with nothing in it",
+    "empty": "uninitialized memory",
 }
 
 
@@ -29,15 +29,15 @@ def calc_zero_cost(layer: Layer) -> Cost:
 
 
 COPIES: Mapping[str, str] = {
-    "transpose": "axes in another order",
-    "broadcast_to": "x repeated along axes of size 1 and new ones",
-    "copy": "x in memory of its own",
+    "transpose": "axes permuted",
+    "broadcast_to": "x repeated along axes of size 1 and along new axes",
+    "copy": "x in separate memory",
     "flip": "axes reversed",
-    "roll": "elements moved around an axis",
-    "rot90": "a plane turned by right angles",
-    "pixel_shuffle": "channels laid out in space, depth_to_space",
-    "depth_to_space": "channels laid out in space",
-    "space_to_depth": "blocks of space laid out in channels, pixel_unshuffle",
+    "roll": "elements shifted cyclically along an axis",
+    "rot90": "a plane rotated by multiples of 90 degrees",
+    "pixel_shuffle": "channels rearranged into space, as depth_to_space",
+    "depth_to_space": "channels rearranged into space",
+    "space_to_depth": "blocks of space rearranged into channels, as pixel_unshuffle",
     "channel_shuffle": "channels of groups interleaved",
     "reverse_sequence": "the first elements of each row reversed",
 }
@@ -54,10 +54,10 @@ def calc_copy(layer: Layer) -> Cost:
 
 
 SLICES: Mapping[str, str] = {
-    "slice": "a range along axes",
+    "slice": "ranges along axes",
     "select": "one index along an axis",
-    "split": "consecutive ranges along an axis, one an output",
-    "unbind": "every index along an axis, one an output",
+    "split": "consecutive ranges along an axis, one per output",
+    "unbind": "every index along an axis, one per output",
     "diagonal": "the elements with equal indices along two axes",
 }
 
@@ -74,7 +74,7 @@ def calc_slice_copy(layer: Layer) -> Cost:
 
 
 OVERLAPPING: Mapping[str, str] = {
-    "as_strided": "elements at given distances in memory",
+    "as_strided": "elements at given strides in memory",
     "unfold": "overlapping ranges along an axis",
 }
 
@@ -101,24 +101,24 @@ def calc_assign(layer: Layer) -> Cost:
 
 
 DATA_MOVEMENTS: Mapping[str, str] = {
-    "concat": "operands one after another along an axis",
-    "stack": "operands one after another along a new axis",
+    "concat": "operands concatenated along an axis",
+    "stack": "operands concatenated along a new axis",
     "pad_sequence": "sequences padded to one length and stacked",
     "block_diag": "operands along a diagonal, zeros elsewhere",
     "meshgrid": "operands repeated along the axes of all others",
     "broadcast_arrays": "operands repeated to one shape",
-    "transpose_sequence": "steps of all sequences in place of sequences of steps",
+    "transpose_sequence": "a list of sequences as a list of steps",
     "tile": "x repeated along its axes",
     "repeat": "each element repeated",
     "pad": "x with a border: constant, reflected, replicated or wrapped",
     "triu": "the upper triangle, zeros elsewhere",
     "tril": "the lower triangle, zeros elsewhere",
     "diag_embed": "x on the diagonal of a matrix, zeros elsewhere",
-    "cast": "x in another element type",
-    "bitcast": "the bits of x as another element type",
-    "complex": "complex numbers of a real and an imaginary part",
-    "one_hot": "one where an index points, zero elsewhere",
-    "shift": "channels moved in space, each in its own direction",
+    "cast": "x in another dtype",
+    "bitcast": "the bits of x in another dtype",
+    "complex": "complex numbers from real and imaginary parts",
+    "one_hot": "one at the index, zero elsewhere",
+    "shift": "channels shifted in space, each in its own direction",
 }
 
 
@@ -135,7 +135,7 @@ def calc_data_movement(layer: Layer) -> Cost:
 
 
 CROPS: Mapping[str, str] = {
-    "center_crop_pad": "the middle of x, padded where it is too small",
+    "center_crop_pad": "the center of x, padded if x is too small",
     "im2col": "patches of x as columns",
 }
 

@@ -53,7 +53,7 @@ def calc_pair(layer):
     return Cost(TABLE_OF_GROUP[layer.op].operations * layer.out.size, layer.read, layer.written, layer.attrs)
 
 
-@covers("stay", "rest")
+@covers({"stay": "x itself", "rest": "nothing"})
 def calc_zero_cost(layer):
     """Nothing is done.
 
@@ -122,6 +122,7 @@ def test_a_group_has_a_row_per_operator():
 
 def test_zero_cost_and_layout_operators_are_marked():
     text = make_details_md.render(CALCULATORS, TABLES)
+    assert "| `stay` | x itself |\n" in section_of(text, "Nothing is done")
     assert section_of(text, "Nothing is done").endswith(
         "All of them have zero cost: no operations, and nothing is read or written."
     )

@@ -171,6 +171,7 @@ def group_section(ops: Iterable[str], calculator: Calculator, docstring: Calcula
     shared = [n for n in names if n not in KINDS and len({row[n] for row in by_op.values()}) == 1]
     columns = {
         "operator": {op: code(op) for op in by_op},
+        "description": {op: text if isinstance(text := entries.get(op), str) else "" for op in by_op},
         "definition": {op: code(getattr(entries.get(op), "definition", "")) for op in by_op},
         "operations": {
             op: code(", ".join(f"{kind} {row[kind]}" for kind in KINDS if row[kind] != "0"))

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from costcore.ir import Cost, Layer, Operations, covers, minimum
 
 GATHERS: Mapping[str, str] = {
-    "gather": "slices of x at indices along an axis (index_select, take), or by several index arrays at once",
-    "gather_elements": "elements of x, each at an index of its own along an axis",
+    "gather": "slices of x at indices along an axis (index_select, take), or by several index arrays",
+    "gather_elements": "elements of x, each at its own index along an axis",
     "gather_nd": "slices of x at tuples of indices",
 }
 
@@ -26,9 +26,9 @@ def calc_gather(layer: Layer) -> Cost:
 
 
 SCATTERS: Mapping[str, str] = {
-    "scatter": "x, with updates written or joined at slices an index names along an axis (index_add, index_put)",
-    "scatter_elements": "x, with each update at an index of its own along an axis",
-    "scatter_nd": "x, with updates at tuples of indices",
+    "scatter": "x with slices updated at indices along an axis (index_add, index_put)",
+    "scatter_elements": "x with each update at its own index along an axis",
+    "scatter_nd": "x with updates at tuples of indices",
 }
 UPDATES: Mapping[str, Operations] = {
     "none": Operations(),
@@ -61,10 +61,10 @@ def calc_scatter(layer: Layer) -> Cost:
 
 
 OVERWRITES: Mapping[str, str] = {
-    "slice_scatter": "x, with updates in the place of a range",
-    "select_scatter": "x, with updates at one index along an axis",
-    "diagonal_scatter": "x, with updates on a diagonal",
-    "tensor_scatter": "a cache x, with updates at the places it is filled to",
+    "slice_scatter": "x with a range replaced by updates",
+    "select_scatter": "x with one index along an axis replaced by updates",
+    "diagonal_scatter": "x with a diagonal replaced by updates",
+    "tensor_scatter": "a cache x with updates at its fill positions",
 }
 
 
@@ -82,11 +82,11 @@ def calc_overwrite(layer: Layer) -> Cost:
 
 
 SELECTION_GRADIENTS: Mapping[str, str] = {
-    "slice_backward": "dy in the place of the range, zeros elsewhere",
+    "slice_backward": "dy at the range, zeros elsewhere",
     "select_backward": "dy at the index, zeros elsewhere",
     "diagonal_backward": "dy on the diagonal, zeros elsewhere",
-    "split_backward": "the gradients of all outputs, joined",
-    "concat_backward": "the ranges of dy, one an operand",
+    "split_backward": "the gradients of all outputs, concatenated",
+    "concat_backward": "ranges of dy, one per operand",
 }
 
 
@@ -100,11 +100,11 @@ def calc_selection_gradient(layer: Layer) -> Cost:
 
 
 GATHER_GRADIENTS: Mapping[str, str] = {
-    "embedding_backward": "dy added to the rows of w that were taken",
-    "gather_backward": "dy added where it was taken from",
-    "pad_backward": "dy added where a reflected or replicated border was taken from",
-    "as_strided_backward": "dy added where it was taken from",
-    "unfold_backward": "dy added where it was taken from",
+    "embedding_backward": "dy added to the selected rows of w",
+    "gather_backward": "dy added at the gathered positions",
+    "pad_backward": "dy added at the source positions of a reflected or replicated border",
+    "as_strided_backward": "dy added at the strided positions",
+    "unfold_backward": "dy added at the positions of the ranges",
 }
 
 

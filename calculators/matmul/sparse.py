@@ -122,8 +122,8 @@ def calc_to_sparse(layer: Layer) -> Cost:
 
 
 CONVERSIONS: Mapping[str, str] = {
-    "to_dense": "a sparse tensor with its zeros written out",
-    "sparse_mask": "the elements of x at the places of a sparse mask",
+    "to_dense": "a sparse tensor with explicit zeros",
+    "sparse_mask": "the elements of x at the positions of a sparse mask",
 }
 
 

@@ -103,8 +103,8 @@ def calc_lp_pool(layer: Layer) -> Cost:
 
 
 INVERSES: Mapping[str, str] = {
-    "unpool": "every element of x repeated over its window, or put where the indices of max_pool say",
-    "upsample": "every element of x put where the indices of max_pool say, zeros elsewhere",
+    "unpool": "every element of x repeated over its window, or moved to the index that max_pool returned",
+    "upsample": "every element of x moved to the index that max_pool returned, zeros elsewhere",
 }
 
 

@@ -34,8 +34,8 @@ def calc_roi_pool(layer: Layer) -> Cost:
 
 
 ROI_ALIGNS: Mapping[str, str] = {
-    "roi_align": "samples of the region's map",
-    "ps_roi_align": "samples of the map that belongs to the bin's place",
+    "roi_align": "samples of the map of each channel",
+    "ps_roi_align": "samples of the map that belongs to the position of the bin",
 }
 
 

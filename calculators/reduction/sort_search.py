@@ -12,10 +12,10 @@ from costcore.ir import Cost, Dim, Layer, Operations, ceil_log2, covers, minimum
 SORTS: Mapping[str, str] = {
     "sort": "the elements in order",
     "argsort": "the positions of the elements in order",
-    "topk": "the k largest or smallest, by sorting",
-    "kth_value": "the k-th smallest, by sorting",
-    "median": "the middle one, by sorting",
-    "quantile": "the ones at given fractions, by sorting",
+    "topk": "the k largest or smallest elements, by sorting",
+    "kth_value": "the k-th smallest element, by sorting",
+    "median": "the median, by sorting",
+    "quantile": "the elements at given fractions, by sorting",
 }
 
 
@@ -47,7 +47,7 @@ def calc_sort(layer: Layer) -> Cost:
 
 
 SORTED_AND_COUNTED: Mapping[str, str] = {
-    "unique": "the different elements",
+    "unique": "the distinct elements",
     "mode": "the most frequent element of each row",
 }
 
@@ -114,8 +114,8 @@ def calc_nonzero(layer: Layer) -> Cost:
 
 
 MASKED: Mapping[str, str] = {
-    "masked_select": "the elements of x where the mask holds",
-    "masked_scatter": "x, with updates in turn where the mask holds",
+    "masked_select": "the elements of x that the mask selects",
+    "masked_scatter": "x with consecutive updates at the elements that the mask selects",
 }
 
 

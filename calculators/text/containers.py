@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from costcore.ir import Cost, Layer, Operations, covers
 
 CONTAINERS: Mapping[str, str] = {
-    "container": "values put into or taken out of a sequence, a map or an optional",
+    "container": "sequences, maps and optionals: construction, insertion, extraction",
 }
 
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from costcore.ir import Cost, Layer, Operations, covers
 
 TEXT: Mapping[str, str] = {
-    "string_concat": "texts joined pairwise",
-    "string_split": "texts cut at separators",
-    "string_normalize": "texts in another case, without some words",
-    "regex_match": "whether texts match a pattern",
-    "tokenize": "texts as words",
-    "lookup": "values found in a table by key",
+    "string_concat": "strings concatenated in pairs",
+    "string_split": "strings split at separators",
+    "string_normalize": "strings in another case, without stop words",
+    "regex_match": "test whether strings match a pattern",
+    "tokenize": "strings split into tokens",
+    "lookup": "values of a table by key",
     "image_decode": "pixels of a compressed image",
 }
 

@@ -77,8 +77,8 @@ def calc_match_suffix(layer: Layer) -> Cost:
 
 
 HASHES: Mapping[str, str] = {
-    "hash": "32 mixed bits of every element",
-    "hash_ngrams": "the places of n-grams of tokens in tables, by multipliers, exclusive or and remainder",
+    "hash": "a 32-bit hash of every element",
+    "hash_ngrams": "table positions of n-grams of tokens, by multipliers, exclusive or and remainder",
 }
 
 
