@@ -23,7 +23,7 @@ def calc_batch_norm(layer: Layer) -> Cost:
 
     * mean of the batch: m - 1 add, 1 div;
     * variance of the batch: m add, 1 mul, m - 1 fma, 1 div;
-    * + eps, square root, reciprocal;
+    * eps added, square root, reciprocal;
     * scale = w / sqrt(var + eps), 1 mul (nothing without w);
     * shift = b - mean * scale, 1 fma (without b it is -(mean * scale), mul and add);
     * scale and shift of the elements: m fma;
@@ -100,7 +100,7 @@ def calc_layer_norm(layer: Layer) -> Cost:
 
     * mean: c - 1 add, 1 div;
     * variance: c add, 1 mul, c - 1 fma, 1 div;
-    * + eps (1 add), square root, reciprocal (1 div);
+    * eps added (1 add), square root, reciprocal (1 div);
     * the differences from the mean times it: c mul;
     * weight and bias: c fma; a weight alone c mul, a bias alone c add, neither nothing.
 
@@ -172,7 +172,7 @@ def calc_rms_norm(layer: Layer) -> Cost:
     Per row of c elements:
 
     * squares: 1 mul, c - 1 fma; their mean: 1 div;
-    * + eps (1 add), square root, reciprocal (1 div);
+    * eps added (1 add), square root, reciprocal (1 div);
     * x times it: c mul;
     * the weight: c mul (with a bias c fma, without a weight nothing).
 
