@@ -38,7 +38,7 @@ def channel_view(name: str) -> Any:
     """Return a source for the input with its channels as the second axis."""
 
     def read(a: Arguments) -> Value:
-        view: Value = a[name].viewed(channels_first(node_of(a), a[name].known))
+        view: Value = a[name].viewed(channels_first(node_of(a), a[name].known_shape))
         return view
 
     return read
@@ -50,7 +50,9 @@ def weight_view(name: str) -> Any:
     def read(a: Arguments) -> Value:
         w: Value = a[name]
         kernel = node_of(a).facts(Windows).kernel
-        return w if w.known[2:] == kernel else w.viewed((w.known[0], w.known[-1], *w.known[1:-1]))
+        return (
+            w if w.known_shape[2:] == kernel else w.viewed((w.known_shape[0], w.known_shape[-1], *w.known_shape[1:-1]))
+        )
 
     return read
 
@@ -80,10 +82,10 @@ def rule_with_channels_last(rule: Rule) -> Rule:
         node.args.pop("channels_last", None)
         name = next((name for name in ("X", "x", "input") if isinstance(node.args.get(name), Value)), "X")
         x = node.value(name)
-        rank = len(x.known)
+        rank = len(x.known_shape)
         if rank < 3:
-            raise node.error(f"needs an input of 3 or more dimensions, got {x.known}")
-        view = x.viewed(first(x.known))
+            raise node.error(f"needs an input of 3 or more dimensions, got {x.known_shape}")
+        view = x.viewed(first(x.known_shape))
         node.args[name] = view
         node.inputs = [view if value is x else value for value in node.inputs]
         found = rule(node)

@@ -17,16 +17,16 @@ from .spec import NCHWC, OperatorSpec, row
 def conv(node: Node) -> Inferred:
     """Infer a convolution, with channels first or last."""
     x, w = node.value("X", "x"), node.value("W", "w")
-    shape = channels_first(node, x.known)
-    if len(shape) < 3 or len(w.known) != len(shape):
-        raise node.error(f"needs weights of the same rank as its input, got {x.known} and {w.known}")
+    shape = channels_first(node, x.known_shape)
+    if len(shape) < 3 or len(w.known_shape) != len(shape):
+        raise node.error(f"needs weights of the same rank as its input, got {x.known_shape} and {w.known_shape}")
     group = node.args.get("group", 1)
-    is_last = w.known[1] * group != shape[1] and w.known[-1] * group == shape[1]
-    kernel = node.args.get("kernel_shape") or (w.known[1:-1] if is_last else w.known[2:])
+    is_last = w.known_shape[1] * group != shape[1] and w.known_shape[-1] * group == shape[1]
+    kernel = node.args.get("kernel_shape") or (w.known_shape[1:-1] if is_last else w.known_shape[2:])
     found = windows(node, shape[2:], kernel)
     zero = node.get("y_zero_point")
     dtype = zero.dtype if zero is not None else x.dtype
-    return Inferred([node.result(channels_back(node, (shape[0], w.known[0], *found.out)), dtype)], found)
+    return Inferred([node.result(channels_back(node, (shape[0], w.known_shape[0], *found.out)), dtype)], found)
 
 
 def padded_conv_transpose(node: Node) -> Inferred:
@@ -36,7 +36,7 @@ def padded_conv_transpose(node: Node) -> Inferred:
     except Undetermined:
         found = standard.conv_transpose(node)
         y = found.outputs[0]
-        return Inferred([node.result((*y.known[:2], *(None for _ in y.known[2:])), y.dtype)], found.facts)
+        return Inferred([node.result((*y.known_shape[:2], *(None for _ in y.known_shape[2:])), y.dtype)], found.facts)
     if pads is not None:
         node.args["pads"] = pads
     return standard.conv_transpose(node)

@@ -14,14 +14,14 @@ from .spec import OperatorSpec, row
 def complex_product(node: Node) -> Sequence[Value]:
     """Infer the broadcast of pairs of real and imaginary parts."""
     a, b = node.value("A"), node.value("B")
-    if any(not v.known or v.known[-1] != 2 for v in (a, b)):
-        raise node.error(f"needs real and imaginary parts as the last axis, got {a.known} and {b.known}")
-    return [node.result(broadcast(node, a.known, b.known), a.dtype)]
+    if any(not v.known_shape or v.known_shape[-1] != 2 for v in (a, b)):
+        raise node.error(f"needs real and imaginary parts as the last axis, got {a.known_shape} and {b.known_shape}")
+    return [node.result(broadcast(node, a.known_shape, b.known_shape), a.dtype)]
 
 
 def integer_product(node: Node) -> Sequence[Value]:
     """Infer the broadcast of two operands, as 32-bit integers."""
-    return [node.result(broadcast(node, node.value("A").known, node.value("B").known), "int32")]
+    return [node.result(broadcast(node, node.value("A").known_shape, node.value("B").known_shape), "int32")]
 
 
 SPECS: tuple[OperatorSpec, ...] = (

@@ -13,7 +13,7 @@ from .spec import OperatorSpec, row
 def embedding(node: Node) -> Sequence[Value]:
     """Infer one row of a matrix for each index."""
     weight = node.value("weight")
-    return [node.result((*node.value("indices").known, weight.known[-1]), weight.dtype)]
+    return [node.result((*node.value("indices").known_shape, weight.known_shape[-1]), weight.dtype)]
 
 
 SPECS: tuple[OperatorSpec, ...] = (

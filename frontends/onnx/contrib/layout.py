@@ -21,17 +21,17 @@ from .spec import NCHWC, OperatorSpec, row
 def reordered(node: Node) -> Sequence[Value]:
     """Infer channels in blocks, or in order again; then the attribute gives their number."""
     x = node.value("X")
-    count: Dim = node.args.get("channels") or x.known[1]
-    return [node.result((x.known[0], count, *x.known[2:]), x.dtype)]
+    count: Dim = node.args.get("channels") or x.known_shape[1]
+    return [node.result((x.known_shape[0], count, *x.known_shape[2:]), x.dtype)]
 
 
 def expanded(node: Node) -> Sequence[Value]:
     """Infer the input with a new axis of size 1."""
     x, axis = node.value("X"), node.number("axis")
-    rank = len(x.known) + 1
+    rank = len(x.known_shape) + 1
     if not -rank <= axis < rank:
         raise node.error(f"has the axis {axis} for an output of {rank} dimensions")
-    shape = list(x.known)
+    shape = list(x.known_shape)
     shape.insert(axis % rank, 1)
     return [node.renamed(x, shape)]
 
@@ -40,9 +40,9 @@ def unfolded(node: Node) -> Sequence[Value]:
     """Infer slices along an axis, which may overlap, each as a new last axis."""
     x, size, step = node.value("input"), positive(node, "size"), node.args.get("step", 1)
     axis = node.args.get("dim", -1)
-    if not -len(x.known) <= axis < len(x.known) or step < 1:
-        raise node.error(f"has the dim {axis} and the step {step} for an input of shape {x.known}")
-    shape = list(x.known)
+    if not -len(x.known_shape) <= axis < len(x.known_shape) or step < 1:
+        raise node.error(f"has the dim {axis} and the step {step} for an input of shape {x.known_shape}")
+    shape = list(x.known_shape)
     length = shape[axis]
     if isinstance(length, int) and length < size:
         raise node.error(f"takes slices of {size} elements of an axis of size {length}")
@@ -54,11 +54,11 @@ def cropped(node: Node) -> Sequence[Value]:
     """Infer an image without its border, or of the size that ``scale`` gives."""
     x = node.value("input")
     border: tuple[Dim, ...] = tuple(node.args.get("border") or ())
-    if len(x.known) != 4 or len(border) != 4:
-        raise node.error(f"needs an image [N, C, H, W] and a border of 4 numbers, got {x.known} and {border}")
+    if len(x.known_shape) != 4 or len(border) != 4:
+        raise node.error(f"needs an image [N, C, H, W] and a border of 4 numbers, got {x.known_shape} and {border}")
     left, top, right, bottom = border
-    size = node.args.get("scale") or (x.known[2] - top - bottom, x.known[3] - left - right)
-    return [node.result((*x.known[:2], *size), x.dtype)]
+    size = node.args.get("scale") or (x.known_shape[2] - top - bottom, x.known_shape[3] - left - right)
+    return [node.result((*x.known_shape[:2], *size), x.dtype)]
 
 
 SPECS: tuple[OperatorSpec, ...] = (

@@ -14,9 +14,9 @@ from .spec import OperatorSpec, row
 def distances(node: Node) -> Sequence[Value]:
     """Infer one distance for each pair of rows."""
     a, b = node.value("A"), node.value("B")
-    if len(a.known) != 2 or len(b.known) != 2:
-        raise node.error(f"needs two matrices, got {a.known} and {b.known}")
-    return [node.result((a.known[0], b.known[0]), a.dtype)]
+    if len(a.known_shape) != 2 or len(b.known_shape) != 2:
+        raise node.error(f"needs two matrices, got {a.known_shape} and {b.known_shape}")
+    return [node.result((a.known_shape[0], b.known_shape[0]), a.dtype)]
 
 
 METRICS = {"euclidean": 2, "cityblock": 1, "chebyshev": float("inf")}

@@ -19,7 +19,7 @@ def transposed(node: Node, name: str) -> Shape:
 
     ``trans`` swaps the last two axes. ``transBatch`` moves the first axis before the last one.
     """
-    shape = node.value(name).known
+    shape = node.value(name).known_shape
     if node.args.get(f"transBatch{name}") and len(shape) > 2:
         shape = (*shape[1:-1], shape[0], shape[-1])
     return (*shape[:-2], shape[-1], shape[-2]) if node.args.get(f"trans{name}") and len(shape) > 1 else shape
@@ -82,7 +82,7 @@ def _stored_count(a: Arguments) -> Any:
 
 def _columns(a: Arguments) -> Any:
     """Return the number of columns of all dense matrices."""
-    b = a["B"].known
+    b = a["B"].known_shape
     columns = b[-2 if a.get("transB") else -1]
     for d in b[:-2]:
         columns = columns * d

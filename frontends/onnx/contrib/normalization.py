@@ -23,7 +23,9 @@ SPECS: tuple[OperatorSpec, ...] = (
                 "rms_norm",
                 {"x": "X", "w": "scale", "b": "B"},
                 {
-                    "axis": lambda a: tuple(range(axis("X", default=len(a["X"].known) - 1)(a), len(a["X"].known))),
+                    "axis": lambda a: tuple(
+                        range(axis("X", default=len(a["X"].known_shape) - 1)(a), len(a["X"].known_shape))
+                    ),
                     "eps": "epsilon",
                 },
                 outputs=first_outputs(1),

@@ -35,7 +35,7 @@ def _input_shape(node: Node) -> Shape:
     Raises:
         CostError: if it has no spatial dimensions.
     """
-    shape = channels_first(node, node.value("X", "x").known)
+    shape = channels_first(node, node.value("X", "x").known_shape)
     if len(shape) < 3:
         raise node.error(f"needs an input of 3 or more dimensions, got {shape}")
     return shape
@@ -51,13 +51,13 @@ def _pooled(node: Node, shape: Shape, found: Windows) -> Inferred:
 def crops(node: Node) -> Sequence[Value]:
     """Infer one crop for each box, of a size that is a value."""
     x, boxes = node.value("X"), node.value("rois")
-    if len(x.known) != 4:
-        raise node.error(f"needs images [N, C, H, W], got {x.known}")
+    if len(x.known_shape) != 4:
+        raise node.error(f"needs images [N, C, H, W], got {x.known_shape}")
     try:
         size = node.numbers("crop_size") or (None, None)
     except Undetermined:
         size = (None, None)
-    return [node.result((boxes.known[0], x.known[1], *size), x.dtype)]
+    return [node.result((boxes.known_shape[0], x.known_shape[1], *size), x.dtype)]
 
 
 def max_unpool(node: Node) -> Sequence[Value] | Inferred:

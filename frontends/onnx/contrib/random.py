@@ -18,7 +18,7 @@ from .spec import OperatorSpec, row
 def bit_dropout(node: Node) -> Sequence[Value]:
     """Infer the output, and the mask with 32 elements packed into one."""
     x = node.value("data")
-    return [node.result(x.known, x.dtype), node.result((ceil_div(prod(x.known), 32),), "uint32")]
+    return [node.result(x.known_shape, x.dtype), node.result((ceil_div(prod(x.known_shape), 32),), "uint32")]
 
 
 def training(a: Arguments) -> Any:

@@ -50,17 +50,17 @@ def delta_net(node: Node) -> Inferred:
     if key is None or value is None:
         if state is None:
             raise node.error("has no keys and values, and no state that gives their heads")
-        lead, (_, heads_v, width_v, width) = query.known[:-1], state.known
-        heads_k = (query.known[-1] - heads_v * width_v) // (2 * width)
+        lead, (_, heads_v, width_v, width) = query.known_shape[:-1], state.known_shape
+        heads_k = (query.known_shape[-1] - heads_v * width_v) // (2 * width)
     else:
-        (*lead_axes, heads_v, width_v), (heads_k, width) = value.known, key.known[-2:]
+        (*lead_axes, heads_v, width_v), (heads_k, width) = value.known_shape, key.known_shape[-2:]
         lead = tuple(lead_axes)
     cuts = node.get("cu_seqlens")
     count: Dim = lead[0] if len(lead) == 2 else 1
     if state is not None:
-        count = state.known[0]
+        count = state.known_shape[0]
     elif cuts is not None:
-        count = cuts.known[0] - 1
+        count = cuts.known_shape[0] - 1
     facts = DeltaHeads((heads_k, heads_v), (width, width_v))
     kept = node.args.get("state_update_capacity", 0) * (heads_v + heads_k * width + heads_v * width_v)
     return Inferred(
@@ -76,9 +76,9 @@ def delta_net(node: Node) -> Inferred:
 def quantized_recurrent(node: Node) -> Sequence[Value]:
     """Infer all steps and the last states; weights are ``[1, I, 4 H]`` and ``[1, H, 4 H]``."""
     x, r = node.value("X"), node.value("R")
-    if len(x.known) != 3 or len(r.known) != 3:
-        raise node.error(f"needs inputs and weights of 3 dimensions, got {x.known} and {r.known}")
-    (steps, batch, _), (directions, hidden, _) = x.known, r.known
+    if len(x.known_shape) != 3 or len(r.known_shape) != 3:
+        raise node.error(f"needs inputs and weights of 3 dimensions, got {x.known_shape} and {r.known_shape}")
+    (steps, batch, _), (directions, hidden, _) = x.known_shape, r.known_shape
     last = (directions, batch, hidden)
     return [node.result(shape, x.dtype) for shape in ((steps, directions, batch, hidden), last, last)]
 
@@ -86,19 +86,19 @@ def quantized_recurrent(node: Node) -> Sequence[Value]:
 def recurrent_with_memory(node: Node) -> Sequence[Value]:
     """Infer all steps and the last states."""
     check_ranks(node, X=3, W=3, R=3, QW=3, MW=3, V=2, M=3)
-    node.args["hidden_size"] = node.value("R").known[-1]
+    node.args["hidden_size"] = node.value("R").known_shape[-1]
     return recurrent(node)
 
 
 def joined_causal_conv(node: Node) -> Sequence[Value]:
     """Infer joined sequences ``[T, C]``, their last inputs, and captured states."""
     x, state = node.value("input"), node.value("initial_state")
-    if len(x.known) != 2:
-        raise node.error(f"needs joined sequences [T, C], got {x.known}")
-    update = (state.known[0], node.args.get("state_update_capacity", 0), x.known[1])
+    if len(x.known_shape) != 2:
+        raise node.error(f"needs joined sequences [T, C], got {x.known_shape}")
+    update = (state.known_shape[0], node.args.get("state_update_capacity", 0), x.known_shape[1])
     return [
-        node.result(x.known, x.dtype),
-        node.result(state.known, state.dtype),
+        node.result(x.known_shape, x.dtype),
+        node.result(state.known_shape, state.dtype),
         node.result(update, x.dtype),
     ]
 
@@ -123,21 +123,21 @@ RECURRENT = {
 
 
 DIRECTED = {
-    "hidden": lambda a: a["initial_h"].known[-1] if isinstance(a.get("initial_h"), Value) else _hidden_size(a),
+    "hidden": lambda a: a["initial_h"].known_shape[-1] if isinstance(a.get("initial_h"), Value) else _hidden_size(a),
     "bidirectional": lambda a: a.get("direction") == "bidirectional",
 }
 
 
 def _hidden_size(a: Arguments) -> Any:
     """Return the hidden size; the recurrent weight has four gates on its other axis."""
-    r = a["R"].known
+    r = a["R"].known_shape
     return r[1] if node_of(a).op == "DynamicQuantizeLSTM" else r[-1]
 
 
 def _as_one_sequence(a: Arguments) -> Value:
     """Return joined sequences ``[T, C]`` as ``[1, C, T]``."""
     x: Value = a["input"]
-    return x.viewed((1, *x.known[::-1]))
+    return x.viewed((1, *x.known_shape[::-1]))
 
 
 SPECS: tuple[OperatorSpec, ...] = (

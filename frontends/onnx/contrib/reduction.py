@@ -23,9 +23,9 @@ def all_finite(node: Node) -> Sequence[Value]:
 def unique(node: Node) -> Sequence[Value]:
     """Infer distinct elements, the index of each element among them, and their counts."""
     x = node.value("x")
-    if len(x.known) != 1:
-        raise node.error(f"needs an input of one dimension, got {x.known}")
-    return [node.result((None,), x.dtype), node.result(x.known, "int64"), node.result((None,), "int64")]
+    if len(x.known_shape) != 1:
+        raise node.error(f"needs an input of one dimension, got {x.known_shape}")
+    return [node.result((None,), x.dtype), node.result(x.known_shape, "int64"), node.result((None,), "int64")]
 
 
 def _test(a: Arguments) -> Any:

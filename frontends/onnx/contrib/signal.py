@@ -15,7 +15,7 @@ from .spec import OperatorSpec, row
 
 def half_spectrum(node: Node) -> Sequence[Value]:
     """Infer half of the bins of a real signal, real and imaginary parts last, or that signal from its bins."""
-    x, axes = node.value("X").known, node.args.get("signal_ndim", 1)
+    x, axes = node.value("X").known_shape, node.args.get("signal_ndim", 1)
     if not 1 <= axes <= len(x) - (0 if node.op == "Rfft" else 1):
         raise node.error(f"has signal_ndim {axes} for an input of shape {x}")
     if node.op == "Rfft":
@@ -26,14 +26,14 @@ def half_spectrum(node: Node) -> Sequence[Value]:
 def _spectrum(a: Arguments) -> Value:
     """Return bins with real and imaginary parts as complex numbers."""
     x: Value = a["X"]
-    view = x.viewed(x.known[:-1])
+    view = x.viewed(x.known_shape[:-1])
     view.dtype = {"float64": "complex128", "float16": "complex32"}.get(x.dtype, "complex64")
     return view
 
 
 def _signal_axes(a: Arguments) -> tuple[int, ...]:
     """Return the axes of the signal, which are the last ones."""
-    rank = len(a["X"].known) - (1 if node_of(a).op == "Irfft" else 0)
+    rank = len(a["X"].known_shape) - (1 if node_of(a).op == "Irfft" else 0)
     return tuple(range(rank - (a.get("signal_ndim") or 1), rank))
 
 

@@ -19,23 +19,23 @@ from .spec import OperatorSpec, row
 def tokens(node: Node) -> Sequence[Value]:
     """Infer the tokens of each string, as many as the longest has."""
     x = node.value("X")
-    if len(x.known) not in (1, 2):
-        raise node.error(f"needs strings of 1 or 2 dimensions, got {x.known}")
-    return [node.result((*x.known, None), "string")]
+    if len(x.known_shape) not in (1, 2):
+        raise node.error(f"needs strings of 1 or 2 dimensions, got {x.known_shape}")
+    return [node.result((*x.known_shape, None), "string")]
 
 
 def blocked(node: Node) -> Sequence[Value]:
     """Infer scores like the input."""
     positive(node, "ngram_size")
     ids, scores = node.value("input_ids"), node.value("scores")
-    if len(ids.known) != 2:
-        raise node.error(f"needs token ids [N, T], got {ids.known}")
-    return [node.result(scores.known, scores.dtype)]
+    if len(ids.known_shape) != 2:
+        raise node.error(f"needs token ids [N, T], got {ids.known_shape}")
+    return [node.result(scores.known_shape, scores.dtype)]
 
 
 def hashed(node: Node) -> Sequence[Value]:
     """Infer one 32-bit hash for each element."""
-    return [node.result(node.value("X").known, "uint32" if node.args.get("positive", 1) else "int32")]
+    return [node.result(node.value("X").known_shape, "uint32" if node.args.get("positive", 1) else "int32")]
 
 
 def hashed_ngrams(node: Node) -> Sequence[Value]:
@@ -44,10 +44,10 @@ def hashed_ngrams(node: Node) -> Sequence[Value]:
     if largest < 2:
         raise node.error(f"has max_ngram_size {largest}, which must be 2 or more")
     before = largest - 1
-    count: Dim = ids.known[0]
+    count: Dim = ids.known_shape[0]
     if node.op == "VarlenNGramHashMapping":
-        count = node.value("cumulative_sequence_length").known[0] - 1
-    hashes = node.result((*ids.known, before * positive(node, "n_head_per_ngram")), ids.dtype)
+        count = node.value("cumulative_sequence_length").known_shape[0] - 1
+    hashes = node.result((*ids.known_shape, before * positive(node, "n_head_per_ngram")), ids.dtype)
     update = (count, node.args.get("state_update_capacity", 0), before)
     return [
         hashes,
@@ -60,17 +60,17 @@ def hashed_ngrams(node: Node) -> Sequence[Value]:
 def word_vectors(node: Node) -> Sequence[Value]:
     """Infer a vector for each word."""
     words, w = node.value("Sequence"), node.value("W")
-    if len(w.known) != 4:
-        raise node.error(f"needs filters [F, 1, K, E], got {w.known}")
-    letters, window = words.known[-1], w.known[2]
+    if len(w.known_shape) != 4:
+        raise node.error(f"needs filters [F, 1, K, E], got {w.known_shape}")
+    letters, window = words.known_shape[-1], w.known_shape[2]
     if isinstance(letters, int) and isinstance(window, int) and letters < window:
         raise node.error(f"has words of {letters} letters, and filters over {window}")
-    return [node.result((*words.known[:-1], w.known[0]), w.dtype)]
+    return [node.result((*words.known_shape[:-1], w.known_shape[0]), w.dtype)]
 
 
 def path(node: Node) -> Sequence[Value]:
     """Infer the positions of a path through a matrix; its length depends on data."""
-    shape = node.value("input").known
+    shape = node.value("input").known_shape
     if len(shape) < 2:
         raise node.error(f"needs a matrix of costs, got {shape}")
     return [node.result((2, None), "int32")]

@@ -59,6 +59,6 @@ def _may_carry_numbers(value: Value) -> bool:
 def _example(value: Value) -> str:
     """Return numbers as the caller may give them."""
     one = "True" if value.dtype == "bool" else "9.0" if value.dtype in FLOATS else "9"
-    (length,) = value.known or (0,)
+    (length,) = value.known_shape or (0,)
     shown = length if isinstance(length, int) and length <= MOST_NUMBERS else 2
-    return f"[{', '.join([one] * shown)}]" if value.known else one
+    return f"[{', '.join([one] * shown)}]" if value.known_shape else one

@@ -9,7 +9,7 @@ from typing import Any
 from costcore.trace.call import Module
 
 from ..reading.exporter_metadata import classes, has_folded_norm, scopes
-from ..values.value import Stored
+from ..values.value import StoredTensor
 
 _REPEATED = re.compile(r"(/.+)_\d+$")
 
@@ -22,7 +22,7 @@ class Modules:
         self._is_found = False
         self._by_scope: dict[str, str] = {}
         self._owners: dict[str, str] = {}
-        self._readers: dict[Stored, dict[str, None]] = {}
+        self._readers: dict[StoredTensor, dict[str, None]] = {}
 
     def enter(self, path: str, kind: str = "") -> None:
         """Add the module of that path, of class ``kind`` if that is known."""
@@ -30,7 +30,7 @@ class Modules:
             self._types[path] = kind
         self._is_found = True
 
-    def around(self, node: Any, outer: str, read: Sequence[Stored] = ()) -> str:
+    def around(self, node: Any, outer: str, read: Sequence[StoredTensor] = ()) -> str:
         """Return the path of the module around a node (``NodeProto``), ``layer1.0.conv1``; ``""`` if unknown.
 
         Args:
@@ -67,7 +67,7 @@ class Modules:
         self.enter(path, node.op_type)
         return path
 
-    def _of_name(self, name: str, read: Iterable[Stored]) -> str:
+    def _of_name(self, name: str, read: Iterable[StoredTensor]) -> str:
         """Return the path in the name of a node, ``/layer1/layer1.0/conv1/Conv``."""
         scope = name.rpartition("/")[0]
         path = self._by_scope.get(scope)
@@ -75,7 +75,7 @@ class Modules:
             path = self._by_scope[scope] = self._of_scope(scope, read)
         return path
 
-    def _of_scope(self, scope: str, read: Iterable[Stored]) -> str:
+    def _of_scope(self, scope: str, read: Iterable[StoredTensor]) -> str:
         """Return the path of a scope; the TorchScript exporter writes ``act_1`` if the module ``act`` runs again."""
         again = _REPEATED.match(scope)
         before = self._by_scope.get(again[1]) if again else None
@@ -84,7 +84,7 @@ class Modules:
             return before
         return _path(scope)
 
-    def tree(self, stored: Iterable[Stored], identify: Callable[[Stored], int]) -> dict[str, Module]:
+    def tree(self, stored: Iterable[StoredTensor], identify: Callable[[StoredTensor], int]) -> dict[str, Module]:
         """Return the modules by path; empty if no node has a module.
 
         A stored tensor belongs to the module in its name and to other modules that read it; one without a module in
@@ -123,7 +123,7 @@ class Modules:
             types[path] = kind
         return types
 
-    def _holders(self, tensor: Stored) -> list[str]:
+    def _holders(self, tensor: StoredTensor) -> list[str]:
         """Return the modules that hold a tensor."""
         owner, readers = named_owner(tensor.name), self._readers.get(tensor, {})
         if not owner:
@@ -142,7 +142,7 @@ def named_owner(name: str) -> str:
     return "" if "/" in name or ":" in name or not all(owner.split(".")) else owner
 
 
-def _owner(stored: Stored) -> str:
+def _owner(stored: StoredTensor) -> str:
     return named_owner(stored.name)
 
 

@@ -14,7 +14,7 @@ from costcore.symbolic import HIGHEST_DEGREE, degree
 from ..schema.constraints import Constraints
 from ..schema.signature import Signature, attribute_value, type_name, types_of_any_version
 from ..values.constant_folding import fold_elements
-from ..values.value import FOLDED, LARGEST, Container, Undetermined, Value
+from ..values.value import DIMENSION_LIMIT, MOST_FOLDED, Container, Undetermined, Value
 
 NODE = "@node"
 """Key of a node's arguments whose value is the node itself."""
@@ -203,7 +203,7 @@ class Node:
         dims: Any = tuple(shape) if shape is not None else None
         result = Value(dims, dtype)  # shape inference replaces None among the dimensions before others read them
         given = [value for value in self.inputs[:count] if value is not None]
-        if fold is None or dims is None or not all(isinstance(d, int) for d in dims) or prod(dims) > FOLDED:
+        if fold is None or dims is None or not all(isinstance(d, int) for d in dims) or prod(dims) > MOST_FOLDED:
             return result
         if all(value.role == "const" for value in given) and not self._sized_by_shapes():
             result.role = "const"
@@ -295,7 +295,7 @@ def check_size(value: Value, node: Node) -> None:
     count = 1
     for d in value.shape or ():
         if isinstance(d, int):
-            if not 0 <= d < LARGEST:
+            if not 0 <= d < DIMENSION_LIMIT:
                 raise node.error(f"has an output dimension of {d if d < 0 else '2**4096 or more'}")
             count *= d
         elif isinstance(d, float) or (is_symbolic(d) and d.is_negative):
@@ -304,5 +304,5 @@ def check_size(value: Value, node: Node) -> None:
             raise node.error(
                 f"has an output dimension with more than {HIGHEST_DEGREE} factors; give numbers for its symbols"
             )
-    if count >= LARGEST:
+    if count >= DIMENSION_LIMIT:
         raise node.error("has an output of 2**4096 elements or more")

@@ -13,10 +13,10 @@ from costcore.errors import CostError
 from costcore.ir import Tensor, prod
 from costcore.messages import unknown
 
-from ..values.containers import declared, sequence
+from ..values.containers import declared_value, sequence
 from ..values.declared_types import declared_shape
 from ..values.dimensions import Dimensions
-from ..values.value import FOLDED, Container, Value, check_input_size, dtype_of
+from ..values.value import MOST_FOLDED, Container, Value, check_input_size, dtype_of
 
 
 def bind_inputs(
@@ -90,7 +90,7 @@ class _UserInput:
             self._take(_array(given, name), name)
         elif hasattr(given, "shape"):
             self.shape = tuple(given.shape)
-            is_small = all(isinstance(d, int) for d in self.shape) and prod(self.shape) <= FOLDED
+            is_small = all(isinstance(d, int) for d in self.shape) and prod(self.shape) <= MOST_FOLDED
             if is_small and hasattr(given, "tolist") and not getattr(given, "is_meta", False):
                 self._take(np.array(given.tolist()).reshape(self.shape), name)
         else:
@@ -111,7 +111,7 @@ class _UserInput:
         if array.dtype.kind not in "biuf":
             raise CostError(f"values for input {name!r} must be numeric")
         self.shape = array.shape
-        self.data = array.astype(object) if array.size <= FOLDED else None
+        self.data = array.astype(object) if array.size <= MOST_FOLDED else None
 
 
 def _array(values: Any, name: str) -> Any:
@@ -147,7 +147,7 @@ def _bind(entry: Any, given: Any, dims: Dimensions) -> _UserInput | None:
 
 def _container(entry: Any, given: Any, dims: Dimensions) -> Value:
     """Return an input that is a sequence, an optional or a map: as the user gave it, else as the model declares it."""
-    value = declared(entry.type, dims, entry.name)
+    value = declared_value(entry.type, dims, entry.name)
     if given is None or not isinstance(value, Container):
         return value
     kind, inner = value.kind, value.element

@@ -119,8 +119,10 @@ def _fill(node: Node, name: str, value: Value, given: Value) -> None:
     if given.dtype and value.dtype not in ("", given.dtype):
         raise node.error(f"produces {name!r} of dtype {value.dtype} (got {given.dtype} in shapes)")
     value.dtype = value.dtype or given.dtype
-    inferred: tuple[Dim | None, ...] = given.known if value.shape is None else value.shape
-    if len(inferred) != len(given.known) or any(a not in (None, b) for a, b in zip(inferred, given.known, strict=True)):
+    inferred: tuple[Dim | None, ...] = given.known_shape if value.shape is None else value.shape
+    if len(inferred) != len(given.known_shape) or any(
+        a not in (None, b) for a, b in zip(inferred, given.known_shape, strict=True)
+    ):
         shown = ", ".join("?" if d is None else str(d) for d in inferred)
         raise node.error(
             f"produces {name!r} of shape ({shown}{',' * (len(inferred) == 1)}) (got {given.shape} in shapes)"

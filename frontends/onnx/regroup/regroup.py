@@ -14,7 +14,7 @@ from costcore.translate import ROLES
 
 from ..graph.node import Node
 from ..reading.exporter_metadata import origin, source_line
-from ..values.value import Stored, Value
+from ..values.value import StoredTensor, Value
 from ..walk.history import NodeHistory, RecordedNode
 from ..walk.recording import Recording
 from .exported_program import Program
@@ -120,7 +120,7 @@ class Search:
         self._recording = recording
         self._readers = readers
         self._match_hand_written = match_hand_written
-        self._stored: dict[int, Stored] = {}
+        self._stored: dict[int, StoredTensor] = {}
 
     def at(self, root: RecordedNode, patterns: Iterable[Decomposition]) -> None:
         """Take the first group that ends in ``root``."""

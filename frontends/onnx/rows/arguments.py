@@ -74,7 +74,7 @@ def axis(operand: str, name: str = "axis", default: int = 0) -> Computed:
     """Return a source for an axis of ``operand``, counted from the front."""
 
     def read(n: Node) -> int:
-        found = n.axis(len(n.value(operand).known), name)
+        found = n.axis(len(n.value(operand).known_shape), name)
         return default if found is None else found
 
     return determined(read)
@@ -102,7 +102,7 @@ def axes_from(operand: str, default: int) -> Any:
     """Return a source for the axes from ``axis`` to the last."""
 
     def read(a: Arguments) -> tuple[int, ...]:
-        rank = len(node_of(a).value(operand).known)
+        rank = len(node_of(a).value(operand).known_shape)
         return tuple(range(axis(operand, default=default)(a), rank))
 
     return read

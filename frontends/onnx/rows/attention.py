@@ -15,11 +15,11 @@ def _heads(name: str, count: str) -> Any:
 
     def read(a: Arguments) -> Value:
         value, past = a[name], a.get(f"past_{'key' if name == 'K' else 'value'}") if name != "Q" else None
-        shape = value.known
+        shape = value.known_shape
         if len(shape) == 3:
             shape = (shape[0], a[count], shape[1], shape[2] // a[count])
         if isinstance(past, Value):
-            shape = (*shape[:2], past.known[2] + shape[2], shape[3])  # the past is read as well
+            shape = (*shape[:2], past.known_shape[2] + shape[2], shape[3])  # the past is read as well
         view: Value = value.viewed(shape)
         return view
 
@@ -37,9 +37,9 @@ def rotary_input(a: Arguments) -> Value:
     n = node_of(a)
     x: Value = n.value("X", "input")
     heads = a.get("num_heads")
-    if len(x.known) != 3 or not heads:
+    if len(x.known_shape) != 3 or not heads:
         return x
-    batch, steps, width = x.known
+    batch, steps, width = x.known_shape
     return x.viewed((batch, heads, steps, width // heads))
 
 

@@ -21,7 +21,7 @@ def _transform(a: Arguments) -> str:
 def _scores(a: Arguments) -> Any:
     """Return the number of scores per row."""
     made = [value for value in node_of(a).outputs if value is not None]
-    return made[-1].known[-1]
+    return made[-1].known_shape[-1]
 
 
 def _classes(a: Arguments) -> int:
@@ -94,7 +94,7 @@ ROWS: tuple[Row, ...] = (
         "ai.onnx.ml::Normalizer",
         lambda a: NORMS.get(a.get("norm", "MAX"), "max_normalize"),
         {"x": "X"},
-        {"axis": lambda a: (len(a["X"].known) - 1,)},
+        {"axis": lambda a: (len(a["X"].known_shape) - 1,)},
         ops=tuple(NORMS.values()),
     ),
 )

@@ -15,7 +15,7 @@ def _is_embedding(a: Arguments) -> bool:
         isinstance(table, Value)
         and isinstance(indices, Value)
         and table.role == "param"
-        and len(table.known) == 2
+        and len(table.known_shape) == 2
         and indices.role == "data"
         and axis("data")(a) == 0
     )
@@ -55,6 +55,6 @@ ROWS: tuple[Row, ...] = (
         "ai.onnx.ml::ArrayFeatureExtractor",
         "gather",
         {"x": "X", "indices": "Y"},
-        {"axis": lambda a: len(a["X"].known) - 1},
+        {"axis": lambda a: len(a["X"].known_shape) - 1},
     ),
 )

@@ -29,7 +29,7 @@ def _split_outputs(a: Arguments, values: Any) -> Any:
 
 def _perm(a: Arguments) -> Any:
     """Return the order of the axes."""
-    rank = len(a["data"].known)
+    rank = len(a["data"].known_shape)
     return a.get("perm") or tuple(reversed(range(rank)))
 
 
@@ -68,7 +68,7 @@ ROWS: tuple[Row, ...] = (
         {
             "start": numbers("starts"),
             "stop": _slice_ends,
-            "axis": determined(lambda n: n.axes(len(n.value("data").known), "axes")),
+            "axis": determined(lambda n: n.axes(len(n.value("data").known_shape), "axes")),
             "step": numbers("steps"),
         },
     ),
@@ -81,7 +81,7 @@ ROWS: tuple[Row, ...] = (
         "ai.onnx::Concat",
         "concat",
         {"x*": "inputs"},
-        {"axis": determined(lambda n: n.axis(len(n.values("inputs")[0].known), "axis"))},
+        {"axis": determined(lambda n: n.axis(len(n.values("inputs")[0].known_shape), "axis"))},
     ),
     Row("ai.onnx::Tile", "tile", {"x": "input"}, {"repeats": numbers("repeats")}),
     Row(

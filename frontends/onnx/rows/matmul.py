@@ -21,7 +21,7 @@ def _is_linear(a: Arguments) -> bool:
 
 def _features(a: Arguments) -> tuple[Any, ...]:
     """Return the shape ``[Fout, Fin]`` of the weight of a ``Gemm``."""
-    shape: tuple[Any, ...] = a["B"].known
+    shape: tuple[Any, ...] = a["B"].known_shape
     return shape if a.get("transB") else shape[::-1]
 
 

@@ -18,7 +18,7 @@ def _trains(a: Arguments) -> bool:
 
 def _norm_axes(a: Arguments) -> Any:
     """Return the axes of the statistics."""
-    return determined(lambda n: n.axes(len(n.value("X").known), "axes"))(a)
+    return determined(lambda n: n.axes(len(n.value("X").known_shape), "axes"))(a)
 
 
 ROWS: tuple[Row, ...] = (

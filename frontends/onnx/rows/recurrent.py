@@ -31,7 +31,7 @@ def _activation(a: Arguments) -> str:
 
 
 RECURRENT: Mapping[str, Any] = {
-    "hidden": lambda a: a.get("hidden_size") or a["R"].known[-1],
+    "hidden": lambda a: a.get("hidden_size") or a["R"].known_shape[-1],
     "bidirectional": lambda a: a.get("direction") == "bidirectional",
 }
 
@@ -41,8 +41,8 @@ def _steps(a: Arguments) -> Any:
     x, lengths = a["X"], a.get("sequence_lens")
     if not isinstance(lengths, Value) or lengths.data is None or not all(map(_is_length, lengths.data.flat)):
         return x
-    longest = x.known[1 if a.get("layout") else 0]
-    return x.viewed((sum(minimum(length, longest) for length in lengths.data.flat), x.known[-1]))
+    longest = x.known_shape[1 if a.get("layout") else 0]
+    return x.viewed((sum(minimum(length, longest) for length in lengths.data.flat), x.known_shape[-1]))
 
 
 def _is_length(number: Any) -> bool:
@@ -58,7 +58,7 @@ def packed_heads(name: str, count: str) -> Any:
 
     def read(a: Arguments) -> Value:
         value, heads = a[name], a[count]
-        batch, steps, width = value.known
+        batch, steps, width = value.known_shape
         view: Value = value.viewed((batch, heads, steps, width // heads))
         return view
 

@@ -55,7 +55,7 @@ ROWS: tuple[Row, ...] = (
         "ai.onnx::Unique",
         "unique",
         {"x": "X"},
-        {"axis": determined(lambda n: n.axis(len(n.value("X").known), "axis"))},
+        {"axis": determined(lambda n: n.axis(len(n.value("X").known_shape), "axis"))},
     ),
     Row("ai.onnx::NonMaxSuppression", "non_max_suppression", {"x0": "boxes", "x1": "scores"}),
     Row("ai.onnx::NonZero", "nonzero", {"x": "X"}),

@@ -11,8 +11,10 @@ from .arguments import node_of
 
 def _scaled_axes(a: Arguments) -> Any:
     """Return the axes that a resize changes; None if they are spatial axes of ``[N, C, ...]``."""
-    x, y = a["X"].known, node_of(a).outputs[0]
-    changed = tuple(i for i, (before, after) in enumerate(zip(x, y.known, strict=True)) if before != after) if y else ()
+    x, y = a["X"].known_shape, node_of(a).outputs[0]
+    changed = (
+        tuple(i for i, (before, after) in enumerate(zip(x, y.known_shape, strict=True)) if before != after) if y else ()
+    )
     return changed if any(i < 2 for i in changed) else None
 
 

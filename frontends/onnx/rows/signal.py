@@ -20,11 +20,11 @@ def _signal(a: Arguments) -> Value:
     With three or more axes the last one always is; if its size is unknown, the signal is assumed to be real.
     """
     x: Value = a.get("input") or a["signal"]
-    rank = len(x.known)
-    if not ((rank > 1 and x.known[-1] in (1, 2)) or (rank > 2 and is_symbolic(x.known[-1]))):
+    rank = len(x.known_shape)
+    if not ((rank > 1 and x.known_shape[-1] in (1, 2)) or (rank > 2 and is_symbolic(x.known_shape[-1]))):
         return x
-    view = x.viewed(x.known[:-1])
-    if x.known[-1] == 2:
+    view = x.viewed(x.known_shape[:-1])
+    if x.known_shape[-1] == 2:
         view.dtype = {"float64": "complex128", "float16": "complex32"}.get(x.dtype, "complex64")
     return view
 
@@ -32,7 +32,7 @@ def _signal(a: Arguments) -> Value:
 def _transformed_axis(a: Arguments) -> Any:
     """Return the transformed axis, as a tuple."""
     n = node_of(a)
-    rank = len(n.value("input").known)
+    rank = len(n.value("input").known_shape)
     found = n.axis(rank, "axis") if n.get("axis") is not None else rank - 2 if n.version >= 20 else 1
     return None if found is None else (found,)
 
@@ -42,7 +42,7 @@ def _transformed_length(n: Node) -> Any:
     length = n.number("dft_length")
     if length is None and n.args.get("inverse") and n.args.get("onesided"):
         (axis,) = _transformed_axis(n.args)
-        return n.outputs[0].known[axis] if n.outputs[0] is not None else None
+        return n.outputs[0].known_shape[axis] if n.outputs[0] is not None else None
     return length
 
 
@@ -51,8 +51,8 @@ def _frame(a: Arguments) -> Any:
     n = node_of(a)
     window = n.get("window")
     if window is not None:
-        return window.known[0]
-    return n.number("frame_length") if n.get("frame_length") is not None else n.value("signal").known[1]
+        return window.known_shape[0]
+    return n.number("frame_length") if n.get("frame_length") is not None else n.value("signal").known_shape[1]
 
 
 _FRAME = determined(lambda n: _frame(n.args))
@@ -75,7 +75,7 @@ ROWS: tuple[Row, ...] = (
         "ai.onnx::STFT",
         "stft",
         {"x": _signal, "window": "window"},
-        {"length": _FRAME, "frames": determined(lambda n: n.outputs[0] and n.outputs[0].known[1])},
+        {"length": _FRAME, "frames": determined(lambda n: n.outputs[0] and n.outputs[0].known_shape[1])},
         when=lambda a: _FRAME(a) is not None,
     ),
 )

@@ -9,7 +9,7 @@ from typing import Any
 from costcore.dims import Dim
 
 from ..graph.node import Inferred, Node, Rule
-from ..values.value import DTYPES, Shape, Stored, Undetermined, Value
+from ..values.value import DTYPES, Shape, StoredTensor, Undetermined, Value
 from .rules import like
 
 
@@ -61,7 +61,7 @@ def weights(node: Node, name: str, shape: Shape | None = None) -> Value | None:
     if not count:
         return None
     expected: tuple[Dim, ...] = (count,) if shape is None else shape
-    value = Value(expected, dtype, None, "param", stored=Stored(f"{node.proto.output[0]}.{name}", count, dtype))
+    value = Value(expected, dtype, None, "param", stored=StoredTensor(f"{node.proto.output[0]}.{name}", count, dtype))
     if value.size != count:
         raise node.error(f"has {count} {name} for the shape {expected}")
     return value
@@ -74,7 +74,7 @@ def _with(facts: object, outputs: Sequence[Value], *stored: Value | None) -> Inf
 
 def _features(node: Node) -> tuple[Dim, Dim]:
     """Return the number of rows and features of the input ``[N, F]``, or ``[F]``."""
-    shape = node.value("X").known
+    shape = node.value("X").known_shape
     if not shape:
         raise node.error("needs an input of 1 or 2 dimensions")
     return (shape[0] if len(shape) > 1 else 1), shape[-1]
@@ -93,7 +93,7 @@ def _class_count(node: Node) -> int:
 def scaler(node: Node) -> Inferred:
     """Infer a float tensor of the input's shape; scales and offsets are weights."""
     w, b = weights(node, "scale"), weights(node, "offset")
-    return _with(LinearWeights(w, b), [node.result(node.value("X").known, "float32")], w, b)
+    return _with(LinearWeights(w, b), [node.result(node.value("X").known_shape, "float32")], w, b)
 
 
 def _told(number: Dim) -> int:

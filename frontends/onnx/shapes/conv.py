@@ -13,18 +13,20 @@ def conv(node: Node) -> Inferred:
     """Infer a convolution, also of integers."""
     x, w = node.value("X", "x"), node.value("W", "w")
     _check_weight(node, x, w, transposed=False)
-    found = windows(node, spatial_dims(node, x.known), kernel_of_weight(node, w.known))
+    found = windows(node, spatial_dims(node, x.known_shape), kernel_of_weight(node, w.known_shape))
     zero = node.get("y_zero_point")
     dtype = zero.dtype if zero is not None else "int32" if node.op == "ConvInteger" else x.dtype
-    return Inferred([node.result((x.known[0], w.known[0], *found.out), dtype)], found)
+    return Inferred([node.result((x.known_shape[0], w.known_shape[0], *found.out), dtype)], found)
 
 
 def conv_transpose(node: Node) -> Inferred:
     """Infer a transposed convolution, whose weight is ``[Cin, Cout/G, ...]``."""
     x, w = node.value("X"), node.value("W")
     _check_weight(node, x, w, transposed=True)
-    found = transposed_windows(node, spatial_dims(node, x.known), kernel_of_weight(node, w.known))
-    return Inferred([node.result((x.known[0], w.known[1] * node.args.get("group", 1), *found.out), x.dtype)], found)
+    found = transposed_windows(node, spatial_dims(node, x.known_shape), kernel_of_weight(node, w.known_shape))
+    return Inferred(
+        [node.result((x.known_shape[0], w.known_shape[1] * node.args.get("group", 1), *found.out), x.dtype)], found
+    )
 
 
 def _check_weight(node: Node, x: Value, w: Value, transposed: bool) -> None:
@@ -33,15 +35,15 @@ def _check_weight(node: Node, x: Value, w: Value, transposed: bool) -> None:
     Raises:
         CostError: if they do not fit.
     """
-    groups, channels = node.args.get("group", 1), x.known[1] if len(x.known) > 1 else None
+    groups, channels = node.args.get("group", 1), x.known_shape[1] if len(x.known_shape) > 1 else None
     if groups < 1:
         raise node.error(f"has {groups} groups")
-    if len(w.known) != len(x.known) or len(x.known) < 3:
-        raise node.error(f"needs weights of the same rank as its input, got {x.known} and {w.known}")
-    taken = w.known[0] if transposed else w.known[1] * groups
+    if len(w.known_shape) != len(x.known_shape) or len(x.known_shape) < 3:
+        raise node.error(f"needs weights of the same rank as its input, got {x.known_shape} and {w.known_shape}")
+    taken = w.known_shape[0] if transposed else w.known_shape[1] * groups
     if isinstance(channels, int) and isinstance(taken, int) and channels != taken:
-        raise node.error(f"has {channels} input channels, but weights {w.known} in {groups} groups for {taken}")
-    for channels in (x.known[1], *(() if transposed else (w.known[0],))):
+        raise node.error(f"has {channels} input channels, but weights {w.known_shape} in {groups} groups for {taken}")
+    for channels in (x.known_shape[1], *(() if transposed else (w.known_shape[0],))):
         if isinstance(channels, int) and channels % groups:
             raise node.error(f"has {groups} groups, which do not divide {channels} channels")
 

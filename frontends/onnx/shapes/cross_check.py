@@ -13,7 +13,7 @@ from onnx import ModelProto
 from costcore.dims import Dim
 from costcore.ir import prod
 
-from ..values.value import FOLDED, Shape, Value
+from ..values.value import MOST_FOLDED, Shape, Value
 
 SECONDS, BYTES = 60, 4 << 30
 """Limits of onnx's inference: time and memory."""
@@ -95,14 +95,14 @@ def _bare(proto: Any, values: Mapping[str, Value]) -> Any:
     large = []
     for node in proto.graph.node:
         tensors = [a.t for a in node.attribute if a.HasField("t")] if node.op_type == "Constant" else []
-        if tensors and prod(tensors[0].dims) > FOLDED:
+        if tensors and prod(tensors[0].dims) > MOST_FOLDED:
             large.append((node.output[0], tensors[0]))
         else:
             bare.graph.node.add().CopyFrom(node)
     for name, tensor in large:
         bare.graph.initializer.add(name=name, dims=tensor.dims, data_type=tensor.data_type)
     for tensor in proto.graph.initializer:
-        if prod(tensor.dims) <= FOLDED:
+        if prod(tensor.dims) <= MOST_FOLDED:
             bare.graph.initializer.add().CopyFrom(tensor)
         else:
             bare.graph.initializer.add(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)

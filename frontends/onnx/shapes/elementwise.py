@@ -22,7 +22,7 @@ def arithmetic(node: Node) -> Sequence[Value]:
         name = "Mod as in C"
     known = BINARY.get(name)
     fold = (lambda *arrays: reduce(each(known), arrays)) if known else None
-    shape = values[0].known if "broadcast" in node.args else broadcast(node, *(v.known for v in values))
+    shape = values[0].known_shape if "broadcast" in node.args else broadcast(node, *(v.known_shape for v in values))
     return [node.result(shape, dtype, fold)]
 
 
@@ -36,7 +36,7 @@ def comparison(node: Node) -> Sequence[Value]:
 def where(node: Node) -> Sequence[Value]:
     """Infer the broadcast of condition and both inputs."""
     condition, x, y = node.value("condition"), node.value("X"), node.value("Y")
-    shape = broadcast(node, condition.known, x.known, y.known)
+    shape = broadcast(node, condition.known_shape, x.known_shape, y.known_shape)
     return [node.result(shape, x.dtype, each(lambda c, a, b: a if c else b))]
 
 

@@ -15,36 +15,36 @@ from .rules import same_shape
 def gather(node: Node) -> Sequence[Value]:
     """Infer slices along an axis, at indices of any shape."""
     x, indices = node.value("data"), node.value("indices")
-    axis = node.axis(len(x.known), "axis") or 0
-    shape = (*x.known[:axis], *indices.known, *x.known[axis + 1 :])
+    axis = node.axis(len(x.known_shape), "axis") or 0
+    shape = (*x.known_shape[:axis], *indices.known_shape, *x.known_shape[axis + 1 :])
     return [node.result(shape, x.dtype, lambda a, i: np.take(a, i.astype(np.int64), axis))]
 
 
 def gather_elements(node: Node) -> Sequence[Value]:
     """Infer one element for each index."""
-    return [node.result(node.value("indices").known, node.value("data").dtype)]
+    return [node.result(node.value("indices").known_shape, node.value("data").dtype)]
 
 
 def gather_nd(node: Node) -> Sequence[Value]:
     """Infer slices at index tuples, which are the last axis of the indices."""
-    x, indices, batch = node.value("data"), node.value("indices").known, node.args.get("batch_dims", 0)
+    x, indices, batch = node.value("data"), node.value("indices").known_shape, node.args.get("batch_dims", 0)
     if not indices or not isinstance(indices[-1], int):
         raise Undetermined
-    return [node.result((*indices[:-1], *x.known[batch + indices[-1] :]), x.dtype)]
+    return [node.result((*indices[:-1], *x.known_shape[batch + indices[-1] :]), x.dtype)]
 
 
 def compress(node: Node) -> Sequence[Value]:
     """Infer the slices at which a condition is true; their number depends on data."""
     x, count = node.value("input"), nonzero_count(node.value("condition"))
-    axis = node.axis(len(x.known), "axis")
-    shape = (count,) if axis is None else (*x.known[:axis], count, *x.known[axis + 1 :])
+    axis = node.axis(len(x.known_shape), "axis")
+    shape = (count,) if axis is None else (*x.known_shape[:axis], count, *x.known_shape[axis + 1 :])
     return [node.result(shape, x.dtype)]
 
 
 def extract_features(node: Node) -> Sequence[Value]:
     """Infer selected features of the last axis."""
     x, indices = node.value("X"), node.value("Y")
-    lead = x.known[:-1] if len(x.known) > 1 else (1,)
+    lead = x.known_shape[:-1] if len(x.known_shape) > 1 else (1,)
     return [node.result((*lead, indices.size), x.dtype)]
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..graph.node import Inferred, Node, check_size
-from ..values import containers
+from ..values.containers import declared_value
 from ..values.declared_types import declared_shape
-from ..values.dimensions import Dimensions, called
+from ..values.dimensions import Dimensions, describe_size
 from ..values.value import DTYPES, Container, Undetermined, Value
 from .onnx_inference import infer_by_onnx
 
@@ -52,7 +52,7 @@ def infer(
             and declaration is not None
             and declaration.WhichOneof("value") not in (None, "tensor_type")
         ):
-            value = value if isinstance(value, Container) else containers.declared(declaration, dims, f"{prefix}{name}")
+            value = value if isinstance(value, Container) else declared_value(declaration, dims, f"{prefix}{name}")
         if isinstance(value, Container):
             outputs.append(value)
             continue
@@ -94,5 +94,5 @@ def _complete(value: Value, declared: Any, name: str, dims: Dimensions, node: No
     for i, d in enumerate(shape):
         if d is None:
             shape[i] = length = dims.fresh(f"{name}_{i}")
-            node.assumed.append(f"the size of axis {i} of {name!r} depends on data: it is {called(length)}")
+            node.assumed.append(f"the size of axis {i} of {name!r} depends on data: it is {describe_size(length)}")
     value.shape = tuple(shape)

@@ -11,9 +11,9 @@ from ..values.value import Value
 def determinant(node: Node) -> Sequence[Value]:
     """Infer determinants: the shape without the last two axes."""
     x = node.value("X")
-    if len(x.known) < 2:
-        raise node.error(f"needs matrices, got shape {x.known}")
-    return [node.result(x.known[:-2], x.dtype)]
+    if len(x.known_shape) < 2:
+        raise node.error(f"needs matrices, got shape {x.known_shape}")
+    return [node.result(x.known_shape[:-2], x.dtype)]
 
 
 RULES: Mapping[str, Rule] = {

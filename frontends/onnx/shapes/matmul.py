@@ -31,13 +31,13 @@ def matmul(node: Node) -> Sequence[Value]:
     a, b = node.value("A", "a"), node.value("B", "b")
     zero = node.get("y_zero_point")
     dtype = zero.dtype if zero is not None else "int32" if node.op == "MatMulInteger" else a.dtype
-    return [node.result(product(node, a.known, b.known), dtype)]
+    return [node.result(product(node, a.known_shape, b.known_shape), dtype)]
 
 
 def gemm(node: Node) -> Sequence[Value]:
     """Infer the product of two matrices, either of them transposed."""
     a, b = (
-        value.known[::-1] if node.args.get(f"trans{name}") else value.known
+        value.known_shape[::-1] if node.args.get(f"trans{name}") else value.known_shape
         for name, value in (("A", node.value("A")), ("B", node.value("B")))
     )
     if len(a) != 2 or len(b) != 2:
@@ -57,12 +57,15 @@ def einsum(node: Node) -> Sequence[Value]:
     for term, value in zip(terms, values, strict=True):
         before, dots, after = term.partition("...")
         count = len(before) + len(after)
-        if len(value.known) < count or (not dots and len(value.known) != count):
-            raise node.error(f"has an input of shape {value.known} for {term!r}")
-        tail = len(value.known) - len(after)
-        for letter, d in (*zip(before, value.known, strict=False), *zip(after, value.known[tail:], strict=True)):
+        if len(value.known_shape) < count or (not dots and len(value.known_shape) != count):
+            raise node.error(f"has an input of shape {value.known_shape} for {term!r}")
+        tail = len(value.known_shape) - len(after)
+        for letter, d in (
+            *zip(before, value.known_shape, strict=False),
+            *zip(after, value.known_shape[tail:], strict=True),
+        ):
             lengths[letter] = broadcast(node, (lengths.get(letter, d),), (d,))[0]
-        spread = broadcast(node, spread, value.known[len(before) : tail])
+        spread = broadcast(node, spread, value.known_shape[len(before) : tail])
     if "->" not in equation:
         right = ("..." if "..." in left else "") + "".join(
             sorted(c for c in set(left) - set(",.") if left.count(c) == 1)

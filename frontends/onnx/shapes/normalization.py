@@ -12,15 +12,15 @@ from .rules import same_shape
 def batch_norm(node: Node) -> Sequence[Value]:
     """Infer the output; in training also the running statistics (and, before opset 14, those of the batch)."""
     x, mean = node.value("X"), node.value("input_mean", "mean")
-    return [node.result(x.known, x.dtype), *(node.result(mean.known, mean.dtype) for _ in range(4))]
+    return [node.result(x.known_shape, x.dtype), *(node.result(mean.known_shape, mean.dtype) for _ in range(4))]
 
 
 def layer_norm(node: Node) -> Sequence[Value]:
     """Infer the output, and the mean and inverse standard deviation of each row."""
     x = node.value("X")
-    axis = node.axis(len(x.known), "axis") or 0
-    rows = (*x.known[:axis], *(1 for _ in x.known[axis:]))
-    return [node.result(x.known, x.dtype), node.result(rows, "float32"), node.result(rows, "float32")]
+    axis = node.axis(len(x.known_shape), "axis") or 0
+    rows = (*x.known_shape[:axis], *(1 for _ in x.known_shape[axis:]))
+    return [node.result(x.known_shape, x.dtype), node.result(rows, "float32"), node.result(rows, "float32")]
 
 
 RULES: Mapping[str, Rule] = {

@@ -15,7 +15,7 @@ def optimizer(node: Node) -> Sequence[Value]:
     if len(given) % parts:
         raise node.error(f"has {len(given)} inputs, expected {parts} for each parameter")
     count = len(given) // parts
-    return [node.result(value.known, value.dtype) for value in (*given[:count], *given[2 * count :])]
+    return [node.result(value.known_shape, value.dtype) for value in (*given[:count], *given[2 * count :])]
 
 
 RULES: Mapping[str, Rule] = {

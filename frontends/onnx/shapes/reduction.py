@@ -23,7 +23,7 @@ FOLDS: Mapping[str, Callable[..., Any]] = {
 
 def reduced_axes(node: Node) -> tuple[int, ...]:
     """Return the axes of a reduction: all if none is given, unless ``noop_with_empty_axes``."""
-    rank = len(node.value("data").known)
+    rank = len(node.value("data").known_shape)
     axes = node.axes(rank, "axes")
     if axes:
         return axes
@@ -38,17 +38,17 @@ def reduction(node: Node) -> Sequence[Value]:
     except Undetermined:
         if not keep:
             raise
-        return [node.result((None,) * len(x.known), x.dtype)]
+        return [node.result((None,) * len(x.known_shape), x.dtype)]
     function = FOLDS.get(node.op)
     fold = (lambda a, *_: function(a, axis=axes, keepdims=bool(keep))) if function else None
-    return [node.result(_without(x.known, axes, keep), x.dtype, fold)]
+    return [node.result(_without(x.known_shape, axes, keep), x.dtype, fold)]
 
 
 def arg_reduction(node: Node) -> Sequence[Value]:
     """Infer positions along one axis."""
     x = node.value("data")
-    axis = node.axis(len(x.known), "axis") or 0
-    return [node.result(_without(x.known, (axis,), node.args.get("keepdims", 1)), "int64")]
+    axis = node.axis(len(x.known_shape), "axis") or 0
+    return [node.result(_without(x.known_shape, (axis,), node.args.get("keepdims", 1)), "int64")]
 
 
 def _without(shape: Shape, axes: Sequence[int], keep: int) -> list[Dim]:
@@ -59,11 +59,11 @@ def _without(shape: Shape, axes: Sequence[int], keep: int) -> list[Dim]:
 def top_k(node: Node) -> Sequence[Value]:
     """Infer the first k elements along an axis, and their positions."""
     x, k = node.value("X"), node.number("K", "k")
-    axis = node.axis(len(x.known), "axis") or 0
-    length = x.known[axis]
+    axis = node.axis(len(x.known_shape), "axis") or 0
+    length = x.known_shape[axis]
     if isinstance(k, int) and isinstance(length, int) and k > length:
         raise node.error(f"takes the first {k} of {length}")
-    shape = (*x.known[:axis], k, *x.known[axis + 1 :])
+    shape = (*x.known_shape[:axis], k, *x.known_shape[axis + 1 :])
     return [node.result(shape, x.dtype), node.result(shape, "int64")]
 
 
@@ -78,17 +78,19 @@ def non_zero(node: Node) -> Sequence[Value]:
     """Infer the positions of nonzero elements; their number depends on data."""
     x = node.value("X")
     return [
-        node.result((max(len(x.known), 1), nonzero_count(x)), "int64", lambda data: np.nonzero(np.atleast_1d(data)))
+        node.result(
+            (max(len(x.known_shape), 1), nonzero_count(x)), "int64", lambda data: np.nonzero(np.atleast_1d(data))
+        )
     ]
 
 
 def unique(node: Node) -> Sequence[Value]:
     """Infer distinct elements or slices, and three tensors of indices and counts; most sizes depend on data."""
     x = node.value("X")
-    axis = node.axis(len(x.known), "axis")
-    length = x.size if axis is None else x.known[axis]
+    axis = node.axis(len(x.known_shape), "axis")
+    length = x.size if axis is None else x.known_shape[axis]
     count = length if isinstance(length, int) and length < 2 else None
-    shape = (count,) if axis is None else (*x.known[:axis], count, *x.known[axis + 1 :])
+    shape = (count,) if axis is None else (*x.known_shape[:axis], count, *x.known_shape[axis + 1 :])
     return [node.result(shape, x.dtype), *(node.result((n,), "int64") for n in (count, length, count))]
 
 

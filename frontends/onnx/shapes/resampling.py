@@ -25,15 +25,15 @@ def resize(node: Node) -> Sequence[Value]:
     sizes, scales = _filled(node, "sizes"), _filled(node, "scales")
     if not sizes and not scales and "height_scale" in node.args:
         scales = (1.0, 1.0, node.args["height_scale"], node.args["width_scale"])
-    axes = node.axes(len(x.known), "axes") or tuple(range(len(x.known)))
+    axes = node.axes(len(x.known_shape), "axes") or tuple(range(len(x.known_shape)))
     if len(sizes or scales) != len(axes):
         raise node.error(f"has {len(sizes or scales)} sizes or scales for {len(axes)} axes")
-    shape = list(x.known)
+    shape = list(x.known_shape)
     policy = node.args.get("keep_aspect_ratio_policy", "stretch")
     if sizes and policy != "stretch":
-        sizes = _proportional(node, [x.known[axis] for axis in axes], sizes, policy)
+        sizes = _proportional(node, [x.known_shape[axis] for axis in axes], sizes, policy)
     for i, axis in enumerate(axes):
-        shape[axis] = sizes[i] if sizes else scaled(x.known[axis], scales[i])
+        shape[axis] = sizes[i] if sizes else scaled(x.known_shape[axis], scales[i])
     return [node.result(shape, x.dtype)]
 
 
@@ -65,7 +65,7 @@ def _proportional(node: Node, lengths: Sequence[Dim], sizes: Sequence[Any], poli
 
 def grid_sample(node: Node) -> Sequence[Value]:
     """Infer one sample for each point of the grid."""
-    x, grid = node.value("X").known, node.value("grid", "Grid").known
+    x, grid = node.value("X").known_shape, node.value("grid", "Grid").known_shape
     return [node.result((*x[:2], *grid[1:-1]), node.value("X").dtype)]
 
 

@@ -53,12 +53,12 @@ def same_shape(node: Node) -> Sequence[Value]:
     """Infer an output like the first input."""
     x = present_inputs(node)[0]
     function = UNARY.get(node.op)
-    return [node.result(x.known, x.dtype, each(lambda a, *_: function(a)) if function else None)]
+    return [node.result(x.known_shape, x.dtype, each(lambda a, *_: function(a)) if function else None)]
 
 
 def same_shape_in(dtype: str) -> Rule:
     """Return a rule whose output has the shape of the first input, in this dtype."""
-    return lambda node: [node.result(present_inputs(node)[0].known, dtype)]
+    return lambda node: [node.result(present_inputs(node)[0].known_shape, dtype)]
 
 
 def positive(node: Node, name: str) -> int:
@@ -80,7 +80,7 @@ def check_ranks(node: Node, **ranks: int) -> None:
         CostError: if one is omitted or has another rank.
     """
     for name, rank in ranks.items():
-        shape = node.value(name).known
+        shape = node.value(name).known_shape
         if len(shape) != rank:
             raise node.error(f"needs {name} of {rank} dimensions, got {shape}")
 
@@ -88,7 +88,9 @@ def check_ranks(node: Node, **ranks: int) -> None:
 def broadcast_of(first: str, second: str) -> Rule:
     """Return a rule whose output is the broadcast of two inputs, in the dtype of the first."""
     return lambda node: [
-        node.result(broadcast(node, node.value(first).known, node.value(second).known), node.value(first).dtype)
+        node.result(
+            broadcast(node, node.value(first).known_shape, node.value(second).known_shape), node.value(first).dtype
+        )
     ]
 
 
@@ -98,6 +100,6 @@ def like(*names: str, dtype: str = "") -> Rule:
     def rule(node: Node) -> list[Value]:
         first = node.value(names[0])
         values = [node.get(name) or first for name in names]
-        return [node.result(value.known, dtype or value.dtype) for value in values]
+        return [node.result(value.known_shape, dtype or value.dtype) for value in values]
 
     return rule

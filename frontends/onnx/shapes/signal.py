@@ -26,15 +26,15 @@ def mel(node: Node) -> Sequence[Value]:
 def fourier(node: Node) -> Sequence[Value]:
     """Infer a discrete Fourier transform: real and imaginary parts last, half of the bins if it is one-sided."""
     x, length = node.value("input"), node.number("dft_length")
-    axis = node.axis(len(x.known), "axis") if node.get("axis") is not None else len(x.known) - 2
+    axis = node.axis(len(x.known_shape), "axis") if node.get("axis") is not None else len(x.known_shape) - 2
     if axis is None:
         raise Undetermined
-    if axis == len(x.known) - 1:
-        raise node.error(f"transforms axis {axis}, which holds the real and imaginary parts of {x.known}")
+    if axis == len(x.known_shape) - 1:
+        raise node.error(f"transforms axis {axis}, which holds the real and imaginary parts of {x.known_shape}")
     one_sided, inverse = node.args.get("onesided"), node.args.get("inverse")
     if length is None:
-        length = 2 * (x.known[axis] - 1) if one_sided and inverse else x.known[axis]
-    shape = [*x.known[:-1], 1 if one_sided and inverse else 2]
+        length = 2 * (x.known_shape[axis] - 1) if one_sided and inverse else x.known_shape[axis]
+    shape = [*x.known_shape[:-1], 1 if one_sided and inverse else 2]
     shape[axis] = length // 2 + 1 if one_sided and not inverse else length
     return [node.result(shape, x.dtype)]
 
@@ -45,14 +45,14 @@ def short_fourier(node: Node) -> Sequence[Value]:
     frames: Dim | None = None
     bins: Dim | None = None
     try:
-        length = window.known[0] if window is not None else node.number("frame_length")
+        length = window.known_shape[0] if window is not None else node.number("frame_length")
         if length is None:
-            length = x.known[1]  # by default a frame is the whole signal
+            length = x.known_shape[1]  # by default a frame is the whole signal
         bins = length // 2 + 1 if node.args.get("onesided", 1) else length
-        frames = (x.known[1] - length) // node.number("frame_step") + 1
+        frames = (x.known_shape[1] - length) // node.number("frame_step") + 1
     except Undetermined:
         pass  # their number depends on data
-    return [node.result((x.known[0], frames, bins, 2), x.dtype)]
+    return [node.result((x.known_shape[0], frames, bins, 2), x.dtype)]
 
 
 RULES: Mapping[str, Rule] = {

@@ -12,7 +12,7 @@ from .dimensions import Dimensions
 from .value import DTYPES, Container, Value
 
 MOST_ITEMS = 1024
-"""Of longer sequences only the length is kept, and what their items have in common."""
+"""Of longer sequences only the length is kept, and what their items have in common_element."""
 
 
 def sequence(items: Iterable[Value], dtype: str = "") -> Container:
@@ -21,7 +21,7 @@ def sequence(items: Iterable[Value], dtype: str = "") -> Container:
     return Container(dtype=values[0].dtype if values else dtype, items=values, length=len(values))
 
 
-def repeated(element: Value | None, length: Dim | None, dtype: str = "") -> Container:
+def repeated_sequence(element: Value | None, length: Dim | None, dtype: str = "") -> Container:
     """Return a sequence of ``length`` values like ``element``."""
     if element is not None and isinstance(length, int) and length <= MOST_ITEMS and has_known_shape(element):
         return sequence([element] * length, element.dtype)
@@ -33,8 +33,8 @@ def has_known_shape(value: Value) -> bool:
     return value.shape is not None and None not in value.shape
 
 
-def common(values: Iterable[Value | None]) -> Value | None:
-    """Return what all of ``values`` have in common, None if there are none; dimensions that differ are None."""
+def common_element(values: Iterable[Value | None]) -> Value | None:
+    """Return what all of ``values`` have in common_element, None if there are none; dimensions that differ are None."""
     found: Value | None = None
     for value in values:
         if value is None or isinstance(value, Container):
@@ -50,8 +50,8 @@ def common(values: Iterable[Value | None]) -> Value | None:
 
 
 def element_of(container: Container) -> Value | None:
-    """Return what all items of a container have in common."""
-    return container.element if container.items is None else common(container.items)
+    """Return what all items of a container have in common_element."""
+    return container.element if container.items is None else common_element(container.items)
 
 
 def inside_loop(container: Container, length: Dim | None) -> Container:
@@ -67,23 +67,23 @@ def after_loop(first: Container, last: Container, items: Dim, times: Dim) -> Con
         length = first.length + times * added if isinstance(added, int) or added.is_Integer else None
     if last.items is not None:
         return last
-    element = common((element_of(first), element_of(last)))
+    element = common_element((element_of(first), element_of(last)))
     return Container(dtype=last.dtype or first.dtype, kind=first.kind, element=element, length=length)
 
 
-def declared(kind: Any, dims: Dimensions, name: str) -> Value:
-    """Return a value of a declared type (``TypeProto``); unknown lengths of containers become symbols."""
+def declared_value(kind: Any, dims: Dimensions, name: str) -> Value:
+    """Return a value of a declared_value type (``TypeProto``); unknown lengths of containers become symbols."""
     if kind.HasField("tensor_type"):
         tensor = kind.tensor_type
         shape: Any = declared_shape(tensor, dims)  # the first reader replaces None among the dimensions
         return Value(shape, DTYPES.get(tensor.elem_type, "float32"))
     if kind.HasField("sequence_type"):
-        element = declared(kind.sequence_type.elem_type, dims, name)
+        element = declared_value(kind.sequence_type.elem_type, dims, name)
         return Container(dtype=element.dtype, element=element, length=dims.fresh(f"{name}_length"))
     if kind.HasField("optional_type"):
-        element = declared(kind.optional_type.elem_type, dims, name)
+        element = declared_value(kind.optional_type.elem_type, dims, name)
         return Container(dtype=element.dtype, kind="optional", element=element)
     if kind.HasField("map_type"):
-        element = declared(kind.map_type.value_type, dims, name)
+        element = declared_value(kind.map_type.value_type, dims, name)
         return Container(dtype=element.dtype, kind="map", element=element, length=dims.fresh(f"{name}_length"))
     return Value(None, "float32")

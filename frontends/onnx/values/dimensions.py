@@ -117,7 +117,7 @@ class Dimensions:
                 raise CostError(f"dims: unknown dimension {name!r} (expected {shown}){hint}")
 
 
-def called(length: Dim) -> str:
+def describe_size(length: Dim) -> str:
     """Return how a message names a size that depends on data: its symbol, or the number given for it."""
     return f"the symbol {length}" if is_symbolic(length) else f"{length}, as was given"
 

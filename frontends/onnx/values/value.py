@@ -17,10 +17,10 @@ Shape: TypeAlias = "tuple[Dim, ...]"
 MOST_AXES = 1000
 """Inputs with more dimensions are refused: no framework has them."""
 
-FOLDED = 1024
+MOST_FOLDED = 1024
 """Tensors up to this size have known elements."""
 
-LARGEST = 1 << 4096
+DIMENSION_LIMIT = 1 << 4096
 """Larger dimensions are refused: no model needs them, and a chain of doublings reaches them."""
 
 
@@ -48,7 +48,7 @@ FOLDABLE_TYPES = frozenset(
 
 
 @dataclass(slots=True, eq=False)
-class Stored:
+class StoredTensor:
     """A tensor stored in the model: an initializer, or the value of a ``Constant`` node.
 
     Attributes:
@@ -99,16 +99,16 @@ class Value:
     data: Any = None
     role: Role = "data"
     follows_shapes: bool = False
-    stored: Stored | None = None
+    stored: StoredTensor | None = None
     identity: int = 0
 
     @property
     def size(self) -> Dim:
         """Number of elements. Raises ``Undetermined`` if the rank is unknown."""
-        return prod(self.known)
+        return prod(self.known_shape)
 
     @property
-    def known(self) -> Shape:
+    def known_shape(self) -> Shape:
         """The shape. Raises ``Undetermined`` if the rank is unknown."""
         if self.shape is None:
             raise Undetermined
@@ -124,7 +124,7 @@ class Value:
 
     def tensor(self, role: Role) -> Tensor:
         """Return the operand for this value in an operator that reads it in ``role``."""
-        shape = self.known
+        shape = self.known_shape
         if self.role == "data":
             return Tensor(shape, self.dtype)
         if role in ("data", "const"):
@@ -189,7 +189,7 @@ def stored_value(proto: Any, name: str, where: str) -> Value:
         dtype,
         _elements(proto, size),
         "param" if dtype in FLOATS and size != 1 else "const",
-        stored=Stored(name, size, dtype),
+        stored=StoredTensor(name, size, dtype),
     )
 
 
@@ -199,9 +199,9 @@ def check_input_size(value: Value, where: str) -> Value:
     Raises:
         CostError: for too many dimensions or elements.
     """
-    if len(value.known) > MOST_AXES:
-        raise CostError(f"{where} has {len(value.known)} dimensions; at most {MOST_AXES} are read")
-    if prod(d for d in value.known if isinstance(d, int)) >= LARGEST:
+    if len(value.known_shape) > MOST_AXES:
+        raise CostError(f"{where} has {len(value.known_shape)} dimensions; at most {MOST_AXES} are read")
+    if prod(d for d in value.known_shape if isinstance(d, int)) >= DIMENSION_LIMIT:
         raise CostError(f"{where} has 2**4096 elements or more")
     return value
 
@@ -219,7 +219,7 @@ def dtype_of(number: int, where: str) -> str:
 
 
 def _elements(proto: Any, size: int) -> Any:
-    if size > FOLDED or proto.data_location == TensorProto.EXTERNAL or proto.data_type not in FOLDABLE_TYPES:
+    if size > MOST_FOLDED or proto.data_location == TensorProto.EXTERNAL or proto.data_type not in FOLDABLE_TYPES:
         return None
     try:
         array = numpy_helper.to_array(proto)

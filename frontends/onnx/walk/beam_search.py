@@ -16,7 +16,7 @@ from ..contrib.text import Search
 from ..graph.node import Inferred, Node
 from ..graph.scope import GraphContext, Scope
 from ..values.declared_types import declared_shape
-from ..values.dimensions import called
+from ..values.dimensions import describe_size
 from ..values.value import DTYPES, Shape, Value
 from .walker import Outputs, Walker
 
@@ -68,17 +68,17 @@ class SearchSizes(NamedTuple):
 def search(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
     """Walk the graphs of a search as often as they run, and record the choice of tokens."""
     ids = node.value("input_ids")
-    batch, encoder = ids.known[0], node.args.get("encoder")
+    batch, encoder = ids.known_shape[0], node.args.get("encoder")
     beams = _number(walker, node, context, "num_beams") if SEARCHES[node.key] == "beam" else 1
     longest = _number(walker, node, context, "max_length")
     if encoder is not None:
         prompt = node.get("decoder_input_ids")
-        first: Dim = prompt.known[1] if prompt is not None else 1
-        run = GraphRun(batch, first, 0, ids.known[1])
+        first: Dim = prompt.known_shape[1] if prompt is not None else 1
+        run = GraphRun(batch, first, 0, ids.known_shape[1])
         outputs = yield from _walk_graph(walker, node, scope, context, "encoder", run, 1, ids)
         source = _source_length(encoder, outputs, ids)
     else:
-        first, source = ids.known[1], None
+        first, source = ids.known_shape[1], None
         name = "init_decoder" if node.args.get("init_decoder") is not None else "decoder"
         run = GraphRun(batch * beams, first, 0, None)
         outputs = yield from _walk_graph(walker, node, scope, context, name, run, 1)
@@ -95,7 +95,7 @@ def search(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> O
         node.label,
     )
     scores = later[0] if later else outputs[0]
-    vocabulary = node.args.get("vocab_size") if node.args.get("vocab_size", -1) > 0 else scores.known[-1]
+    vocabulary = node.args.get("vocab_size") if node.args.get("vocab_size", -1) > 0 else scores.known_shape[-1]
     logits = scores.viewed((batch * beams, 1, vocabulary))
     node.inferred = Inferred((), Search(SEARCHES[node.key], steps, beams, logits))
     node.outputs = _outputs(walker, node, SearchSizes(batch, beams, longest, steps, vocabulary, source), context)
@@ -111,7 +111,7 @@ def _number(walker: Walker, node: Node, context: GraphContext, name: str) -> Dim
         return found
     symbol = walker.dims.fresh(f"{context.prefix}{node.proto.name or node.proto.output[0]}_{name}")
     hint = walker.recording.hints.remedy(value)
-    walker.recording.assume(f"{name} depends on data: assumed {called(symbol)}{hint}", node.label)
+    walker.recording.assume(f"{name} depends on data: assumed {describe_size(symbol)}{hint}", node.label)
     return symbol
 
 
@@ -134,7 +134,7 @@ def _walk_graph(
         dtype = DTYPES.get(entry.type.tensor_type.elem_type, "int32")
         declared = declared_shape(entry.type.tensor_type, walker.dims)
         if i == 0 and first_input is not None:
-            value = Value(first_input.known, dtype)
+            value = Value(first_input.known_shape, dtype)
         else:
             value = Value(_input_shape(walker, entry.name, declared, run, f"{inside.prefix}{entry.name}"), dtype)
         inner.values[entry.name] = value
@@ -167,7 +167,7 @@ def _source_length(encoder: Any, outputs: list[Value], ids: Value) -> Dim:
             return value.shape[1]
         if value.shape is not None and "cross" in entry.name and len(value.shape) == 4:
             return value.shape[2]
-    return ids.known[1]
+    return ids.known_shape[1]
 
 
 def _outputs(walker: Walker, node: Node, sizes: SearchSizes, context: GraphContext) -> list[Value | None]:
@@ -184,7 +184,7 @@ def _outputs(walker: Walker, node: Node, sizes: SearchSizes, context: GraphConte
     if node.op == "WhisperBeamSearch" and len(node.proto.output) > 3:
         selected = node.get("cross_qk_layer_head")
         name = f"{context.prefix}{node.proto.output[3]}_2"
-        heads = selected.known[0] if selected is not None else walker.dims.fresh(name)
+        heads = selected.known_shape[0] if selected is not None else walker.dims.fresh(name)
         shapes += [((batch, count, heads, longest, sizes.source or 0), "float32"), ((batch,), "float32")]
     values = [Value(shape, dtype) for shape, dtype in shapes]
     return [value if name else None for value, name in zip(values, node.proto.output, strict=False)]

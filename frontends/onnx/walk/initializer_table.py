@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from ..reading.initializers import read_initializers
-from ..values.value import Stored, Value
+from ..values.value import StoredTensor, Value
 
 
 class InitializerTable:
@@ -19,12 +19,12 @@ class InitializerTable:
 
     def __init__(self, parameters_are_initializers: bool = False) -> None:
         self._parameters_are_initializers = parameters_are_initializers
-        self._by_name: dict[tuple[str, str], Stored] = {}
-        self._of_graphs: dict[Stored, None] = {}
-        self._read_in_skipped_branches: set[Stored] = set()
+        self._by_name: dict[tuple[str, str], StoredTensor] = {}
+        self._of_graphs: dict[StoredTensor, None] = {}
+        self._read_in_skipped_branches: set[StoredTensor] = set()
 
     @property
-    def tensors(self) -> Collection[Stored]:
+    def tensors(self) -> Collection[StoredTensor]:
         """All stored tensors, in order."""
         return self._by_name.values()
 

@@ -15,8 +15,8 @@ from costcore.trace.call import Call
 
 from ..graph.node import Node
 from ..graph.scope import GraphContext, Scope
-from ..values.containers import after_loop, common, inside_loop
-from ..values.dimensions import called
+from ..values.containers import after_loop, common_element, inside_loop
+from ..values.dimensions import describe_size
 from ..values.value import Container, Value
 from .walker import Outputs, Walker
 
@@ -86,7 +86,7 @@ def _trip_count(walker: Walker, node: Node, context: GraphContext) -> Dim:
         return max(times, 0) if isinstance(times, int) else times
     times = walker.dims.fresh(f"{context.prefix}{node.proto.name or node.proto.output[0]}_trips")
     hint = walker.recording.hints.remedy(trips)
-    walker.recording.assume(f"the trip count depends on data: assumed {called(times)}{hint}", node.label)
+    walker.recording.assume(f"the trip count depends on data: assumed {describe_size(times)}{hint}", node.label)
     return times
 
 
@@ -142,7 +142,9 @@ def _one_by_one(
     found: list[Value | None] = [_numeric(value) for value in carried[1:]]
     for k, values in enumerate(zip(*scanned, strict=False), len(found)):
         why = "the iterations return values of different shapes, which cannot be joined: their sizes are symbols"
-        found.append(_with_symbols(walker, node, k, _stacked(common(values) or Value(None), len(iterations)), why))
+        found.append(
+            _with_symbols(walker, node, k, _stacked(common_element(values) or Value(None), len(iterations)), why)
+        )
     return found
 
 
@@ -191,14 +193,18 @@ def scan(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
     batched = node.version < 9  # the first version has a batch axis before everything
     axes = node.args.get("scan_input_axes") or (1 if batched else 0,) * count
     inner, lengths = Scope(scope), []
-    values = [computed(Value(value.known[1:], value.dtype) if batched else value) for value in states]
+    values = [computed(Value(value.known_shape[1:], value.dtype) if batched else value) for value in states]
     for value, axis in zip(scanned, axes, strict=False):
-        lengths.append(value.known[axis])
-        dims = [d for i, d in enumerate(value.known) if i != axis % len(value.known) and not (batched and i == 0)]
+        lengths.append(value.known_shape[axis])
+        dims = [
+            d
+            for i, d in enumerate(value.known_shape)
+            if i != axis % len(value.known_shape) and not (batched and i == 0)
+        ]
         values.append(Value(tuple(dims), value.dtype))
     if not lengths:
         raise node.error("has no scan inputs")
-    times = lengths[0] * (inputs[0].known[0] if batched else 1)
+    times = lengths[0] * (inputs[0].known_shape[0] if batched else 1)
     inner.values.update((entry.name, value) for entry, value in zip(body.input, values, strict=False))
     outputs = yield walker.walk_graph(body, inner, context.of_subgraph(node, "body", times))
     final = _carried_out(walker, node, values[: len(states)], outputs[: len(states)])
@@ -206,7 +212,7 @@ def scan(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
     stacked = [_stacked(v, lengths[0], axis) for v, axis in zip(outputs[len(states) :], output_axes, strict=False)]
     found = [*final, *stacked]
     if batched:
-        found = [value and Value((inputs[0].known[0], *value.known), value.dtype) for value in found]
+        found = [value and Value((inputs[0].known_shape[0], *value.known_shape), value.dtype) for value in found]
     return found
 
 
@@ -265,7 +271,7 @@ def _carried_out(
         if first.shape is None or last.shape is None or len(first.shape) != len(last.shape):
             found.append(Value(None, last.dtype))
             continue
-        merged = common((first, last)) or last
+        merged = common_element((first, last)) or last
         merged.dtype = last.dtype
         why = "the shape of a carried value changes between iterations: its first shape is counted"
         found.append(_with_symbols(walker, node, i, merged, why))

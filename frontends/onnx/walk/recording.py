@@ -17,8 +17,8 @@ from ..graph.modules import Modules
 from ..graph.node import Node, describe
 from ..graph.scope import GraphContext
 from ..operators import arguments_of_any_version
-from ..values.dimensions import Dimensions, called
-from ..values.value import Container, Stored, Value
+from ..values.dimensions import Dimensions, describe_size
+from ..values.value import Container, StoredTensor, Value
 from .unranked import UnrankedValues, is_unranked, shapes_argument
 
 ZERO_COST = frozenset(("Constant", "Shape", "Size", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"))
@@ -153,8 +153,8 @@ class Recording:
             unranked = self.unranked[value]
             if has_calculator:
                 self.assume(
-                    f"the shape of {unranked.name!r} is unknown: assumed one axis, its size {called(unranked.size)}. "
-                    f"Give its shape: {shapes_argument(unranked.name)}",
+                    f"the shape of {unranked.name!r} is unknown: assumed one axis, its size "
+                    f"{describe_size(unranked.size)}. Give its shape: {shapes_argument(unranked.name)}",
                     unranked.node,
                 )
             return Tensor((unranked.size,), value.dtype or "float32")
@@ -178,7 +178,7 @@ class Recording:
             value.identity = self.recorder.new_id()
         return value.identity
 
-    def stored_identity(self, stored: Stored, is_parameter: bool = True) -> int:
+    def stored_identity(self, stored: StoredTensor, is_parameter: bool = True) -> int:
         """Return the id of a stored tensor; that of a learned parameter is its parameter id."""
         if not stored.identity:
             stored.identity = self.recorder.parameter(stored.size) if is_parameter else self.recorder.new_id()
@@ -231,4 +231,4 @@ def _unread_operand(value: Any, role: Role) -> Tensor | None:
     """Return the operand of a zero-cost operator, which reads no parameter."""
     if not isinstance(value, Value) or isinstance(value, Container):
         return None
-    return Tensor(value.known, value.dtype, "data" if value.role == "data" else "const")
+    return Tensor(value.known_shape, value.dtype, "data" if value.role == "data" else "const")

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..graph.node import Node
 from ..graph.scope import GraphContext, Scope
-from ..values.containers import common, element_of, repeated, sequence
-from ..values.dimensions import called
+from ..values.containers import common_element, element_of, repeated_sequence, sequence
+from ..values.dimensions import describe_size
 from ..values.value import Container, Value
 from .walker import Outputs, Walker
 
@@ -34,7 +34,7 @@ def sequence_map(walker: Walker, node: Node, scope: Scope, context: GraphContext
         if iterations and iterations[0][1] is None:
             outputs.append(sequence([outputs_by_key[_key(values)][i] for values, _ in iterations]))
         else:
-            outputs.append(repeated(outputs_by_key[_key(iterations[0][0])][i] if iterations else None, length))
+            outputs.append(repeated_sequence(outputs_by_key[_key(iterations[0][0])][i] if iterations else None, length))
     return outputs
 
 
@@ -61,10 +61,12 @@ def _iterations(
         return [([item(value, i) for value in inputs], None) for i in range(length)], length
     if length is None:
         length = walker.dims.fresh(f"{context.prefix}{node.proto.name or node.proto.output[0]}_items")
-        walker.recording.assume(f"the length of a sequence depends on data: assumed {called(length)}", node.label)
+        walker.recording.assume(
+            f"the length of a sequence depends on data: assumed {describe_size(length)}", node.label
+        )
     values = []
     for k, value in enumerate(inputs):
-        element = element_of(value) if isinstance(value, Container) else common((value,))
+        element = element_of(value) if isinstance(value, Container) else common_element((value,))
         if element is None or element.shape is None:
             values.append(Value(None, value.dtype))
             continue

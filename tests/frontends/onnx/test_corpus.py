@@ -50,7 +50,7 @@ def twins(corpus: dict[str, Reading]) -> list[tuple[Reading, Reading]]:
 
 def open_axes(value: Value) -> tuple[int, ...]:
     """The axes of an output whose length is no number."""
-    return tuple(axis for axis, d in enumerate(value.known) if not isinstance(d, int))
+    return tuple(axis for axis, d in enumerate(value.known_shape) if not isinstance(d, int))
 
 
 def stated(name: str, output: str, value: Value) -> list[tuple[str, str, tuple[int, ...], str]]:
@@ -60,7 +60,7 @@ def stated(name: str, output: str, value: Value) -> list[tuple[str, str, tuple[i
         for line in OPEN
         if name.startswith(line[0])
         and output == line[1]
-        and open_axes(value) == tuple(axis % len(value.known) for axis in line[2])
+        and open_axes(value) == tuple(axis % len(value.known_shape) for axis in line[2])
     ]
 
 

@@ -51,7 +51,7 @@ def filled(value: Value, sizes: dict[str, int]) -> tuple[Any, ...]:
         number = formula.subs(known)
         return int(number) if number.is_Integer else None
 
-    return tuple(d if isinstance(d, int) else put(d) for d in value.known)
+    return tuple(d if isinstance(d, int) else put(d) for d in value.known_shape)
 
 
 def test_every_model_is_read(readings):
@@ -68,7 +68,9 @@ def test_shapes_are_those_of_the_arrays(readings):
                 continue
             shape = tuple(truth.dims) if isinstance(truth, TensorProto) else np.shape(truth)
             got = filled(value, sizes)
-            named_axes += sum(not isinstance(d, int) and n is not None for d, n in zip(value.known, got, strict=True))
+            named_axes += sum(
+                not isinstance(d, int) and n is not None for d, n in zip(value.known_shape, got, strict=True)
+            )
             if len(got) != len(shape) or any(a not in (b, None) for a, b in zip(got, shape, strict=True)):
                 wrong[reading.name, output] = (value.shape, got, shape)
     assert wrong == {}

@@ -28,7 +28,7 @@ class Operands:
 
 def _split(value: Value, count: int, shape: Shape | None = None) -> Value:
     """Return packed heads ``[N, T, H * D]``, or separate heads ``[N, H, T, D]``, as separate heads."""
-    shape = value.known if shape is None else shape
+    shape = value.known_shape if shape is None else shape
     if len(shape) == 4:
         return value.viewed(shape)
     if len(shape) != 3:
@@ -39,41 +39,41 @@ def _split(value: Value, count: int, shape: Shape | None = None) -> Value:
 
 def joined_shape(value: Value) -> Shape:
     """Return the shape of joined_shape sequences ``[T, H * D]`` as one sequence ``[1, T, H * D]``."""
-    return (1, *value.known) if len(value.known) == 2 else value.known
+    return (1, *value.known_shape) if len(value.known_shape) == 2 else value.known_shape
 
 
 def multi_head(node: Node) -> Inferred:
     """Infer attention whose keys and values are separate, packed with the queries, or packed with each other."""
     query, key, value = node.value("query"), node.get("key"), node.get("value")
     count, past = positive(node, "num_heads"), node.get("past_key")
-    if len(query.known) == 5:  # [N, T, H, 3, D]
-        batch, steps, _, _, width = query.known
+    if len(query.known_shape) == 5:  # [N, T, H, 3, D]
+        batch, steps, _, _, width = query.known_shape
         q = k = v = query.viewed((batch, count, steps, width))
-    elif key is not None and len(key.known) == 5:  # [N, T, H, 2, D]
-        batch, steps, _, _, width = key.known
+    elif key is not None and len(key.known_shape) == 5:  # [N, T, H, 2, D]
+        batch, steps, _, _, width = key.known_shape
         q, k = _split(query, count), key.viewed((batch, count, steps, width))
         v = k
     elif key is None or value is None:
         raise node.error("has no keys")
     else:
         q, k, v = _split(query, count), _split(key, count), _split(value, count)
-    steps = k.known[2]
-    is_cross = key is not None and len(key.known) == 4  # a complete cache, which includes the past
-    total = steps if past is None or is_cross else steps + past.known[2]
+    steps = k.known_shape[2]
+    is_cross = key is not None and len(key.known_shape) == 4  # a complete cache, which includes the past
+    total = steps if past is None or is_cross else steps + past.known_shape[2]
     length = total
     if past is not None and not is_cross and node.args.get("past_present_share_buffer"):
-        length, used = past.known[2], node.get("past_sequence_length")
+        length, used = past.known_shape[2], node.get("past_sequence_length")
         total = length if used is None or used.data is None else used.data.ravel()[0] + steps
         if total is length:
             node.assumed.append("the number of keys in use depends on data: assumed to be the whole cache")
     facts = Operands(q, k, v, total)
-    batch, _, steps_q, _ = q.known
-    present = (batch, count, length, k.known[3])
+    batch, _, steps_q, _ = q.known_shape
+    present = (batch, count, length, k.known_shape[3])
     return Inferred(
         [
-            node.result((batch, steps_q, count * v.known[3]), query.dtype),
+            node.result((batch, steps_q, count * v.known_shape[3]), query.dtype),
             node.result(present, query.dtype),
-            node.result((*present[:3], v.known[3]), query.dtype),
+            node.result((*present[:3], v.known_shape[3]), query.dtype),
             node.result((batch, count, steps_q, total), query.dtype),
         ],
         facts,
@@ -96,20 +96,20 @@ def grouped(node: Node) -> Inferred:
     """Infer attention with fewer key heads; the number of keys in use is a value."""
     query, past = node.value("query"), node.get("past_key")
     count, shared = positive(node, "num_heads"), positive(node, "kv_num_heads")
-    q, k, v = unpacked_operands(node, query.known, count, shared)
-    steps, number = k.known[2], node.get("total_sequence_length")
+    q, k, v = unpacked_operands(node, query.known_shape, count, shared)
+    steps, number = k.known_shape[2], node.get("total_sequence_length")
     total = number.data.ravel()[0] if number is not None and number.data is not None else None
     if total is None:
-        total = steps if past is None else steps + past.known[2]
+        total = steps if past is None else steps + past.known_shape[2]
         if past is not None:
             node.assumed.append("the number of keys depends on data: assumed to be the whole cache and the new keys")
     facts = Operands(q, k, v, total)
     length = total
-    if past is not None and all(isinstance(d, int) for d in (total, past.known[2])):
-        length = max(total, past.known[2])
+    if past is not None and all(isinstance(d, int) for d in (total, past.known_shape[2])):
+        length = max(total, past.known_shape[2])
     dtype = past.dtype if past is not None else query.dtype
-    width = past.known[3] if past is not None else k.known[3]
-    batch, _, steps_q, features = q.known
+    width = past.known_shape[3] if past is not None else k.known_shape[3]
+    batch, _, steps_q, features = q.known_shape
     present = (batch, shared, length, width)
     return Inferred(
         [
@@ -134,16 +134,16 @@ def paged(node: Node) -> Inferred:
     query, cache, table = node.value("query"), node.value("key_cache"), node.value("block_table")
     count, shared = positive(node, "num_heads"), positive(node, "kv_num_heads")
     q, k, v = unpacked_operands(node, joined_shape(query), count, shared)
-    keys = table.known[1] * cache.known[1]
+    keys = table.known_shape[1] * cache.known_shape[1]
     facts = Operands(q, k, v, keys)
     node.assumed.append("the sequence lengths depend on data: assumed to be the capacity of the page table")
-    features = q.known[3]
+    features = q.known_shape[3]
     value = node.value("value_cache")
     return Inferred(
         [
-            node.result((query.known[0], count * features), query.dtype),
-            node.result(cache.known, cache.dtype),
-            node.result(value.known, value.dtype),
+            node.result((query.known_shape[0], count * features), query.dtype),
+            node.result(cache.known_shape, cache.dtype),
+            node.result(value.known_shape, value.dtype),
         ],
         facts,
     )
@@ -154,14 +154,14 @@ def packed_multi_head(node: Node) -> Inferred:
     query, key, offsets = node.value("query"), node.get("key"), node.value("token_offset")
     count = positive(node, "num_heads")
     if key is None:  # [T, H, 3, D]
-        tokens, _, _, width = query.known
+        tokens, _, _, width = query.known_shape
         q = k = v = query.viewed((1, count, tokens, width))
     else:
         q, k = (_split(value, count, joined_shape(value)) for value in (query, key))
         v = _split(node.value("value"), count, joined_shape(node.value("value")))
-    facts = Operands(q, k, v, offsets.known[1])
+    facts = Operands(q, k, v, offsets.known_shape[1])
     node.assumed.append("the sequence lengths depend on data: all are assumed to have the maximum length")
-    return Inferred([node.result((q.known[2], count * v.known[3]), query.dtype)], facts)
+    return Inferred([node.result((q.known_shape[2], count * v.known_shape[3]), query.dtype)], facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,19 +188,19 @@ def decoder_layer(node: Node) -> Inferred:
     """Infer the output like the query ``[T, N, E]``, and the cache with the new keys and values."""
     query, key, cache = node.value("query"), node.value("key"), node.get("key_cache")
     count = positive(node, "num_heads")
-    if len(query.known) != 3 or len(key.known) != 3:
-        raise node.error(f"needs a query and a key of 3 dimensions, got {query.known} and {key.known}")
-    steps, batch, width = query.known
+    if len(query.known_shape) != 3 or len(key.known_shape) != 3:
+        raise node.error(f"needs a query and a key of 3 dimensions, got {query.known_shape} and {key.known_shape}")
+    steps, batch, width = query.known_shape
     is_cross = flag_input(node, "static_kv", True)
     has_past = cache is not None and flag_input(node, "has_layer_state", True) and flag_input(node, "use_past", True)
-    past = cache.known[2] if cache is not None and has_past else 0
-    new = key.known[0] if is_cross else steps
+    past = cache.known_shape[2] if cache is not None and has_past else 0
+    new = key.known_shape[0] if is_cross else steps
     if is_cross and has_past:
         new = 0
     facts = CachedKeys(past + new, batch * new, is_cross and not has_past, has_past)
     present = (batch, count, past + new, width // count)
     return Inferred(
-        [node.result(query.known, query.dtype), *(node.result(present, query.dtype) for _ in range(2))], facts
+        [node.result(query.known_shape, query.dtype), *(node.result(present, query.dtype) for _ in range(2))], facts
     )
 
 
@@ -208,7 +208,7 @@ def mask_of(*names: str) -> Any:
     """Return a source for the first mask over pairs or keys among these inputs; lengths are not masks."""
 
     def read(a: Arguments) -> Any:
-        return next((a[n] for n in names if isinstance(a.get(n), Value) and len(a[n].known) > 1), None)
+        return next((a[n] for n in names if isinstance(a.get(n), Value) and len(a[n].known_shape) > 1), None)
 
     return read
 
@@ -223,7 +223,7 @@ def _shares_buffer(a: Arguments) -> Any:
 def _rotary_features(a: Arguments) -> Any:
     """Return the number of rotated features; None without rotary tables."""
     cos = a.get("cos_cache")
-    return 2 * cos.known[-1] if isinstance(cos, Value) and a.get("do_rotary", 1) else None
+    return 2 * cos.known_shape[-1] if isinstance(cos, Value) and a.get("do_rotary", 1) else None
 
 
 def _window(a: Arguments) -> Any:
@@ -242,7 +242,7 @@ def nonempty_past(*names: str) -> Any:
 
     def read(a: Arguments) -> Any:
         value = next((a[name] for name in names if isinstance(a.get(name), Value)), None)
-        return None if value is None or 0 in value.known else value
+        return None if value is None or 0 in value.known_shape else value
 
     return read
 
@@ -277,7 +277,7 @@ ATTRIBUTES = {
 
 def _page_capacity(a: Arguments) -> Any:
     """Return the number of keys that the page tables of all sequences can hold."""
-    return a["block_table"].known[0] * node_of(a).facts(Operands).keys
+    return a["block_table"].known_shape[0] * node_of(a).facts(Operands).keys
 
 
 def _from_key(a: Arguments) -> Any:

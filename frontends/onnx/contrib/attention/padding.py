@@ -12,7 +12,7 @@ from ..spec import OperatorSpec, row
 def unpadded(node: Node) -> Sequence[Value]:
     """Infer the tokens without padding, their positions, the starts of the sequences, and the longest length."""
     x = node.value("input")
-    batch, steps, width = x.known
+    batch, steps, width = x.known_shape
     counts = ((batch, steps), (batch + 1,), (1,))
     return [node.result((None, width), x.dtype), *(node.result(shape, "int32") for shape in counts)]
 
@@ -20,7 +20,7 @@ def unpadded(node: Node) -> Sequence[Value]:
 def repadded(node: Node) -> Sequence[Value]:
     """Infer padded sequences from joined ones."""
     x, offsets = node.value("input"), node.value("token_offset")
-    return [node.result((*offsets.known, x.known[-1]), x.dtype)]
+    return [node.result((*offsets.known_shape, x.known_shape[-1]), x.dtype)]
 
 
 SPECS: tuple[OperatorSpec, ...] = (

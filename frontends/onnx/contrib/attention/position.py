@@ -17,7 +17,7 @@ def position_bias(node: Node) -> Sequence[Value]:
     """Infer a bias for each head and pair of positions, whose number is a value."""
     table = node.value("bias_table")
     lengths = [value.data.ravel()[0] if value.data is not None else None for value in _lengths(node)]
-    return [node.result((1, table.known[1], *lengths), table.dtype)]
+    return [node.result((1, table.known_shape[1], *lengths), table.dtype)]
 
 
 def _lengths(node: Node) -> list[Value]:
@@ -29,7 +29,7 @@ def gated_position_bias(node: Node) -> Sequence[Value]:
     """Infer a bias for each sample, head and pair of positions."""
     check_ranks(node, query_bias=1, rel_pos=4, weight=2)
     query, offsets = node.value("query_layer"), node.get("token_offset")
-    batch, steps = (offsets or query).known[:2]
+    batch, steps = (offsets or query).known_shape[:2]
     return [node.result((batch, positive(node, "num_heads"), steps, steps), query.dtype)]
 
 

@@ -34,19 +34,19 @@ def projected(node: Node) -> Inferred:
     """Infer attention with its projections, whose weight is ``[E, Fq + Fk + Fv]``, and the present keys and values."""
     x = node.value("input")
     if node.op == "QOrderedAttention":
-        features: tuple[Dim, ...] = tuple(node.value(f"{name}_weight").known[-1] for name in "QKV")
+        features: tuple[Dim, ...] = tuple(node.value(f"{name}_weight").known_shape[-1] for name in "QKV")
     else:
-        features = _features(node, node.value("weights", "weight").known[-1])
+        features = _features(node, node.value("weights", "weight").known_shape[-1])
     facts = Projections(features)
     count, past = positive(node, "num_heads"), node.get("past")
     dtype = node.value("input_scale").dtype if node.op == "QAttention" else x.dtype
-    if len(x.known) == 2:
+    if len(x.known_shape) == 2:
         node.assumed.append("the sequence lengths depend on data: all are assumed to have the maximum length")
-        return Inferred([node.result((x.known[0], features[2]), dtype)], facts)
-    batch, steps, _ = x.known
-    total = steps if past is None else steps + past.known[3]
+        return Inferred([node.result((x.known_shape[0], features[2]), dtype)], facts)
+    batch, steps, _ = x.known_shape
+    total = steps if past is None else steps + past.known_shape[3]
     if past is not None and node.args.get("past_present_share_buffer"):
-        total = past.known[3]
+        total = past.known_shape[3]
     present = (2, batch, count, total, features[1] // count)
     return Inferred([node.result((batch, steps, features[2]), dtype), node.result(present, dtype)], facts)
 
@@ -54,7 +54,7 @@ def projected(node: Node) -> Inferred:
 def _batched(a: Arguments) -> Value:
     """Return the input as ``[N, T, E]``; joined sequences are one."""
     x: Value = a["input"]
-    return x.viewed((1, *x.known)) if len(x.known) == 2 else x
+    return x.viewed((1, *x.known_shape)) if len(x.known_shape) == 2 else x
 
 
 def _rotary_features(a: Arguments) -> Any:
@@ -69,7 +69,7 @@ PROJECTED: Mapping[str, Any] = {
     "features": fact(Projections, lambda f: f.features),
     "causal": lambda a: bool(a.get("unidirectional")) or None,
     "rotary_dim": _rotary_features,
-    "keys": lambda a: a["token_offset"].known[1] if isinstance(a.get("token_offset"), Value) else None,
+    "keys": lambda a: a["token_offset"].known_shape[1] if isinstance(a.get("token_offset"), Value) else None,
 }
 
 

@@ -20,12 +20,12 @@ from .kv_cache import ATTRIBUTES, OPERANDS, Operands, joined_shape, unpacked_ope
 def longformer(node: Node) -> Sequence[Value]:
     """Infer an output like the input."""
     x = node.value("input")
-    if len(x.known) != 3:
-        raise node.error(f"needs an input of 3 dimensions, got {x.known}")
+    if len(x.known_shape) != 3:
+        raise node.error(f"needs an input of 3 dimensions, got {x.known_shape}")
     positive(node, "num_heads")
     positive(node, "window")
     node.assumed.append("which tokens attend globally depends on data: assumed to be none")
-    return [node.result(x.known, x.dtype)]
+    return [node.result(x.known_shape, x.dtype)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +44,28 @@ def selected(node: Node) -> Inferred:
     for name, rank in (("query", new), ("key", new), ("value", new), ("past_key", 4), ("past_value", 4)):
         if node.get(name) is not None:
             check_ranks(node, **{name: rank})
-    q, k, v = unpacked_operands(node, joined_shape(query) if is_paged else query.known, count, shared)
+    q, k, v = unpacked_operands(node, joined_shape(query) if is_paged else query.known_shape, count, shared)
     if is_paged:
         cache, value_cache = node.value("key_cache"), node.value("value_cache")
-        total = node.value("block_table").known[1] * cache.known[1]
-        shapes = [(cache.known, cache.dtype), (value_cache.known, value_cache.dtype)]
+        total = node.value("block_table").known_shape[1] * cache.known_shape[1]
+        shapes = [(cache.known_shape, cache.dtype), (value_cache.known_shape, value_cache.dtype)]
     else:
         past, number = node.get("past_key"), node.get("total_sequence_length")
-        total = k.known[2] + (past.known[2] if past is not None else 0)
+        total = k.known_shape[2] + (past.known_shape[2] if past is not None else 0)
         if number is not None and number.data is not None:
             total = number.data.ravel()[0]
         length = total
-        if past is not None and isinstance(total, int) and isinstance(past.known[2], int):
-            length = max(total, past.known[2])
-        shapes = [((k.known[0], shared, length, d), query.dtype) for d in (k.known[3], v.known[3])]
+        if past is not None and isinstance(total, int) and isinstance(past.known_shape[2], int):
+            length = max(total, past.known_shape[2])
+        shapes = [((k.known_shape[0], shared, length, d), query.dtype) for d in (k.known_shape[3], v.known_shape[3])]
     local: Dim = 0
     if node.args.get("attention_mode") == "local_plus_selected":
         window = node.args.get("local_window_size", -1)
         local = window if window > 0 else total
-    facts = SelectedKeys(q, k, v, total, node.value("selected_indices").known[-1], local)
+    facts = SelectedKeys(q, k, v, total, node.value("selected_indices").known_shape[-1], local)
     node.assumed.append("the number of selected keys depends on data: assumed to be the capacity")
-    width = count * v.known[3]
-    made = (query.known[0], width) if is_paged else (*query.known[:2], width)
+    width = count * v.known_shape[3]
+    made = (query.known_shape[0], width) if is_paged else (*query.known_shape[:2], width)
     return Inferred([node.result(made, query.dtype), *(node.result(shape, dtype) for shape, dtype in shapes)], facts)
 
 
@@ -81,33 +81,33 @@ class IndexedKeys:
 
 def indexer(node: Node) -> Inferred:
     """Infer the positions of the keys that each query may read, and the state: keys and uncompressed rest."""
-    query, key, width = node.value("query"), node.get("key"), node.value("query_norm_weight").known[0]
+    query, key, width = node.value("query"), node.get("key"), node.value("query_norm_weight").known_shape[0]
     ratio, mode = positive(node, "compress_ratio"), node.args.get("policy_mode")
     if mode not in ("qsa", "csa"):
         raise node.error(f"has the policy_mode {mode!r}, expected 'qsa' or 'csa'")
     gated = mode == "csa"
-    tables = node.value("cos_cache").known, node.value("sin_cache").known
+    tables = node.value("cos_cache").known_shape, node.value("sin_cache").known_shape
     if tables[0] != tables[1] or len(tables[0]) not in (2, 3):
         raise node.error(f"needs cosines and sines of the same shape, got {tables[0]} and {tables[1]}")
     if node.op == "PackedSparseAttentionIndexer":
         check_ranks(node, query=2, past_key_state=3, past_kv_buffer=3, key_norm_weight=1)
     else:
         check_ranks(node, query=3, past_key=3, key_norm_weight=1)
-    count = query.known[-1] // width - (1 if key is None else 0)
+    count = query.known_shape[-1] // width - (1 if key is None else 0)
     room = positive(node, "index_topk") if gated else positive(node, "token_budget") + ratio - 1
-    chosen = node.result((*query.known[:-1], room), "int32")
+    chosen = node.result((*query.known_shape[:-1], room), "int32")
     if node.op == "PackedSparseAttentionIndexer":
         return _packed_indexer(node, chosen, count, ratio, gated)
-    batch, steps = query.known[:2]
+    batch, steps = query.known_shape[:2]
     past, buffer, number = node.value("past_key"), node.get("past_proj_buffer"), node.get("past_sequence_length")
-    before = past.known[1]
+    before = past.known_shape[1]
     if number is not None and number.data is not None:
         before = number.data.ravel()[0]
     elif number is not None:
         node.assumed.append("the number of keys depends on data: assumed to be the capacity")
     kept: Dim = 0
     if gated:
-        waiting: Any = buffer.known[2] if buffer is not None else 0
+        waiting: Any = buffer.known_shape[2] if buffer is not None else 0
         if not isinstance(waiting, int) or not isinstance(steps, int):
             made, kept, entries = (steps + waiting) // ratio, waiting, before + (steps + waiting) // ratio
         else:
@@ -120,7 +120,7 @@ def indexer(node: Node) -> Inferred:
         after = before + steps
         made = entries = after // ratio
     facts = IndexedKeys(count, entries, batch * made, gated)
-    length = past.known[1] if number is not None else after
+    length = past.known_shape[1] if number is not None else after
     return Inferred(
         [
             chosen,
@@ -133,20 +133,20 @@ def indexer(node: Node) -> Inferred:
 
 def _packed_indexer(node: Node, chosen: Value, count: Dim, ratio: int, gated: bool) -> Inferred:
     """Infer an indexer of joined_shape sequences, whose state has a fixed capacity."""
-    tokens, state = node.value("query").known[0], node.value("past_key_state")
-    facts = IndexedKeys(count, state.known[1], tokens // ratio, gated)
+    tokens, state = node.value("query").known_shape[0], node.value("past_key_state")
+    facts = IndexedKeys(count, state.known_shape[1], tokens // ratio, gated)
     node.assumed.append("the sequence lengths depend on data: all keys of the capacity are assumed to be scored")
     lengths, buffer = node.value("past_state_lengths"), node.value("past_kv_buffer")
     gates = node.get("past_gate_buffer")
-    update = (state.known[0], node.args.get("state_update_capacity", 0), state.known[2])
+    update = (state.known_shape[0], node.args.get("state_update_capacity", 0), state.known_shape[2])
     return Inferred(
         [
             chosen,
             node.result((tokens,), "int32"),
-            node.result(state.known, state.dtype),
-            node.result(buffer.known, buffer.dtype),
-            node.result((gates or buffer).known, buffer.dtype),
-            node.result(lengths.known, "int32"),
+            node.result(state.known_shape, state.dtype),
+            node.result(buffer.known_shape, buffer.dtype),
+            node.result((gates or buffer).known_shape, buffer.dtype),
+            node.result(lengths.known_shape, "int32"),
             node.result(update, state.dtype),
         ],
         facts,
@@ -169,7 +169,7 @@ WINDOW = {"heads": "num_heads", "window": "window"}
 
 def _rotary_features(a: Arguments) -> Dim:
     """Return the number of rotated features; with ``csa`` the tables hold half as many."""
-    width: Dim = a["cos_cache"].known[-1]
+    width: Dim = a["cos_cache"].known_shape[-1]
     return 2 * width if a.get("policy_mode") == "csa" else width
 
 

@@ -16,7 +16,7 @@ from ..spec import OperatorSpec, row
 def split_gelu(node: Node) -> Sequence[Value]:
     """Infer half of the channels."""
     x = node.value("X")
-    return [node.result((*x.known[:-1], x.known[-1] // 2), x.dtype)]
+    return [node.result((*x.known_shape[:-1], x.known_shape[-1] // 2), x.dtype)]
 
 
 SPECS: tuple[OperatorSpec, ...] = (
@@ -50,7 +50,7 @@ SPECS: tuple[OperatorSpec, ...] = (
             row(
                 "biased_softmax",
                 {"x": "data", "b": "bias"},
-                {"axis": lambda a: tuple(range(axis("data", default=1)(a), len(a["data"].known)))},
+                {"axis": lambda a: tuple(range(axis("data", default=1)(a), len(a["data"].known_shape)))},
             )
         ],
     ),

@@ -16,7 +16,7 @@ from ..spec import OperatorSpec, row
 
 def streams(node: Node) -> tuple[Shape, Dim]:
     """Return the shape of streams as ``[..., C, H]``, and their number C."""
-    shape, count = node.value("streams", "X").known, node.args.get("num_branches") or 0
+    shape, count = node.value("streams", "X").known_shape, node.args.get("num_branches") or 0
     if count < 0 or not shape:
         raise node.error(f"has num_branches {count} for streams of shape {shape}")
     if count:
@@ -39,15 +39,17 @@ def mixed_streams(node: Node) -> Sequence[Value]:
     for name in ("block_output", "post_mix"):
         node.value(name)
     x = node.value("streams")
-    return [node.result(x.known, x.dtype)]
+    return [node.result(x.known_shape, x.dtype)]
 
 
 def gated_value(node: Node) -> Sequence[Value]:
     """Infer a gated value for each stream, and its norm."""
     key, query, value = node.value("key"), node.value("query"), node.value("value")
-    if key.known != query.known or len(key.known) != 4 or len(value.known) != 3:
-        raise node.error(f"needs keys and queries [N, T, C, H] and values [N, T, H], got {key.known} and {value.known}")
-    return [node.result(key.known, key.dtype) for _ in range(2)]
+    if key.known_shape != query.known_shape or len(key.known_shape) != 4 or len(value.known_shape) != 3:
+        raise node.error(
+            f"needs keys and queries [N, T, C, H] and values [N, T, H], got {key.known_shape} and {value.known_shape}"
+        )
+    return [node.result(key.known_shape, key.dtype) for _ in range(2)]
 
 
 def _count(a: Arguments) -> Any:

@@ -17,13 +17,13 @@ from ..spec import OperatorSpec, row
 def gelu_gemm(node: Node) -> Sequence[Value]:
     """Infer the product of X and W."""
     x = node.value("X")
-    return [node.result(product(node, x.known, node.value("W").known), x.dtype)]
+    return [node.result(product(node, x.known_shape, node.value("W").known_shape), x.dtype)]
 
 
 def _row_weight(a: Arguments) -> Value:
     """Return the weight of a product of rows by a matrix as ``[Fout, Fin]``."""
     w: Value = a.get("W") or a["B"]
-    return w.viewed(w.known[::-1])
+    return w.viewed(w.known_shape[::-1])
 
 
 SPECS: tuple[OperatorSpec, ...] = (

@@ -17,7 +17,7 @@ from ..spec import OperatorSpec, row
 def experts(node: Node) -> Inferred:
     """Infer an output like the input; packed weights are unpacked."""
     x = node.value("input")
-    return Inferred([node.result(x.known, x.dtype)], PackedWeights(tuple(_layer(node, i) for i in (1, 2, 3))))
+    return Inferred([node.result(x.known_shape, x.dtype)], PackedWeights(tuple(_layer(node, i) for i in (1, 2, 3))))
 
 
 def _layer(node: Node, i: int) -> Value | None:
@@ -28,7 +28,7 @@ def _layer(node: Node, i: int) -> Value | None:
         return None
     bits = width(node, f"fc{i}_expert_weight_bits", "expert_weight_bits")
     if node.op == "QMoE" and w.dtype == "uint8" and bits < 8:
-        return packed(node, name, (*w.known[:-1], w.known[-1] * (8 // bits)), f"uint{bits}")
+        return packed(node, name, (*w.known_shape[:-1], w.known_shape[-1] * (8 // bits)), f"uint{bits}")
     return w
 
 

@@ -17,20 +17,20 @@ from ..spec import OperatorSpec, row
 def norm_of_sum(node: Node) -> Sequence[Value]:
     """Infer the norm, the mean and inverse standard deviation of each row, and the normalized sum."""
     x = node.value("input", "X")
-    same = node.result(x.known, x.dtype)
+    same = node.result(x.known_shape, x.dtype)
     if node.op == "SkipGroupNorm":
-        return [same, node.result(x.known, x.dtype)]
-    rows = (*x.known[:-1], 1)
-    return [same, node.result(rows, "float32"), node.result(rows, "float32"), node.result(x.known, x.dtype)]
+        return [same, node.result(x.known_shape, x.dtype)]
+    rows = (*x.known_shape[:-1], 1)
+    return [same, node.result(rows, "float32"), node.result(rows, "float32"), node.result(x.known_shape, x.dtype)]
 
 
 def norm_of_embeddings(node: Node) -> Sequence[Value]:
     """Infer the norm of the embeddings, the position of the first masked word, and the sum of the embeddings."""
     ids, table = node.value("input_ids"), node.value("word_embedding")
-    shape = (*ids.known, table.known[-1])
+    shape = (*ids.known_shape, table.known_shape[-1])
     return [
         node.result(shape, table.dtype),
-        node.result((ids.known[0],), "int32"),
+        node.result((ids.known_shape[0],), "int32"),
         node.result(shape, table.dtype),
     ]
 
@@ -43,7 +43,7 @@ def _gate(a: Arguments) -> str:
 
 def _last_axis(name: str) -> Any:
     """Return a source for the last axis of an input, as a tuple."""
-    return lambda a: (len(a[name].known) - 1,)
+    return lambda a: (len(a[name].known_shape) - 1,)
 
 
 NORM = {"eps": "epsilon"}
@@ -54,8 +54,8 @@ GROUPED = {"groups": "groups", **NORM}
 
 def _in_rows(a: Arguments) -> Value:
     """Return the input in rows as long as the scale."""
-    x, width = a["X"], a["scale"].known[-1]
-    view: Value = x.viewed((*x.known[:-1], x.known[-1] // width, width))
+    x, width = a["X"], a["scale"].known_shape[-1]
+    view: Value = x.viewed((*x.known_shape[:-1], x.known_shape[-1] // width, width))
     return view
 
 
@@ -146,7 +146,7 @@ SPECS: tuple[OperatorSpec, ...] = (
             row(
                 "fused_rms_norm",
                 {"x": _in_rows, "w": "scale", "gate": "gate"},
-                {"axis": lambda a: (len(a["X"].known),), "activation": _gate, **NORM},
+                {"axis": lambda a: (len(a["X"].known_shape),), "activation": _gate, **NORM},
             )
         ],
     ),

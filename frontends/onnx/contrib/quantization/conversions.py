@@ -13,12 +13,14 @@ from ..spec import OperatorSpec, row
 
 def typed(name: str, attribute: str) -> Rule:
     """Return a rule whose output is like that input, in the dtype of an attribute."""
-    return lambda node: [node.result(node.value(name).known, DTYPES.get(node.args.get(attribute) or 1, "float32"))]
+    return lambda node: [
+        node.result(node.value(name).known_shape, DTYPES.get(node.args.get(attribute) or 1, "float32"))
+    ]
 
 
 def blocks(node: Node) -> Sequence[Value]:
     """Infer bytes of blocks, and the shape and strides of their contents."""
-    rank = len(node.value("x").known)
+    rank = len(node.value("x").known_shape)
     return [node.result((None,), "uint8"), *(node.result((rank,), "int64") for _ in range(2))]
 
 

@@ -28,16 +28,16 @@ from ..spec import NHWC, OperatorSpec, row
 def concat(node: Node) -> Sequence[Value]:
     """Infer the concatenation of quantized inputs, each with its scale and zero point."""
     given = node.values("inputs")[::3]
-    axis = node.axis(len(given[0].known), "axis") or 0
-    shape = list(given[0].known)
-    shape[axis] = sum(value.known[axis] for value in given)
+    axis = node.axis(len(given[0].known_shape), "axis") or 0
+    shape = list(given[0].known_shape)
+    shape[axis] = sum(value.known_shape[axis] for value in given)
     return [node.result(shape, given[0].dtype)]
 
 
 def where(node: Node) -> Sequence[Value]:
     """Infer the broadcast of condition and both inputs."""
     values = [node.value(name) for name in ("condition", "X", "Y")]
-    return [node.result(broadcast(node, *(value.known for value in values)), values[1].dtype)]
+    return [node.result(broadcast(node, *(value.known_shape for value in values)), values[1].dtype)]
 
 
 def quantized_gemm(node: Node) -> Sequence[Value]:
@@ -50,15 +50,15 @@ def quantized_gemm(node: Node) -> Sequence[Value]:
 def dynamic_matmul(node: Node) -> Sequence[Value]:
     """Infer a product of floats by quantized weights."""
     a = node.value("A")
-    return [node.result(product(node, a.known, node.value("B").known), a.dtype)]
+    return [node.result(product(node, a.known_shape, node.value("B").known_shape), a.dtype)]
 
 
 def quantized_embedding(node: Node) -> Sequence[Value]:
     """Infer the norm of the embeddings, and the position of the first masked word."""
     ids, table = node.value("input_ids"), node.value("word_embedding_quant")
     return [
-        node.result((*ids.known, table.known[-1]), node.value("gamma_scale").dtype),
-        node.result((ids.known[0],), "int32"),
+        node.result((*ids.known_shape, table.known_shape[-1]), node.value("gamma_scale").dtype),
+        node.result((ids.known_shape[0],), "int32"),
     ]
 
 
@@ -87,7 +87,7 @@ def _every_third(part: int) -> Any:
 
 def _softmax_axes(a: Arguments) -> Any:
     """Return one axis; with an ``opset`` before 13, all axes from it on."""
-    rank = len(a["X"].known)
+    rank = len(a["X"].known_shape)
     found = a.get("axis", -1) % rank
     return found if a.get("opset", 13) >= 13 else tuple(range(found, rank))
 
@@ -323,7 +323,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                     "x*_zero_point": _every_third(2),
                     **_output_scale("Y_scale", "Y_zero_point"),
                 },
-                {"axis": determined(lambda n: n.axis(len(n.values("inputs")[0].known), "axis"))},
+                {"axis": determined(lambda n: n.axis(len(n.values("inputs")[0].known_shape), "axis"))},
             )
         ],
     ),
@@ -362,7 +362,9 @@ SPECS: tuple[OperatorSpec, ...] = (
                 "quantized_layer_norm",
                 {"x": "X", "x_scale": "scale_X", "w": "scale", "b": "B", "y_scale": "scale_Y"},
                 {
-                    "axis": lambda a: tuple(range(axis("X", default=len(a["X"].known) - 1)(a), len(a["X"].known))),
+                    "axis": lambda a: tuple(
+                        range(axis("X", default=len(a["X"].known_shape) - 1)(a), len(a["X"].known_shape))
+                    ),
                     "eps": "epsilon",
                 },
             )

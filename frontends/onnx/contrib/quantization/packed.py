@@ -50,10 +50,10 @@ def packed_matmul(node: Node) -> Inferred:
     """Infer a product by a weight of ``N`` outputs and ``K`` inputs, given by attributes or its shape."""
     a, b = node.value("A"), node.value("B")
     if node.op == "MatMulBlockQuantizedFp4Weight":
-        shape: Shape = (b.known[0], 2 * b.known[1])
+        shape: Shape = (b.known_shape[0], 2 * b.known_shape[1])
         dtype = "float4_e2m1"
     elif node.op == "MatMulBlockQuantizedFp8Weight":
-        shape, dtype = b.known, b.dtype
+        shape, dtype = b.known_shape, b.dtype
     elif node.op == "MatMulFpQ4":
         numbers = node.numbers("B_shape")
         if numbers is None:
@@ -65,22 +65,22 @@ def packed_matmul(node: Node) -> Inferred:
         dtype = f"uint{bits}"
     weight = packed(node, "B", shape, dtype)
     outputs, features = shape
-    if a.known[-1] != features and isinstance(a.known[-1], int) and isinstance(features, int):
-        if node.op != "MatMulBnb4" or node.args.get("transB", 1) or a.known[-1] != outputs:
-            raise node.error(f"multiplies rows of {a.known[-1]} by a weight of {features} inputs")
+    if a.known_shape[-1] != features and isinstance(a.known_shape[-1], int) and isinstance(features, int):
+        if node.op != "MatMulBnb4" or node.args.get("transB", 1) or a.known_shape[-1] != outputs:
+            raise node.error(f"multiplies rows of {a.known_shape[-1]} by a weight of {features} inputs")
         outputs = features
-    return Inferred([node.result((*a.known[:-1], outputs), a.dtype)], PackedWeights((weight,)))
+    return Inferred([node.result((*a.known_shape[:-1], outputs), a.dtype)], PackedWeights((weight,)))
 
 
 def packed_gather(node: Node) -> Inferred:
     """Infer rows of a matrix stored in blocks, in the dtype of their scales."""
     data, indices = node.value("data"), node.value("indices")
-    axis = node.axis(len(data.known), "gather_axis") or 0
-    shape = data.known
+    axis = node.axis(len(data.known_shape), "gather_axis") or 0
+    shape = data.known_shape
     if data.dtype == "uint8" and (bits := width(node, "bits")) < 8:
         shape = (*shape[:-1], shape[-1] * (8 // bits))
         data = packed(node, "data", shape, f"uint{bits}")
-    rows = node.result((*shape[:axis], *indices.known, *shape[axis + 1 :]), node.value("scales").dtype)
+    rows = node.result((*shape[:axis], *indices.known_shape, *shape[axis + 1 :]), node.value("scales").dtype)
     return Inferred([rows], PackedWeights((data,)))
 
 
@@ -88,15 +88,15 @@ def packed_layers(node: Node) -> Inferred:
     """Infer projections by packed weights, the gated ones as one output, and the normalized sum."""
     a, features = node.value("A"), positive(node, "K")
     names = {"gate": "N", "up": "N"} if node.op == "MatMulNBitsMlp" else {"q": "Nq", "k": "Nkv", "v": "Nkv"}
-    if isinstance(a.known[-1], int) and a.known[-1] != features:
-        raise node.error(f"multiplies rows of {a.known[-1]} by weights of {features} inputs")
+    if isinstance(a.known_shape[-1], int) and a.known_shape[-1] != features:
+        raise node.error(f"multiplies rows of {a.known_shape[-1]} by weights of {features} inputs")
     weights = tuple(
         packed(node, f"{name}_B", (positive(node, outputs), features), f"uint{width(node, 'bits')}")
         for name, outputs in names.items()
     )
     sizes = [node.args["N"]] if "gate" in names else [node.args[n] for n in names.values()]
-    made = [node.result((*a.known[:-1], size), a.dtype) for size in sizes]
-    return Inferred([*made, node.result(a.known, a.dtype)], PackedWeights(weights))
+    made = [node.result((*a.known_shape[:-1], size), a.dtype) for size in sizes]
+    return Inferred([*made, node.result(a.known_shape, a.dtype)], PackedWeights(weights))
 
 
 def zero_point(a: Arguments) -> Any:

@@ -100,7 +100,7 @@ def _with_all_terms(match: Match, extend: Extension) -> Match | None:
         match, rest, masked = longer, longer.values.get("rest"), longer.values["masked"]
     if masked is None or len(masked.shape or ()) < 5:
         return None
-    largest = masked.known[-3], masked.known[-1]
+    largest = masked.known_shape[-3], masked.known_shape[-1]
     if len(indices) != largest[0] * largest[1] or set(indices) != set(product(*map(range, largest))):
         return None
     return extend(NOTHING._replace(nodes=match.nodes), masked, _MASKED)

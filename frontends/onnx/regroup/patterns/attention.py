@@ -53,10 +53,10 @@ def _build(match: Match, extend: Extension) -> Group | None:
     y = match.nodes[0].call.layer.out
     if any(x.shape is None or len(x.shape) != len(y.shape) for x in (q, kt, v)) or len(y.shape) < 3:
         return None
-    rows = q.known[:-1]
-    if match.values["weights"].shape != (*rows, kt.known[-1]) or y.shape != (*rows, v.known[-1]):
+    rows = q.known_shape[:-1]
+    if match.values["weights"].shape != (*rows, kt.known_shape[-1]) or y.shape != (*rows, v.known_shape[-1]):
         return None  # broadcast beyond the queries
-    swapped = (*kt.known[:-2], kt.known[-1], kt.known[-2])
+    swapped = (*kt.known_shape[:-2], kt.known_shape[-1], kt.known_shape[-2])
     longer = extend(match, kt, _SWAPPED) or extend(match, kt, _FOLDED)
     if longer is not None and _is_key(longer, swapped):
         match, k = longer, longer.values["k"]
@@ -68,7 +68,7 @@ def _build(match: Match, extend: Extension) -> Group | None:
     mask = match.values.get("mask")
     if mask is not None:
         causal, masked = extend(match, mask, _CAUSAL), extend(match, mask, _MASKED)
-        if causal is not None and mask.known == (q.known[-2], kt.known[-1]):
+        if causal is not None and mask.known_shape == (q.known_shape[-2], kt.known_shape[-1]):
             match, attrs = causal, {"causal": True}
         elif masked is not None and masked.values["allowed"].dtype == "bool":
             match, operands["mask"] = masked, masked.values["allowed"]
@@ -87,7 +87,7 @@ def _is_folded(match: Match, mask: Value) -> bool:
 
 def _is_key(match: Match, shape: tuple[object, ...]) -> bool:
     folded = match.values.get("folded")
-    return match.values["k"].shape == shape and (folded is None or folded.known[-2:] == shape[-2:])
+    return match.values["k"].shape == shape and (folded is None or folded.known_shape[-2:] == shape[-2:])
 
 
 def _one_head_for_many(match: Match, extend: Extension, value: Value) -> tuple[Match, Value]:
@@ -96,10 +96,10 @@ def _one_head_for_many(match: Match, extend: Extension, value: Value) -> tuple[M
     longer = extend(match._replace(values=without), value, _REPEATED)
     if longer is None or not origin(longer.nodes[0].node.proto):
         return match, value  # a program that repeats them itself attends to the repeated ones
-    head, apart, spread = (longer.values[name].known for name in ("head", "apart", "spread"))
+    head, apart, spread = (longer.values[name].known_shape for name in ("head", "apart", "spread"))
     if len(head) != 4 or apart != (*head[:2], 1, *head[2:]):
         return match, value
-    if spread != (*head[:2], spread[2], *head[2:]) or value.known != (head[0], head[1] * spread[2], *head[2:]):
+    if spread != (*head[:2], spread[2], *head[2:]) or value.known_shape != (head[0], head[1] * spread[2], *head[2:]):
         return match, value
     return longer, longer.values["head"]
 

@@ -107,7 +107,7 @@ def _select(match: Match, _: Extension) -> Group | None:
     made = match.nodes[0]
     if match.values["place"].shape != () or made.call.layer.op not in ("gather", "embedding"):
         return None
-    axis = made.node.axis(len(match.values["x"].known), "axis") or 0
+    axis = made.node.axis(len(match.values["x"].known_shape), "axis") or 0
     attrs = {"axis": (axis,), "start": (scalar(match.values["place"]),)}
     return Group("slice", "Gather", {"x": match.values["x"]}, attrs, match.nodes)
 

@@ -43,7 +43,7 @@ def _linear(match: Match, extend: Extension) -> Group | None:
     operands = {"x": x, "w": w}
     if b is not None:
         # one operation of the user's program may have a computed bias too
-        if b.shape != w.known[:1] or not (written_for or _is_learned_part(b, extend)):
+        if b.shape != w.known_shape[:1] or not (written_for or _is_learned_part(b, extend)):
             return None
         operands["b"] = b
     return Group("linear", "Gemm", operands, {}, match.nodes)

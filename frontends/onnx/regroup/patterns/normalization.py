@@ -54,7 +54,7 @@ def _norm(op: str, kind: str) -> Any:
         operands = {name: match.values[name] for name in ("x", "w", "b") if name in match.values}
         if axes is None or not preserves_x(match):
             return None
-        if not all(is_learned(value, *x.known[axes[0] :]) for name, value in operands.items() if name != "x"):
+        if not all(is_learned(value, *x.known_shape[axes[0] :]) for name, value in operands.items() if name != "x"):
             return None
         return Group(op, kind, operands, {"axis": axes, "eps": scalar(match.values["eps"])}, match.nodes)
 
@@ -71,16 +71,16 @@ _GROUP_NORM = Op("Reshape", Op("InstanceNormalization", _ROWS, ONE, Number(0.0))
 
 
 def _group_norm(match: Match, _: Extension) -> Group | None:
-    x, rows = match.values["x"], match.values["rows"].known
-    if not preserves_x(match) or len(rows) != 3 or len(x.known) < 3 or rows[0] != x.known[0]:
+    x, rows = match.values["x"], match.values["rows"].known_shape
+    if not preserves_x(match) or len(rows) != 3 or len(x.known_shape) < 3 or rows[0] != x.known_shape[0]:
         return None
-    if isinstance(x.known[1], int) and isinstance(rows[1], int) and (not rows[1] or x.known[1] % rows[1]):
+    if isinstance(x.known_shape[1], int) and isinstance(rows[1], int) and (not rows[1] or x.known_shape[1] % rows[1]):
         return None  # groups that split channels
     operands = {"x": x}
     for name, neutral in (("w", 1), ("b", 0)):
         value = match.values[name]
-        if is_learned(value, x.known[1], *(1,) * (len(x.known) - 2)) and value.dtype == x.dtype:
-            operands[name] = value.viewed((x.known[1],))
+        if is_learned(value, x.known_shape[1], *(1,) * (len(x.known_shape) - 2)) and value.dtype == x.dtype:
+            operands[name] = value.viewed((x.known_shape[1],))
         elif value.data is None or any(element != neutral for element in value.data.flat):
             return None
     made = next(made for made in match.nodes if made.node.op == "InstanceNormalization")

@@ -12,7 +12,7 @@ from costcore.dims import Dim, ceil_div, is_symbolic
 from costcore.ir import prod
 
 from ...graph.node import Inferred, Node, Rule
-from ...values.value import DTYPES, Stored, Undetermined, Value, stored_value
+from ...values.value import DTYPES, StoredTensor, Undetermined, Value, stored_value
 from ..random import random
 
 
@@ -38,14 +38,14 @@ def _constant(node: Node) -> Value:
     shape = (len(content),) if name.endswith("s") else ()
     data = np.array(content, dtype=object) if dtype != "string" and prod(shape) <= 1024 else None
     is_param = dtype == "float32" and prod(shape) != 1
-    stored = Stored(made, prod(shape), dtype)
+    stored = StoredTensor(made, prod(shape), dtype)
     return Value(shape, dtype, data, "param" if is_param else "const", stored=stored)
 
 
 def shape_of(node: Node) -> Sequence[Value]:
     """Infer the dimensions of the input, or a range of them."""
     x = node.value("data")
-    dims = x.known[slice(node.args.get("start", 0), node.args.get("end"))]
+    dims = x.known_shape[slice(node.args.get("start", 0), node.args.get("end"))]
     data: Any = np.empty(len(dims), dtype=object)
     data[:] = dims
     return [Value((len(dims),), "int64", data, "const", follows_shapes=x.role == "data")]
@@ -93,12 +93,12 @@ def range_of(node: Node) -> Sequence[Value]:
 def eye(node: Node) -> Sequence[Value]:
     """Infer an identity matrix of the input's shape."""
     x = node.value("input")
-    return [node.result(x.known, DTYPES.get(node.args.get("dtype") or 0, x.dtype))]
+    return [node.result(x.known_shape, DTYPES.get(node.args.get("dtype") or 0, x.dtype))]
 
 
 def one_hot(node: Node) -> Sequence[Value]:
     """Infer a new axis of size depth."""
-    indices, depth = node.value("indices").known, node.number("depth")
+    indices, depth = node.value("indices").known_shape, node.number("depth")
     axis = node.axis(len(indices) + 1, "axis") or 0
     depth = depth if is_symbolic(depth) else int(depth)
     return [node.result((*indices[:axis], depth, *indices[axis:]), node.value("values").dtype)]
@@ -107,7 +107,7 @@ def one_hot(node: Node) -> Sequence[Value]:
 def category_one_hot(node: Node) -> Sequence[Value]:
     """Infer a new last axis, one element for each category."""
     count = len(node.args.get("cats_int64s") or node.args.get("cats_strings") or ())
-    return [node.result((*node.value("X").known, count), "float32")]
+    return [node.result((*node.value("X").known_shape, count), "float32")]
 
 
 RULES: Mapping[str, Rule] = {

@@ -24,7 +24,7 @@ def identity(node: Node) -> Sequence[Value]:
         raise node.error("has no input")
     if isinstance(x, Container):
         return [x]
-    return [node.renamed(x, x.known)]
+    return [node.renamed(x, x.known_shape)]
 
 
 def reshape(node: Node) -> Sequence[Value]:
@@ -32,7 +32,7 @@ def reshape(node: Node) -> Sequence[Value]:
     x, wanted = node.value("data"), node.numbers("shape")
     if wanted is None:
         raise node.error("has no shape")
-    source = x.known
+    source = x.known_shape
     if not node.args.get("allowzero"):
         if any(d == 0 for d in wanted[len(source) :]):
             raise node.error(f"copies a dimension that its input of shape {source} does not have")
@@ -57,58 +57,58 @@ def reshape(node: Node) -> Sequence[Value]:
 def flatten(node: Node) -> Sequence[Value]:
     """Infer two dimensions, divided at an axis, which may equal the rank."""
     x = node.value("input")
-    axis, rank = node.args.get("axis", 1), len(x.known)
+    axis, rank = node.args.get("axis", 1), len(x.known_shape)
     if not -rank <= axis <= rank:
         raise node.error(f"has axis {axis}, but its operand has {rank} dimensions")
     cut = axis + rank if axis < 0 else axis
-    return [node.renamed(x, (prod(x.known[:cut]), prod(x.known[cut:])))]
+    return [node.renamed(x, (prod(x.known_shape[:cut]), prod(x.known_shape[cut:])))]
 
 
 def squeeze(node: Node) -> Sequence[Value]:
     """Infer the input without the given axes, or without all axes of size 1."""
     x = node.value("data")
-    axes = node.axes(len(x.known), "axes")
+    axes = node.axes(len(x.known_shape), "axes")
     if axes is None:
-        axes = tuple(i for i, d in enumerate(x.known) if d == 1)
+        axes = tuple(i for i, d in enumerate(x.known_shape) if d == 1)
     for axis in axes:
-        if isinstance(x.known[axis], int) and x.known[axis] != 1:
-            raise node.error(f"cannot squeeze axis {axis} of shape {x.known}")
-    return [node.renamed(x, tuple(d for i, d in enumerate(x.known) if i not in axes))]
+        if isinstance(x.known_shape[axis], int) and x.known_shape[axis] != 1:
+            raise node.error(f"cannot squeeze axis {axis} of shape {x.known_shape}")
+    return [node.renamed(x, tuple(d for i, d in enumerate(x.known_shape) if i not in axes))]
 
 
 def unsqueeze(node: Node) -> Sequence[Value]:
     """Infer the input with axes of size 1 at the given positions of the output."""
     x, count = node.value("data"), len(node.numbers("axes") or ())
-    rank = len(x.known) + count
+    rank = len(x.known_shape) + count
     axes = node.axes(rank, "axes") or ()
     if len(set(axes)) != count:
         raise node.error(f"names an axis twice: {axes}")
-    rest = iter(x.known)
+    rest = iter(x.known_shape)
     return [node.renamed(x, tuple(1 if i in axes else next(rest) for i in range(rank)))]
 
 
 def transpose(node: Node) -> Sequence[Value]:
     """Infer the axes in another order, the reverse one by default."""
     x = node.value("data")
-    rank = len(x.known)
+    rank = len(x.known_shape)
     order = node.axes(rank, "perm") if node.args.get("perm") else tuple(reversed(range(rank)))
     if order is None or sorted(order) != list(range(rank)):
-        raise node.error(f"cannot transpose {x.known} by {order}")
-    return [node.result(tuple(x.known[i] for i in order), x.dtype, lambda a: a.transpose(order))]
+        raise node.error(f"cannot transpose {x.known_shape} by {order}")
+    return [node.result(tuple(x.known_shape[i] for i in order), x.dtype, lambda a: a.transpose(order))]
 
 
 def concat(node: Node) -> Sequence[Value]:
     """Infer the inputs joined along an axis (1 by default in opset 1)."""
     values = node.values("inputs")
-    first = values[0].known
+    first = values[0].known_shape
     axis = node.axis(len(first), "axis")
     axis = 1 if axis is None else axis
     for value in values[1:]:
-        if len(value.known) != len(first):
-            raise node.error(f"cannot join shapes {first} and {value.known}")
+        if len(value.known_shape) != len(first):
+            raise node.error(f"cannot join shapes {first} and {value.known_shape}")
     shape = list(first)
     for i in range(len(first)):
-        lengths = [value.known[i] for value in values]
+        lengths = [value.known_shape[i] for value in values]
         sized = sorted({d for d in lengths if isinstance(d, int)})
         if i == axis:
             shape[i] = sum(lengths)
@@ -122,24 +122,24 @@ def concat(node: Node) -> Sequence[Value]:
 def split(node: Node) -> Sequence[Value]:
     """Infer parts of the given sizes, or of equal sizes (the last may be smaller)."""
     x = node.value("input")
-    axis = node.axis(len(x.known), "axis") or 0
+    axis = node.axis(len(x.known_shape), "axis") or 0
     lengths: Sequence[Dim] | None = node.numbers("split")
     count = len(node.proto.output)
     if lengths is None:
         parts = node.args.get("num_outputs") or count
         if parts < count:
             raise node.error(f"has num_outputs {parts}, but {count} outputs")
-        lengths = [_part(x.known[axis], i, parts) for i in range(count)]
+        lengths = [_part(x.known_shape[axis], i, parts) for i in range(count)]
     elif len(lengths) != count:
         raise node.error(f"splits into {len(lengths)} sizes, but has {count} outputs")
-    elif all(isinstance(d, int) for d in (*lengths, x.known[axis])) and sum(lengths) != x.known[axis]:
+    elif all(isinstance(d, int) for d in (*lengths, x.known_shape[axis])) and sum(lengths) != x.known_shape[axis]:
         raise node.error(
-            f"splits an axis of size {x.known[axis]} into {tuple(lengths)}, which add up to {sum(lengths)}"
+            f"splits an axis of size {x.known_shape[axis]} into {tuple(lengths)}, which add up to {sum(lengths)}"
         )
     ends = [sum(lengths[: i + 1]) for i in range(count)] if count <= 64 else []
     outputs = []
     for i, length in enumerate(lengths):
-        shape = (*x.known[:axis], length, *x.known[axis + 1 :])
+        shape = (*x.known_shape[:axis], length, *x.known_shape[axis + 1 :])
         fold = (lambda a, *_, i=i: np.split(a, ends, axis)[i]) if ends else None
         outputs.append(node.result(shape, x.dtype, fold))
     return outputs
@@ -157,11 +157,11 @@ def slice_(node: Node) -> Sequence[Value]:
     """Infer ranges of axes, with numpy's rules for positions outside."""
     x = node.value("data")
     starts, ends = node.numbers("starts") or (), node.numbers("ends") or ()
-    axes = node.axes(len(x.known), "axes") or tuple(range(len(starts)))
+    axes = node.axes(len(x.known_shape), "axes") or tuple(range(len(starts)))
     steps = node.numbers("steps") or (1,) * len(starts)
-    if not len(starts) == len(ends) == len(axes) == len(steps) or len(axes) > len(x.known) or 0 in steps:
-        raise node.error(f"cannot slice {x.known} from {starts} to {ends} along {axes} by {steps}")
-    shape = list(x.known)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or len(axes) > len(x.known_shape) or 0 in steps:
+        raise node.error(f"cannot slice {x.known_shape} from {starts} to {ends} along {axes} by {steps}")
+    shape = list(x.known_shape)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         shape[axis] = _sliced(node, shape[axis], start, end, step)
 
@@ -211,7 +211,7 @@ def _mirrored(length: Dim, place: Any) -> Any:
 def expand(node: Node) -> Sequence[Value]:
     """Infer the broadcast to a given shape."""
     x, wanted = node.value("input"), node.numbers("shape") or ()
-    shape = broadcast(node, x.known, wanted)
+    shape = broadcast(node, x.known_shape, wanted)
     return [node.result(shape, x.dtype, lambda a, *_: np.broadcast_to(a, shape))]
 
 
@@ -220,21 +220,21 @@ def tile(node: Node) -> Sequence[Value]:
     x = node.value("input")
     repeats = node.numbers("repeats")
     if repeats is None:
-        axis, times = node.axis(len(x.known), "axis"), node.number("tiles")
-        repeats = tuple(times if i == axis else 1 for i in range(len(x.known)))
-    if len(repeats) != len(x.known):
-        raise node.error(f"repeats {len(repeats)} axes of an input of shape {x.known}")
-    shape = tuple(d * n for d, n in zip(x.known, repeats, strict=True))
+        axis, times = node.axis(len(x.known_shape), "axis"), node.number("tiles")
+        repeats = tuple(times if i == axis else 1 for i in range(len(x.known_shape)))
+    if len(repeats) != len(x.known_shape):
+        raise node.error(f"repeats {len(repeats)} axes of an input of shape {x.known_shape}")
+    shape = tuple(d * n for d, n in zip(x.known_shape, repeats, strict=True))
     return [node.result(shape, x.dtype, lambda a, *_: np.tile(a, repeats))]
 
 
 def pad(node: Node) -> Sequence[Value]:
     """Infer the input extended or cropped at both ends of its axes."""
     x, pads = node.value("data"), node.numbers("pads", "paddings") or ()
-    axes = node.axes(len(x.known), "axes") or tuple(range(len(x.known)))
+    axes = node.axes(len(x.known_shape), "axes") or tuple(range(len(x.known_shape)))
     if len(pads) != 2 * len(axes):
         raise node.error(f"has {len(pads)} pads for {len(axes)} axes")
-    shape = list(x.known)
+    shape = list(x.known_shape)
     for axis, before, after in zip(axes, pads, pads[len(axes) :], strict=False):
         shape[axis] = shape[axis] + before + after
     return [node.result(shape, x.dtype)]
@@ -243,7 +243,7 @@ def pad(node: Node) -> Sequence[Value]:
 def rearrange(node: Node) -> Sequence[Value]:
     """Infer depth to space, or space to depth."""
     x, size = node.value("input"), node.args["blocksize"]
-    n, c, *space = x.known
+    n, c, *space = x.known_shape
     block = size ** len(space)
     if node.op == "SpaceToDepth":
         return [node.result((n, c * block, *(d // size for d in space)), x.dtype)]
@@ -253,8 +253,8 @@ def rearrange(node: Node) -> Sequence[Value]:
 def center_crop_pad(node: Node) -> Sequence[Value]:
     """Infer the input cropped or padded to the given sizes."""
     x, lengths = node.value("input_data"), node.numbers("shape") or ()
-    axes = node.axes(len(x.known), "axes") or tuple(range(len(x.known)))
-    shape = list(x.known)
+    axes = node.axes(len(x.known_shape), "axes") or tuple(range(len(x.known_shape)))
+    shape = list(x.known_shape)
     for axis, length in zip(axes, lengths, strict=False):
         shape[axis] = length
     return [node.result(shape, x.dtype)]
@@ -263,10 +263,10 @@ def center_crop_pad(node: Node) -> Sequence[Value]:
 def col2im(node: Node) -> Sequence[Value]:
     """Infer the image that blocks are added into."""
     x, image, block = node.value("input"), node.numbers("image_shape") or (), node.numbers("block_shape") or (1,)
-    channels = x.known[1]
+    channels = x.known_shape[1]
     for length in block:
         channels = channels // length
-    return [node.result((x.known[0], channels, *image), x.dtype)]
+    return [node.result((x.known_shape[0], channels, *image), x.dtype)]
 
 
 def convert(node: Node) -> Sequence[Value]:
@@ -278,14 +278,14 @@ def convert(node: Node) -> Sequence[Value]:
         dtype = DTYPES[target]
     else:
         raise node.error(f"has the unknown dtype {target}")
-    return [node.result(x.known, dtype, each(cast(dtype)), count=1)]
+    return [node.result(x.known_shape, dtype, each(cast(dtype)), count=1)]
 
 
 def vectors(node: Node) -> Sequence[Value]:
     """Infer the features of all inputs, joined."""
     given = node.values("X")
-    total = sum(value.known[-1] for value in given)
-    rows = given[0].known[0] if len(given[0].known) > 1 else 1
+    total = sum(value.known_shape[-1] for value in given)
+    rows = given[0].known_shape[0] if len(given[0].known_shape) > 1 else 1
     return [node.result((rows, total), "float32")]
 
 

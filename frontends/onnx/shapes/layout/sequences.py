@@ -8,7 +8,7 @@ from typing import Any
 from costcore.dims import Dim, ceil_div, is_symbolic
 
 from ...graph.node import Node, Rule
-from ...values.containers import MOST_ITEMS, element_of, repeated, sequence
+from ...values.containers import MOST_ITEMS, element_of, repeated_sequence, sequence
 from ...values.value import Container, Value
 from ..text.sequences import sequence_input
 
@@ -16,16 +16,18 @@ from ..text.sequences import sequence_input
 def split_to_sequence(node: Node) -> Sequence[Value]:
     """Infer a sequence of parts: of the given sizes, of one size (the last may be smaller), or of single slices."""
     x, wanted = node.value("input"), node.get("split")
-    axis = node.axis(len(x.known), "axis") or 0
-    total = x.known[axis]
-    before, after = x.known[:axis], x.known[axis + 1 :]
+    axis = node.axis(len(x.known_shape), "axis") or 0
+    total = x.known_shape[axis]
+    before, after = x.known_shape[:axis], x.known_shape[axis + 1 :]
     if wanted is None:
         kept = () if not node.args.get("keepdims", 1) else (1,)
-        return [repeated(Value((*before, *kept, *after), x.dtype), total)]
-    if wanted.known:
+        return [repeated_sequence(Value((*before, *kept, *after), x.dtype), total)]
+    if wanted.known_shape:
         lengths = node.numbers("split") if wanted.data is not None else None
         if lengths is None:
-            return [Container(dtype=x.dtype, element=_part_of_unknown_size(before, after, x), length=wanted.known[0])]
+            return [
+                Container(dtype=x.dtype, element=_part_of_unknown_size(before, after, x), length=wanted.known_shape[0])
+            ]
         return [sequence([Value((*before, d, *after), x.dtype) for d in lengths], x.dtype)]
     part = node.number("split") if wanted.data is not None else None
     if part is None or is_symbolic(part) or not isinstance(total, int):
@@ -35,7 +37,7 @@ def split_to_sequence(node: Node) -> Sequence[Value]:
         raise node.error(f"splits into parts of size {part}")
     whole, rest = divmod(total, part)
     if not rest:
-        return [repeated(Value((*before, part, *after), x.dtype), whole)]
+        return [repeated_sequence(Value((*before, part, *after), x.dtype), whole)]
     if whole > MOST_ITEMS:
         return [Container(dtype=x.dtype, element=_part_of_unknown_size(before, after, x), length=whole + 1)]
     lengths = (part,) * whole + (rest,)
@@ -60,7 +62,7 @@ def concat_from_sequence(node: Node) -> Sequence[Value]:
     if new:
         shape.insert(axis, source.length)
     elif source.items is not None:
-        shape[axis] = sum(item.known[axis] for item in source.items)
+        shape[axis] = sum(item.known_shape[axis] for item in source.items)
     else:
         length = shape[axis]
         shape[axis] = None if length is None or source.length is None else length * source.length

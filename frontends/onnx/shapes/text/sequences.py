@@ -10,7 +10,7 @@ import numpy as np
 from costcore.dims import is_symbolic
 
 from ...graph.node import Node, Rule
-from ...values.containers import common, element_of, sequence
+from ...values.containers import common_element, element_of, sequence
 from ...values.value import DTYPES, Container, Undetermined, Value
 from ..layout.creation import number_of
 
@@ -59,7 +59,7 @@ def insert(node: Node) -> Sequence[Value]:
         if place is not None:
             return [sequence((*source.items[:place], tensor, *source.items[place:]))]
     length = None if source.length is None else source.length + 1
-    element = common((element_of(source), tensor))
+    element = common_element((element_of(source), tensor))
     return [Container(dtype=tensor.dtype, element=element, length=length)]
 
 
@@ -89,7 +89,7 @@ def _renamed(value: Value) -> Value:
     """Return the same value for another name."""
     if isinstance(value, Container):
         return value
-    renamed = value.viewed(value.known)
+    renamed = value.viewed(value.known_shape)
     renamed.data, renamed.identity = value.data, 0
     return renamed
 
@@ -143,8 +143,8 @@ def get_element(node: Node) -> Sequence[Value]:
 def to_map(node: Node) -> Sequence[Value]:
     """Infer one map for each row."""
     x = node.value("X")
-    item = Container(dtype=x.dtype, kind="map", element=Value((), x.dtype), length=x.known[-1])
-    return [Container(dtype=x.dtype, element=item, length=x.known[0] if len(x.known) > 1 else 1)]
+    item = Container(dtype=x.dtype, kind="map", element=Value((), x.dtype), length=x.known_shape[-1])
+    return [Container(dtype=x.dtype, element=item, length=x.known_shape[0] if len(x.known_shape) > 1 else 1)]
 
 
 RULES: Mapping[str, Rule] = {

@@ -13,13 +13,13 @@ from ..rules import broadcast, same_shape_in
 
 def string_concat(node: Node) -> Sequence[Value]:
     """Infer the broadcast of two tensors of strings."""
-    return [node.result(broadcast(node, node.value("X").known, node.value("Y").known), "string")]
+    return [node.result(broadcast(node, node.value("X").known_shape, node.value("Y").known_shape), "string")]
 
 
 def string_split(node: Node) -> Sequence[Value]:
     """Infer the parts of each string, as many as the longest has, and their number."""
     x = node.value("X")
-    return [node.result((*x.known, 0 if x.size == 0 else None), "string"), node.result(x.known, "int64")]
+    return [node.result((*x.known_shape, 0 if x.size == 0 else None), "string"), node.result(x.known_shape, "int64")]
 
 
 def image(node: Node) -> Sequence[Value]:
@@ -31,14 +31,14 @@ def ngrams(node: Node) -> Sequence[Value]:
     """Infer one count for each n-gram of the vocabulary."""
     x = node.value("X")
     indices = node.args.get("ngram_indexes") or ()
-    if not indices or not x.known:
+    if not indices or not x.known_shape:
         raise Undetermined
-    return [node.result((*x.known[:-1], max(indices) + 1), "float32")]
+    return [node.result((*x.known_shape[:-1], max(indices) + 1), "float32")]
 
 
 def gram_count(node: Node) -> Dim:
     """Return the largest number of n-grams in a row of ``TfIdfVectorizer``, over all lengths and skips."""
-    length = node.value("X").known[-1]
+    length = node.value("X").known_shape[-1]
     least, most = node.args.get("min_gram_length", 1), node.args.get("max_gram_length", 1)
     skips = node.args.get("max_skip_count", 0)
     total: Dim = 0
@@ -53,7 +53,7 @@ def gram_count(node: Node) -> Dim:
 def normalized_strings(node: Node) -> Sequence[Value]:
     """Infer strings without stop words; the number of remaining ones depends on data."""
     x = node.value("X")
-    return [node.result((*x.known[:-1], None) if node.args.get("stopwords") else x.known, "string")]
+    return [node.result((*x.known_shape[:-1], None) if node.args.get("stopwords") else x.known_shape, "string")]
 
 
 def encode_labels(node: Node) -> Sequence[Value]:
@@ -67,12 +67,12 @@ def encode_labels(node: Node) -> Sequence[Value]:
         dtype = "int64"
     else:
         dtype = "string"
-    return [node.result(node.value("X").known, dtype)]
+    return [node.result(node.value("X").known_shape, dtype)]
 
 
 def map_categories(node: Node) -> Sequence[Value]:
     """Infer numbers for strings, or strings for numbers."""
-    return [node.result(node.value("X").known, "int64" if node.value("X").dtype == "string" else "string")]
+    return [node.result(node.value("X").known_shape, "int64" if node.value("X").dtype == "string" else "string")]
 
 
 def from_map(node: Node) -> Sequence[Value]:
