@@ -33,9 +33,9 @@ def resnet(depth: int, size: int = 224) -> nn.Module:
     return nn.Sequential(*layers, nn.AvgPool2d(size // 32), nn.Flatten(), nn.Linear(channels, 1000), nn.Softmax(1))
 
 
-def rectified(cin: int, cout: int, k: int = 1, **settings: int) -> nn.Module:
+def rectified(cin: int, cout: int, k: int = 1, **options: int) -> nn.Module:
     """A convolution with a bias and a ReLU."""
-    return nn.Sequential(nn.Conv2d(cin, cout, k, padding=k // 2, **settings), nn.ReLU())
+    return nn.Sequential(nn.Conv2d(cin, cout, k, padding=k // 2, **options), nn.ReLU())
 
 
 def inception(cin: int, one: int, reduce3: int, three: int, reduce5: int, five: int, pool: int) -> nn.Module:

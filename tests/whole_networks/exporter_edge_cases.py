@@ -29,8 +29,8 @@ class DenseBlock(nn.Module):
 
     @staticmethod
     def layer(cin: int, growth: int) -> nn.Module:
-        parts = nn.BatchNorm2d(cin), nn.ReLU(), nn.Conv2d(cin, growth, 3, padding=1, bias=False)
-        return nn.Sequential(*parts)
+        layers = nn.BatchNorm2d(cin), nn.ReLU(), nn.Conv2d(cin, growth, 3, padding=1, bias=False)
+        return nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
         features = [x]
@@ -119,12 +119,12 @@ class WindowAttention(nn.Module):
 
     def mask(self, x: Tensor, height: int, width: int) -> Tensor:
         """Return the mask between pixels that a shift moved into one window from opposite ends of the image."""
-        parts, size = x.new_zeros((height, width)), self.window
+        regions, size = x.new_zeros((height, width)), self.window
         slices = slice(0, -size), slice(-size, -self.shift), slice(-self.shift, None)
         for i, (rows, columns) in enumerate(product(slices, slices)):
-            parts[rows, columns] = i
-        parts = parts.view(height // size, size, width // size, size).permute(0, 2, 1, 3).reshape(-1, size**2)
-        apart = parts.unsqueeze(1) - parts.unsqueeze(2)
+            regions[rows, columns] = i
+        regions = regions.view(height // size, size, width // size, size).permute(0, 2, 1, 3).reshape(-1, size**2)
+        apart = regions.unsqueeze(1) - regions.unsqueeze(2)
         return apart.masked_fill(apart != 0, -100.0).masked_fill(apart == 0, 0.0)
 
 

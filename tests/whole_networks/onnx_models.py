@@ -47,9 +47,9 @@ class Graph:
         self.nodes.append(helper.make_node(op, inputs, made, name=name, domain=domain, **attrs))
         return made[0] if outputs == 1 else made
 
-    def model(self, inputs: dict[str, Sequence[Any]], output: str | Sequence[str], **settings: Any) -> ModelProto:
+    def model(self, inputs: dict[str, Sequence[Any]], output: str | Sequence[str], **options: Any) -> ModelProto:
         """Return the model; its outputs are declared by name only."""
-        return make_model(self.graph(inputs, output), self.opset, **settings)
+        return make_model(self.graph(inputs, output), self.opset, **options)
 
     def graph(self, inputs: dict[str, Any], output: str | Sequence[str]) -> GraphProto:
         """Return the graph; an input is a shape of float32, or a dtype and a shape."""
@@ -66,9 +66,9 @@ def _is_typed(spec: Sequence[Any]) -> bool:
     return len(spec) == 2 and isinstance(spec[1], (tuple, list))
 
 
-def make_model(graph: GraphProto, opset: int = OPSET, **settings: Any) -> ModelProto:
+def make_model(graph: GraphProto, opset: int = OPSET, **options: Any) -> ModelProto:
     """Wrap a graph in a model."""
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9, **settings)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9, **options)
 
 
 def vgg16(batch: int | str = 1) -> ModelProto:

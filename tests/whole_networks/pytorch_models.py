@@ -25,13 +25,13 @@ class Published(NamedTuple):
 
 
 def conv(
-    cin: int, cout: int, k: int | tuple[int, int] = 1, act: type[nn.Module] | None = nn.ReLU, **settings
+    cin: int, cout: int, k: int | tuple[int, int] = 1, act: type[nn.Module] | None = nn.ReLU, **options
 ) -> nn.Module:
     """Return a convolution that keeps the size at stride 1, a batch norm and, unless None, an activation."""
-    eps, padding = settings.pop("eps", 1e-5), settings.pop("padding", None)
+    eps, padding = options.pop("eps", 1e-5), options.pop("padding", None)
     if padding is None:
         padding = (k - 1) // 2 if isinstance(k, int) else tuple((n - 1) // 2 for n in k)
-    layers = [nn.Conv2d(cin, cout, k, padding=padding, bias=False, **settings), nn.BatchNorm2d(cout, eps)]
+    layers = [nn.Conv2d(cin, cout, k, padding=padding, bias=False, **options), nn.BatchNorm2d(cout, eps)]
     return nn.Sequential(*layers, *([act(inplace=True)] if act else []))
 
 
@@ -252,11 +252,11 @@ class Attention(nn.Module):
 def block(width: int, heads: int, hidden: int, norm_first: bool = True) -> nn.Module:
     """Return attention and MLP, each with a residual connection and a norm before (ViT) or after it (BERT)."""
     perceptron = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, width))
-    parts: list[nn.Module] = []
-    for part in (Attention(width, heads), perceptron):
+    layers: list[nn.Module] = []
+    for layer in (Attention(width, heads), perceptron):
         norm = nn.LayerNorm(width)
-        parts += [Residual(nn.Sequential(norm, part))] if norm_first else [Residual(part), norm]
-    return nn.Sequential(*parts)
+        layers += [Residual(nn.Sequential(norm, layer))] if norm_first else [Residual(layer), norm]
+    return nn.Sequential(*layers)
 
 
 class ViT(nn.Module):

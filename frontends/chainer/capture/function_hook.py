@@ -44,7 +44,7 @@ class Capture(chainer.FunctionHook):
     other functions, as old-style functions do, is one call ``<Name>Backward``. The functions inside ``F.forget`` are
     counted in the forward pass and again in the backward pass (phase ``recompute``). Static graphs are run as ordinary
     code while the context is open. Optimizers update parameters by array operations without calling hooks: the update
-    is not counted, and a note says so.
+    is not counted, and a note of the report states this.
 
     Args:
         recorder: the recorder to write to.

@@ -27,8 +27,8 @@ def outcome(name: str, twice: bool = False) -> tuple[list[Any], Any]:
     numpy.random.seed(0)
     leaves = []
 
-    def v(*shape: int, **settings: float) -> Any:
-        leaves.append(chainer.Variable(x(*shape, **settings)))
+    def v(*shape: int, **options: float) -> Any:
+        leaves.append(chainer.Variable(x(*shape, **options)))
         return leaves[-1]
 
     outputs = list(variables(CALLS[name](v)))

@@ -63,7 +63,7 @@ FORMULAS = {
         [("Deconvolution2DFunction", 27 * 27, 2 * 27 * 27, 4 * (27 + 81 + 3), 972)],
     ),
     # window 3: 6 FLOPs, or 7, for each of 5 * 4 * 2 elements
-    "7 local response normalisation of a batch": (
+    "7 local response normalization of a batch": (
         lambda: F.local_response_normalization(x(5, 4, 2, 1), n=3, k=1.5),
         [("LocalResponseNormalization", 40 * 6, 40 * 7, 160, 160)],
     ),
@@ -93,18 +93,18 @@ FORMULAS = {
         [("MaxPoolingND", 4 * 3, 4 * 3, 64, 16), ("Upsampling2D", 0, 0, 16 + 4 * 8, 64)],
     ),
     # parameters of shape (3, 4, 4): 48 of them, twice
-    "12 batch normalisation with one parameter an element": (
+    "12 batch normalization with one parameter per element": (
         lambda: F.fixed_batch_normalization(*[x(2, 3, 4, 4), *[x(3, 4, 4)] * 4]),
         [("FixedBatchNormalization", 96, 192, 4 * (96 + 2 * 48), 4 * 96)],
     ),
     # training, 3 channels of m = 4 elements, each 2m + 2 fma, 5 mul, 2m add, 3 div, 1 special (DETAILS.md, batch_norm);
     # x, two parameters and two running statistics are read; y and the statistics written
-    "12 batch normalisation in training": (
+    "12 batch normalization in training": (
         lambda: F.batch_normalization(x(4, 3), x(3), x(3), running_mean=x(3), running_var=x(3)),
         [("BatchNormalization", 3 * (10 + 5 + 8 + 3 + 1), 3 * (20 + 17), 4 * (12 + 4 * 3), 4 * (12 + 2 * 3))],
     ),
     # 2 rows of 3 * 4: per row 12 products, a root, +eps, 12 divisions
-    "13 L2 normalisation along two axes": (
+    "13 L2 normalization along two axes": (
         lambda: F.normalize(x(2, 3, 4), axis=(1, 2)),
         [("NormalizeL2", 2 * (12 + 2 + 12), 2 * (2 * 12 - 1 + 2 + 12), 96, 96)],
     ),

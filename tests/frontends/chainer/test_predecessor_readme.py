@@ -97,9 +97,9 @@ def cells(table):
     return rows[first:]
 
 
-def shown(show, n_columns, **settings):
+def shown(show, n_columns, **options):
     stream = io.StringIO()
-    show(ost=stream, **settings)
+    show(ost=stream, **options)
     rows = [row[:n_columns] for row in cells(stream.getvalue())]
     return [[row[0], *(float(cell.rstrip("%")) for cell in row[1:])] for row in rows]
 

@@ -13,11 +13,11 @@ from tests.frontends.chainer.zero_weights import with_zero_weights
 pytestmark = pytest.mark.frontend("pytorch")
 
 
-def in_pytorch(make, *arguments, shape, **settings):
+def in_pytorch(make, *arguments, shape, **options):
     import torch
 
     with torch.device("meta"):
-        return estimate(make(*arguments).eval(), shape, **settings)
+        return estimate(make(*arguments).eval(), shape, **options)
 
 
 NETWORKS = {  # image size, constructor and arguments of the PyTorch model; small images for what Chainer runs slowly

@@ -8,8 +8,8 @@ import numpy
 from costcore import ComputationalCostHook
 
 
-def counting(**settings):
-    return ComputationalCostHook(frontends=["chainer"], **settings)
+def counting(**options):
+    return ComputationalCostHook(frontends=["chainer"], **options)
 
 
 def calls(hook, *fields):

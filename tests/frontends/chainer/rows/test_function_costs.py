@@ -84,7 +84,7 @@ def test_percentages_of_a_run_without_operations():
     assert (entry["flops"], entry["flops%"], entry["mread"], entry["mread%"]) == (0, 0, 48, 100)
 
 
-SETTINGS = [
+ATTRIBUTES = [
     (lambda: functions.transpose(x(2, 3, 4), (2, 0, 1)), {"axes": (2, 0, 1)}),
     (lambda: functions.transpose(x(2, 3, 4)), {"axes": (2, 1, 0)}),
     (lambda: functions.swapaxes(x(2, 3, 4), 0, -1), {"axes": (2, 1, 0)}),
@@ -109,10 +109,10 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("run", "settings"), SETTINGS)
-def test_attributes_have_canonical_names(run, settings):
+@pytest.mark.parametrize(("run", "attributes"), ATTRIBUTES)
+def test_attributes_have_canonical_names(run, attributes):
     with ComputationalCostHook(frontends=["chainer"]) as hook:
         run()
 
     (entry,) = hook.layer_report.values()
-    assert entry["params"] == settings
+    assert entry["params"] == attributes
