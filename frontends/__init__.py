@@ -1,4 +1,4 @@
-"""The frontends: one package a framework, imported only when that framework is wanted."""
+"""The frontends: one package per framework, imported when that framework is used."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from costcore.frontend import FrontendSpec
 from costcore.plugins import hookimpl
 
 ONNX_OPTIONS = {
-    "dims": "values of named dimensions",
-    "shapes": "shapes of values inside the model",
-    "regroup": "count what exporters spell out as the operator it was",
-    "check_shapes": "ask onnx for its shapes too, tell differences",
+    "dims": "values of symbolic dimensions",
+    "shapes": "shapes of values that cannot be inferred",
+    "regroup": "count operators that an exporter decomposed as one operator",
+    "check_shapes": "cross-check shapes with onnx.shape_inference",
 }
 
 
 @hookimpl
 def costcore_frontends() -> tuple[FrontendSpec, ...]:
-    """The built-in frontends."""
+    """Return the built-in frontends."""
     return (
         FrontendSpec("pytorch", "torch", f"{__name__}.pytorch"),
         FrontendSpec("chainer", "chainer", f"{__name__}.chainer.frontend", native_calculators=True),

@@ -216,7 +216,7 @@ def report_of(target: str, args: argparse.Namespace, inputs: list[str] | None = 
         except CostError as error:
             if parsed is not None or isinstance(model, str):
                 raise
-            raise CostError(f"{error} (no --input was given)") from error
+            raise CostError(f"{error}; no --input was given") from error
     for warning in caught:
         print_message(f"costcore: {target}: {warning.message}")
     return report

@@ -9,7 +9,7 @@ from tests.core import toy_framework
 
 @pytest.fixture
 def toy() -> Iterator[ModuleType]:
-    """The toy framework with its frontend and calculators, for one test."""
+    """The toy framework with its frontend and calculators, registered for one test."""
     plugin = toy_framework.Plugin()
     toy_framework.install()
     plugins.register(plugin, "toy")

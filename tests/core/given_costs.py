@@ -1,4 +1,4 @@
-"""Reports of made-up networks: every cost is given, so that what is done with them can be worked out by hand."""
+"""Reports of invented networks with given costs, so that expected results can be computed by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from costcore.trace.recorder import Recorder
 
 
 class Step(NamedTuple):
-    """One call: its operator, its module, and what it costs. ``weights`` are sizes of parameters by name."""
+    """One call: its operator, module and cost. ``weights`` are the sizes of its parameters by name."""
 
     op: str
     module: str = ""
@@ -32,19 +32,19 @@ class Step(NamedTuple):
 
 
 def dense(module: str, width: int = 4, **more: Any) -> Step:
-    """A square matrix product on one row: width² macs, reads x and w, writes y, four bytes each."""
+    """A square matrix product on one row: width² macs; reads x and w, writes y, four bytes per element."""
     weights = {f"{module}.w": width * width}
     mread = 4 * (width + width * width)
     return Step("linear", module, width**2, width**2, 0, mread, 4 * width, (1, width), weights, **more)
 
 
 def relu(module: str, width: int = 4, **more: Any) -> Step:
-    """One operation an element."""
+    """One operation per element."""
     return Step("relu", module, add=width, mread=4 * width, mwrite=4 * width, shape=(1, width), **more)
 
 
 def net(*steps: Step, framework: str = "", fma_1flop: bool = True, layout: str = "framework") -> Report:
-    """The report of those calls, each fed by the one before it."""
+    """The report of these calls; each reads the output of the previous one."""
     recorder = Recorder(measure_time=any(step.seconds is not None for step in steps))
     if framework:
         recorder.frameworks[framework] = "1.0"
@@ -58,17 +58,17 @@ def net(*steps: Step, framework: str = "", fma_1flop: bool = True, layout: str =
         inputs |= {f"w{n}": Tensor((size,), role="param") for n, size in enumerate(step.weights.values())}
         layer = recorder.intern(Layer(step.op, inputs, [Tensor(step.shape)], step.settings))
         parameters = tuple(ids[name] for name in step.weights)
-        made = recorder.new_id()
+        output = recorder.new_id()
         call = Call(
             layer,
             step.type or step.op,
             module=step.module,
             phase=step.phase,
             inputs=(value, *parameters),
-            outputs=(made,),
+            outputs=(output,),
             parameters=parameters,
         )
-        value = made
+        value = output
         if step.seconds is not None:
             recorder.seconds[len(recorder.calls)] = step.seconds
         cost = Cost(Operations(fma=step.fma, add=step.add), step.mread, step.mwrite, step.settings, step.macs)

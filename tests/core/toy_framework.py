@@ -1,4 +1,4 @@
-"""A framework of two operators and its frontend, so that the engine is tested without any real framework."""
+"""A framework with two operators and its frontend, to test the engine without a real framework."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FRONTEND = "toy_frontend"
 ACTIVE: list[Recorder] = []
 measures = True
 ROWS = (Row("toy::Double", "toy_double", {"x": "x"}), Row("toy::Dense", "toy_dense", {"x": "x", "w": "w"}))
-KNOWN = {row.native: row.op for row in ROWS}
+OPERATORS = {row.native: row.op for row in ROWS}
 
 
 def run(
@@ -41,12 +41,12 @@ def record(recorder: Recorder, native: str, shape: Any, module: str, weight: int
         if -weight not in recorder.parameters:
             recorder.parameters[-weight] = shape[-1] * shape[-1]
         parameters = (-weight,)
-    layer = recorder.intern(Layer(KNOWN.get(native, native), inputs, [Tensor(shape)], attrs))
-    where = user_traceback("toy_framework") if recorder.tracebacks or native not in KNOWN else ""
-    kind = native.partition("::")[2]
+    layer = recorder.intern(Layer(OPERATORS.get(native, native), inputs, [Tensor(shape)], attrs))
+    where = user_traceback("toy_framework") if recorder.tracebacks or native not in OPERATORS else ""
+    type_name = native.partition("::")[2]
     if recorder.measure_time and measures:
         recorder.seconds[len(recorder.calls)] = 0.25 * (1 + len(recorder.calls))  # a clock that is exact in binary
-    recorder.record(Call(layer, kind, native, module=module, parameters=parameters, where=where))
+    recorder.record(Call(layer, type_name, native, module=module, parameters=parameters, where=where))
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def capture(recorder: Recorder) -> Iterator[None]:
 
 
 class Model:
-    """Runs the operators it is made of."""
+    """A model that runs a list of operators."""
 
     def __init__(self, *natives: str) -> None:
         self.natives = natives
@@ -91,11 +91,9 @@ def accepts(model: object) -> bool:
     return isinstance(model, Model)
 
 
-def estimate(recorder: Recorder, model: Model, inputs: Any, **options: Any) -> None:
-    if options:
-        raise TypeError(f"toy models know no option {', '.join(options)}")
+def estimate(recorder: Recorder, model: Model, inputs: Any) -> None:
     if not isinstance(inputs, tuple):
-        raise CostError(f"a toy model wants a shape, got {inputs!r}")
+        raise CostError(f"a toy model needs a shape (got {inputs!r})")
     recorder.frameworks["toy"] = "1.0"
     calls = [(native, "", None) for native in model.natives]
     if isinstance(model, Network):
@@ -108,7 +106,7 @@ def estimate(recorder: Recorder, model: Model, inputs: Any, **options: Any) -> N
 
 
 def native_names(op: object) -> tuple[str, ...]:
-    return (op,) if op in KNOWN else ()
+    return (op,) if op in OPERATORS else ()
 
 
 def calc_toy_double(layer: Layer) -> Cost:
@@ -123,7 +121,7 @@ def calc_toy_dense(layer: Layer) -> Cost:
 
 
 class Plugin:
-    """Everything above, registered."""
+    """The plug-in of the toy framework: its calculators and its frontend."""
 
     @hookimpl
     def costcore_calculators(self) -> Any:
@@ -135,7 +133,7 @@ class Plugin:
 
 
 def install() -> None:
-    """Make framework and frontend importable; the frontend is this module."""
+    """Make the framework and its frontend, which is this module, importable."""
     sys.modules[FRAMEWORK] = ModuleType(FRAMEWORK)
     sys.modules[FRONTEND] = sys.modules[__name__]
 

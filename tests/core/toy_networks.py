@@ -1,7 +1,7 @@
-"""Networks of the toy framework, with what they cost worked out by hand.
+"""Networks of the toy framework.
 
-On a (2, 3) input a Double is 6 mul, reads 24 B and writes 24 B; a Dense is 18 fma (6 outputs, 3 products each), reads
-24 + 36 B (its 3 x 3 weight) and writes 24 B.
+Costs computed by hand for an input of shape (2, 3): a Double is 6 mul, reads 24 B and writes 24 B. A Dense is 18 fma (6
+outputs, 3 products each), reads 24 + 36 B (its 3 x 3 weight) and writes 24 B.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from costcore.trace.call import Module
 
 
 def nested(toy: Any) -> Any:
-    """A frozen head, a module under two paths, one that is never called, parameters held by a container."""
+    """A network with a frozen head, a module with two paths, an unused module, and a container with parameters."""
     return toy.Network(
         {
             "": Module("Net"),
@@ -41,7 +41,7 @@ def nested_report(toy: Any) -> Report:
 
 
 def chain(toy: Any, depth: int) -> Any:
-    """Modules nested ``depth`` deep, each with one Double, a parameter of its own and one buffer element."""
+    """A network of nested modules, each with one Double, one parameter and a buffer of one element."""
     paths = [".".join("m" * i) for i in range(depth + 1)]
     modules = {path: Module("M", (-i,), (), 1) for i, path in enumerate(paths, 1)}
     return toy.Network(modules, [("toy::Double", path, None) for path in paths], {-i: 9 for i in range(1, depth + 2)})

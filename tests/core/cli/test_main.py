@@ -133,8 +133,8 @@ def test_inputs_are_shapes_typed_shapes_or_values():
 
 
 def test_shapes_of_values_have_names_and_numbers():
-    given = ["h=batch,8", "/a/b=1x8", "s=8", "n=batch"]
-    assert parse_shapes(given) == {"h": ("batch", 8), "/a/b": (1, 8), "s": (8,), "n": ("batch",)}
+    texts = ["h=batch,8", "/a/b=1x8", "s=8", "n=batch"]
+    assert parse_shapes(texts) == {"h": ("batch", 8), "/a/b": (1, 8), "s": (8,), "n": ("batch",)}
 
 
 def test_the_python_path_is_extended_and_restored(model, monkeypatch):
@@ -154,19 +154,19 @@ def lines(capsys, *arguments):
 
 
 def test_the_views(model, capsys):
-    given = [f"{model}:nested", "--input", "2x3", "--format", "csv", "--unit", "none"]
-    assert lines(capsys, *given, "--tree", "--depth", "1", "--columns", "module,flops")[1:4] == [
+    arguments = [f"{model}:nested", "--input", "2x3", "--format", "csv", "--unit", "none"]
+    assert lines(capsys, *arguments, "--tree", "--depth", "1", "--columns", "module,flops")[1:4] == [
         "total,72",
         "(own calls),6",
         "body,30",
     ]
-    assert lines(capsys, *given, "--by", "op, phase", "--columns", "flops")[1:] == [
+    assert lines(capsys, *arguments, "--by", "op, phase", "--columns", "flops")[1:] == [
         "toy_dense,forward,54",
         "toy_double,forward,18",
         "total,,72",
     ]
-    assert lines(capsys, *given, "--layers")[1].startswith('body.0,Dense-1,"(2, 3)","(2, 3)",9,24,36,18,')
-    assert lines(capsys, *given, "--sort", "flops", "--top", "1", "--columns", "name,flops")[1:] == [
+    assert lines(capsys, *arguments, "--layers")[1].startswith('body.0,Dense-1,"(2, 3)","(2, 3)",9,24,36,18,')
+    assert lines(capsys, *arguments, "--sort", "flops", "--top", "1", "--columns", "name,flops")[1:] == [
         "Dense-1,18",
         "others,54",
         "total,72",
@@ -174,9 +174,9 @@ def test_the_views(model, capsys):
 
 
 def test_columns_given_more_than_once_are_joined(model, capsys):
-    given = [f"{model}:made", "--input", "2x3", "--format", "csv", "--unit", "none"]
-    assert lines(capsys, *given, "--columns", "name", "--columns", "macs, flops")[0] == "Layer name,MACs,FLOPs"
-    assert lines(capsys, *given, "--columns", "default", "--columns", "flops,macs") == [
+    arguments = [f"{model}:made", "--input", "2x3", "--format", "csv", "--unit", "none"]
+    assert lines(capsys, *arguments, "--columns", "name", "--columns", "macs, flops")[0] == "Layer name,MACs,FLOPs"
+    assert lines(capsys, *arguments, "--columns", "default", "--columns", "flops,macs") == [
         "Layer name,FLOPs,MemRead B,MemWrite B,MemR+W B,MACs",
         "Double-1,6,24,24,48,0",
         "total,6,24,24,48,0",
@@ -207,9 +207,9 @@ def test_every_view_has_the_named_column_sets(model, capsys, view, columns):
 
 
 def test_the_suffix_of_the_output_selects_the_format(model, capsys, tmp_path):
-    given = [f"{model}:nested", "--input", "2x3", "--unit", "none"]
+    arguments = [f"{model}:nested", "--input", "2x3", "--unit", "none"]
     for name in ("a.json", "a.csv", "a.md"):
-        assert lines(capsys, *given, "--summary", "--output", str(tmp_path / name)) == []
+        assert lines(capsys, *arguments, "--summary", "--output", str(tmp_path / name)) == []
     assert (tmp_path / "a.csv").read_text().splitlines()[1] == "Dense,3,54,180,72,252"
     assert (tmp_path / "a.md").read_text().splitlines()[2] == "| Dense | 3 | 54 | 180 | 72 | 252 |"
     assert Report.from_json(tmp_path / "a.json").total_report["flops"] == 72
@@ -217,10 +217,10 @@ def test_the_suffix_of_the_output_selects_the_format(model, capsys, tmp_path):
 
 def test_a_saved_report_is_shown_as_its_model_would_be(model, capsys, tmp_path):
     saved = str(tmp_path / "a.json")
-    given = [f"{model}:nested", "--input", "2x3"]
-    assert main([*given, "--output", saved]) == 0
-    assert lines(capsys, saved, "--tree") == lines(capsys, *given, "--tree")
-    assert lines(capsys, saved, "--no-fma", "--summary") == lines(capsys, *given, "--no-fma", "--summary")
+    arguments = [f"{model}:nested", "--input", "2x3"]
+    assert main([*arguments, "--output", saved]) == 0
+    assert lines(capsys, saved, "--tree") == lines(capsys, *arguments, "--tree")
+    assert lines(capsys, saved, "--no-fma", "--summary") == lines(capsys, *arguments, "--no-fma", "--summary")
     with pytest.raises(SystemExit) as left:
         main([saved, "--input", "2x3"])
     assert left.value.code == 2
@@ -261,16 +261,16 @@ def test_every_command_exists_and_is_in_the_help(name, capsys):
 
 
 def test_a_command_receives_the_remaining_arguments_and_returns_its_exit_code(monkeypatch):
-    given = []
+    received = []
 
     def run(argv):
-        given.extend(argv)
+        received.extend(argv)
         return 7
 
     monkeypatch.setitem(sys.modules, "toy_command", SimpleNamespace(main=run))
     monkeypatch.setattr(cli, "COMMANDS", {"toy": "toy_command:main"})
     assert main(["toy", "a", "--b"]) == 7
-    assert given == ["a", "--b"]
+    assert received == ["a", "--b"]
 
 
 def run_module(*arguments):

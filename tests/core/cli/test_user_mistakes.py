@@ -149,7 +149,7 @@ def test_a_file_with_two_models_is_run_once(model, capsys):
 
 def test_missing_inputs_are_reported(model, capsys):
     assert main([f"{model}:small"]) == 1
-    assert capsys.readouterr().err == "costcore: a toy model wants a shape, got None (no --input was given)\n"
+    assert capsys.readouterr().err == "costcore: a toy model needs a shape (got None); no --input was given\n"
     assert main([f"{model}:small", "--input", "a=2x3"]) == 1
     assert "no --input" not in capsys.readouterr().err
 
