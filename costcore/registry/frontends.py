@@ -121,7 +121,7 @@ def _unsupported(model: object) -> str:
         if Path(path).is_dir():
             return f"{shown} is a directory, not a model (expected {_supported()})"
     elif isinstance(model, Mapping) and model and all(hasattr(value, "shape") for value in model.values()):
-        return f"a {type(model).__name__} of tensors is a state dict, not a model. {HOW_TO_LOAD_A_CHECKPOINT}"
+        return f"a state dict ({type(model).__name__}) is not a model. {HOW_TO_LOAD_A_CHECKPOINT}"
     elif isinstance(model, type):
         return f"{model.__name__} is a class, not a model. Pass an instance, {model.__name__}(…)."
     return f"{shown} ({type(model).__name__}) is not a supported model (expected {_supported()})"

@@ -178,7 +178,7 @@ EXPECTED = "(expected a torch.nn.Module, a torch.export.ExportedProgram, a chain
     [
         ("net.pt", f"'net.pt' is a checkpoint, not a model. {LOAD}"),
         (Path("net.safetensors"), f"is a checkpoint, not a model. {LOAD}"),
-        ({"conv.weight": Tensor((3, 3))}, f"a dict of tensors is a state dict, not a model. {LOAD}"),
+        ({"conv.weight": Tensor((3, 3))}, f"a state dict (dict) is not a model. {LOAD}"),
         ("net.json", "'net.json' is not a model. If it is a saved report, read it with Report.from_json."),
         (".", f"'.' is a directory, not a model {EXPECTED}"),
         ("net.txt", f"'net.txt' (str) is not a supported model {EXPECTED}"),
