@@ -10,7 +10,7 @@ from costcore.counting.pricing import Pricer
 from costcore.errors import CostError, CostWarning, PartialReportError
 from costcore.messages import unknown
 from costcore.registry.custom import CustomCalculators
-from costcore.reports.caveats import unknown_operators
+from costcore.reports.caveats import uncounted_operators
 from costcore.reports.report import Report
 from costcore.trace.call import Call, Uncounted
 from costcore.trace.recorder import Recorder
@@ -99,7 +99,7 @@ def warn_about(
     """
     for message in custom.unused(report.trace.calls, only_foreign=True) if custom else ():
         warnings.warn(message, CostWarning, stacklevel=stacklevel)
-    if strict and (unsupported := unknown_operators(report.trace)):
+    if strict and (unsupported := uncounted_operators(report.trace)):
         error = PartialReportError(f"the report is partial; not counted: {'; '.join(map(str, unsupported))}")
         error.report = report
         raise error

@@ -30,7 +30,7 @@ from costcore.cli.models import (
 )
 from costcore.errors import CostError
 from costcore.messages import did_you_mean, unknown
-from costcore.reports.caveats import FOOTED
+from costcore.reports.caveats import MODES_WITH_REMARKS
 from costcore.reports.columns import (
     GROUPS,
     LAYERS,
@@ -47,7 +47,7 @@ from costcore.reports.columns import (
 )
 from costcore.reports.ledger import KEYS
 from costcore.reports.report import Report
-from costcore.reports.serialization.targets import written
+from costcore.reports.serialization.targets import save_output
 from costcore.reports.tables.arrange import check_top
 from costcore.reports.tables.module_tree import check_depth
 from costcore.reports.tables.renderers import renderers
@@ -63,8 +63,8 @@ COMMANDS: Mapping[str, str] = {
 FILES: Mapping[str, Callable[[Report, Callable[..., None], str], object]] = {
     ".json": lambda report, show, path: report.to_json(path),
     ".html": lambda report, show, path: report.to_html(path),
-    ".csv": lambda report, show, path: written(partial(show, mode="csv"), path),
-    ".md": lambda report, show, path: written(partial(show, mode="md"), path),
+    ".csv": lambda report, show, path: save_output(partial(show, mode="csv"), path),
+    ".md": lambda report, show, path: save_output(partial(show, mode="md"), path),
 }
 """The function that writes the file of ``--output``, by its suffix."""
 
@@ -274,7 +274,7 @@ def _show(report: Report, args: argparse.Namespace, options: dict[str, Any]) -> 
         sys.stdout.flush()
     else:
         FILES[Path(args.output).suffix](report, show, args.output)
-    if args.output is not None or args.format not in (None, *FOOTED):
+    if args.output is not None or args.format not in (None, *MODES_WITH_REMARKS):
         for remark in report.remarks:
             print_message(remark)
     for note in _notes(report):

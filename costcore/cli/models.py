@@ -25,7 +25,7 @@ from costcore.messages import did_you_mean
 from costcore.registry.frontends import fitting, specs
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
-from costcore.reports.serialization.targets import written
+from costcore.reports.serialization.targets import save_output
 from costcore.reports.text.escape import printable
 
 SUCCESS, FAILURE, USAGE_ERROR, INTERRUPTED = 0, 1, 2, 130
@@ -156,7 +156,7 @@ def write_output(show: Callable[[IO[str]], None], path: str | None) -> None:
     if path is None:
         show(sys.stdout)
     else:
-        written(show, path)
+        save_output(show, path)
 
 
 def check_model(target: str) -> None:

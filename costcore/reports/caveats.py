@@ -17,7 +17,7 @@ MOST_LINES = 12
 MOST_NAMES = 5
 """The largest number of operators that the line on partial reports names."""
 
-FOOTED = ("md", "table", "color")
+MODES_WITH_REMARKS = ("md", "table", "color")
 """The modes in which remarks follow a table; output in other modes is read by programs."""
 
 _FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+)')
@@ -51,7 +51,7 @@ class UncountedOperator(NamedTuple):
         return f"{self.native}: {self.calls} call{plural}{traffic}{location}"
 
 
-def unknown_operators(trace: Trace) -> list[UncountedOperator]:
+def uncounted_operators(trace: Trace) -> list[UncountedOperator]:
     """Return every operator without a cost, in order of first call."""
     found: dict[str, UncountedOperator] = {}
     for call, _, uncounted, *_ in trace:
@@ -71,7 +71,7 @@ def not_counted(trace: Trace) -> str:
 
     For example ``2 calls of 1 unsupported operator (Wave) and 3 calls without known shapes (Relu)``.
     """
-    operators = unknown_operators(trace)
+    operators = uncounted_operators(trace)
     clauses = []
     for without_shapes in (False, True):
         found = [each for each in operators if (each.uncounted is Uncounted.NO_SHAPES) == without_shapes]
@@ -98,7 +98,7 @@ def call_site(where: str) -> str:
 
 def remarks(trace: Trace) -> list[str]:
     """Return the lines below a table: operators that are not counted, then assumptions."""
-    operators = unknown_operators(trace)
+    operators = uncounted_operators(trace)
     lines = []
     if operators:
         lines.append(f"partial: the totals do not include {not_counted(trace)}")
@@ -113,7 +113,7 @@ def remarks(trace: Trace) -> list[str]:
 
 def footer(lines: Sequence[str], mode: str) -> str:
     """Return the lines as text below a table in ``mode``; empty for modes that are read by programs."""
-    if not lines or mode not in FOOTED:
+    if not lines or mode not in MODES_WITH_REMARKS:
         return ""
     if mode == "md":
         return "\n" + "".join(f"- {escaped(line)}\n" for line in lines)

@@ -23,7 +23,7 @@ from costcore.reports.columns import (
 )
 from costcore.reports.exports.dataframe import to_dataframe
 from costcore.reports.report_data import ReportData
-from costcore.reports.serialization.targets import Target, save, written
+from costcore.reports.serialization.targets import Target, save, save_output
 from costcore.reports.serialization.to_json import to_dict, to_json
 from costcore.reports.tables.arrange import TableRow, arrange
 from costcore.reports.tables.layer_rows import TORCHSTAT_SUMS, layer_rows
@@ -193,7 +193,7 @@ class Report(ReportData):
 
     def to_csv(self, target: Target = None, columns: Sequence[str] = ReportColumns.ALL) -> str:
         """Return every counted call and the total as CSV with exact values, and write it to ``target`` if given."""
-        return written(lambda out: self.show_report(out, "csv", None, columns, None), target)
+        return save_output(lambda out: self.show_report(out, "csv", None, columns, None), target)
 
     def to_markdown(
         self,
@@ -207,7 +207,7 @@ class Report(ReportData):
     ) -> str:
         """Return :meth:`show_report` as a Markdown table, and write it to ``target`` if given."""
         show_report = self.show_report
-        return written(lambda out: show_report(out, "md", unit, columns, n_digits, sort=sort, top=top), target)
+        return save_output(lambda out: show_report(out, "md", unit, columns, n_digits, sort=sort, top=top), target)
 
     def to_dataframe(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per counted call, indexed by name.

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from costcore.dims import Dim, is_symbolic
-from costcore.reports.caveats import unknown_operators
+from costcore.reports.caveats import uncounted_operators
 from costcore.reports.text.amounts import METRICS, exact, readable
 from costcore.reports.text.escape import printable
 from costcore.reports.text.units import rounded
@@ -81,7 +81,7 @@ def uncounted(report: ReportData) -> str:
 
     The table states the number of calls of each operator, the bytes of their operands, and the location of the first.
     """
-    operators = unknown_operators(report.trace)
+    operators = uncounted_operators(report.trace)
     if not operators:
         return ""
     failures = [record for record in report.trace if record.uncounted not in (None, Uncounted.NO_CALCULATOR)]

@@ -55,7 +55,7 @@ def _replace(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def written(show: Callable[[IO[str]], None], target: Target) -> str:
+def save_output(show: Callable[[IO[str]], None], target: Target) -> str:
     """Return what ``show`` writes to a stream, and write it to ``target`` if given."""
     out = StringIO()
     show(out)

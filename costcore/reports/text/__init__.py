@@ -1,1 +1,1 @@
-"""Numbers, units, names and error messages as text."""
+"""Numbers, units, attributes and names as text."""
