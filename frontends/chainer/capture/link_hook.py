@@ -56,8 +56,8 @@ class LinkHook(chainer.LinkHook):
     def running(self) -> list[_Running]:
         """Return the links that are running, outermost first.
 
-        Chainer does not call the hook for a link that raised. Such a link is recognized by its frame, which is no
-        longer on the Python stack.
+        Chainer does not call the hook for a link that raised. Such a link is recognized by its frame, which is not on
+        the Python stack anymore.
         """
         while self._stack and not any(frame is self._stack[-1].frame for frame in frames()):
             self._stack.pop()

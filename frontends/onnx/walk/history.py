@@ -40,7 +40,7 @@ class NodeHistory:
         self.read_outside += [value for value in values if value is not None]
 
     def replace(self, old: Call, new: Call) -> None:
-        """Note that ``new`` stands in the run for ``old``."""
+        """Note that ``new`` replaces ``old`` in the run."""
         self._replaced[id(old)] = old, new  # with the old call, so that its id stays its own
 
     def nodes(self) -> list[RecordedNode]:
