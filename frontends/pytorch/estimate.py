@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from costcore.errors import CostError
+from costcore.messages import unknown
 from costcore.trace.recorder import Recorder
 
 from .capture.context import capture
@@ -67,7 +67,7 @@ def estimate(
         CostError: if the model has lazy modules, or fails; names the module and the reason.
     """
     if options:
-        raise TypeError(_unknown_option(next(iter(options))))
+        raise TypeError(f"estimate of a PyTorch module: {unknown('option', [*options], OPTIONS)}")
     examples = None
     if _is_program(model):
         examples = model.example_inputs
@@ -97,12 +97,6 @@ def estimate(
                 )
             with ModelErrorContext(model, mode.recording, "backward", passed):
                 torch.autograd.backward(outputs, gradients)
-
-
-def _unknown_option(name: str) -> str:
-    near = get_close_matches(name, OPTIONS, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else f" (expected {' or '.join(map(repr, OPTIONS))})"
-    return f"unknown option {name!r} for a PyTorch module{hint}"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Record a run of PyTorch, and look at what was recorded."""
+"""Records of runs of PyTorch, and what tests read from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GRAD_MODES = {"grad": torch.enable_grad, "no_grad": torch.no_grad, "inference": 
 
 
 def record(run: Callable[[], object], **settings: Any) -> Recorder:
-    """What ``run`` does."""
+    """Return the record of a run."""
     recorder = Recorder()
     with capture(recorder, **settings):
         run()
@@ -26,7 +26,7 @@ def record(run: Callable[[], object], **settings: Any) -> Recorder:
 
 
 def estimated(model: torch.nn.Module, inputs: Any, **options: Any) -> Recorder:
-    """What one pass of ``model`` does."""
+    """Return the record of one pass of ``model`` on the meta device."""
     recorder = Recorder()
     estimate(recorder, model, inputs, **options)
     return recorder
@@ -37,12 +37,12 @@ def types(recorder: Recorder, phase: str | None = None) -> list[str]:
 
 
 def listed(recorder: Recorder) -> list[tuple[Any, ...]]:
-    """All that a list of layers says, ids apart."""
+    """Return everything recorded about each call but its ids."""
     return [(call.type, call.native, call.module, call.phase, call.layer) for call in recorder.calls]
 
 
 def macs(calls: Sequence[Call]) -> int:
-    """Macs of all calls, each of which must have a price."""
+    """Return the MACs of all calls, each of which must be supported."""
     pricer = Pricer(calculators())
     total = 0
     for call in calls:
@@ -53,7 +53,7 @@ def macs(calls: Sequence[Call]) -> int:
 
 
 def state_of_torch() -> tuple[Any, ...]:
-    """What a capture changes in PyTorch while it lasts."""
+    """Return the state of PyTorch that a capture changes while it lasts."""
     return (
         tuple(_get_current_dispatch_mode_stack()),
         torch.nn.Module.__call__,

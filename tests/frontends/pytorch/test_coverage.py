@@ -83,7 +83,7 @@ def fails(run: Callable[[], Any]) -> bool:
 
 
 def recorded(run: Callable[[], Any]) -> list[tuple[Any, ...]] | None:
-    """The list of layers, each of which must have a price; None where PyTorch itself cannot do it."""
+    """Return the recorded calls, each of which must be supported; None if PyTorch itself fails."""
     recorder = Recorder()
     try:
         with capture(recorder):
@@ -99,7 +99,7 @@ def recorded(run: Callable[[], Any]) -> list[tuple[Any, ...]] | None:
 
 
 def without_data(values: Any) -> Any:
-    """Inputs or a module on the meta device; None for what cannot be there."""
+    """Return inputs or a module on the meta device; None if they cannot be there."""
 
     def on_meta(value: Any) -> Any:
         if isinstance(value, torch.nn.Module):
@@ -136,7 +136,7 @@ GRAD_MODE_MATTERS = {
 
 
 def check_everywhere(name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
-    """Run and price in all modes; grad mode changes nothing."""
+    """Run and count in all modes; grad mode changes nothing."""
 
     def run() -> Any:
         return function(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Estimates: the caller's model is neither touched nor copied, and what depends on data is said."""
+"""Estimates neither modify nor copy the model of the caller, and report what depends on data."""
 
 from __future__ import annotations
 
@@ -234,6 +234,11 @@ def test_a_negative_size_is_refused():
         estimated(nn.Linear(4, 5), (-1, 4))
 
 
-def test_unknown_options_are_refused_and_the_known_ones_named():
-    with pytest.raises(TypeError, match=r"'depth'.*'backward'"):
+def test_unknown_options_are_refused_and_the_expected_ones_listed():
+    with pytest.raises(TypeError, match=r"'depth' .*backward, dtype"):
         estimated(nn.Linear(4, 5), (2, 4), depth=3)
+    with pytest.raises(TypeError) as caught:
+        estimated(nn.Linear(4, 5), (2, 4), backwards=True)
+    assert str(caught.value) == (
+        "estimate of a PyTorch module: unknown option 'backwards' (expected backward, dtype). Did you mean 'backward'?"
+    )

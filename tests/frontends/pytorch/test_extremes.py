@@ -1,4 +1,4 @@
-"""Models and inputs at the limits: shared, deep, cyclic, empty, huge, lazy, unknown, and of any signature."""
+"""Extreme models and inputs: shared, deep, cyclic, empty, huge, lazy, unsupported, of any signature."""
 
 from __future__ import annotations
 
@@ -237,14 +237,14 @@ def test_p36_what_depends_on_data_takes_its_largest_size(name):
 
 @pytest.mark.parametrize("function", [torch.unique, torch.unique_consecutive])
 @pytest.mark.parametrize("asked", [{}, {"return_inverse": True}, {"return_counts": True}, {"dim": 1}])
-def test_p36_of_different_elements_only_what_is_asked_for_is_written(function, asked):
+def test_p36_unique_writes_only_the_requested_outputs(function, asked):
     x = torch.arange(8.0).reshape(2, 4)
     recorder = record(lambda: function(x, **asked))
     found = estimated(Call(lambda x: function(x, **asked)), (2, 4))
     assert [call.layer for call in found.calls] == [call.layer for call in recorder.calls]
 
 
-def test_p36_a_check_that_fails_without_data_tells_what_was_assumed():
+def test_p36_an_error_after_an_assumption_reports_the_assumption():
     def checked(x):
         if (x < 0).any():
             raise ValueError("a negative length")

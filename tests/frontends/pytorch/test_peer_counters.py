@@ -1,6 +1,6 @@
 """The published test cases of other counters (tests/data/peer_cases_pytorch.csv): our macs, and their figure from ours.
 
-``told`` says how their convention makes their figure of our macs m, our FLOPs f with FMA = 2 and what stands in the
+``convert`` says how their convention makes their figure of our macs m, our FLOPs f with FMA = 2 and what stands in the
 case; None where it counts norms or biases in ways of its own.
 """
 
@@ -28,10 +28,10 @@ with (Path(__file__).parents[2] / "data" / "peer_cases_pytorch.csv").open(encodi
 
 
 class Peer(NamedTuple):
-    """A case: what runs, what the other counter tells of our macs m and FLOPs f, and the phase it counts."""
+    """A case: what runs, the other counter's result from our MACs m and FLOPs f, and the phase it counts."""
 
     run: Callable[[], object]
-    told: Callable[[int, int], int] | None = lambda m, f: m
+    convert: Callable[[int, int], int] | None = lambda m, f: m
     phase: str | None = None
 
 
@@ -135,7 +135,7 @@ def doubled(m: int, f: int) -> int:
 
 
 def with_bias(y: int) -> Callable[[int, int], int]:
-    """A multiply-add more per output element."""
+    """Add one multiply-add per output element."""
     return lambda m, f: m + y
 
 
@@ -256,8 +256,8 @@ def test_case(peer, row):
     counted = macs(calls)
     if row["pure_macs"]:
         assert counted == int(row["pure_macs"])
-    if peer.told is not None:
-        assert peer.told(counted, total_flops(calls)) == int(float(row["expected"]))
+    if peer.convert is not None:
+        assert peer.convert(counted, total_flops(calls)) == int(float(row["expected"]))
 
 
 def test_activations_are_the_outputs_of_products():

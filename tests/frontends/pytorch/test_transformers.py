@@ -1,4 +1,4 @@
-"""Networks of transformers, made from small configurations, against closed forms; on a CPU and without data."""
+"""Transformers of small configurations against closed forms, on a CPU and on the meta device."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_a_hook_on_the_meta_device_counts_the_same(name):
         assert macs(record(lambda: model(**inputs)).calls) == network.macs
 
 
-def test_what_is_assumed_is_told_with_its_place():
+def test_assumptions_are_reported_with_their_module():
     assumptions = estimated(llama().eval(), NETWORKS["llama with a mask"].inputs).assumptions
     assert [(a.what, a.where) for a in assumptions] == [("a bool asked of a tensor without data is True", "model")]
     assert estimated(llama().eval(), LLAMA.inputs).assumptions == []

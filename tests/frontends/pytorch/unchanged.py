@@ -1,4 +1,4 @@
-"""All that counting might change, before and after."""
+"""A check that counting changes neither PyTorch nor the models."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ FUNCTIONS = (
 )
 
 
-def world(*models: nn.Module) -> dict[str, Any]:
-    """PyTorch and the models, in values that compare."""
+def state(*models: nn.Module) -> dict[str, Any]:
+    """Return the state of PyTorch and of models, in values that can be compared."""
     found: dict[str, Any] = {
         "torch": state_of_torch(),
         "functions": [[getattr(owner, name) for name in names] for owner, names in FUNCTIONS],
@@ -55,12 +55,12 @@ def world(*models: nn.Module) -> dict[str, Any]:
 
 @contextmanager
 def unchanged(*models: nn.Module) -> Iterator[None]:
-    """Hold that what runs inside changes nothing, also where it raises."""
-    before = world(*models)
+    """Assert that the code inside changes nothing, also if it raises."""
+    before = state(*models)
     try:
         yield
     finally:
-        after = world(*models)
+        after = state(*models)
         assert {key: value for key, value in after.items() if before.get(key) != value} == {}
         assert before.keys() == after.keys()
 

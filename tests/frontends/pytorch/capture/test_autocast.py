@@ -1,4 +1,4 @@
-"""Autocast, which PyTorch does not apply to tensors without data, is applied to them here, or said not to be."""
+"""Autocast applies to meta tensors as it does to a CPU."""
 
 from __future__ import annotations
 

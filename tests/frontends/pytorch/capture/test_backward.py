@@ -1,4 +1,4 @@
-"""The backward pass, against its products written out by hand; and a whole step of training."""
+"""The backward pass against its products written out by hand, and a whole training step."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_model_of_shapes_only_has_no_backward_pass():
         estimated(nn.Flatten(), (2, 3, 4), backward=True)
 
 
-def test_a_report_tells_the_phases_apart():
+def test_a_report_separates_the_phases():
     report = estimate(perceptron(4, 5), (3, 4), backward=True)
     assert {entry["phase"] for entry in report.layer_report.values()} == {"forward", "backward"}
     assert report.total_report["macs"] == 2 * 3 * 4 * 5

@@ -1,4 +1,4 @@
-"""A capture sees everything, and leaves nothing behind."""
+"""A capture records everything, and undoes all its changes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_nested_captures_both_see_everything():
     assert types(inner) == ["linear", "relu"]
 
 
-def test_nested_captures_both_see_what_the_memo_spares():
+def test_nested_captures_both_record_replayed_calls():
     layer, outer, inner = nn.Linear(4, 5, device="meta"), Recorder(), Recorder()
     with torch.no_grad(), capture(outer):
         layer(X.to("meta"))
@@ -213,7 +213,7 @@ def test_modules_nest_as_deep_as_uncounted():
     assert record(lambda: model(X)).calls[0].module == ".".join(["0"] * 150)
 
 
-def test_an_unknown_operator_is_named_and_located():
+def test_an_unsupported_operator_is_named_and_located():
     with torch.library._scoped_library("costcoretest", "DEF") as library:
         library.define("foo(Tensor x, int n) -> Tensor")
         library.impl("foo", lambda x, n: x * n, "CompositeExplicitAutograd")
@@ -223,7 +223,7 @@ def test_an_unknown_operator_is_named_and_located():
     assert __file__ in call.where
 
 
-def test_a_known_operator_is_located_where_asked():
+def test_a_supported_operator_is_located_if_requested():
     recorder = Recorder(tracebacks=True)
     with capture(recorder):
         functional.relu(X)

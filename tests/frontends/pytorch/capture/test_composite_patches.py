@@ -1,4 +1,4 @@
-"""Where PyTorch does not let composite operators be seen whole, the figures are the same, and it is said."""
+"""Without the key ``PreDispatch`` the costs are the same, and the report has a note."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X = torch.ones(2, 3, 4)
 
 
 def figures(run, **settings) -> tuple[int, int, int]:
-    """Macs, FLOPs, and parameters read."""
+    """Return MACs, FLOPs, and the parameters read."""
     recorder = record(run, **settings)
     pricer = Pricer(calculators())
     costs = [pricer(call).cost for call in recorder.calls]
@@ -95,11 +95,11 @@ def test_vectorised_functions_cost_their_batch():
     assert macs(record(lambda: torch.vmap(model)(X), has_composites=False).calls) == 6 * 4 * 5
 
 
-def test_it_is_said_once():
+def test_the_note_appears_once():
     outer, inner = Recorder(), Recorder()
     with capture(outer, has_composites=False), capture(inner, has_composites=False):
         torch.relu(X)
-    assert ["do not let" in note or "does not let" in note for note in outer.notes] == [True]
+    assert ["hides composite operators" in note for note in outer.notes] == [True]
     assert inner.notes == outer.notes
 
 

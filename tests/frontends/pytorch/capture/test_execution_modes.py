@@ -1,4 +1,4 @@
-"""However PyTorch is made to run a model, the same is counted: compiled, scripted, exported, vectorised, branching."""
+"""Every way to run a model costs the same: compiled, scripted, exported, vectorized, branching."""
 
 from __future__ import annotations
 

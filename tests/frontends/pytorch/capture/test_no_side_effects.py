@@ -1,4 +1,4 @@
-"""Whatever happens while it is counted, a model and PyTorch are left as they were."""
+"""Counting leaves the model and PyTorch as they were, whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X = torch.ones(2, 4)
 
 
 class Failing(nn.Module):
-    """Raises in the middle."""
+    """Raises in the middle of its forward pass."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ def test_p04_hooks_one_after_another_and_one_in_another():
         assert nested.total_report["macs"] == 3 * 4 * 4
 
 
-def test_p05_threads_each_see_their_own_and_are_told_of_others():
+def test_p05_threads_record_their_own_calls_and_note_other_threads():
     counts: dict[int, int] = {}
     start = threading.Barrier(4)
 
@@ -190,8 +190,8 @@ def test_p06_a_report_that_misses_other_threads_is_partial():
         thread.start()
         thread.join()
 
-    told = "modules also ran in other threads: .* not counted; a hook sees the thread it was entered in"
-    with pytest.warns(CostWarning, match=told), ComputationalCostHook() as outer:
+    warning = "modules also ran in other threads: .* not counted; a hook sees the thread it was entered in"
+    with pytest.warns(CostWarning, match=warning), ComputationalCostHook() as outer:
         net(X)
         with ComputationalCostHook() as inner:
             elsewhere()
@@ -293,7 +293,7 @@ def test_p34_modules_that_are_made_and_replaced_while_they_run():
     assert [c.module for c in recorder.calls if c.type == "linear"] == ["first", "second"]
 
 
-def test_an_unknown_operator_warns_and_changes_nothing():
+def test_an_unsupported_operator_warns_and_changes_nothing():
     with torch.library._scoped_library("costcoretest", "DEF") as library:
         library.define("odd(Tensor x) -> Tensor")
         library.impl("odd", lambda x: x + 0, "CompositeExplicitAutograd")

@@ -1,4 +1,4 @@
-"""One list of layers, whatever the grad mode, the device, the layout of the input and the memo."""
+"""The recorded calls do not depend on grad mode, device, layout of the input or replay."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Function(nn.Module):
 
 
 def copied(x):
-    """Copies that are asked for, beside those that autograd makes for itself."""
+    """Copies in the user's code, beside those that autograd makes for itself."""
     y = (x * 1).clone()
     return functional.silu(y, inplace=True), functional.silu(x.clone(), inplace=True)
 
 
 def shapes(x):
-    """Layout operators, some of which PyTorch takes apart."""
+    """Layout operators, some of which PyTorch decomposes."""
     return (
         *(x.reshape(-1), x.t().reshape(-1), x.t().contiguous(), x.flatten(), x.chunk(2, 1), x.unflatten(1, (2, 2))),
         *(x.expand_as(x), x.T, x[:, 1], x.repeat(2, 2), functional.pad(x, (1, 1)), torch.stack([x, x])),
@@ -100,14 +100,14 @@ CASES = {
 
 
 def on_meta(model, inputs):
-    """Model and inputs without data; an input that is given twice stays one."""
+    """Return model and inputs on the meta device; an input that is passed twice stays one tensor."""
     twins = {id(x): x.to("meta") for x in inputs}
     return copy.deepcopy(model).to("meta"), [twins[id(x)] for x in inputs]
 
 
 @pytest.mark.parametrize("is_training", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_grad_modes_devices_and_the_memo_change_nothing(name, is_training):
+def test_grad_modes_devices_and_replay_change_nothing(name, is_training):
     model, *inputs = CASES[name]
     model.train(is_training)
     twin, twins = on_meta(model, inputs)
@@ -164,7 +164,7 @@ def test_composite_operators_stay_whole():
 
 
 def assigned(x):
-    """Numbers that are assigned to places, one of which PyTorch makes a tensor of for another reason."""
+    """Numbers assigned to elements, one of which PyTorch makes a tensor of for another reason."""
     y = x * 1
     y[0], y[:, 1:3], y[...], y[x > 0], y[..., None, ::2] = 1.0, 2, True, 0.5, 3
     y[1] = x[0]

@@ -1,4 +1,4 @@
-"""Tensors that are no plain ones: fake, sparse, nested, quantised, spread over devices, and subclasses of users."""
+"""Special tensors: fake, sparse, nested, quantized, distributed, and subclasses of users."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROTOTYPES = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::Deprecat
 
 
 def total(calls) -> tuple[int, set[str]]:
-    """Macs of the calls that have a price, and the names of the others."""
+    """Return the MACs of the supported calls, and the names of the unsupported ones."""
     pricer = Pricer(calculators())
     priced = [pricer(call) for call in calls]
     return sum(p.cost.macs for p in priced if p.cost), {p.call.native for p in priced if p.cost is None}
@@ -49,7 +49,7 @@ class Wrapper(torch.Tensor):
 
 
 class Named(torch.Tensor):
-    """Sees functions, and passes them on."""
+    """Handles functions by passing them on."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -157,7 +157,7 @@ def mesh() -> Iterator[object]:
 
 
 def parallel(mesh, device: str = "cpu") -> nn.Module:
-    """A perceptron, the hidden units of which are spread over the devices."""
+    """A perceptron whose hidden units are distributed over the devices."""
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8)).to(device)
     return parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
 

@@ -1,4 +1,4 @@
-"""Results made without a kernel are those of the kernel."""
+"""Fast kernels return what the kernels of PyTorch return."""
 
 from __future__ import annotations
 

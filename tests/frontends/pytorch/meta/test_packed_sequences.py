@@ -1,4 +1,4 @@
-"""Sequences of different lengths, packed: steps behind the end of a sequence are not taken."""
+"""Packed sequences of different lengths: steps after the end of a sequence are not counted."""
 
 from __future__ import annotations
 

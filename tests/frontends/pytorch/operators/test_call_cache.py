@@ -1,4 +1,4 @@
-"""What is remembered from one call to the next, and from one capture to the next, changes nothing and keeps nothing."""
+"""The call cache changes no result, shares no settings and keeps no tensor alive."""
 
 from __future__ import annotations
 

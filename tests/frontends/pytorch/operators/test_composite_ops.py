@@ -1,4 +1,4 @@
-"""The composite operators that are recorded whole exist in the installed PyTorch."""
+"""The composite operators that are recorded as one call exist in the installed PyTorch."""
 
 from __future__ import annotations
 

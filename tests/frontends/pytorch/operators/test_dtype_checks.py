@@ -1,4 +1,4 @@
-"""Operands of types that PyTorch refuses together are refused without data as well, and no others."""
+"""Operands whose dtypes a run refuses are refused on the meta device too, and no others."""
 
 import numpy
 import pytest
@@ -83,7 +83,7 @@ def is_refused(action):
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("types", TYPES, ids=str)
-def test_types_are_refused_where_a_run_refuses_them(name, types):
+def test_dtypes_are_refused_if_a_run_refuses_them(name, types):
     expected = is_refused(lambda: CALLS[name]("cpu", *types))
     model = Call(lambda: CALLS[name]("meta", *types))
     assert [is_refused(lambda: estimate(model)) for _ in range(2)] == [expected] * 2
@@ -111,7 +111,7 @@ def test_the_module_both_types_and_the_cure_are_named(inputs, options, given):
     assert str(caught.value) == f"Sequential, module 1 (Linear): PyTorch refuses addmm of {given} and float32{CURE}"
 
 
-def test_the_cure_is_told_where_pytorch_asks_itself():
+def test_the_remedy_follows_a_check_of_pytorch_itself():
     with pytest.raises(CostError) as caught:
         estimate(nn.Conv2d(3, 4, 1), numpy.zeros((1, 3, 4, 4)))
     assert str(caught.value).endswith(f"should be the same{CURE}")
@@ -133,7 +133,7 @@ def test_types_that_meet_in_the_model_are_not_for_the_inputs_to_change():
         estimate(net, (2, 8))
 
 
-def test_a_model_that_minds_the_refusal_costs_what_it_then_does():
+def test_a_model_that_catches_the_error_continues_with_its_fallback():
     class Minds(nn.Module):
         def __init__(self):
             super().__init__()

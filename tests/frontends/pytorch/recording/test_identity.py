@@ -28,7 +28,7 @@ def test_ids_are_not_those_of_dead_tensors():
     assert len(set(made)) == len(made) == 100
 
 
-def test_memory_tells_views_and_writes_from_new_values():
+def test_storage_ids_distinguish_views_and_writes_from_new_memory():
     x = torch.ones(2, 4)
     view, write, new = record(lambda: (x.view(8), x.add_(1), x + 1)).calls
     assert view.outputs[0] != view.inputs[0]
