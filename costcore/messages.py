@@ -8,17 +8,17 @@ from difflib import get_close_matches
 from typing import Any
 
 
-def place(function: Any) -> str:
+def qualified_name(function: Any) -> str:
     """Return the module and qualified name of a function or callable object."""
     return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
 
 
-def why(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return the message of an error; for an ``OSError``, without its number and path."""
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
-def shortly(value: object) -> str:
+def short_repr(value: object) -> str:
     """Return the ``repr`` of a value on one line, shortened to 80 characters."""
     text = re.sub(r"\s*\n\s*", " ", repr(value))
     return text if len(text) <= 80 else text[:79] + "…"

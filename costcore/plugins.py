@@ -14,7 +14,7 @@ import pluggy
 
 from costcore import hookspecs
 from costcore.errors import CostError
-from costcore.messages import shortly, unknown
+from costcore.messages import short_repr, unknown
 
 hookimpl = pluggy.HookimplMarker(hookspecs.NAME)
 """Marks the hook functions of a plug-in, ``@costcore.hookimpl``."""
@@ -83,7 +83,7 @@ def unregister(plugin: object) -> None:
     clear_caches()
 
 
-def mappings(hook: str) -> Iterator[Mapping[str, Any]]:
+def functions_from_plugins(hook: str) -> Iterator[Mapping[str, Any]]:
     """Yield the functions by name that each plug-in returns for ``hook``, those of built-in plug-ins first.
 
     Raises:
@@ -92,16 +92,16 @@ def mappings(hook: str) -> Iterator[Mapping[str, Any]]:
 
     def checked(result: Any) -> dict[str, Any]:
         if not isinstance(result, Mapping):
-            raise TypeError(f"expected a dict of functions by name (got {shortly(result)})")
+            raise TypeError(f"expected a dict of functions by name (got {short_repr(result)})")
         for name, function in result.items():
             if not isinstance(name, str) or not callable(function):
-                raise TypeError(f"expected functions by name (got {shortly(name)}: {shortly(function)})")
+                raise TypeError(f"expected functions by name (got {short_repr(name)}: {short_repr(function)})")
         return dict(result)
 
     return _results(hook, checked)
 
 
-def lists(hook: str, item_type: type[Item], **arguments: Any) -> Iterator[list[Item]]:
+def objects_from_plugins(hook: str, item_type: type[Item], **arguments: Any) -> Iterator[list[Item]]:
     """Yield the objects that each plug-in returns for ``hook``, those of built-in plug-ins first.
 
     Raises:
@@ -110,11 +110,11 @@ def lists(hook: str, item_type: type[Item], **arguments: Any) -> Iterator[list[I
 
     def checked(result: Any) -> list[Item]:
         if not isinstance(result, Iterable) or isinstance(result, item_type):
-            raise TypeError(f"expected a list of {item_type.__name__} (got {shortly(result)})")
+            raise TypeError(f"expected a list of {item_type.__name__} (got {short_repr(result)})")
         items = [*result]
         for item in items:
             if not isinstance(item, item_type):
-                raise TypeError(f"expected a list of {item_type.__name__} (got an item {shortly(item)})")
+                raise TypeError(f"expected a list of {item_type.__name__} (got an item {short_repr(item)})")
         return items
 
     return _results(hook, checked, **arguments)

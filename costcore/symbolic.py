@@ -10,7 +10,7 @@ from typing import Any
 from costcore.dims import Dim, as_dim, is_symbolic
 
 
-def added(amounts: Iterable[Dim]) -> Dim:
+def expanded_sum(amounts: Iterable[Dim]) -> Dim:
     """Return the expanded sum of integers and expressions.
 
     Equal expressions are counted first, so that each is expanded once and all are added in one step.
@@ -89,7 +89,7 @@ def differ(a: Dim, b: Dim) -> bool:
     return True
 
 
-def only_length(a: Dim, b: Dim) -> tuple[Dim, int] | None:
+def unique_solution(a: Dim, b: Dim) -> tuple[Dim, int] | None:
     """Return the only symbol and positive value for which two different expressions are equal, or None."""
     from sympy import Poly, cancel, fraction, sympify
 
@@ -181,14 +181,14 @@ def degree(dim: Any) -> int:
     return (sum if dim.is_Mul else max)(map(degree, dim.args))
 
 
-def written(value: Any) -> str:
+def as_text(value: Any) -> str:
     """Return a number, an expression, or a tuple or list of these as text: ``4*n``, ``(n, 3)``.
 
     Symbols have the names that the model gives them. A name that is not an identifier is quoted, ``4*'batch size'``,
     so that the expression is unambiguous.
     """
     if isinstance(value, (tuple, list)):
-        items = (written(v) if is_symbolic(v) or isinstance(v, (tuple, list)) else repr(v) for v in value)
+        items = (as_text(v) if is_symbolic(v) or isinstance(v, (tuple, list)) else repr(v) for v in value)
         joined = ", ".join(items)
         return f"[{joined}]" if isinstance(value, list) else f"({joined}{',' * (len(value) == 1)})"
     return _expression_text(value) if is_symbolic(value) else str(value)

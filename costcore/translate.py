@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from costcore.errors import CostError
 from costcore.ir import Layer, Role, Tensor
-from costcore.messages import shortly
+from costcore.messages import short_repr
 
 Names: TypeAlias = "Callable[[str], Collection[str] | None]"
 """Lists the arguments of an operator, by the operator's full name; None for an operator without a schema."""
@@ -86,13 +86,14 @@ class Row:
         for field_name, sources in (("inputs", self.inputs), ("attrs", self.attrs)):
             if not isinstance(sources, Mapping):
                 raise TypeError(
-                    f"row of {self.native}: invalid {field_name} (got {shortly(sources)}, expected a mapping by name)"
+                    f"row of {self.native}: invalid {field_name} (got {short_repr(sources)}, expected a mapping by "
+                    "name)"
                 )
             for name, source in sources.items():
                 if not (isinstance(source, str) or callable(source)):
                     raise TypeError(
-                        f"row of {self.native}: invalid source of {name} (got {shortly(source)}, expected the name of "
-                        "an argument or a function of all arguments)"
+                        f"row of {self.native}: invalid source of {name} (got {short_repr(source)}, expected the name "
+                        "of an argument or a function of all arguments)"
                     )
 
 

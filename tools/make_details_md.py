@@ -25,7 +25,7 @@ from costcore.calculators.families import FAMILIES, family_of  # noqa: E402
 from costcore.counting.pricing import cost_of  # noqa: E402
 from costcore.errors import CostError  # noqa: E402
 from costcore.ir import KINDS, Calculator, Cost, Operations  # noqa: E402
-from costcore.messages import place  # noqa: E402
+from costcore.messages import qualified_name  # noqa: E402
 from costcore.registry.frontends import load  # noqa: E402
 from costcore.translate import Row  # noqa: E402
 from tools.calculator_docstring import CalculatorDocstring  # noqa: E402
@@ -200,7 +200,7 @@ def section(entry: Entry, level: int) -> list[str]:
         else:
             paragraphs = list(operator_section(ops[0], calculator, docstring))
     except (CostError, SyntaxError, ValueError) as error:
-        raise CostError(f"{place(calculator)}: the docstring cannot be run on symbols: {error}") from error
+        raise CostError(f"{qualified_name(calculator)}: the docstring cannot be run on symbols: {error}") from error
     if getattr(calculator, "is_layout", False):
         paragraphs.append("*Layout operator.*")
     return [f"{'#' * level} {entry.heading}", *paragraphs]
@@ -219,7 +219,7 @@ def entries_by_family(calculators: Mapping[str, Calculator]) -> dict[str, list[E
     for calculator in sorted(ops, key=place_in_family):
         family = family_of(calculator)
         if family is None:
-            raise CostError(f"{place(calculator)}: this file lies outside the families of calculators")
+            raise CostError(f"{qualified_name(calculator)}: this file lies outside the families of calculators")
         entries[family].append(Entry(calculator, ops[calculator]))
     return {name: found for name, found in entries.items() if found}
 

@@ -13,7 +13,7 @@ from costcore.api.estimate import estimate
 from costcore.api.load_model import load_model, module_search_path
 from costcore.dims import Dim
 from costcore.errors import CostError, CostWarning
-from costcore.registry.frontends import fitting
+from costcore.registry.frontends import applicable_options
 from costcore.reports.columns import Column
 from costcore.reports.exports.facts import status
 from costcore.reports.ledger import memory
@@ -213,7 +213,7 @@ def _report(model: Any, inputs: Any, options: Mapping[str, Any]) -> Report:
         return estimate(model, inputs, **options)
     if model.endswith(".json"):
         return saved_report(model, options.get("fma_1flop", True), options.get("dims"))
-    return estimate(load_model(model), inputs, **fitting(model, options))
+    return estimate(load_model(model), inputs, **applicable_options(model, options))
 
 
 def _progress(rows: Iterable[tuple[int, Row]], total: int) -> Iterable[tuple[int, Row]]:

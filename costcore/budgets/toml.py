@@ -10,7 +10,7 @@ from typing import Any
 
 from costcore.budgets.budget import SCOPES, Budget, Limit
 from costcore.errors import CostError
-from costcore.messages import unknown, why
+from costcore.messages import error_text, unknown
 from costcore.reports.report import Report
 from costcore.reports.text.amounts import METRICS, parse_amount, parse_percent
 
@@ -62,7 +62,7 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
         text = path.read_text(encoding="utf-8")
         content = tomllib.loads(text)
     except OSError as error:
-        raise type(error)(f"{path} cannot be read: {why(error)}") from error
+        raise type(error)(f"{path} cannot be read: {error_text(error)}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BudgetError(f"{path} is not a TOML file: {error}") from error
     return _Reader(str(path), text, path.parent).budget(content)

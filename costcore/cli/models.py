@@ -22,7 +22,7 @@ from costcore.api.load_model import (
 )
 from costcore.errors import CostError, CostWarning, UnknownOptionError
 from costcore.messages import did_you_mean
-from costcore.registry.frontends import fitting, specs
+from costcore.registry.frontends import applicable_options, specs
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
 from costcore.reports.serialization.targets import save_output
@@ -208,7 +208,7 @@ def report_of(target: str, args: argparse.Namespace, inputs: list[str] | None = 
     with module_search_path(args.python_path, target), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CostWarning)
         model = load_model(target)
-        options = estimate_options(args) if is_alone else fitting(target, estimate_options(args))
+        options = estimate_options(args) if is_alone else applicable_options(target, estimate_options(args))
         try:
             report = estimate(model, parsed, progress=progress, **options)
         except UnknownOptionError as error:

@@ -9,14 +9,14 @@ from typing import NamedTuple, TypeAlias
 from costcore.dims import Dim, as_dim
 from costcore.errors import CostError
 from costcore.ir import KINDS, Calculator, Cost, Layer, Operations
-from costcore.messages import place
+from costcore.messages import qualified_name
 from costcore.symbolic import is_negative
 from costcore.trace.call import Call, Uncounted
 from costcore.trace.trace import CallCost
 
 Calculators: TypeAlias = Mapping[str, Calculator]
 
-MISTAKES = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+CALCULATOR_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """The exceptions of a calculator after which its call is reported as not counted. All other calls are counted."""
 
 
@@ -76,7 +76,7 @@ def cost_of(layer: Layer, calculator: Calculator) -> Cost:
     """
     try:
         result = calculator(layer)
-    except MISTAKES as error:
+    except CALCULATOR_ERRORS as error:
         raise CostError(f"{_name(calculator, layer)} raised {type(error).__name__}: {error}") from error
     if not isinstance(result, tuple) or len(result) not in (4, 5):
         raise CostError(
@@ -130,12 +130,12 @@ def check_calculator(calculator: object, arguments: str = "layer") -> None:
         inspect.signature(calculator).bind(*arguments.split(", "))
     except TypeError as error:
         raise TypeError(
-            f"{place(calculator)} cannot be called as calculator({arguments}): {error} (expected one argument, the "
-            "layer, or for Chainer functions calculator(function, inputs, **options))"
+            f"{qualified_name(calculator)} cannot be called as calculator({arguments}): {error} (expected one "
+            "argument, the layer, or for Chainer functions calculator(function, inputs, **options))"
         ) from error
     except ValueError:
         return  # a built-in without a signature, which cannot be checked before its first call
 
 
 def _name(calculator: Calculator, layer: Layer) -> str:
-    return f"calculator {place(calculator)} for {layer.op!r}"
+    return f"calculator {qualified_name(calculator)} for {layer.op!r}"

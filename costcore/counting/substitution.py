@@ -11,12 +11,12 @@ from costcore.dims import as_dim, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import KINDS, Cost, Operations
 from costcore.messages import unknown
-from costcore.symbolic import written
+from costcore.symbolic import as_text
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
 
-def put_values(trace: Trace, values: Mapping[str, int]) -> Trace:
+def substitute_values(trace: Trace, values: Mapping[str, int]) -> Trace:
     """Return the trace with ``values`` substituted for the symbols of these names (strings or symbols).
 
     Raises:
@@ -72,7 +72,7 @@ def _in_record(record: CallCost, substitute: Callable[[Any], Any], layout: str) 
 def _check_shapes(call: Call) -> None:
     for tensor in (*call.layer.inputs.values(), *call.layer.outputs):
         if any(isinstance(d, int) and d < 0 for d in tensor.shape):
-            raise CostError(f"{call.name}: these values give the invalid shape {written(tensor.shape)}")
+            raise CostError(f"{call.name}: these values give the invalid shape {as_text(tensor.shape)}")
 
 
 def _in_cost(cost: Cost | None, substitute: Callable[[Any], Any]) -> Cost | None:

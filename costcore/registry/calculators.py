@@ -7,8 +7,8 @@ from types import ModuleType
 
 from costcore.errors import CostError
 from costcore.ir import Calculator
-from costcore.messages import place
-from costcore.plugins import cached, mappings
+from costcore.messages import qualified_name
+from costcore.plugins import cached, functions_from_plugins
 
 PREFIX = "calc_"
 
@@ -35,7 +35,7 @@ def add(table: dict[str, Calculator], new: Mapping[str, Calculator]) -> None:
     for op, function in new.items():
         if op in table:
             raise CostError(
-                f"operator {op!r} has two calculators, {place(table[op])} and {place(function)}. "
+                f"operator {op!r} has two calculators, {qualified_name(table[op])} and {qualified_name(function)}. "
                 "Remove one, or replace a built-in one for one run with add_custom_cost_calculator."
             )
         table[op] = function
@@ -49,6 +49,6 @@ def calculators() -> Mapping[str, Calculator]:
         CostError: if an operator has two calculators, or a plug-in fails; the message includes its name.
     """
     table: dict[str, Calculator] = {}
-    for plugin_calculators in mappings("costcore_calculators"):
+    for plugin_calculators in functions_from_plugins("costcore_calculators"):
         add(table, plugin_calculators)
     return table

@@ -12,7 +12,7 @@ from typing import Any
 from costcore.counting.pricing import check_calculator
 from costcore.errors import CostWarning
 from costcore.ir import Calculator
-from costcore.messages import place
+from costcore.messages import qualified_name
 from costcore.registry.calculators import calculators
 from costcore.registry.frontends import load, loaded, rows, specs
 from costcore.trace.call import Call
@@ -61,7 +61,7 @@ class CustomCalculators:
             if not names:
                 offered = ", ".join(name for name, spec in specs().items() if spec.native_calculators) or "none"
                 raise TypeError(
-                    f"{place(calculator)} takes (function, inputs), the form for operators of some frontends "
+                    f"{qualified_name(calculator)} takes (function, inputs), the form for operators of some frontends "
                     f"({offered}), but {_named(op)} is not one of them. Write it as calculator(layer)."
                 )
         else:
@@ -70,7 +70,7 @@ class CustomCalculators:
         replaced = [name for name in names if _is_built_in(name)]
         if replaced and not any(name in added for name in names):
             warnings.warn(
-                f"{place(calculator)} replaces the built-in calculator of {', '.join(replaced)} for this run",
+                f"{qualified_name(calculator)} replaces the built-in calculator of {', '.join(replaced)} for this run",
                 CostWarning,
                 stacklevel=3,
             )
@@ -104,7 +104,7 @@ class CustomCalculators:
                 near = dict.fromkeys(native for close in kinds for kind in close for native in natives[kind])
                 hint = f". Similar operators that were called: {', '.join(near)}" if near else ""
                 sentences.append(
-                    f"{place(calculator)}, the calculator for {', '.join(names)}, was never used: "
+                    f"{qualified_name(calculator)}, the calculator for {', '.join(names)}, was never used: "
                     f"no such operator was called{hint}"
                 )
         return sentences

@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from costcore.errors import CHECKPOINT_SUFFIXES, CostError, UnknownOptionError
 from costcore.frontend import Frontend, FrontendSpec
-from costcore.messages import did_you_mean, shortly, unknown
-from costcore.plugins import cached, lists
+from costcore.messages import did_you_mean, short_repr, unknown
+from costcore.plugins import cached, objects_from_plugins
 from costcore.translate import Row
 
 HOW_TO_LOAD_A_CHECKPOINT = "Build the nn.Module in Python, load the checkpoint if you like, and pass the module."
@@ -28,7 +28,7 @@ def specs() -> Mapping[str, FrontendSpec]:
         CostError: if two frontends have the same name, or a plug-in fails; the message includes its name.
     """
     by_name: dict[str, FrontendSpec] = {}
-    for plugin_specs in lists("costcore_frontends", FrontendSpec):
+    for plugin_specs in objects_from_plugins("costcore_frontends", FrontendSpec):
         for spec in plugin_specs:
             if spec.name in by_name:
                 raise CostError(f"two frontends are named {spec.name!r}: {by_name[spec.name].path} and {spec.path}")
@@ -43,7 +43,7 @@ def rows(name: str) -> tuple[Row, ...]:
     Raises:
         CostError: if a plug-in fails; the message includes its name.
     """
-    plugin_rows = [*lists("costcore_rows", Row, frontend=name)]
+    plugin_rows = [*objects_from_plugins("costcore_rows", Row, frontend=name)]
     return (*(row for rows in reversed(plugin_rows) for row in rows), *load(name).ROWS)
 
 
@@ -83,7 +83,7 @@ def reader_of(path: str | PathLike[Any]) -> str:
     return next((spec.name for spec in specs().values() if fsdecode(path).endswith(spec.suffixes or ("\0",))), "")
 
 
-def fitting(target: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def applicable_options(target: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``options`` without those that apply only to files of other frontends than the one of ``target``."""
     reader = reader_of(target)
     own = specs()[reader].options if reader else {}
@@ -111,7 +111,7 @@ def frontend_of(model: object) -> FrontendSpec:
 
 def _unsupported(model: object) -> str:
     """Return the message for an object that no frontend supports, and what to pass instead."""
-    shown = shortly(model)
+    shown = short_repr(model)
     if isinstance(model, (str, PathLike)):
         path = fsdecode(model)
         if path.endswith(CHECKPOINT_SUFFIXES):

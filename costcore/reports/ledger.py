@@ -9,7 +9,7 @@ from typing import Any
 from costcore.dims import Dim
 from costcore.ir import KINDS, Cost, Operations
 from costcore.messages import unknown
-from costcore.symbolic import added, share
+from costcore.symbolic import expanded_sum, share
 from costcore.trace.call import Call
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.trace import CallCost, Trace
@@ -92,8 +92,11 @@ class Ledger:
     def _sums(self, calls: list[Call]) -> dict[str, Any]:
         entries = [self.entries[call.name] for call in calls]
         parameters = {parameter for call in calls for parameter in call.parameters}
-        sums = {key: added(entry[key] for entry in entries) for key in SUMS}
-        sums |= {"n_layers": len(calls), "n_params": added(self._parameters[parameter] for parameter in parameters)}
+        sums = {key: expanded_sum(entry[key] for entry in entries) for key in SUMS}
+        sums |= {
+            "n_layers": len(calls),
+            "n_params": expanded_sum(self._parameters[parameter] for parameter in parameters),
+        }
         measured = [entry["seconds"] for entry in entries if "seconds" in entry]
         return {**sums, "seconds": fsum(measured)} if measured else sums
 

@@ -9,7 +9,7 @@ from typing import Any
 from costcore.dims import Dim
 from costcore.reports.ledger import SUMS, Ledger, memory, shares
 from costcore.reports.module_paths import below, parent_of
-from costcore.symbolic import added
+from costcore.symbolic import expanded_sum
 from costcore.trace.call import Module
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
@@ -160,7 +160,9 @@ def _count(
         if "seconds" in entry:
             sums["seconds"] = sums.get("seconds", 0.0) + entry["seconds"]
         sums["n_layers"] += 1
-    sums.update({key: added(entry[key] for entry in entries) for key in SUMS}, activations=added(activations))
+    sums.update(
+        {key: expanded_sum(entry[key] for entry in entries) for key in SUMS}, activations=expanded_sum(activations)
+    )
     frozen = set(module.frozen)
     for parameter in dict.fromkeys(parameters):
         if first_node.setdefault(parameter, position) == position:
@@ -182,7 +184,7 @@ def _add_up(nodes: list[_Node], run: Run, first_node: dict[int, int]) -> list[Di
         node = nodes[position]
         summands = [node.sums, *(child.sums for child in node.children)]
         for key in dict.fromkeys(key for sums in summands for key in sums) if node.children else ():
-            node.sums[key] = added(sums[key] for sums in summands if key in sums)
+            node.sums[key] = expanded_sum(sums[key] for sums in summands if key in sums)
         for child in node.children:
             node.last_call = max(node.last_call, child.last_call)
             if len(child.repeated) > len(node.repeated):

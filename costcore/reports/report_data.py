@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
-from costcore.counting.substitution import put_values
+from costcore.counting.substitution import substitute_values
 from costcore.reports import caveats
 from costcore.reports.ledger import Ledger, ignored
 from costcore.reports.module_tree import build
@@ -122,7 +122,7 @@ class ReportData:
         """
         if not isinstance(values, Mapping | None):
             raise TypeError(f"subs expects a mapping of names to integers such as {{'batch': 8}} (got {values!r})")
-        return type(self)(put_values(self._trace, {**(values or {}), **named}))
+        return type(self)(substitute_values(self._trace, {**(values or {}), **named}))
 
     def by(self, *keys: str) -> dict[Any, dict[str, Any]]:
         """Return the sums of the calls, grouped by one or several keys, in order of first call.

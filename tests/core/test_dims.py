@@ -11,7 +11,7 @@ import sympy
 
 from costcore.dims import as_dim, gcd, is_symbolic
 from costcore.ir import BITS, Layer, Operations, Tensor, covers, layout_operator
-from costcore.symbolic import HIGHEST_DEGREE, added, degree, differ, magnitude, share
+from costcore.symbolic import HIGHEST_DEGREE, degree, differ, expanded_sum, magnitude, share
 
 n, m = sympy.symbols("n m", integer=True, positive=True)
 
@@ -21,8 +21,8 @@ n, m = sympy.symbols("n m", integer=True, positive=True)
     [([], 0), ([1, 2, 3], 6), ([n, 2, n, m, 3, n], 3 * n + m + 5), ([n, 1, -n], 1), ([n * m, 2 * n * m], 3 * n * m)],
 )
 def test_sums_of_many_amounts(amounts, expected):
-    assert added(amounts) == added(iter(amounts)) == expected
-    assert isinstance(added(amounts), int) == isinstance(expected, int)
+    assert expanded_sum(amounts) == expanded_sum(iter(amounts)) == expected
+    assert isinstance(expanded_sum(amounts), int) == isinstance(expected, int)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from costcore.messages import shortly, unknown, why
+from costcore.messages import error_text, short_repr, unknown
 
 MODES = ("csv", "md", "table", "color")
 
@@ -26,7 +26,7 @@ def test_fragments_of_messages():
         def __repr__(self):
             return "Net(\n  (0): Linear()\n)"
 
-    assert why(FileNotFoundError(2, "No such file or directory", "a")) == "No such file or directory"
-    assert why(OSError("odd")) == "odd"
-    assert shortly([Model()]) == "[Net( (0): Linear() )]"
-    assert shortly("x" * 100) == "'" + "x" * 78 + "…"
+    assert error_text(FileNotFoundError(2, "No such file or directory", "a")) == "No such file or directory"
+    assert error_text(OSError("odd")) == "odd"
+    assert short_repr([Model()]) == "[Net( (0): Linear() )]"
+    assert short_repr("x" * 100) == "'" + "x" * 78 + "…"

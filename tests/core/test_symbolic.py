@@ -6,7 +6,7 @@ import pytest
 import sympy
 
 from costcore import estimate
-from costcore.symbolic import MOST_TERMS, added, expanded, is_negative, only_length, share
+from costcore.symbolic import MOST_TERMS, expanded, expanded_sum, is_negative, share, unique_solution
 
 n, m, k = sympy.symbols("n m k", integer=True, positive=True)
 
@@ -23,7 +23,7 @@ n, m, k = sympy.symbols("n m k", integer=True, positive=True)
     ],
 )
 def test_sums_are_expanded(amounts, text):
-    assert str(added(amounts)) == text
+    assert str(expanded_sum(amounts)) == text
 
 
 def test_expressions_with_many_terms_are_not_expanded():
@@ -57,7 +57,7 @@ def test_a_share_of_an_equal_expression_in_another_form():
     ],
 )
 def test_the_only_size_for_which_two_expressions_are_equal(a, b, expected):
-    assert only_length(a, b) == only_length(sympy.sympify(a), b) == expected
+    assert unique_solution(a, b) == unique_solution(sympy.sympify(a), b) == expected
 
 
 def test_expressions_that_are_negative_for_all_sizes():

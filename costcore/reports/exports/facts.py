@@ -11,7 +11,7 @@ from costcore.reports.caveats import not_counted
 from costcore.reports.report_data import ReportData
 from costcore.reports.text.amounts import METRICS
 from costcore.reports.text.values import attribute_text, jsonable
-from costcore.symbolic import written
+from costcore.symbolic import as_text
 from costcore.trace.call import Call
 
 
@@ -49,4 +49,4 @@ def json_text(content: Any) -> str:
 
 def tensor_text(tensor: Tensor) -> str:
     """Return dtype and shape of a tensor, ``float32[1, 3]``."""
-    return f"{tensor.dtype}[{', '.join(map(written, tensor.shape))}]"
+    return f"{tensor.dtype}[{', '.join(map(as_text, tensor.shape))}]"

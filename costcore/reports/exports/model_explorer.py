@@ -12,7 +12,7 @@ from costcore.reports.exports.facts import call_facts, json_text, tensor_text
 from costcore.reports.module_paths import names_along
 from costcore.reports.report_data import ReportData
 from costcore.reports.text.amounts import METRICS
-from costcore.symbolic import written
+from costcore.symbolic import as_text
 from costcore.trace.call import Call
 
 Keys: TypeAlias = "Mapping[str, str] | Callable[[Call], str]"
@@ -50,7 +50,7 @@ def to_model_explorer(report: ReportData, metric: str = "flops", keys: Keys | No
     for node, value in values.items():
         if is_symbolic(value):
             raise CostError(
-                f"{node}: {metric} is symbolic ({written(value)}). Substitute its dimensions first: report.subs(…)."
+                f"{node}: {metric} is symbolic ({as_text(value)}). Substitute its dimensions first: report.subs(…)."
             )
     results = {node: {"value": value} for node, value in values.items()}
     return json_text({"results": results, "gradient": [{"stop": stop, "bgColor": color} for stop, color in GRADIENT]})
@@ -94,4 +94,4 @@ def to_model_explorer_graph(report: ReportData, name: str = "model") -> str:
 
 
 def _attribute_value(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else written(value)
+    return f"{value:,}" if isinstance(value, int) else as_text(value)

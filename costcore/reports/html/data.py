@@ -11,7 +11,7 @@ from costcore.reports.ledger import SUMS, Ledger, ignored
 from costcore.reports.module_tree import walk
 from costcore.reports.text.escape import printable
 from costcore.reports.text.values import attribute_text
-from costcore.symbolic import magnitude, written
+from costcore.symbolic import as_text, magnitude
 from costcore.trace.trace import CallCost, Trace
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class _ExactText:
     def __call__(self, value: Dim | None) -> str | None:
         if value is None:
             return None
-        text = written(value)
+        text = as_text(value)
         if is_symbolic(value) and text not in self.ranks:
             self.ranks[text] = str(magnitude(value))
         return text
@@ -175,7 +175,7 @@ def _call(
         "inputs": ", ".join(f"{printable(name)} {shape_text(t.shape)}" for name, t in call.layer.inputs.items()),
         "outputs": ", ".join(map(shape_text, entry["output_shapes"])),
         "settings": printable(", ".join(f"{name}={attribute_text(value)}" for name, value in entry["params"].items())),
-        "operations": ", ".join(f"{kind} {written(n)}" for kind, n in entry["operations"].items()),
+        "operations": ", ".join(f"{kind} {as_text(n)}" for kind, n in entry["operations"].items()),
         "reason": printable(record.reason),
     }
     key = tuple(layer[name] for name in LAYER)
@@ -193,4 +193,4 @@ def _call(
 
 def shape_text(dims: Iterable[Dim]) -> str:
     """Return a shape as text, ``1 × 3 × 224 × 224``; ``()`` for a scalar."""
-    return printable(" × ".join(map(written, dims))) or "()"
+    return printable(" × ".join(map(as_text, dims))) or "()"

@@ -12,7 +12,7 @@ from costcore.reports.caveats import uncounted_operators
 from costcore.reports.text.amounts import METRICS, exact, readable
 from costcore.reports.text.escape import printable
 from costcore.reports.text.units import rounded
-from costcore.symbolic import written
+from costcore.symbolic import as_text
 from costcore.trace.call import Uncounted
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def card(title: str, value: str, note: str, is_expression: bool = False) -> str:
 
 def _amount_card(title: str, value: Dim, metric: str, note: str = "") -> str:
     if is_symbolic(value):
-        return card(title, written(value), note, is_expression=True)
+        return card(title, as_text(value), note, is_expression=True)
     large, full = readable(value, metric), exact(value) + (" B" if METRICS[metric][1] == "bytes" else "")
     return card(title, large, note or ("" if full == large else full))
 

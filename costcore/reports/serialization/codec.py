@@ -10,7 +10,7 @@ from typing import Any
 
 from costcore.dims import Dim, gcd, is_symbolic
 from costcore.errors import CostError
-from costcore.messages import shortly
+from costcore.messages import short_repr
 
 FUNCTION_NAMES = {
     "Add": "add",
@@ -51,7 +51,7 @@ def malformed(where: str, problem: str, value: object, expected: str) -> CostErr
         value: the value in the file.
         expected: what the file should contain instead.
     """
-    return CostError(f"{where}: {problem} (got {shortly(value)}, expected {expected})")
+    return CostError(f"{where}: {problem} (got {short_repr(value)}, expected {expected})")
 
 
 class Encoder:
@@ -162,7 +162,7 @@ class Decoder:
         try:
             return build(*arguments)
         except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
-            raise CostError(f"{where}: {shortly(value)} is not a valid expression: {error}") from error
+            raise CostError(f"{where}: {short_repr(value)} is not a valid expression: {error}") from error
 
     def value(self, value: Any, where: str) -> Any:
         """Return the value of an attribute that :meth:`Encoder.value` encoded."""
@@ -190,17 +190,17 @@ class Decoder:
                     return dict(pairs)
                 except TypeError as error:
                     raise CostError(f"{where}: {error}") from error
-        raise CostError(f"{where}: {shortly(value)} is not a valid {tag}")
+        raise CostError(f"{where}: {short_repr(value)} is not a valid {tag}")
 
     def _symbol(self, key: str, where: str) -> Any:
         if key not in self._symbols:
             if key not in self._declared:
-                raise CostError(f"{where}: symbol {shortly(key)} is not declared in 'symbols'")
+                raise CostError(f"{where}: symbol {short_repr(key)} is not declared in 'symbols'")
             name, assumptions = self._declared[key]
             try:
                 self._symbols[key] = _sympy().Symbol(name, **assumptions)
             except (ArithmeticError, TypeError, ValueError) as error:
-                raise CostError(f"symbols: the assumptions of {shortly(key)} are contradictory: {error}") from error
+                raise CostError(f"symbols: the assumptions of {short_repr(key)} are contradictory: {error}") from error
         return self._symbols[key]
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from costcore.dims import Dim
 from costcore.errors import CostError
 from costcore.ir import BITS, KINDS, Cost, Layer, Operations, Tensor
-from costcore.messages import shortly, why
+from costcore.messages import error_text, short_repr
 from costcore.reports.ledger import flops_of
 from costcore.reports.serialization.codec import Decoder, malformed
 from costcore.reports.serialization.to_json import SCHEMA
@@ -57,7 +57,7 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
         try:
             text = Path(source).read_bytes()
         except (OSError, ValueError) as error:
-            raise CostError(f"{name} cannot be read: {why(error)}") from error
+            raise CostError(f"{name} cannot be read: {error_text(error)}") from error
     if not isinstance(text, (str, bytes)):
         raise TypeError(f"expected a report as JSON text or as a path (got {source!r})")
     try:
@@ -138,7 +138,7 @@ class _Object:
             CostError: if the object has a field that the schema does not define.
         """
         if self._unread:
-            raise CostError(f"{self.where or 'the file'}: unknown {', '.join(map(shortly, self._unread))}")
+            raise CostError(f"{self.where or 'the file'}: unknown {', '.join(map(short_repr, self._unread))}")
 
     def path_of(self, key: str) -> str:
         """Return the location of a field in the file."""
@@ -170,7 +170,7 @@ def _contents(file: _Object) -> Contents:
         raise malformed("schema", "unknown schema", schema, repr(SCHEMA))
     symbols = {}
     for key, data in file.field("symbols", dict).items():
-        entry = _Object(data, f"symbols.{shortly(key)}")
+        entry = _Object(data, f"symbols.{short_repr(key)}")
         assumptions = entry.field("assumptions", dict)
         if any(type(value) is not bool for value in assumptions.values()):
             raise malformed(entry.path_of("assumptions"), "wrong type", assumptions, "true or false for each")
@@ -204,7 +204,7 @@ def _run(file: _Object, decoder: Decoder) -> Run:
     for entry in file.objects("modules"):
         path = entry.field("path", str)
         if path in modules:
-            raise CostError(f"{entry.where}: duplicate module {shortly(path)}")
+            raise CostError(f"{entry.where}: duplicate module {short_repr(path)}")
         owned, frozen = (_parameter_ids(entry, key, parameters) for key in ("parameters", "frozen"))
         kind, buffers, same_as = entry.field("type", str), entry.amount("buffers", decoder), entry.field("same_as", str)
         modules[path] = Module(kind, owned, frozen, buffers, same_as)
@@ -252,7 +252,7 @@ def _layer(entry: _Object, decoder: Decoder) -> Layer:
     for operand in entry.objects("inputs"):
         name = operand.field("name", str)
         if name in inputs:
-            raise CostError(f"{operand.where}: duplicate operand {shortly(name)}")
+            raise CostError(f"{operand.where}: duplicate operand {short_repr(name)}")
         inputs[name] = _tensor(operand, decoder)
     outputs = [_tensor(output, decoder) for output in entry.objects("outputs")]
     layer = Layer(entry.field("op", str), inputs, outputs, entry.attributes("attrs", decoder))

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, TypeAlias
 
-from costcore.messages import why
+from costcore.messages import error_text
 
 Target: TypeAlias = "str | PathLike[str] | IO[str] | None"
 
@@ -50,7 +50,7 @@ def _replace(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", newline="\n", errors="backslashreplace")
         temporary.replace(path)
     except OSError as error:
-        raise type(error)(f"{path} cannot be written: {why(error)}") from error
+        raise type(error)(f"{path} cannot be written: {error_text(error)}") from error
     finally:
         temporary.unlink(missing_ok=True)
 

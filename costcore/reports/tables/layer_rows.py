@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costcore.reports.ledger import Ledger, flops_of, memory
-from costcore.symbolic import added
+from costcore.symbolic import expanded_sum
 
 TORCHSTAT_SUMS = ("memory", "madd", "flops_fma1")
 """The sums that only these rows have."""
@@ -29,5 +29,5 @@ def layer_rows(ledger: Ledger) -> list[dict[str, Any]]:
             "flops_fma1": flops_of(cost, True) * call.times,
         }
         rows.append(row)
-    sums = {key: added(row[key] for row in rows) for key in TORCHSTAT_SUMS}
+    sums = {key: expanded_sum(row[key] for row in rows) for key in TORCHSTAT_SUMS}
     return [*rows, {**ledger.total, "module": "total", **sums}]

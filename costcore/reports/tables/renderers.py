@@ -7,8 +7,8 @@ import io
 from collections.abc import Mapping
 
 from costcore.errors import CostError
-from costcore.messages import place, shortly, unknown
-from costcore.plugins import cached, hookimpl, mappings
+from costcore.messages import qualified_name, short_repr, unknown
+from costcore.plugins import cached, functions_from_plugins, hookimpl
 from costcore.reports.columns import Renderer, Table
 from costcore.reports.text.escape import escaped, printable, shortened
 
@@ -27,10 +27,12 @@ def renderers() -> Mapping[str, Renderer]:
         CostError: if two renderers are registered for the same mode, or if a plug-in fails.
     """
     by_mode: dict[str, Renderer] = {}
-    for registered in mappings("costcore_renderers"):
+    for registered in functions_from_plugins("costcore_renderers"):
         for mode, renderer in registered.items():
             if mode in by_mode:
-                raise CostError(f"mode={mode!r} has two renderers, {place(by_mode[mode])} and {place(renderer)}")
+                raise CostError(
+                    f"mode={mode!r} has two renderers, {qualified_name(by_mode[mode])} and {qualified_name(renderer)}"
+                )
             by_mode[mode] = renderer
     return by_mode
 
@@ -58,9 +60,9 @@ def rendered(table: Table, mode: str) -> str:
     try:
         text = renderer(table)
     except Exception as error:  # code of a plug-in can raise anything
-        raise CostError(f"the renderer {place(renderer)} fails: {type(error).__name__}: {error}") from error
+        raise CostError(f"the renderer {qualified_name(renderer)} fails: {type(error).__name__}: {error}") from error
     if not isinstance(text, str):
-        raise CostError(f"the renderer {place(renderer)} must return text (got {shortly(text)})")
+        raise CostError(f"the renderer {qualified_name(renderer)} must return text (got {short_repr(text)})")
     return text if text.endswith("\n") else f"{text}\n"
 
 

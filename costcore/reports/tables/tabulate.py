@@ -9,7 +9,7 @@ from typing import Any
 from costcore.reports.columns import NUMERIC, Column, Table
 from costcore.reports.text.units import check_digits, check_unit, prefix_for, rounded, scaled
 from costcore.reports.text.values import attribute_text
-from costcore.symbolic import written
+from costcore.symbolic import as_text
 
 
 def tabulate(
@@ -83,9 +83,9 @@ def _cell(value: Any, kind: str, digits: int) -> str:
     if kind == "seconds":
         return rounded(1000 * Fraction(value), digits)
     if kind == "shape":
-        return written(tuple(value))
+        return as_text(tuple(value))
     if kind == "shapes":
-        return written([tuple(shape) for shape in value])
+        return as_text([tuple(shape) for shape in value])
     if kind == "attributes":
         return ", ".join(f"{name}={attribute_text(v)}" for name, v in value.items())
-    return written(value)
+    return as_text(value)

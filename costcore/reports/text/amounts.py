@@ -9,7 +9,7 @@ from typing import Any
 
 from costcore.dims import Dim, is_symbolic
 from costcore.reports.text.units import BASES, PREFIXES, prefix_for, scaled
-from costcore.symbolic import written
+from costcore.symbolic import as_text
 
 METRICS: Mapping[str, tuple[str, str]] = {
     "flops": ("FLOPs", "flops"),
@@ -62,7 +62,7 @@ def parse_percent(value: object) -> Fraction | None:
 
 def exact(value: Any, signed: bool = False) -> str:
     """Return a whole number with separated thousands, or an expression as text; with a plus sign if ``signed``."""
-    text = written(value) if is_symbolic(value) else f"{value:,}"
+    text = as_text(value) if is_symbolic(value) else f"{value:,}"
     return _plus(value, signed) + text
 
 
@@ -78,4 +78,4 @@ def readable(value: Dim, metric: str, n_digits: int = 3, signed: bool = False) -
 
 def _plus(value: Any, signed: bool) -> str:
     """Return the plus sign of a signed value; empty for zero and for text that starts with a minus sign."""
-    return "+" if signed and value != 0 and not written(value).startswith("-") else ""
+    return "+" if signed and value != 0 and not as_text(value).startswith("-") else ""

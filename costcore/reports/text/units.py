@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from costcore.dims import Dim, is_symbolic
 from costcore.messages import unknown
-from costcore.symbolic import written
+from costcore.symbolic import as_text
 
 PREFIXES = ("", "K", "M", "G", "T")
 UNITS = (None, *PREFIXES[1:], "auto", "autoaligned")
@@ -65,7 +65,7 @@ def scaled(value: Dim, prefix: str, kind: str, n_digits: int, fixed: bool = Fals
     """
     if is_symbolic(value):
         scale = BASES[kind] ** PREFIXES.index(prefix)
-        return written(value) if scale == 1 else f"({written(value)})/{scale}"
+        return as_text(value) if scale == 1 else f"({as_text(value)})/{scale}"
     if not prefix:
         return str(value)
     return rounded(Fraction(value, BASES[kind] ** PREFIXES.index(prefix)), n_digits, fixed)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costcore.symbolic import written
+from costcore.symbolic import as_text
 
 
 def attribute_text(value: Any) -> str:
     """Return the value of an attribute as text; a tuple of equal values, ``(3, 3)``, as one value, ``3``."""
     is_uniform = isinstance(value, tuple) and value and all(v == value[0] for v in value)
-    return written(value[0] if is_uniform else value)
+    return as_text(value[0] if is_uniform else value)
 
 
 def jsonable(value: Any) -> Any:
@@ -22,4 +22,4 @@ def jsonable(value: Any) -> Any:
         return {str(name): jsonable(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [jsonable(item) for item in value]
-    return written(value)
+    return as_text(value)

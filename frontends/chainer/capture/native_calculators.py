@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from costcore.counting.pricing import MISTAKES
+from costcore.counting.pricing import CALCULATOR_ERRORS
 from costcore.dims import as_dim
 from costcore.errors import CostError
 from costcore.ir import Cost
-from costcore.messages import place
+from costcore.messages import qualified_name
 
 from ..arrays import is_array
 
@@ -21,10 +21,10 @@ def native_cost(calculator: partial[Any], function: Any, in_data: Sequence[Any],
     Raises:
         CostError: if it raises or returns anything but (flops, read, written[, params]).
     """
-    who = f"the calculator {place(calculator.func)} for {type(function).__name__}"
+    who = f"the calculator {qualified_name(calculator.func)} for {type(function).__name__}"
     try:
         result = calculator(function, in_data)
-    except MISTAKES as error:
+    except CALCULATOR_ERRORS as error:
         raise CostError(f"{who} raised {type(error).__name__}: {error}") from error
     if not isinstance(result, (tuple, list)) or len(result) not in (3, 4):
         raise CostError(f"{who} returned {result!r}; expected (flops, read, written[, params]) in elements")

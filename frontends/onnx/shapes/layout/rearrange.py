@@ -9,7 +9,7 @@ import numpy as np
 
 from costcore.dims import Dim, ceil_div, is_symbolic, minimum
 from costcore.ir import prod
-from costcore.symbolic import differ, only_length, quotient
+from costcore.symbolic import differ, quotient, unique_solution
 
 from ...graph.node import Node, Rule
 from ...values.constant_folding import cast, each
@@ -48,7 +48,7 @@ def reshape(node: Node) -> Sequence[Value]:
     if isinstance(x.size, int) and isinstance(prod(wanted), int) and x.size != prod(wanted):
         raise node.error(f"cannot reshape {source} ({x.size} elements) to {wanted} ({prod(wanted)})")
     if not unknown and differ(x.size, prod(wanted)):
-        length = only_length(x.size, prod(wanted))
+        length = unique_solution(x.size, prod(wanted))
         only = f", which is true only for {length[0]} = {length[1]}" if length else ""
         node.assumed.append(f"its shape has {prod(wanted)} elements, its input {x.size}: assumed to be equal{only}")
     return [node.renamed(x, wanted)]
