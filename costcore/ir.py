@@ -1,4 +1,4 @@
-"""The intermediate representation: layers and tensors, which frontends produce, and costs, which calculators return."""
+"""The intermediate representation: layers, which frontends produce, and costs, which calculators return."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def short_repr(value: object) -> str:
 
 
 def did_you_mean(names: Iterable[object], expected: Iterable[object]) -> str:
-    """Return the end of a message that suggests the near matches of unknown names; empty if there are none.
+    """Return a suggestion of near matches, to be appended to a message; empty if there is no near match.
 
     >>> did_you_mean(["flop"], ["flops", "macs"])
     ". Did you mean 'flops'?"

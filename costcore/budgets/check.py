@@ -25,7 +25,7 @@ BudgetLike: TypeAlias = "Budget | str | PathLike[str] | Mapping[str, Any]"
 
 
 def check(report: Report, budget: BudgetLike) -> list[Violation]:
-    """Return the violations of ``budget`` by ``report``, in the order of its limits; empty if there are none.
+    """Return the violations of ``budget`` by ``report``, in the order of its limits.
 
     A limit with a pattern applies to each matching module, including its submodules, or to each matching operator. A
     pattern that matches nothing is a violation, because the limit of a renamed module would never be exceeded.
@@ -87,7 +87,7 @@ def _as_int(value: Dim, limit: Limit, source: str) -> int:
 
 
 class Target(NamedTuple):
-    """What a limit applies to: the whole model, a module including its submodules, or an operator."""
+    """The target of a limit: the whole model, a module including its submodules, or an operator."""
 
     scope: str
     name: str = ""

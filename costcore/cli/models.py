@@ -1,4 +1,4 @@
-"""What all commands share: the options for models, and the report of a model, a factory or a saved report."""
+"""The code that all commands share: options for models, and reports of models and saved reports."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def reader_of(path: str | PathLike[Any]) -> str:
 
 
 def applicable_options(target: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``options`` without those that apply only to files of other frontends than the one of ``target``."""
+    """Return ``options`` without those for files that another frontend than that of ``target`` reads."""
     reader = reader_of(target)
     own = specs()[reader].options if reader else {}
     foreign = {name for spec in specs().values() for name in spec.options} - own.keys()
