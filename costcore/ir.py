@@ -216,10 +216,10 @@ class Operations:
     def __add__(self, other: Operations) -> Operations:
         if not isinstance(other, Operations):
             return NotImplemented
-        return Operations(*(getattr(self, kind) + getattr(other, kind) for kind in KINDS))
+        return Operations(*(getattr(self, name) + getattr(other, name) for name in OPERATION_CLASSES))
 
     def __mul__(self, count: Dim) -> Operations:
-        return Operations(*(getattr(self, kind) * count for kind in KINDS))
+        return Operations(*(getattr(self, name) * count for name in OPERATION_CLASSES))
 
     __rmul__ = __mul__
 
@@ -228,7 +228,7 @@ class Operations:
         return self.fma * (1 if fma_1flop else 2) + self.mul + self.add + self.div + self.cmp + self.special
 
 
-KINDS = tuple(field.name for field in fields(Operations))
+OPERATION_CLASSES = tuple(field.name for field in fields(Operations))
 
 
 class PerElement(NamedTuple):

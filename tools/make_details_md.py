@@ -24,7 +24,7 @@ from costcore.calculators import costcore_calculators  # noqa: E402 - found by t
 from costcore.calculators.families import FAMILIES, family_of  # noqa: E402
 from costcore.counting.pricing import cost_of  # noqa: E402
 from costcore.errors import CostError  # noqa: E402
-from costcore.ir import KINDS, Calculator, Cost, Operations  # noqa: E402
+from costcore.ir import OPERATION_CLASSES, Calculator, Cost, Operations  # noqa: E402
 from costcore.messages import qualified_name  # noqa: E402
 from costcore.registry.frontends import load  # noqa: E402
 from costcore.translate import Row  # noqa: E402
@@ -113,7 +113,7 @@ def formulas(
 def amounts(cost: Cost) -> dict[str, Any]:
     """Return the operations of a cost by class, its FLOPs by weight of an fma, and its MACs."""
     by_class = cost.flops if isinstance(cost.flops, Operations) else Operations()
-    operations = {kind: getattr(by_class, kind) for kind in KINDS}
+    operations = {kind: getattr(by_class, kind) for kind in OPERATION_CLASSES}
     one, two = flops(cost, fma_1flop=True), flops(cost, fma_1flop=False)
     return operations | {"FLOPs": one, ONE: one, TWO: two, "MACs": cost.macs}
 
@@ -168,16 +168,16 @@ def group_section(ops: Iterable[str], calculator: Calculator, docstring: Calcula
     entries: Mapping[str, Any] = getattr(calculator, "table", {})
     by_op = {op: formulas(op, calculator, docstring) for op in sorted(ops)}
     names = nonzero_rows(by_op.values())
-    shared = [n for n in names if n not in KINDS and len({row[n] for row in by_op.values()}) == 1]
+    shared = [n for n in names if n not in OPERATION_CLASSES and len({row[n] for row in by_op.values()}) == 1]
     columns = {
         "operator": {op: code(op) for op in by_op},
         "description": {op: text if isinstance(text := entries.get(op), str) else "" for op in by_op},
         "definition": {op: code(getattr(entries.get(op), "definition", "")) for op in by_op},
         "operations": {
-            op: code(", ".join(f"{kind} {row[kind]}" for kind in KINDS if row[kind] != "0"))
+            op: code(", ".join(f"{kind} {row[kind]}" for kind in OPERATION_CLASSES if row[kind] != "0"))
             for op, row in by_op.items()
         },
-        **{n: {op: code(row[n]) for op, row in by_op.items()} for n in names if n not in {*KINDS, *shared}},
+        **{n: {op: code(row[n]) for op, row in by_op.items()} for n in names if n not in {*OPERATION_CLASSES, *shared}},
     }
     shown = {name: column for name, column in columns.items() if any(column.values())}
     yield table(shown, ([column[op] for column in shown.values()] for op in by_op))

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from costcore.dims import Dim, as_dim
 from costcore.errors import CostError
-from costcore.ir import KINDS, Calculator, Cost, Layer, Operations
+from costcore.ir import OPERATION_CLASSES, Calculator, Cost, Layer, Operations
 from costcore.messages import qualified_name
 from costcore.symbolic import is_negative
 from costcore.trace.call import Call, Uncounted
@@ -86,7 +86,7 @@ def cost_of(layer: Layer, calculator: Calculator) -> Cost:
     try:
         operations = cost.flops
         flops = (
-            Operations(*(_amount(getattr(operations, kind)) for kind in KINDS))
+            Operations(*(_amount(getattr(operations, name)) for name in OPERATION_CLASSES))
             if isinstance(operations, Operations)
             else _amount(operations)
         )

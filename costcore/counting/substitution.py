@@ -9,7 +9,7 @@ from typing import Any
 from costcore.counting.pricing import cost_of_empty
 from costcore.dims import as_dim, is_symbolic
 from costcore.errors import CostError
-from costcore.ir import KINDS, Cost, Operations
+from costcore.ir import OPERATION_CLASSES, Cost, Operations
 from costcore.messages import unknown
 from costcore.symbolic import as_text
 from costcore.trace.call import Call
@@ -80,7 +80,7 @@ def _in_cost(cost: Cost | None, substitute: Callable[[Any], Any]) -> Cost | None
         return None
     operations = cost.flops
     flops = (
-        Operations(*(substitute(getattr(operations, k)) for k in KINDS))
+        Operations(*(substitute(getattr(operations, name)) for name in OPERATION_CLASSES))
         if isinstance(operations, Operations)
         else substitute(operations)
     )

@@ -7,7 +7,7 @@ from math import fsum
 from typing import Any
 
 from costcore.dims import Dim
-from costcore.ir import KINDS, Cost, Operations
+from costcore.ir import OPERATION_CLASSES, Cost, Operations
 from costcore.messages import unknown
 from costcore.symbolic import expanded_sum, share
 from costcore.trace.call import Call
@@ -107,7 +107,9 @@ def _amounts(call: Call, cost: Cost, fma_1flop: bool) -> dict[str, Any]:
     by_kind = isinstance(operations, Operations)
     return {
         "flops": flops_of(cost, fma_1flop) * times,
-        "operations": {k: n for k in KINDS if (n := getattr(operations, k) * times) != 0} if by_kind else {},
+        "operations": {k: n for k in OPERATION_CLASSES if (n := getattr(operations, k) * times) != 0}
+        if by_kind
+        else {},
         "macs": cost.macs * times,
         "mread": cost.mread * times,
         "mwrite": cost.mwrite * times,

@@ -6,7 +6,7 @@ import pytest
 import sympy
 
 from costcore.counting.pricing import cost_of
-from costcore.ir import KINDS, Operations
+from costcore.ir import OPERATION_CLASSES, Operations
 from tests.calculators.documented_layers import integer_values, substitute, symbolic_layer
 from tests.calculators.layer_costs import CALCULATORS
 
@@ -18,7 +18,7 @@ def test_symbols_and_integers_agree(op: str) -> None:
     formula = cost_of(layer, CALCULATORS[op])
     number = cost_of(layer.map_dims(lambda dim: substitute(dim, values)), CALCULATORS[op])
     assert isinstance(formula.flops, Operations)
-    assert Operations(*(substitute(getattr(formula.flops, kind), values) for kind in KINDS)) == number.flops
+    assert Operations(*(substitute(getattr(formula.flops, kind), values) for kind in OPERATION_CLASSES)) == number.flops
     assert tuple(substitute(amount, values) for amount in (formula.mread, formula.mwrite, formula.macs)) == (
         number.mread,
         number.mwrite,

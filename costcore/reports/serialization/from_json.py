@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from costcore.dims import Dim
 from costcore.errors import CostError
-from costcore.ir import BITS, KINDS, Cost, Layer, Operations, Tensor
+from costcore.ir import BITS, OPERATION_CLASSES, Cost, Layer, Operations, Tensor
 from costcore.messages import error_text, short_repr
 from costcore.reports.ledger import flops_of
 from costcore.reports.serialization.codec import Decoder, malformed
@@ -279,7 +279,7 @@ def _cost(entry: _Object, fma_1flop: bool, decoder: Decoder) -> Cost:
     flops_or_operations: Any = flops
     if operations is not None:
         by_kind = _Object(operations, entry.path_of("operations"))
-        amounts = {kind: by_kind.field(kind, (int, str, list), 0) for kind in KINDS}
+        amounts = {kind: by_kind.field(kind, (int, str, list), 0) for kind in OPERATION_CLASSES}
         by_kind.end()
         decoded = {kind: decoder.dim(amount, by_kind.path_of(kind)) for kind, amount in amounts.items()}
         flops_or_operations = Operations(**decoded)

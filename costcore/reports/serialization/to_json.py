@@ -9,7 +9,7 @@ from typing import Any
 
 from costcore.dims import is_symbolic
 from costcore.errors import CostError
-from costcore.ir import KINDS, Cost, Layer, Operations, Tensor
+from costcore.ir import OPERATION_CLASSES, Cost, Layer, Operations, Tensor
 from costcore.reports.ledger import flops_of
 from costcore.reports.serialization.codec import Encoder
 from costcore.reports.serialization.targets import Target, save
@@ -113,7 +113,7 @@ def _tensor(tensor: Tensor, encoder: Encoder) -> dict[str, Any]:
 def _cost(cost: Cost, op: str, fma_1flop: bool, encoder: Encoder) -> dict[str, Any]:
     entry: dict[str, Any] = {"flops": encoder.dim(flops_of(cost, fma_1flop))}
     if isinstance(cost.flops, Operations):
-        entry["operations"] = {k: encoder.dim(n) for k in KINDS if (n := getattr(cost.flops, k)) != 0}
+        entry["operations"] = {k: encoder.dim(n) for k in OPERATION_CLASSES if (n := getattr(cost.flops, k)) != 0}
     bytes_and_macs = {key: encoder.dim(getattr(cost, key)) for key in ("mread", "mwrite", "macs")}
     return {**entry, **bytes_and_macs, "params": _attributes(cost.params, op, encoder)}
 
