@@ -47,17 +47,24 @@ def operands(*names: str) -> Computed:
 
 def fact(kind: type[F], read: Callable[[F], Any]) -> Computed:
     """Return a source that reads a fact of the shape rule."""
-    return lambda a: read(node_of(a).facts(kind))
+
+    def source(a: Arguments) -> Any:
+        found = a[NODE].inferred.facts  # as Node.facts, which would be two more calls for each fact of a node
+        if not isinstance(found, kind):
+            raise Undetermined
+        return read(found)
+
+    return source
 
 
 def optional_fact(kind: type[F], read: Callable[[F], Any]) -> Computed:
     """Return a source that reads a fact of the shape rule; None if the rule could not finish."""
 
-    def setting(a: Arguments) -> Any:
-        found = node_of(a).inferred.facts
+    def source(a: Arguments) -> Any:
+        found = a[NODE].inferred.facts
         return read(found) if isinstance(found, kind) else None
 
-    return setting
+    return source
 
 
 def number(name: str) -> Computed:
