@@ -7,7 +7,7 @@ from typing import Any
 
 from costcore.ir import Layer, Role, Tensor
 from costcore.registry.calculators import calculators
-from costcore.trace.call import Assumption, Call, Uncounted
+from costcore.trace.call import Assumption, Call, Uncounted, new_call
 from costcore.trace.recorder import Checkpoint, Recorder
 from costcore.translate import Native, Row, Translation, Translator, settings
 from costcore.translate import role_of as neutral_role
@@ -127,7 +127,8 @@ class Recording:
         layer = translation.layer
         identities = tuple([self.identity(value) for value in translation.inputs])
         stored = [value.stored for value in inputs if value is not None and value.stored is not None]
-        call = Call(
+        call = new_call(
+            Call,
             layer=layer,
             type=proto.op_type,
             native=native,
