@@ -63,10 +63,10 @@ def compare_with_onnx(proto: Any, values: Mapping[str, Value], note: Note) -> No
         values: its values by name, as inferred here.
         note: takes the remarks.
     """
-    bare = _bare(proto, values)
+    stripped = without_weights(proto, values)
     command = [sys.executable, "-I", "-c", CHILD]
     try:
-        done = subprocess.run(command, input=bare.SerializeToString(), capture_output=True, timeout=SECONDS)
+        done = subprocess.run(command, input=stripped.SerializeToString(), capture_output=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         note(f"onnx's own inference of shapes was stopped after {SECONDS} seconds")
         return
@@ -86,36 +86,36 @@ def compare_with_onnx(proto: Any, values: Mapping[str, Value], note: Note) -> No
             note(f"onnx infers the shape {theirs} of {entry.name!r}; costcore infers {value.shape}")
 
 
-def _bare(proto: Any, values: Mapping[str, Value]) -> Any:
+def without_weights(proto: Any, values: Mapping[str, Value]) -> Any:
     """Return a copy of the model without weights, and without shapes except those of inputs and initializers."""
-    bare = ModelProto(ir_version=proto.ir_version)
-    bare.opset_import.extend(proto.opset_import)
-    bare.functions.extend(proto.functions)
-    bare.graph.name = proto.graph.name
+    stripped = ModelProto(ir_version=proto.ir_version)
+    stripped.opset_import.extend(proto.opset_import)
+    stripped.functions.extend(proto.functions)
+    stripped.graph.name = proto.graph.name
     large = []
     for node in proto.graph.node:
         tensors = [a.t for a in node.attribute if a.HasField("t")] if node.op_type == "Constant" else []
         if tensors and prod(tensors[0].dims) > MOST_FOLDED:
             large.append((node.output[0], tensors[0]))
         else:
-            bare.graph.node.add().CopyFrom(node)
+            stripped.graph.node.add().CopyFrom(node)
     for name, tensor in large:
-        bare.graph.initializer.add(name=name, dims=tensor.dims, data_type=tensor.data_type)
+        stripped.graph.initializer.add(name=name, dims=tensor.dims, data_type=tensor.data_type)
     for tensor in proto.graph.initializer:
         if prod(tensor.dims) <= MOST_FOLDED:
-            bare.graph.initializer.add().CopyFrom(tensor)
+            stripped.graph.initializer.add().CopyFrom(tensor)
         else:
-            bare.graph.initializer.add(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
-    bare.graph.sparse_initializer.extend(proto.graph.sparse_initializer)
+            stripped.graph.initializer.add(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
+    stripped.graph.sparse_initializer.extend(proto.graph.sparse_initializer)
     for entry in proto.graph.input:
-        copy = bare.graph.input.add()
+        copy = stripped.graph.input.add()
         copy.CopyFrom(entry)
         value = values.get(entry.name)
         if value is not None and value.shape is not None and copy.type.HasField("tensor_type"):
             _write(copy.type.tensor_type.shape, value.shape)
     for entry in proto.graph.output:
-        bare.graph.output.add(name=entry.name)
-    return bare
+        stripped.graph.output.add(name=entry.name)
+    return stripped
 
 
 def _write(shape: Any, dims: Iterable[Dim]) -> None:
