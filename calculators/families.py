@@ -46,14 +46,16 @@ FAMILIES: Mapping[str, Family] = {
         "Elementwise functions", "arithmetic, comparisons, special functions, lists of tensors", first="arithmetic"
     ),
     "reduction": Family(
-        "Reductions, sorting and searching", "sums, means, norms, cumulative operators, sorts", first="reduce"
+        "Reductions, sorting and searching",
+        "sums, means, norms, cumulative operators, sorts, histograms",
+        first="reduce",
     ),
     "pooling": Family("Pooling", "max, average, adaptive and Lp pooling, regions of interest", first="pooling"),
     "recurrent": Family(
         "Recurrent layers", "LSTM, GRU, RNN, their cells, linear attention, state-space layers", first="layers"
     ),
     "indexing": Family(
-        "Indexing and embeddings", "gather, scatter, embeddings, masks, segments, histograms", first="gather_scatter"
+        "Indexing and embeddings", "gather, scatter, embeddings, masks, segments", first="gather_scatter"
     ),
     "layout": Family("Layout and creation", "views, copies, concatenation, padding, casts, new tensors"),
     "resampling": Family("Resampling", "resizing, grid sampling, antialiasing", first="interpolation"),

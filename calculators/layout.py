@@ -163,7 +163,6 @@ CREATED: Mapping[str, str] = {
     "arange": "equally spaced values from a start by a step",
     "linspace": "equally spaced values between two ends",
     "eye": "ones on a diagonal, zeros elsewhere",
-    "random": "random numbers of any distribution",
     "triangle_indices": "the indices of a triangle",
 }
 
@@ -172,10 +171,18 @@ CREATED: Mapping[str, str] = {
 def calc_creation(layer: Layer) -> Cost:
     """New tensors: no operations; only the output is written.
 
-    Indices and random bits cost nothing. An array that only provides a shape is not read; scalars that are
-    operands are read.
+    Indices cost nothing. An array that only provides a shape is not read; scalars that are operands are read.
 
     Shapes: -> y[N, C]
     """
     scalars = sum(operand.nbytes for operand in layer.inputs.values() if not operand.shape)
     return Cost(Operations(), scalars, layer.written, layer.attrs)
+
+
+def calc_repeat_backward(layer: Layer) -> Cost:
+    """Gradient of repeat: the sum of dy over the copies of each element.
+
+    Shapes: dy[N, C, K] -> dx[N, C]
+    """
+    dy = layer["dy"]
+    return Cost(Operations(add=dy.size - layer.out.size), dy.nbytes, layer.written, layer.attrs)

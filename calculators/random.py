@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, PerElement, ceil_log2, covers, prod
 
+from .layout import calc_creation
+
 DROPOUTS: Mapping[str, PerElement] = {
     "dropout": PerElement(Operations(mul=1, cmp=1), "where(keep, scale * x, 0)"),
     "feature_dropout": PerElement(Operations(mul=1, cmp=1), "where(keep, scale * x, 0)"),
@@ -77,6 +79,16 @@ def calc_multinomial(layer: Layer) -> Cost:
     operations = Operations(add=x.size - x.size // classes, special=powers)
     operations += samples * Operations(mul=1, cmp=ceil_log2(classes))
     return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_random(layer: Layer) -> Cost:
+    """New tensor of random numbers of any distribution: no operations; only the output is written.
+
+    An array that only provides a shape is not read; scalars that are operands are read.
+
+    Shapes: -> y[N, C]
+    """
+    return calc_creation(layer)
 
 
 def calc_normal(layer: Layer) -> Cost:

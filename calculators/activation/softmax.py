@@ -96,3 +96,14 @@ def calc_softmin_backward(layer: Layer) -> Cost:
     Settings: axis=1
     """
     return calc_softmax_backward(layer)
+
+
+def calc_masked_softmax(layer: Layer) -> Cost:
+    """Softmax along ``axis`` of the elements that a mask selects: 1 cmp per element, and the softmax.
+
+    Shapes: x[N, C], mask[N, C] -> y[N, C]
+    Settings: axis=1
+    """
+    x = layer["x"]
+    operations = softmax_operations(x.size, row_count(x.shape, layer.attrs["axis"])) + Operations(cmp=x.size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)

@@ -1,11 +1,10 @@
-"""Gathering, scattering and softmax under a mask."""
+"""Gathering, scattering and selecting under a mask."""
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations
+from collections.abc import Mapping
 
-from .._shared import row_count
-from ..activation.softmax import softmax_operations
+from costcore.ir import Cost, Layer, Operations, covers
 
 
 def calc_masked_gather(layer: Layer) -> Cost:
@@ -37,12 +36,18 @@ def calc_masked_scatter_backward(layer: Layer) -> Cost:
     return Cost(Operations(), layer.read, layer.written, layer.attrs)
 
 
-def calc_masked_softmax(layer: Layer) -> Cost:
-    """Softmax along ``axis`` of the elements that a mask selects: 1 cmp per element, and the softmax.
+MASKED: Mapping[str, str] = {
+    "masked_select": "the elements of x that the mask selects",
+    "masked_scatter": "x with consecutive updates at the elements that the mask selects",
+}
 
-    Shapes: x[N, C], mask[N, C] -> y[N, C]
-    Settings: axis=1
+
+@covers(MASKED)
+def calc_masked(layer: Layer) -> Cost:
+    """Elements moved from or to the positions that a mask selects: no operations.
+
+    All operands are read, because the selected elements are unknown.
+
+    Shapes: x[N, C], mask[N, C] -> y[N*C]
     """
-    x = layer["x"]
-    operations = softmax_operations(x.size, row_count(x.shape, layer.attrs["axis"])) + Operations(cmp=x.size)
-    return Cost(operations, layer.read, layer.written, layer.attrs)
+    return Cost(Operations(), layer.read, layer.written, layer.attrs)

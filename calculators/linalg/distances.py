@@ -1,4 +1,4 @@
-"""Distances of all pairs of points, and their gradients.
+"""Distances and similarities of points, and gradients of distances.
 
 The attribute ``p`` is that of the p-norm (default: 2).
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, PerElement
+from costcore.ir import Cost, Dim, Layer, Operations, PerElement, maximum
 
+from .._shared import dot_products
 from ..reduction.norms import norm_operations
 
 
@@ -107,4 +108,45 @@ def calc_self_distances_backward(layer: Layer) -> Cost:
     Shapes: dy[N*(N-1)/2], x[N, D], y[N*(N-1)/2] -> dx[N, D]
     """
     operations = _gradient_operations(layer, layer["dy"].size, layer["x"].shape[-1], sides=2)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_squared_distances(layer: Layer) -> Cost:
+    """Squared Euclidean distance of every row of x0 to every row of x1.
+
+    Per pair of rows of D features D subtractions, 1 mul and D - 1 fma: ``pairwise_distances`` without the root.
+    Libraries may compute a matrix product; this is not counted, so there are no MACs.
+
+    Shapes: x0[M, D], x1[N, D] -> y[M, N]
+    """
+    pairs = layer.out.size
+    elements = pairs * layer["x0"].shape[-1]
+    operations = Operations(add=elements) + dot_products(pairs, elements)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_cosine_similarity(layer: Layer) -> Cost:
+    """Cosine of the angle between x0 and x1 along ``axis``, x0 . x1 / sqrt((x0 . x0) * (x1 . x1)).
+
+    Per row three dot products, 1 mul, a square root, 1 cmp (max with eps), 1 div.
+
+    Shapes: x0[N, D], x1[N, D] -> y[N]
+    Settings: axis=1
+    """
+    count = layer.out.size
+    length = layer["x0"].shape[layer.attrs["axis"]] if layer["x0"].shape else 1
+    operations = dot_products(3 * count, 3 * count * length) + Operations(mul=1, div=1, cmp=1, special=1) * count
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
+def calc_pairwise_distance(layer: Layer) -> Cost:
+    """Distance of the rows of x0 and x1, the p-norm of x0 - x1 + eps.
+
+    Per row of c elements 2c add, then for p = 2 (default) 1 mul, c - 1 fma and a root. Other norms are those of
+    ``pairwise_distances``.
+
+    Shapes: x0[N, D], x1[N, D] -> y[N]
+    """
+    size, count = maximum(layer["x0"].size, layer["x1"].size), layer.out.size
+    operations = norm_operations(layer.attrs.get("p", 2), size, count) + Operations(add=2 * size)
     return Cost(operations, layer.read, layer.written, layer.attrs)

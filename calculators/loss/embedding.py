@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, maximum, prod
+from costcore.ir import Cost, Layer, Operations, prod
 
 from .._shared import dot_products
 from ..reduction.norms import norm_operations
 from .losses import reduction_operations
-
-
-def calc_cosine_similarity(layer: Layer) -> Cost:
-    """Cosine of the angle between x0 and x1 along ``axis``, x0 . x1 / sqrt((x0 . x0) * (x1 . x1)).
-
-    Per row three dot products, 1 mul, a square root, 1 cmp (max with eps), 1 div.
-
-    Shapes: x0[N, D], x1[N, D] -> y[N]
-    Settings: axis=1
-    """
-    count = layer.out.size
-    length = layer["x0"].shape[layer.attrs["axis"]] if layer["x0"].shape else 1
-    operations = dot_products(3 * count, 3 * count * length) + Operations(mul=1, div=1, cmp=1, special=1) * count
-    return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
 def calc_cosine_embedding_loss(layer: Layer) -> Cost:
@@ -35,19 +21,6 @@ def calc_cosine_embedding_loss(layer: Layer) -> Cost:
     size, count = layer["x0"].size, layer["target"].size
     operations = dot_products(3 * count, 3 * size)
     operations += Operations(mul=1, add=2, div=1, cmp=3, special=1) * count + reduction_operations(layer, count)
-    return Cost(operations, layer.read, layer.written, layer.attrs)
-
-
-def calc_pairwise_distance(layer: Layer) -> Cost:
-    """Distance of the rows of x0 and x1, the p-norm of x0 - x1 + eps.
-
-    Per row of c elements 2c add, then for p = 2 (default) 1 mul, c - 1 fma and a root. Other norms are those of
-    ``pairwise_distances``.
-
-    Shapes: x0[N, D], x1[N, D] -> y[N]
-    """
-    size, count = maximum(layer["x0"].size, layer["x1"].size), layer.out.size
-    operations = norm_operations(layer.attrs.get("p", 2), size, count) + Operations(add=2 * size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 

@@ -120,3 +120,22 @@ def calc_multilabel_margin_loss_backward(layer: Layer) -> Cost:
     count, classes = _rows_and_last_axis(layer)
     row = Operations(add=classes // 2, div=1) + _target_pairs(classes) * Operations(add=3, cmp=1)
     return Cost(row * count + mean_division(layer), layer.read, layer.written, layer.attrs)
+
+
+def calc_hinge_loss_backward(layer: Layer) -> Cost:
+    """Gradient of hinge_loss: s dy if 1 + s x > 0, with s = -1 for the target class, else 1.
+
+    * The margin again: 1 add and 1 cmp per element, a negation per row.
+    * dy or 0: 1 cmp per element; its sign: 1 add per row.
+    * ``norm`` "l2": 2 dy times the margin instead, 2 mul per element.
+    * ``reduction`` mean: 1 div of dy.
+
+    Shapes: dy[], x[N, C], target[N] -> dx[N, C]
+    Settings: norm="l1", reduction="mean"
+    """
+    size, count = layer["x"].size, layer["target"].size
+    is_l2 = layer.attrs.get("norm", "l1").lower() == "l2"
+    element = Operations(add=1, cmp=1) + (Operations(mul=2) if is_l2 else Operations(cmp=1))
+    operations = element * size + Operations(add=2 * count)
+    operations += Operations(div=1 if layer.attrs.get("reduction", "mean") == "mean" else 0)
+    return Cost(operations, layer.read, layer.written, layer.attrs)

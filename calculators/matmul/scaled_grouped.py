@@ -1,4 +1,4 @@
-"""Matrix products with scales, of groups, of packed weights, and of lists."""
+"""Matrix products with scales, of groups, and of lists."""
 
 from __future__ import annotations
 
@@ -54,22 +54,6 @@ def calc_grouped_matmul(layer: Layer) -> Cost:
     is_split = x0.ndim == 2 and layer["x1"].ndim == 2
     macs = x0.size * layer["x1"].shape[-1] if is_split else y * x0.shape[-1]
     operations = dot_products(y, macs, "b" in layer) + Operations(mul=y * _scale_products(layer))
-    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
-
-
-def calc_packed_matmul(layer: Layer) -> Cost:
-    """Matrix product with a weight of few bits, which is dequantized as it is used.
-
-    Dequantization takes 1 mul per element of the weight, and 1 add with zero points. The weight may have any packed
-    layout; N is the last axis of y.
-
-    Source: Frantar et al., GPTQ, arXiv:2210.17323.
-
-    Shapes: x[M, K], w[N, K], w_scale[N] -> y[M, N]
-    """
-    y, length = layer.out.size, layer["x"].shape[-1]
-    weights, macs = layer.out.shape[-1] * length, y * length
-    operations = dot_products(y, macs) + weights * Operations(mul=1, add=1 if layer.attrs.get("zero_points") else 0)
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 

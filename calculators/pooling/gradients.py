@@ -1,4 +1,4 @@
-"""Gradients of pooling over windows and over regions of interest."""
+"""Gradients of pooling over windows and over regions of interest, and of unpooling."""
 
 from __future__ import annotations
 
@@ -93,3 +93,15 @@ def calc_roi_align_backward(layer: Layer) -> Cost:
     s = 1 if is_max else prod(ceil_div(size, count) if given == 0 else given for given, size, count in bins)
     operations = dy.size * (s * Operations(mul=4, add=4) + Operations(div=0 if is_max else 1))
     return Cost(operations, input_bytes(layer, *_INDEX_OPERANDS), layer.written, layer.attrs)
+
+
+def calc_unpool_backward(layer: Layer) -> Cost:
+    """Gradient of unpooling: the sum of dy over the copies of each element, or its element at the index.
+
+    Shapes: dy[N, C, 2*P, 2*Q] -> dx[N, C, P, Q]
+    """
+    dy, dx = layer["dy"], layer.out
+    if "indices" in layer:
+        read = dy.bytes_of(dx.size) + layer["indices"].nbytes
+        return Cost(Operations(), read, layer.written, layer.attrs)
+    return Cost(Operations(add=dy.size - dx.size), dy.nbytes, layer.written, layer.attrs)

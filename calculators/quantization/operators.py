@@ -29,7 +29,7 @@ def _elements_with(layer: Layer, suffix: str) -> Dim:
     return sum(layer[name].size for name in names if name in layer)
 
 
-def _with_extra_operations(layer: Layer, plain: Cost, operations: Operations) -> Cost:
+def with_extra_operations(layer: Layer, plain: Cost, operations: Operations) -> Cost:
     """Return the cost of an operator on real numbers plus the operations of its quantization."""
     return Cost(operations_of(plain) + operations, layer.read, layer.written, layer.attrs, plain.macs)
 
@@ -41,7 +41,7 @@ def _integer_products(layer: Layer, calculator: Calculator, op: str) -> Cost:
         operations += y * REQUANTIZED + Operations(add=y if "y_zero_point" in layer else 0)
     elif any(name.endswith("_scale") for name in layer.inputs):
         operations += Operations(mul=y)
-    return _with_extra_operations(layer, Cost(*calculator(without_quantization(layer, op))), operations)
+    return with_extra_operations(layer, Cost(*calculator(without_quantization(layer, op))), operations)
 
 
 PRODUCTS: Mapping[str, Calculator] = {
@@ -92,14 +92,14 @@ def calc_dynamic_quantized_matmul(layer: Layer) -> Cost:
     operations = operations_of(quantized) + Operations(
         mul=layer.out.size, add=x0.size + _elements_with(layer, "_zero_point")
     )
-    return _with_extra_operations(layer, calc_matmul(without_quantization(layer, "matmul")), operations)
+    return with_extra_operations(layer, calc_matmul(without_quantization(layer, "matmul")), operations)
 
 
 def _on_dequantized_operands(layer: Layer, calculator: Calculator) -> Cost:
     """Return the cost of an operator on real numbers, with dequantized operands and a quantized output."""
     operations = Operations(mul=_elements_with(layer, "_scale"), add=_elements_with(layer, "_zero_point"))
     operations += layer.out.size * Operations(div=1, cmp=3, add=1 if "y_zero_point" in layer else 0)
-    return _with_extra_operations(
+    return with_extra_operations(
         layer, Cost(*calculator(without_quantization(layer, layer.op.removeprefix("quantized_")))), operations
     )
 

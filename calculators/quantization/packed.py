@@ -8,7 +8,7 @@ from .._shared import dot_products
 from ..fused.epilogues import activation_operations
 from ..matmul.dense import calc_linear
 from ..normalization.norms import rms_norm_operations
-from .operators import _with_extra_operations
+from .operators import with_extra_operations
 
 
 def calc_packed_linear(layer: Layer) -> Cost:
@@ -25,7 +25,7 @@ def calc_packed_linear(layer: Layer) -> Cost:
     inputs = {name: layer[name] for name in ("x", "w", "b") if name in layer}
     w = layer["w"]
     real = Operations(mul=w.size, add=w.size if "w_zero_point" in layer or "zero_point" in layer.attrs else 0)
-    return _with_extra_operations(layer, calc_linear(Layer("linear", inputs, layer.outputs, layer.attrs)), real)
+    return with_extra_operations(layer, calc_linear(Layer("linear", inputs, layer.outputs, layer.attrs)), real)
 
 
 def calc_packed_embedding(layer: Layer) -> Cost:
@@ -79,4 +79,20 @@ def calc_packed_projections(layer: Layer) -> Cost:
         macs += products
     if "activation" in layer.attrs:
         operations += layer.out.size * (activation_operations(layer) + Operations(mul=1))
+    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+
+
+def calc_packed_matmul(layer: Layer) -> Cost:
+    """Matrix product with a weight of few bits, which is dequantized as it is used.
+
+    Dequantization takes 1 mul per element of the weight, and 1 add with zero points. The weight may have any packed
+    layout; N is the last axis of y.
+
+    Source: Frantar et al., GPTQ, arXiv:2210.17323.
+
+    Shapes: x[M, K], w[N, K], w_scale[N] -> y[M, N]
+    """
+    y, length = layer.out.size, layer["x"].shape[-1]
+    weights, macs = layer.out.shape[-1] * length, y * length
+    operations = dot_products(y, macs) + weights * Operations(mul=1, add=1 if layer.attrs.get("zero_points") else 0)
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)

@@ -52,3 +52,14 @@ def calc_logcumsumexp(layer: Layer) -> Cost:
     x, axis = layer["x"], layer.attrs["axis"]
     rows = prod(size for i, size in enumerate(x.shape) if i != axis)
     return Cost(Operations(add=x.size - rows, special=2 * x.size), layer.read, layer.written, layer.attrs)
+
+
+def calc_linear_recurrence(layer: Layer) -> Cost:
+    """Linear recurrence along ``axis``, y_0 = x0_0 and y_i = x1_i y_(i-1) + x0_i.
+
+    One fma per step of a row.
+
+    Shapes: x0[N, T], x1[N, T-1] -> y[N, T]
+    Settings: axis=1
+    """
+    return Cost(Operations(fma=layer["x1"].size), layer.read, layer.written, layer.attrs)

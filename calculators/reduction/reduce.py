@@ -93,3 +93,11 @@ def calc_reduce_xor(layer: Layer) -> Cost:
     Shapes: x[N, C] -> y[N]
     """
     return Cost(Operations(cmp=layer["x"].size - layer.out.size), layer.read, layer.written, layer.attrs)
+
+
+def calc_reduce_sum_square_backward(layer: Layer) -> Cost:
+    """Gradient of reduce_sum_square, 2 x dy: 2 mul per element.
+
+    Shapes: x[N, C], dy[N, C] -> dx[N, C]
+    """
+    return Cost(layer.out.size * Operations(mul=2), layer.read, layer.written, layer.attrs)

@@ -113,23 +113,6 @@ def calc_nonzero(layer: Layer) -> Cost:
     return Cost(Operations(cmp=layer["x"].size), layer.read, layer.written, layer.attrs)
 
 
-MASKED: Mapping[str, str] = {
-    "masked_select": "the elements of x that the mask selects",
-    "masked_scatter": "x with consecutive updates at the elements that the mask selects",
-}
-
-
-@covers(MASKED)
-def calc_masked(layer: Layer) -> Cost:
-    """Elements moved from or to the positions that a mask selects: no operations.
-
-    All operands are read, because the selected elements are unknown.
-
-    Shapes: x[N, C], mask[N, C] -> y[N*C]
-    """
-    return Cost(Operations(), layer.read, layer.written, layer.attrs)
-
-
 def calc_non_max_suppression(layer: Layer) -> Cost:
     """Boxes in order of score, except those that overlap a better one: a sort, and all pairs at most.
 

@@ -1,4 +1,4 @@
-"""Gradients of interpolation and of unpooling."""
+"""Gradients of interpolation."""
 
 from __future__ import annotations
 
@@ -60,15 +60,3 @@ def calc_affine_grid_backward(layer: Layer) -> Cost:
     dy, dtheta = layer["dy"], layer.out
     products = dy.size * dtheta.shape[2]
     return Cost(dot_products(dtheta.size, products), dy.nbytes, layer.written, layer.attrs, products)
-
-
-def calc_unpool_backward(layer: Layer) -> Cost:
-    """Gradient of unpooling: the sum of dy over the copies of each element, or its element at the index.
-
-    Shapes: dy[N, C, 2*P, 2*Q] -> dx[N, C, P, Q]
-    """
-    dy, dx = layer["dy"], layer.out
-    if "indices" in layer:
-        read = dy.bytes_of(dx.size) + layer["indices"].nbytes
-        return Cost(Operations(), read, layer.written, layer.attrs)
-    return Cost(Operations(add=dy.size - dx.size), dy.nbytes, layer.written, layer.attrs)

@@ -105,3 +105,14 @@ def adaptive_windows(x, out: tuple[int, int]):
             top, bottom = math.floor(i * height / rows), math.ceil((i + 1) * height / rows)
             left, right = math.floor(j * width / columns), math.ceil((j + 1) * width / columns)
             yield list(x[top:bottom, left:right].ravel())
+
+
+def cosine(a, b):
+    """Return the cosine of the angle between two vectors."""
+    return dot(a, b) / sqrt(max(dot(a, a) * dot(b, b), 1e-8))
+
+
+def euclidean_distance(a, b):
+    """Return the distance of two vectors with an epsilon, as pairwise_distance computes it."""
+    differences = [p - q + 1e-6 for p, q in zip(a, b, strict=True)]
+    return sqrt(dot(differences, differences))

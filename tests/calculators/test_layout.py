@@ -79,3 +79,8 @@ def test_new_values_are_only_written(op: str) -> None:
     assert layer_cost(op, {}, Tensor((2, 3), INT64))[:3] == (Operations(), 0, 6 * 8)
     assert bytes_moved(op, {"like": (2, 3), "x0": None}, (2, 3)) == (0, 6 * 4)
     assert bytes_moved(op, {"x0": Tensor((), INT64)}, (2, 3)) == (8, 6 * 4)
+
+
+def test_repeat_backward():
+    result = layer_cost("repeat_backward", {"dy": (2, 6)}, (2, 3))
+    assert (result.flops, result.mread, result.mwrite) == (Operations(add=6), 4 * 12, 4 * 6)

@@ -9,7 +9,7 @@ import pytest
 from costcore.calculators.random import DROPOUTS
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, exp, fma, select
-from tests.calculators.layer_costs import layer_cost
+from tests.calculators.layer_costs import bytes_moved, layer_cost
 
 
 @pytest.mark.parametrize(("op", "mask"), [(op, 6 if op.startswith("feature") else 24) for op in DROPOUTS])
@@ -78,3 +78,9 @@ def test_channels_are_dropped_from_the_gradient() -> None:
     cost = layer_cost("feature_dropout_backward", {"dy": (2, 3, 4), "mask": Tensor((2, 3, 1), "bool")}, (2, 3, 4))
     assert cost.flops == Operations(mul=24, cmp=24)
     assert (cost.mread, cost.mwrite) == (4 * 24 + 6, 4 * 24)
+
+
+def test_new_random_numbers_are_only_written() -> None:
+    assert layer_cost("random", {}, Tensor((2, 3), "int64"))[:3] == (Operations(), 0, 6 * 8)
+    assert bytes_moved("random", {"like": (2, 3), "x0": None}, (2, 3)) == (0, 6 * 4)
+    assert bytes_moved("random", {"x0": Tensor((), "int64")}, (2, 3)) == (8, 6 * 4)

@@ -1,4 +1,4 @@
-"""Rows of element-by-element functions, and of gradients that are computed element by element."""
+"""Rows of element-by-element functions and their gradients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from costcore.translate import Row, Source
 
 from .arguments import (
     ALL_INPUTS,
-    DY,
     X0_X1,
     X_DY,
     Y_DY,
@@ -18,11 +17,9 @@ from .arguments import (
     constant,
     input_at,
     operands,
-    output_gradient,
     row,
     rows_by_name,
 )
-from .loss import reduction
 
 UNARY: Mapping[str, str] = {
     "Absolute": "abs",
@@ -79,24 +76,10 @@ GRADIENTS_OF_INPUT: Mapping[str, str] = {
     "ArctanGrad": "atan_backward",
     "CosGrad": "cos_backward",
     "SinGrad": "sin_backward",
-    "SoftplusGrad": "softplus_backward",
 }
 """Gradients that are computed from the input and the gradient of the output."""
 
-GRADIENTS_OF_OUTPUT: Mapping[str, str] = {"SigmoidGrad": "sigmoid_backward", "TanhGrad": "tanh_backward"}
-"""Gradients that are computed from the output and its gradient."""
-
 GRADIENTS_OF_TWO_INPUTS: Mapping[str, str] = {"Arctan2Grad": "atan2_backward", "DivGrad": "div_backward"}
-
-GRADIENTS_OF_SAVED_ARRAY: Mapping[str, tuple[str, str, str]] = {
-    "AbsoluteGrad": ("abs_backward", "x", "x"),
-    "HardSigmoidGrad": ("hard_sigmoid_backward", "x", "x"),
-    "ReLUGrad2": ("relu_backward", "y", "b"),
-    "ReLUGradCudnn": ("relu_backward", "y", "y"),
-    "_LeakyReLUGrad": ("leaky_relu_backward", "x", "cond"),
-    "_RReLUGrad": ("rrelu_backward", "x", "y"),
-}
-"""Gradients that are computed from an array saved on the function: operator, operand, name of the attribute."""
 
 VALUE = attribute("value")
 
@@ -123,12 +106,8 @@ ROWS: tuple[Row, ...] = (
     row("_MulInvStd", "mul", {"x0": input_at(1), "x1": array_attribute("inv_std")}),
     # gradients
     *rows_by_name(GRADIENTS_OF_INPUT, X_DY),
-    *rows_by_name(GRADIENTS_OF_OUTPUT, Y_DY),
+    row("AbsoluteGrad", "abs_backward", {"dy": input_at(0), "x": array_attribute("x")}),
     *rows_by_name(GRADIENTS_OF_TWO_INPUTS, operands("x0", "x1", "dy")),
-    *(
-        row(name, op, {"dy": input_at(0), operand: array_attribute(saved)})
-        for name, (op, operand, saved) in GRADIENTS_OF_SAVED_ARRAY.items()
-    ),
     *(
         row(
             name,
@@ -148,8 +127,6 @@ ROWS: tuple[Row, ...] = (
     ),
     row("DivFromConstantGrad", "constant_div_backward", X_DY, value=VALUE),
     row("PowConstVarGrad", "constant_pow_backward", Y_DY, value=VALUE),
-    row("ELUGrad", "elu_derivative", {"y": input_at(0), "x": array_attribute("cond")}, alpha=attribute("alpha")),
-    row("SwishGrad", "swish_backward", operands("x", "beta", "dy")),
     row("LinearInterpolateGrad", "lerp_backward", operands("x2", "x1", "x0", "dy")),
     row("MaximumGrad", "maximum_backward", {"dy": input_at(0), "condition": array_attribute("cond")}),
     row(
@@ -157,17 +134,6 @@ ROWS: tuple[Row, ...] = (
         "minimum_backward",
         {"dy": input_at(0), "x0": array_attribute("x1"), "x1": array_attribute("x2")},
     ),
-    row("PReLUFunctionGrad", "prelu_backward", operands("x", "w", "dy")),
     row("PowVarConstGrad", "pow_backward", operands("x0", "dy"), exponent=VALUE),
     row("PowVarVarGrad", "pow_backward", {**operands("x0", "x1", "dy"), "y": array_attribute("y")}),
-    row("BatchL2NormSquaredGrad", "reduce_sum_square_backward", X_DY),
-    row("RepeatGrad", "repeat_backward", DY),
-    row("Cumprodsum", "linear_recurrence", {"x0": input_at(1), "x1": input_at(0)}, axis=attribute("axis")),
-    row(
-        "HingeBackward",
-        "hinge_loss_backward",
-        {"dy": output_gradient(0), "x": input_at(0), "target": input_at(1)},
-        norm=attribute("norm"),
-        reduction=reduction,
-    ),
 )

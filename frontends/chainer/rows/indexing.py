@@ -1,8 +1,10 @@
-"""Rows of gathering, scattering and embedding, and of their gradients."""
+"""Rows of gathering, scattering, selecting by masks and embedding, and of their gradients."""
 
 from __future__ import annotations
 
-from costcore.translate import Row
+from typing import Any
+
+from costcore.translate import Arguments, Row
 
 from .arguments import (
     DY,
@@ -17,7 +19,20 @@ from .arguments import (
     row,
 )
 
+
+def is_masked(args: Arguments) -> bool:
+    """Return True if ``x[...]`` selects by a mask of bools."""
+    return [index.dtype.kind for index in index_arrays(args)] == ["b"]
+
+
+def mask(args: Arguments) -> Any:
+    """Return the mask of ``x[mask]``."""
+    return index_arrays(args)[0]
+
+
 ROWS: tuple[Row, ...] = (
+    # a selection by a mask comes before a gather by any other array
+    Row("chainer::GetItem", "masked_select", {"x": input_at(0), "mask": mask}, when=is_masked),
     Row(
         "chainer::GetItem",
         "gather",
@@ -25,6 +40,7 @@ ROWS: tuple[Row, ...] = (
         when=lambda args: len(index_arrays(args)) == 1,
     ),
     row("GetItem", "gather", {"x": input_at(0), "indices*": index_arrays}),
+    row("_SetItemZero", "masked_scatter", {"updates": input_at(0), "mask": array_attribute("mask")}),
     row("SelectItem", "gather_elements", {"x": input_at(0), "indices": input_at(1)}, axis=constant(1)),
     row("Permutate", "gather", {"x": input_at(0), "indices": array_attribute("indices")}, axis=axis),
     row(

@@ -11,6 +11,7 @@ from costcore.translate import Arguments, Row, Source
 
 from .arguments import (
     ALL_INPUTS,
+    DY,
     WINDOW_2D,
     X,
     attribute,
@@ -64,7 +65,7 @@ ROWS: tuple[Row, ...] = (
     row("Im2Col", "im2col", X, **WINDOW_2D, dilation=DILATION_2D),
     row("Im2ColGrad", "col2im", X, **WINDOW_2D, dilation=DILATION_2D),
     row("Shift", "shift", X, kernel=attributes("kh", "kw"), dilation=DILATION_2D),
-    # slices; the rows of reduction.py and indexing.py translate the other ways to index
+    # slices; the rows of indexing.py translate the other ways to index
     Row("chainer::GetItem", "slice", X, when=lambda args: not index_arrays(args)),
     # joining, splitting, repeating
     row("Concat", "concat", ALL_INPUTS, axis=axis),
@@ -81,4 +82,6 @@ ROWS: tuple[Row, ...] = (
     row("Pad", "pad", X, padding=lambda args: args["function"].pad_bw.tolist(), mode=attribute("mode")),
     row("PadSequence", "pad_sequence", ALL_INPUTS),
     row("TransposeSequence", "transpose_sequence", ALL_INPUTS),
+    # gradients
+    row("RepeatGrad", "repeat_backward", DY),
 )

@@ -92,6 +92,13 @@ ROWS: tuple[Row, ...] = (
     ),
     row("ConnectionistTemporalClassification", "ctc_loss_with_logits", CTC, reduction=reduction),
     # gradients
+    row(
+        "HingeBackward",
+        "hinge_loss_backward",
+        {"dy": output_gradient(0), "x": input_at(0), "target": input_at(1)},
+        norm=attribute("norm"),
+        reduction=reduction,
+    ),
     row("DeCovBackward", "decov_loss_backward", {"dy": output_gradient(0), "x": input_at(0)}, reduction=reduction),
     row(
         "SigmoidCrossEntropyGrad",

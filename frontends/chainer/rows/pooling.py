@@ -53,6 +53,9 @@ ROWS: tuple[Row, ...] = (
         {"dy": input_at(0), "indices": pooling_attribute("indexes")},
         kernel=pooling_attribute("ksize"),
     ),
+    row("Unpooling2DGrad", "unpool_backward", DY, **WINDOW_2D),
+    row("UnpoolingNDGrad", "unpool_backward", DY, kernel=attribute("ksize")),
+    row("Upsampling2DGrad", "unpool_backward", {"dy": input_at(0), "indices": array_attribute("indexes")}, **WINDOW_2D),
     # regions of interest
     row("ROIPooling2D", "roi_max_pool", operands("x", "rois")),
     *rows_by_name(ROI_POOLS, ROI_INPUTS),

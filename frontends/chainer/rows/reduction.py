@@ -1,4 +1,4 @@
-"""Rows of reductions, cumulative sums and products, and selection by a mask."""
+"""Rows of reductions, and of cumulative sums, products and recurrences."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from costcore.translate import Arguments, Row
 
 from ..arrays import Reshaped
 from .arguments import (
+    X_DY,
     X,
-    array_attribute,
     attribute,
     axes,
     axis,
     constant,
-    index_arrays,
     input_at,
     row,
     rows_by_name,
@@ -51,22 +50,13 @@ def flattened_without_axis(args: Arguments) -> Any:
     return x if args["function"].axis is not None else Reshaped(x, (x.size,))
 
 
-def is_masked(args: Arguments) -> bool:
-    """Return True if ``x[...]`` selects by a mask of bools."""
-    return [index.dtype.kind for index in index_arrays(args)] == ["b"]
-
-
-def mask(args: Arguments) -> Any:
-    """Return the mask of ``x[mask]``."""
-    return index_arrays(args)[0]
-
-
 ROWS: tuple[Row, ...] = (
     *rows_by_name(REDUCTIONS, X, axis=axes, keepdims=attribute("keepdims")),
     *rows_by_name(INDEX_REDUCTIONS, X, axis=axes, keepdims=constant(False)),
     *rows_by_name(CUMULATIVE, {"x": flattened_without_axis}, axis=lambda args: axis(args) or 0),
     row("SumTo", "reduce_sum", X, axis=summed_axes, keepdims=constant(True)),
     row("BatchL2NormSquared", "reduce_sum_square", X, axis=all_but_first_axis),
-    Row("chainer::GetItem", "masked_select", {"x": input_at(0), "mask": mask}, when=is_masked),
-    row("_SetItemZero", "masked_scatter", {"updates": input_at(0), "mask": array_attribute("mask")}),
+    row("Cumprodsum", "linear_recurrence", {"x0": input_at(1), "x1": input_at(0)}, axis=attribute("axis")),
+    # gradients
+    row("BatchL2NormSquaredGrad", "reduce_sum_square_backward", X_DY),
 )

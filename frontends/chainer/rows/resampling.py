@@ -1,4 +1,4 @@
-"""Rows of resizing, spatial transformers and the gradients of unpooling."""
+"""Rows of resizing and spatial transformers, and of their gradients."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from costcore.translate import Arguments, Row
 
 from .arguments import (
     DY,
-    WINDOW_2D,
     X,
-    array_attribute,
     attribute,
     constant,
     input_at,
@@ -39,8 +37,4 @@ ROWS: tuple[Row, ...] = (
         {"dy": output_gradient(0), "x": input_at(0), "grid": input_at(1)},
         mode=LINEAR,
     ),
-    # gradients of unpooling, whose forward rows are in pooling.py
-    row("Unpooling2DGrad", "unpool_backward", DY, **WINDOW_2D),
-    row("UnpoolingNDGrad", "unpool_backward", DY, kernel=attribute("ksize")),
-    row("Upsampling2DGrad", "unpool_backward", {"dy": input_at(0), "indices": array_attribute("indexes")}, **WINDOW_2D),
 )

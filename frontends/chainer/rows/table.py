@@ -39,7 +39,7 @@ FAMILIES = (
     recurrent,
     loss,
 )
-"""The files of rows. The first matching row of a function is used: ``x[...]`` is a slice (layout), a selection by a
-mask (reduction), or else a gather (indexing); a clipped ReLU is ReLU6 (activation), or else a clip (elementwise)."""
+"""The files of rows. The first matching row of a function is used: ``x[...]`` is a slice (layout), or else a
+selection by a mask or a gather (indexing); a clipped ReLU is ReLU6 (activation), or else a clip (elementwise)."""
 
 ROWS: tuple[Row, ...] = tuple(row for family in FAMILIES for row in family.ROWS)

@@ -105,7 +105,6 @@ ROWS: tuple[Row, ...] = (
         ops=("concat", "stack"),
     ),
     Row("ai.onnx::SplitToSequence", "split", {"x": "input"}, {"axis": axis("input")}, outputs=_split_outputs),
-    *(Row(f"ai.onnx::Random{kind}", "random") for kind in ("Normal", "NormalLike", "Uniform", "UniformLike")),
     Row("ai.onnx.ml::FeatureVectorizer", "concat", {"x*": "X"}, {"axis": lambda a: 1}),
     Row("ai.onnx.ml::OneHotEncoder", "one_hot", {"x": "X"}),
 )

@@ -30,4 +30,5 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("ai.onnx::Bernoulli", "bernoulli", {"x": "input"}),
     Row("ai.onnx::Multinomial", "multinomial", {"x": "input"}),
+    *(Row(f"ai.onnx::Random{kind}", "random") for kind in ("Normal", "NormalLike", "Uniform", "UniformLike")),
 )

@@ -34,5 +34,6 @@ RULES: Mapping[str, Rule] = {
     "ai.onnx::Dropout": dropout,
     "ai.onnx::Bernoulli": random,
     "ai.onnx::Multinomial": multinomial,
+    **{f"ai.onnx::{op}": random for op in ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")},
 }
 """Rules by full operator name."""

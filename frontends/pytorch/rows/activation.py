@@ -1,10 +1,10 @@
-"""Rows of activation functions and softmax, and of the gradients of softmax."""
+"""Rows of activation functions and softmax, and of their gradients."""
 
 from __future__ import annotations
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import X, axis, axis_or_last, first_output, rows_by_name
+from .arguments import X, axis, axis_or_last, first_argument, first_output, non_default, rows_by_name
 
 
 def _hard_tanh_or_relu6(args: Arguments) -> str:
@@ -38,6 +38,12 @@ ACTIVATIONS = (
 SOFTMAX = (
     *rows_by_name("softmax _softmax _safe_softmax", X, {"axis": axis()}, op="softmax"),
     *rows_by_name("log_softmax _log_softmax", X, {"axis": axis()}, op="log_softmax"),
+    Row(
+        "aten::_masked_softmax",
+        "masked_softmax",
+        {"x": "self", "mask": "mask"},
+        {"axis": axis_or_last},
+    ),
 )
 
 _GRADIENT: dict[str, Source] = {"dy": "grad_output", "y": "output"}
@@ -53,4 +59,31 @@ SOFTMAX_GRADIENTS = (
     ),
 )
 
-ROWS = (*ACTIVATIONS, *SOFTMAX, *SOFTMAX_GRADIENTS)
+_DX: dict[str, Source] = {"dy": first_argument, "x": "self"}
+
+ACTIVATION_GRADIENTS = (
+    *rows_by_name(
+        "threshold_backward hardshrink_backward=hard_shrink_backward softshrink_backward=soft_shrink_backward "
+        "hardsigmoid_backward=hard_sigmoid_backward hardswish_backward=hard_swish_backward leaky_relu_backward "
+        "silu_backward mish_backward log_sigmoid_backward glu_backward",
+        _DX,
+    ),
+    *rows_by_name("sigmoid_backward tanh_backward", {"dy": first_argument, "y": "output"}),
+    Row("aten::gelu_backward", "gelu_backward", _DX, {"approximate": "approximate"}),
+    Row("aten::softplus_backward", "softplus_backward", _DX, {"beta": non_default("beta", 1)}),
+    Row("aten::hardtanh_backward", "hard_tanh_backward", _DX, {"lower": "min_val", "upper": "max_val"}),
+    Row(
+        "aten::elu_backward",
+        lambda args: "elu_backward" if args["scale"] == 1 else "selu_backward",
+        {"dy": first_argument, "x": "self_or_result"},
+        ops=("elu_backward", "selu_backward"),
+    ),
+    Row(
+        "aten::rrelu_with_noise_backward",
+        "rrelu_backward",
+        {**_DX, "slope": lambda args: args["noise"] if args["training"] else None},
+    ),
+    Row("aten::_prelu_kernel_backward", "prelu_backward", {**_DX, "w": "weight"}),
+)
+
+ROWS = (*ACTIVATIONS, *SOFTMAX, *SOFTMAX_GRADIENTS, *ACTIVATION_GRADIENTS)

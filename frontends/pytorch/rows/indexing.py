@@ -1,4 +1,4 @@
-"""Rows of gather, scatter, embeddings, segments and histograms, and of gradients that scatter."""
+"""Rows of gather, scatter, masks, embeddings and segments, and of gradients that scatter."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from costcore.translate import Arguments, Row, Source
 
 from .arguments import (
     axis,
-    axis_or_last,
     constant,
     enum_name,
     first_argument,
     first_output,
-    non_default,
     tensor_or_number,
 )
 
@@ -144,7 +142,6 @@ _BAG_GRADIENT: dict[str, Source] = {
     "per_sample_weights": "per_sample_weights",
 }
 _MODE: dict[str, Source] = {"mode": enum_name("mode", "sum", "mean", "max")}
-_MAX_NORM: dict[str, Source] = {"p": non_default("norm_type", 2)}
 
 EMBEDDING = (
     Row("aten::embedding", "embedding", {"x": "indices", "w": "weight"}),
@@ -157,16 +154,6 @@ EMBEDDING = (
             outputs=first_output,
         )
         for name in ("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
-    ),
-    *(
-        Row(f"aten::{name}", "renorm_rows", {"w": "self", "x": "indices"}, _MAX_NORM)
-        for name in ("embedding_renorm", "embedding_renorm_")
-    ),
-    Row(
-        "aten::renorm",
-        "renorm",
-        {"x": "self"},
-        {"p": non_default("p", 2), "axis": lambda args: int(args["dim"]) % args["self"].dim()},
     ),
     Row(
         "aten::embedding_dense_backward",
@@ -210,51 +197,10 @@ SEGMENTS = (
 )
 
 
-def _bin_counts(name: str) -> Source:
-    def bins(args: Arguments) -> tuple[int, ...]:
-        value = args[name]
-        if isinstance(value, int):
-            return (value,)
-        edges = [value] if isinstance(value, torch.Tensor) else value
-        return tuple(each if isinstance(each, int) else each.numel() - 1 for each in edges)
-
-    return bins
-
-
-def _edges(args: Arguments) -> list[Any]:
-    return [args["bins"]] if isinstance(args["bins"], torch.Tensor) else list(args["bins"])
-
-
-def _histogram(native: str, equal_widths: bool) -> Row:
-    edges: dict[str, Source] = {} if equal_widths else {"edges*": _edges}
-    return Row(
-        f"aten::{native}",
-        "binned_histogram",
-        {"x": "self", **edges, "weights": "weight"},
-        {"bins": _bin_counts("bins"), "equal": constant(equal_widths), "density": non_default("density", False)},
-    )
-
-
-HISTOGRAMS = (
-    _histogram("histogram.bin_ct", equal_widths=True),
-    _histogram("histogram.bins_tensor", equal_widths=False),
-    _histogram("_histogramdd_from_bin_cts", equal_widths=True),
-    _histogram("_histogramdd_from_bin_tensors", equal_widths=False),
-    Row(
-        "aten::_histogramdd_bin_edges",
-        "bin_edges",
-        {"x": "self"},
-        {"ranged": lambda args: True if args["range"] is not None else None},
-    ),
+MASKED = (
+    Row("aten::masked_select", "masked_select", {"x": "self", "mask": "mask"}),
+    Row("aten::_nested_tensor_from_mask", "masked_select", {"x": "t", "mask": "mask"}),
+    Row("aten::masked_scatter", "masked_scatter", {"x": "self", "mask": "mask", "updates": "source"}),
 )
 
-MASKED_SOFTMAX = (
-    Row(
-        "aten::_masked_softmax",
-        "masked_softmax",
-        {"x": "self", "mask": "mask"},
-        {"axis": axis_or_last},
-    ),
-)
-
-ROWS = (*GATHER, *SCATTER, *VIEW_GRADIENTS, *EMBEDDING, *SEGMENTS, *HISTOGRAMS, *MASKED_SOFTMAX)
+ROWS = (*GATHER, *SCATTER, *VIEW_GRADIENTS, *EMBEDDING, *SEGMENTS, *MASKED)

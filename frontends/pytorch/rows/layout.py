@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.translate import Arguments, Row
 
-from .arguments import X, axis, first_argument, first_output, is_number, rows_by_name
+from .arguments import X, axis, first_argument, first_output, rows_by_name
 
 _VIEWS = """
 view view_as_real view_as_complex as_strided expand select slice split split_with_sizes chunk narrow unbind unfold
@@ -76,15 +76,9 @@ REARRANGEMENTS = (
 _FILLS = """
 zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full fill zero scalar_tensor _foreach_zero
 """
-_RANDOM_FILLS = """
-rand randn randint randperm rand_like randn_like randint_like uniform normal random exponential geometric log_normal
-cauchy normal_functional
-"""
 
 FILLS = (
     *rows_by_name(_FILLS, {}, op="full"),
-    *rows_by_name(_RANDOM_FILLS, {}, op="random"),
-    Row("aten::bernoulli", "random", when=is_number("p")),
     *rows_by_name("arange range fft_fftfreq fft_rfftfreq", {}, op="arange"),
     *rows_by_name("tril_indices triu_indices", {}, op="triangle_indices"),
     Row("aten::eye", "eye"),

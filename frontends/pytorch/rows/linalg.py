@@ -8,7 +8,7 @@ import torch
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import X, constant, first_argument, non_default, non_empty_outputs
+from .arguments import X, axis, constant, first_argument, non_default, non_empty_outputs
 
 
 def _without_status(args: Arguments, outputs: Any) -> Any:
@@ -94,6 +94,8 @@ DISTANCES = (
     Row("aten::_pdist_forward", "self_distances", {"x": "self"}, _P),
     Row("aten::_pdist_backward", "self_distances_backward", {"dy": "grad", "x": "self", "y": "pdist"}, _P),
     Row("aten::dist", "distance", {"x0": "self", "x1": "other"}, {**_P, "elements": _broadcast_size}),
+    Row("aten::cosine_similarity", "cosine_similarity", {"x0": "x1", "x1": "x2"}, {"axis": axis()}),
+    Row("aten::pairwise_distance", "pairwise_distance", {"x0": "x1", "x1": "x2"}, {"p": "p"}),
 )
 
 ROWS = (*FACTORIZATIONS, *LINEAR_SYSTEMS, *CROSS_PRODUCT, *DISTANCES)

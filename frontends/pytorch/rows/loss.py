@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.translate import Row, Source
 
-from .arguments import as_data, axis, first_output, non_default, reduction
+from .arguments import as_data, first_output, non_default, reduction
 
 
 def _loss(names: str, op: str, inputs: dict[str, Source], attrs: dict[str, Source] | None = None) -> tuple[Row, ...]:
@@ -50,8 +50,6 @@ FORWARD = (
         {"swap": "swap", "p": non_default("p", 2)},
     ),
     *_loss("ctc_loss _ctc_loss", "ctc_loss", {"x": "log_probs", "target": "targets"}),
-    Row("aten::cosine_similarity", "cosine_similarity", {"x0": "x1", "x1": "x2"}, {"axis": axis()}),
-    Row("aten::pairwise_distance", "pairwise_distance", {"x0": "x1", "x1": "x2"}, {"p": "p"}),
 )
 
 _GRADIENT: dict[str, Source] = {"dy": "grad_output", **_TARGET}

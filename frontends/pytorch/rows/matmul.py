@@ -168,16 +168,6 @@ SCALED_AND_GROUPED = (
         "grouped_matmul",
         {"x0": "self", "x1": "mat2", "offsets": "offs", "b": "bias", **_LISTED_SCALES},
     ),
-    Row("aten::_weight_int8pack_mm", "packed_matmul", {"x": "self", "w": "mat2", "w_scale": "scales"}),
-    *(
-        Row(
-            f"aten::{name}",
-            "packed_matmul",
-            {"x": "self", "w": "mat2", "w_scale": "qScaleAndZeros"},
-            {"zero_points": constant(True), "block": "qGroupSize"},
-        )
-        for name in ("_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu")
-    ),
 )
 
 _LINEAR_GRADIENT: dict[str, Source] = {"dy": "grad_output", "x": "self", "w": "weight"}

@@ -6,7 +6,7 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import constant, first_output, needed_gradients, normalized_axes
+from .arguments import constant, first_output, needed_gradients, non_default, normalized_axes
 
 _WEIGHT_BIAS: dict[str, Source] = {"w": "weight", "b": "bias"}
 _RUNNING: dict[str, Source] = {"mean": "running_mean", "var": "running_var"}
@@ -99,6 +99,19 @@ WEIGHT_NORM = (
     ),
 )
 
+RENORM = (
+    *(
+        Row(f"aten::{name}", "renorm_rows", {"w": "self", "x": "indices"}, {"p": non_default("norm_type", 2)})
+        for name in ("embedding_renorm", "embedding_renorm_")
+    ),
+    Row(
+        "aten::renorm",
+        "renorm",
+        {"x": "self"},
+        {"p": non_default("p", 2), "axis": lambda args: int(args["dim"]) % args["self"].dim()},
+    ),
+)
+
 _GRADIENT: dict[str, Source] = {"dy": "grad_out", "x": "input", "w": "weight"}
 _NEEDED: dict[str, Source] = {"needs": needed_gradients("x", "w", "b")}
 _SAVED: dict[str, Source] = {"mean": "save_mean", "var": "save_var"}
@@ -153,4 +166,4 @@ GRADIENTS = (
     ),
 )
 
-ROWS = (*BATCH_NORM, *LAYER_AND_GROUP_NORM, *WEIGHT_NORM, *GRADIENTS)
+ROWS = (*BATCH_NORM, *LAYER_AND_GROUP_NORM, *WEIGHT_NORM, *RENORM, *GRADIENTS)

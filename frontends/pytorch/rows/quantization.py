@@ -1,4 +1,4 @@
-"""Rows of quantization, dequantization and fake quantization."""
+"""Rows of quantization, dequantization, fake quantization, and products with packed weights."""
 
 from __future__ import annotations
 
@@ -28,5 +28,15 @@ ROWS = (
             "_fake_quantize_learnable_per_tensor_affine",
             "_fake_quantize_learnable_per_channel_affine",
         )
+    ),
+    Row("aten::_weight_int8pack_mm", "packed_matmul", {"x": "self", "w": "mat2", "w_scale": "scales"}),
+    *(
+        Row(
+            f"aten::{name}",
+            "packed_matmul",
+            {"x": "self", "w": "mat2", "w_scale": "qScaleAndZeros"},
+            {"zero_points": constant(True), "block": "qGroupSize"},
+        )
+        for name in ("_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu")
     ),
 )

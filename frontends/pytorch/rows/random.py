@@ -1,10 +1,10 @@
-"""Rows of dropout, its gradient, and draws from distributions."""
+"""Rows of dropout, its gradient, and random numbers."""
 
 from __future__ import annotations
 
 from costcore.translate import Row, Source
 
-from .arguments import X, constant, first_argument, is_tensor, rows_by_name
+from .arguments import X, constant, first_argument, is_number, is_tensor, rows_by_name
 
 _DROPOUT: dict[str, Source] = {"rate": "p", "training": "train"}
 _GRADIENT: dict[str, Source] = {"dy": first_argument, "mask": "mask"}
@@ -16,7 +16,15 @@ DROPOUT = (
     *rows_by_name("native_dropout_backward _masked_scale", _GRADIENT, op="dropout_backward"),
 )
 
+_FILLS = """
+rand randn randint randperm rand_like randn_like randint_like uniform normal random exponential geometric log_normal
+cauchy normal_functional
+"""
+
+FILLS = tuple(rows_by_name(_FILLS, {}, op="random"))
+
 SAMPLING = (
+    Row("aten::bernoulli", "random", when=is_number("p")),
     Row("aten::bernoulli", "bernoulli", {"x": "p"}, when=is_tensor("p")),
     Row("aten::bernoulli", "bernoulli", X),
     *(
@@ -28,4 +36,4 @@ SAMPLING = (
     Row("aten::binomial", "sample", {"x0": "count", "x1": "prob"}),
 )
 
-ROWS = (*DROPOUT, *SAMPLING)
+ROWS = (*DROPOUT, *FILLS, *SAMPLING)

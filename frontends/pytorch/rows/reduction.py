@@ -1,12 +1,14 @@
-"""Rows of reductions, cumulative operators, sorting, searching and comparisons of whole tensors."""
+"""Rows of reductions, cumulative operators, sorting, searching, histograms and comparisons of whole tensors."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import X, axes, axis, rows_by_name, tensor_or_number
+from .arguments import X, axes, axis, constant, non_default, rows_by_name, tensor_or_number
 
 _AXES: dict[str, Source] = {"axis": axes(), "keepdims": "keepdim"}
 
@@ -61,9 +63,6 @@ SORTING_AND_SEARCHING = (
     Row("aten::mode", "mode", X, {"axis": axis()}),
     *rows_by_name("_unique _unique2 unique_consecutive unique_dim unique_dim_consecutive", X, op="unique"),
     *rows_by_name("nonzero nonzero_static", X, op="nonzero"),
-    Row("aten::masked_select", "masked_select", {"x": "self", "mask": "mask"}),
-    Row("aten::_nested_tensor_from_mask", "masked_select", {"x": "t", "mask": "mask"}),
-    Row("aten::masked_scatter", "masked_scatter", {"x": "self", "mask": "mask", "updates": "source"}),
     *rows_by_name("bincount=bin_count histc=histogram", X),
     Row(
         "aten::searchsorted",
@@ -76,6 +75,51 @@ SORTING_AND_SEARCHING = (
     Row("aten::isin.Tensor_Scalar", "is_in", {"x": "elements", "values": tensor_or_number("test_element")}),
 )
 
+
+def _bin_counts(name: str) -> Source:
+    def bins(args: Arguments) -> tuple[int, ...]:
+        value = args[name]
+        if isinstance(value, int):
+            return (value,)
+        edges = [value] if isinstance(value, torch.Tensor) else value
+        return tuple(each if isinstance(each, int) else each.numel() - 1 for each in edges)
+
+    return bins
+
+
+def _edges(args: Arguments) -> list[Any]:
+    return [args["bins"]] if isinstance(args["bins"], torch.Tensor) else list(args["bins"])
+
+
+def _histogram(native: str, equal_widths: bool) -> Row:
+    edges: dict[str, Source] = {} if equal_widths else {"edges*": _edges}
+    return Row(
+        f"aten::{native}",
+        "binned_histogram",
+        {"x": "self", **edges, "weights": "weight"},
+        {"bins": _bin_counts("bins"), "equal": constant(equal_widths), "density": non_default("density", False)},
+    )
+
+
+HISTOGRAMS = (
+    _histogram("histogram.bin_ct", equal_widths=True),
+    _histogram("histogram.bins_tensor", equal_widths=False),
+    _histogram("_histogramdd_from_bin_cts", equal_widths=True),
+    _histogram("_histogramdd_from_bin_tensors", equal_widths=False),
+    Row(
+        "aten::_histogramdd_bin_edges",
+        "bin_edges",
+        {"x": "self"},
+        {"ranged": lambda args: True if args["range"] is not None else None},
+    ),
+)
+
+LISTS = (
+    Row("aten::_foreach_max", "foreach_max", {"x*": "self"}),
+    Row("aten::_foreach_norm", "foreach_norm", {"x*": "self"}, {"p": "ord"}),
+    Row("aten::_foreach_powsum", "foreach_powsum", {"x*": "self"}, {"p": "ord"}),
+)
+
 WHOLE_TENSOR = (
     Row("aten::equal", "all_equal", {"x0": "self", "x1": "other"}),
     Row("aten::allclose", "all_close", {"x0": "self", "x1": "other"}),
@@ -83,4 +127,4 @@ WHOLE_TENSOR = (
     Row("aten::_nested_tensor_from_mask_left_aligned", "all_true", {"x": "mask"}),
 )
 
-ROWS = (*REDUCTIONS, *CUMULATIVE, *SORTING_AND_SEARCHING, *WHOLE_TENSOR)
+ROWS = (*REDUCTIONS, *CUMULATIVE, *SORTING_AND_SEARCHING, *HISTOGRAMS, *LISTS, *WHOLE_TENSOR)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costcore.ir import Operations
+from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, exp, log, total
-from tests.calculators.layer_costs import layer_cost
+from tests.calculators.layer_costs import layer_cost, operations
 
 
 def softmax(row):
@@ -70,3 +70,9 @@ def test_softmax_backward_by_hand():
     """4 rows of c = 3: 1 mul and c-1 fma for the sum, c add, c mul."""
     cost = layer_cost("softmax_backward", {"dy": (3, 4), "y": (3, 4)}, (3, 4), axis=0)
     assert cost.flops == Operations(mul=4 * 4, fma=4 * 2, add=4 * 3)
+
+
+def test_masked_softmax():
+    plain = operations("softmax", {"x": (2, 3)}, (2, 3), axis=1)
+    masked = operations("masked_softmax", {"x": (2, 3), "mask": Tensor((2, 3), "bool")}, (2, 3), axis=1)
+    assert masked == plain + Operations(cmp=6)

@@ -1,9 +1,9 @@
-"""Embeddings, bags of embeddings, their gradients, and limited norms."""
+"""Embeddings, bags of embeddings, and their gradients."""
 
 from __future__ import annotations
 
 from costcore.ir import Operations, Tensor
-from tests.calculators.counting_scalar import count, dot, fma, largest, sqrt, total
+from tests.calculators.counting_scalar import count, dot, fma, largest, total
 from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 INT64 = "int64"
@@ -65,18 +65,6 @@ def test_an_embedding_scaled_by_frequency():
     """5 counts; 20 divisions and additions."""
     result = layer_cost("scaled_embedding_backward", {"dy": (5, 4), "x": INDICES}, (9, 4))
     assert result[:3] == (Operations(add=25, div=20), 4 * 20 + 40, 4 * 36)
-
-
-def test_renorm_limits_every_slice():
-    def limit(x):
-        for row in x:
-            norm = sqrt(dot(row, row))
-            factor = 1.5 / (norm + 1e-7) if norm > 0.1 else norm
-            [value * factor for value in row]
-
-    assert operations("renorm", {"x": (3, 5)}, (3, 5), axis=0) == count(limit, (3, 5))
-    result = layer_cost("renorm_rows", {"w": (100, 5), "x": (3,)}, (100, 5))
-    assert result[:3] == (count(limit, (3, 5)), 4 * (3 + 15), 4 * 15)
 
 
 INDICES = Tensor((5,), "int64")

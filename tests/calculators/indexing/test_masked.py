@@ -14,7 +14,9 @@ def test_gather_and_scatter():
     assert bytes_moved("masked_scatter_backward", {"dy": (6,), "mask": MASK}, (4,)) == (24 + 6, 16)
 
 
-def test_softmax():
-    plain = operations("softmax", {"x": (2, 3)}, (2, 3), axis=1)
-    masked = operations("masked_softmax", {"x": (2, 3), "mask": Tensor((2, 3), "bool")}, (2, 3), axis=1)
-    assert masked == plain + Operations(cmp=6)
+def test_selecting() -> None:
+    assert bytes_moved("masked_select", {"x": (6,), "mask": Tensor((6,), "bool")}, (6,)) == (6 * 4 + 6, 6 * 4)
+    assert operations("masked_select", {"x": (6,), "mask": Tensor((6,), "bool")}, (6,)) == Operations()
+    scattered = {"x": (6,), "mask": Tensor((6,), "bool"), "updates": (4,)}
+    assert operations("masked_scatter", scattered, (6,)) == Operations()
+    assert bytes_moved("masked_scatter", scattered, (6,)) == (6 * 4 + 6 + 4 * 4, 6 * 4)

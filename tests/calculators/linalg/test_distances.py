@@ -10,6 +10,7 @@ from costcore.calculators.linalg.distances import DISTANCE_GRADIENTS
 from costcore.ir import Operations
 from tests.calculators.counting_scalar import count, dot, fma, largest, measure, sqrt, total
 from tests.calculators.layer_costs import layer_cost, operations
+from tests.calculators.reference import cosine, euclidean_distance
 
 NORMS = {
     0: lambda d: total(1.0 if value != 0 else 0.0 for value in d),
@@ -74,3 +75,25 @@ def test_the_euclidean_gradient_is_its_definition():
         "pairwise_distances_backward", dict(zip(("dy", "x0", "x1", "y"), shapes, strict=True)), (3, 5), p=0
     )
     assert none == Operations()
+
+
+def test_squared_distances() -> None:
+    def definition(x0, x1):
+        for a in x0:
+            for b in x1:
+                difference = [p - q for p, q in zip(a, b, strict=True)]
+                dot(difference, difference)
+
+    result = layer_cost("squared_distances", {"x0": (2, 5), "x1": (3, 5)}, (2, 3))
+    assert (result.flops, result.macs) == (count(definition, (2, 5), (3, 5)), 0)
+    assert (result.mread, result.mwrite) == (4 * (10 + 15), 4 * 6)
+
+
+def test_similarities_of_rows_are_their_definitions():
+    rows = {"x0": (4, 3), "x1": (4, 3)}
+    similar = layer_cost("cosine_similarity", rows, (4,), axis=1)
+    assert similar.flops == count(lambda a, b: [cosine(p, q) for p, q in zip(a, b, strict=True)], (4, 3), (4, 3))
+    apart = layer_cost("pairwise_distance", rows, (4,))
+    assert apart.flops == count(
+        lambda a, b: [euclidean_distance(p, q) for p, q in zip(a, b, strict=True)], (4, 3), (4, 3)
+    )

@@ -7,7 +7,7 @@ import pytest
 from costcore.ir import Tensor
 from tests.calculators.counting_scalar import count, dot, maximum, select, sqrt
 from tests.calculators.layer_costs import layer_cost
-from tests.calculators.reference import reduced
+from tests.calculators.reference import cosine, euclidean_distance, reduced
 
 N, C = 4, 3
 INTEGERS = Tensor((N,), "int32")
@@ -50,23 +50,6 @@ def test_squared_triplet_loss(reduction):
     assert result.flops == count(definition, *[(N, C)] * 3)
 
 
-def cosine(a, b):
-    return dot(a, b) / sqrt(max(dot(a, a) * dot(b, b), 1e-8))
-
-
-def distance(a, b):
-    differences = [p - q + 1e-6 for p, q in zip(a, b, strict=True)]
-    return sqrt(dot(differences, differences))
-
-
-def test_similarities_of_rows_are_their_definitions():
-    rows = {"x0": (4, 3), "x1": (4, 3)}
-    similar = layer_cost("cosine_similarity", rows, (4,), axis=1)
-    assert similar.flops == count(lambda a, b: [cosine(p, q) for p, q in zip(a, b, strict=True)], (4, 3), (4, 3))
-    apart = layer_cost("pairwise_distance", rows, (4,))
-    assert apart.flops == count(lambda a, b: [distance(p, q) for p, q in zip(a, b, strict=True)], (4, 3), (4, 3))
-
-
 def test_losses_of_pairs_and_triples_are_their_definitions():
     def ranking(x0, x1, target):
         reduced([max(-t * (a - b) + 5.0, 0.0) for a, b, t in zip(x0, x1, target, strict=True)], "mean")
@@ -90,8 +73,8 @@ def test_triplet_margin_loss_is_its_definition(swap):
     def triplet(anchor, positive, negative):
         terms = []
         for a, p, n in zip(anchor, positive, negative, strict=True):
-            near, far = distance(a, p), distance(a, n)
-            far = min(far, distance(p, n)) if swap else far
+            near, far = euclidean_distance(a, p), euclidean_distance(a, n)
+            far = min(far, euclidean_distance(p, n)) if swap else far
             terms.append(max(near - far + 9.0, 0.0))
         reduced(terms, "mean")
 

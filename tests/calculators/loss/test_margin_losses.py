@@ -77,3 +77,22 @@ def test_multi_margin_loss_is_its_definition(p):
 
     cost = layer_cost("multi_margin_loss", {"x": (4, 3), "target": LABELS}, (), p=p, reduction="mean")
     assert cost.flops == count(loss, (4, 3))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("norm", ["L1", "L2"])
+def test_hinge_loss_backward(norm, reduction):
+    def definition(dy, x, target):
+        share = dy / 4 if reduction == "mean" else dy
+        for row in x:
+            margins = [-row[0], *row[1:]]
+            slopes = []
+            for margin in margins:
+                left = 1 + margin
+                left = select(left > 0, left, left)
+                slopes.append(left * 2 * share if norm == "L2" else select(left, share, share))
+            slopes[0] = -slopes[0]
+
+    shapes = {"dy": (), "x": (4, 3), "target": Tensor((4,), "int32")}
+    result = layer_cost("hinge_loss_backward", shapes, (4, 3), norm=norm, reduction=reduction)
+    assert result.flops == count(definition, (), (4, 3), (4,))

@@ -43,15 +43,6 @@ def test_groups_along_the_summed_axis():
     assert (result.macs, result.flops) == (120, Operations(mul=30, fma=90))
 
 
-def test_packed_weights_are_made_real_once():
-    w = Tensor((5, 2), "uint8")
-    result = layer_cost("packed_matmul", {"x": (3, 4), "w": w, "w_scale": (5,)}, (3, 5))
-    assert result.flops == Operations(mul=15 + 20, fma=45)
-    assert result[1:3] == (4 * 12 + 10 + 20, 60)
-    shifted = operations("packed_matmul", {"x": (3, 4), "w": w, "w_scale": (5, 2)}, (3, 5), zero_points=True)
-    assert shifted == Operations(mul=35, fma=45, add=20)
-
-
 def test_lists():
     given = {"x0": (2, 3), "x1": (1, 4), "x2": (3, 5), "x3": (4, 2)}
     result = layer_cost("foreach_matmul", given, (2, 5), (1, 2))

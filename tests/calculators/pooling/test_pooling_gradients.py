@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from costcore.ir import Operations, Tensor
-from tests.calculators.counting_scalar import count, largest
+from tests.calculators.counting_scalar import count, largest, total
 from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 from tests.calculators.reference import square_windows
 
@@ -104,3 +104,11 @@ def test_gradient_of_average_pooling() -> None:
     # Windows of 6 elements cut into 4: 2 each along an axis, 8 in all.
     unequal = operations("adaptive_avg_pool_backward", {"dy": (1, 1, 4, 4)}, IMAGE)
     assert unequal == Operations(add=8 * 8, div=16)
+
+
+def test_gradient_of_unpooling() -> None:
+    windows = count(lambda dy: [total(window) for window in dy], (4, 4))
+    assert operations("unpool_backward", {"dy": (1, 1, 4, 4)}, (1, 1, 2, 2)) == windows
+    indexed = {"dy": (1, 1, 4, 4), "indices": (1, 1, 2, 2)}
+    assert operations("unpool_backward", indexed, (1, 1, 2, 2)) == Operations()
+    assert bytes_moved("unpool_backward", indexed, (1, 1, 2, 2)) == ((4 + 4) * 4, 4 * 4)

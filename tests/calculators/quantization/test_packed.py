@@ -6,7 +6,7 @@ import numpy as np
 
 from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import count, dot, exp
-from tests.calculators.layer_costs import layer_cost
+from tests.calculators.layer_costs import layer_cost, operations
 from tests.calculators.reference import rms_normalized
 
 
@@ -57,3 +57,12 @@ def test_rows_of_packed_tables() -> None:
     result = layer_cost("packed_embedding", given, (5, 8))
     assert result.flops == Operations(mul=40)
     assert (result.mread, result.mwrite) == (5 * 8 + 20 + 4 * 10, 4 * 40)
+
+
+def test_weights_of_a_packed_product_are_made_real_once():
+    w = Tensor((5, 2), "uint8")
+    result = layer_cost("packed_matmul", {"x": (3, 4), "w": w, "w_scale": (5,)}, (3, 5))
+    assert result.flops == Operations(mul=15 + 20, fma=45)
+    assert result[1:3] == (4 * 12 + 10 + 20, 60)
+    shifted = operations("packed_matmul", {"x": (3, 4), "w": w, "w_scale": (5, 2)}, (3, 5), zero_points=True)
+    assert shifted == Operations(mul=35, fma=45, add=20)

@@ -13,12 +13,13 @@ from tests.calculators.counting_scalar import (
     dot,
     execute,
     largest,
+    measure,
     minimum,
     run,
     select,
     total,
 )
-from tests.calculators.layer_costs import bytes_moved, operations
+from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 
 def define(op: str, x):
@@ -118,3 +119,9 @@ def test_exclusive_or():
 
     assert operations("reduce_xor", {"x": (3, 5)}, (3,)) == count(fold, (3, 5))
     assert bytes_moved("reduce_xor", {"x": (3, 5)}, (3,)) == (60, 12)
+
+
+def test_reduce_sum_square_backward() -> None:
+    _, each = measure("2 * x * dy", "x", "dy")
+    result = layer_cost("reduce_sum_square_backward", {"x": (2, 3), "dy": (2, 3)}, (2, 3))
+    assert (result.flops, result.mread, result.mwrite) == (6 * each, 2 * 24, 24)

@@ -53,16 +53,11 @@ def test_searching_bisects(n: int) -> None:
     assert operations("search_sorted", {"x": (5,), "sorted": (n,)}, (5,)) == Operations(cmp=5 * most)
 
 
-def test_counting_and_selecting() -> None:
+def test_counting() -> None:
     assert operations("bin_count", {"x": Tensor((9,), "int64")}, (4,)) == Operations(add=9)
     assert operations("histogram", {"x": (9,)}, (4,)) == 9 * Operations(add=2, mul=1, cmp=1)
     assert operations("nonzero", {"x": (2, 3)}, Tensor((6, 2), "int64")) == Operations(cmp=6)
     assert bytes_moved("nonzero", {"x": (2, 3)}, Tensor((6, 2), "int64")) == (6 * 4, 12 * 8)
-    assert bytes_moved("masked_select", {"x": (6,), "mask": Tensor((6,), "bool")}, (6,)) == (6 * 4 + 6, 6 * 4)
-    assert operations("masked_select", {"x": (6,), "mask": Tensor((6,), "bool")}, (6,)) == Operations()
-    scattered = {"x": (6,), "mask": Tensor((6,), "bool"), "updates": (4,)}
-    assert operations("masked_scatter", scattered, (6,)) == Operations()
-    assert bytes_moved("masked_scatter", scattered, (6,)) == (6 * 4 + 6 + 4 * 4, 6 * 4)
 
 
 def overlap(a, b, area_a, area_b, threshold):

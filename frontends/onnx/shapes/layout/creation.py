@@ -13,7 +13,6 @@ from costcore.ir import prod
 
 from ...graph.node import Inferred, Node, Rule
 from ...values.value import DTYPES, StoredTensor, Undetermined, Value, stored_value
-from ..random import random
 
 
 def constant(node: Node) -> Inferred:
@@ -117,7 +116,6 @@ RULES: Mapping[str, Rule] = {
     "ai.onnx::ConstantOfShape": filled,
     "ai.onnx::Range": range_of,
     "ai.onnx::EyeLike": eye,
-    **{f"ai.onnx::{op}": random for op in ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")},
     "ai.onnx::OneHot": one_hot,
     "ai.onnx.ml::OneHotEncoder": category_one_hot,
 }

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import arithmetic, foreach, gradients, special_functions
+from . import arithmetic, foreach, special_functions
 
-ROWS = (*arithmetic.ROWS, *special_functions.ROWS, *gradients.ROWS, *foreach.ROWS)
+ROWS = (*arithmetic.ROWS, *special_functions.ROWS, *foreach.ROWS)

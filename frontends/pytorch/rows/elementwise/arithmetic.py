@@ -1,4 +1,4 @@
-"""Rows of elementwise functions of one, two or three tensors."""
+"""Rows of elementwise functions of one, two or three tensors, and of their gradients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from ..arguments import X, non_default, rows_by_name, tensor_or_number
+from ..arguments import X, first_argument, non_default, rows_by_name, tensor_or_number
 
 _SELF = tensor_or_number("self")
 _OTHER = tensor_or_number("other")
@@ -75,4 +75,6 @@ TERNARY = (
     Row("aten::clamp_max", "clip", {"x": "self"}, {"upper": "max"}),
 )
 
-ROWS = (*UNARY, *BINARY, *TERNARY)
+GRADIENTS = (Row("aten::logit_backward", "logit_backward", {"dy": first_argument, "x": "self"}),)
+
+ROWS = (*UNARY, *BINARY, *TERNARY, *GRADIENTS)

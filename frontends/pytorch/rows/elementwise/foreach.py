@@ -7,7 +7,7 @@ from costcore.translate import Row
 from ..arguments import non_default, tensors_in
 
 _UNARY = (
-    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 max neg reciprocal "
+    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal "
     "round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc"
 )
 
@@ -39,8 +39,6 @@ ROWS = (
     Row("aten::_foreach_lerp", "foreach_lerp", {"x*": tensors_in("self", "tensors1", "weights", "weight")}),
     Row("aten::_foreach_copy", "foreach_copy", {"x*": "src"}),
     Row("aten::_foreach_clone", "foreach_copy", {"x*": "self"}),
-    Row("aten::_foreach_norm", "foreach_norm", {"x*": "self"}, {"p": "ord"}),
-    Row("aten::_foreach_powsum", "foreach_powsum", {"x*": "self"}, {"p": "ord"}),
     Row(
         "aten::_amp_foreach_non_finite_check_and_unscale",
         "foreach_unscale",
