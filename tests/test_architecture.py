@@ -166,3 +166,32 @@ def test_circles_are_found(graph, found):
 def test_the_graph_has_imports_of_all_three_kinds():
     source = "import a\nif TYPE_CHECKING:\n    from b import c\ndef f():\n    from .d import e"
     assert [name for name, *_ in imports(source, "package")] == ["a", "b.c", "package.d.e"]
+
+
+NAMED_TUPLE = {"_asdict", "_fields", "_make", "_replace"}
+"""The public methods of a named tuple, which begin with an underscore all the same."""
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in NAMED_TUPLE
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_private_names_are_used_in_their_own_file_only(file):
+    """Frontends read private attributes of their framework, but import no private name of this package."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
+    imported = {
+        alias.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("costcore."))
+        for alias in node.names
+        if is_private(alias.name)
+    }
+    assert imported == set()
+    if not file.is_relative_to(ROOT / "frontends"):
+        defined = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+        defined |= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+        attributes = [node for node in nodes if isinstance(node, ast.Attribute) and is_private(node.attr)]
+        used = {node.attr for node in attributes if ast.unparse(node.value) not in ("self", "cls")}
+        assert used <= defined

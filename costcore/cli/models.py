@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -44,7 +45,7 @@ def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None)
     """Parse the arguments of a command; unknown ones are an error that suggests near matches."""
     args, unknown = parser.parse_known_args(argv)
     if unknown:
-        flags = [flag for flag in parser._option_string_actions if flag.startswith("--")]
+        flags = re.findall(r"--[a-z-]+", parser.format_help())
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(unknown, flags)}")
     return args
 
