@@ -13,12 +13,16 @@ import numpy
 
 from costcore.errors import CostError
 from costcore.ir import Tensor
+from costcore.messages import unknown
 from costcore.trace.call import Module
 from costcore.trace.recorder import Recorder
 
 from .arrays import ArrayIds, is_array
 from .capture.function_hook import Capture
 from .capture.link_hook import dotted, link_paths
+
+OPTIONS = ("backward",)
+"""The options of :func:`estimate`."""
 
 
 def accepts(model: object) -> bool:
@@ -39,15 +43,14 @@ def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = Fa
             array or a Variable. Several arguments are a tuple or list, arguments by name a dict. A list inside them is
             a list of arrays.
         backward: whether to run the backward pass too, from gradients of one for every output.
-        options: none are supported.
+        options: none; any further option is an error.
 
     Raises:
         CostError: if the link cannot be copied, or an input is not one of the above.
         TypeError: for an unknown option.
     """
     if options:
-        unknown = ", ".join(map(repr, sorted(options)))
-        raise TypeError(f"unknown option {unknown} for a chainer.Link (expected 'backward')")
+        raise TypeError(unknown("option", [*options], OPTIONS))
     link = private_copy(model)
     link.cleargrads()
     positional, by_name = arguments(inputs, link)

@@ -60,19 +60,19 @@ def estimate(
         backward: whether the backward pass of the sum of all floating-point outputs is recorded as well.
         dtype: dtype of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: that of the first
             floating-point parameter.
-        options: there are no further options.
+        options: none; any further option is an error.
 
     Raises:
         TypeError: for an unknown option, or an input in any other form.
-        CostError: if the model has lazy modules, or fails; names the module and the reason.
+        CostError: if the model has lazy modules, or fails; the message includes the module and the reason.
     """
     if options:
-        raise TypeError(f"estimate of a PyTorch module: {unknown('option', [*options], OPTIONS)}")
+        raise TypeError(unknown("option", [*options], OPTIONS))
     examples = None
     if _is_program(model):
         examples = model.example_inputs
         model = model.module()
-    twin = meta_copy(model)
+    meta_model = meta_copy(model)
     recorder.n_params_model = _parameter_count(model)
     if isinstance(dtype, str):
         dtype = torch_dtype(dtype, "dtype")
@@ -81,11 +81,11 @@ def estimate(
         shapes = ", ".join(str(tuple(x.shape)) for x in tensors_of(args, kwargs))
         recorder.notes.append(f"no inputs were passed: the program ran on those it was exported with, {shapes}")
     else:
-        args, kwargs = model_arguments(inputs, dtype or _parameter_dtype(twin))
+        args, kwargs = model_arguments(inputs, dtype or _parameter_dtype(meta_model))
     passed = [*args, *kwargs.values()]
     with _keep_random_state(), _keep_hooks(model), capture(recorder, is_estimate=True) as mode:
         with torch.set_grad_enabled(backward), ModelErrorContext(model, mode.recording, "forward", passed):
-            result = twin(*args, **kwargs)
+            result = meta_model(*args, **kwargs)
         if backward:
             with mode.paused():
                 outputs = [x for x in _tensors(result) if x.requires_grad and (x.is_floating_point() or x.is_complex())]

@@ -239,6 +239,4 @@ def test_unknown_options_are_refused_and_the_expected_ones_listed():
         estimated(nn.Linear(4, 5), (2, 4), depth=3)
     with pytest.raises(TypeError) as caught:
         estimated(nn.Linear(4, 5), (2, 4), backwards=True)
-    assert str(caught.value) == (
-        "estimate of a PyTorch module: unknown option 'backwards' (expected backward, dtype). Did you mean 'backward'?"
-    )
+    assert str(caught.value) == "unknown option 'backwards' (expected backward, dtype). Did you mean 'backward'?"
