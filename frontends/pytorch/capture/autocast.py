@@ -126,7 +126,7 @@ def patch_autocast(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
 
 
 _libraries: list[torch.library.Library] = []
-"""Keeps the kernels registered: they go with their library."""
+"""The libraries of the kernels, kept alive: PyTorch unregisters kernels when their library is deleted."""
 
 
 def register_kernels() -> None:

@@ -32,7 +32,7 @@ _without_capture = torch._C._ExcludeDispatchKeyGuard
 _mode_count = torch._C._len_torch_dispatch_stack
 
 _libraries: list[torch.library.Library] = []
-"""Keeps the kernels registered: they go with their library."""
+"""The libraries of the kernels, kept alive: PyTorch unregisters kernels when their library is deleted."""
 
 
 def register_kernels(active_mode: Callable[[], CaptureMode | None]) -> None:

@@ -30,7 +30,7 @@ class CaptureMode(TorchDispatchMode):
     Args:
         has_replay: whether repeated calls on meta tensors skip their kernels.
         is_estimate: whether this is an estimate rather than a run: operands with data that meet meta tensors are moved
-            to the meta device, and operands are refused whose dtypes a run would refuse.
+            to the meta device, and calls are rejected whose operand dtypes a real run would reject.
 
     Attributes:
         cache: the calls seen before.
@@ -56,11 +56,14 @@ class CaptureMode(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Omit the wrapper that would disable the compiler once per operator; a stance disables it as a whole."""
+        """Omit the wrapper with which PyTorch disables the compiler around every operator.
+
+        A capture disables it once; see :func:`.patches.run_compiled_models_eagerly`.
+        """
         return False
 
     def stop(self) -> None:
-        """Take the mode off the stack, wherever it is in it by now."""
+        """Remove this mode from the mode stack, even if other modes were pushed after it."""
         stack = _get_current_dispatch_mode_stack()
         above = stack[stack.index(self) + 1 :]
         for _ in above:
@@ -80,7 +83,7 @@ class CaptureMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator on its way to the device, and record it."""
-        plan = self._plans.get(id(func))  # hashing an operator is Python, and slow
+        plan = self._plans.get(id(func))  # hashing an operator runs Python code, which is slow
         if plan is None:
             plan = self.cache.plans.of(func)
         if types and any(kind not in PLAIN and kind.__name__ == "DTensor" for kind in types):
@@ -127,7 +130,7 @@ class CaptureMode(TorchDispatchMode):
         return result
 
     def _call_special(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        """Run an operator that is not recorded, or that something else is recorded of."""
+        """Run an operator that is not recorded, or whose result is assumed, or that is replaced by other operators."""
         if not plan.is_recorded or self.is_paused:
             return self._run_unrecorded(plan, args, kwargs)
         if plan.assumed_result is not None and len(args) > 0 and isinstance(args[0], Tensor) and args[0].is_meta:
@@ -153,7 +156,7 @@ class CaptureMode(TorchDispatchMode):
     def _assume(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, assumption: str) -> Any:
         """Return an assumed result of a data-dependent operator, and note what was assumed."""
         if not isinstance(result, (Tensor, tuple)):
-            self.recording.assumptions.count_answer()
+            self.recording.assumptions.count_assumed_value()
         if assumption:
             self.recording.assumptions.note(assumption)
         if not self.in_composite:

@@ -27,7 +27,7 @@ def check_no_lazy_modules(model: Module) -> None:
     """Check that every parameter has a shape.
 
     Raises:
-        CostError: for a lazy module that never ran; names it.
+        CostError: for a lazy module that never ran; the message includes its type.
     """
     for module in modules_of(model):
         if isinstance(module, LazyModuleMixin) and module.has_uninitialized_params():
@@ -107,12 +107,12 @@ def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
     return reduced[0], reduced[1], reduced[2]
 
 
-def _fill(twin: Module, state: Any, memo: dict[int, Any]) -> None:
+def _fill(meta_module: Module, state: Any, memo: dict[int, Any]) -> None:
     if isinstance(state, dict):
         copied: Any = {name: _copied(value, memo) for name, value in state.items()}
     else:
         copied = copy.deepcopy(state, memo)
-    twin.__setstate__(copied)
+    meta_module.__setstate__(copied)
 
 
 def _copied(value: Any, memo: dict[int, Any]) -> Any:

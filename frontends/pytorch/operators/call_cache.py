@@ -1,4 +1,4 @@
-"""The cache of operator calls: what a repeated call needs neither run nor translated for.
+"""The cache of operator calls, which spares repeated calls a second run and a second translation.
 
 A network repeats few distinct calls many times. Calls with equal keys have results of the same kind and become the same
 layer, so that they are executed and translated once. No cached call holds a tensor.
@@ -29,21 +29,21 @@ _SHARED_TYPES = frozenset(
         *(tuple, str, type(None), *NUMBERS),
     )
 )
-"""Types that keys of shared calls consist of; any other object may be one of the user's."""
+"""The types of the items in keys of shared calls; an object of any other type may belong to the user."""
 
 _any_autocast = torch._C._is_any_autocast_enabled
 
 
 class CallTemplate:
-    """What calls with equal keys and operands of equal origins are recorded as.
+    """How calls are recorded that have equal keys and operands of the same origins (external, learned or computed).
 
     Attributes:
         layer: the layer that is executed.
         inputs: for every input of the layer the position of its tensor among those of the call; -1 for a number.
-        outputs: the same for every output; returned tensors are counted after those among the arguments.
+        outputs: for every output of the layer the position of its tensor; those returned follow those passed.
         operands: inputs and outputs.
         learned: positions of the operands that are learned parameters.
-        is_supported: whether a calculator exists.
+        is_supported: whether the operator has a mapping rule (row) and a calculator.
     """
 
     __slots__ = ("inputs", "is_supported", "layer", "learned", "operands", "outputs")
@@ -65,7 +65,7 @@ class CachedCall:
         plan: the plan of their operator.
         replay: returns their result without running anything; None if that is impossible.
         have_data: whether all their operands are ordinary tensors with data.
-        templates: what they are recorded as, by origins of the operands.
+        templates: how they are recorded, by the origins of their operands.
     """
 
     __slots__ = ("have_data", "plan", "replay", "templates")
@@ -81,11 +81,11 @@ class CallCache:
     """The calls that a capture has seen before.
 
     Calls of PyTorch's own operators are shared with later captures under the same settings. Calls whose key may hold an
-    object of the user's are kept for this capture only.
+    object of the user are kept for this capture only.
 
     Args:
         has_replay: whether results may be replayed.
-        checks_dtypes: whether operands are refused whose dtypes a run would refuse.
+        checks_dtypes: whether calls are rejected whose operand dtypes a real run would reject.
 
     Attributes:
         plans: the plans of operators.
@@ -116,10 +116,10 @@ class CallCache:
     def add(
         self, plan: OperatorPlan, key: CallKey | None, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any
     ) -> CachedCall:
-        """Return a cached call, made of a call that ran.
+        """Store a call that ran, unless it has no key or varying shapes, and return it as a cached call.
 
         Raises:
-            DtypeMismatchError: for operands whose dtypes a run would refuse.
+            DtypeMismatchError: for operands whose dtypes a real run would reject.
         """
         if self._checks_dtypes and not _any_autocast():
             check_dtypes(plan, tensors, args, kwargs or {})
@@ -151,21 +151,21 @@ class CallCache:
 
 
 def _is_sharable(key: CallKey, plan: OperatorPlan) -> bool:
-    """Return whether a call is one of PyTorch's own operators and its key holds no object of the user's."""
+    """Return whether a call is one of PyTorch's own operators and its key holds no object of the user."""
     if not plan.native.startswith("aten::"):
         return False
     return all(type(item) in _SHARED_TYPES or item in NUMBERS for item in key[1:])
 
 
 _shared: dict[tuple[Any, ...], dict[CallKey, CachedCall]] = {}
-"""Calls by the settings they were made under."""
+"""The shared calls, by the settings under which they ran."""
 
 _shared_plans: OperatorPlans | None = None
 """The plans that the keys of the shared calls hold."""
 
 
 def _shared_calls(plans: OperatorPlans, *settings: bool) -> dict[CallKey, CachedCall]:
-    """Return the shared calls under the present settings, on which results and later calls may depend."""
+    """Return the shared calls of the present settings, on which results and later calls may depend."""
     global _shared_plans
     if plans is not _shared_plans:
         _shared_plans = plans

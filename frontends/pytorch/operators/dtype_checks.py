@@ -55,7 +55,7 @@ def check_dtypes(plan: OperatorPlan, tensors: Sequence[Tensor], args: tuple[Any,
     """Check that a run would accept the dtypes of a call.
 
     Raises:
-        DtypeMismatchError: if it would not; names the operator and the dtypes.
+        DtypeMismatchError: if it would not; the message includes the operator and the dtypes.
     """
     names = SAME_DTYPE.get(plan.native)
     if names is None or len({tensor.dtype for tensor in tensors}) == 1 or any(type(x) not in PLAIN for x in tensors):

@@ -39,7 +39,7 @@ class OperatorPlan:
         is_plain: whether its calls are recorded, and none of ``assumed_result``, ``decompose`` and ``is_control_flow``
             applies.
         is_alias: whether it returns its input as another tensor object.
-        is_clone: whether it is the operator by which autograd saves a tensor.
+        is_clone: whether it is ``aten::clone``, by which autograd copies a saved tensor before an in-place operator.
         is_control_flow: whether its arguments are functions, which are run and recorded in its place.
         decompose: whether the operators it consists of are recorded in its place.
         assumed_result: returns the result on meta tensors if it depends on data, and what is assumed.
@@ -121,7 +121,8 @@ class OperatorPlan:
     def with_scalar_tensors(self, args: Sequence[Any]) -> list[Any] | None:
         """Return arguments with numbers converted to tensors if the schema requires it; None if it does not.
 
-        A traced model computes sizes with tensors. PyTorch passes them to a mode as numbers, and then refuses those.
+        A traced model computes sizes with 0-d tensors. PyTorch passes them to a dispatch mode as numbers, which the
+        operator itself does not accept.
         """
         if not isinstance(self.func, OpOverload):
             return None
@@ -151,7 +152,7 @@ class OperatorPlans:
     """The plans of all operators, and the mapping rules (rows) they depend on.
 
     Attributes:
-        by_id: plans by ``id`` of the operator: to hash an operator is Python, and slow.
+        by_id: plans by ``id`` of the operator, because hashing an operator runs Python code, which is slow.
         translator: turns operator calls into layers by the rows.
     """
 
@@ -179,7 +180,7 @@ _plans: OperatorPlans | None = None
 
 
 def operator_plans() -> OperatorPlans:
-    """Return the plans of all operators, made anew after a plug-in changed the rows or the calculators.
+    """Return the plans of all operators, rebuilt after a plug-in changed the rows or the calculators.
 
     Raises:
         CostError: for a broken plug-in.

@@ -9,8 +9,8 @@ from costcore.errors import CostError
 from .call_log import CallLog
 from .module_stack import ModuleStack
 
-MAX_ANSWERS = 100_000
-"""After so many assumed numbers and conditions the model is considered to be in an endless loop."""
+MAX_ASSUMED_VALUES = 100_000
+"""The maximum number of assumed numbers and conditions; a model that needs more seems to loop endlessly."""
 
 REAL_RUN = "count a real run inside ComputationalCostHook"
 
@@ -26,22 +26,22 @@ class Assumptions:
     def __init__(self, logs: Sequence[CallLog], modules: ModuleStack) -> None:
         self._logs = logs
         self._modules = modules
-        self._n_answers = 0
+        self._n_assumed_values = 0
 
     def note(self, assumption: str) -> None:
         """Note an assumption at the module that is running."""
         for log in self._logs:
             log.recorder.assume(assumption, self._modules.path)
 
-    def count_answer(self) -> None:
+    def count_assumed_value(self) -> None:
         """Count a number or a condition that was assumed.
 
         Raises:
-            CostError: after :data:`MAX_ANSWERS`; names the module.
+            CostError: after :data:`MAX_ASSUMED_VALUES` of them; the message includes the module.
         """
-        self._n_answers += 1
-        if self._n_answers > MAX_ANSWERS:
+        self._n_assumed_values += 1
+        if self._n_assumed_values > MAX_ASSUMED_VALUES:
             raise CostError(
-                f"module {self._modules.path!r}: values of meta tensors were read more than {MAX_ANSWERS} times; the "
-                f"module seems to loop until its data changes; {REAL_RUN} instead"
+                f"module {self._modules.path!r}: values of meta tensors were read more than {MAX_ASSUMED_VALUES} "
+                f"times; the module seems to loop until its data changes; {REAL_RUN} instead"
             )

@@ -30,7 +30,7 @@ class CallLog:
 
     While the run lasts, a call is a tuple of small numbers and strings, which costs little and keeps nothing alive: the
     number of its template, module, phase, then the numbers of the values it was passed and of those it returned. The
-    recorder gets :class:`Call` objects when somebody reads its calls.
+    tuples become :class:`Call` objects in :meth:`flush`, which runs before the calls of the recorder are read.
 
     Args:
         recorder: receives the calls.
@@ -42,7 +42,7 @@ class CallLog:
         self.identities = Identities(recorder)
         self._rows: list[tuple[Any, ...]] = []
         self._annotations: dict[int, tuple[float | None, str]] = {}
-        """Measured duration and place in the user's code, of those rows that have them."""
+        """Measured duration and location in the user's code, of the rows that have them."""
         self._numbers: dict[CallTemplate, int] = {}
         self._templates: list[tuple[CallTemplate, OperatorPlan, Layer]] = []
         self._translate = translator.by(self._operand)

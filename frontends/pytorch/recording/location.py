@@ -40,8 +40,9 @@ class Locator:
         self._logs = logs
         self._number = number
         self._numbers: list[int] = []
+        """The sequence numbers at which a call was located, each once, ascending."""
         self._paths: list[str] = []
-        """The path of the module that ran when autograd reached the sequence number at the same place above."""
+        """The paths of the modules that ran when autograd reached the numbers in ``_numbers``, in that order."""
         self._step: CodeType | None = None
         """The function that is a step of an optimizer, if one may be running."""
 

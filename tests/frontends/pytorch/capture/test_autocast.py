@@ -18,10 +18,10 @@ from tests.frontends.pytorch.runs import estimated, listed, record, types
 def test_without_data_everything_has_the_type_it_has_on_a_cpu(name, mode):
     model, *inputs = CASES[name]
     model.eval()
-    twin, twins = on_meta(model, inputs)
+    meta_model, meta_inputs = on_meta(model, inputs)
     with mode(), torch.autocast("cpu", torch.bfloat16):
         expected = listed(record(lambda: model(*inputs)))
-        without_data = record(lambda: twin(*twins))
+        without_data = record(lambda: meta_model(*meta_inputs))
         assert listed(without_data) == expected
         assert without_data.assumptions == []
         assert listed(estimated(model, tuple(inputs))) == expected

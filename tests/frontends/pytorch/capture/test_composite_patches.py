@@ -34,9 +34,9 @@ def figures(run, **settings) -> tuple[int, int, int]:
 def test_macs_flops_and_parameters_are_the_same(name, mode):
     model, *inputs = CASES[name]
     model.eval()
-    twin, twins = on_meta(model, inputs)
+    meta_model, meta_inputs = on_meta(model, inputs)
     with GRAD_MODES[mode]():
-        for module, args in ((model, inputs), (twin, twins)):
+        for module, args in ((model, inputs), (meta_model, meta_inputs)):
             with unchanged(module):
                 found = figures(lambda m=module, a=args: m(*a), has_composites=False)
             assert found == figures(lambda m=module, a=args: m(*a))

@@ -101,8 +101,8 @@ CASES = {
 
 def on_meta(model, inputs):
     """Return model and inputs on the meta device; an input that is passed twice stays one tensor."""
-    twins = {id(x): x.to("meta") for x in inputs}
-    return copy.deepcopy(model).to("meta"), [twins[id(x)] for x in inputs]
+    meta_inputs = {id(x): x.to("meta") for x in inputs}
+    return copy.deepcopy(model).to("meta"), [meta_inputs[id(x)] for x in inputs]
 
 
 @pytest.mark.parametrize("is_training", [False, True])
@@ -110,9 +110,9 @@ def on_meta(model, inputs):
 def test_grad_modes_devices_and_replay_change_nothing(name, is_training):
     model, *inputs = CASES[name]
     model.train(is_training)
-    twin, twins = on_meta(model, inputs)
+    meta_model, meta_inputs = on_meta(model, inputs)
     expected = None
-    for module, args in ((model, inputs), (twin, twins)):
+    for module, args in ((model, inputs), (meta_model, meta_inputs)):
         for mode in GRAD_MODES.values():
             for has_replay in (True, False):
                 with mode():
@@ -126,7 +126,7 @@ def test_grad_modes_devices_and_replay_change_nothing(name, is_training):
 def test_the_backward_pass_is_listed_the_same_on_both_devices(name):
     model, *inputs = CASES[name]
     model.eval()
-    twin, twins = on_meta(model, inputs)
+    meta_model, meta_inputs = on_meta(model, inputs)
 
     def run(module, args):
         module.zero_grad()
@@ -136,7 +136,8 @@ def test_the_backward_pass_is_listed_the_same_on_both_devices(name):
     found = [entry[:4] for entry in listed(record(lambda: run(model, inputs)))]
     assert "backward" in {phase for _, _, _, phase in found}
     for has_replay in (True, False):
-        assert [entry[:4] for entry in listed(record(lambda: run(twin, twins), has_replay=has_replay))] == found
+        recorder = record(lambda: run(meta_model, meta_inputs), has_replay=has_replay)
+        assert [entry[:4] for entry in listed(recorder)] == found
 
 
 def test_composite_operators_stay_whole():
