@@ -16,8 +16,8 @@ from costcore.registry.frontends import rows
 from costcore.trace.recorder import Recorder
 
 from .graph.input_hints import InputHints
+from .graph.messages import joined
 from .graph.scope import GraphContext, Scope
-from .graph.topological_sort import listed
 from .graph.user_inputs import bind_inputs
 from .graph.user_shapes import UserShapes, dimension_names
 from .operators import operator
@@ -25,7 +25,7 @@ from .reading.model_file import read_model
 from .regroup.patterns.catalog import PATTERNS
 from .regroup.regroup import regroup_nodes
 from .schema.naming import native_name
-from .schema.signature import ONNX
+from .schema.signature import NEWEST_VERSION, ONNX
 from .shapes.cross_check import compare_with_onnx
 from .values.dimensions import Dimensions, declared_names
 from .values.value import Value
@@ -70,7 +70,7 @@ def estimate(
     nor single numbers that are not read as a weight or bias.
 
     Args:
-        recorder: takes the calls.
+        recorder: receives the calls.
         model: a path, bytes or a ``ModelProto``.
         inputs: shapes (tuples) and values (arrays or lists) by input name, or in order; default: the shapes that the
             model declares.
@@ -78,14 +78,14 @@ def estimate(
         shapes: shapes of values inside the model that cannot be inferred, such as the output of a custom operator,
             ``{"h": ("batch", 8)}``.
         regroup: whether nodes into which an exporter decomposed one operator are counted as that operator and listed
-            in ``recorder.regrouped``; or names of :data:`.regroup.patterns.catalog.PATTERNS`, such as
-            ``("rms_norm", "gelu")``: only these, and also in hand-written form.
+            in ``recorder.regrouped``; or names of patterns, such as ``("rms_norm", "gelu")``: only these,
+            and also in hand-written form. ``PATTERNS`` in ``regroup/patterns/catalog.py`` lists all.
         check_shapes: whether shapes are compared with those that ``onnx.shape_inference`` finds, in another process;
             differences are noted.
         options: unknown options, which are refused.
 
     Raises:
-        CostError: for a file that is not an ONNX model, or a wrong model; names file, node and reason.
+        CostError: if the file is not an ONNX model, or the model is invalid; the message includes file and node.
         TypeError, ValueError: for an invalid option.
     """
     if options:
@@ -106,10 +106,10 @@ def native_names(op: object) -> tuple[str, ...]:
     if not isinstance(op, str):
         return ()
     native = native_name(op)
-    domain, _, kind = native.partition("::")
+    domain, _, op_type = native.partition("::")
     if "::" in op and (domain == ONNX or "." in domain):
         return (native,)
-    return (native,) if "::" not in op and operator(ONNX, kind, 1 << 30).signature else ()
+    return (native,) if "::" not in op and operator(ONNX, op_type, NEWEST_VERSION).signature else ()
 
 
 def _check_regroup(regroup: object) -> None:
@@ -121,7 +121,7 @@ def _check_regroup(regroup: object) -> None:
     if isinstance(regroup, bool):
         return
     if isinstance(regroup, str) or not isinstance(regroup, Collection):
-        raise TypeError(f"regroup must be True, False or names of patterns, got {regroup!r}")
+        raise TypeError(f"regroup must be True, False or names of patterns (got {regroup!r})")
     for name in regroup:
         if name not in PATTERNS:
             raise ValueError(f"regroup: {unknown('pattern', name, PATTERNS)}")
@@ -173,7 +173,7 @@ def _walk(
     config.user_shapes.check_used([entry.name for entry in graph.input], recording.unranked.names, produced)
     unused = walker.initializers.unused({entry.name for entry in graph.output})
     if unused:
-        note(f"unused initializers: {listed([*map(repr, unused)])}")
+        note(f"unused initializers: {joined([*map(repr, unused)])}")
     if walker.history is not None:
         recorder.regrouped.extend(regroup_nodes(recording, walker.history, regroup, proto.producer_name))
     stored = walker.initializers.tensors

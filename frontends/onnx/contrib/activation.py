@@ -26,7 +26,7 @@ FUSED = {
     "Swish": "silu",
     "Selu": "selu",
 }
-"""Neutral names of activations that ONNX Runtime fuses with other operators."""
+"""Canonical names of the activations that ONNX Runtime fuses with other operators, by their names there."""
 
 
 def fused_with(a: Arguments) -> Any:

@@ -10,7 +10,7 @@ from costcore.translate import Arguments, Row
 
 from ..graph.node import Inferred, Node, Rule
 from ..rows.arguments import node_of
-from ..schema.signature import ONNX, schema_signature
+from ..schema.signature import NEWEST_VERSION, ONNX, schema_signature
 from ..shapes.windows import Windows
 from ..values.value import Shape, Value
 from .spec import NHWC, OperatorSpec
@@ -57,9 +57,6 @@ def weight_view(name: str) -> Any:
     return read
 
 
-NEWEST = 1 << 30
-
-
 def first(shape: Shape) -> Shape:
     """Return ``[N, ..., C]`` as ``[N, C, ...]``."""
     return (shape[0], shape[-1], *shape[1:-1])
@@ -77,14 +74,14 @@ def rule_with_channels_last(rule: Rule) -> Rule:
     """
 
     def read(node: Node) -> Sequence[Value] | Inferred:
-        known = schema_signature(ONNX, node.op, NEWEST)
+        known = schema_signature(ONNX, node.op, NEWEST_VERSION)
         node.args = {**(known.defaults if known else {}), **node.args}
         node.args.pop("channels_last", None)
         name = next((name for name in ("X", "x", "input") if isinstance(node.args.get(name), Value)), "X")
         x = node.value(name)
         rank = len(x.known_shape)
         if rank < 3:
-            raise node.error(f"needs an input of 3 or more dimensions, got {x.known_shape}")
+            raise node.error(f"needs an input of 3 or more dimensions (got the shape {x.known_shape})")
         view = x.viewed(first(x.known_shape))
         node.args[name] = view
         node.inputs = [view if value is x else value for value in node.inputs]

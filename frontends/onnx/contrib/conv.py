@@ -19,7 +19,9 @@ def conv(node: Node) -> Inferred:
     x, w = node.value("X", "x"), node.value("W", "w")
     shape = channels_first(node, x.known_shape)
     if len(shape) < 3 or len(w.known_shape) != len(shape):
-        raise node.error(f"needs weights of the same rank as its input, got {x.known_shape} and {w.known_shape}")
+        raise node.error(
+            f"needs weights of the same rank as its input (got the shapes {x.known_shape} and {w.known_shape})"
+        )
     group = node.args.get("group", 1)
     is_last = w.known_shape[1] * group != shape[1] and w.known_shape[-1] * group == shape[1]
     kernel = node.args.get("kernel_shape") or (w.known_shape[1:-1] if is_last else w.known_shape[2:])

@@ -15,7 +15,9 @@ def complex_product(node: Node) -> Sequence[Value]:
     """Infer the broadcast of pairs of real and imaginary parts."""
     a, b = node.value("A"), node.value("B")
     if any(not v.known_shape or v.known_shape[-1] != 2 for v in (a, b)):
-        raise node.error(f"needs real and imaginary parts as the last axis, got {a.known_shape} and {b.known_shape}")
+        raise node.error(
+            f"needs real and imaginary parts as the last axis (got the shapes {a.known_shape} and {b.known_shape})"
+        )
     return [node.result(broadcast(node, a.known_shape, b.known_shape), a.dtype)]
 
 

@@ -33,7 +33,7 @@ def expanded(node: Node) -> Sequence[Value]:
         raise node.error(f"has the axis {axis} for an output of {rank} dimensions")
     shape = list(x.known_shape)
     shape.insert(axis % rank, 1)
-    return [node.renamed(x, shape)]
+    return [node.reshaped(x, shape)]
 
 
 def unfolded(node: Node) -> Sequence[Value]:
@@ -55,7 +55,10 @@ def cropped(node: Node) -> Sequence[Value]:
     x = node.value("input")
     border: tuple[Dim, ...] = tuple(node.args.get("border") or ())
     if len(x.known_shape) != 4 or len(border) != 4:
-        raise node.error(f"needs an image [N, C, H, W] and a border of 4 numbers, got {x.known_shape} and {border}")
+        raise node.error(
+            "needs an image [N, C, H, W] and a border of 4 numbers "
+            f"(got the shape {x.known_shape} and the border {border})"
+        )
     left, top, right, bottom = border
     size = node.args.get("scale") or (x.known_shape[2] - top - bottom, x.known_shape[3] - left - right)
     return [node.result((*x.known_shape[:2], *size), x.dtype)]

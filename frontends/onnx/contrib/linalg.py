@@ -15,7 +15,7 @@ def distances(node: Node) -> Sequence[Value]:
     """Infer one distance for each pair of rows."""
     a, b = node.value("A"), node.value("B")
     if len(a.known_shape) != 2 or len(b.known_shape) != 2:
-        raise node.error(f"needs two matrices, got {a.known_shape} and {b.known_shape}")
+        raise node.error(f"needs two matrices (got the shapes {a.known_shape} and {b.known_shape})")
     return [node.result((a.known_shape[0], b.known_shape[0]), a.dtype)]
 
 

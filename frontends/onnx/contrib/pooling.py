@@ -37,7 +37,7 @@ def _input_shape(node: Node) -> Shape:
     """
     shape = channels_first(node, node.value("X", "x").known_shape)
     if len(shape) < 3:
-        raise node.error(f"needs an input of 3 or more dimensions, got {shape}")
+        raise node.error(f"needs an input of 3 or more dimensions (got the shape {shape})")
     return shape
 
 
@@ -52,7 +52,7 @@ def crops(node: Node) -> Sequence[Value]:
     """Infer one crop for each box, of a size that is a value."""
     x, boxes = node.value("X"), node.value("rois")
     if len(x.known_shape) != 4:
-        raise node.error(f"needs images [N, C, H, W], got {x.known_shape}")
+        raise node.error(f"needs images [N, C, H, W] (got the shape {x.known_shape})")
     try:
         size = node.numbers("crop_size") or (None, None)
     except Undetermined:

@@ -43,10 +43,10 @@ def delta_net(node: Node) -> Inferred:
     query, key, value, state = node.value("query"), node.get("key"), node.get("value"), node.get("initial_state")
     rule = node.args.get("update_rule", "gated_delta")
     if rule not in UPDATES:
-        raise node.error(f"has the update_rule {rule!r}, expected one of {', '.join(UPDATES)}")
+        raise node.error(f"has the update_rule {rule!r} (expected one of {', '.join(UPDATES)})")
     for name, part in (("decay", "gated"), ("beta", "delta")):
         if part in rule and node.get(name) is None:
-            raise node.error(f"has no input {name!r}, which the update_rule {rule!r} needs")
+            raise node.error(f"lacks the input {name!r}, which the update_rule {rule!r} needs")
     if key is None or value is None:
         if state is None:
             raise node.error("has no keys and values, and no state that gives their heads")
@@ -77,7 +77,9 @@ def quantized_recurrent(node: Node) -> Sequence[Value]:
     """Infer all steps and the last states; weights are ``[1, I, 4 H]`` and ``[1, H, 4 H]``."""
     x, r = node.value("X"), node.value("R")
     if len(x.known_shape) != 3 or len(r.known_shape) != 3:
-        raise node.error(f"needs inputs and weights of 3 dimensions, got {x.known_shape} and {r.known_shape}")
+        raise node.error(
+            f"needs inputs and weights of 3 dimensions (got the shapes {x.known_shape} and {r.known_shape})"
+        )
     (steps, batch, _), (directions, hidden, _) = x.known_shape, r.known_shape
     last = (directions, batch, hidden)
     return [node.result(shape, x.dtype) for shape in ((steps, directions, batch, hidden), last, last)]
@@ -94,7 +96,7 @@ def joined_causal_conv(node: Node) -> Sequence[Value]:
     """Infer joined sequences ``[T, C]``, their last inputs, and captured states."""
     x, state = node.value("input"), node.value("initial_state")
     if len(x.known_shape) != 2:
-        raise node.error(f"needs joined sequences [T, C], got {x.known_shape}")
+        raise node.error(f"needs joined sequences [T, C] (got the shape {x.known_shape})")
     update = (state.known_shape[0], node.args.get("state_update_capacity", 0), x.known_shape[1])
     return [
         node.result(x.known_shape, x.dtype),

@@ -24,7 +24,7 @@ def unique(node: Node) -> Sequence[Value]:
     """Infer distinct elements, the index of each element among them, and their counts."""
     x = node.value("x")
     if len(x.known_shape) != 1:
-        raise node.error(f"needs an input of one dimension, got {x.known_shape}")
+        raise node.error(f"needs an input of one dimension (got the shape {x.known_shape})")
     return [node.result((None,), x.dtype), node.result(x.known_shape, "int64"), node.result((None,), "int64")]
 
 

@@ -20,7 +20,7 @@ def tokens(node: Node) -> Sequence[Value]:
     """Infer the tokens of each string, as many as the longest has."""
     x = node.value("X")
     if len(x.known_shape) not in (1, 2):
-        raise node.error(f"needs strings of 1 or 2 dimensions, got {x.known_shape}")
+        raise node.error(f"needs strings of 1 or 2 dimensions (got the shape {x.known_shape})")
     return [node.result((*x.known_shape, None), "string")]
 
 
@@ -29,7 +29,7 @@ def blocked(node: Node) -> Sequence[Value]:
     positive(node, "ngram_size")
     ids, scores = node.value("input_ids"), node.value("scores")
     if len(ids.known_shape) != 2:
-        raise node.error(f"needs token ids [N, T], got {ids.known_shape}")
+        raise node.error(f"needs token ids [N, T] (got the shape {ids.known_shape})")
     return [node.result(scores.known_shape, scores.dtype)]
 
 
@@ -61,7 +61,7 @@ def word_vectors(node: Node) -> Sequence[Value]:
     """Infer a vector for each word."""
     words, w = node.value("Sequence"), node.value("W")
     if len(w.known_shape) != 4:
-        raise node.error(f"needs filters [F, 1, K, E], got {w.known_shape}")
+        raise node.error(f"needs filters [F, 1, K, E] (got the shape {w.known_shape})")
     letters, window = words.known_shape[-1], w.known_shape[2]
     if isinstance(letters, int) and isinstance(window, int) and letters < window:
         raise node.error(f"has words of {letters} letters, and filters over {window}")
@@ -72,7 +72,7 @@ def path(node: Node) -> Sequence[Value]:
     """Infer the positions of a path through a matrix; its length depends on data."""
     shape = node.value("input").known_shape
     if len(shape) < 2:
-        raise node.error(f"needs a matrix of costs, got {shape}")
+        raise node.error(f"needs a matrix of costs (got the shape {shape})")
     return [node.result((2, None), "int32")]
 
 

@@ -1,4 +1,4 @@
-"""Hints on input values: sizes, counts and conditions that inputs carry, and that the caller did not give."""
+"""Hints on input values: sizes, counts and conditions that inputs carry, and that the user did not give."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_NUMBERS = 8
 
 
 class InputHints:
-    """The values of a walk that follow from input values the caller may still give.
+    """The values of a walk that follow from input values the user may still give.
 
     Args:
         inputs: the inputs of the model by name.
@@ -57,7 +57,7 @@ def _may_carry_numbers(value: Value) -> bool:
 
 
 def _example(value: Value) -> str:
-    """Return numbers as the caller may give them."""
+    """Return numbers as the user may give them."""
     one = "True" if value.dtype == "bool" else "9.0" if value.dtype in FLOATS else "9"
     (length,) = value.known_shape or (0,)
     shown = length if isinstance(length, int) and length <= MOST_NUMBERS else 2

@@ -45,10 +45,12 @@ class Node:
     """One node, with its inputs resolved and its attributes checked.
 
     Attributes:
+        proto: the ``NodeProto``.
         op: operator type, ``Conv``.
         key: full name, ``ai.onnx::Conv``.
         rule: its shape rule; None if it has none.
         version: version of the operator's schema; 0 if the operator is unknown.
+        schema: its ``OpSchema`` in the onnx package; None if it has none.
         inputs: its inputs by position; None for an omitted one.
         args: inputs and attributes by the schema's names, and the node itself as ``NODE``.
         outputs: its outputs by position, once they are inferred; None for an omitted one.
@@ -86,7 +88,7 @@ class Node:
                 self._check_type(attribute, signature.types.get(name))
             self.args[name] = attribute_value(attribute)
         if signature and signature.required and not signature.required <= attributes.keys():
-            raise self.error(f"has no attribute {min(signature.required - attributes.keys())!r}")
+            raise self.error(f"lacks the required attribute {min(signature.required - attributes.keys())!r}")
         if signature and (len(inputs) < signature.least or None in inputs[: signature.least]):
             raise self.error(
                 f"lacks one of its required inputs {', '.join(name for name, _ in signature.inputs[: signature.least])}"
@@ -94,14 +96,14 @@ class Node:
         if signature and signature.tensors_only:
             for value in inputs:
                 if value is not None and value.shape is None and isinstance(value, Container):
-                    raise self.error("has a sequence as an input, expected tensors")
+                    raise self.error("has a sequence as an input (expected tensors)")
         self.args.update(_bound(signature.inputs if signature else (("inputs", True),), inputs))
         self.args[NODE] = self
         if operator.constraints is not None:
             operator.constraints.check(self.args, self.error)
 
     def _check_type(self, attribute: Any, expected: int | None) -> None:
-        """Refuse an attribute of a wrong type; one that this version does not have may have its type in any version."""
+        """Refuse an attribute of an invalid type; one that this version lacks may have its type of any version."""
         types = {expected} if expected is not None else None
         if types is None and self.schema is not None:
             types = types_of_any_version(self.key).get(attribute.name)
@@ -117,7 +119,10 @@ class Node:
         return describe(self.proto)
 
     def get(self, *names: str) -> Any:
-        """Return the first argument of these names (they change with versions) that is given; None if none is."""
+        """Return the argument under the first of these names that is given; None if none is.
+
+        Several names are for arguments that have another name in another opset version.
+        """
         return next((value for name in names if (value := self.args.get(name)) is not None), None)
 
     def value(self, *names: str) -> Value:
@@ -128,7 +133,7 @@ class Node:
         """
         value = self.get(*names)
         if not isinstance(value, Value):
-            raise self.error(f"has no input {names[0]!r}")
+            raise self.error(f"lacks the input {names[0]!r}")
         return value
 
     def values(self, name: str) -> list[Value]:
@@ -139,7 +144,7 @@ class Node:
         """
         values: list[Value] = self.args.get(name) or []
         if not values:
-            raise self.error(f"has no input {name!r}")
+            raise self.error(f"lacks the input {name!r}")
         return values
 
     def numbers(self, *names: str) -> tuple[Any, ...] | None:
@@ -218,8 +223,11 @@ class Node:
         first = _SIZED_BY.get(self.op)
         return first is not None and any(value is not None and value.follows_shapes for value in self.inputs[first:])
 
-    def renamed(self, x: Value, shape: Sequence[Dim | None]) -> Value:
-        """Return an output with the elements of the input ``x`` in another shape; an initializer remains one."""
+    def reshaped(self, x: Value, shape: Sequence[Dim | None]) -> Value:
+        """Return an output with the elements of the input ``x`` in another shape.
+
+        The output of an initializer is the initializer too.
+        """
         result = self.result(shape, x.dtype, lambda data, *_: data)
         if x.stored is not None:
             result.role, result.stored = x.role, x.stored
@@ -237,18 +245,18 @@ class Node:
         return found
 
     def error(self, why: str) -> CostError:
-        """Return the error that this node is wrong; ``why`` follows the node's name."""
+        """Return the error that this node is invalid; ``why`` follows the node's name."""
         return CostError(f"{self.label} {why}")
 
 
 Rule: TypeAlias = "Callable[[Node], Sequence[Value] | Inferred]"
 """Returns the outputs of a node, as many as the operator can have, with facts if there are any.
 
-Raises ``CostError`` if the node is wrong, and ``Undetermined`` if a deciding attribute or element is unknown."""
+Raises ``CostError`` if the node is invalid, and ``Undetermined`` if a deciding attribute or element is unknown."""
 
 
 class Operator(NamedTuple):
-    """One operator in one version: what a node is bound, checked and inferred by.
+    """An operator in one opset version: the signature, constraints and shape rule of its nodes.
 
     Attributes:
         key: full name, ``ai.onnx::Conv``.
@@ -274,8 +282,8 @@ def describe(proto: Any) -> str:
     """Return the name of a node in messages."""
     if proto.name:
         return f"node {proto.name!r} ({proto.op_type})"
-    made = next((name for name in proto.output if name), "")
-    return f"the {proto.op_type} node that produces {made!r}"
+    output = next((name for name in proto.output if name), "")
+    return f"the {proto.op_type} node that produces {output!r}"
 
 
 def _bound(formals: Sequence[tuple[str, bool]], inputs: list[Value | None]) -> Iterable[tuple[str, Any]]:
@@ -290,7 +298,7 @@ def check_size(value: Value, node: Node) -> None:
     """Refuse dimensions that are negative or too large.
 
     Raises:
-        CostError: for such a dimension; names the node.
+        CostError: for such a dimension; the message includes the node.
     """
     count = 1
     for d in value.shape or ():

@@ -7,6 +7,7 @@ from typing import Any
 
 from costcore.errors import CostError
 
+from .messages import joined
 from .node import describe
 
 
@@ -50,10 +51,10 @@ def topological_sort(
         outputs: the outputs of the graph.
         own: the inputs and initializers of the graph.
         is_defined: whether a name is defined outside these nodes.
-        note: takes a note if they had to be sorted, and one that lists nodes whose outputs are unused.
+        note: receives a note if they had to be sorted, and one that lists nodes whose outputs are unused.
 
     Raises:
-        CostError: for a duplicate name, a name that is not defined, or a cycle; names the nodes.
+        CostError: for a duplicate name, a name that is not defined, or a cycle; the message includes the nodes.
     """
     producer: dict[str, int] = {}
     for i, node in enumerate(nodes):
@@ -81,17 +82,12 @@ def topological_sort(
     if len(used) < len(nodes):
         unused = [node for i, node in enumerate(nodes) if i not in used and node.op_type != "Constant"]
         if unused:
-            labels = listed([describe(node) for node in unused])
+            labels = joined([describe(node) for node in unused])
             note(f"the outputs of these nodes are unused; the nodes are counted: {labels}")
     if is_sorted:
         return nodes
     note("the nodes of the graph are not in topological order; they were sorted")
     return _sorted(nodes, [list(dict.fromkeys(earlier)) for earlier in before])
-
-
-def listed(words: Sequence[str], most: int = 10) -> str:
-    """Return a list of words for a message, shortened to ``most`` of them."""
-    return ", ".join([*words[:most], *([f"and {len(words) - most} more"] if len(words) > most else [])])
 
 
 def _sorted(nodes: Sequence[Any], before: Sequence[Sequence[int]]) -> Sequence[Any]:

@@ -33,7 +33,7 @@ def bind_inputs(
         given: shapes (tuples) and values (arrays or lists) by name, or in order, or just one.
         dims: named dimensions, which given shapes bind.
         initializers: names of initializers; one that is an input too keeps the shape it is stored with.
-        note: takes a note for every input with unnamed dimensions, which lists their symbols.
+        note: receives a note for every input with unnamed dimensions, which lists their symbols.
 
     Raises:
         CostError: for an input that does not exist, has another rank, size or dtype, or has no shape at all; for two
@@ -43,7 +43,7 @@ def bind_inputs(
     names = [entry.name for entry in entries]
     for name, count in Counter(names).most_common(1):
         if count > 1:
-            raise CostError(f"duplicate input {name!r}")
+            raise CostError(f"the graph has {count} inputs named {name!r} (expected unique names)")
     by_name = _by_name(names, given, initializers)
     tensors = [entry for entry in entries if entry.type.WhichOneof("value") in (None, "tensor_type")]
     bound = {entry.name: _bind(entry, by_name.get(entry.name), dims) for entry in tensors}
@@ -95,8 +95,8 @@ class _UserInput:
                 self._take(np.array(given.tolist()).reshape(self.shape), name)
         else:
             raise CostError(
-                f"input {name!r} must be a shape (a tuple of ints) or values (an array or a list), "
-                f"got {type(given).__name__}"
+                f"input {name!r} must be a shape as a tuple of ints, or values as an array or a list "
+                f"(got {type(given).__name__})"
             )
         if "" in self.shape:
             raise CostError(f"shape {self.shape} of input {name!r}: a dimension has an empty name")
@@ -109,7 +109,7 @@ class _UserInput:
 
     def _take(self, array: Any, name: str) -> None:
         if array.dtype.kind not in "biuf":
-            raise CostError(f"values for input {name!r} must be numeric")
+            raise CostError(f"values for input {name!r} must be numbers or booleans (got dtype {array.dtype})")
         self.shape = array.shape
         self.data = array.astype(object) if array.size <= MOST_FOLDED else None
 

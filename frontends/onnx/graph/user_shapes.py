@@ -12,8 +12,8 @@ from costcore.messages import did_you_mean
 
 from ..values.dimensions import Dimensions
 from ..values.value import Container, Value, check_input_size
+from .messages import joined
 from .node import Node
-from .topological_sort import listed
 
 
 class UserShapes:
@@ -24,8 +24,8 @@ class UserShapes:
         dims: named dimensions.
 
     Raises:
-        TypeError: for anything else.
-        CostError: for a shape that no tensor has.
+        TypeError: if ``shapes`` has another form.
+        CostError: for a shape with a negative or unnamed dimension, or with too many dimensions or elements.
     """
 
     def __init__(self, shapes: Mapping[str, Any] | None, dims: Dimensions) -> None:
@@ -41,7 +41,7 @@ class UserShapes:
         """Fill in the user shapes of the outputs of a node; ``prefix`` goes before their names.
 
         Raises:
-            CostError: if an output has another shape or dtype already; names the node.
+            CostError: if an output has another shape or dtype already; the message includes the node.
         """
         if not self._values:
             return
@@ -71,7 +71,7 @@ class UserShapes:
                 )
             hint = did_you_mean([name], [*unranked, *produced])
             what = "values without a shape" if unranked else "values"
-            shown = listed([*map(repr, unranked or produced)])
+            shown = joined([*map(repr, unranked or produced)])
             raise CostError(f"shapes: no node produces {name!r} ({what}: {shown}){hint}")
 
 
@@ -82,10 +82,10 @@ def _check_types(shapes: object) -> None:
         TypeError: with what was expected.
     """
     if shapes is not None and not (isinstance(shapes, Mapping) and all(isinstance(name, str) for name in shapes)):
-        raise TypeError(f"shapes must map names of values to shapes, such as {{'h': ('batch', 8)}}, got {shapes!r}")
+        raise TypeError(f"shapes must map names of values to shapes, such as {{'h': ('batch', 8)}} (got {shapes!r})")
     for name, shape in (shapes or {}).items():
         if not isinstance(shape, (tuple, Tensor)):
-            raise TypeError(f"shapes: the shape of {name!r} must be a tuple such as ('batch', 8), got {shape!r}")
+            raise TypeError(f"shapes: the shape of {name!r} must be a tuple such as ('batch', 8) (got {shape!r})")
 
 
 def dimension_names(shapes: Mapping[str, Any] | None) -> set[str]:

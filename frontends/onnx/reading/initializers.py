@@ -30,7 +30,7 @@ def read_initializers(
 
     Args:
         graph: the ``GraphProto``.
-        note: takes a note if the stored bytes do not fit the shape.
+        note: receives a note if the stored bytes do not fit the shape.
         has_parameter_names: whether the exporter keeps the names of parameters.
 
     Raises:
@@ -41,7 +41,7 @@ def read_initializers(
     )
     for name, count in names.most_common(1):
         if count > 1:
-            raise CostError(f"duplicate initializer {name!r}")
+            raise CostError(f"the graph has {count} initializers named {name!r} (expected unique names)")
     kinds = {
         entry.name: data.value for entry in graph.value_info for data in entry.metadata_props if data.key == INPUT_KIND
     }
@@ -72,7 +72,7 @@ def _check(tensor: Any, value: Value, note: Callable[[str], None]) -> None:
     bits = BITS[value.dtype]
     needed = -(-value.size * bits // 8)
     if not bits or (needed > SMALL and tensor.data_location != TensorProto.EXTERNAL):
-        return  # the reader dropped the bytes of larger ones, and a message copies the bytes it is asked for
+        return  # without_weights dropped raw_data of larger tensors, and an access to raw_data copies it
     if tensor.data_location == TensorProto.EXTERNAL:
         length = next((entry.value for entry in tensor.external_data if entry.key == "length"), str(needed))
         if length != str(needed):

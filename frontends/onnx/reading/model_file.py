@@ -31,7 +31,7 @@ def read_model(source: Any) -> tuple[Any, str]:
     if isinstance(source, (str, PathLike)):
         path = Path(fsdecode(source))
         return _from_file(path), str(path)
-    raise TypeError(f"expected a path, bytes or an onnx.ModelProto, got {type(source).__name__}")
+    raise TypeError(f"expected a path, bytes or an onnx.ModelProto (got {type(source).__name__})")
 
 
 def _from_file(path: Path) -> Any:

@@ -56,31 +56,31 @@ class Program:
         """Return True if an operation that overwrites a part of a tensor was an assignment to that part."""
         target: TensorPart | None = None
         for _ in range(DEEPEST):
-            made = self._operations.get(result)
-            if made is None:
+            step = self._operations.get(result)
+            if step is None:
                 break
-            if made.name in WRITES:
-                return self._part(made.args[0]) == target
-            if made.name not in OVERWRITES or len(made.args) < 2:
+            if step.name in WRITES:
+                return self._part(step.args[0]) == target
+            if step.name not in OVERWRITES or len(step.args) < 2:
                 break
-            base, parts = self._part(made.args[0])
+            base, parts = self._part(step.args[0])
             if target not in (None, (base, parts)):
                 break
-            target = base, (*parts, (OVERWRITES[made.name], *made.args[2:]))
-            result = made.args[1]
+            target = base, (*parts, (OVERWRITES[step.name], *step.args[2:]))
+            result = step.args[1]
         return False
 
     @cached_property
     def assigned_to(self) -> frozenset[str]:
         """The tensors that the program assigns to in parts."""
-        overwrites = (made for made in self._operations.values() if made is not None and made.name in OVERWRITES)
-        return frozenset(made.args[0] for made in overwrites if self.is_assigned(made.result))
+        overwrites = (step for step in self._operations.values() if step is not None and step.name in OVERWRITES)
+        return frozenset(step.args[0] for step in overwrites if self.is_assigned(step.result))
 
     def _part(self, result: str) -> TensorPart:
         parts: list[tuple[str, ...]] = []
-        made = self._operations.get(result)
-        while made is not None and made.name in OVERWRITES.values() and len(parts) < DEEPEST:
-            parts.append((made.name, *made.args[1:]))
-            result = made.args[0]
-            made = self._operations.get(result)
+        step = self._operations.get(result)
+        while step is not None and step.name in OVERWRITES.values() and len(parts) < DEEPEST:
+            parts.append((step.name, *step.args[1:]))
+            result = step.args[0]
+            step = self._operations.get(result)
         return result, tuple(reversed(parts))

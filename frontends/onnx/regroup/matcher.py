@@ -103,15 +103,15 @@ def matches(pattern: Pattern, value: Value | None, producers: Producers, found: 
 
 
 def _produced_by(pattern: Op, value: Value, producers: Producers, found: Match) -> Iterator[Match]:
-    made = producers.get(value)
-    if made is None or made.node.key != f"ai.onnx::{pattern.kind}" or made.node.outputs[0] is not value:
+    recorded = producers.get(value)
+    if recorded is None or recorded.node.key != f"ai.onnx::{pattern.kind}" or recorded.node.outputs[0] is not value:
         return
-    inputs, count = made.node.inputs, len(pattern.operands)
+    inputs, count = recorded.node.inputs, len(pattern.operands)
     if len(inputs) < count or any(x is not None and x.role != "const" for x in inputs[count:]):
         return
-    if pattern.check is not None and not pattern.check(made):
+    if pattern.check is not None and not pattern.check(recorded):
         return
-    start = found._replace(nodes=(*found.nodes, made))
+    start = found._replace(nodes=(*found.nodes, recorded))
     orders = [inputs[:count]]
     if count == 2 and pattern.kind in COMMUTATIVE:
         orders.append(inputs[1::-1])
@@ -148,10 +148,10 @@ def product(*patterns: Pattern) -> Pattern:
     return Either(tuple(Op("Mul", x, Op("Mul", y, z)) for x, y, z in ((a, b, c), (b, a, c), (c, a, b))))
 
 
-def last_axis(made: RecordedNode) -> bool:
+def last_axis(recorded: RecordedNode) -> bool:
     """Return True if the attribute ``axis`` of a layer is its last axis."""
-    axis: Any = made.call.layer.attrs.get("axis")
-    return bool(axis == made.call.layer.out.ndim - 1)
+    axis: Any = recorded.call.layer.attrs.get("axis")
+    return bool(axis == recorded.call.layer.out.ndim - 1)
 
 
 class Group(NamedTuple):

@@ -22,7 +22,7 @@ from .matcher import Decomposition, Group, Match, Pattern, matches
 from .patterns.catalog import PATTERNS, TORCHSCRIPT_PATTERNS
 
 ELEMENTS_READ = {"Shape": 0, "Size": 0, "CastLike": 1}
-"""Operators that read the elements of the first inputs only: how many. Of the others they read the shape or dtype."""
+"""For operators that read only the shape or dtype of some inputs: how many leading inputs they read the elements of."""
 
 SLICING = ("Slice", "Split")
 """Operators that take a part of their first input."""
@@ -33,15 +33,18 @@ def regroup_nodes(
 ) -> list[Regrouping]:
     """Replace the calls of every group of nodes that decomposes one operator by one call.
 
-    A group must run equally often in one region, and nothing else may read a value inside it: no other node, no
-    subgraph, no output of the model. Unless patterns are given by name, the exporter must have decomposed the operator:
-    an exporter that writes from which operation of the user's program a node comes gives all of them the same one, and
-    an exporter that does not writes exactly these nodes in this order.
+    All nodes of a group must run equally often, and in the same loop body or branch. Nothing outside the group may read
+    a value inside it: no other node, no subgraph, no output of the model.
+
+    If ``patterns`` is True, the exporter must have decomposed the operator. If it writes into the metadata of each node
+    which operation of the user's program the node comes from, all nodes must come from the same operation, or from a
+    call that PyTorch itself decomposes. If it writes no such metadata, the nodes must be exactly those that it writes
+    for the operator.
 
     Args:
         recording: the run.
         history: the recorded nodes.
-        patterns: True, or names of :data:`.patterns.catalog.PATTERNS`, which match hand-written nodes too.
+        patterns: True, or names of ``PATTERNS`` (``patterns/catalog.py``), which match hand-written nodes too.
         producer: the exporter, as the model names it.
 
     Returns:
@@ -49,17 +52,17 @@ def regroup_nodes(
     """
     recorder = recording.recorder
     counted = set(map(id, recorder.calls))
-    recorded = history.nodes()
-    nodes = [made for made in recorded if id(made.call) in counted]
-    readers = _readers(history.read_outside, recorded)
+    history_nodes = history.nodes()
+    nodes = [recorded for recorded in history_nodes if id(recorded.call) in counted]
+    readers = _readers(history.read_outside, history_nodes)
     search = Search(recording, nodes, readers, match_hand_written=patterns is not True)
-    is_torchscript = producer == "pytorch" and not any(origin(made.node.proto) for made in nodes)
+    is_torchscript = producer == "pytorch" and not any(origin(recorded.node.proto) for recorded in nodes)
     selected = list(_selected(patterns, TORCHSCRIPT_PATTERNS if is_torchscript else {}))
-    for made in reversed(recorded):
-        if id(made.call) in counted and made.node not in search.taken:
-            search.at(made, selected)
+    for recorded in reversed(history_nodes):
+        if id(recorded.call) in counted and recorded.node not in search.taken:
+            search.at(recorded, selected)
     recorder.calls[:] = [search.replaced.get(id(call), call) for call in recorder.calls if id(call) not in search.gone]
-    search.forget_constants()
+    search.remove_unread_parameters()
     return search.found[::-1]
 
 
@@ -78,10 +81,10 @@ def _selected(patterns: bool | Collection[str], overrides: Mapping[str, Pattern 
 def _readers(read_outside: Iterable[Value], nodes: Iterable[RecordedNode]) -> dict[Value, set[Node | None]]:
     """Return the nodes that read the elements of each value; None for a reader that is not a recorded node."""
     readers: dict[Value, set[Node | None]] = {value: {None} for value in read_outside}
-    for made in nodes:
-        for value in made.node.inputs[: ELEMENTS_READ.get(made.node.op)]:
+    for recorded in nodes:
+        for value in recorded.node.inputs[: ELEMENTS_READ.get(recorded.node.op)]:
             if value is not None:
-                readers.setdefault(value, set()).add(made.node)
+                readers.setdefault(value, set()).add(recorded.node)
     return readers
 
 
@@ -111,8 +114,8 @@ class Search:
         *,
         match_hand_written: bool,
     ) -> None:
-        self.producers = {value: made for made in nodes for value in made.node.outputs if value is not None}
-        self.program = Program(origin(made.node.proto) for made in nodes)
+        self.producers = {value: recorded for recorded in nodes for value in recorded.node.outputs if value is not None}
+        self.program = Program(origin(recorded.node.proto) for recorded in nodes)
         self.found: list[Regrouping] = []
         self.taken: set[Node] = set()
         self.gone: set[int] = set()
@@ -145,10 +148,12 @@ class Search:
             nodes: the nodes, the root first.
             source_call: the call in the user's program, as a regular expression, that PyTorch itself decomposes.
         """
-        root, inside = nodes[0], {made.node for made in nodes}
+        root, inside = nodes[0], {recorded.node for recorded in nodes}
         if inside & self.taken:
             return False
-        if any(made.call.times != root.call.times or made.call.region != root.call.region for made in nodes):
+        if any(
+            recorded.call.times != root.call.times or recorded.call.region != root.call.region for recorded in nodes
+        ):
             return False
         between = (value for node in inside if node is not root.node for value in node.outputs)
         if any(value is not None and not self._readers.get(value, set()) <= inside for value in between):
@@ -163,10 +168,12 @@ class Search:
         return all(re.search(source_call, source_line(node.proto)) for node in inside)
 
     def _take(self, root: RecordedNode, group: Group) -> None:
-        nodes = sorted({made.position: made for made in group.nodes}.values(), key=lambda made: made.position)
-        self.taken.update(made.node for made in nodes)
-        self.gone.update(id(made.call) for made in nodes if made is not root)
-        for value in (value for made in nodes for value in made.node.inputs):
+        nodes = sorted(
+            {recorded.position: recorded for recorded in group.nodes}.values(), key=lambda recorded: recorded.position
+        )
+        self.taken.update(recorded.node for recorded in nodes)
+        self.gone.update(id(recorded.call) for recorded in nodes if recorded is not root)
+        for value in (value for recorded in nodes for value in recorded.node.inputs):
             if value is not None and value.stored is not None:
                 self._stored[id(value.stored)] = value.stored
         tensors = {
@@ -178,25 +185,25 @@ class Search:
             layer=layer,
             type=group.type,
             native=f"ai.onnx::{group.type}",
-            module=_common_module([made.call.module for made in nodes]),
+            module=_common_module([recorded.call.module for recorded in nodes]),
             inputs=inputs,
             parameters=tuple(i for i, t in zip(inputs, layer.inputs.values(), strict=True) if t.role == "param"),
         )
-        self.found.append(Regrouping(group.op, tuple(made.node.label for made in nodes)))
+        self.found.append(Regrouping(group.op, tuple(recorded.node.label for recorded in nodes)))
 
-    def forget_constants(self) -> None:
-        """Uncount stored tensors that only decompositions read, such as the ones and zeros of a normalization."""
+    def remove_unread_parameters(self) -> None:
+        """Remove the parameters that only replaced nodes read, such as the ones and zeros of a normalization."""
         recorder = self._recording.recorder
         read = {identity for call in recorder.calls for identity in call.parameters}
         for stored in self._stored.values():
             if stored.identity in recorder.parameters and stored.identity not in read:
                 del recorder.parameters[stored.identity]
-                stored.uses = {"setting"}
+                stored.uses = {"configuration"}
 
 
 @dataclass(frozen=True)
 class SearchExtension:
-    """The search for further nodes of a group, see :class:`.matcher.Extension`."""
+    """The search for further nodes of a group, see ``matcher.Extension``."""
 
     search: Search
     source_call: str
@@ -208,9 +215,9 @@ class SearchExtension:
 
     def whole(self, value: Value) -> Value:
         """Return the tensor that a value is a slice of, else the value itself."""
-        made = self.search.producers.get(value)
-        while made is not None and made.node.op in SLICING and (source := made.node.inputs[0]) is not None:
-            value, made = source, self.search.producers.get(source)
+        recorded = self.search.producers.get(value)
+        while recorded is not None and recorded.node.op in SLICING and (source := recorded.node.inputs[0]) is not None:
+            value, recorded = source, self.search.producers.get(source)
         return value
 
     def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:

@@ -26,13 +26,13 @@ def node_of(a: Arguments) -> Node:
 def determined(read: Callable[[Node], Any]) -> Computed:
     """Return a source that reads the node; None if the value depends on data."""
 
-    def setting(a: Arguments) -> Any:
+    def source(a: Arguments) -> Any:
         try:
             return read(node_of(a))
         except Undetermined:
             return None
 
-    return setting
+    return source
 
 
 def first_given(*names: str) -> Computed:

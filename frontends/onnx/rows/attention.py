@@ -33,7 +33,7 @@ def _window(a: Arguments) -> Any:
 
 
 def rotary_input(a: Arguments) -> Value:
-    """Return the rotary_input input as ``[N, H, T, D]``."""
+    """Return the input of a rotary embedding as ``[N, H, T, D]``."""
     n = node_of(a)
     x: Value = n.value("X", "input")
     heads = a.get("num_heads")

@@ -15,7 +15,7 @@ from costcore.dims import is_symbolic
 from ..values.value import Shape, Value
 
 ANY = 1 << 20
-"""As a highest rank: any."""
+"""Highest rank of an operand that may have any number of dimensions."""
 
 Ranks = tuple[int, int]
 """Lowest and highest rank."""
@@ -48,28 +48,28 @@ class Constraints:
 
         Args:
             args: inputs and attributes of a node, by name.
-            error: makes the exception from a text that follows the node's name.
+            error: returns the exception for a text that follows the node's name.
 
         Raises:
-            CostError: for such an argument; names the node, the argument and what is expected.
+            CostError: for such an argument; the message includes the node, the argument and what is expected.
         """
         for name in self.required:
             if name not in args:
-                raise error(f"has no attribute {name!r}")
+                raise error(f"lacks the required attribute {name!r}")
         for name, choices in self.choices.items():
             if name in args and args[name] not in choices:
-                raise error(f"has the {name} {_shown(args[name])}, expected one of {', '.join(map(repr, choices))}")
+                raise error(f"has the {name} {_shown(args[name])} (expected one of {', '.join(map(repr, choices))})")
         for name, least in self.minimums.items():
             for number in _numbers(args.get(name)):
                 if not is_symbolic(number) and not (isinstance(number, (int, float)) and number >= least):
-                    raise error(f"has {name} {_shown(number)}, expected {least} or more")
+                    raise error(f"has {name} {_shown(number)} (expected {least} or more)")
         for name, shape in _shapes(args, self.ranks):
             fewest, most = self.ranks[name]
             if not fewest <= len(shape) <= most:
-                raise error(f"has the input {name} of shape {shape}, expected {_in_words(fewest, most)} dimensions")
+                raise error(f"has the input {name} of shape {shape} (expected {_in_words(fewest, most)} dimensions)")
         for name, shape in _shapes(args, self.one_element):
             if any(d != 1 and not is_symbolic(d) for d in shape):
-                raise error(f"has the input {name} of shape {shape}, expected one element")
+                raise error(f"has the input {name} of shape {shape} (expected one element)")
         for _, shape in _shapes(args, ("X",) if self.groups else ()):
             count, channels = args[self.groups], shape[-1 if args.get("channels_last", 0) else 1]
             if not is_symbolic(channels) and channels % count:
@@ -77,7 +77,7 @@ class Constraints:
         shapes = dict(_shapes(args, self.same_rank))
         if len({len(shape) for shape in shapes.values()}) > 1:
             found = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items())
-            raise error(f"has the inputs {found}, expected the same rank")
+            raise error(f"has the inputs {found} (expected the same rank)")
 
 
 def _shapes(args: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[str, Shape]]:

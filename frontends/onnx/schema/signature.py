@@ -12,6 +12,9 @@ from onnx import AttributeProto, defs
 ONNX = "ai.onnx"
 """Name of the default domain, which models write as an empty string."""
 
+NEWEST_VERSION = 1 << 30
+"""A version above all versions of schemas: it selects the newest schema of an operator."""
+
 
 class Signature(NamedTuple):
     """Inputs and attributes of an operator.

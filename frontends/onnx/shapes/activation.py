@@ -18,7 +18,7 @@ def gelu(node: Node) -> Sequence[Value]:
     """
     approximation = node.args.get("approximate", "none")
     if approximation not in ("none", "tanh"):
-        raise node.error(f"has the approximation {approximation!r}, expected 'none' or 'tanh'")
+        raise node.error(f"has the approximation {approximation!r} (expected 'none' or 'tanh')")
     return same_shape(node)
 
 

@@ -76,7 +76,7 @@ def _features(node: Node) -> tuple[Dim, Dim]:
     """Return the number of rows and features of the input ``[N, F]``, or ``[F]``."""
     shape = node.value("X").known_shape
     if not shape:
-        raise node.error("needs an input of 1 or 2 dimensions")
+        raise node.error(f"needs an input of 1 or 2 dimensions (got the shape {shape})")
     return (shape[0] if len(shape) > 1 else 1), shape[-1]
 
 
@@ -96,7 +96,8 @@ def scaler(node: Node) -> Inferred:
     return _with(LinearWeights(w, b), [node.result(node.value("X").known_shape, "float32")], w, b)
 
 
-def _told(number: Dim) -> int:
+def _determined(number: Dim) -> int:
+    """Return the number; raise ``Undetermined`` if it is symbolic."""
     if not isinstance(number, int):
         raise Undetermined
     return number
@@ -114,11 +115,11 @@ def linear(node: Node) -> Inferred:
             outputs = 1  # two classes may share one score
     w, b = weights(node, "coefficients", (outputs, features)), weights(node, "intercepts")
     if node.op == "LinearRegressor":
-        made = [node.result((rows, outputs), "float32")]
+        results = [node.result((rows, outputs), "float32")]
     else:
         scores = node.result((rows, max(_class_count(node), 1)), "float32")
-        made = [node.result((rows,), _labels(node)), scores]
-    return _with(LinearWeights(w, b), made, w, b)
+        results = [node.result((rows,), _labels(node)), scores]
+    return _with(LinearWeights(w, b), results, w, b)
 
 
 def support_vectors(node: Node) -> Inferred:
@@ -127,20 +128,20 @@ def support_vectors(node: Node) -> Inferred:
     given = len(node.args.get("support_vectors") or ())
     classes = _class_count(node) if node.op == "SVMClassifier" else 1
     if given:
-        count = given // max(_told(features), 1)
+        count = given // max(_determined(features), 1)
         w0, w1 = weights(node, "support_vectors", (count, features)), weights(node, "coefficients")
     else:  # a linear machine has one vector per class
-        count = len(node.args.get("coefficients") or ()) // max(_told(features), 1)
+        count = len(node.args.get("coefficients") or ()) // max(_determined(features), 1)
         w0, w1 = weights(node, "coefficients", (count, features)), None
     b = weights(node, "rho")
     if node.op == "SVMRegressor":
-        made = [node.result((rows, 1), "float32")]
+        results = [node.result((rows, 1), "float32")]
     else:
         proba = bool(node.args.get("prob_a"))
         pairs = classes * (classes - 1) // 2
         scores = node.result((rows, classes if proba or not given else max(pairs, classes)), "float32")
-        made = [node.result((rows,), _labels(node)), scores]
-    return _with(SupportVectors(w0, w1, b), made, w0, w1, b)
+        results = [node.result((rows,), _labels(node)), scores]
+    return _with(SupportVectors(w0, w1, b), results, w0, w1, b)
 
 
 def trees(node: Node) -> Inferred:
@@ -148,15 +149,15 @@ def trees(node: Node) -> Inferred:
     rows, _ = _features(node)
     if node.op == "TreeEnsemble":
         w0, w1 = weights(node, "nodes_splits"), weights(node, "leaf_weights")
-        made = [node.result((rows, node.args.get("n_targets") or 1), node.value("X").dtype)]
-        return _with(Trees(w0, w1, *_new_depths(node)), made, w0, w1)
+        results = [node.result((rows, node.args.get("n_targets") or 1), node.value("X").dtype)]
+        return _with(Trees(w0, w1, *_new_depths(node)), results, w0, w1)
     kind = "class" if node.op == "TreeEnsembleClassifier" else "target"
     w0, w1 = weights(node, "nodes_values"), weights(node, f"{kind}_weights")
     if kind == "target":
-        made = [node.result((rows, node.args.get("n_targets") or 1), "float32")]
+        results = [node.result((rows, node.args.get("n_targets") or 1), "float32")]
     else:
-        made = [node.result((rows,), _labels(node)), node.result((rows, _class_count(node)), "float32")]
-    return _with(Trees(w0, w1, *_old_depths(node, kind)), made, w0, w1)
+        results = [node.result((rows,), _labels(node)), node.result((rows, _class_count(node)), "float32")]
+    return _with(Trees(w0, w1, *_old_depths(node, kind)), results, w0, w1)
 
 
 def _deepest(node: Node, roots: Sequence[Any], children: Mapping[Any, Sequence[Any]]) -> int:

@@ -37,9 +37,11 @@ def _check_weight(node: Node, x: Value, w: Value, transposed: bool) -> None:
     """
     groups, channels = node.args.get("group", 1), x.known_shape[1] if len(x.known_shape) > 1 else None
     if groups < 1:
-        raise node.error(f"has {groups} groups")
+        raise node.error(f"has group {groups} (expected 1 or more)")
     if len(w.known_shape) != len(x.known_shape) or len(x.known_shape) < 3:
-        raise node.error(f"needs weights of the same rank as its input, got {x.known_shape} and {w.known_shape}")
+        raise node.error(
+            f"needs weights of the same rank as its input (got the shapes {x.known_shape} and {w.known_shape})"
+        )
     taken = w.known_shape[0] if transposed else w.known_shape[1] * groups
     if isinstance(channels, int) and isinstance(taken, int) and channels != taken:
         raise node.error(f"has {channels} input channels, but weights {w.known_shape} in {groups} groups for {taken}")

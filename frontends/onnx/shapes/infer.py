@@ -1,4 +1,7 @@
-"""Shape inference of one node: by its rule, by onnx, by what is declared or given, and by new symbols."""
+"""Shape inference of one node: by its shape rule, else by onnx.
+
+What remains unknown comes from the user's ``shapes``, then from the model's declarations, and last from new symbols.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ Declared = Callable[[str], Any]
 
 
 Fit = Callable[[Node, str, Sequence[Value | None]], None]
-"""Fills in the shapes that the caller gave for the outputs of a node, whose names have that prefix."""
+"""Fills in the shapes that the user gave (``shapes=``).
+
+Takes the node, the prefix of the names of its values, and its outputs."""
 
 
 def infer(
@@ -25,7 +30,7 @@ def infer(
 ) -> list[Value | None]:
     """Return the outputs of a node.
 
-    They come from its shape rule, else from onnx's inference. What is unknown then comes from the caller, from the
+    They come from its shape rule, else from onnx's inference. What is unknown then comes from the user, from the
     model's declarations, and last from new symbols.
 
     Args:
@@ -33,10 +38,10 @@ def infer(
         dims: the named dimensions.
         declared: returns the type that the model declares for a value.
         prefix: prefix of the names of values.
-        fit: fills in the shapes that the caller gave for the outputs.
+        fit: fills in the shapes that the user gave for the outputs.
 
     Raises:
-        CostError: if the node is wrong.
+        CostError: if the node is invalid.
     """
     outputs: list[Value | None] = []
     found = _ruled(node) or infer_by_onnx(node, dims)

@@ -12,7 +12,7 @@ def determinant(node: Node) -> Sequence[Value]:
     """Infer determinants: the shape without the last two axes."""
     x = node.value("X")
     if len(x.known_shape) < 2:
-        raise node.error(f"needs matrices, got shape {x.known_shape}")
+        raise node.error(f"needs an input of 2 or more dimensions (got the shape {x.known_shape})")
     return [node.result(x.known_shape[:-2], x.dtype)]
 
 

@@ -18,10 +18,10 @@ def product(node: Node, a: Shape, b: Shape) -> Shape:
         CostError: if they do not fit.
     """
     if not a or not b:
-        raise node.error(f"multiplies matrices, but its inputs are {a} and {b}")
+        raise node.error(f"needs operands of 1 or more dimensions (got the shapes {a} and {b})")
     left, right = a if len(a) > 1 else (1, *a), b if len(b) > 1 else (*b, 1)
     if isinstance(left[-1], int) and isinstance(right[-2], int) and left[-1] != right[-2]:
-        raise node.error(f"cannot multiply {a} by {b}")
+        raise node.error(f"cannot multiply {a} by {b}: the inner sizes {left[-1]} and {right[-2]} differ")
     batch = broadcast(node, left[:-2], right[:-2])
     return (*batch, *(left[-2:-1] if len(a) > 1 else ()), *(right[-1:] if len(b) > 1 else ()))
 
@@ -41,7 +41,7 @@ def gemm(node: Node) -> Sequence[Value]:
         for name, value in (("A", node.value("A")), ("B", node.value("B")))
     )
     if len(a) != 2 or len(b) != 2:
-        raise node.error(f"multiplies two matrices, but its inputs are {a} and {b}")
+        raise node.error(f"needs two matrices (got the shapes {a} and {b})")
     return [node.result(product(node, a, b), node.value("A").dtype)]
 
 
@@ -71,8 +71,9 @@ def einsum(node: Node) -> Sequence[Value]:
             sorted(c for c in set(left) - set(",.") if left.count(c) == 1)
         )
     head, dots, tail_letters = right.partition("...")
-    if any(letter not in lengths for letter in head + tail_letters):
-        raise node.error(f"has an output letter that no input has: {equation!r}")
+    missing = [letter for letter in dict.fromkeys(head + tail_letters) if letter not in lengths]
+    if missing:
+        raise node.error(f"has {', '.join(map(repr, missing))} in the output of {equation!r}, which no input has")
     shape = (*(lengths[c] for c in head), *(spread if dots else ()), *(lengths[c] for c in tail_letters))
     return [node.result(shape, values[0].dtype)]
 

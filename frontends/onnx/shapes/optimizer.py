@@ -13,7 +13,7 @@ def optimizer(node: Node) -> Sequence[Value]:
     given = node.values("inputs")
     parts = 4 if node.op == "Adam" else 3
     if len(given) % parts:
-        raise node.error(f"has {len(given)} inputs, expected {parts} for each parameter")
+        raise node.error(f"has {len(given)} inputs (expected {parts} for each parameter)")
     count = len(given) // parts
     return [node.result(value.known_shape, value.dtype) for value in (*given[:count], *given[2 * count :])]
 

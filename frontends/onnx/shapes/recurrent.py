@@ -14,7 +14,7 @@ def recurrent(node: Node) -> Sequence[Value]:
     x, r = node.value("X"), node.value("R")
     directions, hidden = r.known_shape[0], node.args.get("hidden_size") or r.known_shape[-1]
     if len(x.known_shape) != 3:
-        raise node.error(f"needs an input of 3 dimensions, got {x.known_shape}")
+        raise node.error(f"needs an input of 3 dimensions (got the shape {x.known_shape})")
     if node.args.get("layout"):
         batch, steps = x.known_shape[:2]
         last = node.result((batch, directions, hidden), x.dtype)
@@ -30,10 +30,10 @@ def linear_attention(node: Node) -> Sequence[Value]:
     count, shared = positive(node, "q_num_heads"), positive(node, "kv_num_heads")
     for value in (q, k, v):
         if len(value.known_shape) != 3:
-            raise node.error(f"needs inputs of 3 dimensions, got {value.known_shape}")
+            raise node.error(f"needs inputs of 3 dimensions (got the shape {value.known_shape})")
     for name, part in (("decay", "gated"), ("beta", "delta")):
         if part in node.args["update_rule"] and node.get(name) is None:
-            raise node.error(f"has no input {name!r}, which the update_rule {node.args['update_rule']!r} needs")
+            raise node.error(f"lacks the input {name!r}, which the update_rule {node.args['update_rule']!r} needs")
     batch, steps, _ = q.known_shape
     width, features = k.known_shape[-1] // shared, v.known_shape[-1] // shared
     state = node.get("past_state")

@@ -21,7 +21,7 @@ def resize(node: Node) -> Sequence[Value]:
     """Infer other sizes, given directly or by scales; since opset 18 of some axes only."""
     x = node.value("X", "input")
     if node.args.get("mode", "nearest") not in MODES:
-        raise node.error(f"has the mode {node.args['mode']!r}, expected one of {', '.join(map(repr, MODES))}")
+        raise node.error(f"has the mode {node.args['mode']!r} (expected one of {', '.join(map(repr, MODES))})")
     sizes, scales = _filled(node, "sizes"), _filled(node, "scales")
     if not sizes and not scales and "height_scale" in node.args:
         scales = (1.0, 1.0, node.args["height_scale"], node.args["width_scale"])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from costcore.dims import Dim, maximum
+from costcore.messages import shortly
 
 from ..graph.node import Node, Rule
 from ..values.constant_folding import UNARY, each
@@ -65,11 +66,13 @@ def positive(node: Node, name: str) -> int:
     """Return a positive integer attribute.
 
     Raises:
-        CostError: if it is missing or not positive.
+        CostError: if it is missing or not a positive integer.
     """
     number = node.args.get(name)
+    if number is None:
+        raise node.error(f"lacks the required attribute {name!r}")
     if not isinstance(number, int) or number < 1:
-        raise node.error(f"has no {name}")
+        raise node.error(f"needs a positive integer {name} (got {shortly(number)})")
     return number
 
 
@@ -82,7 +85,7 @@ def check_ranks(node: Node, **ranks: int) -> None:
     for name, rank in ranks.items():
         shape = node.value(name).known_shape
         if len(shape) != rank:
-            raise node.error(f"needs {name} of {rank} dimensions, got {shape}")
+            raise node.error(f"needs {name} of {rank} dimensions (got the shape {shape})")
 
 
 def broadcast_of(first: str, second: str) -> Rule:

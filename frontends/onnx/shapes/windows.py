@@ -32,7 +32,7 @@ def window_attributes(
     """Return strides, dilations and pads (all at the start, then all at the end).
 
     Raises:
-        CostError: for an attribute of the wrong length, or with too small a number.
+        CostError: if an attribute has too few or too many numbers, or too small a number.
     """
 
     def read(name: str, count: int, default: int, least: int | None) -> tuple[int, ...]:
@@ -40,7 +40,7 @@ def window_attributes(
         if len(given) != count:
             raise node.error(f"has {len(given)} {name} for {rank} spatial dimensions")
         if least is not None and min(given) < least:
-            raise node.error(f"has {name} {given}, expected {least} or more")
+            raise node.error(f"has {name} {given} (expected {least} or more)")
         return given
 
     if len(kernel) != rank or any(isinstance(k, int) and k < 1 for k in kernel):
@@ -54,7 +54,7 @@ def windows(node: Node, space: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
     """Return the windows of a convolution or pooling over ``space``.
 
     Raises:
-        CostError: if a window is larger than the padded input, or an attribute is wrong.
+        CostError: if a window is larger than the padded input, or an attribute is invalid.
     """
     rank = len(space)
     stride, dilation, pads = window_attributes(node, kernel, rank)
@@ -82,7 +82,7 @@ def transposed_windows(node: Node, space: Sequence[Dim], kernel: Sequence[Dim]) 
     """Return the windows of a transposed convolution, which lie on its output.
 
     Raises:
-        CostError: if an attribute is wrong.
+        CostError: if an attribute is invalid.
     """
     rank = len(space)
     stride, dilation, pads = window_attributes(node, kernel, rank)
@@ -112,7 +112,7 @@ def kernel_of(node: Node) -> tuple[Dim, ...]:
     """
     kernel = node.args.get("kernel_shape")
     if not kernel:
-        raise node.error("has no kernel_shape")
+        raise node.error("lacks the attribute 'kernel_shape'")
     return tuple(kernel)
 
 
@@ -135,5 +135,5 @@ def spatial_dims(node: Node, shape: Sequence[Dim]) -> tuple[Dim, ...]:
         CostError: if there are none.
     """
     if len(shape) < 3:
-        raise node.error(f"needs an input of 3 or more dimensions, got {tuple(shape)}")
+        raise node.error(f"needs an input of 3 or more dimensions (got the shape {tuple(shape)})")
     return tuple(shape[2:])

@@ -13,8 +13,8 @@ import numpy as np
 from costcore.dims import as_dim, is_symbolic, maximum, minimum
 from costcore.symbolic import HIGHEST_DEGREE, degree
 
-LONGEST = 200
-"""Longer symbolic expressions are dropped."""
+LARGEST_EXPRESSION = 200
+"""Symbolic expressions of more symbols, numbers and operators are dropped."""
 
 
 def fold_elements(function: Callable[..., Any], arrays: Sequence[Any], shape: tuple[int, ...]) -> Any:
@@ -36,7 +36,7 @@ def _is_representable(element: Any) -> bool:
         return False
     from sympy import preorder_traversal
 
-    return sum(1 for _ in islice(preorder_traversal(element), LONGEST + 1)) <= LONGEST
+    return sum(1 for _ in islice(preorder_traversal(element), LARGEST_EXPRESSION + 1)) <= LARGEST_EXPRESSION
 
 
 def each(function: Callable[..., Any]) -> Callable[..., Any]:

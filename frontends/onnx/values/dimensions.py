@@ -11,8 +11,8 @@ from costcore.dims import Dim, as_dim, is_symbolic
 from costcore.errors import CostError
 from costcore.messages import did_you_mean
 
-LONGEST = 200
-"""Longer names are not read as formulas."""
+LONGEST_FORMULA = 200
+"""Names of more characters are not read as formulas."""
 
 OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -38,7 +38,7 @@ class Dimensions:
 
     def __init__(self, dims: Mapping[str, Any] | None, declared: Iterable[str] = ()) -> None:
         if dims is not None and not (isinstance(dims, Mapping) and all(isinstance(name, str) for name in dims)):
-            raise TypeError(f"dims must map names to sizes, such as {{'batch': 8}}, got {dims!r}")
+            raise TypeError(f"dims must map names to sizes, such as {{'batch': 8}} (got {dims!r})")
         self._given: dict[str, Dim] = {}
         for name, size in (dims or {}).items():
             try:
@@ -72,7 +72,7 @@ class Dimensions:
 
     def _formula(self, name: str) -> Dim | None:
         """Return the sum or product of declared dimensions that a name is; None for a plain name."""
-        if len(name) > LONGEST or not any(sign in name for sign in "+-*/"):
+        if len(name) > LONGEST_FORMULA or not any(sign in name for sign in "+-*/"):
             return None
         try:
             return self._evaluated(ast.parse(name, mode="eval").body)

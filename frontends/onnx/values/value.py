@@ -55,8 +55,8 @@ class StoredTensor:
         name: name of the initializer, or of the output of the node.
         size: number of elements.
         dtype: dtype.
-        uses: roles in which operators of this pass read it: ``param``, ``state``, ``const``, or ``setting`` (its
-            elements decide what the operator does).
+        uses: roles in which operators of this pass read it: ``param``, ``state``, ``const``, or
+            ``configuration`` (its elements decide what the operator does).
         identity: its operand id, once an operator reads it.
         is_buffer: whether the exporter marks it as not learned.
         is_number: whether a node holds it, in a file whose exporter keeps learned tensors as initializers.
@@ -90,7 +90,7 @@ class Value:
         role: ``param`` for stored floats, ``const`` for other stored values and for all that follows from these and
             from shapes alone, ``data`` for everything that the run computes.
         follows_shapes: whether a ``const`` follows from shapes of this run.
-        stored: the stored tensor that it is, also behind operators that only rename it.
+        stored: the stored tensor that it is, also behind operators that only pass it on or reshape it.
         identity: operand id in this run.
     """
 
@@ -145,6 +145,7 @@ class Container(Value):
     An optional that is known to hold a value is represented by that value.
 
     Attributes:
+        shape: None; only a tensor has a shape.
         kind: ``sequence``, ``optional`` or ``map``.
         items: its values in order; None if one of them is unknown.
         element: shape and dtype of each item if ``items`` is None; dimensions that differ are None.

@@ -43,11 +43,11 @@ def branch(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> O
     skipped = "then" if counted == "else" else "else"
     uncounted = [call for call in calls[skipped] if price(call).cost is None]
     kinds = ", ".join(dict.fromkeys(call.native for call in uncounted))
-    listed = f" and unsupported operators, which are listed: {kinds}" if kinds else ""
+    unsupported = f" and unsupported operators, which are listed: {kinds}" if kinds else ""
     what = "data" if condition.role == "data" else "symbolic dimensions"
     recording.assume(
         f"the condition depends on {what}: the more expensive branch, {counted!r} ({flops[counted]} FLOPs), is "
-        f"counted; {skipped!r} has {flops[skipped]}{listed}{recording.hints.remedy(condition)}",
+        f"counted; {skipped!r} has {flops[skipped]}{unsupported}{recording.hints.remedy(condition)}",
         node.label,
     )
     recording.add_calls([*calls[counted], *uncounted])

@@ -24,7 +24,8 @@ class ModelFunctions:
         expanded: number of nodes that all calls expand to.
 
     Raises:
-        CostError: for a duplicate name, or a function that calls itself, directly or not; names the functions.
+        CostError: for a duplicate name, or a function that calls itself, directly or not; the message includes the
+            functions.
     """
 
     def __init__(self, model: Any) -> None:
@@ -32,7 +33,7 @@ class ModelFunctions:
         for function in model.functions:
             name = name_of(function.domain, function.name, function.overload)
             if self._by_name.setdefault(name, function) is not function:
-                raise CostError(f"duplicate function {name}")
+                raise CostError(f"several functions are named {name} (expected unique names)")
         self.expanded = 0
         if self._by_name:
             sizes = self._sizes(model.graph.node)

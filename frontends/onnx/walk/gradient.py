@@ -27,12 +27,10 @@ def gradient(walker: Walker, node: Node, scope: Scope) -> Outputs:
     Raises:
         CostError: if an attribute names a value that does not exist.
     """
-    variables = [scope.find(name) for name in node.args.get("xs") or ()]
-    target = scope.find(node.args.get("y") or "")
-    if target is None or any(value is None for value in variables):
-        raise node.error("names a value that does not exist")
+    variables = [_named(node, scope, "xs", name) for name in node.args.get("xs") or ()]
+    target = _named(node, scope, "y", node.args.get("y") or "")
     recorder = walker.recording.recorder
-    reached = {walker.recording.identity(value) for value in variables if value is not None}
+    reached = {walker.recording.identity(value) for value in variables}
     path: list[Call] = []
     for call in walker.calls():
         if call.phase == "forward" and reached.intersection(call.inputs):
@@ -43,7 +41,15 @@ def gradient(walker: Walker, node: Node, scope: Scope) -> Outputs:
         if call.outputs and call.outputs[0] in gradients:
             _backward(recorder, call, reached, gradients)
     yield from ()
-    return [value and Value(value.shape, value.dtype) for value in variables]
+    return [Value(value.shape, value.dtype) for value in variables]
+
+
+def _named(node: Node, scope: Scope, attribute: str, name: str) -> Value:
+    """Return the value that an attribute names."""
+    value = scope.find(name)
+    if value is None:
+        raise node.error(f"names {name!r} in its attribute {attribute}, but no input or node output has this name")
+    return value
 
 
 class _Piece(NamedTuple):
@@ -58,10 +64,10 @@ def _backward(recorder: Recorder, call: Call, reached: set[int], gradients: dict
     """Record the backward pass of one call, for those of its inputs that depend on the variables."""
     given = gradients[call.outputs[0]]
     for piece in _pieces(call, reached, given):
-        made = tuple(recorder.new_id() for _ in piece.targets) if piece.layer is not None else (given,)
+        produced = tuple(recorder.new_id() for _ in piece.targets) if piece.layer is not None else (given,)
         if piece.layer is not None:
-            _record(recorder, call, piece.layer, piece.inputs, made)
-        for target, identity in zip(piece.targets, made, strict=True):
+            _record(recorder, call, piece.layer, piece.inputs, produced)
+        for target, identity in zip(piece.targets, produced, strict=True):
             tensor = next(t for t, i in zip(call.layer.inputs.values(), call.inputs, strict=True) if i == target)
             flowing = call.layer.out if piece.layer is None or len(piece.targets) == 1 else tensor
             if call.layer.op in ARITHMETIC and flowing.shape != tensor.shape:
@@ -83,8 +89,8 @@ def _pieces(call: Call, reached: set[int], given: int) -> Iterable[_Piece]:
     wanted = [(name, identity) for (name, _), identity in operands if identity in reached]
     if layer.op not in ARITHMETIC or len(operands) > 2:
         attrs = {**layer.attrs, "needs": tuple(name for name, _ in wanted)}
-        made = [Tensor(layer[name].shape, layer[name].dtype) for name, _ in wanted]
-        whole = Layer(f"{layer.op}_backward", {"dy": dy, **layer.inputs}, made, attrs)
+        outputs = [Tensor(layer[name].shape, layer[name].dtype) for name, _ in wanted]
+        whole = Layer(f"{layer.op}_backward", {"dy": dy, **layer.inputs}, outputs, attrs)
         yield _Piece(whole, (given, *call.inputs), tuple(identity for _, identity in wanted))
         return
     for k, ((_, _), identity) in enumerate(operands):

@@ -1,4 +1,4 @@
-"""The recorded nodes of a walk, which the pattern matching of :mod:`..regroup` reads."""
+"""The recorded nodes of a walk, which the pattern matching of ``frontends/onnx/regroup`` reads."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class InitializerTable:
         Args:
             graph: the ``GraphProto``.
             source: the part of the file that holds it.
-            note: takes notes on the stored bytes.
+            note: receives notes on the stored bytes.
         """
         found = {}
         for name, value in read_initializers(graph, note, self._parameters_are_initializers):

@@ -10,7 +10,7 @@ from costcore.registry.calculators import calculators
 from costcore.trace.call import Assumption, Call, Uncounted, new_call
 from costcore.trace.recorder import Checkpoint, Recorder
 from costcore.translate import Native, Row, Translation, Translator, settings
-from costcore.translate import role_of as neutral_role
+from costcore.translate import role_of as canonical_role
 
 from ..graph.input_hints import InputHints
 from ..graph.modules import Modules
@@ -22,7 +22,7 @@ from ..values.value import Container, StoredTensor, Value
 from .unranked import UnrankedValues, is_unranked, shapes_argument
 
 ZERO_COST = frozenset(("Constant", "Shape", "Size", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"))
-"""Operators that cost nothing whatever their inputs; all others cost nothing if they make constants of constants."""
+"""Operators that always cost nothing. Any operator costs nothing if its outputs are constants."""
 
 
 class Notes:
@@ -47,11 +47,11 @@ class Recording:
     """Writes nodes into a run as calls.
 
     Args:
-        recorder: takes the calls.
-        rows: the operator mappings.
+        recorder: receives the calls.
+        rows: the mapping rules.
         dims: named dimensions.
-        note: takes notes for the report.
-        hints: inputs whose values the caller may give.
+        note: receives notes for the report.
+        hints: inputs whose values the user may give.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Recording:
         return call
 
     def translate(self, node: Node, prefix: str = "") -> tuple[Translation, Uncounted | None]:
-        """Return the layer of a node, the values it reads and makes, and why it cannot be counted, if so.
+        """Return the layer of a node, the values it reads and produces, and why it cannot be counted, if so.
 
         ``prefix`` goes before the names of the values.
         """
@@ -119,7 +119,7 @@ class Recording:
         Args:
             proto: the node.
             native: full name of its operator.
-            translation: its layer, and the values that this reads and makes.
+            translation: its layer, and the values that this reads and produces.
             inputs: all inputs of the node.
             context: of the graph it is in.
             uncounted: why it cannot be counted, if so.
@@ -220,7 +220,7 @@ class Recording:
 
 def _role_of(operand: str) -> Role:
     """Return the role of an operand by its canonical name; scales and zero points are not learned."""
-    return "const" if operand.endswith(("_scale", "_zero_point")) else neutral_role(operand)
+    return "const" if operand.endswith(("_scale", "_zero_point")) else canonical_role(operand)
 
 
 def _operand(value: Any, role: Role) -> Tensor | None:

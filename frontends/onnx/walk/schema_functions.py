@@ -24,7 +24,7 @@ class SchemaFunctions:
     """Walks operators by the functions that define them, unless a row maps them.
 
     Args:
-        rows: the operator mappings.
+        rows: the mapping rules.
     """
 
     def __init__(self, rows: Iterable[Row]) -> None:

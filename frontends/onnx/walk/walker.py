@@ -32,12 +32,14 @@ from .quantized_inputs import QUANTIZED_INPUTS, with_quantized_roles
 from .recording import Recording
 
 Walk: TypeAlias = "Generator[Any, Any, list[Value]]"
-"""A walk over one graph; it yields the walks over inner graphs and returns its outputs. No nesting uses the stack."""
+"""A walk over one graph, as a generator: it yields the walks over inner graphs and returns the outputs.
+
+Nested graphs do not use the Python stack."""
 
 Outputs: TypeAlias = "Generator[Any, Any, list[Value | None]]"
-"""A walk over a node that runs other nodes; it returns the node's outputs."""
+"""A walk over a node that runs other nodes, as a generator: it returns the node's outputs."""
 
-NO_VERSION = 1 << 20
+FIRST_INVALID_VERSION = 1 << 20
 """Opset versions from here on are invalid."""
 
 
@@ -82,6 +84,11 @@ class Walker:
         config: facts about the model, and options.
 
     Attributes:
+        recording: writes nodes into the run.
+        dims: the named dimensions.
+        handlers: how nodes that run other nodes are walked.
+        functions: the model's own functions.
+        user_shapes: shapes that the user gave for values inside the model.
         initializers: the stored tensors found so far.
         history: the recorded nodes, if they are kept.
         budget: how many nodes may yet be visited.
@@ -159,7 +166,7 @@ class Walker:
         inputs = [own[name] if name in own else scope.find(name) if name else None for name in proto.input]
         for value in inputs:
             if value is not None and value.stored is not None:
-                value.stored.uses.add("setting")
+                value.stored.uses.add("configuration")
         return with_quantized_roles(proto.op_type, inputs) if proto.op_type in QUANTIZED_INPUTS else inputs
 
     def _bind(
@@ -177,7 +184,7 @@ class Walker:
         """
         domain = proto.domain or ONNX
         version = context.opsets.get(domain)
-        if version is None or not 1 <= version < NO_VERSION:
+        if version is None or not 1 <= version < FIRST_INVALID_VERSION:
             version = defs.onnx_opset_version() if domain == ONNX else 1
             self.recording.note(f"the model imports no version of {domain}; it was read as version {version}")
         if not (isinstance(proto.op_type, str) and isinstance(proto.domain, str) and isinstance(proto.name, str)):

@@ -90,7 +90,7 @@ PLACES = (
     "graph output ",
     "a dimension ",
     "a function ",
-    "duplicate function ",
+    "several functions are named ",
     "the graph ",
     "inputs ",
 )

@@ -38,7 +38,7 @@ def _split(value: Value, count: int, shape: Shape | None = None) -> Value:
 
 
 def joined_shape(value: Value) -> Shape:
-    """Return the shape of joined_shape sequences ``[T, H * D]`` as one sequence ``[1, T, H * D]``."""
+    """Return the shape of joined sequences ``[T, H * D]`` as one sequence ``[1, T, H * D]``."""
     return (1, *value.known_shape) if len(value.known_shape) == 2 else value.known_shape
 
 
@@ -54,7 +54,7 @@ def multi_head(node: Node) -> Inferred:
         q, k = _split(query, count), key.viewed((batch, count, steps, width))
         v = k
     elif key is None or value is None:
-        raise node.error("has no keys")
+        raise node.error("needs the inputs 'key' and 'value', unless the query or the key is packed (5 dimensions)")
     else:
         q, k, v = _split(query, count), _split(key, count), _split(value, count)
     steps = k.known_shape[2]
@@ -130,7 +130,7 @@ def sparse(node: Node) -> Inferred:
 
 
 def paged(node: Node) -> Inferred:
-    """Infer attention of joined_shape sequences on a paged cache, each with as many keys as the page table allows."""
+    """Infer attention of joined sequences on a paged cache, each with as many keys as the page table allows."""
     query, cache, table = node.value("query"), node.value("key_cache"), node.value("block_table")
     count, shared = positive(node, "num_heads"), positive(node, "kv_num_heads")
     q, k, v = unpacked_operands(node, joined_shape(query), count, shared)
@@ -150,7 +150,7 @@ def paged(node: Node) -> Inferred:
 
 
 def packed_multi_head(node: Node) -> Inferred:
-    """Infer attention of joined_shape sequences, each as long as the longest may be."""
+    """Infer attention of joined sequences, each as long as the longest may be."""
     query, key, offsets = node.value("query"), node.get("key"), node.value("token_offset")
     count = positive(node, "num_heads")
     if key is None:  # [T, H, 3, D]
@@ -189,7 +189,9 @@ def decoder_layer(node: Node) -> Inferred:
     query, key, cache = node.value("query"), node.value("key"), node.get("key_cache")
     count = positive(node, "num_heads")
     if len(query.known_shape) != 3 or len(key.known_shape) != 3:
-        raise node.error(f"needs a query and a key of 3 dimensions, got {query.known_shape} and {key.known_shape}")
+        raise node.error(
+            f"needs a query and a key of 3 dimensions (got the shapes {query.known_shape} and {key.known_shape})"
+        )
     steps, batch, width = query.known_shape
     is_cross = flag_input(node, "static_kv", True)
     has_past = cache is not None and flag_input(node, "has_layer_state", True) and flag_input(node, "use_past", True)

@@ -22,7 +22,7 @@ def streams(node: Node) -> tuple[Shape, Dim]:
     if count:
         return (*shape[:-1], count, shape[-1] // count), count
     if len(shape) < 2:
-        raise node.error(f"needs num_branches or an axis of streams, got {shape}")
+        raise node.error(f"needs num_branches or an axis of streams (got the shape {shape})")
     return shape, shape[-2]
 
 
@@ -47,7 +47,8 @@ def gated_value(node: Node) -> Sequence[Value]:
     key, query, value = node.value("key"), node.value("query"), node.value("value")
     if key.known_shape != query.known_shape or len(key.known_shape) != 4 or len(value.known_shape) != 3:
         raise node.error(
-            f"needs keys and queries [N, T, C, H] and values [N, T, H], got {key.known_shape} and {value.known_shape}"
+            "needs keys and queries [N, T, C, H] and values [N, T, H] "
+            f"(got the shapes {key.known_shape}, {query.known_shape} and {value.known_shape})"
         )
     return [node.result(key.known_shape, key.dtype) for _ in range(2)]
 

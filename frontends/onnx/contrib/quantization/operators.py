@@ -70,9 +70,9 @@ def quantized_conv_transpose(node: Node) -> Inferred:
     return Inferred([node.result(found.outputs[0].shape, zero.dtype)], found.facts)
 
 
-def _scaled(neutral: str, native: str, scale: str, zero: str) -> dict[str, str]:
+def _scaled(canonical: str, native: str, scale: str, zero: str) -> dict[str, str]:
     """Return an operand with its scale and zero point."""
-    return {neutral: native, f"{neutral}_scale": scale, f"{neutral}_zero_point": zero}
+    return {canonical: native, f"{canonical}_scale": scale, f"{canonical}_zero_point": zero}
 
 
 def _output_scale(scale: str, zero: str) -> dict[str, str]:

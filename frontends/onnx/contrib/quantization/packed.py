@@ -42,7 +42,7 @@ def width(node: Node, *names: str) -> int:
     """Return the bit width of packed weights, from the first of these attributes that is given; else 4."""
     bits: int = next((node.args[name] for name in names if node.args.get(name)), 4)
     if not 1 <= bits <= 8:
-        raise node.error(f"has weights of {bits} bits")
+        raise node.error(f"has weights of {bits} bits (expected 1 to 8)")
     return bits
 
 
@@ -95,8 +95,8 @@ def packed_layers(node: Node) -> Inferred:
         for name, outputs in names.items()
     )
     sizes = [node.args["N"]] if "gate" in names else [node.args[n] for n in names.values()]
-    made = [node.result((*a.known_shape[:-1], size), a.dtype) for size in sizes]
-    return Inferred([*made, node.result(a.known_shape, a.dtype)], PackedWeights(weights))
+    projections = [node.result((*a.known_shape[:-1], size), a.dtype) for size in sizes]
+    return Inferred([*projections, node.result(a.known_shape, a.dtype)], PackedWeights(weights))
 
 
 def zero_point(a: Arguments) -> Any:

@@ -33,9 +33,9 @@ _TANH = _tanh(Either((Op("Pow", X, Number(3.0)), _PRODUCTS)))
 
 def _elu(match: Match, _: Extension) -> Group | None:
     """Build an ELU whose input and output are scaled by 1."""
-    made = next(made for made in match.nodes if made.node.op == "Elu")
+    recorded = next(recorded for recorded in match.nodes if recorded.node.op == "Elu")
     return (
-        Group("elu", "Elu", {"x": match.values["x"]}, made.call.layer.attrs, match.nodes)
+        Group("elu", "Elu", {"x": match.values["x"]}, recorded.call.layer.attrs, match.nodes)
         if preserves_x(match)
         else None
     )

@@ -24,9 +24,9 @@ MOST_TERMS = 256
 X, ROWS, COLUMNS = Operand("x"), Operand("rows"), Operand("columns")
 
 
-def _is_average(made: RecordedNode) -> bool:
+def _is_average(recorded: RecordedNode) -> bool:
     """Return True if the mean is over each window: of the last four axes, windows and their elements alternate."""
-    layer = made.call.layer
+    layer = recorded.call.layer
     rank = layer.out.ndim + 2
     return layer.attrs.get("axis") == (rank - 3, rank - 1) and not layer.attrs.get("keepdims")
 
@@ -34,9 +34,9 @@ def _is_average(made: RecordedNode) -> bool:
 def _gathers_along(axis: int) -> Any:
     """Return the check for nodes that gather one index along an axis, counted from the end."""
 
-    def check(made: RecordedNode) -> bool:
-        rank = made.call.layer.out.ndim + 1
-        return made.node.args.get("axis", 0) in (axis, rank + axis)
+    def check(recorded: RecordedNode) -> bool:
+        rank = recorded.call.layer.out.ndim + 1
+        return recorded.node.args.get("axis", 0) in (axis, rank + axis)
 
     return check
 
@@ -95,7 +95,7 @@ def _with_all_terms(match: Match, extend: Extension) -> Match | None:
         longer = extend(Match(bound, match.nodes), rest, _SUM, shared=True)
         if longer is None:
             return None
-        outer, inner = (made.node.value("indices") for made in longer.nodes[-2:])
+        outer, inner = (recorded.node.value("indices") for recorded in longer.nodes[-2:])
         indices.append((inner.data.item(), outer.data.item()))
         match, rest, masked = longer, longer.values.get("rest"), longer.values["masked"]
     if masked is None or len(masked.shape or ()) < 5:
@@ -108,14 +108,16 @@ def _with_all_terms(match: Match, extend: Extension) -> Match | None:
 
 def _is_along_last(match: Match, rank: int) -> bool:
     """Return True if the last two axes are gathered along, and windows and elements are moved back behind the rest."""
-    after, before = (made.call.layer.attrs.get("axes") for made in match.nodes if made.node.op == "Transpose")
+    after, before = (
+        recorded.call.layer.attrs.get("axes") for recorded in match.nodes if recorded.node.op == "Transpose"
+    )
     others = range(rank - 2)
     return before == (rank - 2, rank - 1, *others) and after == (*range(4, rank + 2), *range(4))
 
 
 def _indices(match: Match) -> tuple[Any, Any] | None:
     """Return the gathered indices, ``[window, element]`` for rows and for columns; None if they have another form."""
-    gathered = next(made.node.value("indices") for made in match.nodes if made.node.op == "GatherND")
+    gathered = next(recorded.node.value("indices") for recorded in match.nodes if recorded.node.op == "GatherND")
     if "rows" in match.values:
         rows, columns = match.values["rows"].data, match.values["columns"].data
         if rows is None or rows.shape[2:] != (1, 1) or columns is None or columns.ndim != 2:

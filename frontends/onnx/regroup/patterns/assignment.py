@@ -18,12 +18,12 @@ X, UPDATES, PLACES = Operand("x"), Operand("updates"), Operand("places")
 
 def _operation_of(match: Match) -> Operation | None:
     """Return the operation that all nodes of a match were written for."""
-    origins = {origin(made.node.proto) for made in match.nodes}
+    origins = {origin(recorded.node.proto) for recorded in match.nodes}
     return operation(origins.pop()) if len(origins) == 1 else None
 
 
-def _replaces(made: RecordedNode) -> bool:
-    return made.call.layer.attrs.get("reduction") in (None, "none")
+def _replaces(recorded: RecordedNode) -> bool:
+    return recorded.call.layer.attrs.get("reduction") in (None, "none")
 
 
 _FIRST_AXIS = Op("ScatterND", X, PLACES, UPDATES, check=_replaces)
@@ -34,8 +34,8 @@ _REPEATED = Op("Expand", Number())
 
 
 def _assign(match: Match, extend: Extension) -> Group | None:
-    made, places = _operation_of(match), match.values["places"]
-    if made is None or not extend.program.is_assigned(made.result):
+    written_for, places = _operation_of(match), match.values["places"]
+    if written_for is None or not extend.program.is_assigned(written_for.result):
         return None
     match = extend(match, places, _COUNTED) or extend(match, places, _REPEATED) or match
     return Group("assign", "ScatterND", {name: match.values[name] for name in ("x", "updates")}, {}, match.nodes)
@@ -58,13 +58,15 @@ _KINDS = {
 
 def _full(match: Match, extend: Extension) -> Group | None:
     """Build a tensor that the program creates, or fills, or assigns to in parts."""
-    made = _operation_of(match)
-    if made is None or made.name not in _KINDS:
+    written_for = _operation_of(match)
+    if written_for is None or written_for.name not in _KINDS:
         return None
-    is_called = made.name == "fill" or re.search(rf"\b{made.name}\(", source_line(match.nodes[0].node.proto))
-    if not is_called and made.result not in extend.program.assigned_to:
+    is_called = written_for.name == "fill" or re.search(
+        rf"\b{written_for.name}\(", source_line(match.nodes[0].node.proto)
+    )
+    if not is_called and written_for.result not in extend.program.assigned_to:
         return None
-    return Group(_KINDS[made.name], match.nodes[-1].node.op, {}, {}, match.nodes)
+    return Group(_KINDS[written_for.name], match.nodes[-1].node.op, {}, {}, match.nodes)
 
 
 FULL = Decomposition(

@@ -16,12 +16,14 @@ Q, KT, V, MASK = (Operand(name) for name in ("q", "kt", "v", "mask"))
 _SCORES = Op("MatMul", Op("Mul", Q, Number()), Op("Mul", KT, Number()))
 _SOFTMAX = Named("weights", Op("Softmax", Either((Op("Add", _SCORES, MASK), _SCORES)), check=last_axis))
 _WEIGHTS = Either((_SOFTMAX, Op("Where", Op("IsNaN", _SOFTMAX), Number(0.0), _SOFTMAX)))
-_ATTENTION = Op("MatMul", Either((_WEIGHTS, Op("Dropout", _WEIGHTS, check=lambda made: _is_idle(made)))), V)
+_ATTENTION = Op(
+    "MatMul", Either((_WEIGHTS, Op("Dropout", _WEIGHTS, check=lambda recorded: _is_inactive_dropout(recorded)))), V
+)
 
 
-def _swaps_last(made: RecordedNode) -> bool:
-    rank = made.call.layer.out.ndim
-    return bool(rank > 1 and made.call.layer.attrs.get("axes") == (*range(rank - 2), rank - 1, rank - 2))
+def _swaps_last(recorded: RecordedNode) -> bool:
+    rank = recorded.call.layer.out.ndim
+    return bool(rank > 1 and recorded.call.layer.attrs.get("axes") == (*range(rank - 2), rank - 1, rank - 2))
 
 
 _SWAPPED = Op("Transpose", Operand("k"), check=_swaps_last)
@@ -33,19 +35,19 @@ _LOWEST = Either(tuple(Number(x) for x in (float("-inf"), -3.4028234663852886e38
 _MASKED = Op("Where", Operand("allowed"), Number(0.0), _LOWEST)
 _CAUSAL = Op(
     "Where",
-    Op("Equal", Op("Trilu", Op("Expand", Number(1.0)), check=lambda made: _is_lower(made)), Number(0.0)),
+    Op("Equal", Op("Trilu", Op("Expand", Number(1.0)), check=lambda recorded: _is_lower(recorded)), Number(0.0)),
     _LOWEST,
     Number(0.0),
 )
 
 
-def _is_idle(made: RecordedNode) -> bool:
+def _is_inactive_dropout(recorded: RecordedNode) -> bool:
     """Return True for a dropout that is not in training mode."""
-    return not made.call.layer.attrs.get("training")
+    return not recorded.call.layer.attrs.get("training")
 
 
-def _is_lower(made: RecordedNode) -> bool:
-    return made.node.args.get("upper") == 0 and made.node.args.get("k") is None
+def _is_lower(recorded: RecordedNode) -> bool:
+    return recorded.node.args.get("upper") == 0 and recorded.node.args.get("k") is None
 
 
 def _build(match: Match, extend: Extension) -> Group | None:
@@ -74,7 +76,7 @@ def _build(match: Match, extend: Extension) -> Group | None:
             match, operands["mask"] = masked, masked.values["allowed"]
         else:
             operands["mask"] = mask
-    guarded = "IsNaN" in {made.node.op for made in match.nodes}
+    guarded = "IsNaN" in {recorded.node.op for recorded in match.nodes}
     if guarded and (mask is None or not (_is_folded(match, mask) or extend(match, mask, _MASKED, shared=True))):
         return None  # only a boolean mask leaves rows without weights
     return Group("attention", "Attention", operands, attrs, match.nodes)

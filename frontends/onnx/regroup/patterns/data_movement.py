@@ -18,14 +18,14 @@ X, INDICES = Operand("x"), Operand("indices")
 
 def reads(count: int) -> Callable[[RecordedNode], bool]:
     """Return the check for nodes with exactly ``count`` inputs."""
-    return lambda made: len(made.node.inputs) == count
+    return lambda recorded: len(recorded.node.inputs) == count
 
 
 def _stepless(*, to_the_end: bool) -> Callable[[RecordedNode], bool]:
     """Return the check for slices without steps, which the TorchScript exporter writes only if it decomposes."""
 
-    def check(made: RecordedNode) -> bool:
-        return len(made.node.inputs) == 4 and (made.call.layer.attrs.get("stop") == (None,)) is to_the_end
+    def check(recorded: RecordedNode) -> bool:
+        return len(recorded.node.inputs) == 4 and (recorded.call.layer.attrs.get("stop") == (None,)) is to_the_end
 
     return check
 
@@ -36,7 +36,7 @@ def _rolled(late: Op, early: Op) -> Op:
 
 def _roll(match: Match, _: Extension) -> Group | None:
     """Build the part of a tensor from some index on, followed by the part before it."""
-    root, late, early = (made.call.layer for made in match.nodes)
+    root, late, early = (recorded.call.layer for recorded in match.nodes)
     axis, x = root.attrs.get("axis"), match.values["x"].shape
     if axis is None or x is None or root.out.shape != x:
         return None
@@ -75,8 +75,8 @@ TORCHSCRIPT_ROLL = _rolled(
 def _index(match: Match, _: Extension) -> Group | None:
     """Build a gather along one axis, which is transposed to the front before and back behind."""
     x, indices = match.values["x"].shape, match.values["indices"].shape
-    after, before = (made.call.layer for made in match.nodes if made.node.op == "Transpose")
-    picked = next(made.node for made in match.nodes if made.node.op == "GatherND")
+    after, before = (recorded.call.layer for recorded in match.nodes if recorded.node.op == "Transpose")
+    picked = next(recorded.node for recorded in match.nodes if recorded.node.op == "GatherND")
     if x is None or indices is None or picked.value("indices").shape != (*indices, 1):
         return None
     axis, n = before.attrs["axes"][0], len(indices)
@@ -89,9 +89,9 @@ def _index(match: Match, _: Extension) -> Group | None:
     return Group("gather", "Gather", operands, {"axis": axis}, match.nodes)
 
 
-def is_gather(made: RecordedNode) -> bool:
+def is_gather(recorded: RecordedNode) -> bool:
     """Return True for a ``GatherND`` without batch dimensions."""
-    return not made.node.args.get("batch_dims")
+    return not recorded.node.args.get("batch_dims")
 
 
 _SPREAD = Op("Expand", INDICES, Op("Shape", Op("Max", INDICES, check=reads(1))))
@@ -104,10 +104,10 @@ GATHER = Decomposition(
 
 def _select(match: Match, _: Extension) -> Group | None:
     """Build a slice for one index along an axis."""
-    made = match.nodes[0]
-    if match.values["place"].shape != () or made.call.layer.op not in ("gather", "embedding"):
+    recorded = match.nodes[0]
+    if match.values["place"].shape != () or recorded.call.layer.op not in ("gather", "embedding"):
         return None
-    axis = made.node.axis(len(match.values["x"].known_shape), "axis") or 0
+    axis = recorded.node.axis(len(match.values["x"].known_shape), "axis") or 0
     attrs = {"axis": (axis,), "start": (scalar(match.values["place"]),)}
     return Group("slice", "Gather", {"x": match.values["x"]}, attrs, match.nodes)
 
@@ -135,7 +135,7 @@ def _as_strided(match: Match, extend: Extension) -> Group | None:
 
 AS_STRIDED = Decomposition(
     ("Gather",),
-    Op("Gather", Named("flat", Op("Reshape", X)), INDICES, check=lambda made: not made.node.args.get("axis")),
+    Op("Gather", Named("flat", Op("Reshape", X)), INDICES, check=lambda recorded: not recorded.node.args.get("axis")),
     _as_strided,
 )
 """``x.as_strided(size, stride)``."""

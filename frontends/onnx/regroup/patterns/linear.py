@@ -12,8 +12,8 @@ from .checks import is_learned
 X, W, B = Operand("x"), Operand("w"), Operand("b")
 
 
-def _is_swap(made: RecordedNode) -> bool:
-    return bool(made.call.layer.attrs.get("axes") == (1, 0))
+def _is_swap(recorded: RecordedNode) -> bool:
+    return bool(recorded.call.layer.attrs.get("axes") == (1, 0))
 
 
 _TRANSPOSED = Op("Transpose", W, check=_is_swap)
@@ -38,7 +38,7 @@ def _linear(match: Match, extend: Extension) -> Group | None:
     is_linear = source is not None and source.name == "linear"
     if w.shape is None or len(w.shape) != 2 or not (is_linear or _is_learned_part(w, extend)) or not x.shape:
         return None
-    if not any(made.node.op == "Transpose" for made in match.nodes):
+    if not any(recorded.node.op == "Transpose" for recorded in match.nodes):
         w = w.viewed(w.shape[::-1])
     operands = {"x": x, "w": w}
     if b is not None:
@@ -54,11 +54,11 @@ _ZEROS = Either((Number(0.0), Op("Expand", Number(0.0))))
 
 def _unbiased(match: Match, _: Extension) -> Group | None:
     """Build a convolution without its bias, which is computed and zero."""
-    made = match.nodes[0]
-    if match.values["b"].stored is not None or made.call.layer.op not in ("conv", "conv_transpose"):
+    recorded = match.nodes[0]
+    if match.values["b"].stored is not None or recorded.call.layer.op not in ("conv", "conv_transpose"):
         return None
     operands = {"x": match.values["x"], "w": match.values["w"]}
-    return Group(made.call.layer.op, made.node.op, operands, made.call.layer.attrs, match.nodes)
+    return Group(recorded.call.layer.op, recorded.node.op, operands, recorded.call.layer.attrs, match.nodes)
 
 
 LINEAR = Decomposition(("Add", "MatMul"), _LINEAR, _linear)

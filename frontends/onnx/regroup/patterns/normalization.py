@@ -13,21 +13,21 @@ X, W, B = Operand("x"), Operand("w"), Operand("b")
 ONE = Number(1.0)
 
 
-def last_axes(made: RecordedNode) -> bool:
+def last_axes(recorded: RecordedNode) -> bool:
     """Return True for a reduction over the last axes that keeps them."""
-    attrs, rank = made.call.layer.attrs, made.call.layer.out.ndim
+    attrs, rank = recorded.call.layer.attrs, recorded.call.layer.out.ndim
     axes = attrs.get("axis") or ()
     return bool(attrs.get("keepdims") and axes and axes == tuple(range(rank - len(axes), rank)))
 
 
 def axes_of(match: Match) -> tuple[int, ...] | None:
     """Return the axes of all reductions of a match, None if they differ."""
-    found = {made.call.layer.attrs["axis"] for made in match.nodes if made.node.op == "ReduceMean"}
+    found = {recorded.call.layer.attrs["axis"] for recorded in match.nodes if recorded.node.op == "ReduceMean"}
     return found.pop() if len(found) == 1 else None
 
 
-def _is_float(made: RecordedNode) -> bool:
-    return made.call.layer.out.dtype in FLOATS
+def _is_float(recorded: RecordedNode) -> bool:
+    return recorded.call.layer.out.dtype in FLOATS
 
 
 _CENTRED = Op("Sub", X, Op("ReduceMean", X, check=last_axes))
@@ -83,8 +83,8 @@ def _group_norm(match: Match, _: Extension) -> Group | None:
             operands[name] = value.viewed((x.known_shape[1],))
         elif value.data is None or any(element != neutral for element in value.data.flat):
             return None
-    made = next(made for made in match.nodes if made.node.op == "InstanceNormalization")
-    attrs = {"groups": rows[1], "eps": made.node.args["epsilon"]}
+    recorded = next(recorded for recorded in match.nodes if recorded.node.op == "InstanceNormalization")
+    attrs = {"groups": rows[1], "eps": recorded.node.args["epsilon"]}
     return Group("group_norm", "GroupNormalization", operands, attrs, match.nodes)
 
 
@@ -96,7 +96,7 @@ _WEIGHT_NORM = Either((Op("Mul", _V, Op("Div", _G, _LENGTH)), Op("Mul", Op("Div"
 def _weight_norm(match: Match, _: Extension) -> Group | None:
     """Build weight normalization from directions and lengths along one axis."""
     v, g = match.values["w0"].shape, match.values["w1"].shape
-    reduced = next(made.call.layer for made in match.nodes if made.node.op == "ReduceL2")
+    reduced = next(recorded.call.layer for recorded in match.nodes if recorded.node.op == "ReduceL2")
     left = [i for i in range(len(v or ())) if i not in (reduced.attrs.get("axis") or ())]
     if len(left) != 1 or reduced.out.shape != g or reduced.out.ndim != len(v or ()):
         return None

@@ -25,11 +25,11 @@ def _constant(node: Node) -> Value:
     """Return the value of the one attribute that is given."""
     name = next((name for name in node.args if name == "value" or name.startswith(("value_", "sparse_"))), "")
     content: Any = node.args.get(name)
-    made = node.proto.output[0] if node.proto.output else ""
+    output = node.proto.output[0] if node.proto.output else ""
     if name == "value":
-        return stored_value(content, made, node.label)
+        return stored_value(content, output, node.label)
     if name == "sparse_value":
-        value = stored_value(content.values, made, node.label)
+        value = stored_value(content.values, output, node.label)
         return Value(tuple(content.dims), value.dtype, None, value.role, stored=value.stored)
     if content is None:
         raise node.error("has no value")
@@ -37,7 +37,7 @@ def _constant(node: Node) -> Value:
     shape = (len(content),) if name.endswith("s") else ()
     data = np.array(content, dtype=object) if dtype != "string" and prod(shape) <= 1024 else None
     is_param = dtype == "float32" and prod(shape) != 1
-    stored = StoredTensor(made, prod(shape), dtype)
+    stored = StoredTensor(output, prod(shape), dtype)
     return Value(shape, dtype, data, "param" if is_param else "const", stored=stored)
 
 

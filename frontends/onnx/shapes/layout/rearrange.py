@@ -24,14 +24,14 @@ def identity(node: Node) -> Sequence[Value]:
         raise node.error("has no input")
     if isinstance(x, Container):
         return [x]
-    return [node.renamed(x, x.known_shape)]
+    return [node.reshaped(x, x.known_shape)]
 
 
 def reshape(node: Node) -> Sequence[Value]:
     """Infer another shape: ``0`` copies a dimension (unless ``allowzero``), ``-1`` takes the remaining elements."""
     x, wanted = node.value("data"), node.numbers("shape")
     if wanted is None:
-        raise node.error("has no shape")
+        raise node.error("lacks the shape")
     source = x.known_shape
     if not node.args.get("allowzero"):
         if any(d == 0 for d in wanted[len(source) :]):
@@ -39,7 +39,7 @@ def reshape(node: Node) -> Sequence[Value]:
         wanted = tuple(source[i] if d == 0 else d for i, d in enumerate(wanted))
     unknown = [i for i, d in enumerate(wanted) if d == -1]
     if len(unknown) > 1 or any(isinstance(d, int) and d < -1 for d in wanted):
-        raise node.error(f"cannot reshape to {wanted}")
+        raise node.error(f"cannot reshape to {wanted}: at most one size may be -1, and no other may be negative")
     rest = prod(d for d in wanted if d != -1)
     if unknown and rest != 0:
         wanted = tuple(quotient(x.size, rest) if d == -1 else d for d in wanted)
@@ -51,7 +51,7 @@ def reshape(node: Node) -> Sequence[Value]:
         length = unique_solution(x.size, prod(wanted))
         only = f", which is true only for {length[0]} = {length[1]}" if length else ""
         node.assumed.append(f"its shape has {prod(wanted)} elements, its input {x.size}: assumed to be equal{only}")
-    return [node.renamed(x, wanted)]
+    return [node.reshaped(x, wanted)]
 
 
 def flatten(node: Node) -> Sequence[Value]:
@@ -61,7 +61,7 @@ def flatten(node: Node) -> Sequence[Value]:
     if not -rank <= axis <= rank:
         raise node.error(f"has axis {axis}, but its operand has {rank} dimensions")
     cut = axis + rank if axis < 0 else axis
-    return [node.renamed(x, (prod(x.known_shape[:cut]), prod(x.known_shape[cut:])))]
+    return [node.reshaped(x, (prod(x.known_shape[:cut]), prod(x.known_shape[cut:])))]
 
 
 def squeeze(node: Node) -> Sequence[Value]:
@@ -73,7 +73,7 @@ def squeeze(node: Node) -> Sequence[Value]:
     for axis in axes:
         if isinstance(x.known_shape[axis], int) and x.known_shape[axis] != 1:
             raise node.error(f"cannot squeeze axis {axis} of shape {x.known_shape}")
-    return [node.renamed(x, tuple(d for i, d in enumerate(x.known_shape) if i not in axes))]
+    return [node.reshaped(x, tuple(d for i, d in enumerate(x.known_shape) if i not in axes))]
 
 
 def unsqueeze(node: Node) -> Sequence[Value]:
@@ -84,7 +84,7 @@ def unsqueeze(node: Node) -> Sequence[Value]:
     if len(set(axes)) != count:
         raise node.error(f"names an axis twice: {axes}")
     rest = iter(x.known_shape)
-    return [node.renamed(x, tuple(1 if i in axes else next(rest) for i in range(rank)))]
+    return [node.reshaped(x, tuple(1 if i in axes else next(rest) for i in range(rank)))]
 
 
 def transpose(node: Node) -> Sequence[Value]:
@@ -93,7 +93,9 @@ def transpose(node: Node) -> Sequence[Value]:
     rank = len(x.known_shape)
     order = node.axes(rank, "perm") if node.args.get("perm") else tuple(reversed(range(rank)))
     if order is None or sorted(order) != list(range(rank)):
-        raise node.error(f"cannot transpose {x.known_shape} by {order}")
+        raise node.error(
+            f"cannot transpose {x.known_shape} by {order} (expected a permutation of {tuple(range(rank))})"
+        )
     return [node.result(tuple(x.known_shape[i] for i in order), x.dtype, lambda a: a.transpose(order))]
 
 

@@ -1,4 +1,4 @@
-"""Shapes of operators that split_to_sequence a tensor into a sequence and join a sequence into a tensor."""
+"""Shapes of operators that split a tensor into a sequence and join a sequence into a tensor."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _part_of_unknown_size(before: tuple[Dim, ...], after: tuple[Dim, ...], x: Va
 
 
 def concat_from_sequence(node: Node) -> Sequence[Value]:
-    """Infer the items of a sequence, concat_from_sequence along an axis, which may be a new one."""
+    """Infer the items of a sequence, joined along an axis, which may be a new one."""
     source, new = sequence_input(node, "input_sequence"), node.args.get("new_axis", 0)
     element = element_of(source)
     if element is None or element.shape is None:

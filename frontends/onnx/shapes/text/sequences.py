@@ -25,7 +25,7 @@ def sequence_input(node: Node, *names: str) -> Container:
     if not isinstance(value, Container):
         if value.shape is None:
             raise Undetermined
-        raise node.error(f"needs a sequence as its input {names[0]!r}, got a tensor of shape {value.shape}")
+        raise node.error(f"needs a sequence as its input {names[0]!r} (got a tensor of shape {value.shape})")
     return value
 
 
@@ -89,9 +89,9 @@ def _renamed(value: Value) -> Value:
     """Return the same value for another name."""
     if isinstance(value, Container):
         return value
-    renamed = value.viewed(value.known_shape)
-    renamed.data, renamed.identity = value.data, 0
-    return renamed
+    copy = value.viewed(value.known_shape)
+    copy.data, copy.identity = value.data, 0
+    return copy
 
 
 def length_of(node: Node) -> Sequence[Value]:

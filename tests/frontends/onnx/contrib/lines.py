@@ -16,7 +16,7 @@ O = Operations  # noqa: E741 - one letter, so that a line of the table stays one
 
 
 class Line(NamedTuple):
-    """One node, and the neutral operator, operations, macs, bytes and shapes that are expected of it."""
+    """One node, and the canonical operator, operations, macs, bytes and shapes that are expected of it."""
 
     native: str
     inputs: list[Any]

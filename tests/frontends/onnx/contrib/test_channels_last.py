@@ -138,5 +138,5 @@ def test_blocked_channels_are_upsampled():
 
 
 def test_a_plane_alone_has_no_channels_last():
-    with pytest.raises(ValueError, match=r"needs an input of 3 or more dimensions, got \(4, 8\)"):
+    with pytest.raises(ValueError, match=r"needs an input of 3 or more dimensions \(got the shape \(4, 8\)\)"):
         priced("MaxPool", (4, 8), domain="com.ms.internal.nhwc", kernel_shape=[2])

@@ -52,7 +52,7 @@ def test_an_overload_that_is_not_there_is_an_unknown_operator():
 
 
 def test_two_functions_of_one_name_are_refused():
-    with pytest.raises(CostError, match="duplicate function local::f:once"):
+    with pytest.raises(CostError, match="several functions are named local::f:once"):
         estimate(model([call("f", ["x"], "y", "once")], [ONCE, ONCE], X, "y"))
 
 

@@ -92,10 +92,11 @@ def test_a_backward_without_a_formula_is_named():
     assert (answer.cost, answer.reason) == (None, "no calculator for 'cumsum_backward'")
 
 
-def test_a_gradient_of_nothing_is_refused():
+@pytest.mark.parametrize(("xs", "y", "attribute"), [(["x"], "nowhere", "y"), (["x", "nowhere"], "x", "xs")])
+def test_a_gradient_of_a_value_that_does_not_exist_is_refused(xs, y, attribute):
     g = Graph()
-    made = g("Gradient", "x", domain="ai.onnx.preview.training", xs=["x"], y="nowhere")
-    with pytest.raises(CostError, match=r"Gradient.* names a value that does not exist"):
+    made = g("Gradient", "x", domain="ai.onnx.preview.training", xs=xs, y=y)
+    with pytest.raises(CostError, match=rf"Gradient.* names 'nowhere' in its attribute {attribute}"):
         training(g, {"x": (3,)}, made)
 
 
