@@ -21,7 +21,7 @@ def longformer(node: Node) -> Sequence[Value]:
     """Infer an output like the input."""
     x = node.value("input")
     if len(x.known_shape) != 3:
-        raise node.error(f"needs an input of 3 dimensions, got {x.known_shape}")
+        raise node.error(f"needs an input of 3 dimensions (got the shape {x.known_shape})")
     positive(node, "num_heads")
     positive(node, "window")
     node.assumed.append("which tokens attend globally depends on data: assumed to be none")
@@ -65,8 +65,8 @@ def selected(node: Node) -> Inferred:
     facts = SelectedKeys(q, k, v, total, node.value("selected_indices").known_shape[-1], local)
     node.assumed.append("the number of selected keys depends on data: assumed to be the capacity")
     width = count * v.known_shape[3]
-    made = (query.known_shape[0], width) if is_paged else (*query.known_shape[:2], width)
-    return Inferred([node.result(made, query.dtype), *(node.result(shape, dtype) for shape, dtype in shapes)], facts)
+    output = (query.known_shape[0], width) if is_paged else (*query.known_shape[:2], width)
+    return Inferred([node.result(output, query.dtype), *(node.result(shape, dtype) for shape, dtype in shapes)], facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,42 +84,38 @@ def indexer(node: Node) -> Inferred:
     query, key, width = node.value("query"), node.get("key"), node.value("query_norm_weight").known_shape[0]
     ratio, mode = positive(node, "compress_ratio"), node.args.get("policy_mode")
     if mode not in ("qsa", "csa"):
-        raise node.error(f"has the policy_mode {mode!r}, expected 'qsa' or 'csa'")
-    gated = mode == "csa"
+        raise node.error(f"has the policy_mode {mode!r} (expected 'qsa' or 'csa')")
+    gated, is_packed = mode == "csa", node.op == "PackedSparseAttentionIndexer"
     tables = node.value("cos_cache").known_shape, node.value("sin_cache").known_shape
     if tables[0] != tables[1] or len(tables[0]) not in (2, 3):
-        raise node.error(f"needs cosines and sines of the same shape, got {tables[0]} and {tables[1]}")
-    if node.op == "PackedSparseAttentionIndexer":
+        raise node.error(f"needs cosines and sines of the same shape (got the shapes {tables[0]} and {tables[1]})")
+    if is_packed:
         check_ranks(node, query=2, past_key_state=3, past_kv_buffer=3, key_norm_weight=1)
     else:
         check_ranks(node, query=3, past_key=3, key_norm_weight=1)
     count = query.known_shape[-1] // width - (1 if key is None else 0)
     room = positive(node, "index_topk") if gated else positive(node, "token_budget") + ratio - 1
     chosen = node.result((*query.known_shape[:-1], room), "int32")
-    if node.op == "PackedSparseAttentionIndexer":
-        return _packed_indexer(node, chosen, count, ratio, gated)
+    return (_packed_indexer if is_packed else _padded_indexer)(node, chosen, count, ratio, gated)
+
+
+def _padded_indexer(node: Node, chosen: Value, count: Dim, ratio: int, gated: bool) -> Inferred:
+    """Infer an indexer of a batch of sequences of the same length."""
+    query, past, number = node.value("query"), node.value("past_key"), node.get("past_sequence_length")
+    width = node.value("query_norm_weight").known_shape[0]
     batch, steps = query.known_shape[:2]
-    past, buffer, number = node.value("past_key"), node.get("past_proj_buffer"), node.get("past_sequence_length")
     before = past.known_shape[1]
     if number is not None and number.data is not None:
         before = number.data.ravel()[0]
     elif number is not None:
         node.assumed.append("the number of keys depends on data: assumed to be the capacity")
-    kept: Dim = 0
     if gated:
-        waiting: Any = buffer.known_shape[2] if buffer is not None else 0
-        if not isinstance(waiting, int) or not isinstance(steps, int):
-            made, kept, entries = (steps + waiting) // ratio, waiting, before + (steps + waiting) // ratio
-        else:
-            rest = waiting - ratio if waiting >= ratio else waiting
-            made = (rest + steps) // ratio
-            kept = rest + steps - made * ratio + (ratio if waiting >= ratio or made else 0)
-            entries = before + made
-        after = entries
+        compressed, kept = _compressed_entries(node, steps, ratio)
+        after = entries = before + compressed
     else:
-        after = before + steps
-        made = entries = after // ratio
-    facts = IndexedKeys(count, entries, batch * made, gated)
+        after, kept = before + steps, 0
+        compressed = entries = after // ratio
+    facts = IndexedKeys(count, entries, batch * compressed, gated)
     length = past.known_shape[1] if number is not None else after
     return Inferred(
         [
@@ -131,8 +127,19 @@ def indexer(node: Node) -> Inferred:
     )
 
 
+def _compressed_entries(node: Node, steps: Dim, ratio: int) -> tuple[Dim, Dim]:
+    """Return the number of entries compressed in this run, and of tokens that wait in the buffer after it."""
+    buffer = node.get("past_proj_buffer")
+    waiting: Any = buffer.known_shape[2] if buffer is not None else 0
+    if not isinstance(waiting, int) or not isinstance(steps, int):
+        return (steps + waiting) // ratio, waiting
+    rest = waiting - ratio if waiting >= ratio else waiting
+    compressed = (rest + steps) // ratio
+    return compressed, rest + steps - compressed * ratio + (ratio if waiting >= ratio or compressed else 0)
+
+
 def _packed_indexer(node: Node, chosen: Value, count: Dim, ratio: int, gated: bool) -> Inferred:
-    """Infer an indexer of joined_shape sequences, whose state has a fixed capacity."""
+    """Infer an indexer of joined sequences, whose state has a fixed capacity."""
     tokens, state = node.value("query").known_shape[0], node.value("past_key_state")
     facts = IndexedKeys(count, state.known_shape[1], tokens // ratio, gated)
     node.assumed.append("the sequence lengths depend on data: all keys of the capacity are assumed to be scored")
