@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from costcore.dims import Dim, maximum
-from costcore.messages import shortly
+from costcore.messages import short_repr
 
 from ..graph.node import Node, Rule
 from ..values.constant_folding import UNARY, each
@@ -72,7 +72,7 @@ def positive(node: Node, name: str) -> int:
     if number is None:
         raise node.error(f"lacks the required attribute {name!r}")
     if not isinstance(number, int) or number < 1:
-        raise node.error(f"needs a positive integer {name} (got {shortly(number)})")
+        raise node.error(f"needs a positive integer {name} (got {short_repr(number)})")
     return number
 
 
