@@ -73,12 +73,14 @@ def topological_sort(
     for i, node in enumerate(nodes):
         names = values_read(node)
         earlier = [producer[name] for name in names if name in producer]
-        for name in node.input if len(earlier) < len(names) else ():
-            if name and name not in producer and not is_defined(name):
-                raise CostError(f"{describe(node)} reads {name!r}, which is not defined: no node produces it")
+        if len(earlier) < len(names):
+            for name in node.input:
+                if name and name not in producer and not is_defined(name):
+                    raise CostError(f"{describe(node)} reads {name!r}, which is not defined: no node produces it")
         used.update(earlier)
         before.append(earlier)
-        is_sorted = is_sorted and all(j < i for j in earlier)
+        if earlier and max(earlier) >= i:
+            is_sorted = False
     if len(used) < len(nodes):
         unused = [node for i, node in enumerate(nodes) if i not in used and node.op_type != "Constant"]
         if unused:
