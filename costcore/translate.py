@@ -103,7 +103,7 @@ class Translation(NamedTuple):
     layer: Layer
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
-    known: bool
+    has_row: bool
     """Whether a row was found. If not, the layer has the framework's own name and all tensors of the call."""
 
 
@@ -139,7 +139,7 @@ class Translator:
         translator._rows, translator._checked = self._rows, self._checked
         return translator
 
-    def knows(self, native: str) -> bool:
+    def has_row(self, native: str) -> bool:
         """Return whether the table has a row for an operator."""
         return native in self._rows
 
@@ -158,7 +158,7 @@ class Translator:
         outputs = self._outputs(native.outputs)
         operands = {f"x{i}": tensor for i, tensor in enumerate(tensors)}
         layer = Layer(native.name, operands, outputs.values(), settings(native.args))
-        return Translation(layer, values, tuple(native.outputs[i] for i in outputs), known=False)
+        return Translation(layer, values, tuple(native.outputs[i] for i in outputs), has_row=False)
 
     def _translate(self, row: Row, native: Native) -> Translation:
         operands: dict[str, Tensor] = {}
@@ -178,7 +178,7 @@ class Translator:
         attrs = {name: hashable(pull(source, native.args)) for name, source in row.attrs.items()}
         op = row.op if isinstance(row.op, str) else row.op(native.args)
         layer = Layer(op, operands, outputs.values(), {k: v for k, v in attrs.items() if v is not None})
-        return Translation(layer, tuple(values), tuple(counted[i] for i in outputs), known=True)
+        return Translation(layer, tuple(values), tuple(counted[i] for i in outputs), has_row=True)
 
     def _outputs(self, values: Sequence[Any]) -> dict[int, Tensor]:
         tensors = ((i, self._tensor(value, "data")) for i, value in enumerate(values))

@@ -146,15 +146,15 @@ def check_options(spec: FrontendSpec, options: Mapping[str, Any], common: Mappin
         UnknownOptionError: if it does not accept one of them; the message suggests near matches.
     """
     _, _, _, *own = inspect.signature(load(spec.name).estimate).parameters.values()
-    accepted = [p.name for p in own if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-    accepted = [*dict.fromkeys([*accepted, *spec.options])]
-    refused = [name for name in options if name not in accepted]
+    own_options = [p.name for p in own if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    own_options = [*dict.fromkeys([*own_options, *spec.options])]
+    refused = [name for name in options if name not in own_options]
     if not refused:
         return
     names = f"option{'s' * (len(refused) > 1)} {', '.join(map(repr, refused))}"
-    expected = f"expected {', '.join(accepted)}" if accepted else "it has no options"
+    expected = f"expected {', '.join(own_options)}" if own_options else "it has no options"
     error = UnknownOptionError(
-        f"unknown {names} for the {spec.name} frontend ({expected}){did_you_mean(refused, [*accepted, *common])}"
+        f"unknown {names} for the {spec.name} frontend ({expected}){did_you_mean(refused, [*own_options, *common])}"
     )
     error.frontend, error.options = spec.name, tuple(refused)
     raise error

@@ -262,7 +262,7 @@ def test_the_first_row_whose_condition_holds_is_taken():
         as_tensor,
     )
     done = translate(Native("f", {"a": "2x3", "weight": "3x3", "bias": None, "n": 1}, ["2x3", None]))
-    assert done.known
+    assert done.has_row
     assert done.layer.op == "plain"
     assert {name: t.role for name, t in done.layer.inputs.items()} == {"x": "data", "w": "param"}
     assert done.layer.attrs == {"n": 1, "twice": (1, 1)}
@@ -336,7 +336,7 @@ def test_a_row_of_another_kind_is_refused_where_it_is_written(fed, message):
 def test_what_no_row_speaks_of_keeps_its_name_and_all_its_tensors():
     translate = Translator([Row("f", "op", when=lambda args: False)], as_tensor)
     done = translate(Native("f", {"a": ["1x2", ["3"]], "flag": True}, ["4"]))
-    assert not done.known
+    assert not done.has_row
     assert done.layer.op == "f"
     assert [t.shape for t in done.layer.inputs.values()] == [(1, 2), (3,)]
     assert [t.shape for t in done.layer.outputs] == [(4,)]

@@ -92,7 +92,7 @@ class Recording:
             storages=tuple(map(self.arrays.storage, (*translation.inputs, *translation.outputs))),
             parameters=self._parameter_ids(translation),
             saved=self._saved_ids(node, values["inputs"], watch.returned) if phase != "backward" else (),
-            where=user_traceback("chainer") if self._recorder.tracebacks or not translation.known else "",
+            where=user_traceback("chainer") if self._recorder.tracebacks or not translation.has_row else "",
         )
         seconds = watch.seconds if self._recorder.measure_time else None
         calculator = self._recorder.native_calculators.get(native)

@@ -51,7 +51,7 @@ class CachedNode(NamedTuple):
         for value, tensor in zip(read, self.layer.inputs.values(), strict=True):
             if value.stored is not None:
                 value.stored.uses.add(tensor.role)
-        return outputs, Translation(self.layer, tuple(read), tuple([outputs[i] for i in self.results]), known=True)
+        return outputs, Translation(self.layer, tuple(read), tuple([outputs[i] for i in self.results]), has_row=True)
 
 
 def node_signature(

@@ -86,7 +86,7 @@ class Recording:
         is_zero_cost = node.op in ZERO_COST
         if outputs and not is_zero_cost and all(value.role == "const" for value in outputs):
             layer = Layer("constant", {}, [value.tensor("data") for value in outputs])
-            return Translation(layer, (), outputs, known=True), None
+            return Translation(layer, (), outputs, has_row=True), None
         if any(map(is_unranked, node.inputs)):
             return self._unranked_layer(node, prefix)
         if not any(map(is_unranked, outputs)):
@@ -103,7 +103,7 @@ class Recording:
 
     def has_formula(self, operator: str) -> bool:
         """Return True if an operator (full name) has a row, or a calculator of this run."""
-        return operator in self.recorder.calculators or self._translator.knows(operator)
+        return operator in self.recorder.calculators or self._translator.has_row(operator)
 
     def write(
         self,
@@ -138,7 +138,7 @@ class Recording:
             inputs=identities,
             outputs=tuple([self.identity(value) for value in translation.outputs]),
             parameters=tuple([i for i, t in zip(identities, layer.inputs.values(), strict=True) if t.role == "param"]),
-            where=describe(proto) if self.recorder.tracebacks or not translation.known else "",
+            where=describe(proto) if self.recorder.tracebacks or not translation.has_row else "",
             uncounted=uncounted,
         )
         self.recorder.record(call)
@@ -168,8 +168,8 @@ class Recording:
         outputs = tuple(value for value in node.outputs if value is not None)
         operands = {f"x{i}": tensor(v) for i, v in enumerate(inputs)}
         layer = Layer(node.key, operands, map(tensor, outputs), settings(node.args))
-        uncounted = Uncounted.NO_SHAPES if self._translator.knows(node.key) and not has_calculator else None
-        return Translation(layer, inputs, outputs, known=False), uncounted
+        uncounted = Uncounted.NO_SHAPES if self._translator.has_row(node.key) and not has_calculator else None
+        return Translation(layer, inputs, outputs, has_row=False), uncounted
 
     def identity(self, value: Value) -> int:
         """Return the operand id of a value; that of a learned parameter is its parameter id."""

@@ -177,7 +177,7 @@ class CallLog:
         """Translate a call into a layer, by the rows of its operator."""
         bound = plan.bind(args, kwargs)
         translation = self._translate(Native(plan.row, bound, results))
-        if not translation.known and plan.row != plan.native:
+        if not translation.has_row and plan.row != plan.native:
             translation = self._translate(Native(plan.native, bound, results))
         if translation.layer.op in PRODUCTS and any(map(is_twice_ragged, (*tensors, *results))):
             translation = self._translate(Native(f"{plan.native} of ragged matrices", bound, results))
@@ -189,7 +189,7 @@ class CallLog:
             layer,
             tuple(-1 if type(value) is Number else position[id(_unwrapped(value))] for value in translation.inputs),
             tuple(len(tensors) + returned[id(value)] for value in translation.outputs),
-            translation.known and (layer.op in supported or plan.native in supported),
+            translation.has_row and (layer.op in supported or plan.native in supported),
         )
 
     def _operand(self, value: Any, role: Role) -> Operand | None:

@@ -127,7 +127,7 @@ def translated(name: str, inputs: list[Any], outputs: list[Any], gradients: list
     function = SimpleNamespace(**attributes)
     arguments = {"function": function, "origin": None, "inputs": inputs, "gradients": gradients}
     translation = Translator(rows("chainer"), tensor)(Native(f"chainer::{name}", arguments, outputs))
-    assert translation.known
+    assert translation.has_row
     return translation.layer
 
 
