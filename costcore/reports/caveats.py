@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from costcore.dims import Dim
@@ -11,14 +11,24 @@ from costcore.reports.text.escape import escaped, printable
 from costcore.trace.call import Uncounted
 from costcore.trace.trace import Trace
 
-MOST_LINES = 12
-"""The largest number of remarks of one kind; a last line states how many further ones there are."""
+MAX_LINES = 12
+"""The maximum number of remarks of one kind; a further line states how many are omitted."""
 
-MOST_NAMES = 5
-"""The largest number of operators that the line on partial reports names."""
+MAX_NAMES = 5
+"""The maximum number of operators that the line on partial reports names."""
 
 MODES_WITH_REMARKS = ("md", "table", "color")
 """The modes in which remarks follow a table; output in other modes is read by programs."""
+
+LABELS: Mapping[Uncounted, str] = {
+    Uncounted.NO_CALCULATOR: "unsupported",
+    Uncounted.NO_SHAPES: "without shapes",
+    Uncounted.CALCULATOR_FAILED: "calculator failed",
+}
+"""The reason why calls are not counted, as the remark on an operator states it."""
+
+IN_OTHER_THREADS = "calls in other threads"
+"""The text for all calls that were not recorded because they ran in other threads; their number is unknown."""
 
 _FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+)')
 
@@ -44,6 +54,8 @@ class UncountedOperator(NamedTuple):
     where: str
 
     def __str__(self) -> str:
+        if self.uncounted is Uncounted.OTHER_THREADS:
+            return IN_OTHER_THREADS
         plural = "s" * (self.calls != 1)
         locations = [f"module {self.module!r}" if self.module else "", self.where]
         location = f"; first in {', '.join(filter(None, locations))}" if any(locations) else ""
@@ -52,40 +64,53 @@ class UncountedOperator(NamedTuple):
 
 
 def uncounted_operators(trace: Trace) -> list[UncountedOperator]:
-    """Return every operator without a cost, in order of first call."""
-    found: dict[str, UncountedOperator] = {}
+    """Return every operator without a cost, once for each reason, in order of first call."""
+    found: dict[tuple[str, Uncounted], UncountedOperator] = {}
     for call, _, uncounted, *_ in trace:
         if uncounted is not None:
             name = call.native or call.type
             new = UncountedOperator(name, uncounted, 0, 0, 0, call.module, call_site(call.where))
-            before = found.get(name, new)
+            before = found.get((name, uncounted), new)
             read, written = call.layer.read * call.times, call.layer.written * call.times
-            found[name] = before._replace(
+            found[name, uncounted] = before._replace(
                 calls=before.calls + 1, mread=before.mread + read, mwrite=before.mwrite + written
             )
     return list(found.values())
 
 
 def not_counted(trace: Trace) -> str:
-    """Return how many calls are not counted, and of which operators; empty if every call is counted.
+    """Return how many calls are not counted, why, and of which operators; empty if every call is counted.
 
     For example ``2 calls of 1 unsupported operator (Wave) and 3 calls without known shapes (Relu)``.
     """
     operators = uncounted_operators(trace)
-    clauses = []
-    for without_shapes in (False, True):
-        found = [each for each in operators if (each.uncounted is Uncounted.NO_SHAPES) == without_shapes]
-        calls, kinds = sum(each.calls for each in found), len(found)
-        cause = "without known shapes" if without_shapes else f"of {kinds} unsupported operator{'s' * (kinds > 1)}"
-        if found:
-            clauses.append(f"{calls} call{'s' * (calls > 1)} {cause} ({_names(found)})")
-    return " and ".join(clauses)
+    by_reason = {
+        uncounted: [each for each in operators if each.uncounted is uncounted]
+        for uncounted in (*LABELS, Uncounted.OTHER_THREADS)
+    }
+    clauses = [_clause(uncounted, found) for uncounted, found in by_reason.items() if found]
+    return " and ".join(filter(None, [", ".join(clauses[:-1]), *clauses[-1:]]))
+
+
+def _clause(uncounted: Uncounted, operators: Sequence[UncountedOperator]) -> str:
+    """Return the number and the operators of the calls that are not counted for one reason."""
+    if uncounted is Uncounted.OTHER_THREADS:
+        return IN_OTHER_THREADS
+    n_calls, n_operators = sum(each.calls for each in operators), len(operators)
+    calls = f"{n_calls} call{'s' * (n_calls > 1)}"
+    if uncounted is Uncounted.NO_SHAPES:
+        reason = "without known shapes"
+    elif uncounted is Uncounted.CALCULATOR_FAILED:
+        reason = "whose calculator failed"
+    else:
+        reason = f"of {n_operators} unsupported operator{'s' * (n_operators > 1)}"
+    return f"{calls} {reason} ({_names(operators)})"
 
 
 def _names(operators: Sequence[UncountedOperator]) -> str:
     names = [*dict.fromkeys(each.native.rpartition("::")[2] for each in operators)]
-    further = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"{', '.join(names[:MOST_NAMES])}{further}"
+    further = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"{', '.join(names[:MAX_NAMES])}{further}"
 
 
 def call_site(where: str) -> str:
@@ -97,15 +122,12 @@ def call_site(where: str) -> str:
 
 
 def remarks(trace: Trace) -> list[str]:
-    """Return the lines below a table: operators that are not counted, then assumptions."""
+    """Return the lines below a table: operators that are not counted, and why, then assumptions."""
     operators = uncounted_operators(trace)
     lines = []
     if operators:
         lines.append(f"partial: the totals do not include {not_counted(trace)}")
-        named = [
-            f"{'without shapes' if each.uncounted is Uncounted.NO_SHAPES else 'unsupported'}: {each}"
-            for each in operators
-        ]
+        named = [f"{LABELS[each.uncounted]}: {each}" for each in operators if each.uncounted in LABELS]
         lines += _limited(named, "operators that are not counted")
     assumptions = [f"assumed: {what}{f' ({where})' if where else ''}" for what, where in trace.run.assumptions]
     return lines + _limited(assumptions, "assumptions")
@@ -121,6 +143,6 @@ def footer(lines: Sequence[str], mode: str) -> str:
 
 
 def _limited(lines: list[str], kind: str) -> list[str]:
-    if len(lines) <= MOST_LINES:
+    if len(lines) <= MAX_LINES:
         return lines
-    return [*lines[:MOST_LINES], f"and {len(lines) - MOST_LINES} more {kind}"]
+    return [*lines[:MAX_LINES], f"and {len(lines) - MAX_LINES} more {kind}"]

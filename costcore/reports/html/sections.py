@@ -18,8 +18,8 @@ from costcore.trace.call import Uncounted
 if TYPE_CHECKING:
     from costcore.reports.report_data import ReportData
 
-LONGEST_LARGE_VALUE = 24
-"""Longer values are printed in a smaller font (characters); symbolic expressions always are."""
+MAX_LARGE_VALUE = 24
+"""The maximum length of a value in the large font (characters); symbolic expressions are always printed smaller."""
 
 
 def heading(title: object) -> str:
@@ -85,9 +85,9 @@ def uncounted(report: ReportData) -> str:
     if not operators:
         return ""
     failures = [record for record in report.trace if record.uncounted not in (None, Uncounted.NO_CALCULATOR)]
-    reasons = {call.native or call.type: reason for call, _, _, reason, _ in reversed(failures)}
+    reasons = {(call.native or call.type, kind): reason for call, _, kind, reason, _ in reversed(failures)}
     rows = [
-        f"<tr><th scope='row'>{text(each.native)}{_small(reasons.get(each.native, ''))}</th>"
+        f"<tr><th scope='row'>{text(each.native)}{_small(reasons.get((each.native, each.uncounted), ''))}</th>"
         f"<td class='n'>{exact(each.calls)}</td>"
         f"<td class='n'>{_amount(each.mread, 'mread')}</td><td class='n'>{_amount(each.mwrite, 'mwrite')}</td>"
         f"<td>{text(each.module) or '–'}</td><td class='code'>{text(each.where) or '–'}</td></tr>"
@@ -123,7 +123,7 @@ def basis(report: ReportData) -> str:
 
 def card(title: str, value: str, note: str, is_expression: bool = False) -> str:
     """Return a card: a title, a value, and a note in small print."""
-    long = " class='long'" if is_expression or len(value) > LONGEST_LARGE_VALUE else ""
+    long = " class='long'" if is_expression or len(value) > MAX_LARGE_VALUE else ""
     return f"<div class='card'><dt>{title}</dt><dd{long}>{text(value)}</dd><dd class='note'>{text(note)}</dd></div>"
 
 

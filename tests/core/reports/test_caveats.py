@@ -5,7 +5,7 @@ import pytest
 
 from costcore import ComputationalCostHook, CostError, Layer, Report, Tensor, __version__, estimate
 from costcore.errors import PartialReportError
-from costcore.reports.caveats import MOST_LINES, call_site
+from costcore.reports.caveats import MAX_LINES, call_site, not_counted
 from costcore.trace.call import Assumption, Call, Uncounted
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
@@ -67,12 +67,62 @@ def test_remarks_are_escaped():
 
 def test_the_number_of_remarks_is_limited():
     report = Report(Trace(tuple(record for i in range(1000) for record in unknown(f"my::Op{i}")), Run()))
-    assert len(report.remarks) == 1 + MOST_LINES + 1
+    assert len(report.remarks) == 1 + MAX_LINES + 1
     assert report.remarks[0] == (
         "partial: the totals do not include 1000 calls of 1000 unsupported operators "
         "(Op0, Op1, Op2, Op3, Op4 and 995 more)"
     )
-    assert report.remarks[-1] == f"and {1000 - MOST_LINES} more operators that are not counted"
+    assert report.remarks[-1] == f"and {1000 - MAX_LINES} more operators that are not counted"
+
+
+def uncounted(native, reason, module=""):
+    record = unknown(native, module, "")[0]
+    call = record.call._replace(name=f"{native}-{reason.name}")
+    return CallCost(call, None, reason, "a reason")
+
+
+def test_the_reason_of_each_call_that_is_not_counted_is_stated():
+    """Each call reads and writes 2 * 3 elements of 4 bytes."""
+    records = (
+        uncounted("other_threads", Uncounted.OTHER_THREADS),
+        uncounted("my::Relu", Uncounted.CALCULATOR_FAILED, "head"),
+        uncounted("my::Relu", Uncounted.NO_SHAPES),
+        uncounted("my::Wave", Uncounted.NO_CALCULATOR),
+    )
+    report = Report(Trace(records, Run()))
+    assert report.remarks == [
+        "partial: the totals do not include 1 call of 1 unsupported operator (Wave), 1 call without known shapes "
+        "(Relu), 1 call whose calculator failed (Relu) and calls in other threads",
+        "calculator failed: my::Relu: 1 call, reads 24 B, writes 24 B; first in module 'head'",
+        "without shapes: my::Relu: 1 call, reads 24 B, writes 24 B",
+        "unsupported: my::Wave: 1 call, reads 24 B, writes 24 B",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (Uncounted.CALCULATOR_FAILED, "1 call whose calculator failed (Wave)"),
+        (Uncounted.OTHER_THREADS, "calls in other threads"),
+        (Uncounted.NO_SHAPES, "1 call without known shapes (Wave)"),
+    ],
+)
+def test_a_call_with_a_calculator_is_not_called_unsupported(reason, text):
+    trace = Trace((uncounted("my::Wave", reason),), Run())
+    assert not_counted(trace) == text
+    assert not any("unsupported" in line for line in Report(trace).remarks)
+
+
+def test_an_operator_whose_calculator_failed_is_reported_as_failed(toy):
+    def broken(layer):
+        raise KeyError("w")
+
+    hook = ComputationalCostHook()
+    hook.add_custom_cost_calculator("toy::Wave", broken)
+    with pytest.raises(CostError, match="raised KeyError"), hook:
+        toy.run("toy::Wave")
+    assert not_counted(hook.report.trace) == "1 call whose calculator failed (Wave)"
+    assert Report.from_json(hook.report.to_json()).remarks == hook.report.remarks
 
 
 def test_the_call_site_is_the_innermost_frame():

@@ -186,6 +186,15 @@ def test_the_error_of_a_failed_calculator_is_listed():
     assert "toy::mystery the calculator raised KeyError" in Page(to_html(html_reports.report([item]))).text
 
 
+def test_every_reason_for_which_an_operator_is_not_counted_is_listed():
+    item = html_reports.unknown("toy::mystery", "")
+    failed = item._replace(uncounted=Uncounted.CALCULATOR_FAILED, reason="the calculator raised KeyError")
+    without_shapes = item._replace(uncounted=Uncounted.NO_SHAPES, reason="no shapes for 'mystery'")
+    page = Page(to_html(html_reports.report([failed, without_shapes]))).text
+    assert "toy::mystery the calculator raised KeyError 1" in page
+    assert "toy::mystery no shapes for 'mystery' 1" in page
+
+
 def test_the_heading_is_the_type_of_the_model_or_the_title():
     assert "<title>Net</title>" in to_html(html_reports.small())
     assert "<title>a &lt;b&gt;</title>" in to_html(html_reports.small(), title="a <b>")
