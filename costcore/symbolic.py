@@ -29,17 +29,17 @@ def expanded_sum(amounts: Iterable[Dim]) -> Dim:
     return as_dim(Add(number, *[expanded(amount) * count for amount, count in counts.items()]))
 
 
-MOST_TERMS = 64
-"""An expression is expanded only if this gives at most so many terms."""
+MAX_TERMS = 64
+"""The maximum number of terms that an expression may have after expansion; otherwise it is not expanded."""
 
 
 @lru_cache(maxsize=1 << 12)
 def expanded(dim: Any) -> Any:
-    """Return an expression as a sum of products, or unchanged if that has more than :data:`MOST_TERMS` terms.
+    """Return an expression as a sum of products, or unchanged if that has more than :data:`MAX_TERMS` terms.
 
     Equal expressions usually have the same expanded form.
     """
-    return _expand(dim) if is_symbolic(dim) and 1 < _term_count(dim) <= MOST_TERMS else dim
+    return _expand(dim) if is_symbolic(dim) and 1 < _term_count(dim) <= MAX_TERMS else dim
 
 
 def _term_count(dim: Any) -> int:
@@ -48,7 +48,7 @@ def _term_count(dim: Any) -> int:
         counts = map(_term_count, dim.args)
         return sum(counts) if dim.is_Add else math.prod(counts)
     if dim.is_Pow and dim.exp.is_Integer and dim.exp > 1:
-        return int(min(_term_count(dim.base) ** min(int(dim.exp), MOST_TERMS), MOST_TERMS + 1))
+        return int(min(_term_count(dim.base) ** min(int(dim.exp), MAX_TERMS), MAX_TERMS + 1))
     return 1
 
 
@@ -90,11 +90,11 @@ def differ(a: Dim, b: Dim) -> bool:
 
 
 def unique_solution(a: Dim, b: Dim) -> tuple[Dim, int] | None:
-    """Return the only symbol and positive value for which two different expressions are equal, or None."""
+    """Solve ``a == b``: return its only symbol and the only positive integer solution; None if either is not unique."""
     from sympy import Poly, cancel, fraction, sympify
 
     a, b = sympify(a), sympify(b)
-    if b == 0 or max(_term_count(a), _term_count(b)) > MOST_TERMS:
+    if b == 0 or max(_term_count(a), _term_count(b)) > MAX_TERMS:
         return None
     numerator, denominator = fraction(cancel(a / b))
     difference = numerator - denominator
@@ -137,7 +137,7 @@ def _at_ranking_size(dim: Any) -> int:
 
 
 def share(part: Dim, whole: Dim) -> float | None:
-    """Return ``part / whole``, or 0 if ``whole`` is 0.
+    """Return ``part / whole``; 0 if ``part`` is 0, or if both are numbers and ``whole`` is 0.
 
     The share of expressions is a number only if one is a multiple of the other; otherwise None is returned.
     """

@@ -12,7 +12,7 @@ from costcore.ir import Layer, Role, Tensor
 from costcore.messages import short_repr
 
 Names: TypeAlias = "Callable[[str], Collection[str] | None]"
-"""Lists the arguments of an operator, by the operator's full name; None for an operator without a schema."""
+"""A function from the full name of an operator to the names of its arguments; None if it has no schema."""
 
 Arguments: TypeAlias = Mapping[str, Any]
 """All arguments of a call, by the framework's names."""
@@ -21,7 +21,7 @@ Source: TypeAlias = "str | Callable[[Arguments], Any]"
 """The value of an operand or attribute: the name of an argument, or a function of all arguments."""
 
 ToTensor: TypeAlias = "Callable[[Any, Role], Tensor | None]"
-"""Describes a framework's value in a role as a :class:`Tensor`; None for a value that is not a tensor."""
+"""A function that describes a framework's value in a role as a :class:`Tensor`; None if it is not a tensor."""
 
 ROLES: Mapping[str, Role] = {
     **dict.fromkeys(("w", "b"), "param"),
@@ -35,8 +35,8 @@ def role_of(operand: str) -> Role:
     return ROLES.get(operand.rstrip(string.digits), "data")
 
 
-_LONGEST_ATTRIBUTE = 1024
-"""Longer lists are data, not attributes, of an operator without a row."""
+_MAX_ATTRIBUTE_LENGTH = 1024
+"""The maximum length of a list that is an attribute of an operator without a row; longer lists are data."""
 
 
 class Native(NamedTuple):
@@ -240,9 +240,9 @@ def settings(args: Arguments) -> dict[str, Any]:
 
 
 def _is_attribute(value: Any) -> bool:
-    """Return whether an argument is a number or a string, or a list of at most :data:`_LONGEST_ATTRIBUTE` of these."""
+    """Return True for a number or a string, or a list of at most :data:`_MAX_ATTRIBUTE_LENGTH` of these."""
     if isinstance(value, (list, tuple)):
-        return 0 < len(value) <= _LONGEST_ATTRIBUTE and all(map(_is_attribute, value))
+        return 0 < len(value) <= _MAX_ATTRIBUTE_LENGTH and all(map(_is_attribute, value))
     return isinstance(value, (bool, int, float, str))
 
 

@@ -91,16 +91,16 @@ def _with_names(calls: Iterable[Call]) -> list[Call]:
 def warn_about(
     report: Report, custom: CustomCalculators | None = None, stacklevel: int = 3, strict: bool = False
 ) -> None:
-    """Warn once for each type of operator that could not be counted, and for each unused custom calculator.
+    """Warn once for each reason why calls are not counted, and for each unused calculator of a custom operator.
 
     Raises:
-        PartialReportError: if there is such an operator and ``strict`` is True.
+        PartialReportError: if a call is not counted and ``strict`` is True.
         CostError: if a custom calculator or a calculator of a plug-in failed.
     """
-    for message in custom.unused(report.trace.calls, only_foreign=True) if custom else ():
+    for message in custom.unused(report.trace.calls, without_built_in=True) if custom else ():
         warnings.warn(message, CostWarning, stacklevel=stacklevel)
-    if strict and (unsupported := uncounted_operators(report.trace)):
-        error = PartialReportError(f"the report is partial; not counted: {'; '.join(map(str, unsupported))}")
+    if strict and (operators := uncounted_operators(report.trace)):
+        error = PartialReportError(f"the report is partial; not counted: {'; '.join(map(str, operators))}")
         error.report = report
         raise error
     calls_by_reason: dict[tuple[Uncounted, str], list[Call]] = {}

@@ -22,10 +22,10 @@ from costcore.ir import BITS, Tensor
 from costcore.messages import unknown
 from costcore.registry.frontends import frontend_of, reader_of, specs
 
-MOST_NAMES = 10
-"""How many names of a module a message lists at most."""
+MAX_NAMES = 10
+"""The maximum number of names of a module in a message."""
 
-INPUT_FORMS = "1x3x224x224, NAME=1x3x224x224, NAME=1x128:int64, or NAME:=9 and NAME:=[2,3] for values"
+INPUT_FORMS = "1x3x224x224, 1x128:int64, scalar, NAME=1x3x224x224, or [2,3], NAME:=9 and NAME:=[2,3] for values"
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def load_model(target: str) -> Any:
     factory = module
     for attribute in name.split("."):
         if not hasattr(factory, attribute):
-            raise CostError(f"{source} has no {name!r}; {_names_in(module, name)}")
+            raise CostError(f"{source} has no attribute {name!r}; {_names_in(module, name)}")
         factory = getattr(factory, attribute)
     is_called = inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial)
     model = _run_user_code(f"{target} failed", factory) if is_called else factory
@@ -86,9 +86,9 @@ def _names_in(module: ModuleType, name: str) -> str:
     values = {key: value for key, value in vars(module).items() if not key.startswith("_")}
     names = [key for key, value in values.items() if not inspect.ismodule(value)]
     names.sort(key=lambda key: getattr(values[key], "__module__", module.__name__) != module.__name__)
-    names = [*dict.fromkeys([*get_close_matches(name, names, MOST_NAMES), *names])]
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"names in it are {', '.join(names[:MOST_NAMES])}{more}" if names else "it has no public names"
+    names = [*dict.fromkeys([*get_close_matches(name, names, MAX_NAMES), *names])]
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"names in it are {', '.join(names[:MAX_NAMES])}{more}" if names else "it has no public names"
 
 
 def check_target(target: str) -> None:

@@ -35,14 +35,14 @@ COLUMNS = (
 )
 
 
-class Row(NamedTuple):
+class ModelRow(NamedTuple):
     """The row of one model.
 
     Attributes:
         name: the name of the model.
         costs: ``n_params``, ``flops``, ``macs``, ``mread``, ``mwrite`` and ``activations`` (bytes of the outputs of the
             counted calls in the forward pass); empty if the model failed.
-        status: ``complete``, ``partial`` with the unsupported operators, or the error if the model failed.
+        status: ``complete``, ``partial`` with the operators that are not counted, or the error if the model failed.
         failed: True if the costs of the model could not be computed.
     """
 
@@ -53,13 +53,13 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table:
+class ModelTable:
     """The costs of several models, one row per model, in the given order."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ModelRow, ...]
 
     @property
-    def failed(self) -> list[Row]:
+    def failed(self) -> list[ModelRow]:
         """The rows of the models that failed."""
         return [row for row in self.rows if row.failed]
 
@@ -100,7 +100,7 @@ def table(
     jobs: int | None = None,
     python_path: Sequence[str] = (),
     **options: Any,
-) -> Table:
+) -> ModelTable:
     """Compute the costs of several models, one row per model. If a model fails, its row has the error.
 
     Args:
@@ -125,7 +125,7 @@ def table(
         raise ValueError(f"jobs must be a number of processes, or -1 for one per core (got {jobs!r})")
     named = [_named(model, inputs) for model in (models.items() if isinstance(models, Mapping) else models)]
     rows = dict(_progress(_rows(named, jobs, list(python_path), options), len(named)))
-    return Table(tuple(rows[position] for position in range(len(named))))
+    return ModelTable(tuple(rows[position] for position in range(len(named))))
 
 
 def _named(model: Any, inputs: Any) -> NamedModel:
@@ -138,7 +138,7 @@ def _named(model: Any, inputs: Any) -> NamedModel:
 
 def _rows(
     named: Sequence[NamedModel], jobs: int | None, python_path: list[str], options: Mapping[str, Any]
-) -> Iterator[tuple[int, Row]]:
+) -> Iterator[tuple[int, ModelRow]]:
     """Yield every row with its position, in the order in which they are finished."""
     tasks = [(position, *model, python_path, options) for position, model in enumerate(named)]
     joblib = _joblib(jobs)
@@ -171,39 +171,41 @@ def _joblib(jobs: int | None) -> Any:
     return joblib
 
 
-def _in_parallel(joblib: Any, jobs: int | None, tasks: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Row]]:
+def _in_parallel(joblib: Any, jobs: int | None, tasks: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, ModelRow]]:
     backend, _ = joblib.parallel.get_active_backend()
     return_as = "generator_unordered" if backend.supports_return_generator else "list"
     call: Callable[..., Any] = joblib.delayed(_row)
     yield from joblib.Parallel(n_jobs=jobs, return_as=return_as)(call(*task) for task in tasks)
 
 
-def _in_own_process(joblib: Any, task: tuple[Any, ...]) -> tuple[int, Row]:
+def _in_own_process(joblib: Any, task: tuple[Any, ...]) -> tuple[int, ModelRow]:
     """Run one task in a process of its own, after one of several parallel tasks ended its process."""
     try:
         return next(iter(_in_parallel(joblib, 2, [task])))
     except BrokenExecutor as error:
         reason = str(error).splitlines()[0]
-        return task[0], Row(task[1], {}, f"the process of this model ended (out of memory?): {reason}", failed=True)
+        return task[0], ModelRow(
+            task[1], {}, f"the process of this model ended (out of memory?): {reason}", failed=True
+        )
 
 
 def _row(
     position: int, name: str, model: Any, inputs: Any, python_path: Sequence[str], options: Mapping[str, Any]
-) -> tuple[int, Row]:
+) -> tuple[int, ModelRow]:
     """Return the row of one model with its position. This may run in another process."""
     try:
         with module_search_path(python_path, model), warnings.catch_warnings():
-            warnings.simplefilter("ignore", CostWarning)  # the row lists unsupported operators
+            warnings.simplefilter("ignore", CostWarning)  # the row lists the operators that are not counted
             report = _report(model, inputs, options)
     except Exception as error:  # a failing model must not affect the rows of the others
         message = str(error) if isinstance(error, CostError) else f"{type(error).__name__}: {error}"
-        return position, Row(name, {}, message, failed=True)
+        return position, ModelRow(name, {}, message, failed=True)
     total = report.total_report
     costs = {key: total[key] for key in ("flops", "macs", "mread", "mwrite")}
     forward = [(call, cost) for call, cost, *_ in report.trace if call.phase == "forward"]
     activations = sum(memory(call, cost) for call, cost in forward if cost is not None)
     n_params = total.get("n_params_model", total["n_params"])
-    return position, Row(name, {"n_params": n_params, **costs, "activations": activations}, status(report))
+    return position, ModelRow(name, {"n_params": n_params, **costs, "activations": activations}, status(report))
 
 
 def _report(model: Any, inputs: Any, options: Mapping[str, Any]) -> Report:
@@ -216,10 +218,10 @@ def _report(model: Any, inputs: Any, options: Mapping[str, Any]) -> Report:
     return estimate(load_model(model), inputs, **applicable_options(model, options))
 
 
-def _progress(rows: Iterable[tuple[int, Row]], total: int) -> Iterable[tuple[int, Row]]:
+def _progress(rows: Iterable[tuple[int, ModelRow]], total: int) -> Iterable[tuple[int, ModelRow]]:
     if not sys.stderr.isatty():
         return rows
     from tqdm import tqdm
 
-    bar: Iterable[tuple[int, Row]] = tqdm(rows, desc="models", total=total, leave=False, file=sys.stderr)
+    bar: Iterable[tuple[int, ModelRow]] = tqdm(rows, desc="models", total=total, leave=False, file=sys.stderr)
     return bar

@@ -11,8 +11,8 @@ from costcore.reports.text.amounts import METRICS, exact
 
 SCOPES = ("total", "module", "operator")
 
-MOST_NAMES = 8
-"""How many modules or operators a message lists at most."""
+MAX_NAMES = 8
+"""The maximum number of modules or operators in a message."""
 
 
 class Limit(NamedTuple):
@@ -44,7 +44,7 @@ class Budget:
     Attributes:
         limits: all limits.
         baseline: the report from which increases are measured.
-        strict: whether a report with unsupported operators is a violation.
+        strict: whether a partial report, in which calls are not counted, is a violation.
         source: the file from which the budget was read.
     """
 
@@ -66,7 +66,7 @@ class Violation(NamedTuple):
         metric: the limited metric; empty if the report is partial or a pattern matches nothing.
         value: the value of the metric.
         limit: its maximum.
-        reason: how the limit was computed from the baseline, or what else is wrong.
+        reason: how the limit was computed from the baseline, or why there is a violation without a metric.
     """
 
     where: str

@@ -9,7 +9,7 @@ from fractions import Fraction
 from os import PathLike
 from typing import Any, NamedTuple, TypeAlias
 
-from costcore.budgets.budget import MOST_NAMES, Budget, Limit, Violation
+from costcore.budgets.budget import MAX_NAMES, Budget, Limit, Violation
 from costcore.budgets.toml import read_budget
 from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
@@ -86,8 +86,8 @@ def _as_int(value: Dim, limit: Limit, source: str) -> int:
     return int(value)
 
 
-class Target(NamedTuple):
-    """The target of a limit: the whole model, a module including its submodules, or an operator."""
+class LimitTarget(NamedTuple):
+    """What a limit applies to: the whole model, a module including its submodules, or an operator."""
 
     scope: str
     name: str = ""
@@ -96,7 +96,7 @@ class Target(NamedTuple):
         return f"{self.scope} {self.name}" if self.name else self.scope
 
 
-TOTAL = Target("total")
+TOTAL = LimitTarget("total")
 
 
 class _Costs:
@@ -104,25 +104,27 @@ class _Costs:
 
     def __init__(self, report: ReportData) -> None:
         ledger = report.ledger
-        groups: dict[Target, list[Call]] = {TOTAL: [call for call, _ in ledger.counted]}
+        groups: dict[LimitTarget, list[Call]] = {TOTAL: [call for call, _ in ledger.counted]}
         for call, _ in ledger.counted:
             for path in path_and_parents(call.module):
-                groups.setdefault(Target("module", path), []).append(call)
+                groups.setdefault(LimitTarget("module", path), []).append(call)
             for name in dict.fromkeys((call.layer.op, call.type)):
-                groups.setdefault(Target("operator", name), []).append(call)
+                groups.setdefault(LimitTarget("operator", name), []).append(call)
         self._sums = {target: ledger.sum(calls) for target, calls in groups.items()}
 
-    def of(self, target: Target) -> Mapping[str, Dim]:
+    def of(self, target: LimitTarget) -> Mapping[str, Dim]:
         """Return the cost of a target; zero if this report has no such module or operator."""
         return self._sums.get(target, dict.fromkeys(METRICS, 0))
 
-    def matching(self, limit: Limit) -> list[tuple[Target, Mapping[str, Dim]]]:
+    def matching(self, limit: Limit) -> list[tuple[LimitTarget, Mapping[str, Dim]]]:
         """Return the targets of the limit with their costs; an operator that was not called has the cost zero."""
         if limit.scope == TOTAL.scope:
             return [(TOTAL, self.of(TOTAL))]
-        targets = [Target(limit.scope, name) for name in self._names(limit.scope) if fnmatchcase(name, limit.pattern)]
+        targets = [
+            LimitTarget(limit.scope, name) for name in self._names(limit.scope) if fnmatchcase(name, limit.pattern)
+        ]
         if not targets and limit.scope == "operator" and any(fnmatchcase(op, limit.pattern) for op in calculators()):
-            targets = [Target(limit.scope, limit.pattern)]
+            targets = [LimitTarget(limit.scope, limit.pattern)]
         return [(target, self.of(target)) for target in targets]
 
     def near_matches(self, limit: Limit) -> str:
@@ -130,8 +132,8 @@ class _Costs:
         names = self._names(limit.scope)
         if near := get_close_matches(limit.pattern, names):
             return f". Did you mean {' or '.join(map(repr, near))}?"
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        return f" ({limit.scope}s are {', '.join(names[:MOST_NAMES])}{more})" if names else ""
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        return f" ({limit.scope}s are {', '.join(names[:MAX_NAMES])}{more})" if names else ""
 
     def _names(self, scope: str) -> list[str]:
         return [target.name for target in self._sums if target.scope == scope]

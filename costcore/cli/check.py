@@ -14,8 +14,8 @@ from costcore.cli.models import (
     MODEL,
     SUCCESS,
     USAGE_ERROR,
+    add_frontend_switches,
     add_model_options,
-    add_switches,
     check_model,
     parse_arguments,
     report_of,
@@ -57,11 +57,11 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--budget", required=True, metavar="FILE", help="a TOML file with limits")
     add_model_options(parser)
-    parser.add_argument("--strict", action="store_true", help="count an unsupported operator as a violation")
+    parser.add_argument("--strict", action="store_true", help="count a partial report as a violation")
     parser.add_argument(
         "--format", default="text", choices=["text", "md"], help="default: text, one line per violation"
     )
-    add_switches(parser)
+    add_frontend_switches(parser)
     return parser
 
 

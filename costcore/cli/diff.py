@@ -9,9 +9,9 @@ from costcore.cli.models import (
     FAILURE,
     MODEL,
     SUCCESS,
+    add_frontend_switches,
     add_model_options,
     add_output,
-    add_switches,
     check_model,
     format_of,
     parse_arguments,
@@ -19,7 +19,7 @@ from costcore.cli.models import (
     run_command,
     write_output,
 )
-from costcore.comparisons.comparison import MODES, WAYS, compare
+from costcore.comparisons.comparison import MATCHINGS, MODES, compare
 
 EPILOG = """examples:
   costcore diff yesterday.json net.py:make --input 1x3x224x224 --format md
@@ -48,7 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--input-new", action="append", metavar="SHAPE", help="inputs of NEW, instead of --input")
     parser.add_argument(
         "--by",
-        choices=WAYS,
+        choices=MATCHINGS,
         help="match calls by module or in execution order; default: order if the frameworks differ, else module",
     )
     add_output(parser, MODES, "table", FILES)
@@ -56,7 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--limit", type=int, metavar="N", help="maximum number of rows of each table; default: no limit, 50 in Markdown"
     )
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 if a call differs")
-    add_switches(parser)
+    add_frontend_switches(parser)
     return parser
 
 

@@ -19,14 +19,17 @@ from costcore.cli.models import (
     INTERRUPTED,
     MODEL,
     SUCCESS,
+    add_digits,
+    add_frontend_switches,
     add_model_options,
-    add_switches,
+    add_unit,
     check_model,
     flag_of,
     format_of,
     parse_arguments,
     print_message,
     report_of,
+    unit_of,
 )
 from costcore.errors import CostError
 from costcore.messages import did_you_mean, unknown
@@ -51,7 +54,7 @@ from costcore.reports.serialization.targets import save_output
 from costcore.reports.tables.arrange import check_top
 from costcore.reports.tables.module_tree import check_depth
 from costcore.reports.tables.renderers import renderers
-from costcore.reports.text.units import UNITS, check_digits
+from costcore.reports.text.units import check_digits
 
 COMMANDS: Mapping[str, str] = {
     "check": "costcore.cli.check:main",
@@ -84,10 +87,10 @@ EPILOG = """examples:
   costcore model.onnx --input x=1x3x224x224 --summary --format table
   costcore torchvision.models:resnet50 --input 1x3x224x224 --tree --depth 2 --unit G
   costcore torchvision.models:resnet50 --input 1x3x224x224 --by module,op --sort flops --top 10
-  costcore my_model.py:make --input ids=1x128:int64 --columns name,macs,params
+  costcore my_model.py:make --input ids=1x128:int64 --columns name,macs,n_params
   costcore model.onnx --output report.json
 
-exit codes: 0 success, 1 model error (with --strict also an unsupported operator), 2 usage error
+exit codes: 0 success, 1 model error (with --strict also a partial report), 2 usage error
 
 A target module:factory is Python code, which is imported and run. An .onnx file is only read."""
 
@@ -126,6 +129,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     add_model_options(parser)
+    _add_output_options(parser)
+    parser.add_argument("--version", action="version", version=f"costcore {__version__}")
+    add_frontend_switches(parser)
+    return parser
+
+
+def _add_output_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the view of the report, its rows, columns and format."""
     view = parser.add_mutually_exclusive_group()
     view.add_argument("--summary", action="store_true", help="one row per type of operator, not per operator call")
     view.add_argument("--layers", action="store_true", help="one row per operator call, in torchstat's format")
@@ -143,27 +154,17 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--format", choices=sorted(renderers()), help="default: a table, in color if the terminal supports it"
     )
-    parser.add_argument(
-        "--unit",
-        default="autoaligned",
-        choices=["none", *filter(None, UNITS)],
-        help="prefix of the numbers; default: autoaligned, one prefix per column",
-    )
+    add_unit(parser)
     parser.add_argument(
         "--columns", action="append", metavar="NAMES", help="names separated by commas, or default, percent, all"
     )
-    parser.add_argument(
-        "--digits", type=int, default=3, metavar="N", help="digits after the decimal point, 0 to 10; default: 3"
-    )
+    add_digits(parser, default=3)
     parser.add_argument(
         "--output",
         metavar="FILE",
         help=f"write to FILE, in the format of its suffix: {', '.join(FILES)} (.json, .html: the complete report)",
     )
-    parser.add_argument("--strict", action="store_true", help="exit with 1 if an operator is not supported")
-    parser.add_argument("--version", action="version", version=f"costcore {__version__}")
-    add_switches(parser)
-    return parser
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a call is not counted")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -244,7 +245,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         names = [name.strip() for text in args.columns for name in text.split(",")]
         options["columns"] = [*dict.fromkeys(column for name in names for column in by_name.get(name, [name]))]
         choose(view.columns, options["columns"])
-    return {**options, "unit": None if args.unit == "none" else args.unit}
+    return {**options, "unit": unit_of(args)}
 
 
 def _view(args: argparse.Namespace) -> str:

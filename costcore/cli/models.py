@@ -28,6 +28,7 @@ from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
 from costcore.reports.serialization.targets import save_output
 from costcore.reports.text.escape import printable
+from costcore.reports.text.units import UNITS
 
 SUCCESS, FAILURE, USAGE_ERROR, INTERRUPTED = 0, 1, 2, 130
 """The exit codes."""
@@ -35,8 +36,8 @@ SUCCESS, FAILURE, USAGE_ERROR, INTERRUPTED = 0, 1, 2, 130
 FLAGS_WITH_VALUES = {"dims": "--dim", "shapes": "--shape"}
 """The flags of frontend options that take a name and a value; all other frontend options are switches."""
 
-LONGEST_MESSAGE = 10_000
-"""Longer messages are cut (characters), because a name in a model can have any length."""
+MAX_MESSAGE_LENGTH = 10_000
+"""The maximum number of characters of a message: names in a model can have any length."""
 
 MODEL = "an .onnx file, package.module:factory, file.py:factory, or a report saved as .json"
 
@@ -91,7 +92,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_switches(parser: argparse.ArgumentParser) -> None:
+def add_frontend_switches(parser: argparse.ArgumentParser) -> None:
     """Add the switches of frontends, after all other options of the command.
 
     Raises:
@@ -116,6 +117,32 @@ def add_switches(parser: argparse.ArgumentParser) -> None:
                 )
             except argparse.ArgumentError as error:
                 raise CostError(f"the {spec.name} frontend cannot have an option {name!r}: {error}") from error
+
+
+def add_unit(parser: argparse.ArgumentParser) -> None:
+    """Add ``--unit``; ``none`` stands for exact numbers."""
+    parser.add_argument(
+        "--unit",
+        default="autoaligned",
+        choices=["none", *filter(None, UNITS)],
+        help="prefix of the numbers; default: autoaligned, one prefix per column",
+    )
+
+
+def add_digits(parser: argparse.ArgumentParser, default: int) -> None:
+    """Add ``--digits``."""
+    parser.add_argument(
+        "--digits",
+        type=int,
+        default=default,
+        metavar="N",
+        help=f"digits after the decimal point, 0 to 10; default: {default}",
+    )
+
+
+def unit_of(args: argparse.Namespace) -> str | None:
+    """Return the unit of numbers as :meth:`Report.show_report` takes it."""
+    return None if args.unit == "none" else str(args.unit)
 
 
 def files_with(option: str) -> str:
@@ -194,7 +221,7 @@ def report_of(target: str, args: argparse.Namespace, inputs: list[str] | None = 
 
     Args:
         target: see :data:`MODEL`.
-        args: the parsed options of :func:`add_model_options` and :func:`add_switches`.
+        args: the parsed options of :func:`add_model_options` and :func:`add_frontend_switches`.
         inputs: arguments that replace those of ``--input``.
         is_alone: whether this is the only model of the command. If it is not, options for files of another type are
             ignored instead of refused.
@@ -250,7 +277,7 @@ def run_command(parser: argparse.ArgumentParser, action: Callable[[], int]) -> i
 def print_message(text: str) -> None:
     """Print to standard error. Control characters, which may be in names of a model, are escaped."""
     shown = "\n".join(map(printable, text.split("\n")))
-    print(shown if len(shown) <= LONGEST_MESSAGE else shown[: LONGEST_MESSAGE - 1] + "…", file=sys.stderr)
+    print(shown if len(shown) <= MAX_MESSAGE_LENGTH else shown[: MAX_MESSAGE_LENGTH - 1] + "…", file=sys.stderr)
 
 
 def progress(items: Iterable[Any], description: str) -> Iterable[Any]:

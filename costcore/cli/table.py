@@ -13,18 +13,21 @@ from costcore.cli.models import (
     FAILURE,
     MODEL,
     SUCCESS,
+    add_digits,
+    add_frontend_switches,
     add_model_options,
     add_output,
-    add_switches,
+    add_unit,
     check_model,
     estimate_options,
     format_of,
     parse_arguments,
     run_command,
+    unit_of,
     write_output,
 )
 from costcore.reports.tables.renderers import renderers
-from costcore.reports.text.units import UNITS, check_digits
+from costcore.reports.text.units import check_digits
 
 EPILOG = """examples:
   costcore table torchvision.models:resnet18 torchvision.models:resnet50 --input 1x3x224x224 --format md
@@ -57,16 +60,9 @@ def build_parser() -> argparse.ArgumentParser:
     add_model_options(parser)
     parser.add_argument("--jobs", type=int, metavar="N", help="number of processes (needs joblib); -1: one per core")
     add_output(parser, [*renderers()], "table", FILES)
-    parser.add_argument(
-        "--unit",
-        default="autoaligned",
-        choices=["none", *filter(None, UNITS)],
-        help="prefix of the numbers; default: autoaligned, one prefix per column",
-    )
-    parser.add_argument(
-        "--digits", type=int, default=2, metavar="N", help="digits after the decimal point, 0 to 10; default: 2"
-    )
-    add_switches(parser)
+    add_unit(parser)
+    add_digits(parser, default=2)
+    add_frontend_switches(parser)
     return parser
 
 
@@ -83,8 +79,7 @@ def _table(args: argparse.Namespace) -> int:
     inputs, options = parse_inputs(args.input), estimate_options(args)
     models = [_named_model(text, inputs) for text in args.models]
     result = table(models, jobs=args.jobs, python_path=args.python_path, **options)
-    unit = None if args.unit == "none" else args.unit
-    write_output(lambda out: result.show(out, mode, unit, args.digits), args.output)
+    write_output(lambda out: result.show(out, mode, unit_of(args), args.digits), args.output)
     return FAILURE if result.failed else SUCCESS
 
 

@@ -14,8 +14,8 @@ from costcore.messages import unknown
 from costcore.reports.report import Report
 from costcore.reports.serialization.targets import Target, save, writable
 
-WAYS = ("module", "order")
-"""How :func:`compare` can match calls."""
+MATCHINGS = ("module", "order")
+"""The values of ``by`` in :func:`compare`."""
 
 MODES = ("table", "md", "json", "html")
 """Formats of :meth:`Comparison.show`."""
@@ -44,7 +44,7 @@ class Comparison(ComparisonData):
 
         Args:
             target: a path or a stream to which the text is also written.
-            limit: the largest number of rows per table; a line states how many more there are. None for all.
+            limit: the maximum number of rows per table; a line states how many more there are. None for all.
         """
         return save(to_text(self, "md", limit), target)
 
@@ -60,7 +60,7 @@ class Comparison(ComparisonData):
         Args:
             ost: the stream; default: standard output.
             mode: ``table``, ``md``, ``json`` or ``html``.
-            limit: the largest number of rows per table; None for all. JSON and HTML contain all rows.
+            limit: the maximum number of rows per table; None for all. JSON and HTML contain all rows.
 
         Raises:
             ValueError: if the mode is unknown.
@@ -90,8 +90,8 @@ def compare(old: Report, new: Report, *, by: str | None = None, names: tuple[str
     for report in (old, new):
         if not isinstance(report, Report):
             raise TypeError(f"compare expects two reports, as estimate returns them (got {type(report).__name__})")
-    if by not in (None, *WAYS):
-        raise ValueError(unknown("value of by:", by, WAYS))
+    if by not in (None, *MATCHINGS):
+        raise ValueError(unknown("value of by:", by, MATCHINGS))
     if old.trace.run.fma_1flop != new.trace.run.fma_1flop:
         counts = ["one FLOP" if report.trace.run.fma_1flop else "two FLOPs" for report in (old, new)]
         raise CostError(

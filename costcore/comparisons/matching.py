@@ -28,8 +28,8 @@ def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
     """
     pairs: list[tuple[int, int]] = []
 
-    def match(key: Callable[[Entry], Hashable], choose: Callable[[list[int], list[int]], Iterator[Pair]]) -> None:
-        """Match calls without a counterpart within each group of calls that have the same ``key``."""
+    def match(key: Callable[[Entry], Hashable], match_group: Callable[[list[int], list[int]], Iterator[Pair]]) -> None:
+        """Match calls without a counterpart within each group of calls with the same ``key``, by ``match_group``."""
         used_old, used_new = {i for i, _ in pairs}, {j for _, j in pairs}
         groups: dict[Hashable, tuple[list[int], list[int]]] = {}
         for side, entries, used in ((0, old, used_old), (1, new, used_new)):
@@ -37,23 +37,23 @@ def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
                 if index not in used:
                     groups.setdefault(key(entry), ([], []))[side].append(index)
         for olds, news in groups.values():
-            pairs.extend((i, j) for i, j in choose(olds, news) if i is not None and j is not None)
+            pairs.extend((i, j) for i, j in match_group(olds, news) if i is not None and j is not None)
 
     def in_order(olds: list[int], news: list[int]) -> Iterator[Pair]:
         if len(olds) == len(news):
             return zip(olds, news, strict=True)
         return aligned(old, new, olds, news, _work, pair_replaced=True)
 
-    def renamed(olds: list[int], news: list[int]) -> Iterator[Pair]:
+    def in_another_module(olds: list[int], news: list[int]) -> Iterator[Pair]:
         return aligned(old, new, olds, news, lambda entry: (entry["op"], *_work(entry)))
 
-    def replaced(olds: list[int], news: list[int]) -> Iterator[Pair]:
+    def replaced_in_place(olds: list[int], news: list[int]) -> Iterator[Pair]:
         is_in_module = olds and old[olds[0]]["module"]
         return zip(olds, news, strict=True) if is_in_module and len(olds) == len(news) else iter(())
 
     match(lambda entry: (entry["module"], entry["op"], entry["phase"]), in_order)
-    match(lambda entry: entry["phase"], renamed)
-    match(lambda entry: (entry["module"], entry["phase"]), replaced)
+    match(lambda entry: entry["phase"], in_another_module)
+    match(lambda entry: (entry["module"], entry["phase"]), replaced_in_place)
     return _in_model_order(pairs, len(old), len(new))
 
 

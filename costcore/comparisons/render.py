@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from costcore.comparisons.audit import Rewrite, audit
 from costcore.comparisons.comparison_data import ComparisonData
+from costcore.comparisons.conversion import ConversionChange, conversion_changes
 from costcore.comparisons.differences import COMPARED, Delta, Difference
 from costcore.reports.columns import Table
 from costcore.reports.tables.renderers import rendered
@@ -50,7 +50,7 @@ def to_text(comparison: ComparisonData, mode: str, limit: int | None) -> str:
 
 
 def difference_sections(comparison: ComparisonData) -> list[Section]:
-    """Return the non-empty tables of differences by operator, rewrite, call and module; the largest change first."""
+    """Return the non-empty tables of differences by operator, conversion, call and module, the largest change first."""
     changed_ops = {op: sums for op, sums in comparison.operators.items() if any(not d.equal for d in sums.values())}
     operators = dict(sorted(changed_ops.items(), key=lambda item: _weight(item[1]), reverse=True))
     differences = sorted(
@@ -58,7 +58,7 @@ def difference_sections(comparison: ComparisonData) -> list[Section]:
     )
     candidates = (
         Section("By operator", _operators(operators), True),
-        Section("Conversion", _conversion(audit(comparison)), False),
+        Section("Conversion", _conversion(conversion_changes(comparison)), False),
         Section(_heading(comparison), _calls(differences), True),
         Section("Renamed modules", _table(["old", "new"], comparison.moved), True),
     )
@@ -115,17 +115,17 @@ def _calls(differences: Iterable[Difference]) -> Table:
     return Table([*titles, *_DELTA_TITLES, ("settings", "")], rows, numeric)
 
 
-def _conversion(rewrites: Iterable[Rewrite]) -> Table:
+def _conversion(changes: Iterable[ConversionChange]) -> Table:
     rows = [
         [
-            rewrite.what,
-            ", ".join(rewrite.old),
-            ", ".join(rewrite.new),
-            str(rewrite.times),
-            readable(rewrite.flops.difference, "flops", signed=True),
-            readable(rewrite.mrw.difference, "mrw", signed=True),
+            change.what,
+            ", ".join(change.old),
+            ", ".join(change.new),
+            str(change.times),
+            readable(change.flops.difference, "flops", signed=True),
+            readable(change.mrw.difference, "mrw", signed=True),
         ]
-        for rewrite in rewrites
+        for change in changes
     ]
     titles = [(title, "") for title in ("what", "before", "after", "times", "FLOPs", "bytes")]
     return Table(titles, rows, [False, False, False, True, True, True])

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from costcore.comparisons.audit import Rewrite, audit
 from costcore.comparisons.comparison_data import ComparisonData
+from costcore.comparisons.conversion import ConversionChange, conversion_changes
 from costcore.comparisons.differences import Delta, Difference
 from costcore.reports.text.values import jsonable
 
@@ -38,7 +38,7 @@ def to_dict(comparison: ComparisonData) -> dict[str, Any]:
         "operators": operators,
         "differences": [_difference(difference) for difference in comparison.differences],
         "moved": [{"old": old, "new": new} for old, new in comparison.moved],
-        "conversion": [_rewrite(rewrite) for rewrite in audit(comparison)],
+        "conversion": [_conversion_change(change) for change in conversion_changes(comparison)],
     }
 
 
@@ -65,12 +65,12 @@ def _difference(difference: Difference) -> dict[str, Any]:
     return {"change": difference.change, **sides, "costs": _deltas(difference.costs), "settings": settings}
 
 
-def _rewrite(rewrite: Rewrite) -> dict[str, Any]:
+def _conversion_change(change: ConversionChange) -> dict[str, Any]:
     return {
-        "what": rewrite.what,
-        "old": list(rewrite.old),
-        "new": list(rewrite.new),
-        "times": rewrite.times,
-        "flops": _delta(rewrite.flops),
-        "mrw": _delta(rewrite.mrw),
+        "what": change.what,
+        "old": list(change.old),
+        "new": list(change.new),
+        "times": change.times,
+        "flops": _delta(change.flops),
+        "mrw": _delta(change.mrw),
     }

@@ -118,19 +118,19 @@ def cost_of_empty(layer: Layer) -> Cost | None:
     return None
 
 
-def check_calculator(calculator: object, arguments: str = "layer") -> None:
-    """Check that a calculator can be called with these positional arguments.
+def check_calculator(calculator: object) -> None:
+    """Check that a calculator can be called with a layer as its only argument.
 
     Raises:
         TypeError: if it cannot.
     """
     if not callable(calculator):
-        raise TypeError(f"a calculator must be callable as calculator({arguments}) (got {calculator!r})")
+        raise TypeError(f"a calculator must be callable as calculator(layer) (got {calculator!r})")
     try:
-        inspect.signature(calculator).bind(*arguments.split(", "))
+        inspect.signature(calculator).bind("layer")
     except TypeError as error:
         raise TypeError(
-            f"{qualified_name(calculator)} cannot be called as calculator({arguments}): {error} (expected one "
+            f"{qualified_name(calculator)} cannot be called as calculator(layer): {error} (expected one "
             "argument, the layer, or for Chainer functions calculator(function, inputs, **options))"
         ) from error
     except ValueError:

@@ -84,24 +84,24 @@ class CustomCalculators:
         """Return all calculators of the run: the registered ones, overridden by these."""
         return {**calculators(), **self.by_layer}
 
-    def unused(self, calls: Iterable[Call], only_foreign: bool = False) -> list[str]:
+    def unused(self, calls: Iterable[Call], without_built_in: bool = False) -> list[str]:
         """Return a sentence for every calculator that none of ``calls`` used, with similar names among the calls.
 
-        The list is empty if nothing ran. ``only_foreign`` skips calculators of operators that have a built-in one.
+        The list is empty if nothing ran. ``without_built_in`` skips calculators of operators that have a built-in one.
         """
         called = {(call.native, call.layer.op) for call in calls} if self._added else set()
         natives: dict[str, list[str]] = {}
         for native in sorted({native for native, _ in called}):
-            natives.setdefault(_kind(native), []).append(native)
+            natives.setdefault(_op_type(native), []).append(native)
         table = self.table()
         used = {native if native in table or native in self.by_native else op for native, op in called}
         sentences = []
         for names, calculator in self._added.items():
-            if only_foreign and any(map(_is_built_in, names)):
+            if without_built_in and any(map(_is_built_in, names)):
                 continue
             if used and used.isdisjoint(names):
-                kinds = (difflib.get_close_matches(_kind(name), natives, n=3, cutoff=NEAR) for name in names)
-                near = dict.fromkeys(native for close in kinds for kind in close for native in natives[kind])
+                matches = (difflib.get_close_matches(_op_type(name), natives, n=3, cutoff=NEAR) for name in names)
+                near = dict.fromkeys(native for close in matches for op_type in close for native in natives[op_type])
                 hint = f". Similar operators that were called: {', '.join(near)}" if near else ""
                 sentences.append(
                     f"{qualified_name(calculator)}, the calculator for {', '.join(names)}, was never used: "
@@ -127,15 +127,15 @@ def resolve(op: object) -> tuple[str, ...]:
             f"{_named(op)} is not an operator of an imported framework ({frontends}). Expected a canonical name such "
             "as 'conv', a full name such as 'ai.onnx::Conv', or a function or class of a framework."
         )
-    domain, separator, kind = op.partition("::")
-    if separator and domain and kind:
+    domain, separator, op_type = op.partition("::")
+    if separator and domain and op_type:
         return (op,)
     near = difflib.get_close_matches(op, calculators(), n=3)
     hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "DETAILS.md lists the canonical names."
     raise ValueError(f"unknown operator {op!r} (expected a canonical name, or the form 'domain::Type'). {hint}")
 
 
-def _kind(name: str) -> str:
+def _op_type(name: str) -> str:
     """Return the part of a name that is compared with others: without the domain, which many share."""
     return name.rpartition("::")[2].lower()
 

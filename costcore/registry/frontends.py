@@ -38,7 +38,7 @@ def specs() -> Mapping[str, FrontendSpec]:
 
 @cached
 def rows(name: str) -> tuple[Row, ...]:
-    """Return all operator mappings of a frontend: those of plug-ins, the last registered first, then its own.
+    """Return all mapping rules of a frontend: those of plug-ins, the last registered first, then its own.
 
     Raises:
         CostError: if a plug-in fails; the message includes its name.
@@ -87,8 +87,8 @@ def applicable_options(target: str, options: Mapping[str, Any]) -> dict[str, Any
     """Return ``options`` without those for files that another frontend than that of ``target`` reads."""
     reader = reader_of(target)
     own = specs()[reader].options if reader else {}
-    foreign = {name for spec in specs().values() for name in spec.options} - own.keys()
-    return {name: value for name, value in options.items() if name not in foreign}
+    inapplicable = {name for spec in specs().values() for name in spec.options} - own.keys()
+    return {name: value for name, value in options.items() if name not in inapplicable}
 
 
 def frontend_of(model: object) -> FrontendSpec:

@@ -78,7 +78,7 @@ class Ledger:
         return groups
 
     def by(self, *keys: str) -> dict[Any, dict[str, Any]]:
-        """Return :meth:`Report.by`."""
+        """Return the sums of each group of calls, see :meth:`Report.by`."""
         seen: set[int] = set()
         result = {}
         for group, calls in self.groups(*keys).items():
@@ -104,11 +104,11 @@ class Ledger:
 def _amounts(call: Call, cost: Cost, fma_1flop: bool) -> dict[str, Any]:
     """Return the amounts that are equal for all calls with the same layer, cost and repetition count."""
     operations, times = cost.flops, call.times
-    by_kind = isinstance(operations, Operations)
+    by_class = isinstance(operations, Operations)
     return {
         "flops": flops_of(cost, fma_1flop) * times,
-        "operations": {k: n for k in OPERATION_CLASSES if (n := getattr(operations, k) * times) != 0}
-        if by_kind
+        "operations": {name: n for name in OPERATION_CLASSES if (n := getattr(operations, name) * times) != 0}
+        if by_class
         else {},
         "macs": cost.macs * times,
         "mread": cost.mread * times,

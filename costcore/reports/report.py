@@ -64,9 +64,9 @@ class Report(ReportData):
                 FLOPs are scaled by powers of 1000, bytes by powers of 1024.
             columns: names of the columns to show; see :class:`ReportColumns`.
             n_digits: digits after the decimal point, 0 to 10; None for 10.
-            dst: another name of ``ost``.
+            dst: an alias of ``ost``.
             sort: the column to sort by, shown or not: numbers from the largest, text alphabetically.
-            top: the largest number of rows; a row ``others`` sums the remaining ones.
+            top: the maximum number of rows; a row ``others`` sums the remaining ones.
 
         Raises:
             TypeError, ValueError: if an argument is invalid.
@@ -181,14 +181,17 @@ class Report(ReportData):
             source: JSON text, or a path; a string that does not start with a brace is a path.
 
         Raises:
-            CostError: if the file cannot be read or is not a report; the message contains the location in the file.
+            CostError: if the file cannot be read or is not a report; the message contains the path and location.
         """
         from costcore.reports.serialization.from_json import read
 
         contents = read(source)
         report = cls(contents.trace)
         if report.to_dict()["total"] != contents.total:
-            raise CostError("total: it is not the sum of the calls; the file was edited")
+            raise CostError(
+                f"{contents.source}: total is not the sum of the calls; the file was edited, or written by another "
+                "version"
+            )
         return report
 
     def to_csv(self, target: Target = None, columns: Sequence[str] = ReportColumns.ALL) -> str:

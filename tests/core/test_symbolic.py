@@ -6,7 +6,7 @@ import pytest
 import sympy
 
 from costcore import estimate
-from costcore.symbolic import MOST_TERMS, expanded, expanded_sum, is_negative, share, unique_solution
+from costcore.symbolic import MAX_TERMS, expanded, expanded_sum, is_negative, share, unique_solution
 
 n, m, k = sympy.symbols("n m k", integer=True, positive=True)
 
@@ -27,7 +27,7 @@ def test_sums_are_expanded(amounts, text):
 
 
 def test_expressions_with_many_terms_are_not_expanded():
-    assert MOST_TERMS == 2**6
+    assert MAX_TERMS == 2**6
     six, seven = ((n + 1) ** power * m for power in (6, 7))  # as products of sums of two
     assert expanded(six) == sympy.expand(six) != six
     assert expanded(seven) is seven

@@ -35,8 +35,8 @@ USUAL_ASSUMPTIONS: tuple[tuple[str, ...], ...] = (
 )
 """The assumptions of most symbols. All assumptions of any other symbol are written."""
 
-MOST_POWER_BITS = 10_000
-"""Larger powers of numbers in a file are rejected, because evaluating them could exhaust memory (bits)."""
+MAX_POWER_BITS = 10_000
+"""The maximum size of a power in a file, in bits; evaluating a larger one could exhaust memory."""
 
 _TAGS = ("expr", "float", "complex", "list", "map")
 """Keys of the objects that represent attribute values that JSON does not have."""
@@ -213,7 +213,7 @@ def _sympy() -> Any:
         import sympy
     except ImportError as error:
         raise CostError(
-            'a report with symbolic dimensions needs sympy. Install it with: pip install "costcore[onnx]"'
+            f"a report with symbolic dimensions needs sympy, which cannot be imported ({error}). Run pip install sympy."
         ) from error
     return sympy
 
@@ -225,48 +225,56 @@ def _builders() -> Mapping[str, Callable[..., Any]]:
     Expressions were simplified before they were written. They are rebuilt as they are, without evaluating them again.
     """
     sympy = _sympy()
-
-    def unevaluated(function: Any, least: int, most: int | None) -> Callable[..., Any]:
-        def build(*arguments: Any) -> Any:
-            if len(arguments) < least or (most is not None and len(arguments) > most):
-                raise ValueError(f"wrong number of arguments ({len(arguments)})")
-            return function(*map(sympy.sympify, arguments), evaluate=False)
-
-        return build
-
-    def bits(expression: Any) -> int:
-        """Return an upper bound for the size of an evaluated expression in bits."""
-        if expression.is_Rational:
-            return int(max(abs(expression.p), expression.q)).bit_length()
-        if expression.is_Pow:
-            return bits(expression.base) * largest_number(expression.exp)
-        return 1 + sum(map(bits, expression.args))
-
-    def largest_number(exponent: Any) -> int:
-        return max((int(max(abs(n.p), n.q)) for n in exponent.atoms(sympy.Rational)), default=1)
-
-    def power(base: Any, exponent: Any) -> Any:
-        built = unevaluated(sympy.Pow, 2, 2)(base, exponent)
-        if bits(built) > MOST_POWER_BITS:
-            raise ValueError("the power is too large")
-        return built
-
-    def ratio(p: Any, q: Any) -> Any:
-        if type(p) is not int or type(q) is not int or q == 0:
-            raise ValueError("a ratio needs two integers, the second one not zero")
-        return sympy.Rational(p, q)
-
     return {
-        "add": unevaluated(sympy.Add, 2, None),
-        "mul": unevaluated(sympy.Mul, 2, None),
-        "pow": power,
-        "floor": unevaluated(sympy.floor, 1, 1),
-        "ceiling": unevaluated(sympy.ceiling, 1, 1),
-        "mod": unevaluated(sympy.Mod, 2, 2),
-        "min": unevaluated(sympy.Min, 2, None),
-        "max": unevaluated(sympy.Max, 2, None),
-        "abs": unevaluated(sympy.Abs, 1, 1),
-        "log": unevaluated(sympy.log, 1, 1),
+        "add": _unevaluated(sympy.Add, 2, None),
+        "mul": _unevaluated(sympy.Mul, 2, None),
+        "pow": _power,
+        "floor": _unevaluated(sympy.floor, 1, 1),
+        "ceiling": _unevaluated(sympy.ceiling, 1, 1),
+        "mod": _unevaluated(sympy.Mod, 2, 2),
+        "min": _unevaluated(sympy.Min, 2, None),
+        "max": _unevaluated(sympy.Max, 2, None),
+        "abs": _unevaluated(sympy.Abs, 1, 1),
+        "log": _unevaluated(sympy.log, 1, 1),
         "gcd": gcd,
-        "ratio": ratio,
+        "ratio": _ratio,
     }
+
+
+def _unevaluated(function: Any, least: int, most: int | None) -> Callable[..., Any]:
+    """Return a function that applies ``function`` to ``least`` to ``most`` arguments without evaluating the result."""
+    sympify = _sympy().sympify
+
+    def build(*arguments: Any) -> Any:
+        if len(arguments) < least or (most is not None and len(arguments) > most):
+            raise ValueError(f"wrong number of arguments ({len(arguments)})")
+        return function(*map(sympify, arguments), evaluate=False)
+
+    return build
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    built = _unevaluated(_sympy().Pow, 2, 2)(base, exponent)
+    if _bits(built) > MAX_POWER_BITS:
+        raise ValueError("the power is too large")
+    return built
+
+
+def _bits(expression: Any) -> int:
+    """Return an upper bound for the size of an evaluated expression in bits."""
+    if expression.is_Rational:
+        return int(max(abs(expression.p), expression.q)).bit_length()
+    if expression.is_Pow:
+        return _bits(expression.base) * _largest_number(expression.exp)
+    return 1 + sum(map(_bits, expression.args))
+
+
+def _largest_number(exponent: Any) -> int:
+    numbers = exponent.atoms(_sympy().Rational)
+    return max((int(max(abs(number.p), number.q)) for number in numbers), default=1)
+
+
+def _ratio(p: Any, q: Any) -> Any:
+    if type(p) is not int or type(q) is not int or q == 0:
+        raise ValueError("a ratio needs two integers, the second one not zero")
+    return _sympy().Rational(p, q)

@@ -35,10 +35,12 @@ class Contents(NamedTuple):
     Attributes:
         trace: the run with the cost of every call.
         total: the total as the file states it, not yet compared with the sum of the calls.
+        source: the path of the file, or ``the report``, for messages.
     """
 
     trace: Trace
     total: Mapping[str, Any]
+    source: str
 
 
 def read(source: str | bytes | PathLike[str]) -> Contents:
@@ -62,7 +64,7 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
         raise TypeError(f"expected a report as JSON text or as a path (got {source!r})")
     try:
         data = json.loads(text, parse_constant=_reject_constant)
-        return _contents(_Object(data, ""))
+        return _contents(_Object(data, ""), name)
     except CostError as error:
         raise CostError(f"{name} is not a {SCHEMA} report: {error}") from error
     except RecursionError as error:
@@ -164,7 +166,7 @@ def _type_names(kind: type | tuple[type, ...]) -> str:
     return " or ".join(names[each] for each in (kind if isinstance(kind, tuple) else (kind,)))
 
 
-def _contents(file: _Object) -> Contents:
+def _contents(file: _Object, source: str) -> Contents:
     schema = file.field("schema", str)
     if schema != SCHEMA:
         raise malformed("schema", "unknown schema", schema, repr(SCHEMA))
@@ -189,10 +191,10 @@ def _contents(file: _Object) -> Contents:
         raise malformed("status", "it contradicts the calls", stated, repr(status))
     total = file.field("total", dict)
     file.end()
-    return Contents(trace, total)
+    return Contents(trace, total, source)
 
 
-def _run(file: _Object, decoder: Decoder) -> Run:
+def _parameters(file: _Object, decoder: Decoder) -> dict[int, Dim]:
     parameters = {}
     for entry in file.objects("parameters"):
         identity = entry.field("id", int)
@@ -200,6 +202,10 @@ def _run(file: _Object, decoder: Decoder) -> Run:
             raise CostError(f"{entry.where}: duplicate parameter {identity}")
         parameters[identity] = entry.amount("size", decoder)
         entry.end()
+    return parameters
+
+
+def _modules(file: _Object, parameters: Mapping[int, Dim], decoder: Decoder) -> dict[str, Module]:
     modules = {}
     for entry in file.objects("modules"):
         path = entry.field("path", str)
@@ -209,10 +215,21 @@ def _run(file: _Object, decoder: Decoder) -> Run:
         kind, buffers, same_as = entry.field("type", str), entry.amount("buffers", decoder), entry.field("same_as", str)
         modules[path] = Module(kind, owned, frozen, buffers, same_as)
         entry.end()
+    return modules
+
+
+def _assumptions(file: _Object) -> tuple[Assumption, ...]:
     assumptions = []
     for entry in file.objects("assumptions"):
         assumptions.append(Assumption(entry.field("what", str), entry.field("where", str)))
         entry.end()
+    return tuple(assumptions)
+
+
+def _run(file: _Object, decoder: Decoder) -> Run:
+    parameters = _parameters(file, decoder)
+    modules = _modules(file, parameters, decoder)
+    assumptions = _assumptions(file)
     settings = _Object(file.field("settings", dict), "settings")
     versions = _Object(file.field("versions", dict), "versions")
     frameworks = versions.field("frameworks", dict)
@@ -227,7 +244,7 @@ def _run(file: _Object, decoder: Decoder) -> Run:
         n_params_model=None if n_params_model is None else _amount(n_params_model, "n_params_model", decoder),
         modules=modules,
         frameworks=frameworks,
-        assumptions=tuple(assumptions),
+        assumptions=assumptions,
         notes=tuple(note for note, regrouping in notes if regrouping is None),
         regrouped=tuple(regrouping for _, regrouping in notes if regrouping is not None),
         version=versions.field("costcore", str),
@@ -278,10 +295,10 @@ def _cost(entry: _Object, fma_1flop: bool, decoder: Decoder) -> Cost:
     operations = entry.field("operations", dict, None)
     flops_or_operations: Any = flops
     if operations is not None:
-        by_kind = _Object(operations, entry.path_of("operations"))
-        amounts = {kind: by_kind.field(kind, (int, str, list), 0) for kind in OPERATION_CLASSES}
-        by_kind.end()
-        decoded = {kind: decoder.dim(amount, by_kind.path_of(kind)) for kind, amount in amounts.items()}
+        by_class = _Object(operations, entry.path_of("operations"))
+        amounts = {name: by_class.field(name, (int, str, list), 0) for name in OPERATION_CLASSES}
+        by_class.end()
+        decoded = {name: decoder.dim(amount, by_class.path_of(name)) for name, amount in amounts.items()}
         flops_or_operations = Operations(**decoded)
     mread, mwrite, macs = (
         decoder.dim(entry.field(key, (int, str, list)), entry.path_of(key)) for key in ("mread", "mwrite", "macs")

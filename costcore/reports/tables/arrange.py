@@ -71,7 +71,7 @@ def arrange(
         rows: the rows in their original order.
         columns: the columns of the table, by name.
         sort: name of the column to sort by; None keeps the order.
-        top: the largest number of rows; None for all.
+        top: the maximum number of rows; None for all.
         ledger: the ledger of the report, which sums the calls of the other rows.
         label: the column that contains the text ``others``.
         extra_sums: columns to sum that the ledger does not sum.

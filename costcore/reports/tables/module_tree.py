@@ -10,8 +10,8 @@ from costcore.reports.ledger import shares
 from costcore.reports.module_tree import ADDITIVE
 from costcore.reports.tables.arrange import check_top, in_order
 
-DEEPEST_INDENT = 24
-"""Levels drawn as indentation; at deeper levels the number of the level is printed instead."""
+MAX_INDENT = 24
+"""The maximum number of levels drawn as indentation; at deeper levels the number of the level is printed instead."""
 
 
 class TreeLines(NamedTuple):
@@ -57,7 +57,7 @@ def tree_rows(
         tree: the result of :meth:`Report.tree`.
         depth: levels to show below the model; deeper modules are part of the sums of their parents. None for all.
         sort: the column by which the children of each module are sorted; None keeps the order of the model.
-        top: the largest number of children to show per module; a row ``others`` sums the remaining ones.
+        top: the maximum number of children to show per module; a row ``others`` sums the remaining ones.
         mode: name of the renderer: CSV contains paths, every other mode an indented tree.
     """
     check_depth(depth)
@@ -84,7 +84,7 @@ def tree_rows(
 
 def _indentation(lines: TreeLines, inherited: str, is_last: bool, level: int) -> tuple[str, str]:
     """Return the text before the name of a child at the next level, and before the children of that child."""
-    if level >= DEEPEST_INDENT:
+    if level >= MAX_INDENT:
         return f"… {level + 1} levels … ", inherited
     return inherited + (lines.last if is_last else lines.branch), inherited + (lines.closed if is_last else lines.open)
 

@@ -1,4 +1,4 @@
-"""Tables in color for a terminal. Needs rich: ``pip install "costcore[color]"``."""
+"""Tables in color for a terminal. Needs rich: ``pip install rich``."""
 
 from __future__ import annotations
 

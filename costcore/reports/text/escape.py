@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-LONGEST_CELL = 400
-"""Longer text is truncated in boxed tables, so that it does not push the other columns off the screen (characters)."""
+MAX_CELL_LENGTH = 400
+"""The maximum number of characters of a cell of a boxed table, so that all columns stay on the screen."""
 
 
 def printable(text: str) -> str:
@@ -12,8 +12,8 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return ``text`` truncated to :data:`LONGEST_CELL` characters."""
-    return text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 1] + "…"
+    """Return ``text`` truncated to :data:`MAX_CELL_LENGTH` characters."""
+    return text if len(text) <= MAX_CELL_LENGTH else text[: MAX_CELL_LENGTH - 1] + "…"
 
 
 def escaped(text: str) -> str:

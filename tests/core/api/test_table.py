@@ -6,7 +6,7 @@ import joblib
 import pytest
 
 from costcore import CostError, estimate
-from costcore.api.table import Table, table
+from costcore.api.table import ModelTable, table
 
 ROOT = str(Path(__file__).parents[3])
 
@@ -86,7 +86,7 @@ def test_a_table_is_shown_with_its_failures(toy):
 
 def test_a_table_of_nothing_is_its_header():
     out = io.StringIO()
-    Table(()).show(out, "csv", None)
+    ModelTable(()).show(out, "csv", None)
     assert out.getvalue() == "Model,Params,FLOPs,MACs,MemRead B,MemWrite B,Activations B,Status\n"
 
 

@@ -58,7 +58,7 @@ def test_unknown_operators_are_reported_on_standard_error(model, capsys):
     [
         ("{}:broken", "KeyError: 'weights' at "),
         ("{}:leaves", "SystemExit: 3"),
-        ("{}:nothing", "has no 'nothing'; names in it are make, "),
+        ("{}:nothing", "has no attribute 'nothing'; names in it are make, "),
         ("no_such_file.py:make", "no such file: no_such_file.py"),
         ("no.such.module:make", "--python-path"),
         ("{}:made.natives", "is not a supported model"),

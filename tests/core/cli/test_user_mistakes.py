@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from costcore import ComputationalCostHook, CostError, Tensor, estimate, table
-from costcore.api.load_model import MOST_NAMES, load_model, module_search_path
+from costcore.api.load_model import MAX_NAMES, load_model, module_search_path
 from costcore.cli import diff
 from costcore.cli.main import main
 from costcore.registry.frontends import load
@@ -105,7 +105,7 @@ def test_the_current_folder_is_searched_for_code_only():
 
 def test_near_matches_of_a_misspelled_factory_come_first(model):
     names = "large, small, nothing, waits, three, seven, Model, runs"
-    with pytest.raises(CostError, match=rf"has no 'larg'; names in it are {names}$"):
+    with pytest.raises(CostError, match=rf"has no attribute 'larg'; names in it are {names}$"):
         load_model(f"{model}:larg")
 
 
@@ -113,7 +113,7 @@ def test_only_some_names_of_a_large_module_are_listed(monkeypatch):
     many = ModuleType("many_names")
     vars(many).update({f"name{i}": i for i in range(100)})
     monkeypatch.setitem(sys.modules, "many_names", many)
-    with pytest.raises(CostError, match=rf"names in it are name0, .* and {100 - MOST_NAMES} more$"):
+    with pytest.raises(CostError, match=rf"names in it are name0, .* and {100 - MAX_NAMES} more$"):
         load_model("many_names:x")
 
 

@@ -67,7 +67,10 @@ MALFORMED = {
         set_in(["costs", 0, "flops"], 1),
         "'flops' is not the sum of 'operations'",
     ),
-    "a wrong total": (set_in(["total", "flops"], 1), "total: it is not the sum of the calls"),
+    "a wrong total": (
+        set_in(["total", "flops"], 1),
+        "the report: total is not the sum of the calls; the file was edited, or written by another version",
+    ),
     "a wrong status": (set_in(["status"], "partial"), "status: it contradicts the calls"),
     "a missing cost": (
         lambda data: {**data, "calls": [without(data["calls"][0], "cost")]},

@@ -16,7 +16,7 @@ FOLD_INTO = {"conv", "conv_transpose", "linear", "matmul"}
 """Matrix products into whose weights a converter can fold operators."""
 
 
-class Rewrite(NamedTuple):
+class ConversionChange(NamedTuple):
     """One kind of change that a conversion made.
 
     Attributes:
@@ -36,23 +36,23 @@ class Rewrite(NamedTuple):
     mrw: Delta
 
 
-def audit(comparison: ComparisonData) -> list[Rewrite]:
+def conversion_changes(comparison: ComparisonData) -> list[ConversionChange]:
     """Return the changes of a conversion, one per kind, in order of first appearance.
 
     A comparison whose calls were matched by module does not compare a conversion: the list is empty.
     """
     if comparison.by != "order":
         return []
-    rewrites: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Rewrite] = {}
+    changes: dict[tuple[str, tuple[str, ...], tuple[str, ...]], ConversionChange] = {}
     for what, olds, news in _changes(comparison):
         key = what, tuple(entry["op"] for entry in olds), tuple(entry["op"] for entry in news)
-        earlier = rewrites.get(key, Rewrite(*key, 0, Delta(0, 0), Delta(0, 0)))
+        earlier = changes.get(key, ConversionChange(*key, 0, Delta(0, 0), Delta(0, 0)))
         flops, mrw = (
             Delta(total.old + sum(e[metric] for e in olds), total.new + sum(e[metric] for e in news))
             for metric, total in (("flops", earlier.flops), ("mrw", earlier.mrw))
         )
-        rewrites[key] = Rewrite(*key, earlier.times + 1, flops, mrw)
-    return list(rewrites.values())
+        changes[key] = ConversionChange(*key, earlier.times + 1, flops, mrw)
+    return list(changes.values())
 
 
 def _changes(comparison: ComparisonData) -> Iterator[tuple[str, Sequence[Entry], Sequence[Entry]]]:
@@ -80,7 +80,7 @@ def _changes(comparison: ComparisonData) -> Iterator[tuple[str, Sequence[Entry],
 def _classified(
     preceding: Entry | None, olds: Sequence[Entry], news: Sequence[Entry]
 ) -> Iterator[tuple[str, Sequence[Entry], Sequence[Entry]]]:
-    """Yield the changes that a group of calls before and after the conversion stands for.
+    """Yield the changes that explain one group of removed and added calls.
 
     Args:
         preceding: the entry of the last call before the group whose operator is unchanged.
