@@ -21,10 +21,10 @@ def is_symbolic(value: object) -> bool:
 
 
 def as_dim(value: Any) -> Dim:
-    """Return ``value`` as a Python int, or unchanged if it is a symbolic integer expression.
+    """Return ``value`` as a Python int, or unchanged if it is a symbolic expression that can be an integer.
 
     Raises:
-        TypeError: if it is neither, such as a float or a string.
+        TypeError: if it is neither, such as a float, a string, or an expression that is never an integer.
     """
     if type(value) is int:
         return value
@@ -37,7 +37,7 @@ def as_dim(value: Any) -> Dim:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"expected an integer or an integer symbol, got {value!r} ({type(value).__name__})") from None
+        raise TypeError(f"expected an integer or an integer symbol (got {value!r}, {type(value).__name__})") from None
 
 
 def minimum(a: Dim, b: Dim) -> Dim:

@@ -38,4 +38,4 @@ class UnknownOptionError(TypeError):
 
 
 class CostWarning(UserWarning):
-    """Something that affects the numbers: an unsupported operator, a fallback, a replaced calculator."""
+    """Something that affects the numbers: calls that are not counted, an unused or a replaced calculator."""

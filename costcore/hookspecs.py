@@ -31,7 +31,7 @@ def costcore_frontends() -> Iterable[FrontendSpec]:
 
 @hookspec
 def costcore_rows(frontend: str) -> Iterable[Row]:
-    """Return operator mappings for the frontend of that name; they take precedence over its own."""
+    """Return mapping rules (``Row``) for the frontend of that name; they take precedence over its own."""
     raise AssertionError("a specification is never called")
 
 

@@ -111,14 +111,14 @@ class Tensor:
         return 0 if self.is_scalar else self.bytes_of(self.size)
 
     def bytes_of(self, elements: Dim) -> Dim:
-        """Return the bytes of so many elements of this tensor's dtype."""
+        """Return the bytes of ``elements`` elements of this tensor's dtype."""
         bits = BITS[self.dtype]
         return elements * (bits // 8) if bits % 8 == 0 else ceil_div(elements * bits, 8)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Layer:
-    """An operator call: shapes, dtypes and attributes, without values.
+    """An operator with its operands: shapes, dtypes and attributes, without values.
 
     Layers are hashable, and equal layers have equal costs.
 
@@ -202,7 +202,7 @@ class Operations:
         mul: multiplications.
         add: additions, subtractions, negations, absolute values.
         div: divisions.
-        cmp: comparisons, minima, maxima, selections.
+        cmp: comparisons, minima, maxima, selections, rounding, logic.
         special: evaluations of exp, log, sqrt, pow, erf, tanh, sin and the like.
     """
 

@@ -11,8 +11,8 @@ from costcore.plugins import hookimpl
 ONNX_OPTIONS = {
     "dims": "values of symbolic dimensions",
     "shapes": "shapes of values that cannot be inferred",
-    "regroup": "count operators that an exporter decomposed as one operator",
-    "check_shapes": "cross-check shapes with onnx.shape_inference",
+    "regroup": "count the nodes into which an exporter decomposed an operator as that operator",
+    "check_shapes": "compare inferred shapes with those of onnx.shape_inference",
 }
 
 

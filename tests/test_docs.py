@@ -66,7 +66,7 @@ def test_links_lead_somewhere(document):
             assert not anchor or anchor in anchors(path or document), link
 
 
-def test_the_changes_of_this_version_are_told():
+def test_the_changelog_has_the_changes_of_this_version():
     assert re.search(rf"^## {re.escape(costcore.__version__)}\b", text_of("CHANGELOG.md"), re.MULTILINE)
 
 

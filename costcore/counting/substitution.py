@@ -17,7 +17,7 @@ from costcore.trace.trace import CallCost, Trace
 
 
 def substitute_values(trace: Trace, values: Mapping[str, int]) -> Trace:
-    """Return the trace with ``values`` substituted for the symbols of these names (strings or symbols).
+    """Return the trace with its symbolic dimensions replaced by ``values``, integers by name (a string or symbol).
 
     Raises:
         TypeError: if a value is not an integer.

@@ -1,4 +1,4 @@
-"""Paths of modules: ``layer1.0.conv`` (PyTorch), ``/block/conv`` (Chainer links, ONNX scopes)."""
+"""Paths of modules: names joined by dots, ``layer1.0.conv``, or by slashes if a path starts with one."""
 
 from __future__ import annotations
 

@@ -34,7 +34,8 @@ class _Node:
         calls: indices of the calls that the module makes itself.
         children: the nodes below.
         sums: the :data:`ADDITIVE` amounts, and measured seconds.
-        last_call: whether the last call below is one of the forward pass, and its index; index -1 for no call.
+        last_call: ``(is_forward, index)`` of the call that determines ``output_shape``: the last forward call below, or
+            the last call if none is; index -1 if there is no call.
         repeated: parameters that an earlier node holds too.
         entry: the node as :meth:`Report.tree` returns it.
         is_own: whether the node has the own calls of a module, not the module.
@@ -53,7 +54,7 @@ class _Node:
 
 
 def build(trace: Trace, ledger: Ledger) -> dict[str, Any]:
-    """Return :meth:`Report.tree`."""
+    """Return the tree of modules, see :meth:`Report.tree`."""
     records, run = trace.records, trace.run
     root = _modules_with_calls(records, run)
     nodes = _with_own_calls_apart(root, run)

@@ -52,7 +52,7 @@ class ReportData:
 
     @property
     def calls(self) -> list[Call]:
-        """Every call with its layer, ids and location, in order of execution, including calls without a cost."""
+        """Every call in order of execution, including calls without a cost: a new list of ``trace.calls``."""
         return list(self._trace.calls)
 
     @property
@@ -149,7 +149,8 @@ class ReportData:
         node is a dict with these keys:
 
         * ``name``, ``path``, ``type``, and ``same_as``: an earlier path of the same module.
-        * ``output_shape``: the shape of the first output of the last forward call below.
+        * ``output_shape``: the shape of the first output of the last forward call below, or of the last call
+          of any phase if none is a forward call; None if there are no calls.
         * The costs ``flops``, ``macs``, ``mread``, ``mwrite`` and ``mrw``, and their shares of the total.
         * ``n_layers`` and ``n_unknown``: the number of calls with and without a cost.
         * ``activations``: the bytes that forward calls write; views are not included.

@@ -45,7 +45,7 @@ class Uncounted(Enum):
 
 
 class Call(NamedTuple):
-    """One execution of a layer: which operator, where in the model, on which values.
+    """One execution of a layer: its operator, its location in the model and the ids of its operands.
 
     A frontend builds it with keywords and passes it to the recorder; it never changes afterwards.
 
@@ -56,7 +56,7 @@ class Call(NamedTuple):
         name: unique name in a report, ``<type>-<n>``; empty until the report is made.
         module: path of the module; ``""`` outside of any module.
         phase: ``forward``, ``backward``, ``recompute`` or ``optimizer``.
-        times: how often the call runs, an int or a symbol; more than 1 in the body of a loop.
+        times: how often the call runs, an int or a symbolic expression; in the body of a loop its trip count.
         region: the loop body or branch that the call belongs to; ``""`` if none.
         inputs, outputs: operand ids, in the order of the layer's tensors; equal ids are the same value.
         storages: storage ids of inputs, then outputs; equal ids are views of the same memory.

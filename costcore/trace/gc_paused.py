@@ -1,4 +1,4 @@
-"""Making very many objects at once."""
+"""A pause of the garbage collector while many objects are created."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Keep the garbage collector out while many objects are made that stay: looking for garbage takes longer."""
+    """Disable the garbage collector while many long-lived objects are created, as its repeated scans would be slow."""
     was_on = gc.isenabled()
     gc.disable()
     try:

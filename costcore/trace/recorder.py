@@ -14,7 +14,7 @@ from costcore.trace.run import Regrouping
 
 
 class Checkpoint(NamedTuple):
-    """How many calls and assumptions were recorded at some point."""
+    """The numbers of calls and assumptions that were recorded up to some point."""
 
     calls: int
     assumptions: int
@@ -28,7 +28,7 @@ class Recorder:
         native_calculators: by native name, calculators of this run that the frontend calls itself, as
             ``calculator(function, inputs)``. They return elements, and the frontend passes their cost to ``record``.
             Empty unless the frontend declares them (``FrontendSpec.native_calculators``).
-        progress: wraps the iterable of a long loop, ``progress(items, what)``.
+        progress: wraps the iterable of a long loop, ``progress(items, description)``.
         measure_time: whether a frontend that runs the model measures the duration of every call.
         calculators: calculators of this run only, by canonical or native name.
     """
@@ -43,11 +43,11 @@ class Recorder:
     ) -> None:
         self.tracebacks = tracebacks
         self.native_calculators = {} if native_calculators is None else native_calculators
-        self.progress = progress or (lambda items, what: items)
+        self.progress = progress or (lambda items, description: items)
         self.measure_time = measure_time
         self.calculators = {} if calculators is None else calculators
         self.calls: list[Call] = []
-        """All calls until the last :meth:`flush`, in order."""
+        """All recorded calls in order, except those that frontends still hold back (:attr:`pending`)."""
         self.pending: list[Callable[[], None]] = []
         """Functions of frontends that hold calls back while they record: each appends its calls to ``calls``."""
         self.costs: dict[int, Cost] = {}
@@ -83,7 +83,7 @@ class Recorder:
         return self._layers.setdefault(layer, layer)
 
     def record(self, call: Call, cost: Cost | None = None, failure: str = "", seconds: float | None = None) -> None:
-        """Append a call, behind those that frontends held back.
+        """Append a call, after those that frontends held back.
 
         Args:
             call: the call; it is not changed after this.

@@ -1,4 +1,4 @@
-"""The run: settings, parameters, modules and versions that all calls of a trace share."""
+"""The run: options, parameters, modules and versions that all calls of a trace share."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _REGROUPING = re.compile(r"regrouped as (?P<op>\w+): (?P<nodes>.+)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Settings, parameters, modules and versions that all calls of a trace share.
+    """Options, parameters, modules and versions that all calls of a trace share.
 
     Attributes:
         fma_1flop: whether a fused multiply-add counts as one FLOP (True) or two.

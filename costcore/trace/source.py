@@ -1,4 +1,4 @@
-"""Where in the user's code a call was made."""
+"""The location in the user's code at which a call was made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import traceback
 from itertools import dropwhile
 from pathlib import Path
 
-_OWN = tuple(str(Path(__file__).parents[2] / room) + os.sep for room in ("costcore", "calculators", "frontends"))
+_OWN = tuple(str(Path(__file__).parents[2] / package) + os.sep for package in ("costcore", "calculators", "frontends"))
 
 
 def user_traceback(*frameworks: str) -> str:

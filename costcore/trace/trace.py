@@ -46,7 +46,7 @@ class Trace:
 
     Attributes:
         records: a :class:`CallCost` for every call, in the order of execution.
-        run: settings, parameters, modules, assumptions and versions of the run.
+        run: options, parameters, modules, assumptions and versions of the run.
     """
 
     records: tuple[CallCost, ...]

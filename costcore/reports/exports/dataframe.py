@@ -17,5 +17,7 @@ def to_dataframe(entries: Mapping[str, Mapping[str, Any]]) -> Any:
     try:
         from pandas import DataFrame
     except ImportError as error:
-        raise CostError(f"to_dataframe needs pandas ({error}). Install it with: pip install pandas") from error
+        raise CostError(
+            f"to_dataframe needs pandas, which cannot be imported ({error}). Run pip install pandas."
+        ) from error
     return DataFrame.from_records([dict(entry) for entry in entries.values()], index="name" if entries else None)

@@ -11,7 +11,7 @@ def five(layer):
     return 5, 10, 20, {"mine": True}
 
 
-def test_a_custom_calculator_prices_an_unknown_operator(toy):
+def test_a_custom_calculator_counts_an_unsupported_operator(toy):
     with ComputationalCostHook() as hook:
         hook.add_custom_cost_calculator("toy::Wave", five)
         toy.run("toy::Wave")
@@ -66,7 +66,7 @@ def test_a_name_that_no_operator_has_is_refused_with_the_nearest(toy):
         ComputationalCostHook().add_custom_cost_calculator(42, five)
 
 
-def test_a_model_in_the_place_of_an_operator_is_told_by_its_class(toy):
+def test_a_model_passed_as_an_operator_is_reported_by_its_class(toy):
     class Net:
         def __repr__(self):
             return "Net(\n  (0): Linear()\n)"
@@ -117,7 +117,7 @@ TYPO = (
 )
 
 
-def test_a_calculator_that_met_no_call_is_told_with_the_nearest_that_ran(toy):
+def test_an_unused_calculator_is_reported_with_similar_operators(toy):
     hook = ComputationalCostHook()
     hook.add_custom_cost_calculator("toy::Duble", five)
     with pytest.warns(CostWarning, match=TYPO) as caught, hook:
@@ -135,7 +135,7 @@ def test_a_calculator_that_met_no_call_is_told_with_the_nearest_that_ran(toy):
         estimate(toy.Model("toy::Double"), (2, 3), calculators={"toy::Xyz": five})
 
 
-def test_a_built_in_that_was_replaced_in_vain_is_told(toy):
+def test_an_unused_replacement_of_a_built_in_calculator_is_reported(toy):
     with pytest.warns(CostWarning, match="five replaces the built-in calculator of toy::Dense for this run") as caught:
         report = estimate(toy.Model("toy::Double"), (2, 3), calculators={"toy::Dense": five})
     assert len(caught) == 1
@@ -145,14 +145,14 @@ def test_a_built_in_that_was_replaced_in_vain_is_told(toy):
 
 
 @pytest.mark.parametrize("op", ["toy_double", "toy::Double"])
-def test_a_calculator_that_met_a_call_is_not_told(toy, op):
+def test_a_calculator_that_was_used_is_not_reported(toy, op):
     with pytest.warns(CostWarning, match="replaces the built-in") as caught:
         report = estimate(toy.Model("toy::Double", "toy::Dense"), (3, 3), calculators={op: five})
     assert len(caught) == 1
     assert report.notes == []
 
 
-def test_of_two_calculators_for_one_call_the_one_in_vain_is_told(toy):
+def test_of_two_calculators_for_one_call_the_unused_one_is_reported(toy):
     given = {"toy_double": five, "toy::Double": lambda layer: (7, 0, 0, {})}
     with pytest.warns(CostWarning):
         report = estimate(toy.Model("toy::Double"), (2, 3), calculators=given)
@@ -160,7 +160,7 @@ def test_of_two_calculators_for_one_call_the_one_in_vain_is_told(toy):
     assert [note.split(", ")[1] for note in report.notes] == ["the calculator for toy_double"]
 
 
-def test_nothing_is_told_of_calculators_where_nothing_ran():
+def test_no_calculator_is_reported_as_unused_if_nothing_ran():
     with ComputationalCostHook() as hook:
         hook.add_custom_cost_calculator("toy::Wave", five)
     assert hook.report.notes == []

@@ -28,7 +28,7 @@ def test_a_call_without_a_cost_says_why(toy):
     assert trace.costs[1] is None
 
 
-def test_a_calculator_that_fails_is_told_from_one_that_is_missing(toy):
+def test_a_calculator_that_fails_differs_from_one_that_is_missing(toy):
     def broken(layer):
         raise KeyError("w")
 

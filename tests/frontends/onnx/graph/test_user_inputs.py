@@ -147,7 +147,7 @@ def test_dims_that_are_no_lengths_by_name_are_refused(wrong):
     with pytest.raises(TypeError, match=r"dims must map names to sizes, such as {'batch': 8} \(got"):
         read(two(), dims=wrong)
     with pytest.raises(
-        TypeError, match="dims: the size of 'batch' is invalid: expected an integer or an integer symbol, got"
+        TypeError, match=r"dims: the size of 'batch' is invalid: expected an integer or an integer symbol \(got"
     ):
         read(two(), dims={"batch": "8"})
 
