@@ -8,16 +8,16 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constr
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-browser chromium check format details golden benchmark clean
 
-help: ## say what can be made
+help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 22
 
-demo: $(ENVIRONMENT) ## cost one network through every framework
+demo: $(ENVIRONMENT) ## count one network in every framework
 	@$(BIN)/python examples/vgg16_everywhere.py
 
-test: check ## run the checks and every test; all three frameworks must be there
+test: check ## run the checks and every test; all three frameworks must be installed
 	COSTCORE_TEST_FRONTENDS=pytorch,chainer,onnx $(BIN)/python -m pytest -q
 
-test-browser: $(BROWSER) chromium ## open the HTML page in a headless Chromium, which root on Debian gets installed
+test-browser: $(BROWSER) chromium ## open the HTML page in a headless Chromium (installed automatically for root on Debian)
 	$(BIN)/python -m pytest -q tests/browser
 
 chromium:
@@ -34,14 +34,14 @@ check: $(ENVIRONMENT) ## format, lint, types, generated documentation, architect
 	$(BIN)/python tools/make_details_md.py --check
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
-format: $(ENVIRONMENT) ## put the code into its form
+format: $(ENVIRONMENT) ## format the code
 	$(BIN)/ruff format -q .
 	$(BIN)/ruff check -q --fix .
 
 details: $(ENVIRONMENT) ## write DETAILS.md from the calculators
 	$(BIN)/python tools/make_details_md.py
 
-golden: $(ENVIRONMENT) ## write the expected outputs of tests and README anew; read the difference before committing it
+golden: $(ENVIRONMENT) ## regenerate the expected outputs of tests and README; review the diff before you commit it
 	$(BIN)/python -m pytest -q --overwrite
 
 benchmark: $(ENVIRONMENT) ## measure what counting costs
@@ -52,7 +52,7 @@ clean: ## remove the environment and everything that was built
 	find . -name __pycache__ -not -path './.git/*' -exec rm -rf {} +
 
 # Chainer has no wheel. Its build needs pkg_resources, which setuptools 81 dropped; torch needs 77.0.3 or newer.
-# torch by its exact version and before everything else: asked for later, or without one, it brings gigabytes along.
+# torch is installed first and by its exact version; otherwise pip would pull in the CUDA packages, several GB.
 $(ENVIRONMENT): pyproject.toml constraints.txt
 	@echo "building the environment in .venv; this takes a few minutes once"
 	@$(PYTHON) -m venv .venv
