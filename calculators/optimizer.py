@@ -61,7 +61,9 @@ def calc_optimizer_step(layer: Layer) -> Cost:
     Source: ONNX operators Adagrad, Adam and Momentum; PyTorch's SGD; Duchi et al., JMLR 2011; Kingma and Ba,
     arXiv:1412.6980; Reddi et al. (AMSGrad), arXiv:1904.09237.
 
-    Shapes: x0[N], x1[N], x2[N], x3[N] -> y[N], m[N], v[N]
+    Shapes: x0[N], x1[N], x2[N] -> y[N], m[N]
+    Shapes of sgd_step: x0[N], x1[N] -> y[N]
+    Shapes of adam_step: x0[N], x1[N], x2[N], x3[N] -> y[N], m[N], v[N]
     """
     step, on = STEPS[layer.op], {name for name, value in layer.attrs.items() if value}
     moments = step.moments + (1 if "amsgrad" in on else 0)

@@ -205,6 +205,48 @@ def test_biases_and_marked_operands_are_optional(shapes, optional):
     assert CalculatorDocstring.parse(f"Shapes: {shapes}").optional == optional
 
 
+@pytest.mark.parametrize(
+    ("title", "row"),
+    [
+        (
+            "Steps of optimizers",  # x - r g: an fma per parameter; x and g are read, x is written
+            "| `sgd_step` | `x0[N], x1[N] -> y[N]` | `fma(-r, g, x)` | `fma N` | `N` | `2·N` | `2·N` | `N` |",
+        ),
+        (
+            "Matrix product or convolution with epilogue",  # relu(x w + b + z): products, then an add and a cmp per y
+            "| `fused_linear` | `x[N, F_in], w[F_out, F_in], b[F_out], z[N, F_out]? -> y[N, F_out]` "
+            'with `activation="relu"` | `fma N·F_out·F_in, add N·F_out, cmp N·F_out` '
+            "| `N·F_out·(F_in + 2)` | `2·N·F_out·(F_in + 1)` | `N·F_out·F_in` "
+            "| `N·F_out + N·F_in + F_out·F_in + F_out` | `N·F_out` |",
+        ),
+        (
+            # 2 sums of gates, 2 sigmoids (2 add, 1 div, 1 special each), xn + r hn, a tanh, 1 - z, its product, an fma
+            "Recurrent cells on two products, of the input x0 and of the state x1",
+            "| `summed_gru_gates` | `x0[N, 3*H], x1[N, 3*H], h0[N, H] -> y[N, H]` "
+            "| `r = s(xr + hr); z = s(xz + hz); n = tanh(xn + r * hn); fma(z, h0, (1 - z) * n)` "
+            "| `fma N·H, mul 2·N·H, add 8·N·H, div 2·N·H, special 3·N·H` "
+            "| `16·N·H` | `17·N·H` | `7·N·H` | `N·H` |",
+        ),
+    ],
+)
+@needs_all
+def test_operators_of_a_group_are_documented_on_their_own_shapes(title, row):
+    assert row in section_of(make_details_md.TARGET.read_text(encoding="utf-8"), title).splitlines()
+
+
+def test_a_line_for_some_operators_replaces_the_line_for_all():
+    docstring = CalculatorDocstring.parse(
+        "Prose.\n\nShapes: x[N] -> y[N]\nShapes of b, c: x[N], w[N]\n    -> y[N]\n"
+        "Settings: axis=0\nSettings of c: axis=1"
+    )
+    assert docstring.prose == "Prose."
+    assert {op: (docstring.of(op).shapes, docstring.of(op).settings) for op in "abc"} == {
+        "a": ("x[N] -> y[N]", "axis=0"),
+        "b": ("x[N], w[N] -> y[N]", "axis=0"),
+        "c": ("x[N], w[N] -> y[N]", "axis=1"),
+    }
+
+
 def test_attributes_of_every_type_are_read():
     docstring = CalculatorDocstring.parse(
         'Shapes: x[N, 2*C] -> y[N]\nSettings: kernel=(K, 3), mode="linear", keepdims=True, axis=1, no=None'

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from string import digits
 from typing import Any
 
@@ -13,7 +14,12 @@ import sympy
 from costcore.ir import Layer, Tensor
 from costcore.translate import ROLES
 
-FIELD = re.compile(r"^(Shapes|Settings):\s+(.+?)(?=\n\s*\n|\n(?:Shapes|Settings):|\Z)", re.MULTILINE | re.DOTALL)
+FIELD = re.compile(
+    r"^(?P<name>Shapes|Settings)(?: of (?P<ops>[\w, ]+))?:\s+"
+    r"(?P<text>.+?)(?=\n\s*\n|\n(?:Shapes|Settings)(?: of [\w, ]+)?:|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+"""A line such as `Shapes: x[N] -> y[N]`, or `Shapes of relu, gelu: …` for some of the operators of a calculator."""
 OPERAND = re.compile(r"(\w+)\[([^\]]*)\](\?)?")
 ROLE = re.compile(r":\w+:`([^`]+)`")
 """A cross-reference in Sphinx syntax, which Markdown does not have."""
@@ -34,18 +40,32 @@ class CalculatorDocstring:
         prose: the docstring without the lines `Shapes:` and `Settings:`, as Markdown.
         shapes: the line `Shapes:` as written; "" if absent.
         settings: the line `Settings:` as written; "" if absent.
+        of_ops: the lines `Shapes of OP:` and `Settings of OP:` by operator, as `shapes` and `settings`.
     """
 
     prose: str
     shapes: str
     settings: str
+    of_ops: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, docstring: str) -> CalculatorDocstring:
         """Return the parts of a docstring whose indentation is removed."""
-        fields = {name: " ".join(text.split()) for name, text in FIELD.findall(docstring)}
+        fields: dict[str, str] = {}
+        of_ops: dict[str, dict[str, str]] = {}
+        for line in FIELD.finditer(docstring):
+            text = " ".join(line["text"].split())
+            if line["ops"] is None:
+                fields[line["name"].lower()] = text
+            else:
+                for op in re.findall(r"\w+", line["ops"]):
+                    of_ops.setdefault(op, {})[line["name"].lower()] = text
         prose = ROLE.sub(r"`\1`", FIELD.sub("", docstring)).replace("::\n", ":\n").strip()
-        return cls(prose, fields.get("Shapes", ""), fields.get("Settings", ""))
+        return cls(prose, fields.get("shapes", ""), fields.get("settings", ""), of_ops)
+
+    def of(self, op: str) -> CalculatorDocstring:
+        """Return the docstring with the shapes and settings of one operator."""
+        return replace(self, **self.of_ops.get(op, {}))
 
     @property
     def summary(self) -> str:

@@ -58,8 +58,9 @@ the formulas assume.
 | MACs | multiply-accumulates of matrix products, whatever an fma counts as |
 | read, written | **elements**; reports give bytes, each tensor at the size of its own dtype |
 
-Rows that are zero are omitted. Operators with the same formula share one entry. *Layout operator* marks pure data
-movement, which `layout="free"` ignores. An operator with an empty input or output costs no operations.\
+Rows that are zero are omitted. Operators with the same formula share one entry; its table assumes that all operands of
+its shapes are given, including optional ones. *Layout operator* marks pure data movement, which `layout="free"`
+ignores. An operator with an empty input or output costs no operations.\
 """
 EXAMPLE_SHAPES = "x[32, 512], w[1000, 512], b[1000] -> y[32, 1000]"
 EXAMPLE_TEXT = """\
@@ -163,14 +164,20 @@ def operator_section(op: str, calculator: Calculator, docstring: CalculatorDocst
 
 
 def group_section(ops: Iterable[str], calculator: Calculator, docstring: CalculatorDocstring) -> Iterator[str]:
-    """Yield the paragraphs of operators that share a calculator: a row per operator."""
-    yield from (docstring.prose, shapes(docstring))
+    """Yield the paragraphs of operators that share a calculator: a row per operator, its shapes if they differ."""
+    docstrings = {op: docstring.of(op) for op in sorted(ops)}
+    shapes_of = {op: shapes(docstring) for op, docstring in docstrings.items()}
+    have_equal_shapes = len(set(shapes_of.values())) == 1
+    yield docstring.prose
+    if have_equal_shapes:
+        yield next(iter(shapes_of.values()))
     entries: Mapping[str, Any] = getattr(calculator, "table", {})
-    by_op = {op: formulas(op, calculator, docstring) for op in sorted(ops)}
+    by_op = {op: formulas(op, calculator, docstring) for op, docstring in docstrings.items()}
     names = nonzero_rows(by_op.values())
     shared = [n for n in names if n not in OPERATION_CLASSES and len({row[n] for row in by_op.values()}) == 1]
     columns = {
         "operator": {op: code(op) for op in by_op},
+        "shapes": {} if have_equal_shapes else shapes_of,
         "description": {op: text if isinstance(text := entries.get(op), str) else "" for op in by_op},
         "definition": {op: code(getattr(entries.get(op), "definition", "")) for op in by_op},
         "operations": {

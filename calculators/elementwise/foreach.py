@@ -36,7 +36,10 @@ def calc_foreach(layer: Layer) -> Cost:
     other than 1 scale an operand as in the operator on one tensor: the additions of ``add`` and ``addcdiv`` become fma,
     ``addcmul`` has 1 mul more.
 
-    Shapes: x0[N], x1[M], x2[N], x3[M] -> y0[N], y1[M]
+    Shapes: x0[N], x1[M] -> y0[N], y1[M]
+    Shapes of foreach_add, foreach_sub, foreach_mul, foreach_div: x0[N], x1[M], x2[N], x3[M] -> y0[N], y1[M]
+    Shapes of foreach_lerp, foreach_maximum, foreach_minimum, foreach_pow: x0[N], x1[M], x2[N], x3[M] -> y0[N], y1[M]
+    Shapes of foreach_addcdiv, foreach_addcmul: x0[N], x1[M], x2[N], x3[M], x4[N], x5[M] -> y0[N], y1[M]
     """
     factors = (layer.attrs.get(name, 1) for name in ("alpha", "value"))
     scaled = layer.op in SCALED and any(factor != 1 for factor in factors)

@@ -47,10 +47,14 @@ PRODUCTS: Mapping[str, Calculator] = {
 def calc_fused_product(layer: Layer) -> Cost:
     """Matrix product or convolution with epilogue: the product, the sum with ``z``, an ``activation``.
 
-    The product has its own formula. The sum takes 1 add per output element.
+    The product has its own formula. The sum takes 1 add per output element, the activation its own operations.
 
-    Shapes: x[N, F_in], w[F_out, F_in], x0[N, F_in], x1[F_in, F_out] -> y[N, F_out]
+    Shapes of fused_linear: x[N, F_in], w[F_out, F_in], b[F_out], z[N, F_out]? -> y[N, F_out]
+    Shapes of fused_matmul: x0[M, K], x1[K, N], b[N]?, z[M, N]? -> y[M, N]
+    Shapes of fused_conv: x[N, C_in, H_in, W_in], w[C_out, C_in/G, K_h, K_w], b[C_out], z[N, C_out, H_out, W_out]?
+        -> y[N, C_out, H_out, W_out]
     Settings: activation="relu"
+    Settings of fused_conv: activation="relu", groups=G
     """
     y = layer.out.size
     cost = Cost(*PRODUCTS[layer.op](_without_operands(layer, layer.op.removeprefix("fused_"), "z")))

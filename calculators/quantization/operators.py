@@ -65,7 +65,13 @@ def calc_quantized_product(layer: Layer) -> Cost:
 
     Source: Jacob et al., "Quantization and Training of Neural Networks", arXiv:1712.05877.
 
-    Shapes: x[N, F_in], w[F_out, F_in], x_zero_point[1]?, y_scale[1]? -> y[N, F_out]
+    Shapes of quantized_linear: x[N, F_in], w[F_out, F_in], x_zero_point[1]?, y_scale[1]? -> y[N, F_out]
+    Shapes of quantized_conv: x[N, C_in, H_in, W_in], w[C_out, C_in/G, K_h, K_w], x_zero_point[1]?, y_scale[1]?
+        -> y[N, C_out, H_out, W_out]
+    Settings of quantized_conv: kernel=(K_h, K_w), groups=G
+    Shapes of quantized_conv_transpose: x[N, C_in, H_in, W_in], w[C_in, C_out/G, K_h, K_w], x_zero_point[1]?,
+        y_scale[1]? -> y[N, C_out, H_out, W_out]
+    Settings of quantized_conv_transpose: kernel=(K_h, K_w), groups=G
     """
     return _integer_products(layer, PRODUCTS[layer.op], layer.op.removeprefix("quantized_"))
 

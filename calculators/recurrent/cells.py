@@ -80,7 +80,15 @@ def calc_recurrent_cell(layer: Layer) -> Cost:
 
     Source: Hochreiter and Schmidhuber, 1997; two cells: Zhu, Sobihani and Guo, arXiv:1503.04881.
 
-    Shapes: c0[N, H], x[N, 4*H], c[N, H], dc[N, H], dh[N, H] -> dc0[N, H], dx[N, 4*H]
+    Shapes of slstm_gates: c0[N, H], c1[N, H], x0[N, 4*H], x1[N, 4*H] -> c[N, H], y[N, H]
+    Shapes of lstm_gates_backward: c0[N, H], x[N, 4*H], c[N, H], dc[N, H], dh[N, H] -> dc0[N, H], dx[N, 4*H]
+    Shapes of slstm_gates_backward: c0[N, H], c1[N, H], x0[N, 4*H], x1[N, 4*H], c[N, H], dc[N, H], dh[N, H]
+        -> dc0[N, H], dc1[N, H], dx0[N, 4*H], dx1[N, 4*H]
+    Shapes of lstm_gates_double_backward: c0[N, H], x[N, 4*H], c[N, H], dc[N, H], dh[N, H], vc[N, H], vx[N, 4*H]
+        -> dc0[N, H], dx[N, 4*H], gc[N, H], gdc[N, H], gdh[N, H]
+    Shapes of slstm_gates_double_backward: c0[N, H], c1[N, H], x0[N, 4*H], x1[N, 4*H], c[N, H], dc[N, H], dh[N, H],
+        vc0[N, H], vc1[N, H], vx0[N, 4*H], vx1[N, 4*H]
+        -> dc0[N, H], dc1[N, H], dx0[N, 4*H], dx1[N, 4*H], gc[N, H], gdc[N, H], gdh[N, H]
     """
     units = (layer.get("x") or layer["x0"]).size // 4
     return Cost(units * CELLS[layer.op].operations, layer.read, layer.written, layer.attrs)
@@ -137,7 +145,7 @@ SUMMED_GATES: Mapping[str, tuple[int, PerElement]] = {
 }
 
 
-@covers(SUMMED_GATES)
+@covers({op: unit for op, (_, unit) in SUMMED_GATES.items()})
 def calc_summed_gates(layer: Layer) -> Cost:
     """Recurrent cells on two products, of the input x0 and of the state x1: their sum, then the cell.
 
@@ -146,7 +154,8 @@ def calc_summed_gates(layer: Layer) -> Cost:
 
     Source: Hochreiter and Schmidhuber, 1997; Cho et al., arXiv:1406.1078.
 
-    Shapes: x0[N, 4*H], x1[N, 4*H], c0[N, H] -> y[N, H], cn[N, H]
+    Shapes of summed_lstm_gates: x0[N, 4*H], x1[N, 4*H], c0[N, H] -> y[N, H], cn[N, H]
+    Shapes of summed_gru_gates: x0[N, 3*H], x1[N, 3*H], h0[N, H] -> y[N, H]
     """
     gates, unit = SUMMED_GATES[layer.op]
     biases = sum(1 for name in ("b0", "b1") if name in layer)
@@ -173,15 +182,18 @@ SUMMED_GATE_GRADIENTS: Mapping[str, tuple[int, PerElement]] = {
 }
 
 
-@covers(SUMMED_GATE_GRADIENTS)
+@covers({op: unit for op, (_, unit) in SUMMED_GATE_GRADIENTS.items()})
 def calc_summed_gates_backward(layer: Layer) -> Cost:
     """Gradients of recurrent cells on two products: the definition, once per hidden unit.
 
-    The gates are given by the forward pass (``gates``). The gradients of both products are equal for an LSTM; for a GRU
-    they differ by the product with r. If ``biased``, each bias sums over the rows: 1 add per element of its gates,
-    minus the sums, for the gradients of both biases.
+    The gates are given by the forward pass (``gates``, with ``kept`` results per hidden unit). The gradients of both
+    products are equal for an LSTM; for a GRU they differ by the product with r. If ``biased``, each bias sums over the
+    rows: 1 add per element of its gates, minus the sums, for the gradients of both biases.
 
-    Shapes: dy[N, H], dc[N, H]?, c0[N, H], gates[N, 4*H] -> dgates[N, 4*H], dc0[N, H]
+    Shapes of summed_lstm_gates_backward: dy[N, H], dc[N, H]?, c0[N, H], c[N, H], gates[N, 4*H]
+        -> dgates[N, 4*H], dc0[N, H]
+    Shapes of summed_gru_gates_backward: dy[N, H], gates[N, 5*H] -> dx0[N, 3*H], dx1[N, 3*H], dh0[N, H]
+    Settings of summed_gru_gates_backward: kept=5
     """
     gates, unit = SUMMED_GATE_GRADIENTS[layer.op]
     units = (layer.get("dy") or layer["dc"]).size

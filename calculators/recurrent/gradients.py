@@ -38,7 +38,12 @@ def calc_recurrent_backward(layer: Layer) -> Cost:
     cell, m the candidate's product with the state. ``rnn`` with ``activation`` "relu" is 1 add and 1 cmp. The products
     of the attribute ``projection`` are doubled too.
 
-    Shapes: dy[T, N, H], x[T, N, I], h0[N, H], w0[H, I], w1[H, H], b0[H] -> dx[T, N, I], dh0[N, H], dw0[H, I]
+    Shapes of rnn_backward: dy[T, N, H], x[T, N, I], h0[N, H], w0[H, I], w1[H, H], b0[H]
+        -> dx[T, N, I], dh0[N, H], dw0[H, I], dw1[H, H], db0[H]
+    Shapes of gru_backward: dy[T, N, H], x[T, N, I], h0[N, H], w0[3*H, I], w1[3*H, H], b0[3*H]
+        -> dx[T, N, I], dh0[N, H], dw0[3*H, I], dw1[3*H, H], db0[3*H]
+    Shapes of lstm_backward: dy[T, N, H], x[T, N, I], h0[N, H], c0[N, H], w0[4*H, I], w1[4*H, H], b0[4*H]
+        -> dx[T, N, I], dh0[N, H], dc0[N, H], dw0[4*H, I], dw1[4*H, H], db0[4*H]
     Settings: hidden=H, layers=1, bidirectional=False
     """
     units, products, outputs = sequence_sizes(layer)

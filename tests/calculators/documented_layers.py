@@ -14,9 +14,9 @@ from costcore.dims import as_dim
 from costcore.ir import Layer, Tensor
 from tests.calculators.layer_costs import CALCULATORS
 
-# The line may go on, indented, on the next.
-SHAPES = re.compile(r"^Shapes: (?P<inputs>.*(?:\n +.*)?)-> (?P<outputs>.+)$", re.MULTILINE)
-SETTINGS = re.compile(r"^Settings: (?P<settings>.+)$", re.MULTILINE)
+# The inputs may take several lines.
+SHAPES = r"^Shapes{of}: (?P<inputs>[^>]*)-> (?P<outputs>.+)$"
+SETTINGS = r"^Settings{of}: (?P<settings>.+)$"
 OPERAND = re.compile(r"(\w+)\[([^\]]*)\]")
 
 
@@ -33,10 +33,18 @@ def tensors(text: str) -> dict[str, Tensor]:
     return {name: Tensor(evaluate(f"({dims},)" if dims else "()")) for name, dims in OPERAND.findall(text)}
 
 
+def line_of(op: str, pattern: str, manual: str) -> re.Match[str] | None:
+    """Return the line of a docstring for one operator, "Shapes of add, sub: …", or else the line for all."""
+    for of in (rf" of (?:\w+, )*{op}(?:, \w+)*", ""):
+        if match := re.search(pattern.replace("{of}", of), manual, re.MULTILINE):
+            return match
+    return None
+
+
 def symbolic_layer(op: str) -> Layer:
     """Return the symbolic layer that the docstring of an operator's calculator describes."""
     manual = inspect.getdoc(CALCULATORS[op]) or ""
-    shapes, settings = SHAPES.search(manual), SETTINGS.search(manual)
+    shapes, settings = line_of(op, SHAPES, manual), line_of(op, SETTINGS, manual)
     assert shapes, f"the docstring of the calculator of {op} has no line 'Shapes:'"
     attrs = evaluate(f"dict({settings['settings']})") if settings else {}
     return Layer(op, tensors(shapes["inputs"]), tensors(shapes["outputs"]).values(), attrs)
