@@ -8,7 +8,7 @@ from costcore.ir import Cost, Layer, Operations, covers, layout_operator, minimu
 
 ZERO_COST: Mapping[str, str] = {
     "reshape": "x in another shape",
-    "view": "another view of the same memory",
+    "view": "the same memory with another shape or strides; never copied",
     "identity": "x",
     "constant": "a value that is given before the run",
     "shape": "the sizes of x along its axes",
@@ -171,7 +171,7 @@ CREATED: Mapping[str, str] = {
 def calc_creation(layer: Layer) -> Cost:
     """New tensors: no operations; only the output is written.
 
-    Indices cost nothing. An array that only provides a shape is not read; scalars that are operands are read.
+    An operand that only provides the shape is not read; scalar operands (bounds, steps) are read.
 
     Shapes: -> y[N, C]
     """

@@ -84,7 +84,7 @@ def calc_multinomial(layer: Layer) -> Cost:
 def calc_random(layer: Layer) -> Cost:
     """New tensor of random numbers of any distribution: no operations; only the output is written.
 
-    An array that only provides a shape is not read; scalars that are operands are read.
+    An operand that only provides the shape is not read; scalar operands (parameters) are read.
 
     Shapes: -> y[N, C]
     """

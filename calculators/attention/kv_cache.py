@@ -20,8 +20,8 @@ def calc_decoder_attention(layer: Layer) -> Cost:
     """Scaled dot-product attention of new queries to past and new keys and values.
 
     Scores and outputs are those of ``attention`` over T_k keys: the attribute ``keys``, or the past ``past_k`` and the
-    new keys. Only the used part of a longer cache is read. With ``shared`` caches are updated in place, and only new
-    entries are written.
+    new keys. Only the used part of a longer cache is read. If the attribute ``shared`` is set, the caches are updated
+    in place, and only new entries are written.
 
     Operands that add operations:
 
@@ -80,7 +80,7 @@ def calc_cached_attention(layer: Layer) -> Cost:
     """Attention of a decoder layer with its projections, whose keys and values may come from a cache.
 
     * The input q is projected by ``w0``.
-    * ``made`` keys and values in all are projected by ``w1``, from q or from k; none if the cache contains them all.
+    * ``w1`` projects ``made`` keys and as many values, from q or from k; none if the cache contains them all.
     * Each query attends to ``keys`` keys in ``heads`` heads, as in ``attention``.
 
     Every projection starts at its part of ``b``.
@@ -102,10 +102,11 @@ def calc_paged_attention(layer: Layer) -> Cost:
     """Attention of concatenated sequences whose caches are stored in pages.
 
     Scores, outputs and fused steps are those of ``decoder_attention`` with ``keys`` keys per query. Tables assign pages
-    to sequences. There are ``positions`` positions in all: those of the past are read, at most the whole caches.
+    to sequences. ``positions`` is the number of past and new positions of all sequences. The cached keys and values of
+    the past positions are read, at most the whole caches.
 
-    Quantized caches (``k_scale``, ``v_scale``) take 1 mul per element read, and 1 div and 3 cmp per new element. With
-    ``shared`` caches are updated in place, and only new entries are written.
+    Quantized caches (``k_scale``, ``v_scale``) take 1 mul per element read, and 1 div and 3 cmp per new element. If
+    the attribute ``shared`` is set, the caches are updated in place, and only new entries are written.
 
     Source: Kwon et al., PagedAttention, arXiv:2309.06180.
 

@@ -58,8 +58,8 @@ def calc_selected_attention(layer: Layer) -> Cost:
 
     Scores, outputs and fused steps are those of ``decoder_attention`` with ``selected`` + ``local`` keys per query, as
     many as ``indices`` has entries. Selected keys lie in the cache ``past_k``, ``past_v``, or in operands of their own,
-    ``more_k``, ``more_v``. They are read per query and key head, at most the whole operand. With ``shared`` new entries
-    are written into the cache, and only these are written.
+    ``more_k``, ``more_v``. They are read per query and key head, at most the whole operand. If the attribute
+    ``shared`` is set, new entries are written into the cache, and only these are written.
 
     Source: DeepSeek-AI, DeepSeek-V3.2, 2025.
 

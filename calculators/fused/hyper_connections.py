@@ -45,7 +45,7 @@ def calc_mix_streams(layer: Layer) -> Cost:
 
 
 def calc_similarity_gate(layer: Layer) -> Cost:
-    """Value gated by the similarity of a query and a key: sigmoid(sign(s) sqrt(max(|s|, least))) v.
+    """Value gated by the similarity of a query and a key: sigmoid(sign(s) sqrt(max(|s|, eps))) v.
 
     * Queries and keys, one of each per stream: ``rms_norm`` with the weights ``w0`` and ``w1``.
     * s, the sum of their product over the features: 1 mul and H - 1 fma, and 1 mul for the scale.

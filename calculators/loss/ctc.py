@@ -82,7 +82,8 @@ def calc_ctc_loss_with_logits_backward(layer: Layer) -> Cost:
 
     * The backward recursion, as the forward one: 3 add and 4 special per visit of a state.
     * The posterior of a visit, exp(forward + backward - total): 2 add and 1 special; added to its class, 1 add.
-    * Per logit: exp of its log-probability, a subtraction, and a product with dy, which a mean divides by N first.
+    * Per logit: exp of its log-probability, a subtraction, and a product with dy. If ``reduction`` is "mean", dy is
+      divided by N first (1 div).
 
     Log-probabilities and the recursion of the forward pass are given.
 

@@ -47,7 +47,7 @@ def calc_hinge_loss(layer: Layer) -> Cost:
 
 
 def calc_multi_margin_loss(layer: Layer) -> Cost:
-    """Multi-class margin loss: the sum of max(margin - x[target] + x, 0) over the other classes, by C.
+    """Multi-class margin loss: the sum of max(margin - x[target] + x, 0) over the other classes, divided by C.
 
     * Per row of c classes: 1 add for margin - x[target].
     * For each of c - 1 other classes: 1 add and 1 cmp.
@@ -95,7 +95,7 @@ def calc_multilabel_margin_loss(layer: Layer) -> Cost:
     """Margin loss of several targets per row: the sum of max(1 - x[t] + x[i], 0), divided by C.
 
     It runs over targets t and other classes i. The number of targets depends on data; the count assumes half of the c
-    classes, c^2 / 4 pairs, which is the most. Per row 1 - x[t] (c/2 add); per pair 1 add, 1 cmp and 1 add for the sum;
+    classes, c^2 / 4 pairs, the maximum. Per row 1 - x[t] (c/2 add); per pair 1 add, 1 cmp and 1 add for the sum;
     1 div. The flags of target classes are written if they are an output.
 
     Source: PyTorch, MultiLabelMarginLoss.

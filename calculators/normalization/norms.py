@@ -101,7 +101,7 @@ def calc_layer_norm(layer: Layer) -> Cost:
     * mean: c - 1 add, 1 div;
     * variance: c add, 1 mul, c - 1 fma, 1 div;
     * eps added (1 add), square root, reciprocal (1 div);
-    * the differences from the mean times it: c mul;
+    * each difference from the mean times that reciprocal: c mul;
     * weight and bias: c fma; a weight alone c mul, a bias alone c add, neither nothing.
 
     Source: Ba, Kiros and Hinton, "Layer Normalization", arXiv:1607.06450.

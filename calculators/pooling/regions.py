@@ -17,7 +17,7 @@ ROI_POOLS: Mapping[str, WindowReduction] = {"roi_max_pool": MAX, "roi_avg_pool":
 def calc_roi_pool(layer: Layer) -> Cost:
     """Pooling of regions of interest.
 
-    The count assumes that every region covers the whole map, which is the most.
+    The count assumes that every region covers the whole map, the maximum.
 
     A region is divided into windows as in adaptive pooling, which together have at most L + n - gcd(L, n) elements
     along an axis. x and the regions are read completely.

@@ -30,7 +30,7 @@ def calc_cumulative(layer: Layer) -> Cost:
     """Cumulative sum, product or extremum along an axis: n - 1 operations per row of length n.
 
     ``exclusive`` omits the last element of a row: n - 2 operations. The direction does not matter. Without ``axis`` (if
-    it is data) the input counts as one row, which is the most.
+    it is data) the input counts as one row, the maximum.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: axis=1

@@ -1,8 +1,26 @@
-"""Histograms of points in several dimensions."""
+"""Counts of integers, and histograms of points in one or several dimensions."""
 
 from __future__ import annotations
 
 from costcore.ir import Cost, Layer, Operations, ceil_log2, prod
+
+
+def calc_bin_count(layer: Layer) -> Cost:
+    """Frequency of each integer, or the sum of its weights: one add per element of x.
+
+    Shapes: x[N] -> y[M]
+    """
+    return Cost(Operations(add=layer["x"].size), layer.read, layer.written, layer.attrs)
+
+
+def calc_histogram(layer: Layer) -> Cost:
+    """Histogram over equal bins.
+
+    The bin is ``floor((x - lowest) * scale)``: 1 add, 1 mul, 1 cmp (the rounding) per element; 1 add to its count.
+
+    Shapes: x[N] -> y[M]
+    """
+    return Cost(layer["x"].size * Operations(mul=1, add=2, cmp=1), layer.read, layer.written, layer.attrs)
 
 
 def calc_binned_histogram(layer: Layer) -> Cost:
@@ -15,7 +33,7 @@ def calc_binned_histogram(layer: Layer) -> Cost:
 
     ``bins`` gives the number of bins along each coordinate.
 
-    Shapes: x[N, D] -> y[K, K]
+    Shapes: x[N, 2] -> y[K, K]
     Settings: bins=(K, K), equal=True
     """
     x, bins = layer["x"], layer.attrs["bins"]
@@ -35,7 +53,7 @@ def calc_bin_edges(layer: Layer) -> Cost:
 
     If the range is given (``ranged``), there are no operations, and the points are not read.
 
-    Shapes: x[N, D] -> edges0[K], edges1[K]
+    Shapes: x[N, 2] -> edges0[K], edges1[K]
     """
     x = layer["x"]
     if layer.attrs.get("ranged"):

@@ -1,4 +1,4 @@
-"""Sorting, searching, counting and selecting.
+"""Sorting, searching and selecting.
 
 The work depends on data; counts are upper bounds.
 """
@@ -14,13 +14,13 @@ SORTS: Mapping[str, str] = {
     "argsort": "the positions of the elements in order",
     "topk": "the k largest or smallest elements, by sorting",
     "kth_value": "the k-th smallest element, by sorting",
-    "median": "the median, by sorting",
-    "quantile": "the elements at given fractions, by sorting",
+    "median": "the middle element of each row, by sorting",
+    "quantile": "the elements at given fractions of each sorted row",
 }
 
 
 def sort_comparisons(n: Dim) -> Dim:
-    """Return the most comparisons of a sort of n elements."""
+    """Return the maximum number of comparisons of a sort of n elements."""
     return n * ceil_log2(n)
 
 
@@ -87,26 +87,10 @@ def calc_is_in(layer: Layer) -> Cost:
     return Cost(Operations(cmp=compared), layer.read, layer.written, layer.attrs)
 
 
-def calc_bin_count(layer: Layer) -> Cost:
-    """Frequency of each integer: one add per element of x, of its weight if weights are an operand.
-
-    Shapes: x[N] -> y[M]
-    """
-    return Cost(Operations(add=layer["x"].size), layer.read, layer.written, layer.attrs)
-
-
-def calc_histogram(layer: Layer) -> Cost:
-    """Histogram over equal bins.
-
-    The bin is ``floor((x - lowest) * scale)``: 2 add, 1 mul, 1 cmp per element.
-
-    Shapes: x[N] -> y[M]
-    """
-    return Cost(layer["x"].size * Operations(mul=1, add=2, cmp=1), layer.read, layer.written, layer.attrs)
-
-
 def calc_nonzero(layer: Layer) -> Cost:
-    """Indices of the nonzero elements: one cmp per element; the output has its assumed size.
+    """Indices of the nonzero elements: one cmp per element.
+
+    The number of outputs depends on data; the frontend assumes it.
 
     Shapes: x[N, C] -> y[N*C, 2]
     """

@@ -59,11 +59,14 @@ def calc_block_ngrams(layer: Layer) -> Cost:
 
 
 def calc_match_suffix(layer: Layer) -> Cost:
-    """Comparison of a draft with predicted tokens, and search of the source for the n-grams at its end.
+    """Verification of a draft, and search of the source text for the last n-grams of the tokens generated so far.
 
-    * The draft x of S tokens is compared with the predicted tokens: at most S cmp.
-    * For each n from ``least`` to ``most`` the last n tokens are compared with those at each of S - n + 1 positions: n
-      cmp each, which is the most.
+    x is the source of S tokens, ``tokens`` the text so far, ``predicted`` the tokens that the decoder predicted for the
+    draft, a part of x that starts at ``place``.
+
+    * The draft is compared with the predicted tokens: at most S cmp.
+    * For each n from ``least`` to ``most`` the last n of ``tokens`` are compared with the n tokens at each of S - n + 1
+      positions of x: at most n cmp each.
 
     Source: Ge et al., "Lossless Acceleration with Aggressive Decoding", arXiv:2205.10350.
 

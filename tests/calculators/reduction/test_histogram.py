@@ -1,9 +1,14 @@
-"""Histograms of points against executed definitions."""
+"""Counts of integers and histograms of points."""
 
 from __future__ import annotations
 
-from costcore.ir import Operations
+from costcore.ir import Operations, Tensor
 from tests.calculators.layer_costs import layer_cost, operations
+
+
+def test_counting():
+    assert operations("bin_count", {"x": Tensor((9,), "int64")}, (4,)) == Operations(add=9)
+    assert operations("histogram", {"x": (9,)}, (4,)) == 9 * Operations(add=2, mul=1, cmp=1)
 
 
 def test_histograms():
