@@ -12,7 +12,7 @@ from .dimensions import Dimensions
 from .value import DTYPES, Container, Value
 
 MOST_ITEMS = 1024
-"""Of longer sequences only the length is kept, and what their items have in common_element."""
+"""Of longer sequences only the length is kept, and what their items have in common."""
 
 
 def sequence(items: Iterable[Value], dtype: str = "") -> Container:
@@ -34,7 +34,7 @@ def has_known_shape(value: Value) -> bool:
 
 
 def common_element(values: Iterable[Value | None]) -> Value | None:
-    """Return what all of ``values`` have in common_element, None if there are none; dimensions that differ are None."""
+    """Return what all of ``values`` have in common, None if there are none; dimensions that differ are None."""
     found: Value | None = None
     for value in values:
         if value is None or isinstance(value, Container):
@@ -50,7 +50,7 @@ def common_element(values: Iterable[Value | None]) -> Value | None:
 
 
 def element_of(container: Container) -> Value | None:
-    """Return what all items of a container have in common_element."""
+    """Return what all items of a container have in common."""
     return container.element if container.items is None else common_element(container.items)
 
 

@@ -1,4 +1,4 @@
-"""Damaged models: bytes cut and flipped, and graphs changed in ways that still parse. The same ones for a seed."""
+"""Damaged models: bytes cut and flipped, and graphs changed in ways that still parse; deterministic for a seed."""
 
 from __future__ import annotations
 

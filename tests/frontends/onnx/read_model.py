@@ -1,4 +1,4 @@
-"""What the tests of this room share: reading a model into a recorder, and what its values turned out to be."""
+"""Helpers of the ONNX tests: reading a model into a recorder, shapes of its last call, totals of its calls."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 from costcore import CostError, estimate
 from tests.frontends.onnx.mutations import MUTATIONS
-from tests.frontends.onnx.walk.test_walker import branches, function, loop, node, with_functions
+from tests.frontends.onnx.small_models import branches, local_function, loop, node, with_functions
 from tests.whole_networks.onnx_models import Graph, encoder, unet
 from tests.work import at_most
 
@@ -36,7 +36,9 @@ def functions() -> bytes:
     twice = [node("Inner", ["a"], ["m"], domain="local", slope=0.5), node("Inner", ["m"], ["b"], domain="local")]
     leaky = node("LeakyRelu", ["a"], ["b"])
     leaky.attribute.add(name="alpha", ref_attr_name="slope", type=1)
-    return with_functions(function("Inner", leaky), function("Outer", *twice), call="Outer").SerializeToString()
+    return with_functions(
+        local_function("Inner", leaky), local_function("Outer", *twice), call="Outer"
+    ).SerializeToString()
 
 
 def shapes() -> bytes:

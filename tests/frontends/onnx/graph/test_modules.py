@@ -1,4 +1,4 @@
-"""The modules of a model, as PyTorch's exporters tell of them."""
+"""The module tree of a model, from the names and metadata that PyTorch's exporters write."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 from costcore import estimate
 from costcore.trace.call import Module
 from tests.frontends.onnx.read_model import read
-from tests.frontends.onnx.walk.test_walker import function, with_functions
+from tests.frontends.onnx.small_models import local_function, with_functions
 from tests.whole_networks.onnx_models import make_model
 
 F = TensorProto.FLOAT
@@ -164,14 +164,14 @@ def test_other_exporters_number_different_modules():
 def test_a_call_of_a_function_is_a_module_of_the_functions_name():
     inner = helper.make_node("Inner", ["a"], ["b"], "left", domain="local")
     made = with_functions(
-        function("Inner", helper.make_node("Relu", ["a"], ["b"])), function("Outer", inner), call="Outer"
+        local_function("Inner", helper.make_node("Relu", ["a"], ["b"])), local_function("Outer", inner), call="Outer"
     )
     modules = read(made).modules
     assert modules == {"": Module(""), "outer": Module("Outer"), "outer.left": Module("Inner")}
 
 
 def test_a_function_that_the_exporter_kept_lies_in_the_module_of_its_call():
-    made = with_functions(function("gelu", helper.make_node("Relu", ["a"], ["b"])), call="gelu")
+    made = with_functions(local_function("gelu", helper.make_node("Relu", ["a"], ["b"])), call="gelu")
     scopes = {"": "nets.Net", "act": "torch.nn.modules.activation.GELU"}
     made.graph.node[0].CopyFrom(node("gelu", ["x"], "y", "node_gelu", scopes, domain="local"))
     assert read(made).modules == {"": Module("Net"), "act": Module("GELU")}

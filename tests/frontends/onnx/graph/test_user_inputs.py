@@ -1,4 +1,4 @@
-"""What the caller says of inputs and named dimensions."""
+"""Inputs and named dimensions that the user gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the caller says of values that nothing tells: shapes inside the model, and numbers that inputs carry."""
+"""Shapes that the user gives for values inside the model, and hints on input values that would make them known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that mean harm, or that nobody meant: one sentence, exit code 1, and nothing opened but the model."""
+"""Malicious and broken files: one error message, exit code 1, and no other file is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch's exporters tell of stored tensors: which are learned, be they of one element, and which are numbers."""
+"""Initializers that PyTorch's exporters mark as learned, also of one element, and constants that are plain numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and bytes: what is no model is said to be none, and nothing but the model file is opened."""
+"""Files and bytes: anything but a model is refused, and no other file is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators as exporters spell them out, each with the one operator it is and what that costs."""
+"""Operators as exporters decompose them, each with the operator and its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assignments to parts of tensors, and tensors of one number, as PyTorch's newer exporter writes and notes them."""
+"""Assignments to parts of tensors, and tensors of one number, as ``torch.export``-based exporters write them."""
 
 from __future__ import annotations
 

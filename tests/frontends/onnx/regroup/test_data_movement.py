@@ -1,4 +1,4 @@
-"""Operators that move or pick elements, as exporters spell them out; and what only looks like them."""
+"""Data-movement operators as exporters decompose them, and nodes that only look like them."""
 
 from __future__ import annotations
 

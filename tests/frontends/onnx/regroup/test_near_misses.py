@@ -1,4 +1,4 @@
-"""Nodes that look like one spelled-out operator, and compute another function: they stay apart."""
+"""Nodes that look like a decomposed operator but compute another function are not regrouped."""
 
 from __future__ import annotations
 

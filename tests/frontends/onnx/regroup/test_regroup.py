@@ -1,4 +1,4 @@
-"""Operators that exporters spell out: taken for the one operator they are, and for nothing that only looks like it."""
+"""Operators that exporters decompose are counted as one operator, and nothing that only looks like them is."""
 
 from __future__ import annotations
 

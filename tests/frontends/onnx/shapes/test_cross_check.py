@@ -10,7 +10,7 @@ import pytest
 from costcore import estimate
 from costcore.frontends.onnx.shapes.cross_check import without_weights
 from tests.frontends.onnx.read_model import read
-from tests.frontends.onnx.walk.test_walker import model, node
+from tests.frontends.onnx.small_models import model, node
 from tests.whole_networks.onnx_models import Graph, encoder, unet
 
 

@@ -1,4 +1,4 @@
-"""Elements that are known before a run, against those that onnx's reference implementation computes."""
+"""Elements known before a run equal those that onnx's reference implementation computes."""
 
 from __future__ import annotations
 

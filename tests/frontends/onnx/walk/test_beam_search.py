@@ -1,4 +1,4 @@
-"""Searches for texts by graphs that an operator holds: how often each runs, by hand."""
+"""Text generation: how often the encoder and the decoder of a search run, by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of a domain of one's own: what is told of them, and what prices them."""
+"""Custom operators: how they are listed, and the calculators and rows that count them."""
 
 from __future__ import annotations
 

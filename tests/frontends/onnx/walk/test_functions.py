@@ -1,4 +1,4 @@
-"""Functions that a model brings along: overloads, inputs that are left out, formulas that win over bodies."""
+"""Functions that a model defines: expansion, cycles, overloads, omitted inputs, formulas that replace bodies."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from costcore import Cost, CostError, CostWarning, Operations, estimate
+from tests.frontends.onnx.read_model import read
+from tests.frontends.onnx.small_models import local_function, node, with_functions
 
 FLOAT, BOOL = TensorProto.FLOAT, TensorProto.BOOL
 OPSETS = [helper.make_opsetid("", 21), helper.make_opsetid("local", 1)]
@@ -93,9 +95,9 @@ def test_a_formula_wins_over_the_body_which_still_tells_the_shape():
 def choice(then, otherwise):
     """A model that runs one of two operators, whatever the data say."""
     branches = {}
-    for name, node in (("then_branch", then), ("else_branch", otherwise)):
-        made = helper.make_tensor_value_info(node.output[0], FLOAT, (2, 3))
-        branches[name] = helper.make_graph([node], name, [], [made])
+    for name, chosen in (("then_branch", then), ("else_branch", otherwise)):
+        made = helper.make_tensor_value_info(chosen.output[0], FLOAT, (2, 3))
+        branches[name] = helper.make_graph([chosen], name, [], [made])
     nodes = [helper.make_node("If", ["c"], ["y"], name="choice", **branches)]
     return model(nodes, [], {**X, "c": (BOOL, ())}, "y")
 
@@ -116,3 +118,27 @@ def test_branches_are_compared_by_the_calculators_of_the_run():
     report = estimate(made, calculators={"local::Wave": calc_dense})
     assert [c.native for c in report.calls] == ["local::Wave"]
     assert (report.total_report["flops"], report.status) == (7, "complete")
+
+
+def test_functions_are_expanded_for_every_call():
+    leaky = node("LeakyRelu", ["a"], ["b"])
+    leaky.attribute.add(name="alpha", ref_attr_name="slope", type=1)
+    twice = [
+        node("Inner", ["a"], ["m"], "left", domain="local", slope=0.5),
+        node("Inner", ["m"], ["b"], "right", domain="local"),
+    ]
+    recorder = read(with_functions(local_function("Inner", leaky), local_function("Outer", *twice), call="Outer"))
+    assert [call.module for call in recorder.calls] == ["outer.left", "outer.right"]
+    assert [call.layer.attrs["slope"] for call in recorder.calls] == [0.5, 0.01]
+
+
+def test_functions_that_call_themselves_are_refused():
+    circle = [local_function(a, node(b, ["a"], ["b"], domain="local")) for a, b in (("F", "G"), ("G", "F"))]
+    with pytest.raises(CostError, match=r"calls itself: local::F -> local::G -> local::F"):
+        read(with_functions(*circle, call="F"))
+
+
+def test_a_long_chain_of_functions_needs_no_stack():
+    many = [local_function(f"F{i}", node(f"F{i + 1}", ["a"], ["b"], domain="local")) for i in range(3000)]
+    last = local_function("F3000", node("Relu", ["a"], ["b"]))
+    assert [call.type for call in read(with_functions(*many, last, call="F0")).calls] == ["Relu"]

@@ -1,4 +1,4 @@
-"""Graphs that mean harm, or that nobody meant: exact integers or one sentence, within bounds."""
+"""Malicious and broken graphs: exact integers or one error message, in bounded time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper
 from costcore import CostError, CostWarning, estimate
 from costcore.cli.main import main
 from tests.frontends.onnx.read_model import read, total
-from tests.frontends.onnx.walk.test_walker import branches, function, model, node, with_functions
+from tests.frontends.onnx.small_models import branches, local_function, model, node, with_functions
 from tests.whole_networks.onnx_models import Graph
 from tests.work import at_most
 
@@ -45,7 +45,7 @@ WRONG = {
     "strides": (conv(strides=[1, 0]), "node '/stem/Conv' (Conv) has strides (1, 0) (expected 1 or more)"),
     "attribute": (conv(strides=[1.5, 1.5]), "node '/stem/Conv' (Conv) has the attribute 'strides' as FLOATS, but it"),
     "functions": (
-        with_functions(function("F", node("F", ["a"], ["b"], domain="local")), call="F"),
+        with_functions(local_function("F", node("F", ["a"], ["b"], domain="local")), call="F"),
         "a function calls itself: local::F -> local::F",
     ),
 }
@@ -175,10 +175,10 @@ def test_branches_too_deep_for_the_format_are_refused_with_text(depth):
 
 def test_calls_that_double_thirty_times_are_counted_with_little_work():
     twice = [
-        function(f"F{i}", *(node(f"F{i + 1}", [a], [b], domain="local") for a, b in (("a", "m"), ("m", "b"))))
+        local_function(f"F{i}", *(node(f"F{i + 1}", [a], [b], domain="local") for a, b in (("a", "m"), ("m", "b"))))
         for i in range(30)
     ]
-    made = with_functions(*twice, function("F30", node("Relu", ["a"], ["b"])), call="F0")
+    made = with_functions(*twice, local_function("F30", node("Relu", ["a"], ["b"])), call="F0")
     with at_most(100_000):
         report = estimate(made)
     assert report.total_report["flops"] == 4 * 2**30
@@ -192,8 +192,8 @@ def test_calls_that_double_thirty_times_are_counted_with_little_work():
 def test_calls_of_other_shapes_are_counted_apart(monkeypatch):
     monkeypatch.setattr("costcore.frontends.onnx.walk.walker.MOST_EXPANDED", 1)
     joined = [node("Concat", ["a", "a"], ["m"], axis=0), node("Relu", ["m"], ["b"])]
-    levels = [function(f"F{i}", *_two(f"F{i + 1}")) for i in range(3)]
-    report = estimate(with_functions(*levels, function("F3", *joined), call="F0"))
+    levels = [local_function(f"F{i}", *_two(f"F{i + 1}")) for i in range(3)]
+    report = estimate(with_functions(*levels, local_function("F3", *joined), call="F0"))
     assert report.total_report["flops"] == sum(4 * 2**i for i in range(1, 9))  # each of 8 calls doubles
     assert len(report.calls) == 16
 
@@ -201,8 +201,8 @@ def test_calls_of_other_shapes_are_counted_apart(monkeypatch):
 def test_attributes_and_stored_tensors_keep_calls_apart(monkeypatch):
     monkeypatch.setattr("costcore.frontends.onnx.walk.walker.MOST_EXPANDED", 1)
     made = with_functions(
-        function("F", *_two("G")),
-        function("G", node("Add", ["a", "a"], ["c"]), node("LeakyRelu", ["c"], ["b"])),
+        local_function("F", *_two("G")),
+        local_function("G", node("Add", ["a", "a"], ["c"]), node("LeakyRelu", ["c"], ["b"])),
         call="F",
     )
     assert [call.times for call in estimate(made).calls] == [2, 2]
@@ -220,7 +220,7 @@ def test_functions_that_call_each_other_from_inside_branches_are_refused():
     )
     choice = [node("Constant", [], ["c"], value=helper.make_tensor("", B, (), [True]))]
     choice.append(node("If", ["c"], ["b"], then_branch=body, else_branch=body))
-    functions = function("F", *choice), function("G", node("F", ["a"], ["b"], domain="local"))
+    functions = local_function("F", *choice), local_function("G", node("F", ["a"], ["b"], domain="local"))
     with pytest.raises(CostError, match="a function calls itself: local::F -> local::G -> local::F"):
         estimate(with_functions(*functions, call="F"))
 

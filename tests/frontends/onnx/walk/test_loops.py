@@ -1,4 +1,4 @@
-"""Loops whose iterations differ: walked one after another where they are few, so that every shape is exact."""
+"""Loops: bodies counted once for all iterations, or walked one by one if the iterations differ and are few."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from tests.frontends.onnx.read_model import read, total
-from tests.frontends.onnx.walk.test_walker import model, node
+from tests.frontends.onnx.small_models import loop, model, node
+from tests.whole_networks.onnx_models import Graph
 
 F, B, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
 
@@ -219,3 +220,27 @@ def test_what_grows_by_a_formula_stays_one():
     assert str(recorder.calls[-1].layer.out.shape) == "(z_0,)"
     exact = read(looped(body, 3, ["x"], ["z"], node("Relu", ["z"], ["y"]), x=(2,)))
     assert exact.calls[-1].layer.out.shape == (42 + 42 * 42,), "2, then 6, 42, 1806"
+
+
+@pytest.mark.parametrize(("trips", "flops"), [("five", 5 * 4 + 5 * 4), ("none", 0), ("m", "8*again_trips")])
+def test_a_loop_counts_its_body_as_often_as_it_runs(trips, flops):
+    recorder = read(loop(trips))
+    assert str(total(recorder.calls, "flops")) == str(flops)
+
+
+def test_a_trip_count_can_be_given():
+    assert total(read(loop("m"), {"m": 7}).calls, "flops") == 7 * 8
+    assert total(read(loop("m"), dims={"again_trips": 7}).calls, "flops") == 7 * 8
+
+
+def test_scan_counts_its_body_once_a_slice():
+    body = helper.make_graph(
+        [node("Add", ["s", "row"], ["t"]), node("Identity", ["t"], ["out"])],
+        "body",
+        [helper.make_tensor_value_info(name, F, (4,)) for name in ("s", "row")],
+        [helper.make_tensor_value_info(name, F, (4,)) for name in ("t", "out")],
+    )
+    g = Graph()
+    g.nodes.append(node("Scan", [g.weight(4), "x"], ["last", "y"], num_scan_inputs=1, body=body))
+    recorder = read(g.model({"x": (6, 4)}, "y"))
+    assert total(recorder.calls, "flops") == 6 * 4

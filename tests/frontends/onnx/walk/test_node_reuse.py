@@ -1,4 +1,4 @@
-"""Nodes that are alike are inferred and translated once; nodes that differ in anything that counts are not alike."""
+"""Equal nodes are inferred and translated once; a different shape, dtype, attribute or element makes them unequal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles of operands, parameters, what is known before the run, and where a call is in the model."""
+"""Roles of operands, parameters, constants, and the module of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that stand for others: functions of the standard, gradients, optimizers."""
+"""Operators that the standard defines by functions, gradients and optimizers."""
 
 from __future__ import annotations
 
