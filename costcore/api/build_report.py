@@ -13,6 +13,7 @@ from costcore.registry.custom import CustomCalculators
 from costcore.reports.caveats import uncounted_operators
 from costcore.reports.report import Report
 from costcore.trace.call import Call, Uncounted
+from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import Recorder
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
@@ -59,7 +60,8 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
         notes=tuple(notes),
         regrouped=tuple(recorder.regrouped),
     )
-    return Report(Trace(_costs(recorder, custom, layout), run))
+    with collector_off():
+        return Report(Trace(_costs(recorder, custom, layout), run))
 
 
 def _costs(recorder: Recorder, custom: CustomCalculators, layout: str) -> tuple[CallCost, ...]:
