@@ -35,17 +35,20 @@ class Ledger:
 
     def __init__(self, trace: Trace) -> None:
         run = trace.run
-        counted = [(record, record.cost) for record in trace if record.cost is not None]
         self._parameters = run.parameters
-        self.counted = [(record.call, cost) for record, cost in counted]
+        self.counted = [(call, cost) for call, cost, _, _, _ in trace.records if cost is not None]
         self.entries: dict[str, dict[str, Any]] = {}
         with collector_off():
             amounts: dict[Any, dict[str, Any]] = {}
-            for record, cost in counted:
-                key = id(record.call.layer), id(cost), record.call.times
+            for call, cost, _, _, seconds in trace.records:
+                if cost is None:
+                    continue
+                key = id(call.layer), id(cost), call.times
                 if key not in amounts:
-                    amounts[key] = _amounts(record.call, cost, run.fma_1flop)
-                self.entries[record.call.name] = _entry(record, cost, amounts[key])
+                    amounts[key] = _amounts(call, cost, run.fma_1flop)
+                entry = self.entries[call.name] = _entry(call, cost, amounts[key])
+                if seconds is not None:
+                    entry["seconds"] = seconds
         self.total = {"name": "total", "type": "total", **self._sums([call for call, _ in self.counted])}
         if run.n_params_model is not None:
             self.total["n_params_model"] = run.n_params_model
@@ -118,11 +121,11 @@ def _amounts(call: Call, cost: Cost, fma_1flop: bool) -> dict[str, Any]:
     }
 
 
-def _entry(record: CallCost, cost: Cost, amounts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entry of a counted call, without its shares of the total."""
-    call, layer = record.call, record.call.layer
+def _entry(call: Call, cost: Cost, amounts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry of a counted call, without its duration and its shares of the total."""
+    layer = call.layer
     tensors = layer.outputs or tuple(layer.inputs.values())
-    entry = {
+    return {
         "name": call.name,
         "type": call.type,
         "op": layer.op,
@@ -136,7 +139,6 @@ def _entry(record: CallCost, cost: Cost, amounts: Mapping[str, Any]) -> dict[str
         "params": dict(cost.params),
         "traceback": call.where,
     }
-    return entry if record.seconds is None else {**entry, "seconds": record.seconds}
 
 
 def flops_of(cost: Cost, fma_1flop: bool) -> Dim:
