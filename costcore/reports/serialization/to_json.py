@@ -133,14 +133,18 @@ def _attributes(attributes: Mapping[str, Any], op: str, encoder: Encoder) -> dic
         raise CostError(f"operator {op!r}: {error}") from error
 
 
+IDS = ("inputs", "outputs", "storages", "parameters", "saved")
+"""The lists of ids of a call."""
+
+
 def _call(record: CallCost, encoder: Encoder) -> dict[str, Any]:
     """Return the entry of a call; empty values, a repetition count of 1 and the phase ``forward`` are omitted."""
     call = record.call
-    ids = {key: list(getattr(call, key)) for key in ("inputs", "outputs", "storages", "parameters", "saved")}
+    phase = "" if call.phase == "forward" else call.phase
     texts = {key: getattr(call, key) for key in ("native", "module", "region", "where")}
-    optional = {**texts, "phase": "" if call.phase == "forward" else call.phase, "reason": record.reason, **ids}
     entry: dict[str, Any] = {"name": call.name, "type": call.type}
-    entry |= {key: value for key, value in optional.items() if value}
+    entry |= {key: text for key, text in {**texts, "phase": phase, "reason": record.reason}.items() if text}
+    entry |= {key: list(ids) for key in IDS if (ids := getattr(call, key))}
     if is_symbolic(call.times) or call.times != 1:
         entry["times"] = encoder.dim(call.times)
     return entry if record.seconds is None else {**entry, "seconds": record.seconds}
