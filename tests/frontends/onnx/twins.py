@@ -1,7 +1,7 @@
 """How the price of an operator differs from that of the function that defines it, by kind of operation.
 
 The functions are those of the standard, written out as models of ``onnx.backend.test``: their nodes are counted one by
-one, and the operator as a whole, by the rules of COUNTING.md. Where these ask for other operations than the nodes do,
+one, and the operator as a whole, by the rules of DETAILS.md. Where these ask for other operations than the nodes do,
 the difference is stated here, with the principle it follows from, as arithmetic on the shapes of the operator.
 """
 
@@ -29,7 +29,7 @@ class Twin(NamedTuple):
     """Why a function costs something else than its operator, and how much more it costs.
 
     Attributes:
-        why: the reason, with the principle or the row of COUNTING.md that the operator follows.
+        why: the reason, with the principle, or the entry of DETAILS.md, that the operator follows.
         operations: what the function counts beyond its operator.
         macs: the same.
     """
