@@ -332,6 +332,15 @@ def test_measured_time_has_a_column(shown):
     assert [row[-1] for row in rows(browser)] == ["2.000", "2.000", "–"]
 
 
+def test_a_call_of_one_flop_and_one_byte_has_a_dot(shown):
+    """Every batch norm in training has such a call: it adds one to ``num_batches_tracked``."""
+    calls = [html_reports.call("add", "bn", 1, 1, 0), html_reports.call("conv", "c", 10**9, 10**6, 10**6)]
+    browser = shown(html_reports.report(calls))
+    assert dots(browser) == 2
+    labels = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#scatter text")]
+    assert {"1", "100", "1 B"} <= set(labels)
+
+
 def test_a_report_without_calls_is_a_page(shown):
     browser = shown(html_reports.report([]))
     assert names(browser) == ["total"]

@@ -102,12 +102,12 @@ function drawAxes(svg, frame) {
   const [first, last] = [Math.round(x0 / LOG_2), Math.round(x1 / LOG_2)];
   const stepX = [1, 2, 5, 10].find((step) => (last - first) / step <= 12) ?? 20;
   const stepY = Math.ceil((y1 - y0) / 10);
-  for (let power = Math.ceil(first / stepX) * stepX; power <= last; power += stepX) {
+  for (let power = Math.max(0, Math.ceil(first / stepX) * stepX); power <= last; power += stepX) {
     const x = frame.x(power * LOG_2);
     svg.append(makeSvg("path", { class: "grid", d: `M${x} ${MARGIN.top}V${axisY}` }));
     svg.append(makeSvg("text", { x, y: axisY + 16, "text-anchor": "middle" }, axisLabel(2n ** BigInt(power), "bytes")));
   }
-  for (let power = y0; power <= y1; power += stepY) {
+  for (let power = Math.max(0, y0); power <= y1; power += stepY) {
     const y = frame.y(power);
     svg.append(makeSvg("path", { class: "grid", d: `M${MARGIN.left} ${y}H${right}` }));
     svg.append(
