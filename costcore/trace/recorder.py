@@ -111,11 +111,6 @@ class Recorder:
         """Add an assumption; the same one at the same location is kept once."""
         self._assumptions[Assumption(what, where)] = None
 
-    @property
-    def assumed(self) -> int:
-        """Number of assumptions so far."""
-        return len(self._assumptions)
-
     def checkpoint(self) -> Checkpoint:
         """Return a mark of what is recorded so far, for :meth:`rollback`."""
         return Checkpoint(len(self.calls), len(self._assumptions))
