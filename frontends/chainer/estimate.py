@@ -13,7 +13,6 @@ import numpy
 
 from costcore.errors import CostError
 from costcore.ir import Tensor
-from costcore.messages import unknown
 from costcore.trace.call import Module
 from costcore.trace.recorder import Recorder
 
@@ -21,16 +20,13 @@ from .arrays import ArrayIds, is_array
 from .capture.function_hook import Capture
 from .capture.link_hook import dotted, link_paths
 
-OPTIONS = ("backward",)
-"""The options of :func:`estimate`."""
-
 
 def accepts(model: object) -> bool:
     """Return True if ``model`` is a ``chainer.Link``."""
     return isinstance(model, chainer.Link)
 
 
-def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = False, **options: Any) -> None:
+def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = False) -> None:
     """Run a copy of ``model`` once and record it.
 
     The link, its statistics and states, its uninitialized parameters and the random number generators keep their
@@ -43,14 +39,10 @@ def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = Fa
             array or a Variable. Several arguments are a tuple or list, arguments by name a dict. A list inside them is
             a list of arrays.
         backward: whether to run the backward pass too, from gradients of one for every output.
-        options: none; any further option is an error.
 
     Raises:
         CostError: if the link cannot be copied, or an input is not one of the above.
-        TypeError: for an unknown option.
     """
-    if options:
-        raise TypeError(unknown("option", [*options], OPTIONS))
     link = private_copy(model)
     link.cleargrads()
     positional, by_name = arguments(inputs, link)

@@ -36,9 +36,6 @@ from .walk.recording import Notes, Recording
 from .walk.schema_functions import SchemaFunctions
 from .walk.walker import Handlers, WalkConfig, Walker
 
-OPTIONS = ("dims", "shapes", "regroup", "check_shapes")
-"""Options of :func:`estimate`."""
-
 
 def capture(recorder: Recorder) -> None:
     """Do nothing: ONNX models are read, not run."""
@@ -60,7 +57,6 @@ def estimate(
     shapes: Mapping[str, Any] | None = None,
     regroup: bool | Collection[str] = False,
     check_shapes: bool = False,
-    **options: Any,
 ) -> None:
     """Record the calls of one pass of ``model``.
 
@@ -82,14 +78,11 @@ def estimate(
             and also in hand-written form. ``PATTERNS`` in ``regroup/patterns/catalog.py`` lists all.
         check_shapes: whether shapes are compared with those that ``onnx.shape_inference`` finds, in another process;
             differences are noted.
-        options: unknown options, which are refused.
 
     Raises:
         CostError: if the file is not an ONNX model, or the model is invalid; the message includes file and node.
         TypeError, ValueError: for an invalid option.
     """
-    if options:
-        raise TypeError(unknown("option", [*options], OPTIONS))
     _check_regroup(regroup)
     proto, name = read_model(model)
     recorder.frameworks["onnx"] = onnx_version

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn import Module
 
 from costcore.errors import CostError
-from costcore.messages import unknown
 from costcore.trace.recorder import Recorder
 
 from .capture.context import capture
@@ -21,9 +20,6 @@ from .meta.model_copy import meta_copy
 from .meta.operands import tensors_of, without_data
 from .model_errors import ModelErrorContext
 from .module_walk import modules_of
-
-OPTIONS = ("backward", "dtype")
-"""The options of :func:`estimate`."""
 
 
 def accepts(model: object) -> bool:
@@ -43,7 +39,6 @@ def estimate(
     *,
     backward: bool = False,
     dtype: torch.dtype | str | None = None,
-    **options: Any,
 ) -> None:
     """Record one pass of ``model`` on ``inputs``.
 
@@ -60,14 +55,11 @@ def estimate(
         backward: whether the backward pass of the sum of all floating-point outputs is recorded as well.
         dtype: dtype of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: that of the first
             floating-point parameter.
-        options: none; any further option is an error.
 
     Raises:
-        TypeError: for an unknown option, or an input in any other form.
+        TypeError: for an input in any other form.
         CostError: if the model has lazy modules, or fails; the message includes the module and the reason.
     """
-    if options:
-        raise TypeError(unknown("option", [*options], OPTIONS))
     examples = None
     if _is_program(model):
         examples = model.example_inputs

@@ -11,8 +11,6 @@ import pytest
 from chainer import functions, links
 
 from costcore import CostError, Tensor, estimate
-from costcore.frontends.chainer import frontend
-from costcore.trace.recorder import Recorder
 
 
 class Several(chainer.Chain):
@@ -69,9 +67,8 @@ def test_invalid_inputs(inputs):
 def test_unknown_option():
     with pytest.raises(TypeError, match=r"unknown option 'dims' for the chainer frontend \(expected backward\)"):
         estimate(Several(), A, dims={"batch": 2})
-    expected = r"^unknown option 'backwards' \(expected backward\). Did you mean 'backward'\?$"
-    with pytest.raises(TypeError, match=expected):
-        frontend.estimate(Recorder(), Several(), A, backwards=True)
+    with pytest.raises(TypeError, match=r"unknown option 'backwards' .*\. Did you mean 'backward'\?$"):
+        estimate(Several(), A, backwards=True)
 
 
 class Stateful(chainer.Chain):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from costcore import CostError, Tensor
+from costcore import CostError, Tensor, estimate
 from tests.frontends.pytorch.runs import estimated, macs, state_of_torch, types
 
 
@@ -236,7 +236,8 @@ def test_a_negative_size_is_refused():
 
 def test_unknown_options_are_refused_and_the_expected_ones_listed():
     with pytest.raises(TypeError, match=r"'depth' .*backward, dtype"):
-        estimated(nn.Linear(4, 5), (2, 4), depth=3)
+        estimate(nn.Linear(4, 5), (2, 4), depth=3)
     with pytest.raises(TypeError) as caught:
-        estimated(nn.Linear(4, 5), (2, 4), backwards=True)
-    assert str(caught.value) == "unknown option 'backwards' (expected backward, dtype). Did you mean 'backward'?"
+        estimate(nn.Linear(4, 5), (2, 4), backwards=True)
+    expected = "unknown option 'backwards' for the pytorch frontend (expected backward, dtype)"
+    assert str(caught.value) == f"{expected}. Did you mean 'backward'?"
