@@ -26,7 +26,7 @@ from .fused import activation as fused_activation
 from .fused import hyper_connections, moe
 from .fused import matmul as fused_matmul
 from .fused import normalization as fused_normalization
-from .quantization import conversions, operators, packed
+from .quantization import conversions, operators, packed, products
 from .spec import OperatorSpec
 
 FAMILIES = (
@@ -52,6 +52,7 @@ FAMILIES = (
     conversions,
     operators,
     packed,
+    products,
     random,
     recurrent,
     reduction,

@@ -1,4 +1,4 @@
-"""Operators on quantized tensors that ONNX Runtime adds."""
+"""Quantized element-wise operators, reductions, pooling and norms that ONNX Runtime adds."""
 
 from __future__ import annotations
 
@@ -8,21 +8,15 @@ from typing import Any
 
 from costcore.translate import Arguments
 
-from ...graph.node import Inferred, Node
-from ...rows.arguments import SPATIAL, axis, determined, first_given, flag
-from ...rows.conv import CONVOLUTION
-from ...rows.quantization import ROWS
-from ...shapes.conv import conv_transpose
-from ...shapes.matmul import product
-from ...shapes.quantization import RULES
+from ...graph.node import Node
+from ...rows.arguments import SPATIAL, axis, determined, flag
 from ...shapes.reduction import reduced_axes, reduction
 from ...shapes.rules import broadcast, broadcast_of, like
 from ...values.value import Value
-from ..channels_last import channel_view, channels_last, has_no_activation, rule_with_channels_last, weight_view
-from ..conv import conv
-from ..matmul import MATRICES, SWAPPED, matmul, transposed
+from ..channels_last import channel_view, has_no_activation, rule_with_channels_last
 from ..pooling import global_pool, pool
 from ..spec import NHWC, OperatorSpec, row
+from .products import output_scale
 
 
 def concat(node: Node) -> Sequence[Value]:
@@ -40,19 +34,6 @@ def where(node: Node) -> Sequence[Value]:
     return [node.result(broadcast(node, *(value.known_shape for value in values)), values[1].dtype)]
 
 
-def quantized_gemm(node: Node) -> Sequence[Value]:
-    """Infer a product of quantized matrices, quantized if the output has a scale."""
-    zero = node.get("y_zero_point")
-    dtype = zero.dtype if zero is not None else node.value("a_scale").dtype
-    return [node.result(product(node, transposed(node, "A"), transposed(node, "B")), dtype)]
-
-
-def dynamic_matmul(node: Node) -> Sequence[Value]:
-    """Infer a product of floats by quantized weights."""
-    a = node.value("A")
-    return [node.result(product(node, a.known_shape, node.value("B").known_shape), a.dtype)]
-
-
 def quantized_embedding(node: Node) -> Sequence[Value]:
     """Infer the norm of the embeddings, and the position of the first masked word."""
     ids, table = node.value("input_ids"), node.value("word_embedding_quant")
@@ -62,22 +43,9 @@ def quantized_embedding(node: Node) -> Sequence[Value]:
     ]
 
 
-def quantized_conv_transpose(node: Node) -> Inferred:
-    """Infer a transposed convolution of integers."""
-    x, w, zero = node.value("x"), node.value("w"), node.value("y_zero_point")
-    node.args |= {"X": x, "W": w}
-    found = conv_transpose(node)
-    return Inferred([node.result(found.outputs[0].shape, zero.dtype)], found.facts)
-
-
 def _scaled(canonical: str, native: str, scale: str, zero: str) -> dict[str, str]:
     """Return an operand with its scale and zero point."""
     return {canonical: native, f"{canonical}_scale": scale, f"{canonical}_zero_point": zero}
-
-
-def _output_scale(scale: str, zero: str) -> dict[str, str]:
-    """Return the scale and zero point of the output."""
-    return {"y_scale": scale, "y_zero_point": zero}
 
 
 def _every_third(part: int) -> Any:
@@ -93,9 +61,10 @@ def _softmax_axes(a: Arguments) -> Any:
 
 
 UNARY_SCALES = _scaled("x", "X", "X_scale", "X_zero_point")
+"""The input of element-wise operators, with its scale and zero point."""
 
-
-LOWER_SCALES = _scaled("x", "X", "x_scale", "x_zero_point")
+POOLED_SCALES = _scaled("x", "X", "x_scale", "x_zero_point")
+"""The input of pooling, with its scale and zero point."""
 
 
 def _embedding_part(i: int, name: str) -> dict[str, str]:
@@ -103,114 +72,14 @@ def _embedding_part(i: int, name: str) -> dict[str, str]:
     return {f"w{i}_scale": f"{name}_embedding_scale", f"w{i}_zero_point": f"{name}_embedding_zero_point"}
 
 
-SCALED = {name: name for name in ("x_scale", "x_zero_point", "w_scale", "w_zero_point", "y_scale", "y_zero_point")}
-
-
 AVERAGE_POOL = row(
     "quantized_avg_pool",
-    {**LOWER_SCALES, "x": channel_view("X"), **_output_scale("y_scale", "y_zero_point")},
+    {**POOLED_SCALES, "x": channel_view("X"), **output_scale("y_scale", "y_zero_point")},
     {**SPATIAL, "ceil_mode": flag("ceil_mode")},
 )
 
 
 SPECS: tuple[OperatorSpec, ...] = (
-    OperatorSpec(
-        "QLinearConv",
-        "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B",
-        required=8,
-        attributes="group channels_last",
-        infer=conv,
-        rows=[
-            row(
-                "quantized_conv",
-                {
-                    "x": channel_view("x"),
-                    "w": weight_view("w"),
-                    "b": "B",
-                    "x_scale": "x_scale",
-                    "x_zero_point": "x_zero_point",
-                    "w_scale": "w_scale",
-                    "w_zero_point": "w_zero_point",
-                    **_output_scale("y_scale", "y_zero_point"),
-                },
-                CONVOLUTION,
-            )
-        ],
-    ),
-    OperatorSpec(
-        "QGemm",
-        "A a_scale a_zero_point B b_scale b_zero_point C y_scale y_zero_point",
-        required=6,
-        attributes="transA transB",
-        infer=quantized_gemm,
-        rows=[
-            row(
-                "quantized_matmul",
-                {
-                    **MATRICES,
-                    "b": "C",
-                    "x0_scale": "a_scale",
-                    "x0_zero_point": "a_zero_point",
-                    "x1_scale": "b_scale",
-                    "x1_zero_point": "b_zero_point",
-                    **_output_scale("y_scale", "y_zero_point"),
-                },
-                SWAPPED,
-            )
-        ],
-    ),
-    OperatorSpec(
-        "MatMulIntegerToFloat",
-        "A B a_scale b_scale a_zero_point b_zero_point bias",
-        required=4,
-        infer=matmul,
-        rows=[
-            row(
-                "quantized_matmul",
-                {
-                    "x0": "A",
-                    "x1": "B",
-                    "b": "bias",
-                    "x0_scale": "a_scale",
-                    "x0_zero_point": "a_zero_point",
-                    "x1_scale": "b_scale",
-                    "x1_zero_point": "b_zero_point",
-                },
-            )
-        ],
-    ),
-    OperatorSpec(
-        "DynamicQuantizeMatMul",
-        "A B b_scale b_zero_point bias",
-        required=3,
-        infer=dynamic_matmul,
-        rows=[
-            row(
-                "dynamic_quantized_matmul",
-                {"x0": "A", "x1": "B", "b": "bias", "x1_scale": "b_scale", "x1_zero_point": "b_zero_point"},
-            )
-        ],
-    ),
-    OperatorSpec(
-        "QOrderedMatMul",
-        "A scale_A B scale_B scale_Y bias C scale_C",
-        required=5,
-        infer=matmul,
-        rows=[
-            row(
-                "quantized_matmul",
-                {
-                    "x0": "A",
-                    "x1": "B",
-                    "b": first_given("bias", "C"),
-                    "x0_scale": "scale_A",
-                    "x1_scale": "scale_B",
-                    "y_scale": "scale_Y",
-                },
-                when=lambda a: a.get("bias") is None or a.get("C") is None,
-            )
-        ],
-    ),
     OperatorSpec(
         "QLinearAdd",
         "A A_scale A_zero_point B B_scale B_zero_point C_scale C_zero_point",
@@ -222,7 +91,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                 {
                     **_scaled("x0", "A", "A_scale", "A_zero_point"),
                     **_scaled("x1", "B", "B_scale", "B_zero_point"),
-                    **_output_scale("C_scale", "C_zero_point"),
+                    **output_scale("C_scale", "C_zero_point"),
                 },
             )
         ],
@@ -238,7 +107,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                 {
                     **_scaled("x0", "A", "A_scale", "A_zero_point"),
                     **_scaled("x1", "B", "B_scale", "B_zero_point"),
-                    **_output_scale("C_scale", "C_zero_point"),
+                    **output_scale("C_scale", "C_zero_point"),
                 },
             )
         ],
@@ -248,7 +117,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         "X X_scale X_zero_point Y_scale Y_zero_point",
         required=2,
         infer=like("X"),
-        rows=[row("quantized_sigmoid", {**UNARY_SCALES, **_output_scale("Y_scale", "Y_zero_point")})],
+        rows=[row("quantized_sigmoid", {**UNARY_SCALES, **output_scale("Y_scale", "Y_zero_point")})],
     ),
     OperatorSpec(
         "QLinearLeakyRelu",
@@ -256,9 +125,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         required=2,
         infer=like("X"),
         rows=[
-            row(
-                "quantized_leaky_relu", {**UNARY_SCALES, **_output_scale("Y_scale", "Y_zero_point")}, {"slope": "alpha"}
-            )
+            row("quantized_leaky_relu", {**UNARY_SCALES, **output_scale("Y_scale", "Y_zero_point")}, {"slope": "alpha"})
         ],
     ),
     OperatorSpec(
@@ -270,7 +137,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         rows=[
             row(
                 "quantized_softmax",
-                {**_scaled("x", "X", "X_scale", "x_zero_point"), **_output_scale("y_scale", "y_zero_point")},
+                {**_scaled("x", "X", "X_scale", "x_zero_point"), **output_scale("y_scale", "y_zero_point")},
                 {"axis": _softmax_axes},
             )
         ],
@@ -302,7 +169,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                 "quantized_reduce_mean",
                 {
                     **_scaled("x", "data", "data_scale", "data_zero_point"),
-                    **_output_scale("reduced_scale", "reduced_zero_point"),
+                    **output_scale("reduced_scale", "reduced_zero_point"),
                 },
                 {"axis": determined(reduced_axes), "keepdims": lambda a: bool(a.get("keepdims", 1))},
             )
@@ -321,7 +188,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                     "x*": _every_third(0),
                     "x*_scale": _every_third(1),
                     "x*_zero_point": _every_third(2),
-                    **_output_scale("Y_scale", "Y_zero_point"),
+                    **output_scale("Y_scale", "Y_zero_point"),
                 },
                 {"axis": determined(lambda n: n.axis(len(n.values("inputs")[0].known_shape), "axis"))},
             )
@@ -339,7 +206,7 @@ SPECS: tuple[OperatorSpec, ...] = (
                     "condition": "condition",
                     **_scaled("x0", "X", "x_scale", "x_zero_point"),
                     **_scaled("x1", "Y", "y_scale", "y_zero_point"),
-                    **_output_scale("z_scale", "z_zero_point"),
+                    **output_scale("z_scale", "z_zero_point"),
                 },
             )
         ],
@@ -402,14 +269,6 @@ SPECS: tuple[OperatorSpec, ...] = (
             )
         ],
     ),
-    channels_last(
-        "QLinearConv",
-        "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B",
-        RULES,
-        ROWS,
-        required=8,
-        attributes="group",
-    ),
     OperatorSpec(
         "QLinearAveragePool",
         "X x_scale x_zero_point y_scale y_zero_point",
@@ -417,15 +276,6 @@ SPECS: tuple[OperatorSpec, ...] = (
         attributes="channels_last ceil_mode",
         infer=rule_with_channels_last(pool),
         rows=[replace(AVERAGE_POOL, when=has_no_activation)],
-        domain=NHWC,
-    ),
-    OperatorSpec(
-        "QLinearConvTranspose",
-        "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B",
-        required=8,
-        attributes="group",
-        infer=rule_with_channels_last(quantized_conv_transpose),
-        rows=[row("quantized_conv_transpose", {"x": "x", "w": "w", "b": "B", **SCALED}, CONVOLUTION)],
         domain=NHWC,
     ),
 )
