@@ -26,6 +26,13 @@ def _row_weight(a: Arguments) -> Value:
     return w.viewed(w.known_shape[::-1])
 
 
+FUSED_GEMM = row(
+    "fused_matmul",
+    {**MATRICES, "b": "C"},
+    {**SWAPPED, "beta": factor("beta"), "activation": fused_with},
+    when=has_supported_activation,
+)
+
 SPECS: tuple[OperatorSpec, ...] = (
     OperatorSpec(
         "FusedMatMulActivation",
@@ -41,14 +48,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         required=2,
         attributes="transA transB",
         infer=matmul,
-        rows=[
-            row(
-                "fused_matmul",
-                {**MATRICES, "b": "C"},
-                {**SWAPPED, "beta": factor("beta"), "activation": fused_with},
-                when=has_supported_activation,
-            )
-        ],
+        rows=[FUSED_GEMM],
     ),
     OperatorSpec(
         "GemmFloat8",
@@ -56,14 +56,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         required=2,
         attributes="transA transB dtype",
         infer=matmul,
-        rows=[
-            row(
-                "fused_matmul",
-                {**MATRICES, "b": "C"},
-                {**SWAPPED, "beta": factor("beta"), "activation": fused_with},
-                when=has_supported_activation,
-            )
-        ],
+        rows=[FUSED_GEMM],
     ),
     OperatorSpec(
         "GemmFastGelu",
