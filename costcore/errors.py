@@ -15,14 +15,22 @@ class CostError(ValueError):
     """
 
 
-class PartialReportError(CostError):
-    """Raised with ``strict=True`` if some operators could not be counted.
+class IncompleteReportError(CostError):
+    """Raised with ``strict=True`` if the status of the report is not ``complete``.
 
     Attributes:
-        report: the report of all other operators.
+        report: the report.
     """
 
     report: Any = None  # a costcore.Report, whose modules import this one
+
+
+class PartialReportError(IncompleteReportError):
+    """Raised with ``strict=True`` if some operators could not be counted; ``report`` has all others."""
+
+
+class AssumedReportError(IncompleteReportError):
+    """Raised with ``strict=True`` if the report depends on assumptions about data."""
 
 
 class UnknownOptionError(TypeError):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from costcore.counting.pricing import Pricer
-from costcore.errors import CostError, CostWarning, PartialReportError
+from costcore.errors import AssumedReportError, CostError, CostWarning, IncompleteReportError, PartialReportError
 from costcore.messages import unknown
 from costcore.registry.custom import CustomCalculators
 from costcore.reports.caveats import uncounted_operators
@@ -97,14 +97,13 @@ def warn_about(
 
     Raises:
         PartialReportError: if a call is not counted and ``strict`` is True.
+        AssumedReportError: if an assumption was made and ``strict`` is True.
         CostError: if a custom calculator or a calculator of a plug-in failed.
     """
     for message in custom.unused(report.trace.calls, without_built_in=True) if custom else ():
         warnings.warn(message, CostWarning, stacklevel=stacklevel)
-    if strict and (operators := uncounted_operators(report.trace)):
-        error = PartialReportError(f"the report is partial; not counted: {'; '.join(map(str, operators))}")
-        error.report = report
-        raise error
+    if strict and report.status != "complete":
+        raise _refused(report)
     calls_by_reason: dict[tuple[Uncounted, str], list[Call]] = {}
     for call, _, uncounted, reason, _ in report.trace:
         if uncounted is not None:
@@ -122,3 +121,17 @@ def warn_about(
         raise CostError(
             f"{'; '.join(failures)}. The report lists these calls in ignored_layers; all other calls are counted."
         )
+
+
+def _refused(report: Report) -> IncompleteReportError:
+    """Return the error for a report that ``strict`` refuses."""
+    error: IncompleteReportError
+    if operators := uncounted_operators(report.trace):
+        error = PartialReportError(f"the report is partial; not counted: {'; '.join(map(str, operators))}")
+    else:
+        made = "; ".join(map(str, report.assumptions))
+        error = AssumedReportError(
+            f"the report is assumed: {made}. Give data for the inputs that decide, or count a run."
+        )
+    error.report = report
+    return error

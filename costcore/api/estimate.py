@@ -38,7 +38,7 @@ def estimate(
         calculators: calculators (cost formulas) for this run only, by operator; see
             :meth:`ComputationalCostHook.add_custom_cost_calculator`.
         progress: a function ``progress(items, description)`` that wraps the items of long loops, for a progress bar.
-        strict: raise an error if an operator could not be counted.
+        strict: raise an error if the status of the report is not ``complete``.
         options: framework-specific options:
 
             * ``backward`` (bool, default False; PyTorch, Chainer): count the backward pass too.
@@ -52,9 +52,9 @@ def estimate(
             * ``check_shapes`` (bool, default False; ONNX): cross-check shapes with ``onnx.shape_inference``.
 
     Raises:
-        CostError: if the model is not supported, cannot be read, or fails on these inputs. With ``strict`` and an
-            operator that could not be counted, a :class:`costcore.errors.PartialReportError`, whose ``report`` has all
-            other operators.
+        CostError: if the model is not supported, cannot be read, or fails on these inputs. With ``strict`` and a
+            report that is not complete, a :class:`costcore.errors.IncompleteReportError` with the ``report``:
+            ``PartialReportError`` if an operator could not be counted, ``AssumedReportError`` if something was assumed.
         TypeError, ValueError: if an argument is invalid. An unknown option raises
             :class:`costcore.errors.UnknownOptionError`.
     """

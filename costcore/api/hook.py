@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import wraps
 from types import TracebackType
 from typing import Any
 
 from costcore.api.build_report import check_arguments, make_report, warn_about
 from costcore.errors import CostError
+from costcore.messages import did_you_mean
 from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import load, loaded
 from costcore.reports.report import Report
-from costcore.trace.call import Assumption
 from costcore.trace.recorder import Recorder
 
 
@@ -31,7 +30,8 @@ class ComputationalCostHook:
         frontends: names of the frontends to use, ``["pytorch"]``. Default: those whose framework is imported.
         measure_time: measure the time of every call, if the framework runs calls one by one. It is reported as
             ``seconds``, and in the last columns of ``show_layers``.
-        strict: raise an error at the end of the block if an operator could not be counted. The report stays available.
+        strict: raise an error at the end of the block if the status of the report is not ``complete``. The report
+            stays available.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -98,7 +98,7 @@ class ComputationalCostHook:
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        stack, self._stack = self._stack, None
+        stack, self._stack, self._report = self._stack, None, None
         if stack is not None:
             stack.__exit__(error_type, error, traceback)
         if error_type is None:
@@ -111,37 +111,12 @@ class ComputationalCostHook:
             self._report = make_report(self._recorder, self._custom, self._fma_1flop, self._layout)
         return self._report
 
-    @property
-    def layer_report(self) -> dict[str, dict[str, Any]]:
-        """See :attr:`Report.layer_report`."""
-        return self.report.layer_report
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of :attr:`report`: the hook has every property and method of a report."""
+        if name.startswith("_") or not hasattr(Report, name):
+            known = [each for each in dir(type(self)) + dir(Report) if not each.startswith("_")]
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{did_you_mean([name], known)}")
+        return getattr(self.report, name)
 
-    @property
-    def summary_report(self) -> dict[str, dict[str, Any]]:
-        """See :attr:`Report.summary_report`."""
-        return self.report.summary_report
-
-    @property
-    def total_report(self) -> dict[str, Any]:
-        """See :attr:`Report.total_report`."""
-        return self.report.total_report
-
-    @property
-    def ignored_layers(self) -> dict[str, dict[str, Any]]:
-        """See :attr:`Report.ignored_layers`."""
-        return self.report.ignored_layers
-
-    @property
-    def assumptions(self) -> list[Assumption]:
-        """See :attr:`Report.assumptions`."""
-        return self.report.assumptions
-
-    @wraps(Report.show_report)
-    def show_report(self, *arguments: Any, **options: Any) -> None:
-        """See :meth:`Report.show_report`."""
-        self.report.show_report(*arguments, **options)
-
-    @wraps(Report.show_summary_report)
-    def show_summary_report(self, *arguments: Any, **options: Any) -> None:
-        """See :meth:`Report.show_summary_report`."""
-        self.report.show_summary_report(*arguments, **options)
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(name for name in dir(Report) if not name.startswith("_"))})

@@ -44,7 +44,7 @@ class Budget:
     Attributes:
         limits: all limits.
         baseline: the report from which increases are measured.
-        strict: whether a partial report, in which calls are not counted, is a violation.
+        strict: whether a report whose status is ``partial`` or ``assumed`` is a violation.
         source: the file from which the budget was read.
     """
 

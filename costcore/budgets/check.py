@@ -14,7 +14,7 @@ from costcore.budgets.toml import read_budget
 from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
 from costcore.registry.calculators import calculators
-from costcore.reports.caveats import not_counted
+from costcore.reports.exports.facts import status
 from costcore.reports.module_paths import path_and_parents
 from costcore.reports.report import Report
 from costcore.reports.report_data import ReportData
@@ -42,12 +42,12 @@ def check(report: Report, budget: BudgetLike) -> list[Violation]:
     if not isinstance(report, Report):
         raise TypeError(f"check expects a report, such as that of estimate (got {type(report).__name__})")
     read = budget if isinstance(budget, Budget) else read_budget(budget)
-    return [*_partial(report, read), *_exceeded(report, read)]
+    return [*_incomplete(report, read), *_exceeded(report, read)]
 
 
-def _partial(report: Report, budget: Budget) -> Iterator[Violation]:
-    if budget.strict and (missing := not_counted(report.trace)):
-        yield Violation("total", reason=f"partial: not counted: {missing}")
+def _incomplete(report: Report, budget: Budget) -> Iterator[Violation]:
+    if budget.strict and report.status != "complete":
+        yield Violation("total", reason=status(report))
 
 
 def _exceeded(report: Report, budget: Budget) -> Iterator[Violation]:

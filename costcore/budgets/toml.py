@@ -33,7 +33,7 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
 
     ::
 
-        strict = true                  # a partial report is a violation
+        strict = true                  # a partial or assumed report is a violation
         baseline = "report.json"       # a saved report, relative to this file; in a mapping it may be a Report
         max_increase = "1%"            # of each total, from the baseline
 

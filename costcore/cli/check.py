@@ -57,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--budget", required=True, metavar="FILE", help="a TOML file with limits")
     add_model_options(parser)
-    parser.add_argument("--strict", action="store_true", help="count a partial report as a violation")
+    parser.add_argument("--strict", action="store_true", help="count a partial or assumed report as a violation")
     parser.add_argument(
         "--format", default="text", choices=["text", "md"], help="default: text, one line per violation"
     )

@@ -90,7 +90,7 @@ EPILOG = """examples:
   costcore my_model.py:make --input ids=1x128:int64 --columns name,macs,n_params
   costcore model.onnx --output report.json
 
-exit codes: 0 success, 1 model error (with --strict also a partial report), 2 usage error
+exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error
 
 A target module:factory is Python code, which is imported and run. An .onnx file is only read."""
 
@@ -164,7 +164,11 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"write to FILE, in the format of its suffix: {', '.join(FILES)} (.json, .html: the complete report)",
     )
-    parser.add_argument("--strict", action="store_true", help="exit with 1 if a call is not counted")
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with 1 if a call is not counted, or if something is assumed",
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -208,8 +212,8 @@ def _main(argv: Sequence[str]) -> int:
     except (TypeError, ValueError) as error:
         parser.error(str(error))
     else:
-        if args.strict and report.status == "partial":
-            return _fail("the report is partial, which is an error with --strict")
+        if args.strict and report.status != "complete":
+            return _fail(f"the report is {report.status}, which is an error with --strict")
     return SUCCESS
 
 

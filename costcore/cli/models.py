@@ -24,6 +24,7 @@ from costcore.api.load_model import (
 from costcore.errors import CostError, CostWarning, UnknownOptionError
 from costcore.messages import did_you_mean
 from costcore.registry.frontends import applicable_options, specs
+from costcore.reports.caveats import n_assumptions
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
 from costcore.reports.serialization.targets import save_output
@@ -247,6 +248,8 @@ def report_of(target: str, args: argparse.Namespace, inputs: list[str] | None = 
             raise CostError(f"{error}; no --input was given") from error
     for warning in caught:
         print_message(f"costcore: {target}: {warning.message}")
+    if report.assumptions:
+        print_message(f"costcore: {target}: assumed: the totals depend on {n_assumptions(report.trace)}")
     return report
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from costcore.comparisons.differences import COMPARED, Delta, Difference
 from costcore.comparisons.matching import Entry, is_free
 from costcore.dims import Dim
-from costcore.reports.caveats import not_counted
+from costcore.reports.caveats import n_assumptions, not_counted
 from costcore.reports.report_data import ReportData
 from costcore.reports.text.amounts import METRICS, exact
 
@@ -122,7 +122,7 @@ class ComparisonData:
         free = [sum(map(is_free, report.ledger.entries.values())) for report in (self.old, self.new)]
         omitted = [f"calls that cost nothing are not compared: {free[0]} and {free[1]}"] if self.by == "order" else []
         assumptions = [
-            f"{name} makes {len(report.assumptions)} assumption{'s' * (len(report.assumptions) > 1)}"
+            f"{name} depends on {n_assumptions(report.trace)}"
             for name, report in zip(self.names, (self.old, self.new), strict=True)
             if report.assumptions
         ]

@@ -129,8 +129,16 @@ def remarks(trace: Trace) -> list[str]:
         lines.append(f"partial: the totals do not include {not_counted(trace)}")
         named = [f"{LABELS[each.uncounted]}: {each}" for each in operators if each.uncounted in LABELS]
         lines += _limited(named, "operators that are not counted")
-    assumptions = [f"assumed: {what}{f' ({where})' if where else ''}" for what, where in trace.run.assumptions]
-    return lines + _limited(assumptions, "assumptions")
+    if trace.run.assumptions:
+        lines.append(f"assumed: the totals depend on {n_assumptions(trace)}")
+        lines += _limited([f"assumption: {each}" for each in trace.run.assumptions], "assumptions")
+    return lines
+
+
+def n_assumptions(trace: Trace) -> str:
+    """Return the number of assumptions as text, ``2 assumptions about data``."""
+    n = len(trace.run.assumptions)
+    return f"{n} assumption{'s' * (n != 1)} about data"
 
 
 def footer(lines: Sequence[str], mode: str) -> str:

@@ -43,6 +43,7 @@ class ReportData:
     def __repr__(self) -> str:
         total, n_ignored = self.ledger.total, len(self.ignored_layers)
         status = f", {_calls(n_ignored)} not counted" if n_ignored else ""
+        status += f", {caveats.n_assumptions(self._trace)}" if self._trace.run.assumptions else ""
         return f"<Report: {_calls(total['n_layers'])}, {total['flops']} FLOPs, {total['macs']} MACs{status}>"
 
     @property
@@ -80,8 +81,12 @@ class ReportData:
 
     @property
     def status(self) -> str:
-        """``complete``, or ``partial`` if calls have no cost (:attr:`ignored_layers`)."""
-        return "complete" if self._trace.is_complete else "partial"
+        """``complete``, ``assumed`` or ``partial``.
+
+        ``assumed``: every call has a cost, but a value that was not there decided something (:attr:`assumptions`).
+        ``partial``: calls have no cost (:attr:`ignored_layers`); there may be assumptions too.
+        """
+        return self._trace.status
 
     @property
     def versions(self) -> dict[str, str]:
@@ -91,7 +96,7 @@ class ReportData:
 
     @property
     def assumptions(self) -> list[Assumption]:
-        """Assumptions about data-dependent behavior: pairs of the assumption and its location."""
+        """Assumptions about what depends on data: pairs of what was assumed and where, with ``line`` and ``times``."""
         return list(self._trace.run.assumptions)
 
     @property

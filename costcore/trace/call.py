@@ -91,11 +91,36 @@ new_call = Call.__new__
 """Builds a call three times as fast: ``new_call(Call, layer=…)``, as ``Call(…)`` collects keywords in a dict first."""
 
 
-class Assumption(NamedTuple):
-    """An assumption about something that depends on data: what was assumed, and where."""
-
+class _WhatAndWhere(NamedTuple):
     what: str
     where: str
+
+
+class Assumption(_WhatAndWhere):
+    """An assumption about something that depends on data: the pair of what was assumed, and where.
+
+    Two assumptions are equal if both are; the place in the user's code and the number of times do not matter.
+
+    Attributes:
+        what: what was assumed, as a sentence.
+        where: path of the module, or name of the node.
+        line: the line of the user's code that needed the value, ``model.py:12 in forward``; empty if it is unknown.
+        times: how often it was assumed there.
+    """
+
+    line: str
+    times: int
+
+    def __new__(cls, what: str, where: str = "", line: str = "", times: int = 1) -> Assumption:
+        """Return an assumption; see the attributes of the class."""
+        self = super().__new__(cls, what, where)
+        self.line, self.times = line, times
+        return self
+
+    def __str__(self) -> str:
+        often = f"{self.times} times" if self.times > 1 else ""
+        places = ", ".join(filter(None, (self.where, self.line, often)))
+        return f"{self.what} ({places})" if places else self.what
 
 
 class Module(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
@@ -14,7 +15,7 @@ from costcore.trace.run import Regrouping
 
 
 class Checkpoint(NamedTuple):
-    """The numbers of calls and assumptions that were recorded up to some point."""
+    """How many calls and assumptions were recorded up to some point, repeated assumptions included."""
 
     calls: int
     assumptions: int
@@ -64,7 +65,7 @@ class Recorder:
         """The modules of the model by path, in the model's order; the root has the path ``""``."""
         self.frameworks: dict[str, str] = {}
         """Versions of the frameworks, by name."""
-        self._assumptions: dict[Assumption, None] = {}
+        self._assumed: list[tuple[str, str, str]] = []
         self.notes: list[str] = []
         """Remarks for the reader of the report on how the run was captured."""
         self.regrouped: list[Regrouping] = []
@@ -107,21 +108,30 @@ class Recorder:
         self.parameters[identity] = size
         return identity
 
-    def assume(self, what: str, where: str = "") -> None:
-        """Add an assumption; the same one at the same location is kept once."""
-        self._assumptions[Assumption(what, where)] = None
+    def assume(self, what: str, where: str = "", line: str = "") -> None:
+        """Add an assumption; the same one at the same place is reported once, with how often it was made.
+
+        Args:
+            what: what is assumed, as a sentence.
+            where: path of the module, or name of the node.
+            line: the line of the user's code that needs the value, ``model.py:12 in forward``.
+        """
+        self._assumed.append((what, where, line))
 
     def checkpoint(self) -> Checkpoint:
         """Return a mark of what is recorded so far, for :meth:`rollback`."""
-        return Checkpoint(len(self.calls), len(self._assumptions))
+        return Checkpoint(len(self.calls), len(self._assumed))
 
     def rollback(self, mark: Checkpoint) -> None:
         """Forget every call and assumption that was recorded after ``mark``."""
         del self.calls[mark.calls :]
-        while len(self._assumptions) > mark.assumptions:
-            self._assumptions.popitem()
+        del self._assumed[mark.assumptions :]
 
     @property
     def assumptions(self) -> list[Assumption]:
-        """The assumptions and their locations, in order."""
-        return list(self._assumptions)
+        """The assumptions with their places, each once, in order."""
+        return self.assumptions_since(Checkpoint(0, 0))
+
+    def assumptions_since(self, mark: Checkpoint) -> list[Assumption]:
+        """The assumptions made after ``mark`` with their places, each once, in order."""
+        return [Assumption(*made, times) for made, times in Counter(self._assumed[mark.assumptions :]).items()]

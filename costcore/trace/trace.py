@@ -75,3 +75,10 @@ class Trace:
     def is_complete(self) -> bool:
         """Whether every call has a cost."""
         return all(record.cost is not None for record in self.records)
+
+    @property
+    def status(self) -> str:
+        """``complete``, ``assumed`` or ``partial``; see :attr:`costcore.Report.status`."""
+        if not self.is_complete:
+            return "partial"
+        return "assumed" if self.run.assumptions else "complete"

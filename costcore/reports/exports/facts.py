@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costcore.ir import Tensor
-from costcore.reports.caveats import not_counted
+from costcore.reports.caveats import n_assumptions, not_counted
 from costcore.reports.report_data import ReportData
 from costcore.reports.text.amounts import METRICS
 from costcore.reports.text.values import attribute_text, jsonable
@@ -37,9 +37,11 @@ def call_facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def status(report: ReportData) -> str:
-    """Return ``complete``, or ``partial`` with the number of calls that are not counted."""
+    """Return the status: ``partial`` with what is not counted, ``assumed`` with the number of assumptions."""
     missing = not_counted(report.trace)
-    return f"partial: not counted: {missing}" if missing else "complete"
+    reasons = [f"not counted: {missing}"] * bool(missing)
+    reasons += [n_assumptions(report.trace)] * bool(report.trace.run.assumptions)
+    return ": ".join([report.status, "; ".join(reasons)]) if reasons else report.status
 
 
 def json_text(content: Any) -> str:

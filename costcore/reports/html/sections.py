@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from costcore.dims import Dim, is_symbolic
-from costcore.reports.caveats import uncounted_operators
+from costcore.reports.caveats import n_assumptions, uncounted_operators
 from costcore.reports.text.amounts import METRICS, exact, readable
 from costcore.reports.text.escape import printable
 from costcore.reports.text.units import rounded
@@ -39,11 +39,15 @@ def text(value: str) -> str:
 
 
 def status(report: ReportData) -> str:
-    """Return a badge that states whether every call is counted."""
+    """Return badges that state whether every call is counted, and how many assumptions were made."""
     if report.status == "complete":
         return '<span class="badge good">✓ complete</span>'
-    uncounted = len(report.ignored_layers)
-    return f'<a class="badge bad" href="#unknown">⚠ partial: {_calls(uncounted)} not counted</a>'
+    badges = []
+    if uncounted := len(report.ignored_layers):
+        badges.append(f'<a class="badge bad" href="#unknown">⚠ partial: {_calls(uncounted)} not counted</a>')
+    if report.assumptions:
+        badges.append(f'<a class="badge caution" href="#basis">≈ assumed: {n_assumptions(report.trace)}</a>')
+    return " ".join(badges)
 
 
 def settings(report: ReportData) -> str:
@@ -107,7 +111,7 @@ def uncounted(report: ReportData) -> str:
 
 def basis(report: ReportData) -> str:
     """Return lists of the assumptions, notes and versions of a report."""
-    assumptions = [f"{what} ({where})" if where else what for what, where in report.assumptions]
+    assumptions = [*map(str, report.assumptions)]
     versions = [f"{name} {version}" for name, version in report.versions.items()]
     sections = (
         ("Assumptions", assumptions, "No assumptions were made."),

@@ -185,10 +185,9 @@ def _contents(file: _Object, source: str) -> Contents:
     trace = Trace(tuple(_call(entry, layers, costs, run, decoder) for entry in file.objects("calls")), run)
     if len({call.name for call in trace.calls}) != len(trace):
         raise CostError("calls: two calls have the same name")
-    status = "complete" if trace.is_complete else "partial"
-    stated = file.choice("status", ("complete", "partial"))
-    if stated != status:
-        raise malformed("status", "it contradicts the calls", stated, repr(status))
+    stated = file.choice("status", ("complete", "assumed", "partial"))
+    if (stated == "partial") == trace.is_complete:  # earlier versions called assumed reports complete
+        raise malformed("status", "it contradicts the calls", stated, repr(trace.status))
     total = file.field("total", dict)
     file.end()
     return Contents(trace, total, source)
@@ -221,7 +220,11 @@ def _modules(file: _Object, parameters: Mapping[int, Dim], decoder: Decoder) -> 
 def _assumptions(file: _Object) -> tuple[Assumption, ...]:
     assumptions = []
     for entry in file.objects("assumptions"):
-        assumptions.append(Assumption(entry.field("what", str), entry.field("where", str)))
+        what, where, line = entry.field("what", str), entry.field("where", str), entry.field("line", str, "")
+        times = entry.field("times", int, 1)
+        if times < 1:
+            raise malformed(entry.path_of("times"), "wrong value", times, "at least 1")
+        assumptions.append(Assumption(what, where, line, times))
         entry.end()
     return tuple(assumptions)
 

@@ -54,10 +54,10 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "versions": {"costcore": run.version, "convention": run.convention, "frameworks": dict(run.frameworks)},
-        "status": "complete" if trace.is_complete else "partial",
+        "status": trace.status,
         "settings": {"fma_1flop": run.fma_1flop, "layout": run.layout},
         "total": {key: encoder.dim(total[key]) for key in TOTAL if key in total},
-        "assumptions": [{"what": what, "where": where} for what, where in run.assumptions],
+        "assumptions": [{"what": a.what, "where": a.where, "line": a.line, "times": a.times} for a in run.assumptions],
         "notes": [*run.notes, *map(str, run.regrouped)],
         "parameters": [{"id": identity, "size": encoder.dim(size)} for identity, size in run.parameters.items()],
         "n_params_model": encoder.dim(run.n_params_model),

@@ -188,7 +188,7 @@ class Recording:
         return stored.identity
 
     def assume(self, what: str, where: str) -> None:
-        """Add an assumption, once for every place."""
+        """Add an assumption; the same one at the same node is reported once."""
         self.recorder.assume(what, where)
 
     def checkpoint(self) -> Checkpoint:
@@ -215,7 +215,7 @@ class Recording:
 
     def assumptions_since(self, mark: Checkpoint) -> list[Assumption]:
         """Return the assumptions added since ``mark``."""
-        return self.recorder.assumptions[mark.assumptions :]
+        return self.recorder.assumptions_since(mark)
 
 
 def _role_of(operand: str) -> Role:

@@ -1,10 +1,11 @@
 import io
+import re
 import warnings
 
 import pytest
 import sympy
 
-from costcore import ComputationalCostHook, CostError, CostWarning, Operations, ReportColumns, SummaryColumns
+from costcore import ComputationalCostHook, CostError, CostWarning, Operations, Report, ReportColumns, SummaryColumns
 from costcore.reports.columns import REPORT, SUMMARY
 from costcore.reports.text.units import UNITS
 
@@ -295,3 +296,26 @@ def test_there_is_no_warning_without_unknown_operators(toy):
     assert hook.report.calls[0].layer.op == "toy_double"
     assert hook.layer_report["Double-1"]["operations"] == {"mul": 6}
     assert Operations(mul=6).flops() == 6
+
+
+def test_a_hook_has_everything_that_its_report_has(toy):
+    with ComputationalCostHook() as hook:
+        toy.run("toy::Double")
+        assert hook.status == "complete"
+        toy.run("toy::Double")
+    public = [name for name in dir(Report) if not name.startswith("_")]
+    assert {"by", "status", "show_tree", "to_json", "notes", "subs"} <= set(public) <= set(dir(hook))
+    assert hook.by("op")["toy_double"]["flops"] == 12
+    assert (hook.status, hook.notes, hook.versions) == ("complete", [], hook.report.versions)
+    assert hook.to_json() == hook.report.to_json()
+    assert shown(hook.show_tree) == shown(hook.report.show_tree)
+
+
+def test_a_wrong_attribute_of_a_hook_is_an_attribute_error():
+    hook = ComputationalCostHook()
+    message = "ComputationalCostHook has no attribute 'total_reports'. Did you mean 'total_report'?"
+    with pytest.raises(AttributeError, match=re.escape(message)):
+        hook.total_reports  # noqa: B018
+    assert not hasattr(hook, "__array__")
+    with pytest.raises(AttributeError):
+        ComputationalCostHook.__new__(ComputationalCostHook).status  # noqa: B018  # as copy and pickle make it

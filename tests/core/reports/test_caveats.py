@@ -1,12 +1,16 @@
 import io
+import json
 import pickle
 
 import pytest
 
 from costcore import ComputationalCostHook, CostError, Layer, Report, Tensor, __version__, estimate
-from costcore.errors import PartialReportError
+from costcore.api.build_report import warn_about
+from costcore.budgets.check import check
+from costcore.errors import AssumedReportError, PartialReportError
 from costcore.reports.caveats import MAX_LINES, call_site, not_counted
 from costcore.trace.call import Assumption, Call, Uncounted
+from costcore.trace.recorder import Recorder
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
 from tests.core.toy_networks import nested_report
@@ -30,6 +34,72 @@ def test_a_report_is_complete_or_partial(toy):
     assert Report(Trace((), Run())).status == "complete"
 
 
+ASSUMED = Run(assumptions=(Assumption("n is 1", "fc", "net.py:3 in forward", 4), Assumption("m is 2")))
+
+
+def test_a_report_with_assumptions_is_assumed_unless_it_is_partial(toy):
+    report = Report(Trace((), ASSUMED))
+    assert report.status == "assumed"
+    assert repr(report) == "<Report: 0 calls, 0 FLOPs, 0 MACs, 2 assumptions about data>"
+    assert Report(Trace(unknown(), ASSUMED)).status == "partial"
+    assert report.remarks == [
+        "assumed: the totals depend on 2 assumptions about data",
+        "assumption: n is 1 (fc, net.py:3 in forward, 4 times)",
+        "assumption: m is 2",
+    ]
+
+
+def test_an_assumption_is_the_pair_of_what_and_where():
+    """Earlier versions had only the two; the line and the number of times are attributes beside them."""
+    each = ASSUMED.assumptions[0]
+    what, where = each
+    assert (what, where, each.line, each.times) == ("n is 1", "fc", "net.py:3 in forward", 4)
+    assert each == Assumption("n is 1", "fc") == ("n is 1", "fc")
+    again = pickle.loads(pickle.dumps(each))
+    assert (again, again.line, again.times) == (each, each.line, each.times)
+
+
+def test_assumptions_are_saved_with_line_and_times():
+    again = Report.from_json(Report(Trace((), ASSUMED)).to_json())
+    assert again.remarks == Report(Trace((), ASSUMED)).remarks
+    assert (again.status, json.loads(again.to_json())["status"]) == ("assumed", "assumed")
+
+
+def test_a_file_of_an_earlier_version_called_assumptions_complete():
+    content = json.loads(Report(Trace((), ASSUMED)).to_json())
+    content["status"] = "complete"
+    for entry in content["assumptions"]:
+        del entry["line"], entry["times"]
+    again = Report.from_json(json.dumps(content))
+    assert again.status == "assumed"
+    assert [(each.what, each.line, each.times) for each in again.assumptions] == [("n is 1", "", 1), ("m is 2", "", 1)]
+
+
+def test_repeated_assumptions_are_counted():
+    recorder = Recorder()
+    for _ in range(3):
+        recorder.assume("n is 1", "fc", "net.py:3 in forward")
+    mark = recorder.checkpoint()
+    recorder.assume("n is 1", "fc", "net.py:3 in forward")
+    recorder.assume("m is 2")
+    assert [(*each, each.times) for each in recorder.assumptions_since(mark)] == [
+        ("n is 1", "fc", 1),
+        ("m is 2", "", 1),
+    ]
+    assert [(*each, each.times) for each in recorder.assumptions] == [("n is 1", "fc", 4), ("m is 2", "", 1)]
+    recorder.rollback(mark)
+    assert [(*each, each.times) for each in recorder.assumptions] == [("n is 1", "fc", 3)]
+
+
+def test_strict_refuses_assumptions(toy):
+    report = Report(Trace((), ASSUMED))
+    with pytest.raises(AssumedReportError, match=r"n is 1 \(fc, net.py:3 in forward, 4 times\); m is 2") as caught:
+        warn_about(report, strict=True)
+    assert (caught.value.report, isinstance(caught.value, CostError)) == (report, True)
+    (violation,) = check(report, {"strict": True})
+    assert str(violation) == "total: assumed: 2 assumptions about data"
+
+
 def test_versions_of_tool_frameworks_and_convention(toy):
     assert nested_report(toy).versions == {"costcore": __version__, "convention": "costcore-1", "toy": "1.0"}
 
@@ -47,7 +117,8 @@ def test_a_partial_report_has_remarks_below_the_table(mode, show):
         f"{bullet}unsupported: my::Wave: 2 calls, reads 48 B, writes 48 B; "
         "first in module 'head', net.py:12 in forward\n"
         f"{bullet}unsupported: my::Other: 1 call, reads 24 B, writes 24 B\n"
-        f"{bullet}assumed: n is 1 (x.py:3)\n"
+        f"{bullet}assumed: the totals depend on 1 assumption about data\n"
+        f"{bullet}assumption: n is 1 (x.py:3)\n"
     )
 
 

@@ -14,7 +14,7 @@ import sympy
 
 from costcore.reports.html import embedded, to_html
 from costcore.reports.html.data import page_data
-from costcore.trace.call import Uncounted
+from costcore.trace.call import Assumption, Uncounted
 from tests.core import html_reports
 
 VOID = {"meta", "link", "input", "br", "img"}
@@ -82,7 +82,7 @@ def test_a_page_is_well_formed_and_loads_nothing_from_outside(name):
     assert "http:" not in text and "https:" not in text and "//cdn" not in text
     assert [attrs for _, attrs in page.elements if {"src", "srcset", "action", "data"} & attrs.keys()] == []
     targets = {attrs["href"] for _, attrs in page.elements if "href" in attrs}
-    assert targets <= {"data:,", "#unknown"}
+    assert targets <= {"data:,", "#unknown", "#basis"}
     assert "@import" not in page.styles[0] and "url(" not in page.styles[0]
     identities = [attrs["id"] for _, attrs in page.elements if "id" in attrs]
     assert len(identities) == len(set(identities))
@@ -147,7 +147,19 @@ def test_totals_are_readable_and_exact():
         ("Calls", "3", "all of them counted"),
     ):
         assert f"{title} {readable} {exact}".strip() in text
-    assert "✓ complete" in text and "Not counted" not in text
+    assert "≈ assumed: 1 assumption about data" in text and "Not counted" not in text
+
+
+def test_the_badge_states_the_status():
+    """One badge if the report is complete or assumed; two if calls are not counted and something was assumed."""
+    assumed = (Assumption("n is 1", "fc", "net.py:12 in forward", 3), Assumption("m is 2"))
+    relu, wave = html_reports.call("relu", "act", 5, 4, 4), html_reports.unknown("toy::Wave", "act")
+    assert "✓ complete" in Page(to_html(html_reports.report([relu]))).text
+    text = Page(to_html(html_reports.report([relu], assumptions=assumed))).text
+    assert "≈ assumed: 2 assumptions about data" in text and "complete" not in text
+    assert "n is 1 (fc, net.py:12 in forward, 3 times) m is 2 Versions" in text
+    text = Page(to_html(html_reports.report([relu, wave], assumptions=assumed))).text
+    assert "⚠ partial: 1 call not counted ≈ assumed: 2 assumptions about data" in text
 
 
 def test_assumptions_versions_and_options_are_listed():
