@@ -19,8 +19,8 @@ import torch
 from torch._ops import OpOverload
 
 from ..meta import sdpa
-from ..meta.operands import PLAIN, are_distributed, have_data, is_mixed, without_data
-from ..operators.composite_ops import COMPOSITES, overload
+from ..meta.operands import PLAIN, are_distributed, have_data, is_mixed, tensors_of, without_data
+from ..operators.composite_ops import COMPOSITES, WITHOUT_GRADIENT, overload
 from ..operators.plan import OperatorPlan
 from . import autocast
 from .dispatch_keys import AFTER, AFTER_CAPTURE, CAPTURED
@@ -45,7 +45,10 @@ def register_kernels(active_mode: Callable[[], CaptureMode | None]) -> None:
     for name in sorted(COMPOSITES):
         operator = overload(name)
         if operator is not None:
-            library.impl(name, _kernel(operator, active_mode), "PreDispatch", with_keyset=True)
+            kernel = _kernel(operator, active_mode)
+            if name in WITHOUT_GRADIENT:
+                kernel = _unless_a_gradient_is_needed(operator, kernel)
+            library.impl(name, kernel, "PreDispatch", with_keyset=True)
     _libraries.append(library)
 
 
@@ -57,6 +60,15 @@ def _kernel(operator: OpOverload, active_mode: Callable[[], CaptureMode | None])
         return _call(mode, operator, keyset, args, kwargs)
 
     return kernel
+
+
+def _unless_a_gradient_is_needed(operator: OpOverload, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def kernel_without_gradient(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        if _grad_enabled() and any(tensor.requires_grad for tensor in tensors_of(args, kwargs)):
+            return operator.redispatch(keyset & AFTER, *args, **kwargs)
+        return kernel(keyset, *args, **kwargs)
+
+    return kernel_without_gradient
 
 
 def _call(mode: CaptureMode, operator: OpOverload, keyset: Any, args: Any, kwargs: Any) -> Any:

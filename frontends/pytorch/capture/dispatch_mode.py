@@ -17,11 +17,13 @@ from torch.utils._python_dispatch import (
     _push_mode,
 )
 
-from ..meta.operands import PLAIN, is_mixed, is_plain_meta, tensors_of, without_data
+from ..meta.operands import PLAIN, has_complex, is_mixed, is_plain_meta, tensors_of, without_data
 from ..operators.call_cache import CachedCall, CallCache
 from ..operators.control_flow import CONTROL_FLOW
+from ..operators.kernels import decomposed
 from ..operators.plan import OperatorPlan
 from ..recording.recording import Recording
+from .dispatch_keys import LazyValues
 
 
 class CaptureMode(TorchDispatchMode):
@@ -96,12 +98,19 @@ class CaptureMode(TorchDispatchMode):
     def _call(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """Find a call in the cache, replay or run it, and record it."""
         if self.in_composite and not (self.has_replay and any(isinstance(x, Tensor) and x.is_meta for x in args)):
+            if any(isinstance(x, Tensor) and x.is_complex() for x in args):
+                with LazyValues():
+                    return plan.func(*args, **kwargs or {})
             return plan.func(*args, **kwargs) if kwargs else plan.func(*args)
         key, cached, tensors = self.find_call(plan, args, kwargs)
         if cached is not None and cached.replay is not None:
             result = cached.replay(args)
         else:
-            result = self._run(plan, tensors, args, kwargs or {})
+            if has_complex(tensors) if cached is None else cached.has_complex:
+                with LazyValues():
+                    result = self._run(plan, tensors, args, kwargs or {})
+            else:
+                result = self._run(plan, tensors, args, kwargs or {})
             if cached is None:
                 cached = self.add_call(plan, key, args, kwargs, tensors, result)
         if not self.in_composite:
@@ -138,11 +147,14 @@ class CaptureMode(TorchDispatchMode):
             if assumed is not None:
                 return self._assume(plan, args, kwargs, *assumed)
         if plan.is_control_flow:
-            with self:
+            with LazyValues(), self:
                 return CONTROL_FLOW[plan.func.name()](self.recording.assumptions.note, *args, **kwargs)
         if plan.decompose and not self.in_composite:
-            with self:
-                return plan.func.decompose(*args, **kwargs)
+            is_nested = any(isinstance(x, Tensor) and x.is_nested for x in args)
+            with LazyValues(), self:
+                result = decomposed(plan.func, args, kwargs, is_nested)
+            if result is not NotImplemented:
+                return result
         return self._call(plan, args, kwargs)
 
     def _run_unrecorded(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:

@@ -36,6 +36,11 @@ def have_data(tensors: Sequence[Tensor]) -> bool:
     return all(type(tensor) in PLAIN and not tensor.is_meta for tensor in tensors)
 
 
+def has_complex(tensors: Sequence[Tensor]) -> bool:
+    """Return whether any tensor is complex."""
+    return any(tensor.is_complex() for tensor in tensors)
+
+
 def are_distributed(tensors: Sequence[Tensor]) -> bool:
     """Return whether any tensor is distributed over devices."""
     return any(kind.__name__ == "DTensor" for tensor in tensors for kind in type(tensor).__mro__)

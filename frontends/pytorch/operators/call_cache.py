@@ -14,7 +14,7 @@ from torch import Tensor
 
 from costcore.ir import Layer
 
-from ..meta.operands import NUMBERS, have_data, tensors_of
+from ..meta.operands import NUMBERS, has_complex, have_data, tensors_of
 from .call_key import CallKey, call_key
 from .dtype_checks import check_dtypes
 from .plan import OperatorPlan, OperatorPlans, operator_plans
@@ -65,15 +65,19 @@ class CachedCall:
         plan: the plan of their operator.
         replay: returns their result without running anything; None if that is impossible.
         have_data: whether all their operands are ordinary tensors with data.
+        has_complex: whether any of their operands is complex.
         templates: how they are recorded, by the origins of their operands.
     """
 
-    __slots__ = ("have_data", "plan", "replay", "templates")
+    __slots__ = ("has_complex", "have_data", "plan", "replay", "templates")
 
-    def __init__(self, plan: OperatorPlan, replay: Replay | None = None, have_data: bool = False) -> None:
+    def __init__(
+        self, plan: OperatorPlan, replay: Replay | None = None, have_data: bool = False, has_complex: bool = False
+    ) -> None:
         self.plan = plan
         self.replay = replay
         self.have_data = have_data
+        self.has_complex = has_complex
         self.templates: dict[int, CallTemplate] = {}
 
 
@@ -127,7 +131,7 @@ class CallCache:
             return CachedCall(plan)
         rule = plan.replay_rule if self._has_replay else None
         replay = None if rule is None else rule(args, tensors, result)
-        cached = CachedCall(plan, replay, have_data(tensors))
+        cached = CachedCall(plan, replay, have_data(tensors), has_complex(tensors))
         if not plan.has_varying_shapes or all(tensor.is_meta for tensor in tensors):
             self._keep(key, cached)
         return cached

@@ -23,10 +23,18 @@ embedding_bag embedding_bag.padding_idx one_hot
 cross_entropy_loss nll_loss_nd nll_loss nll_loss2d l1_loss kl_div ctc_loss.IntList ctc_loss.Tensor
 cosine_similarity pairwise_distance cosine_embedding_loss hinge_embedding_loss margin_ranking_loss
 triplet_margin_loss poisson_nll_loss
+mish_backward native_channel_shuffle linalg_svdvals linalg_eigvalsh
 """
 
 COMPOSITES = frozenset(_NAMES.split())
 """The composite operators that are recorded as one call: ``name`` or ``name.overload`` of ``aten``."""
+
+WITHOUT_GRADIENT = frozenset(("linalg_svdvals", "linalg_eigvalsh"))
+"""The members of :data:`COMPOSITES` that are one call only if no gradient is needed.
+
+PyTorch then computes singular values and eigenvalues alone. Inside a dispatch mode it takes for granted that a gradient
+may be needed, and computes the vectors as well, by another algorithm with other rounding errors.
+"""
 
 
 def overload(name: str) -> torch._ops.OpOverload | None:

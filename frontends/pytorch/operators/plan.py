@@ -21,6 +21,7 @@ from .bookkeeping import ALIASES, BOOKKEEPING, BOOKKEEPING_NAMES, DATA_DEPENDENT
 from .composite_ops import COMPOSITES
 from .control_flow import CONTROL_FLOW
 from .flex_attention import FLEX, FLEX_ARGUMENTS, FLEX_ROW
+from .kernels import is_decomposed
 from .replay import ReplayRule, replay_rule
 
 
@@ -112,11 +113,7 @@ class OperatorPlan:
             if argument.alias_info is not None and argument.alias_info.is_write
         )
         composite = name.removeprefix("aten::") + (f".{overload}" if overload else "")
-        self.decompose = (
-            composite not in COMPOSITES
-            and self.is_recorded
-            and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
-        )
+        self.decompose = composite not in COMPOSITES and self.is_recorded and is_decomposed(func)
 
     def with_scalar_tensors(self, args: Sequence[Any]) -> list[Any] | None:
         """Return arguments with numbers converted to tensors if the schema requires it; None if it does not.

@@ -59,6 +59,7 @@ replication_pad3d
 
 REARRANGEMENTS = (
     *rows_by_name("flip roll rot90 pixel_shuffle=depth_to_space pixel_unshuffle=space_to_depth channel_shuffle", X),
+    *rows_by_name("native_channel_shuffle=channel_shuffle", X),
     *rows_by_name("repeat=tile triu tril diag_embed im2col col2im repeat_interleave=repeat one_hot", X),
     *rows_by_name(_PADS, X, {"padding": lambda args: args.get("pad", args.get("padding"))}, op="pad"),
     Row("aten::to_padded_tensor", "pad", X),

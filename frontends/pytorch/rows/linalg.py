@@ -44,6 +44,8 @@ FACTORIZATIONS = (
     Row("aten::_linalg_eigh", "symmetric_eigen", X, {"vectors": "compute_v"}, outputs=non_empty_outputs),
     Row("aten::linalg_eig", "eigen", X),
     *(Row(f"aten::{name}", "eigen", X, {"vectors": constant(False)}) for name in ("linalg_eigvals", "_linalg_eigvals")),
+    Row("aten::linalg_eigvalsh", "symmetric_eigen", X, {"vectors": constant(False)}),
+    Row("aten::linalg_svdvals", "singular_values", X, {"vectors": constant("none")}),
     Row("aten::_linalg_svd", "singular_values", X, {"vectors": _svd_vectors}, outputs=non_empty_outputs),
     Row("aten::linalg_matrix_exp", "matrix_exp", X),
     Row("aten::linalg_pinv", "pseudo_inverse", {"x": first_argument, "atol": "atol", "rtol": "rtol"}),
