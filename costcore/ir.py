@@ -22,6 +22,7 @@ __all__ = [
     "as_dim",
     "ceil_div",
     "ceil_log2",
+    "counts_with_empty",
     "covers",
     "frozen",
     "gcd",
@@ -289,3 +290,16 @@ def layout_operator(function: _F) -> _F:
     """Mark a calculator as one of data movement only, which ``layout="free"`` counts as zero-cost."""
     function.is_layout = True  # type: ignore[attr-defined]
     return function
+
+
+def counts_with_empty(*operands: str) -> Callable[[_F], _F]:
+    """Mark a calculator of operators that compute even if all of these inputs are empty.
+
+    Without the mark, no operations are counted for a layer with an empty input, and the calculator is not called.
+    """
+
+    def mark(function: _F) -> _F:
+        function.may_be_empty = operands  # type: ignore[attr-defined]
+        return function
+
+    return mark

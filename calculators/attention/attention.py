@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, prod
+from costcore.ir import Cost, Dim, Layer, Operations, Tensor, counts_with_empty, prod
 
 from .._shared import dot_products, operations_of, without_quantization
 from ..activation.softmax import softmax_operations
 
 
+@counts_with_empty("q", "k")
 def calc_attention(layer: Layer) -> Cost:
     """Scaled dot-product attention, softmax(scale * q k^T + mask) v.
 
@@ -23,6 +24,9 @@ def calc_attention(layer: Layer) -> Cost:
     All T_q * T_k pairs are counted, so ``causal`` and window attributes change nothing. With grouped-query attention,
     keys and values are read once per group. Scores are not materialized: they are neither read nor written.
 
+    Queries, keys and values are broadcast over batch and heads as in matmul, and the pairs are those of the output. A
+    head width D of 0 leaves out the first dot product only: all scores are equal, and the values are averaged.
+
     Two attributes add operations per score: ``softcap``, tanh(s / cap) * cap, 1 div, 1 special and 1 mul; ``dropout``
     (its rate, if active), 1 mul and 1 cmp.
 
@@ -31,10 +35,18 @@ def calc_attention(layer: Layer) -> Cost:
 
     Shapes: q[N, H, T_q, D], k[N, H_kv, T_k, D], v[N, H_kv, T_k, D_v], mask[T_q, T_k]? -> y[N, H, T_q, D_v]
     """
-    rows = prod(layer["q"].shape[:-1])
+    rows = query_rows(layer, layer.out)
     keys, width = layer["k"].shape[-2:]
     operations, macs = attention_operations(layer, rows, keys, rows * width, rows * layer["v"].shape[-1])
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+
+
+def query_rows(layer: Layer, y: Tensor) -> Dim:
+    """Return the number of queries over all heads and samples: those of the output ``y``.
+
+    An output that joins its heads, y[N, T_q, H * D_v], has one axis less than q; its queries are those of q.
+    """
+    return prod((y if y.ndim >= layer["q"].ndim else layer["q"]).shape[:-1])
 
 
 def attention_operations(layer: Layer, rows: Dim, keys: Dim, queries: Dim, outputs: Dim) -> tuple[Operations, Dim]:
@@ -48,7 +60,7 @@ def attention_operations(layer: Layer, rows: Dim, keys: Dim, queries: Dim, outpu
         outputs: elements of the output.
     """
     scores = rows * keys
-    operations = dot_products(scores, queries * keys) + dot_products(outputs, outputs * keys)
+    operations = dot_products(0 if queries == 0 else scores, queries * keys) + dot_products(outputs, outputs * keys)
     operations += Operations(mul=scores) + softmax_operations(scores, rows)
     if "mask" in layer:
         operations += Operations(cmp=scores) if layer["mask"].dtype == "bool" else Operations(add=scores)

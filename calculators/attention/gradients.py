@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, prod
+from costcore.ir import Cost, Layer, Operations
 
 from .._shared import dot_products
+from .attention import query_rows
 
 
 def calc_attention_backward(layer: Layer) -> Cost:
@@ -26,7 +27,7 @@ def calc_attention_backward(layer: Layer) -> Cost:
         -> dq[N, H, T_q, D], dk[N, H_kv, T_k, D], dv[N, H_kv, T_k, D_v]
     """
     q, k, v = layer["q"], layer["k"], layer["v"]
-    rows = prod(q.shape[:-1])
+    rows = query_rows(layer, layer["dy"])
     scores = rows * k.shape[-2]
     inner, outer = scores * q.shape[-1], scores * v.shape[-1]
     operations = dot_products(v.size, outer) + dot_products(scores, outer)

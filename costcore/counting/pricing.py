@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
 from costcore.dims import Dim, as_dim
@@ -60,7 +60,7 @@ class Pricer:
             return _Result(None, uncounted, uncounted.reason(layer.op))
         if self._free_layout and getattr(calculator, "is_layout", False):
             return _Result(Cost(Operations(), 0, 0, layer.attrs))
-        if (empty := cost_of_empty(layer)) is not None:
+        if (empty := cost_of_empty(layer, getattr(calculator, "may_be_empty", ()))) is not None:
             return _Result(empty)
         try:
             return _Result(cost_of(layer, calculator))
@@ -102,10 +102,14 @@ def _amount(value: object) -> Dim:
     return amount
 
 
-def cost_of_empty(layer: Layer) -> Cost | None:
+def cost_of_empty(layer: Layer, may_be_empty: Collection[str] = ()) -> Cost | None:
     """Return the cost of a layer with an empty input or output, or None if there is none.
 
     An empty output costs nothing. With an empty input, no operations are counted, only the bytes of the other operands.
+
+    Args:
+        layer: the layer.
+        may_be_empty: the inputs without which the operator computes nonetheless.
     """
 
     def is_empty(size: Dim) -> bool:
@@ -113,7 +117,7 @@ def cost_of_empty(layer: Layer) -> Cost | None:
 
     if layer.outputs and all(is_empty(tensor.size) for tensor in layer.outputs):
         return Cost(Operations(), 0, 0, layer.attrs)
-    if any(is_empty(tensor.size) for tensor in layer.inputs.values()):
+    if any(is_empty(tensor.size) for name, tensor in layer.inputs.items() if name not in may_be_empty):
         return Cost(Operations(), layer.read, layer.written, layer.attrs)
     return None
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costcore.ir import Operations, Tensor
+from costcore.counting.pricing import Pricer
+from costcore.ir import Layer, Operations, Tensor
+from costcore.trace.call import Call
 from tests.calculators.counting_scalar import count, dot, select
-from tests.calculators.layer_costs import layer_cost, operations
+from tests.calculators.layer_costs import CALCULATORS, layer_cost, operations
 from tests.calculators.reference import attend, attend_in_heads
 
 SHAPES = [((2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 2)), ((1, 4, 2, 3), (1, 2, 3, 3), (1, 2, 3, 3))]
@@ -55,6 +57,48 @@ def test_softcap_and_dropout_are_counted_per_score():
     assert capped.flops == count(lambda q, k, v: attend_in_heads(q, k, v, softcap=30.0), q, k, v)
     dropped = layer_cost("attention", operands(q, k, v), (2, 2, 3, 2), dropout=0.5)
     assert dropped.flops == count(lambda q, k, v, keep: attend_in_heads(q, k, v, keep=keep), q, k, v, (3, 5))
+
+
+@pytest.mark.parametrize(
+    ("q", "k", "v", "y"),
+    [
+        ((1, 4, 5, 7), (3, 4, 6, 7), (3, 4, 6, 2), (3, 4, 5, 2)),
+        ((4, 5, 7), (3, 4, 6, 7), (3, 4, 6, 2), (3, 4, 5, 2)),
+        ((3, 1, 5, 7), (1, 4, 6, 7), (3, 4, 6, 2), (3, 4, 5, 2)),
+        ((3, 4, 5, 7), (1, 1, 6, 7), (6, 2), (3, 4, 5, 2)),
+    ],
+)
+def test_pairs_are_those_of_the_output_whichever_operand_is_broadcast(q, k, v, y):
+    """3 samples, 4 heads, 5 queries, 6 keys: 360 scores of 7 products, 360 weights of 2."""
+    full = layer_cost("attention", operands((3, 4, 5, 7), (3, 4, 6, 7), (3, 4, 6, 2)), y)
+    broadcast = layer_cost("attention", operands(q, k, v), y)
+    assert broadcast.macs == full.macs == 360 * 7 + 360 * 2
+    assert broadcast.flops == full.flops
+    assert broadcast.mread == 4 * (np.prod(q) + np.prod(k) + np.prod(v))
+
+
+def test_an_output_that_joins_its_heads_has_the_queries_of_q():
+    q, k, v = SHAPES[0]
+    joined = layer_cost("attention", operands(q, k, v), (2, 3, 2 * 2))
+    assert joined == layer_cost("attention", operands(q, k, v), (2, 2, 3, 2))
+
+
+def test_heads_of_width_0_average_the_values():
+    """2 heads, 5 queries, 7 keys: 70 scores without products, and 70 weights times 3 values each."""
+    q, k, v, y = (1, 2, 5, 0), (1, 2, 7, 0), (1, 2, 7, 3), (1, 2, 5, 3)
+    layer = Layer("attention", {name: Tensor(x) for name, x in operands(q, k, v).items()}, [Tensor(y)])
+    cost = Pricer(CALCULATORS)(Call(layer, type="attention", native="attention")).cost
+    assert cost.macs == 70 * 3
+    # softmax: 70 exp, 70 - 10 add, 70 div; the scale: 70 mul; values: 30 dot products of length 7
+    assert cost.flops == Operations(special=70, add=60, div=70, mul=70 + 30, fma=30 * 6)
+    assert (cost.mread, cost.mwrite) == (4 * 42, 4 * 30)
+
+
+def test_attention_to_no_keys_costs_no_operations():
+    q, k, v, y = (1, 2, 5, 3), (1, 2, 0, 3), (1, 2, 0, 3), (1, 2, 5, 3)
+    layer = Layer("attention", {name: Tensor(x) for name, x in operands(q, k, v).items()}, [Tensor(y)])
+    cost = Pricer(CALCULATORS)(Call(layer, type="attention", native="attention")).cost
+    assert (cost.flops, cost.macs) == (Operations(), 0)
 
 
 @pytest.mark.parametrize(
