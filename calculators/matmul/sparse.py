@@ -26,8 +26,9 @@ def _index_bytes(layer: Layer) -> Dim:
 def calc_sparse_dense_matmul(layer: Layer) -> Cost:
     """Sparse matrix times dense matrix: each of Z values times ``width`` elements, added to the output.
 
-    * ``width`` is the number of columns of the other operand. If the second operand is the sparse one (``side`` "x1"),
-      it is the number of rows; if both are sparse, the maximum number of elements that one value is multiplied by.
+    * ``side`` names the sparse operand if it is not x0: "x1", or x or w of a linear layer.
+    * ``width`` is the number of columns of the other operand, or of rows if that is the first operand; if both are
+      sparse, the maximum number of elements that one value is multiplied by.
     * The output starts at zero or at ``b``.
     * ``alpha`` and ``beta`` other than 1: 1 mul per output element each.
     * ``reduction`` other than "sum" joins products differently: mean divides (1 div per output element), amax and amin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import torch
@@ -10,10 +11,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from costcore.translate import Arguments, Row, Source
 
-from ..tensors import SPARSE_LAYOUTS, shape_of
+from ..tensors import SPARSE_LAYOUTS, DataOperand, shape_of
 from .arguments import (
     X,
-    as_data,
     constant,
     first_argument,
     needed_gradients,
@@ -22,8 +22,6 @@ from .arguments import (
     rows_by_name,
     tensors_in,
 )
-
-_ALPHA_BETA: dict[str, Source] = {"alpha": non_default("alpha", 1), "beta": non_default("beta", 1)}
 
 
 def _is_sparse(name: str) -> Callable[[Arguments], bool]:
@@ -45,26 +43,46 @@ def _index_count(name: str) -> Callable[[Arguments], int]:
     return read
 
 
-def _dense_width(name: str, axis: int) -> Callable[[Arguments], int]:
-    """Read the number of columns (rows, for axis -2) of an operand; at most its number of values if it is sparse."""
+def _dense_width(dense: str, sparse: str, contracted: int) -> Callable[[Arguments], int]:
+    """Read how many elements of an operand each value of the sparse operand is multiplied by.
+
+    These are its elements per index of the axis ``contracted``, in one batch if the sparse operand is batched too; at
+    most its number of values if it is sparse itself.
+    """
 
     def read(args: Arguments) -> int:
-        tensor = args[name]
-        if tensor.dim() == 1:
-            return 1
-        width = int(tensor.shape[axis])
+        tensor = args[dense]
+        axis = contracted if tensor.dim() > 1 else -1
+        batch = max(args[sparse].dim(), 2) - 2
+        sizes = [size for i, size in enumerate(tensor.shape) if i >= batch and i != tensor.dim() + axis]
+        width = prod(sizes)
         return min(width, shape_of(tensor)[0]) if tensor.layout in SPARSE_LAYOUTS else width
 
     return read
 
 
+def _addend(name: str) -> Callable[[Arguments], Any]:
+    """Read an operand that the product is added to; PyTorch ignores it if ``beta`` is 0, or it has no values."""
+
+    def read(args: Arguments) -> Any:
+        return DataOperand(args[name]) if args.get("beta", 1) != 0 and 0 not in shape_of(args[name]) else None
+
+    return read
+
+
+_ALPHA_BETA: dict[str, Source] = {
+    "alpha": non_default("alpha", 1),
+    "beta": lambda args: args["beta"] if args.get("beta", 1) not in (0, 1) else None,
+}
+
+
 def _sparse_dense_rows(native: str, x0: str, x1: str, addend: str | None = None) -> tuple[Row, Row]:
-    inputs: dict[str, Source] = {"x0": x0, "x1": x1} | ({} if addend is None else {"b": as_data(addend)})
+    inputs: dict[str, Source] = {"x0": x0, "x1": x1} | ({} if addend is None else {"b": _addend(addend)})
     scale = {} if addend is None else _ALPHA_BETA
-    left_sparse: dict[str, Source] = {"indices": _index_count(x0), "width": _dense_width(x1, -1), **scale}
+    left_sparse: dict[str, Source] = {"indices": _index_count(x0), "width": _dense_width(x1, x0, -2), **scale}
     right_sparse: dict[str, Source] = {
         "indices": _index_count(x1),
-        "width": _dense_width(x0, -2),
+        "width": _dense_width(x0, x1, -1),
         "side": constant("x1"),
         **scale,
     }
@@ -74,18 +92,38 @@ def _sparse_dense_rows(native: str, x0: str, x1: str, addend: str | None = None)
     )
 
 
+_LINEAR: dict[str, Source] = {"x": "input", "w": "weight", "b": "bias"}
+
+SPARSE_LINEAR = tuple(
+    Row(
+        "aten::linear",
+        "sparse_dense_matmul",
+        _LINEAR,
+        {"indices": _index_count(sparse), "width": _dense_width(dense, sparse, -1), "side": constant(side)},
+        _is_sparse(sparse),
+    )
+    for side, sparse, dense in (("w", "weight", "input"), ("x", "input", "weight"))
+)
+"""The weight is transposed: the last axis of both operands is contracted."""
+
 SPARSE = (
+    *SPARSE_LINEAR,
+    *_sparse_dense_rows("matmul", "self", "other"),
+    *_sparse_dense_rows("linalg_matmul", "self", "other"),
     *_sparse_dense_rows("mm", "self", "mat2"),
     *_sparse_dense_rows("mv", "self", "vec"),
     *_sparse_dense_rows("bmm", "self", "mat2"),
+    *_sparse_dense_rows("hspmm", "mat1", "mat2"),
     *_sparse_dense_rows("addmm", "mat1", "mat2", "self"),
+    *_sparse_dense_rows("addmv", "mat", "vec", "self"),
+    *_sparse_dense_rows("sspaddmm", "mat1", "mat2", "self"),
     *_sparse_dense_rows("_sparse_addmm", "mat1", "mat2", "self"),
     *_sparse_dense_rows("_sparse_sparse_matmul", "self", "other"),
     Row(
         "aten::_sparse_mm_reduce_impl",
         "sparse_dense_matmul",
         {"x0": "self", "x1": "other"},
-        {"indices": _index_count("self"), "width": _dense_width("other", -1), "reduction": "reduce"},
+        {"indices": _index_count("self"), "width": _dense_width("other", "self", -2), "reduction": "reduce"},
         outputs=non_empty_outputs,
     ),
     Row(
@@ -94,7 +132,7 @@ SPARSE = (
         {"x0": "self", "dy": "grad_out", "x1": "weight", "places": "arg_out"},
         {
             "indices": _index_count("self"),
-            "width": _dense_width("weight", -1),
+            "width": _dense_width("weight", "self", -2),
             "reduction": "reduce",
             "needs": needed_gradients("x0", "x1"),
         },
@@ -112,11 +150,11 @@ SPARSE = (
 
 
 def _with_addend(x0: str, x1: str) -> dict[str, Source]:
-    return {"x0": x0, "x1": x1, "b": as_data("self")}
+    return {"x0": x0, "x1": x1, "b": _addend("self")}
 
 
 DENSE = (
-    Row("aten::linear", "linear", {"x": "input", "w": "weight", "b": "bias"}),
+    Row("aten::linear", "linear", _LINEAR),
     Row("aten::mkldnn_linear", "linear", {"x": first_argument, "w": "weight", "b": "bias"}),
     *rows_by_name("matmul linalg_matmul vdot", {"x0": "self", "x1": "other"}, op="matmul"),
     *rows_by_name("mm bmm _int_mm", {"x0": "self", "x1": "mat2"}, op="matmul"),

@@ -1,10 +1,12 @@
-"""Rows of sparse matrix products."""
+"""Rows of matrix products, sparse ones above all."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.functional import linear
 
+from costcore.ir import Operations
 from tests.frontends.pytorch.rows.recorded_costs import costs
 from tests.frontends.pytorch.runs import record
 
@@ -17,3 +19,68 @@ def test_sparse_products_multiply_the_values_they_have(make):
     assert layer.op == "sparse_dense_matmul"
     indices = 3 * 2 if matrix.layout is torch.sparse_coo else 4 + 3
     assert (cost.macs, cost.mread) == (3 * 2, 4 * (3 + 6) + 8 * indices)
+
+
+NONZEROS = 8
+"""The nonzero elements of a matrix of 4 by 6."""
+
+SPELLINGS = {
+    "matmul": (lambda s, d: torch.matmul(s, d(6, 5)), "matmul", 5),
+    "operator": (lambda s, d: s @ d(6), "matmul", 1),
+    "right": (lambda s, d: d(5, 4) @ s, "matmul", 5),
+    "right batched": (lambda s, d: d(2, 5, 4) @ s, "matmul", 2 * 5),
+    "vector": (lambda s, d: d(4) @ s, "matmul", 1),
+    "linear weight": (lambda s, d: linear(d(5, 6), s), "linear", 5),
+    "linear weight batched": (lambda s, d: linear(d(2, 5, 6), s), "linear", 2 * 5),
+    "linear weight vector": (lambda s, d: linear(d(6), s), "linear", 1),
+    "linear input": (lambda s, d: linear(s, d(3, 6)), "linear", 3),
+}
+
+
+def sparse_matrix(make):
+    return make(torch.ones(4, 6) * (torch.arange(24).reshape(4, 6) % 3 == 0))
+
+
+@pytest.mark.parametrize("make", [torch.Tensor.to_sparse_csr, torch.Tensor.to_sparse, torch.Tensor.to_sparse_csc])
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_every_spelling_of_a_sparse_product_multiplies_the_values_it_has(make, spelling):
+    """Each of 8 values is multiplied by ``width`` elements; its position and the dense operand are read."""
+    run, name, width = SPELLINGS[spelling]
+    matrix, dense = sparse_matrix(make), []
+
+    def operand(*shape):
+        dense.append(torch.ones(shape))
+        return dense[-1]
+
+    ((layer, cost),) = costs(record(lambda: run(matrix, operand)), name)
+    assert layer.op == "sparse_dense_matmul"
+    lines = {torch.sparse_coo: 8 * 2, torch.sparse_csr: 4 + 1 + 8, torch.sparse_csc: 6 + 1 + 8}[matrix.layout]
+    assert cost.flops == Operations(fma=NONZEROS * width)
+    assert (cost.macs, cost.mread) == (NONZEROS * width, 4 * (NONZEROS + dense[0].numel()) + 8 * lines)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_a_bias_is_the_starting_value_of_a_sparse_linear_layer():
+    matrix = sparse_matrix(torch.Tensor.to_sparse_csr)
+    ((_, cost),) = costs(record(lambda: linear(torch.ones(5, 6), matrix, torch.ones(4))), "linear")
+    assert cost.flops == Operations(fma=NONZEROS * 5)
+    assert cost.mread == 4 * (NONZEROS + 30 + 4) + 8 * (4 + 1 + 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [("hspmm", lambda s: torch.hspmm(s, torch.ones(6, 5))), ("sspaddmm", lambda s: torch.smm(s, torch.ones(6, 5)))],
+)
+def test_sparse_products_with_sparse_results(name, run):
+    matrix = sparse_matrix(torch.Tensor.to_sparse)
+    ((layer, cost),) = costs(record(lambda: run(matrix)), name)
+    assert layer.op == "sparse_dense_matmul"
+    assert cost.macs == NONZEROS * 5
+
+
+def test_an_addend_with_a_beta_of_0_is_not_read():
+    x, y, addend = torch.ones(2, 3), torch.ones(3, 4), torch.ones(2, 4)
+    ((_, cost),) = costs(record(lambda: torch.addmm(addend, x, y, beta=0)), "addmm")
+    assert cost.flops == Operations(mul=8, fma=8 * 2)
+    assert cost.mread == 4 * (6 + 12)
