@@ -27,7 +27,9 @@ INTEGERS = '; integer inputs need a dtype: costcore.Tensor((1, 128), "int64"), o
 _NO_DATA = re.compile(r"\bmeta\b|Meta\w*Type|fake impl|unallocated storage|only available on CPU", re.IGNORECASE)
 """Matches the messages of PyTorch when it needs data, or an operator has no kernel for meta tensors."""
 
-_ADVICE = re.compile(r"\W*(You may have run into|This could be because|Use Tensor\.cpu|The operator specified|\n).*", re.DOTALL)
+_ADVICE = re.compile(
+    r"\W*(You may have run into|This could be because|Use Tensor\.cpu|The operator specified|\n).*", re.DOTALL
+)
 """Matches the rest of such a message: advice for other situations."""
 
 _NO_DEVICE = re.compile(r"not compiled with|NVIDIA driver|GPUs are available")
