@@ -54,8 +54,7 @@ def _dense_width(dense: str, sparse: str, contracted: int) -> Callable[[Argument
         tensor = args[dense]
         axis = contracted if tensor.dim() > 1 else -1
         batch = max(args[sparse].dim(), 2) - 2
-        sizes = [size for i, size in enumerate(tensor.shape) if i >= batch and i != tensor.dim() + axis]
-        width = prod(sizes)
+        width = prod(int(size) for i, size in enumerate(tensor.shape) if i >= batch and i != tensor.dim() + axis)
         return min(width, shape_of(tensor)[0]) if tensor.layout in SPARSE_LAYOUTS else width
 
     return read
