@@ -16,6 +16,7 @@ from costcore.errors import CostError
 
 from .meta.operands import all_tensors
 from .operators.dtype_checks import DtypeMismatchError
+from .operators.shape_checks import OperandShapeError
 from .recording.assumptions import REAL_RUN
 from .recording.recording import Recording
 from .tensors import dtype_name
@@ -67,7 +68,7 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             name = type(self._model).__name__
             place = name if failed_in in ("", name) else f"{name}, module {failed_in}"
             problem = str(error)
-            if not isinstance(error, DtypeMismatchError):
+            if not isinstance(error, (DtypeMismatchError, OperandShapeError)):
                 problem = _ADVICE.sub("", problem) if _needs_data(error) else problem.removesuffix(".")
                 problem = f"the {self._phase} pass on the meta device raised {type(error).__name__}: {problem}"
             raise CostError(f"{place}: {problem}{_user_line(traceback)}{self._remedy(error)}") from error

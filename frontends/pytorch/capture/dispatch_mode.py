@@ -32,7 +32,7 @@ class CaptureMode(TorchDispatchMode):
     Args:
         has_replay: whether repeated calls on meta tensors skip their kernels.
         is_estimate: whether this is an estimate rather than a run: operands with data that meet meta tensors are moved
-            to the meta device, and calls are rejected whose operand dtypes a real run would reject.
+            to the meta device, and calls are rejected whose operands a real run would reject.
 
     Attributes:
         cache: the calls seen before.
@@ -49,7 +49,7 @@ class CaptureMode(TorchDispatchMode):
         self.is_estimate = is_estimate
         self.is_paused = False
         self.in_composite = False
-        self.cache = CallCache(self.has_replay, checks_dtypes=is_estimate)
+        self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
         self.recording = Recording(self.cache.plans)
         self.find_call = self.cache.find
         self.add_call = self.cache.add

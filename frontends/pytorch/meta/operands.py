@@ -77,3 +77,9 @@ def is_plain_meta(value: object) -> bool:
         and not value.is_complex()
         and not value.is_neg()
     )
+
+
+def broadcasts(shape: Sequence[int], to: Sequence[int]) -> bool:
+    """Return whether a tensor of ``shape`` can be expanded to the shape ``to``."""
+    kept = to[len(to) - len(shape) :]
+    return len(shape) <= len(to) and all(size in (1, other) for size, other in zip(shape, kept, strict=True))

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .operands import broadcasts
+
 NAME = "aten::scaled_dot_product_attention"
 
 
@@ -41,6 +43,8 @@ def fused_attention(
         return None
     if attn_mask is not None:
         if attn_mask.requires_grad or attn_mask.dim() not in (2, 4) or is_causal:
+            return None
+        if not broadcasts(attn_mask.shape, (*query.shape[:3], key.shape[2])):
             return None
         if attn_mask.dtype is torch.bool:
             attn_mask = attn_mask.new_empty(attn_mask.shape, dtype=query.dtype)

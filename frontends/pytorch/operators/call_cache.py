@@ -19,6 +19,7 @@ from .call_key import CallKey, call_key
 from .dtype_checks import check_dtypes
 from .plan import OperatorPlan, OperatorPlans, operator_plans
 from .replay import Replay
+from .shape_checks import check_shapes
 
 MAX_CACHED_CALLS = 10_000
 """The cache is cleared when it holds this many calls; a large network has a few hundred distinct ones."""
@@ -89,17 +90,17 @@ class CallCache:
 
     Args:
         has_replay: whether results may be replayed.
-        checks_dtypes: whether calls are rejected whose operand dtypes a real run would reject.
+        checks_operands: whether calls are rejected whose operands a real run would reject.
 
     Attributes:
         plans: the plans of operators.
     """
 
-    def __init__(self, has_replay: bool, checks_dtypes: bool) -> None:
+    def __init__(self, has_replay: bool, checks_operands: bool) -> None:
         self.plans = operator_plans()
         self._has_replay = has_replay
-        self._checks_dtypes = checks_dtypes
-        self._shared = _shared_calls(self.plans, has_replay, checks_dtypes)
+        self._checks_operands = checks_operands
+        self._shared = _shared_calls(self.plans, has_replay, checks_operands)
         self._own: dict[CallKey, CachedCall] = {}
 
     def find(
@@ -123,10 +124,12 @@ class CallCache:
         """Store a call that ran, unless it has no key or varying shapes, and return it as a cached call.
 
         Raises:
-            DtypeMismatchError: for operands whose dtypes a real run would reject.
+            DtypeMismatchError, OperandShapeError: for operands that a real run would reject.
         """
-        if self._checks_dtypes and not _any_autocast():
-            check_dtypes(plan, tensors, args, kwargs or {})
+        if self._checks_operands:
+            check_shapes(plan, tensors, args, kwargs or {})
+            if not _any_autocast():
+                check_dtypes(plan, tensors, args, kwargs or {})
         if key is None:
             return CachedCall(plan)
         rule = plan.replay_rule if self._has_replay else None

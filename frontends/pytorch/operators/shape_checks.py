@@ -1,0 +1,241 @@
+"""Operators whose operands must have shapes that fit, which PyTorch does not check on the meta device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from costcore.translate import Arguments
+
+from ..meta.operands import PLAIN, broadcasts
+from .plan import OperatorPlan
+
+Check: TypeAlias = "Callable[[Arguments], str | None]"
+"""Returns what a run would refuse in the arguments of a call; None if it would accept them."""
+
+
+class OperandShapeError(RuntimeError):
+    """The error that a run would have raised.
+
+    Args:
+        operator: the name of the operator in reports.
+        problem: what a run would refuse.
+    """
+
+    def __init__(self, operator: str, problem: str) -> None:
+        super().__init__(f"PyTorch refuses {operator}: {problem}")
+
+
+def check_shapes(plan: OperatorPlan, tensors: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Check that a run would accept the shapes and sizes of a call.
+
+    Raises:
+        OperandShapeError: if it would not; the message includes the operator and the sizes.
+    """
+    check = SHAPE_CHECKS.get(plan.native)
+    if check is None or any(type(x) not in PLAIN for x in tensors):
+        return
+    problem = check(plan.bind(args, kwargs))
+    if problem is not None:
+        raise OperandShapeError(plan.type, problem)
+
+
+def _shape(tensor: Tensor) -> str:
+    return str(tuple(tensor.shape))
+
+
+def _convolution(a: Arguments) -> str | None:
+    """Check as ``check_shape_forward`` of PyTorch, which the meta device leaves out."""
+    x, w, groups, transposed = a["input"], a["weight"], a["groups"], a["transposed"]
+    if x.dim() != w.dim():
+        return f"the weight has {w.dim()} axes and the input {x.dim()} (got {_shape(w)} and {_shape(x)})"
+    if groups < 1 or w.shape[0] < groups or w.shape[0] % groups:
+        return f"the weight {_shape(w)} cannot be divided into {groups} groups along its first axis"
+    if 0 in w.shape[2:] or 0 in x.shape[2:]:
+        return f"input or kernel are empty (got {_shape(x)} and a weight of {_shape(w)})"
+    for name, least in (("stride", 1), ("padding", 0), ("dilation", 1), ("output_padding", 0)):
+        if any(size < least for size in a[name]):
+            return f"invalid {name} {tuple(a[name])} (expected at least {least})"
+    needed, made = (w.shape[0], w.shape[1] * groups) if transposed else (w.shape[1] * groups, w.shape[0])
+    if x.shape[1] != needed:
+        return f"the input {_shape(x)} has {x.shape[1]} channels (expected {needed} for a weight of {_shape(w)})"
+    if a["bias"] is not None and tuple(a["bias"].shape) != (made,):
+        return f"the bias is {_shape(a['bias'])} (expected ({made},) for a weight of {_shape(w)})"
+    return _transposed_output(a) if transposed else None
+
+
+def _transposed_output(a: Arguments) -> str | None:
+    rank = a["weight"].dim() - 2
+    stride, padding, dilation, added = (
+        tuple(a[name]) * (rank if len(a[name]) == 1 else 1)
+        for name in ("stride", "padding", "dilation", "output_padding")
+    )
+    if any(size >= max(steps) for size, *steps in zip(added, stride, dilation, strict=True)):
+        return f"invalid output_padding {added} (expected less than the stride {stride} or the dilation {dilation})"
+    sizes = zip(a["input"].shape[2:], a["weight"].shape[2:], stride, padding, dilation, added, strict=True)
+    made = tuple((x - 1) * s - 2 * p + d * (k - 1) + 1 + more for x, k, s, p, d, more in sizes)
+    return f"the output would be {made} (expected at least 1 along every axis)" if min(made, default=1) < 1 else None
+
+
+def _expands(name: str, result: Callable[[Arguments], Sequence[int]]) -> Check:
+    """Return the check that an operand can be expanded to the shape of the result."""
+
+    def check(a: Arguments) -> str | None:
+        operand, shape = a.get(name), tuple(result(a))
+        if not isinstance(operand, Tensor) or broadcasts(operand.shape, shape):
+            return None
+        return f"{name} of shape {_shape(operand)} does not broadcast to the result {shape}"
+
+    return check
+
+
+def _product(x0: str, x1: str) -> Callable[[Arguments], Sequence[int]]:
+    return lambda a: (*a[x0].shape[:-1], *a[x1].shape[-1:])
+
+
+def _axis(a: Arguments) -> str | None:
+    x, dim = next(iter(a.values())), a.get("dim")
+    rank = max(x.dim(), 1)
+    if type(dim) is not int or -rank <= dim < rank:
+        return None
+    return f"there is no axis {dim} in a tensor of shape {_shape(x)}"
+
+
+def _nonempty_axis(a: Arguments) -> str | None:
+    x, dim = a["self"], a.get("dim")
+    if type(dim) is not int or x.dim() == 0 or x.shape[dim]:
+        return None
+    return f"axis {dim} of a tensor of shape {_shape(x)} is empty"
+
+
+def _nonempty(a: Arguments) -> str | None:
+    x = a["self"]
+    return None if len(a) > 1 or x.numel() else f"a tensor of shape {_shape(x)} has no elements"
+
+
+def _nonempty_map(rank: int) -> Check:
+    """Return the check that an input has elements along its last axes."""
+
+    def check(a: Arguments) -> str | None:
+        x = next(iter(a.values()))
+        return f"an input of shape {_shape(x)} has empty axes" if 0 in x.shape[-rank:] else None
+
+    return check
+
+
+def _select(a: Arguments) -> Sequence[int]:
+    shape = list(a["self"].shape)
+    del shape[a["dim"]]
+    return shape
+
+
+def _slice(a: Arguments) -> Sequence[int]:
+    shape = list(a["self"].shape)
+    shape[a["dim"]] = len(range(*slice(a["start"], a["end"], a["step"]).indices(shape[a["dim"]])))
+    return shape
+
+
+def _diagonal(a: Arguments) -> Sequence[int]:
+    shape, offset = list(a["self"].shape), a["offset"]
+    rows, columns = (a[name] % len(shape) for name in ("dim1", "dim2"))
+    length = min(shape[rows], shape[columns] - offset) if offset >= 0 else min(shape[rows] + offset, shape[columns])
+    return [*(size for i, size in enumerate(shape) if i not in (rows, columns)), max(length, 0)]
+
+
+def _fills(place: Callable[[Arguments], Sequence[int]]) -> Check:
+    """Return the check that the operand ``src`` has the shape of the elements that it replaces."""
+
+    def check(a: Arguments) -> str | None:
+        if (problem := _axis(a)) is not None:
+            return problem
+        shape = tuple(place(a))
+        return None if tuple(a["src"].shape) == shape else f"src is {_shape(a['src'])} (expected {shape})"
+
+    return check
+
+
+def _index_put(a: Arguments) -> str | None:
+    indices = [index for index in a["indices"] if isinstance(index, Tensor)]
+    if not indices or any(index.dtype in (torch.bool, torch.uint8) for index in indices):
+        return None
+    places = [i for i, index in enumerate(a["indices"]) if isinstance(index, Tensor)]
+    kept = [size for i, size in enumerate(a["self"].shape) if i not in places]
+    first = places[0] if places[-1] - places[0] < len(places) else 0
+    chosen = torch.broadcast_shapes(*(index.shape for index in indices))
+    return _expands("values", lambda _: (*kept[:first], *chosen, *kept[first:]))(a)
+
+
+def _nll_loss2d(a: Arguments) -> str | None:
+    x, target = a["self"], a["target"]
+    if target.dim() == 3 and x.dim() == 4 and target.shape == (x.shape[0], *x.shape[2:]):
+        return None
+    return f"the target is {_shape(target)} (expected {(x.shape[0], *x.shape[2:])} for an input of {_shape(x)})"
+
+
+def _resize(rank: int) -> Check:
+    """Return the check that input and output of a resizing have elements along their last axes."""
+    check_input = _nonempty_map(rank)
+    return lambda a: "the output would be empty" if 0 in a["output_size"] else check_input(a)
+
+
+def _unfold(a: Arguments) -> str | None:
+    return f"invalid padding {tuple(a['padding'])} (expected at least 0)" if min(a["padding"]) < 0 else None
+
+
+def _entropy_with_logits(a: Arguments) -> str | None:
+    problems = (_expands(name, lambda a: a["self"].shape)(a) for name in ("weight", "pos_weight"))
+    return next((problem for problem in problems if problem is not None), None)
+
+
+def _multinomial(a: Arguments) -> str | None:
+    x, count = a["self"], a["num_samples"]
+    if count >= 1 and (a["replacement"] or count <= x.shape[-1]):
+        return None
+    return f"{count} samples cannot be drawn from {x.shape[-1]} categories"
+
+
+def _put(a: Arguments) -> str | None:
+    index, source = a["index"].numel(), a["source"].numel()
+    return None if index == source else f"{source} elements are put at {index} positions"
+
+
+def _bucketize(a: Arguments) -> str | None:
+    boundaries = a["boundaries"]
+    return None if boundaries.dim() == 1 else f"boundaries of shape {_shape(boundaries)} have more than one axis"
+
+
+SHAPE_CHECKS: Mapping[str, Check] = {
+    "aten::convolution": _convolution,
+    "aten::linear": _expands("bias", lambda a: (*a["input"].shape[:-1], *a["weight"].shape[:-1])),
+    "aten::addmm": _expands("self", _product("mat1", "mat2")),
+    "aten::addmv": _expands("self", lambda a: a["mat"].shape[:1]),
+    "aten::baddbmm": _expands("self", _product("batch1", "batch2")),
+    "aten::addbmm": _expands("self", lambda a: (a["batch1"].shape[1], a["batch2"].shape[2])),
+    "aten::addr": _expands("self", lambda a: (*a["vec1"].shape, *a["vec2"].shape)),
+    **dict.fromkeys(
+        (f"aten::{name}" for name in ("softmax", "log_softmax", "cummax", "cummin", "sort", "argsort", "topk")), _axis
+    ),
+    **dict.fromkeys((f"aten::index_{name}" for name in ("select", "reduce", "add", "copy", "fill")), _axis),
+    **dict.fromkeys((f"aten::{name}" for name in ("median", "nanmedian", "mode")), _nonempty_axis),
+    **dict.fromkeys(("aten::max", "aten::min"), _nonempty),
+    **{f"aten::adaptive_avg_pool{rank}d": _nonempty_map(rank) for rank in (2, 3)},
+    **{f"aten::grid_sampler_{rank}d": _nonempty_map(rank) for rank in (2, 3)},
+    "aten::upsample_linear1d": _resize(1),
+    "aten::upsample_bilinear2d": _resize(2),
+    "aten::im2col": _unfold,
+    "aten::select_scatter": _fills(_select),
+    "aten::slice_scatter": _fills(_slice),
+    "aten::diagonal_scatter": _fills(_diagonal),
+    "aten::index_put": _index_put,
+    "aten::put": _put,
+    "aten::binary_cross_entropy": _expands("weight", lambda a: a["self"].shape),
+    "aten::binary_cross_entropy_with_logits": _entropy_with_logits,
+    "aten::soft_margin_loss": _expands("target", lambda a: a["self"].shape),
+    "aten::nll_loss2d_forward": _nll_loss2d,
+    "aten::multinomial": _multinomial,
+    "aten::bucketize": _bucketize,
+}
+"""Checks by operator, of what PyTorch does not check on the meta device too."""
