@@ -178,7 +178,7 @@ def _nll_loss2d(a: Arguments) -> str | None:
 def _resize(rank: int) -> Check:
     """Return the check that input and output of a resizing have elements along their last axes."""
     check_input = _nonempty_map(rank)
-    return lambda a: "the output would be empty" if 0 in a["output_size"] else check_input(a)
+    return lambda a: "the output would be empty" if 0 in (a["output_size"] or ()) else check_input(a)
 
 
 def _unfold(a: Arguments) -> str | None:

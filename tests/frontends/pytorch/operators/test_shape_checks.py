@@ -99,6 +99,7 @@ ACCEPTED = {
     "values in front": lambda: torch.ops.aten.index_put(f(5, 6, 7), [indices(2), None, indices(2)], f(2, 6)),
     "one value everywhere": lambda: f(5, 6).index_put((indices(2),), f(1)),
     "mask that broadcasts": lambda: functional.scaled_dot_product_attention(*[f(1, 2, 4, 8)] * 3, f(1, 1, 1, 4)),
+    "resizing by a factor": lambda: functional.interpolate(f(1, 3, 4, 4), scale_factor=2, mode="bilinear"),
     "pool of no samples": lambda: functional.adaptive_avg_pool2d(f(0, 3, 4, 4), 2),
 }
 
