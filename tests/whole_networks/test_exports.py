@@ -39,9 +39,28 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     class Grouped(nn.Module):
         """Grouped-query attention: four query heads, two key and value heads."""
 
+        def __init__(self, scale: float | None = None) -> None:
+            super().__init__()
+            self.options: dict[str, Any] = {"scale": scale, "enable_gqa": True}
+
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             heads = x.unflatten(-1, (4, 4)).transpose(1, 2)
-            return functional.scaled_dot_product_attention(heads, heads[:, :2], heads[:, 2:], enable_gqa=True)
+            return functional.scaled_dot_product_attention(heads, heads[:, :2], heads[:, 2:], **self.options)
+
+    class Unscaled(nn.Module):
+        """Attention with the scale 1, as one call or as its products."""
+
+        def __init__(self, kind: str) -> None:
+            super().__init__()
+            self.kind = kind
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            q = x.unflatten(-1, (4, 4)).transpose(1, 2)
+            if self.kind == "products":
+                return (q @ q.transpose(-1, -2)).softmax(-1) @ q
+            mask = None if self.kind == "no mask" else x[:, None, None, :, 0]
+            mask = mask.bool() if mask is not None and self.kind == "bool" else mask
+            return functional.scaled_dot_product_attention(q, q, q, mask, scale=1.0)
 
     class Normed(nn.Module):
         """RMS normalization as a module, and as a function."""
@@ -201,6 +220,22 @@ def test_uneven_windows_are_recognized_by_stored_indices():
     module, x = newer_only()["uneven windows of rows"]
     content = export(module.eval(), (x,), "newer", 18, folded=True)
     assert differing(estimate(module, x, layout="free"), estimate(content, layout="free", regroup=True)) == {}
+
+
+@pytest.mark.parametrize("kind", ["no mask", "bool", "float", "grouped", "grouped and scaled"])
+def test_attention_with_the_scale_one_is_recognized_in_default_exports(kind):
+    module = Grouped(2.0 if "scaled" in kind else 1.0) if "grouped" in kind else Unscaled(kind)
+    report = estimate(export(module.eval(), (ROWS,), "newer", 18, folded=True), layout="free", regroup=True)
+    assert differing(estimate(module, ROWS, layout="free"), report) == {}
+    assert "attention" in report.by("op")
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_products_that_the_program_wrote_out_are_no_attention(folded):
+    module = Unscaled("products").eval()
+    report = estimate(export(module, (ROWS,), "newer", 18, folded=folded), layout="free", regroup=True)
+    assert differing(estimate(module, ROWS, layout="free"), report) == {}
+    assert "attention" not in report.by("op")
 
 
 POSITIONS = {"mwrite": -8 * 16}

@@ -6,14 +6,19 @@ values to float32 and computes on in it: the file attends in another precision t
 
 from __future__ import annotations
 
+from costcore.dims import Dim
+
 from ...reading.exporter_metadata import origin
 from ...values.value import Value
 from ...walk.history import RecordedNode
-from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand, last_axis
+from ..exported_program import operation
+from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand, Pattern, last_axis
 
 Q, KT, V, MASK = (Operand(name) for name in ("q", "kt", "v", "mask"))
 
-_SCORES = Op("MatMul", Op("Mul", Q, Number()), Op("Mul", KT, Number()))
+_SCORES = Either(
+    (Op("MatMul", Op("Mul", Q, Number()), Op("Mul", KT, Number())), Named("unscaled", Op("MatMul", Q, KT)))
+)
 _SOFTMAX = Named("weights", Op("Softmax", Either((Op("Add", _SCORES, MASK), _SCORES)), check=last_axis))
 _WEIGHTS = Either((_SOFTMAX, Op("Where", Op("IsNaN", _SOFTMAX), Number(0.0), _SOFTMAX)))
 _ATTENTION = Op(
@@ -30,7 +35,10 @@ _SWAPPED = Op("Transpose", Operand("k"), check=_swaps_last)
 _FOLDED = Op(
     "Reshape", Op("Transpose", Named("folded", Op("Reshape", Operand("k"))), check=_swaps_last)
 )  # with all axes before the last two merged
-_REPEATED = Op("Reshape", Named("spread", Op("Expand", Named("apart", Op("Unsqueeze", Operand("head"))))))
+_SPREAD = Named("spread", Op("Expand", Named("apart", Op("Unsqueeze", Operand("head")))))
+_REPEATED = Op("Reshape", _SPREAD)
+_FOLDED_AND_REPEATED = Op("Reshape", Op("Transpose", Named("folded", _REPEATED), check=_swaps_last))
+_TIMES = Op("Mul", Operand("factor"), Number())
 _LOWEST = Either(tuple(Number(x) for x in (float("-inf"), -3.4028234663852886e38, -65504.0, -3.3895313892515355e38)))
 _MASKED = Op("Where", Operand("allowed"), Number(0.0), _LOWEST)
 _CAUSAL = Op(
@@ -58,14 +66,19 @@ def _build(match: Match, extend: Extension) -> Group | None:
     rows = q.known_shape[:-1]
     if match.values["weights"].shape != (*rows, kt.known_shape[-1]) or y.shape != (*rows, v.known_shape[-1]):
         return None  # broadcast beyond the queries
+    if "unscaled" in match.values and not _is_scaled_by_one(match, extend):
+        return None
     swapped = (*kt.known_shape[:-2], kt.known_shape[-1], kt.known_shape[-2])
+    grouped = _one_head_for_many(match, extend, kt, _FOLDED_AND_REPEATED, swapped)
     longer = extend(match, kt, _SWAPPED) or extend(match, kt, _FOLDED)
-    if longer is not None and _is_key(longer, swapped):
+    if grouped is not None:
+        match, k = grouped
+    elif longer is not None and _is_key(longer, swapped):
         match, k = longer, longer.values["k"]
+        match, k = _one_head_for_many(match, extend, k) or (match, k)
     else:
         k = kt.viewed(swapped)
-    match, k = _one_head_for_many(match, extend, k)
-    match, v = _one_head_for_many(match, extend, v)
+    match, v = _one_head_for_many(match, extend, v) or (match, v)
     operands, attrs = {"q": q, "k": k, "v": v}, {"causal": False}
     mask = match.values.get("mask")
     if mask is not None:
@@ -82,6 +95,16 @@ def _build(match: Match, extend: Extension) -> Group | None:
     return Group("attention", "Attention", operands, attrs, match.nodes)
 
 
+def _is_scaled_by_one(match: Match, extend: Extension) -> bool:
+    """Return True if the user's program attends with the scale 1, whose products the exporter removes."""
+    written_for = origin(match.nodes[0].node.proto)
+    source = operation(written_for)
+    if source is None or source.name != "scaled_dot_product_attention":
+        return False
+    scaled = (extend(match, match.values[name], _TIMES, shared=True) for name in ("q", "kt"))
+    return all(longer is None or origin(longer.nodes[-1].node.proto) != written_for for longer in scaled)
+
+
 def _is_folded(match: Match, mask: Value) -> bool:
     """Return True for a mask that the exporter folded from a boolean one, which is the only mask that it guards for."""
     return mask.stored is not None and bool(origin(match.nodes[0].node.proto))
@@ -92,18 +115,30 @@ def _is_key(match: Match, shape: tuple[object, ...]) -> bool:
     return match.values["k"].shape == shape and (folded is None or folded.known_shape[-2:] == shape[-2:])
 
 
-def _one_head_for_many(match: Match, extend: Extension, value: Value) -> tuple[Match, Value]:
-    """Return keys or values as they were before the exporter repeated them for grouped queries."""
-    without = {name: v for name, v in match.values.items() if name not in ("head", "apart", "spread")}
-    longer = extend(match._replace(values=without), value, _REPEATED)
+def _one_head_for_many(
+    match: Match, extend: Extension, value: Value, pattern: Pattern = _REPEATED, shape: tuple[Dim, ...] | None = None
+) -> tuple[Match, Value] | None:
+    """Return keys or values as they were before the exporter repeated them for grouped queries; None if it did not.
+
+    Args:
+        match: the match so far.
+        extend: extends it.
+        value: the keys, transposed keys or values.
+        pattern: how they are repeated.
+        shape: the shape of the repeated keys; default: that of ``value``.
+    """
+    without = {name: v for name, v in match.values.items() if name not in ("head", "apart", "spread", "folded")}
+    longer = extend(match._replace(values=without), value, pattern)
     if longer is None or not origin(longer.nodes[0].node.proto):
-        return match, value  # a program that repeats them itself attends to the repeated ones
+        return None  # a program that repeats them itself attends to the repeated ones
     head, apart, spread = (longer.values[name].known_shape for name in ("head", "apart", "spread"))
     if len(head) != 4 or apart != (*head[:2], 1, *head[2:]):
-        return match, value
-    if spread != (*head[:2], spread[2], *head[2:]) or value.known_shape != (head[0], head[1] * spread[2], *head[2:]):
-        return match, value
-    return longer, longer.values["head"]
+        return None
+    repeated = (head[0], head[1] * spread[2], *head[2:])
+    if spread != (*head[:2], spread[2], *head[2:]) or (shape or value.known_shape) != repeated:
+        return None
+    folded = longer.values.get("folded")
+    return (longer, longer.values["head"]) if folded is None or folded.known_shape[-2:] == head[2:] else None
 
 
 ATTENTION = Decomposition(("MatMul",), _ATTENTION, _build)
