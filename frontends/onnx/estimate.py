@@ -34,6 +34,7 @@ from .walk.function_calls import call_function
 from .walk.functions import ModelFunctions
 from .walk.recording import Notes, Recording
 from .walk.schema_functions import SchemaFunctions
+from .walk.unmarked import unmarked_note
 from .walk.walker import Handlers, WalkConfig, Walker
 
 
@@ -170,6 +171,9 @@ def _walk(
     if walker.history is not None:
         recorder.regrouped.extend(regroup_nodes(recording, walker.history, regroup, proto.producer_name))
     stored = walker.initializers.tensors
+    unmarked = unmarked_note(stored, recorder.calls)
+    if unmarked:
+        note(unmarked)
     recorder.modules.update(recording.modules.tree(stored, recording.stored_identity))
     recorder.n_params_model = sum(tensor.size for tensor in stored if tensor.is_parameter)
     return scope.values, note

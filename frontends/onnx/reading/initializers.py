@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from onnx import TensorProto
@@ -24,7 +25,10 @@ PARAMETER_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
 
 
 def read_initializers(
-    graph: Any, note: Callable[[str], None], has_parameter_names: bool = False
+    graph: Any,
+    note: Callable[[str], None],
+    has_parameter_names: bool = False,
+    configuring: Mapping[str, bool] = MappingProxyType({}),
 ) -> Iterator[tuple[str, Value]]:
     """Yield the initializers of a graph by name, sparse ones under their dense shape.
 
@@ -32,6 +36,8 @@ def read_initializers(
         graph: the ``GraphProto``.
         note: receives a note if the stored bytes do not fit the shape.
         has_parameter_names: whether the exporter keeps the names of parameters.
+        configuring: names of tensors that only configure operators, unless the exporter marks them as learned; True for
+            those that a module may have learned nevertheless.
 
     Raises:
         CostError: for a duplicate name, a negative dimension or an unknown dtype.
@@ -46,16 +52,38 @@ def read_initializers(
         entry.name: data.value for entry in graph.value_info for data in entry.metadata_props if data.key == INPUT_KIND
     }
     has_parameter_names = has_parameter_names and not kinds
+    is_parameter_name = _parameter_names(graph) if has_parameter_names else lambda _: False
     for tensor in graph.initializer:
         value = stored_value(tensor, tensor.name, f"initializer {tensor.name!r}")
         _check(tensor, value, note)
-        kind = kinds.get(
-            tensor.name, "PARAMETER" if has_parameter_names and PARAMETER_NAME.fullmatch(tensor.name) else ""
-        )
+        if value.stored is not None:
+            value.stored.is_unmarked = has_parameter_names
+        kind = kinds.get(tensor.name, "")
+        if not kind and configuring.get(tensor.name, True) and is_parameter_name(tensor.name):
+            kind = "PARAMETER"
+        elif not kind and tensor.name in configuring:
+            kind = "BUFFER"
         yield tensor.name, _of_kind(value, kind)
     for sparse in graph.sparse_initializer:
         name = sparse.values.name
         yield name, stored_value(sparse.values, name, f"initializer {name!r}").viewed(tuple(sparse.dims))
+
+
+def _parameter_names(graph: Any) -> Callable[[str], bool]:
+    """Return a function that is True for names of parameters, and False for those of computed constants.
+
+    The older exporter of PyTorch gives nodes and computed values names that no tensor of a module has,
+    ``/head/Mul_output_0``. The newer one gives values names without dots, ``val_67``, so without its marks only a name
+    with a dot proves a parameter.
+    """
+    outputs = {"", *(entry.name for entry in graph.output)}
+    names = (name for node in graph.node for name in (node.name, *node.output) if name not in outputs)
+    is_older = not all(map(PARAMETER_NAME.fullmatch, names))
+
+    def is_parameter_name(name: str) -> bool:
+        return PARAMETER_NAME.fullmatch(name) is not None and (is_older or "." in name)
+
+    return is_parameter_name
 
 
 def _of_kind(value: Value, kind: str) -> Value:

@@ -61,6 +61,7 @@ class StoredTensor:
         is_buffer: whether the exporter marks it as not learned.
         is_number: whether a node holds it, in a file whose exporter keeps learned tensors as initializers.
         is_learned: whether the exporter marks it as a parameter, which may have a single element.
+        is_unmarked: whether the exporter marks neither parameters nor buffers.
     """
 
     name: str
@@ -71,6 +72,7 @@ class StoredTensor:
     is_buffer: bool = False
     is_number: bool = False
     is_learned: bool = False
+    is_unmarked: bool = False
 
     @property
     def is_parameter(self) -> bool:

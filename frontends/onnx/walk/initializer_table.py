@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ..reading.initializers import read_initializers
 from ..values.value import StoredTensor, Value
+from .configuring import configuring
 
 
 class InitializerTable:
@@ -21,6 +22,8 @@ class InitializerTable:
         self._parameters_are_initializers = parameters_are_initializers
         self._by_name: dict[tuple[str, str], StoredTensor] = {}
         self._of_graphs: dict[StoredTensor, None] = {}
+        self._configuring: dict[str, Mapping[str, bool]] = {}
+        """Names of values that only configure, by the part of the file that holds them."""
         self._read_in_skipped_branches: set[StoredTensor] = set()
 
     @property
@@ -36,8 +39,11 @@ class InitializerTable:
             source: the part of the file that holds it.
             note: receives notes on the stored bytes.
         """
-        found = {}
-        for name, value in read_initializers(graph, note, self._parameters_are_initializers):
+        found: dict[str, Value] = {}
+        names = self._configuring.get(source)
+        if names is None:
+            names = self._configuring[source] = configuring(graph)
+        for name, value in read_initializers(graph, note, self._parameters_are_initializers, names):
             found[name] = self.add(value, source, name)
             if value.stored is not None:
                 self._of_graphs.setdefault(value.stored)
@@ -61,6 +67,8 @@ class InitializerTable:
             return
         if is_number and self._parameters_are_initializers:
             value.role, value.stored.is_number = "const", True
+        if value.stored.name in self._configuring.get(source, ()):
+            value.role, value.stored.is_buffer = "const", True
         self.add(value, source, value.stored.name)
 
     def mark_skipped(self, values: Iterable[Value | None]) -> None:

@@ -81,3 +81,58 @@ def test_what_is_joined_of_numbers_in_nodes_is_a_constant():
     assert report.by("op")["constant"]["mrw"] == 0
     assert "concat" not in report.by("op")
     assert report.total_report["n_params"] == 4
+
+
+def without_marks(name: str, *, node_name: str = "", dims: tuple[int, ...] = ()) -> ModelProto:
+    """The product of ``x`` and a stored float in an export whose marks a tool has dropped."""
+    t = helper.make_tensor(name, FLOAT, dims, [0.5])
+    nodes = [
+        helper.make_node("Relu", ["x"], ["relu" if not node_name else f"{node_name}_output_0"], node_name),
+        helper.make_node("Mul", [name, "relu" if not node_name else f"{node_name}_output_0"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(name, FLOAT, (2, 3)) for name in "xy")
+    graph = helper.make_graph(nodes, "scaled", [x], [y], [t])
+    return helper.make_model(graph, producer_name="pytorch", opset_imports=[helper.make_opsetid("", 20)])
+
+
+@pytest.mark.parametrize("dims", [(), (1,), (1, 1)])
+@pytest.mark.parametrize("name", ["val_67", "scalar_tensor_default_1", "temperature"])
+def test_a_number_of_the_newer_exporter_is_a_constant_where_a_tool_dropped_the_marks(name, dims):
+    total = estimate(without_marks(name, dims=dims)).total_report
+    assert total["n_params"] == total["n_params_model"] == 0
+    assert total["mread"] == 4 * (2 * 3) * 2
+
+
+def test_a_number_of_a_module_is_learned_where_a_tool_dropped_the_marks():
+    assert estimate(without_marks("head.0.temperature")).total_report["n_params"] == 1
+
+
+def test_a_number_of_the_root_module_is_learned_in_a_file_of_the_older_exporter():
+    assert estimate(without_marks("logit_scale", node_name="/Relu")).total_report["n_params"] == 1
+
+
+def unmarked(producer: str = "pytorch", kind: str = "") -> ModelProto:
+    """A linear layer of 4 by 5 whose output gets a learned bias and a buffer of 5 elements, as BART adds to logits."""
+    g = Graph()
+    y = g("Add", g("Add", g("MatMul", "x", g.weight(4, 5)), g.weight(5)), g.weight(1, 5))
+    model = g.model({"x": (3, 4)}, y, producer_name=producer)
+    names = dict(zip(("w0", "w1", "w2"), ("onnx::MatMul_7", "head.bias", "final_logits_bias"), strict=True))
+    for tensor in model.graph.initializer:
+        tensor.name = names[tensor.name]
+        if kind:
+            model.graph.value_info.add(name=tensor.name).metadata_props.add(key=INPUT_KIND, value=kind)
+    for node in model.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+    return model
+
+
+def test_a_tensor_that_may_be_a_buffer_is_noted():
+    report = estimate(unmarked())
+    assert report.total_report["n_params"] == 4 * 5 + 5 + 5
+    (note,) = report.notes
+    assert "'final_logits_bias' (5 elements) counts as a parameter, but may be a buffer" in note
+
+
+@pytest.mark.parametrize("options", [{"producer": "tf2onnx"}, {"kind": "PARAMETER"}])
+def test_only_files_of_the_exporter_that_marks_nothing_get_the_note(options):
+    assert estimate(unmarked(**options)).notes == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from costcore import estimate
 from costcore.ir import Tensor
@@ -128,3 +128,86 @@ def test_unread_tensors_count_where_they_look_like_parameters(elements, dtype, c
     g = Graph()
     g.number(*[1] * elements, dtype=dtype)
     assert read(g.model({"x": (2, 3)}, g("Relu", "x"))).n_params_model == counted
+
+
+def recurrent(*moves: tuple[str, dict[str, object]]) -> tuple[int, int]:
+    """Parameters of an LSTM of 4 inputs and 6 units whose stored initial states pass ``moves``."""
+    g = Graph()
+    states = [g.weight(1, 1, 6), g.weight(1, 1, 6)]
+    for op, attributes in moves:
+        more = (g.number(1, 3, 6),) if op == "Expand" else (g.number(1, 3, 1),) if op == "Tile" else ()
+        states = [g(op, state, *more, **attributes) for state in states]
+    weights = [g.weight(1, 24, 4), g.weight(1, 24, 6), g.weight(1, 48)]
+    y = g("LSTM", "x", *weights, "", *states, hidden_size=6)
+    total = estimate(g.model({"x": (5, 3, 4)}, y)).total_report
+    return total["n_params"], total["n_params_model"]
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        [("Expand", {})],
+        [("Tile", {})],
+        [("Identity", {}), ("Expand", {})],
+        [("Transpose", {"perm": (1, 0, 2)}), ("Transpose", {"perm": (1, 0, 2)}), ("Expand", {})],
+        [("Cast", {"to": TensorProto.FLOAT}), ("Expand", {})],
+    ],
+    ids=lambda moves: "-".join(op for op, _ in moves),
+)
+def test_initial_states_behind_moves_are_no_parameters(moves):
+    assert recurrent(*moves) == (4 * 6 * (4 + 6 + 2),) * 2
+
+
+def test_a_state_that_is_read_otherwise_too_is_a_parameter():
+    g = Graph()
+    h = g.weight(1, 1, 6)
+    y = g("GRU", "x", g.weight(1, 18, 4), g.weight(1, 18, 6), "", "", g("Expand", h, g.number(1, 3, 6)), hidden_size=6)
+    report = estimate(g.model({"x": (5, 3, 4)}, g("Add", y, h)))
+    assert report.total_report["n_params"] == 18 * (4 + 6) + 6
+
+
+def product_of_integers(g: Graph, scale: str) -> str:
+    """A matrix product of 4 by 5 stored integers, scaled as ONNX Runtime's dynamic quantization writes it."""
+    w = g.number(*range(20), dtype=TensorProto.INT8)
+    w = g("Reshape", w, g.number(4, 5))
+    g.nodes.append(helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "q_scale", "q_zero"]))
+    product = g("Cast", g("MatMulInteger", "q", w, "q_zero"), to=FLOAT)
+    return g("Mul", product, g("Mul", "q_scale", scale))
+
+
+def product_with_one_scale(g: Graph, scale: str) -> str:
+    w = g("Reshape", g.number(*range(20), dtype=TensorProto.INT8), g.number(4, 5))
+    q = g("Cast", "x", to=TensorProto.INT8)
+    return g("Mul", scale, g("Cast", g("MatMulInteger", q, w), to=FLOAT))
+
+
+def bias_scale(g: Graph, scale: str) -> str:
+    """A bias of 5 elements, stored as integers, whose scale is a product of scales."""
+    b = g.number(*range(5), dtype=TensorProto.INT32)
+    b = g("DequantizeLinear", b, g("Mul", scale, g.number(0.1, dtype=FLOAT)), axis=0)
+    return g("Add", g("MatMul", "x", g.weight(4, 5)), b)
+
+
+@pytest.mark.parametrize(
+    ("build", "learned"), [(product_of_integers, 20), (product_with_one_scale, 20), (bias_scale, 20 + 5)]
+)
+def test_quantization_scales_that_feed_a_product_are_no_parameters(build, learned):
+    g = Graph()
+    report = estimate(g.model({"x": (3, 4)}, build(g, g.weight(5))))
+    assert report.total_report["n_params"] == report.total_report["n_params_model"] == learned
+
+
+def test_scales_of_stored_integers_that_are_cast_are_no_parameters():
+    # (w - zero) * scale with 4 x 5 integers and a scale for each column, as exporters write weights of a few bits
+    g = Graph()
+    w = g("Cast", g("Reshape", g.number(*range(20), dtype=TensorProto.INT8), g.number(4, 5)), to=FLOAT)
+    w = g("Mul", g("Sub", w, g.number(8.0, dtype=FLOAT)), g.weight(5))
+    report = estimate(g.model({"x": (3, 4)}, g("Add", g("MatMul", "x", w), g.weight(5))))
+    assert report.total_report["n_params"] == report.total_report["n_params_model"] == 5, "the bias alone"
+
+
+def test_a_factor_of_data_is_a_parameter_beside_quantized_values():
+    g = Graph()
+    y = g("Mul", product_of_integers(g, g.weight(5)), g.weight(5))
+    report = estimate(g.model({"x": (3, 4)}, y))
+    assert report.total_report["n_params"] == report.total_report["n_params_model"] == 20 + 5
