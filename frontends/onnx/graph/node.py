@@ -55,6 +55,7 @@ class Node:
         args: inputs and attributes by the schema's names, and the node itself as ``NODE``.
         outputs: its outputs by position, once they are inferred; None for an omitted one.
         assumed: assumptions that its outputs rest on.
+        noted: what contradicts itself in the node, as text that follows its name; it is counted nevertheless.
         makes_tensors: whether its outputs are tensors, not sequences, maps or optionals.
         inferred: the result of its shape rule, if that has facts or stored tensors.
         reads_elements: whether its shape rule read elements of its inputs.
@@ -62,8 +63,8 @@ class Node:
     """
 
     __slots__ = (
-        *("args", "assumed", "inferred", "inputs", "key", "lacks_elements", "makes_tensors", "op", "outputs", "proto"),
-        *("reads_elements", "rule", "schema", "version"),
+        *("args", "assumed", "inferred", "inputs", "key", "lacks_elements", "makes_tensors", "noted", "op", "outputs"),
+        *("proto", "reads_elements", "rule", "schema", "version"),
     )
 
     def __init__(
@@ -76,6 +77,7 @@ class Node:
         self.inputs = inputs
         self.outputs: list[Value | None] = []
         self.assumed: list[str] = []
+        self.noted: list[str] = []
         self.inferred = NOTHING
         self.reads_elements = self.lacks_elements = False
         signature = operator.signature

@@ -14,7 +14,7 @@ from costcore.ir import Tensor, prod
 from costcore.messages import unknown
 
 from ..values.containers import declared_value, sequence
-from ..values.declared_types import declared_shape
+from ..values.declared_types import declared_shape, dimension_name
 from ..values.dimensions import Dimensions
 from ..values.value import MOST_FOLDED, Container, Value, check_input_size, dtype_of
 
@@ -140,8 +140,8 @@ def _bind(entry: Any, given: Any, dims: Dimensions) -> _UserInput | None:
     for i, (d, size) in enumerate(zip(kind.shape.dim, found.shape, strict=True)):
         if d.HasField("dim_value") and d.dim_value >= 0 and d.dim_value != size:
             raise CostError(f"{where} has size {d.dim_value} along axis {i} in the model (got {size})")
-        if d.dim_param:
-            dims.bind(d.dim_param, size, f"{where}, axis {i}")
+        if name := dimension_name(d):
+            dims.bind(name, size, f"{where}, axis {i}")
     return found
 
 
@@ -178,8 +178,6 @@ def _tensor(entry: Any, given: _UserInput | None, dims: Dimensions, note: Callab
             f"{where} has no dtype in the model. Give one: inputs={{{entry.name!r}: Tensor((1, 128), 'int64')}}"
         )
     dtype = dtype_of(kind.elem_type, where)
-    if any(d.HasField("dim_value") and d.dim_value < 0 for d in kind.shape.dim):
-        raise CostError(f"{where} has a negative dimension in its shape {[d.dim_value for d in kind.shape.dim]}")
     shape = declared_shape(kind, dims)
     if shape is None:
         raise CostError(f"{where} has no shape in the model. Give one: inputs={{{entry.name!r}: (1, 3, 224, 224)}}")

@@ -43,7 +43,8 @@ class Trees:
 def weights(node: Node, name: str, shape: Shape | None = None) -> Value | None:
     """Return the weights that an attribute holds, a parameter of the model; None if it holds none.
 
-    An attribute of floats may have a twin for other types, ``<name>_as_tensor``, or be a tensor.
+    An attribute of floats may have a twin for other types, ``<name>_as_tensor``, or be a tensor. If it holds as many
+    rows as the shape has, but longer ones, the first weights are read, as ONNX Runtime does.
 
     Raises:
         CostError: if they do not fit the shape.
@@ -62,7 +63,9 @@ def weights(node: Node, name: str, shape: Shape | None = None) -> Value | None:
         return None
     expected: tuple[Dim, ...] = (count,) if shape is None else shape
     value = Value(expected, dtype, None, "param", stored=StoredTensor(f"{node.proto.output[0]}.{name}", count, dtype))
-    if value.size != count:
+    if isinstance(value.size, int) and 0 < value.size < count and count % value.known_shape[0] == 0:
+        node.noted.append(f"has {count} {name} (expected {value.size} for the shape {expected}): the first are read")
+    elif value.size != count:
         raise node.error(f"has {count} {name} for the shape {expected}")
     return value
 

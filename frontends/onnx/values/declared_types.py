@@ -8,9 +8,15 @@ from costcore.dims import Dim
 
 from .dimensions import Dimensions
 
+UNKNOWN = frozenset(("", "?", "-1", "None"))
+"""Names that do not name a dimension: two axes of one such name need not be equally long."""
+
 
 def declared_shape(kind: Any, dims: Dimensions) -> tuple[Dim | None, ...] | None:
-    """Return the shape of a tensor type: numbers, named dimensions, None for unknown dimensions."""
+    """Return the shape of a tensor type: numbers, named dimensions, None for unknown dimensions.
+
+    A negative number is an unknown dimension, as ONNX Runtime reads it.
+    """
     if kind is None or not kind.HasField("shape"):
         return None
     return tuple(_declared_dim(d, dims) for d in kind.shape.dim)
@@ -19,4 +25,11 @@ def declared_shape(kind: Any, dims: Dimensions) -> tuple[Dim | None, ...] | None
 def _declared_dim(d: Any, dims: Dimensions) -> Dim | None:
     if d.HasField("dim_value"):
         return int(d.dim_value) if d.dim_value >= 0 else None
-    return dims(d.dim_param) if d.dim_param else None
+    name = dimension_name(d)
+    return dims(name) if name else None
+
+
+def dimension_name(d: Any) -> str:
+    """Return the name of a dimension; ``""`` for a number or an unknown one, which some exporters write as a name."""
+    name: str = d.dim_param
+    return "" if name in UNKNOWN else name

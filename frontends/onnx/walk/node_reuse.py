@@ -98,7 +98,7 @@ def cached_node(node: Node, call: Call) -> CachedNode | None:
         return None
     if node.reads_elements and any(value.role == "param" for value in inputs):
         return None  # signatures do not compare the elements of parameters
-    if node.assumed or "::" in call.layer.op:
+    if node.assumed or node.noted or "::" in call.layer.op:
         return None  # reported at each node
     input_ids, output_ids = _indices_by_id(node.inputs), _indices_by_id(node.outputs)
     if not (input_ids.keys() >= set(call.inputs) and output_ids.keys() >= set(call.outputs)):

@@ -73,6 +73,8 @@ class Recording:
         call = self.write(node.proto, node.key, translation, node.inputs, context, uncounted)
         for what in node.assumed:
             self.assume(what, node.label)
+        for what in node.noted:
+            self.note(f"{node.label} {what}")
         return call
 
     def translate(self, node: Node, prefix: str = "") -> tuple[Translation, Uncounted | None]:

@@ -55,6 +55,32 @@ def test_linear_classifier():
     assert cost.flops == Operations(fma=60) + Operations(add=15, div=20, special=20) + Operations(cmp=15)
 
 
+def test_a_classifier_with_more_coefficients_than_features_reads_the_first():
+    # logreg_iris.onnx of ONNX Runtime: coefficients of 3 classes by 4 features, and an input of 3 rows by 2 features
+    layer, cost, recorder = priced(
+        "LinearClassifier",
+        (3, 2),
+        outputs=2,
+        coefficients=[1.0] * 12,
+        intercepts=[0.0] * 3,
+        classlabels_ints=[0, 1, 2],
+        post_transform="LOGISTIC",
+    )
+    assert [y.shape for y in layer.outputs] == [(3,), (3, 3)]
+    assert cost.macs == 3 * 3 * 2
+    assert cost.mread == 4 * (3 * 2 + 3 * 2 + 3)
+    assert recorder.n_params_model == 12 + 3
+    assert recorder.notes == [
+        "the LinearClassifier node that produces 'LinearClassifier_0_0' has 12 coefficients (expected 6 for the shape "
+        "(3, 2)): the first are read"
+    ]
+
+
+def test_a_classifier_with_too_few_coefficients_is_refused():
+    with pytest.raises(CostError, match=r"has 5 coefficients for the shape \(3, 2\)"):
+        priced("LinearClassifier", (3, 2), outputs=2, coefficients=[1.0] * 5, classlabels_ints=[0, 1, 2])
+
+
 def test_two_classes_may_share_one_score():
     layer, cost, _ = priced(
         "LinearClassifier", (5, 3), outputs=2, coefficients=[1.0] * 3, classlabels_strings=["no", "yes"]
@@ -64,8 +90,8 @@ def test_two_classes_may_share_one_score():
 
 
 def test_weights_that_do_not_fit_are_refused():
-    with pytest.raises(CostError, match="has 5 coefficients for the shape"):
-        priced("LinearRegressor", (5, 3), coefficients=[1.0] * 5)
+    with pytest.raises(CostError, match="has 7 coefficients for the shape"):
+        priced("LinearRegressor", (5, 3), coefficients=[1.0] * 7, targets=2)
 
 
 def test_support_vectors():

@@ -37,7 +37,6 @@ WRONG = {
         "node 'a' (Relu) and node 'b' (Neg) both produce 'y'",
     ),
     "no maker": (model(node("Relu", ["z"], ["y"], "a")), "node 'a' (Relu) reads 'z', which is not defined"),
-    "negative": (model(node("Relu", ["x"], ["y"]), x=(-3, 4)), "input 'x' has a negative dimension"),
     "kernel": (conv(w=(4, 3, 9, 9)), "node '/stem/Conv' (Conv) has the kernel (9, 9), larger than its padded input"),
     "groups": (conv(group=0), "node '/stem/Conv' (Conv) has group 0 (expected 1 or more)"),
     "channels": (conv(group=2), "node '/stem/Conv' (Conv) has 3 input channels, but weights (4, 3, 3, 3) in 2 groups"),

@@ -16,16 +16,25 @@ from tests.work import at_most
 
 @pytest.mark.parametrize(
     ("x", "flops"),
-    [((0, 4), 0), ((2**62, 2**62), 2**124), (("n", 4), "4*n"), ((3, None), "3*x_1")],
+    [
+        *(((0, 4), 0), ((2**62, 2**62), 2**124), (("n", 4), "4*n"), ((3, None), "3*x_1")),
+        *(((-1, 4), "4*x_0"), ((-3, 4), "4*x_0"), ((-1, -1), "x_0*x_1"), (("?", "?"), "x_0*x_1"), (("-1", 4), "4*x_0")),
+    ],
 )
 def test_dimensions_of_inputs(x, flops):
     recorder = read(model(node("Relu", ["x"], ["y"]), x=x))
     assert str(total(recorder.calls, "flops")) == str(flops)
 
 
-def test_negative_dimensions_and_missing_shapes_are_refused():
-    with pytest.raises(CostError, match=r"input 'x' has a negative dimension"):
-        read(model(node("Relu", ["x"], ["y"]), x=(-3, 4)))
+def test_negative_dimensions_are_unknown_and_can_be_given():
+    made = model(node("Relu", ["x"], ["y"]), x=(-1, 4))
+    assert read(made).notes == ["input 'x' has unnamed dimensions: x_0 along axis 0"]
+    assert shapes(made, (2, 4)) == [(2, 4)]
+    assert shapes(made, dims={"x_0": 2}) == [(2, 4)]
+    assert shapes(model(node("Relu", ["x"], ["y"]), x=("?", "?")), (2, 3)) == [(2, 3)], "two axes, not one name"
+
+
+def test_missing_shapes_are_refused():
     shapeless = model(node("Relu", ["x"], ["y"]))
     shapeless.graph.input[0].type.tensor_type.ClearField("shape")
     with pytest.raises(CostError, match=r"input 'x' has no shape in the model. Give one"):
