@@ -12,7 +12,7 @@ from costcore.translate import Arguments
 from ..graph.node import Inferred, Node
 from ..rows.arguments import fact, node_of, nonzero
 from ..rows.recurrent import RECURRENCE, causal_activation
-from ..shapes.recurrent import causal_conv, linear_attention, recurrent
+from ..shapes.recurrent import causal_conv, linear_attention, note_misfits, recurrent, states
 from ..shapes.rules import check_ranks, like
 from ..values.value import Value
 from .spec import OperatorSpec, row
@@ -82,6 +82,9 @@ def quantized_recurrent(node: Node) -> Sequence[Value]:
         )
     (steps, batch, _), (directions, hidden, _) = x.known_shape, r.known_shape
     last = (directions, batch, hidden)
+    note_misfits(
+        node, {"W": (directions, x.known_shape[-1], 4 * hidden), "R": (directions, hidden, 4 * hidden), **states(last)}
+    )
     return [node.result(shape, x.dtype) for shape in ((steps, directions, batch, hidden), last, last)]
 
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from costcore.dims import is_symbolic
+
 from ..graph.node import Node, Rule
-from ..values.value import Value
+from ..values.value import Shape, Value
 from .rules import positive
+
+GATES: Mapping[str, int] = {"LSTM": 4, "GRU": 3, "RNN": 1}
+"""Number of gates, by operator."""
 
 
 def recurrent(node: Node) -> Sequence[Value]:
@@ -15,13 +20,39 @@ def recurrent(node: Node) -> Sequence[Value]:
     directions, hidden = r.known_shape[0], node.args.get("hidden_size") or r.known_shape[-1]
     if len(x.known_shape) != 3:
         raise node.error(f"needs an input of 3 dimensions (got the shape {x.known_shape})")
-    if node.args.get("layout"):
-        batch, steps = x.known_shape[:2]
-        last = node.result((batch, directions, hidden), x.dtype)
-        return [node.result((batch, steps, directions, hidden), x.dtype), last, node.result(last.known_shape, x.dtype)]
-    steps, batch = x.known_shape[:2]
-    last = node.result((directions, batch, hidden), x.dtype)
-    return [node.result((steps, directions, batch, hidden), x.dtype), last, node.result(last.known_shape, x.dtype)]
+    is_batch_first = bool(node.args.get("layout"))
+    batch, steps = x.known_shape[:2] if is_batch_first else x.known_shape[1::-1]
+    state = (batch, directions, hidden) if is_batch_first else (directions, batch, hidden)
+    every = (batch, steps, directions, hidden) if is_batch_first else (steps, directions, batch, hidden)
+    if node.op in GATES:
+        rows, both = GATES[node.op] * hidden, 2 if node.args.get("direction") == "bidirectional" else 1
+        weights = {"W": (both, rows, x.known_shape[-1]), "R": (both, rows, hidden), "B": (both, 2 * rows)}
+        note_misfits(node, {**weights, "P": (both, 3 * hidden), "sequence_lens": (batch,), **states(state)})
+    return [node.result(every, x.dtype), node.result(state, x.dtype), node.result(state, x.dtype)]
+
+
+def states(shape: Shape) -> Mapping[str, Shape]:
+    """Return the shapes of the initial states by name."""
+    return {"initial_h": shape, "initial_c": shape}
+
+
+def note_misfits(node: Node, expected: Mapping[str, Shape]) -> None:
+    """Note the operands of a recurrent layer whose sizes contradict each other or ``hidden_size``."""
+    given = {name: value.shape for name in expected if isinstance(value := node.args.get(name), Value)}
+    wrong = [name for name, shape in given.items() if shape is not None and not _fits(shape, expected[name])]
+    if not wrong:
+        return
+    found = ", ".join(f"{name} of shape {given[name]} (expected {expected[name]})" for name in wrong)
+    hint = ""
+    if wrong == ["initial_c"]:
+        hint = ". The exporter of PyTorch writes an LSTM with proj_size so, and leaves out the projection"
+    node.noted.append(f"has the inputs {found}; it is counted with the sizes of R and hidden_size{hint}")
+
+
+def _fits(shape: Shape, expected: Shape) -> bool:
+    """Return False if a shape has another rank, or a number where another one is expected."""
+    pairs = zip(shape, expected, strict=False)
+    return len(shape) == len(expected) and all(a == b or is_symbolic(a) or is_symbolic(b) for a, b in pairs)
 
 
 def linear_attention(node: Node) -> Sequence[Value]:

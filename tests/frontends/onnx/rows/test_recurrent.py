@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from costcore.ir import Operations
-from tests.frontends.onnx.rows.single_node import priced
+from tests.frontends.onnx.read_model import read
+from tests.frontends.onnx.rows.single_node import INT64, priced
+from tests.whole_networks.onnx_models import Graph
 
 
 def test_layers_with_a_state():
@@ -22,3 +26,65 @@ def test_layers_with_a_state():
     assert [y.shape for y in layer.outputs] == [(2, 3, 7), (2, 3, 3)]
     assert cost.macs == 42 * 4
     assert cost.flops == Operations(fma=168) + 42 * Operations(mul=1, add=2, div=1, special=1)
+
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+HIDDEN, BATCH, STEPS, WIDTH = 6, 2, 5, 4
+
+
+def notes(op: str, layout: int = 0, **given: tuple[int, ...]) -> list[str]:
+    """Notes on a layer of 6 units that gets 5 steps of 2 sequences of 4 features, with operands of other shapes."""
+    rows, state = GATES[op] * HIDDEN, (BATCH, 1, HIDDEN) if layout else (1, BATCH, HIDDEN)
+    operands = {
+        "X": (BATCH, STEPS, WIDTH) if layout else (STEPS, BATCH, WIDTH),
+        "W": (1, rows, WIDTH),
+        "R": (1, rows, HIDDEN),
+        "B": (1, 2 * rows),
+        "sequence_lens": (BATCH,),
+        "initial_h": state,
+        **({"initial_c": state, "P": (1, 3 * HIDDEN)} if op == "LSTM" else {}),
+        **given,
+    }
+    g = Graph()
+    y = g(op, *operands, hidden_size=HIDDEN, layout=layout)
+    inputs = {name: (INT64, shape) if name == "sequence_lens" else shape for name, shape in operands.items()}
+    recorder = read(g.model(inputs, y))
+    assert [call.layer.out.shape for call in recorder.calls][-1][-1] == HIDDEN
+    return recorder.notes
+
+
+@pytest.mark.parametrize("layout", [0, 1])
+@pytest.mark.parametrize("op", GATES)
+def test_a_recurrent_layer_that_fits_has_no_note(op, layout):
+    assert notes(op, layout=layout) == []
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "expected"),
+    [
+        ("LSTM", {"initial_h": (1, BATCH, 3)}, "initial_h of shape (1, 2, 3) (expected (1, 2, 6))"),
+        ("LSTM", {"P": (1, 2 * HIDDEN)}, "P of shape (1, 12) (expected (1, 18))"),
+        ("GRU", {"initial_h": (2, BATCH, HIDDEN)}, "initial_h of shape (2, 2, 6) (expected (1, 2, 6))"),
+        ("GRU", {"B": (1, 3 * HIDDEN)}, "B of shape (1, 18) (expected (1, 36))"),
+        ("GRU", {"sequence_lens": (STEPS,)}, "sequence_lens of shape (5,) (expected (2,))"),
+        ("RNN", {"W": (1, HIDDEN, 5)}, "W of shape (1, 6, 5) (expected (1, 6, 4))"),
+        ("RNN", {"R": (1, HIDDEN, 3)}, "R of shape (1, 6, 3) (expected (1, 6, 6))"),
+    ],
+)
+def test_operands_of_a_recurrent_layer_that_contradict_each_other_are_noted(op, given, expected):
+    (note,) = notes(op, **given)
+    assert f"has the inputs {expected}; it is counted with the sizes of R and hidden_size" in note
+
+
+def test_the_export_of_an_lstm_with_a_projection_is_noted():
+    (note,) = notes("LSTM", initial_c=(1, BATCH, 2 * HIDDEN))
+    assert "initial_c of shape (1, 2, 12) (expected (1, 2, 6))" in note
+    assert "The exporter of PyTorch writes an LSTM with proj_size so" in note
+
+
+def test_each_of_two_equal_layers_gets_the_note():
+    g, rows = Graph(), 4 * HIDDEN
+    names = {"W": (1, rows, WIDTH), "R": (1, rows, HIDDEN), "c": (1, BATCH, 3)}
+    inputs = {"x": (STEPS, BATCH, WIDTH), "z": (STEPS, BATCH, WIDTH), **names}
+    made = [g("LSTM", x, "W", "R", "", "", "", "c", hidden_size=HIDDEN) for x in "xz"]
+    assert len(read(g.model(inputs, made)).notes) == 2
