@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from costcore.dims import Dim, as_dim, is_symbolic
@@ -106,18 +106,23 @@ def unique_solution(a: Dim, b: Dim) -> tuple[Dim, int] | None:
 
 
 def is_negative(dim: Dim) -> bool:
-    """Return True if the value is provably negative for all sizes of its symbols."""
+    """Return True if the value is provably negative for all sizes of its symbols.
+
+    That needs one negative term in the expanded expression, and no positive one. The sign of a term is more than that
+    of its number: a size rounded up, ``-floor(-n/2)``, is a negative number times a negative one.
+    """
     if not is_symbolic(dim):
         return bool(dim < 0)
-    terms = _coefficients(dim).items()
-    return dim != 0 and all(number < 0 and not term.has(_add_class()) for term, number in terms)
+    signed = [(number, term) for term, number in _coefficients(dim).items() if number]
+    return all(_is_nonpositive(*term) for term in signed) and any(_is_below_zero(*term) for term in signed)
 
 
-@cache
-def _add_class() -> Any:
-    from sympy import Add
+def _is_nonpositive(number: Any, term: Any) -> bool:
+    return bool(term.is_nonnegative if number < 0 else term.is_nonpositive)
 
-    return Add
+
+def _is_below_zero(number: Any, term: Any) -> bool:
+    return bool(term.is_positive if number < 0 else term.is_negative)
 
 
 RANKING_SIZE = 64

@@ -6,6 +6,7 @@ import pytest
 import sympy
 
 from costcore import estimate
+from costcore.dims import ceil_div, ceil_log2
 from costcore.symbolic import MAX_TERMS, expanded, expanded_sum, is_negative, share, unique_solution
 
 n, m, k = sympy.symbols("n m k", integer=True, positive=True)
@@ -64,6 +65,16 @@ def test_expressions_that_are_negative_for_all_sizes():
     assert [is_negative(d) for d in (-1, -8 * n, -n - 1, -n * m - 3 * m, -(n**2))] == [True] * 5
     assert not any(map(is_negative, (0, 1, n, n - 100, n - m, -2 * n * (1 - m), sympy.Integer(0))))
     assert not is_negative(-sympy.Max(n, 1) * (1 - sympy.Min(n, 2)))
+
+
+def test_a_size_rounded_up_is_not_negative():
+    """It is written as the negative of a negative size rounded down."""
+    up, more = ceil_div(n, 2), ceil_div(n + m, 3)
+    assert [str(up), int(up.subs(n, 5))] == ["-floor(-n/2)", 3]
+    assert not any(map(is_negative, (up, 24 * up, m * up, up**2, up + 5, more, up * more, up - n, ceil_log2(n))))
+    assert [is_negative(-d) for d in (up, 24 * up, m * up, up**2, up + 5)] == [True] * 5
+    assert not is_negative(-(n // 2)), "it is 0 for n = 1"
+    assert is_negative(-(n // 2) - 1)
 
 
 def test_equal_totals_have_the_same_text():

@@ -6,15 +6,18 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
+from ..values.dimensions import may_be_equal
 from .arguments import node_of
 
 
 def _scaled_axes(a: Arguments) -> Any:
-    """Return the axes that a resize changes; None if they are spatial axes of ``[N, C, ...]``."""
+    """Return the axes that a resize changes; None if they are spatial axes of ``[N, C, ...]``.
+
+    Of samples and channels, a symbol and a number are assumed to be equal.
+    """
     x, y = a["X"].known_shape, node_of(a).outputs[0]
-    changed = (
-        tuple(i for i, (before, after) in enumerate(zip(x, y.known_shape, strict=True)) if before != after) if y else ()
-    )
+    pairs = tuple(zip(x, y.known_shape, strict=True)) if y else ()
+    changed = tuple(i for i, sizes in enumerate(pairs) if sizes[0] != sizes[1] and (i > 1 or not may_be_equal(*sizes)))
     return changed if any(i < 2 for i in changed) else None
 
 

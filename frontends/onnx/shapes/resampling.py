@@ -11,6 +11,7 @@ from costcore.dims import Dim, is_symbolic
 
 from ..graph.node import Node, Rule
 from ..values.constant_folding import exact
+from ..values.dimensions import may_be_equal
 from ..values.value import Value
 
 MODES = ("nearest", "linear", "bilinear", "trilinear", "cubic")
@@ -33,7 +34,10 @@ def resize(node: Node) -> Sequence[Value]:
     if sizes and policy != "stretch":
         sizes = _proportional(node, [x.known_shape[axis] for axis in axes], sizes, policy)
     for i, axis in enumerate(axes):
-        shape[axis] = sizes[i] if sizes else scaled(x.known_shape[axis], scales[i])
+        length = x.known_shape[axis]
+        shape[axis] = sizes[i] if sizes else scaled(length, scales[i])
+        if axis < 2 and may_be_equal(length, shape[axis]):
+            node.assumed.append(f"axis {axis} of size {length} is resized to {shape[axis]}: assumed to be equal")
     return [node.result(shape, x.dtype)]
 
 

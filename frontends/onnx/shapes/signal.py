@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from onnx import TensorProto
 
-from costcore.dims import Dim
+from costcore.dims import Dim, is_symbolic
 
 from ..graph.node import Node, Rule
 from ..values.value import DTYPES, Undetermined, Value
@@ -31,6 +31,7 @@ def fourier(node: Node) -> Sequence[Value]:
         raise Undetermined
     if axis == len(x.known_shape) - 1:
         raise node.error(f"transforms axis {axis}, which holds the real and imaginary parts of {x.known_shape}")
+    _assume_real(node, x)
     one_sided, inverse = node.args.get("onesided"), node.args.get("inverse")
     if length is None:
         length = 2 * (x.known_shape[axis] - 1) if one_sided and inverse else x.known_shape[axis]
@@ -42,6 +43,7 @@ def fourier(node: Node) -> Sequence[Value]:
 def short_fourier(node: Node) -> Sequence[Value]:
     """Infer the transforms of frames of a signal; one-sided unless the attribute says otherwise."""
     x, window = node.value("signal"), node.get("window")
+    _assume_real(node, x)
     frames: Dim | None = None
     bins: Dim | None = None
     try:
@@ -53,6 +55,13 @@ def short_fourier(node: Node) -> Sequence[Value]:
     except Undetermined:
         pass  # their number depends on data
     return [node.result((x.known_shape[0], frames, bins, 2), x.dtype)]
+
+
+def _assume_real(node: Node, x: Value) -> None:
+    """Add the assumption that the last axis of a signal, 1 real part or 2 parts, has one."""
+    parts = x.known_shape[-1] if len(x.known_shape) > 2 else 1
+    if is_symbolic(parts):
+        node.assumed.append(f"the last axis of the signal, of size {parts}, is assumed to be 1: real numbers")
 
 
 RULES: Mapping[str, Rule] = {

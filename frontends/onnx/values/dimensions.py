@@ -117,6 +117,11 @@ class Dimensions:
                 raise CostError(f"dims: unknown dimension {name!r} (expected {shown}){hint}")
 
 
+def may_be_equal(a: Dim, b: Dim) -> bool:
+    """Return True if one dimension is a number and the other an expression that may have that value."""
+    return is_symbolic(a) != is_symbolic(b)
+
+
 def describe_size(length: Dim) -> str:
     """Return how a message names a size that depends on data: its symbol, or the number given for it."""
     return f"the symbol {length}" if is_symbolic(length) else f"{length}, as was given"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from onnx import ModelProto, TensorProto
 
+from costcore import estimate
 from tests.frontends.onnx.read_model import read, shapes
 from tests.whole_networks.onnx_models import Graph
 
@@ -153,3 +154,57 @@ def test_a_slice_from_the_end_of_a_named_length_is_taken_to_have_its_elements(st
     recorder = read(g.model({"x": ("n",)}, y))
     assert recorder.calls[-1].layer.out.shape == (-start,)
     assert [a.what.replace(str(FAR), "9") for a in recorder.assumptions] == told
+
+
+@pytest.mark.parametrize(
+    ("op", "more", "attrs", "cost"),
+    [
+        # (macs, bytes written) for n = 7 and 8; the other axis has 6 elements, the step is 2
+        ("Slice", [[0], [FAR], [2], [2]], {}, {7: (0, 2 * 4 * 6 * 4), 8: (0, 2 * 4 * 6 * 4)}),
+        (
+            "Conv",
+            [(5, 2, 3, 3)],
+            {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+            {7: (5 * 4 * 3 * 18, 5 * 4 * 3 * 4), 8: (5 * 4 * 3 * 18, 5 * 4 * 3 * 4)},
+        ),
+        (
+            # windows of 3 from 0, 2, 4 and, for n = 8, 6, which is not full; and from 0, 2, 4 of the 6
+            "MaxPool",
+            [],
+            {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
+            {7: (0, 2 * 3 * 3 * 4), 8: (0, 2 * 4 * 3 * 4)},
+        ),
+    ],
+)
+def test_a_size_rounded_up_has_a_cost(op: str, more: list[Any], attrs: dict[str, Any], cost: dict[int, Any]):
+    g = Graph()
+    names = [g.number(*each) if isinstance(each, list) else g.weight(*each) for each in more]
+    report = estimate(g.model({"x": (1, 2, "n", 6)}, g(op, "x", *names, **attrs)))
+    assert report.status == "complete"
+    for n, (macs, written) in cost.items():
+        total = report.subs(n=n).total_report
+        assert (total["macs"], total["mwrite"]) == (macs, written), n
+
+
+def test_named_samples_and_channels_are_not_resized_to_a_number():
+    """A file of sizes 1, 3, 8, 8 was exported for one sample: the samples are not interpolated."""
+    g = Graph()
+    sizes = g.number(1, 3, 8, 8)
+    model = g.model({"x": ("n", "c", 4, "w")}, g("Resize", "x", "", "", sizes, mode="linear"))
+    report = estimate(model)
+    assert [a.what for a in report.assumptions] == [
+        "axis 0 of size n is resized to 1: assumed to be equal",
+        "axis 1 of size c is resized to 3: assumed to be equal",
+    ]
+    assert report.subs(n=1, c=3, w=4).total_report == estimate(model, dims={"n": 1, "c": 3, "w": 4}).total_report
+    assert report.total_report["flops"] == 9 * 3 * 8 * 8
+
+
+@pytest.mark.parametrize(("op", "more"), [("DFT", []), ("STFT", [[2]])])
+def test_a_signal_of_a_named_number_of_parts_is_taken_to_be_real(op: str, more: list[Any]):
+    g = Graph()
+    names = [g.number(*numbers, scalar=True) for numbers in more]
+    recorder = read(g.model({"x": (2, 8, "parts")}, g(op, "x", *names)))
+    told = "the last axis of the signal, of size parts, is assumed to be 1: real numbers"
+    assert [a.what for a in recorder.assumptions] == [told]
+    assert (recorder.calls[-1].layer["x"].shape, recorder.calls[-1].layer["x"].dtype) == ((2, 8), "float32")
