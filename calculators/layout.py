@@ -70,7 +70,7 @@ def calc_slice_copy(layer: Layer) -> Cost:
     Shapes: x[N, C] -> y[M, C]
     """
     elements = sum(y.size for y in layer.outputs)
-    return Cost(Operations(), layer["x"].bytes_of(elements), layer.written, layer.attrs)
+    return Cost(Operations(), layer["x"].bytes_of_part(elements), layer.written, layer.attrs)
 
 
 OVERLAPPING: Mapping[str, str] = {
@@ -87,7 +87,7 @@ def calc_overlapping_copy(layer: Layer) -> Cost:
     Shapes: x[N] -> y[M, K]
     """
     x = layer["x"]
-    return Cost(Operations(), x.bytes_of(minimum(layer.out.size, x.size)), layer.written, layer.attrs)
+    return Cost(Operations(), x.bytes_of_part(minimum(layer.out.size, x.size)), layer.written, layer.attrs)
 
 
 @layout_operator
@@ -147,7 +147,7 @@ def calc_crop(layer: Layer) -> Cost:
     Shapes: x[N, C, H, W] -> y[N, K*C, L]
     """
     x = layer["x"]
-    return Cost(Operations(), x.bytes_of(minimum(layer.out.size, x.size)), layer.written, layer.attrs)
+    return Cost(Operations(), x.bytes_of_part(minimum(layer.out.size, x.size)), layer.written, layer.attrs)
 
 
 def calc_col2im(layer: Layer) -> Cost:

@@ -85,16 +85,24 @@ class Tensor:
         role: ``data`` (activations, inputs), ``param`` (learned), ``state`` (running statistics, initial hidden
             states) or ``const`` (fixed values). A 0-d ``const`` is a scalar argument of the operator and takes no
             bytes.
+        stored: the number of elements in memory if a view repeats them, as an expanded view does; None if it repeats
+            none.
     """
 
     shape: tuple[Dim, ...]
     dtype: str = "float32"
     role: Role = "data"
+    stored: Dim | None = None
 
     @property
     def size(self) -> Dim:
         """The number of elements."""
         return prod(self.shape)
+
+    @property
+    def stored_size(self) -> Dim:
+        """The number of elements in memory, at most ``size``."""
+        return self.size if self.stored is None else self.stored
 
     @property
     def ndim(self) -> int:
@@ -108,8 +116,12 @@ class Tensor:
 
     @property
     def nbytes(self) -> Dim:
-        """The bytes of all elements, packed if an element has less than a byte; 0 for a scalar constant."""
-        return 0 if self.is_scalar else self.bytes_of(self.size)
+        """The bytes in memory, packed if an element has less than a byte; 0 for a scalar constant."""
+        return 0 if self.is_scalar else self.bytes_of(self.stored_size)
+
+    def bytes_of_part(self, elements: Dim) -> Dim:
+        """Return the bytes of ``elements`` different elements, of which a view may repeat some in memory."""
+        return self.bytes_of(elements if self.stored is None else minimum(elements, self.stored))
 
     def bytes_of(self, elements: Dim) -> Dim:
         """Return the bytes of ``elements`` elements of this tensor's dtype."""
@@ -175,13 +187,14 @@ class Layer:
     @property
     def n_params(self) -> Dim:
         """The number of elements of the learned parameters among the inputs."""
-        return sum(tensor.size for tensor in self.inputs.values() if tensor.role == "param")
+        return sum(tensor.stored_size for tensor in self.inputs.values() if tensor.role == "param")
 
     def map_dims(self, change: Callable[[Any], Any]) -> Layer:
         """Return the layer with ``change`` applied to every dimension and every attribute."""
 
         def tensor(t: Tensor) -> Tensor:
-            return Tensor(tuple(change(d) for d in t.shape), t.dtype, t.role)
+            stored = None if t.stored is None else change(t.stored)
+            return Tensor(tuple(change(d) for d in t.shape), t.dtype, t.role, stored)
 
         def attribute(value: Any) -> Any:
             return tuple(attribute(v) for v in value) if isinstance(value, tuple) else change(value)

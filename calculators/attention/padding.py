@@ -15,7 +15,7 @@ def calc_unpad(layer: Layer) -> Cost:
     Shapes: x[N, T, E], lengths[N] -> y[M, E]
     """
     x = layer["x"]
-    read = x.bytes_of(layer.out.size) + input_bytes(layer, "lengths")
+    read = x.bytes_of_part(layer.out.size) + input_bytes(layer, "lengths")
     return Cost(Operations(), read, layer.written, layer.attrs)
 
 

@@ -64,5 +64,5 @@ def calc_deform_conv(layer: Layer) -> Cost:
     samples = prod(x.shape[:2]) * prod(w.shape[2:]) * prod(y.shape[2:])
     macs = y.size * prod(w.shape[1:])
     sampling = Operations(mul=4 if "mask" in layer else 3, add=6) * samples
-    read = layer.read - x.nbytes + x.bytes_of(minimum(4 * samples, x.size))
+    read = layer.read - x.nbytes + x.bytes_of_part(minimum(4 * samples, x.size))
     return Cost(sampling + dot_products(y.size, macs, "b" in layer), read, layer.written, layer.attrs, macs)

@@ -77,7 +77,7 @@ def calc_overwrite(layer: Layer) -> Cost:
     Shapes: x[N, C], updates[M, C] -> y[N, C]
     """
     x, updates = layer["x"], layer["updates"]
-    read = layer.read - x.nbytes + x.bytes_of(x.size - updates.size)
+    read = layer.read - x.nbytes + x.bytes_of_part(x.size - updates.size)
     return Cost(Operations(), read, layer.written, layer.attrs)
 
 
@@ -129,5 +129,5 @@ def calc_compress(layer: Layer) -> Cost:
     Shapes: x[N, C], condition[N] -> y[M, C]
     """
     x = layer["x"]
-    read = x.bytes_of(minimum(layer.out.size, x.size)) + layer.read - x.nbytes
+    read = x.bytes_of_part(minimum(layer.out.size, x.size)) + layer.read - x.nbytes
     return Cost(Operations(), read, layer.written, layer.attrs)

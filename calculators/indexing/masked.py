@@ -15,7 +15,7 @@ def calc_masked_gather(layer: Layer) -> Cost:
     Shapes: x[N, C], mask[M], indices[M] -> y[M]
     """
     x, y = layer["x"], layer.out
-    read = x.bytes_of(y.size) + layer.read - x.nbytes
+    read = x.bytes_of_part(y.size) + layer.read - x.nbytes
     return Cost(Operations(cmp=y.size), read, layer.written, layer.attrs)
 
 

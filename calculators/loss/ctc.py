@@ -30,7 +30,7 @@ def calc_ctc_loss(layer: Layer) -> Cost:
     samples = prod(x.shape[1:-1])
     visits = x.shape[0] * (2 * layer["target"].size + samples)
     operations = Operations(add=3, special=4) * visits + Operations(add=2, special=3) * samples
-    read = layer.read - x.nbytes + x.bytes_of(minimum(visits, x.size))
+    read = layer.read - x.nbytes + x.bytes_of_part(minimum(visits, x.size))
     return Cost(operations + reduction_operations(layer, samples), read, layer.written, layer.attrs)
 
 

@@ -141,7 +141,7 @@ def calc_nll_loss(layer: Layer) -> Cost:
     """
     x, (count, _) = layer["x"], rows_and_classes(layer)
     operations = Operations(add=count) + _class_weight_operations(layer, count) + reduction_operations(layer, count)
-    read = layer.read - x.nbytes + x.bytes_of(count) + class_weight_bytes(layer, count)
+    read = layer.read - x.nbytes + x.bytes_of_part(count) + class_weight_bytes(layer, count)
     return Cost(operations, read, layer.written, layer.attrs)
 
 

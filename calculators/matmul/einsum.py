@@ -43,8 +43,9 @@ def calc_einsum(layer: Layer) -> Cost:
         macs += elements(together) if together - left else 0
     summed = elements(left) - (0 if "b" in layer and len(terms) == 1 else elements(set(result)))
     operations += Operations(add=summed)
-    diagonals = (dict(zip(term, tensor.shape, strict=True)) for term, tensor in zip(terms, tensors, strict=True))
-    read = input_bytes(layer, "b") + sum(t.bytes_of(prod(d.values())) for t, d in zip(tensors, diagonals, strict=True))
+    read = input_bytes(layer, "b")
+    for term, tensor in zip(terms, tensors, strict=True):
+        read += tensor.bytes_of_part(prod(dict(zip(term, tensor.shape, strict=True)).values()))
     return Cost(operations, read, layer.written, layer.attrs, macs)
 
 

@@ -102,6 +102,6 @@ def calc_unpool_backward(layer: Layer) -> Cost:
     """
     dy, dx = layer["dy"], layer.out
     if "indices" in layer:
-        read = dy.bytes_of(dx.size) + layer["indices"].nbytes
+        read = dy.bytes_of_part(dx.size) + layer["indices"].nbytes
         return Cost(Operations(), read, layer.written, layer.attrs)
     return Cost(Operations(add=dy.size - dx.size), dy.nbytes, layer.written, layer.attrs)

@@ -62,7 +62,7 @@ def calc_roi_align(layer: Layer) -> Cost:
     s = prod(ceil_div(size, count) if given == 0 else given for given, size, count in bins)
     pool = MAX if layer.attrs.get("mode", "avg") == "max" else AVERAGE
     operations = y.size * (s * Operations(mul=3, add=6) + (s - 1) * pool.combine + pool.final)
-    read = x.bytes_of(minimum(4 * s * y.size, x.size)) + layer.read - x.nbytes
+    read = x.bytes_of_part(minimum(4 * s * y.size, x.size)) + layer.read - x.nbytes
     return Cost(operations, read, layer.written, layer.attrs)
 
 

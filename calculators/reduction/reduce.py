@@ -84,7 +84,7 @@ def calc_trace(layer: Layer) -> Cost:
     """
     x = layer["x"]
     n = x.shape[0] + x.shape[1] - maximum(x.shape[0], x.shape[1])
-    return Cost(Operations(add=n - 1), x.bytes_of(n), layer.written, layer.attrs)
+    return Cost(Operations(add=n - 1), x.bytes_of_part(n), layer.written, layer.attrs)
 
 
 def calc_reduce_xor(layer: Layer) -> Cost:

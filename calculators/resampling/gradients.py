@@ -46,7 +46,7 @@ def calc_grid_sample_backward(layer: Layer) -> Cost:
     if "grid" in needed and not is_nearest:
         operations += dy.size * rank * Operations(mul=taps, add=taps - 1)
         operations += dot_products(grid.size, dy.size * rank) + Operations(mul=grid.size)
-        read += x.bytes_of(minimum(taps * dy.size, x.size))
+        read += x.bytes_of_part(minimum(taps * dy.size, x.size))
     return Cost(operations, read, layer.written, layer.attrs)
 
 

@@ -21,7 +21,7 @@ def _sampling(layer: Layer, points: Dim) -> tuple[Operations, Dim]:
     x = layer["x"]
     axes = layer.attrs.get("axes")
     taps, operations = SAMPLES[layer.attrs["mode"]](x.ndim - 2 if axes is None else len(axes))
-    return points * operations, x.bytes_of(minimum(taps * points, x.size))
+    return points * operations, x.bytes_of_part(minimum(taps * points, x.size))
 
 
 def calc_resize(layer: Layer) -> Cost:

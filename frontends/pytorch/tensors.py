@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -83,6 +84,29 @@ def _ragged_axes(tensor: torch.Tensor) -> list[int]:
     return [axis for axis in range(sizes.shape[1]) if sizes[:, axis].unique().numel() > 1]
 
 
+def stored_elements(tensor: torch.Tensor) -> int | None:
+    """Return the number of elements in memory of a view that repeats them; None if it repeats none.
+
+    An axis of stride 0 (``expand``) repeats all elements, overlapping windows (``unfold``) some of them. If the strides
+    of two axes are multiples of each other, the count is exact; otherwise it is the maximum.
+    """
+    if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_contiguous():
+        return None
+    size = math.prod(map(int, tensor.shape))
+    runs: list[tuple[int, int]] = []  # axes as a stride and a count; those that fill or overlap a run extend it
+    for stride, count in sorted(zip(map(int, tensor.stride()), map(int, tensor.shape), strict=True)):
+        if stride == 0:
+            continue
+        for i, (step, length) in enumerate(runs):
+            if stride % step == 0 and stride // step <= length:
+                runs[i] = step, length + stride // step * (count - 1)
+                break
+        else:
+            runs.append((stride, count))
+    stored = min(math.prod(count for _, count in runs), 1 + sum(stride * (count - 1) for stride, count in runs))
+    return stored if stored < size else None
+
+
 def is_twice_ragged(value: Any) -> bool:
     """Return whether the samples of a nested tensor differ in more than one size."""
     if not isinstance(value, torch.Tensor) or not value.is_nested or value.layout is torch.jagged:
@@ -94,7 +118,7 @@ def is_twice_ragged(value: Any) -> bool:
 def operand(value: Any, role: Role) -> Operand | None:
     """Return the operand of a tensor or a :class:`Number`; None for any other value."""
     if isinstance(value, torch.Tensor):
-        return Operand(shape_of(value), dtype_name(value.dtype), role)
+        return Operand(shape_of(value), dtype_name(value.dtype), role, stored_elements(value))
     if type(value) is Number:
         return Operand((), _number_type(value.value), "const")
     return None

@@ -288,7 +288,8 @@ def _tensor(entry: _Object, decoder: Decoder) -> Tensor:
     where = entry.path_of("shape")
     shape = tuple(_amount(size, where, decoder) for size in entry.field("shape", list))
     role: Any = entry.choice("role", ROLES)
-    tensor = Tensor(shape, entry.choice("dtype", BITS), role)
+    dtype, stored = entry.choice("dtype", BITS), entry.field("stored", (int, str, list), None)
+    tensor = Tensor(shape, dtype, role, None if stored is None else _amount(stored, entry.path_of("stored"), decoder))
     entry.end()
     return tensor
 

@@ -107,7 +107,8 @@ def _layer(layer: Layer, encoder: Encoder) -> dict[str, Any]:
 
 
 def _tensor(tensor: Tensor, encoder: Encoder) -> dict[str, Any]:
-    return {"shape": [encoder.dim(size) for size in tensor.shape], "dtype": tensor.dtype, "role": tensor.role}
+    entry = {"shape": [encoder.dim(size) for size in tensor.shape], "dtype": tensor.dtype, "role": tensor.role}
+    return entry if tensor.stored is None else {**entry, "stored": encoder.dim(tensor.stored)}
 
 
 def _cost(cost: Cost, op: str, fma_1flop: bool, encoder: Encoder) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from torch import Tensor
+from torch import Tensor, strided
 from torch.nn import Parameter
 
 from ..meta.operands import NUMBERS, PLAIN
@@ -56,7 +56,7 @@ def _extend(key: list[Any], value: Any, kind: type, tensors: list[Tensor]) -> No
     elif kind in NUMBERS:
         key += (kind, value)
     elif isinstance(value, Tensor):
-        key += (kind, value.shape, value.dtype)
+        key += (kind, value.shape, value.stride() if value.layout is strided else None, value.dtype)
         tensors.append(value)
     else:
         key.append(value)

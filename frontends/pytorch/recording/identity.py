@@ -13,6 +13,8 @@ from torch.nn import Parameter
 
 from costcore.trace.recorder import Recorder
 
+from ..tensors import stored_elements
+
 EXTERNAL, LEARNED, COMPUTED = range(3)
 """Origins of a value: from outside the run, a learned parameter (or a view of one), the result of an operator."""
 
@@ -112,7 +114,7 @@ class Identities:
 
     def _parameter(self, tensor: Tensor, memory: Memory) -> int:
         """Return the id of a parameter, of which ``tensor`` holds all elements."""
-        size = tensor.numel()
+        size = stored_elements(tensor) or tensor.numel()
         if memory[0] is None:
             return self._recorder.parameter(size)
         parameters = self._parameters_in.setdefault(memory[1], {})

@@ -1,0 +1,117 @@
+"""An operand that repeats elements in memory is read as what it is a view of."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from costcore import ComputationalCostHook, Report, estimate
+from costcore.frontends.pytorch.tensors import stored_elements
+
+
+class Distinct(torch.Tensor):
+    """A tensor with a type of its own."""
+
+
+def entries(run, op):
+    with ComputationalCostHook(frontends=["pytorch"]) as hook:
+        run()
+    return [entry for entry in hook.layer_report.values() if entry["op"] == op]
+
+
+A, B, ROW = torch.ones(3, 5), torch.ones(3, 5), torch.ones(5)
+HEADS, KEYS = torch.ones(1, 4, 2, 2), torch.ones(1, 1, 2, 2)
+
+READ = [
+    # 15 + 5 elements: a row is broadcast by the operator or by a view alike
+    (lambda: A + ROW, "add", 80),
+    (lambda: A + ROW.expand(3, 5), "add", 80),
+    (lambda: A + torch.ones(3, 1).expand(3, 5), "add", 72),  # 15 + 3
+    (lambda: A + torch.tensor(1.0).expand(3, 5), "add", 64),  # 15 + 1
+    (lambda: A + B.t().contiguous().t(), "add", 120),  # a transposed view repeats nothing
+    (lambda: A + torch.ones(3, 10)[:, ::2], "add", 120),  # nor does one with gaps
+    (lambda: torch.mm(A, ROW[:, None].expand(5, 4)), "matmul", 80),  # 15 + 5
+    (lambda: torch.einsum("ik,kj->ij", A, ROW[:, None].expand(5, 4)), "einsum", 80),
+    # q of 4 heads of 2 x 2, k and v of one: 16 + 4 + 4 elements
+    (
+        lambda: functional.scaled_dot_product_attention(HEADS, KEYS.expand(1, 4, 2, 2), KEYS.expand(1, 4, 2, 2)),
+        "attention",
+        96,
+    ),
+    (lambda: ROW.expand(3, 5).contiguous(), "copy", 20),
+    (lambda: ROW.expand(3, 5).sum(), "reduce_sum", 20),
+    (lambda: torch.ones(6).unfold(0, 3, 1).exp(), "exp", 24),  # 4 windows of 3 overlap: 6 elements
+    (lambda: torch.cat([A, ROW.expand(3, 5)]), "concat", 80),
+    (lambda: functional.embedding(torch.zeros(1, dtype=torch.int64).expand(4), A), "embedding", 4 * 20 + 8),
+]
+
+
+@pytest.mark.parametrize(("run", "op", "mread"), READ)
+def test_a_view_is_read_as_what_it_is_a_view_of(run, op, mread):
+    (entry,) = entries(run, op)
+    assert entry["mread"] == mread
+
+
+def test_equal_shapes_in_different_memory_are_different_calls():
+    class Sums(torch.nn.Module):
+        def forward(self, a, row):
+            return a + row.expand(3, 5) + (a + row.expand(3, 5).contiguous())
+
+    report = estimate(Sums(), (torch.ones(3, 5), torch.ones(5)))
+    assert [entry["mread"] for entry in report.layer_report.values() if entry["op"] == "add"] == [80, 120, 120]
+
+
+def test_subclasses_of_tensors_are_read_by_their_strides_too():
+    def run():
+        for row in (ROW, A):
+            torch.add(A.as_subclass(Distinct), row.expand(3, 5).as_subclass(Distinct))
+
+    assert [entry["mread"] for entry in entries(run, "add")] == [80, 120]
+
+
+def test_an_expanded_parameter_has_its_own_number_of_elements():
+    weight = torch.nn.Parameter(torch.ones(1, 5))
+    (entry,) = entries(lambda: functional.linear(A, weight.expand(4, 5)), "linear")
+    # 15 + 5 elements read; 5 learned
+    assert (entry["mread"], entry["n_params"]) == (80, 5)
+
+
+def test_an_expanded_weight_counts_its_own_elements_as_parameters():
+    weight = torch.ones(1, 5).expand(4, 5)
+    with ComputationalCostHook(frontends=["pytorch"]) as hook:
+        functional.linear(A, weight)
+    assert hook.total_report["n_params"] == 5
+
+
+def test_a_saved_report_keeps_what_is_stored(tmp_path):
+    with ComputationalCostHook(frontends=["pytorch"]) as hook:
+        torch.add(A, ROW.expand(3, 5))
+    path = tmp_path / "report.json"
+    hook.report.to_json(path)
+    read = Report.from_json(path)
+    (call,) = [call for call in read.trace.calls if call.layer.op == "add"]
+    assert call.layer["x1"].stored == 5
+    assert read.total_report == hook.total_report
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "stored"),
+    [
+        ((3, 5), (0, 1), 5),
+        ((3, 5), (1, 0), 3),
+        ((3, 5), (0, 0), 1),
+        ((3, 5), (5, 1), None),
+        ((3, 5), (1, 3), None),
+        ((3, 5), (20, 2), None),
+        ((4, 3), (1, 1), 6),  # windows of 3 with step 1
+        ((4, 3), (2, 1), 9),  # step 2: 2 * 3 + 3
+        ((4, 3), (3, 1), None),  # step 3: they do not overlap
+        ((2, 3, 2, 3), (5, 1, 5, 1), 15),  # 2 x 3 windows of 2 x 3 on rows of 5: rows 0 to 2, columns 0 to 4
+        ((2, 2, 2, 3), (9, 1, 9, 1), 12),  # the same on rows of 9: 3 rows of 4 elements
+        ((2, 4, 3), (0, 3, 1), 12),
+        ((1, 5), (0, 1), None),
+    ],
+)
+def test_stored_elements(size, stride, stored):
+    view = torch.as_strided(torch.arange(60.0), size, stride)
+    assert stored_elements(view) == stored
+    assert (stored or view.numel()) == len(set(view.flatten().tolist()))
