@@ -65,14 +65,14 @@ def calc_gru(layer: Layer) -> Cost:
 
     Per step and hidden unit:
 
-    * three dot products over the input (length I) and three over the state (length H); without biases the first product
-      of each dot product is a mul;
+    * three dot products of length I + H, one accumulator a gate, starting at the bias (two biases, as some frameworks
+      keep them, are one starting value); without biases the first product of each is a mul;
     * two sigmoids, one tanh;
-    * the product with r, 1 - z (add), (1 - z) n (mul), + z h (fma);
-    * the two products of the candidate start at biases of their own and are added: 1 add.
+    * the product with r, 1 - z (add), (1 - z) n (mul), + z h (fma).
 
-    ``reset_after`` false (r multiplies the state before its product): both products of r and of z accumulate on one
-    bias. True (r multiplies the product, as in PyTorch and cuDNN): they stay separate, 2 add more.
+    ``reset_after`` false: r multiplies the state before its product. True: r multiplies the product, as in PyTorch and
+    cuDNN; the two parts of the candidate are then separate dot products, each with a bias of its own, and 1 add joins
+    them.
 
     Source: Cho et al., arXiv:1406.1078; reset after: version 1 of that paper, and cuDNN.
 
@@ -80,7 +80,7 @@ def calc_gru(layer: Layer) -> Cost:
     Settings: hidden=H, layers=1, bidirectional=False, reset_after=True
     """
     units, products, _ = sequence_sizes(layer)
-    dots, adds = (6, 8) if layer.attrs.get("reset_after") else (4, 6)
+    dots, adds = (4, 6) if layer.attrs.get("reset_after") else (3, 5)
     operations = dot_products(dots * units, 3 * products, _has_bias(layer))
     operations += Operations(fma=1, mul=2, add=adds, div=2, special=3) * units
     return Cost(operations, layer.read, layer.written, layer.attrs, 3 * products)
