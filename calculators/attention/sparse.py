@@ -6,7 +6,7 @@ from costcore.ir import Cost, Dim, Layer, Operations, minimum
 
 from .._shared import dot_products, input_bytes, operations_of
 from ..normalization.norms import rms_norm_operations
-from ..reduction.sort_search import sort_comparisons
+from ..reduction.sort_search import selection_comparisons
 from .attention import attention_operations
 from .kv_cache import CACHE_OPERANDS, calc_decoder_attention, projection
 from .position import ROTATION
@@ -109,7 +109,7 @@ def calc_attention_indexer(layer: Layer) -> Cost:
     * per head a dot product of length D (MACs), ReLU (1 cmp) and a scale (1 mul);
     * the sum over the heads, H - 1 add; with weights ``factor`` 1 mul and H - 1 fma, and 1 mul to scale each weight.
 
-    The selection is bounded by a sort: E * ceil(log2(E)) cmp per query.
+    The selection of S entries takes at most E * ceil(log2(S + 1)) cmp per query.
 
     Source: DeepSeek-AI, DeepSeek-V3.2, 2025.
 
@@ -132,7 +132,7 @@ def calc_attention_indexer(layer: Layer) -> Cost:
         operations += dot_products(pairs, scores) + Operations(mul=queries * heads)
     else:
         operations += Operations(add=scores - pairs)
-    operations += Operations(cmp=queries * sort_comparisons(attrs["entries"]))
+    operations += Operations(cmp=queries * selection_comparisons(attrs["entries"], layer.out.shape[-1]))
     read = layer.read
     for name in ("cos", "sin"):
         table = layer[name]

@@ -8,7 +8,7 @@ from costcore.ir import Cost, Dim, Layer, Operations, minimum
 
 from .._shared import dot_products
 from ..activation.softmax import softmax_operations
-from ..reduction.sort_search import sort_comparisons
+from ..reduction.sort_search import selection_comparisons
 from .epilogues import activation_operations
 
 WEIGHTS: Mapping[str, str] = {"w0": "b0", "w1": "b1", "w2": "b2"}
@@ -21,7 +21,7 @@ def calc_moe(layer: Layer) -> Cost:
     Routing:
 
     * a softmax of the scores ``router`` over E experts;
-    * a selection, at most E * ceil(log2(E)) cmp per row;
+    * a selection of k, at most E * ceil(log2(k + 1)) cmp per row;
     * with ``normalize``, the sum of k weights and k divisions per row.
 
     Per row and chosen expert:
@@ -67,7 +67,7 @@ def calc_moe(layer: Layer) -> Cost:
 def _routing_operations(layer: Layer, rows: Dim, experts: Dim) -> Operations:
     """Return the operations that choose the experts of every row, and normalize their weights."""
     k = layer.attrs["k"]
-    operations = softmax_operations(rows * experts, rows) + Operations(cmp=rows * sort_comparisons(experts))
+    operations = softmax_operations(rows * experts, rows) + Operations(cmp=rows * selection_comparisons(experts, k))
     return operations + (Operations(add=rows * (k - 1), div=rows * k) if layer.attrs.get("normalize") else Operations())
 
 

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, ceil_log2, covers, minimum, prod
+from costcore.ir import Cost, Dim, Layer, Operations, ceil_div, ceil_log2, covers, minimum, prod
 
 SORTS: Mapping[str, str] = {
     "sort": "the elements in order",
     "argsort": "the positions of the elements in order",
-    "topk": "the k largest or smallest elements, by sorting",
-    "kth_value": "the k-th smallest element, by sorting",
-    "median": "the middle element of each row, by sorting",
     "quantile": "the elements at given fractions of each sorted row",
 }
 
@@ -22,6 +19,14 @@ SORTS: Mapping[str, str] = {
 def sort_comparisons(n: Dim) -> Dim:
     """Return the maximum number of comparisons of a sort of n elements."""
     return n * ceil_log2(n)
+
+
+def selection_comparisons(n: Dim, k: Dim) -> Dim:
+    """Return the maximum number of comparisons that select the k smallest of n elements, at most those of a sort.
+
+    Each element is compared with those selected so far, which are kept in order: ceil(log2(k + 1)) by bisection.
+    """
+    return n * minimum(ceil_log2(k + 1), ceil_log2(n))
 
 
 def _rows_and_length(layer: Layer) -> tuple[Dim, Dim]:
@@ -36,14 +41,37 @@ def _rows_and_length(layer: Layer) -> tuple[Dim, Dim]:
 def calc_sort(layer: Layer) -> Cost:
     """Sorts along an axis: at most n * ceil(log2(n)) cmp per row of length n.
 
-    That is the bound of a comparison sort. Selections of k elements have the same bound, because their savings depend
-    on data and implementation. With ``axis=None`` the input is one row.
+    That is the bound of a comparison sort. With ``axis=None`` the input is one row.
 
     Shapes: x[N, C] -> y[N, C], indices[N, C]
     Settings: axis=1
     """
     rows, n = _rows_and_length(layer)
     return Cost(Operations(cmp=rows * sort_comparisons(n)), layer.read, layer.written, layer.attrs)
+
+
+SELECTIONS: Mapping[str, str] = {
+    "topk": "the k largest or smallest elements of each row, in order",
+    "kth_value": "the k-th smallest element of each row",
+    "median": "the middle element of each row of n elements, k = ceil(n / 2)",
+}
+
+
+@covers(SELECTIONS)
+def calc_selection(layer: Layer) -> Cost:
+    """Selections along an axis: at most n * ceil(log2(k + 1)) cmp per row of length n.
+
+    Each element is inserted by bisection among the k best so far. The bound is never above that of the sort, n *
+    ceil(log2(n)). With ``axis=None`` the input is one row.
+
+    Shapes: x[N, C] -> y[N, K], indices[N, K]
+    Shapes of kth_value, median: x[N, C] -> y[N], indices[N]
+    Settings: axis=1, k=K
+    Settings of median: axis=1
+    """
+    rows, n = _rows_and_length(layer)
+    k = layer.attrs.get("k", ceil_div(n, 2))
+    return Cost(Operations(cmp=rows * selection_comparisons(n, k)), layer.read, layer.written, layer.attrs)
 
 
 SORTED_AND_COUNTED: Mapping[str, str] = {

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from costcore.ir import Cost, Layer, Operations, covers, maximum
 
 from .._shared import dot_products, input_bytes
-from ..reduction.sort_search import sort_comparisons
+from ..reduction.sort_search import selection_comparisons, sort_comparisons
 
 
 def calc_token_search(layer: Layer) -> Cost:
@@ -19,7 +19,7 @@ def calc_token_search(layer: Layer) -> Cost:
     * "sample": a softmax (V special, V div, V - 1 add), a sort (at most V * ceil(log2(V)) cmp), and sums up to the part
       that is kept (V - 1 add, V cmp).
     * "beam": a log_softmax (2 V - 1 add, V + 1 special), the sum with the score of its beam (V add), and the choice
-      among the V scores of all ``beams`` of a sample, bounded by a sort.
+      of ``beams`` among the V scores of all ``beams`` of a sample, at most beams V * ceil(log2(beams + 1)) cmp.
 
     The last scores of every row are read in every step.
 
@@ -31,7 +31,7 @@ def calc_token_search(layer: Layer) -> Cost:
     rows = layer["logits"].shape[0]
     if attrs["search"] == "beam":
         each = Operations(add=3 * size - 1, special=size + 1)
-        operations = rows * each + Operations(cmp=rows // beams * sort_comparisons(beams * size))
+        operations = rows * each + Operations(cmp=rows // beams * selection_comparisons(beams * size, beams))
     elif attrs["search"] == "sample":
         operations = rows * Operations(add=2 * size - 2, div=size, special=size, cmp=sort_comparisons(size) + size)
     else:

@@ -6,7 +6,7 @@ from tests.calculators.layer_costs import layer_cost
 
 
 def test_every_row_runs_k_experts() -> None:
-    """3 rows of 4 features, 4 experts of 5 hidden units, 2 a row; a sort of 4 scores takes at most 8 comparisons."""
+    """3 rows of 4 features, 4 experts of 5 hidden units, 2 a row; the choice of 2 of 4 takes at most 8 comparisons."""
 
     def definition(x, scores, first, second):
         for row, score in zip(x, scores, strict=True):
@@ -38,7 +38,7 @@ def test_gates_biases_and_normalized_weights() -> None:
         "b1": (8, 4),
     }
     result = layer_cost("moe", given, (1, 4), k=2, activation="silu", normalize=True)
-    router = Operations(add=7, div=8, special=8, cmp=8 * 3) + Operations(add=1, div=2)
+    router = Operations(add=7, div=8, special=8, cmp=8 * 2) + Operations(add=1, div=2)
     layers = Operations(fma=40 + 40) + Operations(mul=10, fma=30)
     hidden = 10 * (Operations(mul=1, add=2, div=1, special=1) + Operations(mul=1))
     assert result.flops == router + layers + hidden + Operations(mul=4, fma=4)

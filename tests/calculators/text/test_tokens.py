@@ -95,8 +95,8 @@ def test_a_token_by_chance() -> None:
 @pytest.mark.parametrize(
     ("settings", "chosen"),
     [
-        ({"beams": 2}, 2 * (16 * 4)),  # 2 samples: the 8 scores of both beams are sorted together, 16 * log2(16)
-        ({}, 4 * (8 * 3)),  # 4 samples of one beam
+        ({"beams": 2}, 2 * (16 * 2)),  # 2 samples: 2 of the 8 scores of both beams, 16 * ceil(log2(2 + 1))
+        ({}, 4 * 8),  # 4 samples of one beam: the best of 8
     ],
 )
 def test_the_best_beams(settings: dict[str, int], chosen: int) -> None:
