@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from costcore.ir import Cost, Layer, Operations, PerElement, covers
 
 CHAINS: Mapping[str, PerElement] = {
-    "gated_add": PerElement(Operations(mul=1, add=1), "x0 + x1 * gate"),
+    "gated_add": PerElement(Operations(fma=1), "fma(x1, gate, x0)"),
     "scaled_silu": PerElement(Operations(mul=2, add=2, div=1, special=1), "z = scale * x; z * (1 / (1 + exp(-z)))"),
     "scaled_tanh": PerElement(Operations(mul=2, special=1), "alpha * tanh(beta * x)"),
     "scaled_softplus": PerElement(Operations(mul=2, add=1, special=2), "alpha * log(1 + exp(beta * x))"),

@@ -40,7 +40,6 @@ LOSSES: Mapping[str, PerElement] = {
     "binary_cross_entropy_with_logits": PerElement(
         Operations(mul=1, add=4, special=2), "(1 - target) * x + log(1 + exp(-x))"
     ),
-    "kl_div": PerElement(Operations(mul=1, add=1, special=1), "target * (log(target) - x)"),
     "soft_margin_loss": PerElement(Operations(mul=1, add=2, special=2), "log(1 + exp(-(target * x)))"),
     "hinge_embedding_loss": PerElement(Operations(add=1, cmp=2), "where(target == 1, x, max(margin - x, 0))"),
 }
@@ -55,8 +54,7 @@ def calc_elementwise_loss(layer: Layer) -> Cost:
 
     * weight ``w``: 1 mul;
     * ``pos_weight`` p of binary_cross_entropy_with_logits, which multiplies the logarithm by 1 + (p - 1) * target: 2
-      mul and 2 add;
-    * ``log_target`` of kl_div, exp(target) * (target - x): nothing.
+      mul and 2 add.
 
     Shapes: x[N, C], target[N, C] -> y[]
     Settings: reduction="mean"
@@ -66,6 +64,29 @@ def calc_elementwise_loss(layer: Layer) -> Cost:
     operations += Operations(mul=1) if "w" in layer else Operations()
     operations += Operations(mul=2, add=2) if "pos_weight" in layer else Operations()
     return Cost(operations * size + reduction_operations(layer, size), layer.read, layer.written, layer.attrs)
+
+
+def _accumulated_products(layer: Layer, size: Dim) -> Operations:
+    """Return the operations of a loss that is a sum of ``size`` products, or their mean, or all of them."""
+    reduction = layer.attrs.get("reduction", "mean")
+    if reduction == "none":
+        return Operations(mul=size)
+    return dot_products(1, size) + Operations(div=1 if "mean" in reduction else 0)
+
+
+def calc_kl_div(layer: Layer) -> Cost:
+    """KL divergence of target probabilities from log-probabilities, sum(target * (log(target) - x)).
+
+    For n elements: n log, n subtractions; 1 mul and n - 1 fma for the accumulated products; 1 div for the mean. With
+    ``reduction`` "none" every product is a mul. With ``log_target`` it is exp(target) * (target - x), which costs the
+    same.
+
+    Shapes: x[N, C], target[N, C] -> y[]
+    Settings: reduction="mean"
+    """
+    size = layer["x"].size
+    operations = Operations(add=size, special=size) + _accumulated_products(layer, size)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
 def calc_mse_loss(layer: Layer) -> Cost:
@@ -78,9 +99,7 @@ def calc_mse_loss(layer: Layer) -> Cost:
     Settings: reduction="mean"
     """
     size = layer["x"].size
-    reduction = layer.attrs.get("reduction", "mean")
-    squares = Operations(mul=size) if reduction == "none" else dot_products(1, size)
-    operations = Operations(add=size, mul=size if "w" in layer else 0, div=1 if "mean" in reduction else 0) + squares
+    operations = Operations(add=size, mul=size if "w" in layer else 0) + _accumulated_products(layer, size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 

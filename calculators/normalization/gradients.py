@@ -182,12 +182,13 @@ def calc_local_response_norm_backward(layer: Layer) -> Cost:
     dx = dy u^-beta - 2 alpha beta x sum(y dy / u), the sum over the window.
 
     u = k + alpha s and its power, ``scale``, are given by the forward pass. Per element, with a window of n channels: y
-    dy / u (1 mul, 1 div), the sum (n - 1 add, taps beyond the ends are counted), 3 mul, 1 subtraction.
+    dy / u (1 mul, 1 div), the sum (n - 1 add, taps beyond the ends are counted), dy times the power (1 mul), x times
+    the constant (1 mul), and the subtraction of its product with the sum (1 fma).
 
     Shapes: dy[N, C, H, W], x[N, C, H, W], y[N, C, H, W], u[N, C, H, W], scale[N, C, H, W] -> dx[N, C, H, W]
     Settings: size=n
     """
-    operations = Operations(mul=4, add=layer.attrs["size"], div=1) * layer["dy"].size
+    operations = Operations(fma=1, mul=3, add=layer.attrs["size"] - 1, div=1) * layer["dy"].size
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 

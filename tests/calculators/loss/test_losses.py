@@ -60,6 +60,19 @@ def test_mse_loss_is_its_definition(reduction):
     assert cost.flops == count(loss, (7,), (7,))
 
 
+@REDUCTIONS
+def test_kl_div_is_its_definition(reduction):
+    def loss(x, target):
+        logarithms = [log(t) - a for a, t in zip(x, target, strict=True)]
+        if reduction == "none":
+            return [t * d for t, d in zip(target, logarithms, strict=True)]
+        products = dot(target, logarithms)
+        return products / len(x) if reduction == "mean" else products
+
+    cost = layer_cost("kl_div", {"x": (7,), "target": (7,)}, (7,) if reduction == "none" else (), reduction=reduction)
+    assert cost.flops == count(loss, (7,), (7,))
+
+
 def log_softmax(row):
     logarithm = log(total([exp(value) for value in row]))
     return [value - logarithm for value in row]

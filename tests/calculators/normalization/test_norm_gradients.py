@@ -137,7 +137,7 @@ def test_local_response_norm_backward():
         terms = [a * b / c for a, b, c in zip(y, dy, u, strict=True)]
         for g, value, k in zip(dy, x, scale, strict=True):
             window = total(terms[0] for _ in range(5))  # taps beyond the ends count
-            g * k - 0.2 * value * window
+            fma(0.2 * value, window, g * k)
 
     shapes = dict.fromkeys(("dy", "x", "y", "u", "scale"), (1, 6, 1, 1))
     result = layer_cost("local_response_norm_backward", shapes, (1, 6, 1, 1), size=5)

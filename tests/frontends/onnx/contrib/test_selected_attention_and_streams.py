@@ -176,7 +176,7 @@ LINES = (
         *("HyperConnectionPostMix", [(2, 3, 4), (2, 4), (2, 3), (2, 3, 3)], {}, "mix_streams"),
         *(24 * O(mul=1, fma=3), 72, 4 * (24 + 8 + 6 + 18), 96, [(2, 3, 4)]),
     ),
-    Line("GatedAdd", [(2, 3), (2, 3), (2, 1)], {}, "gated_add", 6 * O(mul=1, add=1), 0, 56, 24, [(2, 3)]),
+    Line("GatedAdd", [(2, 3), (2, 3), (2, 1)], {}, "gated_add", 6 * O(fma=1), 0, 56, 24, [(2, 3)]),
     Line(
         *("RelativePositionBias", [{(8, 2)}, [3], [3]], {"max_distance": 16}, "relative_position_bias"),
         *(O(), 0, 64, 72, [(1, 2, 3, 3)]),
