@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from costcore.ir import Cost, Dim, Layer, Operations, prod
 
 
@@ -58,6 +60,15 @@ def operations_of(cost: Cost) -> Operations:
     """Return the operations of a cost by class; every calculator of this package returns them so."""
     assert isinstance(cost.flops, Operations)
     return cost.flops
+
+
+_PRODUCTS: Mapping[object, Operations] = {2: Operations(mul=1), 3: Operations(mul=2)}
+"""The operations of powers that are evaluated as products, by the exponent."""
+
+
+def power_operations(exponent: object) -> Operations:
+    """Return the operations of a power with a constant exponent: products for 2 and 3, else one special."""
+    return _PRODUCTS.get(exponent, Operations(special=1))
 
 
 def without_quantization(layer: Layer, op: str) -> Layer:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Dim, Layer, Operations, PerElement, covers, minimum
 
-from ._shared import dot_products, row_count
+from ._shared import dot_products, power_operations, row_count
 from .activation.softmax import softmax_operations
 
 FEATURES: Mapping[str, PerElement] = {
@@ -78,7 +78,7 @@ def calc_linear_model(layer: Layer) -> Cost:
 
 KERNELS: Mapping[str, PerElement] = {
     "linear": PerElement(Operations(), "s"),
-    "poly": PerElement(Operations(fma=1, special=1), "fma(gamma, s, shift) ** degree"),
+    "poly": PerElement(Operations(fma=1), "fma(gamma, s, shift)"),
     "sigmoid": PerElement(Operations(fma=1, special=1), "tanh(fma(gamma, s, shift))"),
     "rbf": PerElement(Operations(mul=1, special=1), "exp(gamma * s)"),
 }
@@ -87,7 +87,8 @@ KERNELS: Mapping[str, PerElement] = {
 def calc_support_vectors(layer: Layer) -> Cost:
     """Support vector machine: a kernel of every row with every support vector, then weighted sums.
 
-    * Kernel ``linear``, ``poly`` or ``sigmoid``: a function of a dot product of length F (MACs).
+    * Kernel ``linear``, ``poly`` or ``sigmoid``: a function of a dot product of length F (MACs). ``poly`` is 1 fma and
+      a power, 1 mul for a ``degree`` of 2, 2 mul for 3, else 1 special.
     * Kernel ``rbf``: a function of a squared distance, F add, 1 mul, F - 1 fma.
     * Regressor: the S kernels are summed onto the intercept, S fma (MACs).
     * Classifier of C ``classes``: one sum for each of C (C - 1) / 2 pairs over the vectors of both classes, (C - 1) S
@@ -104,6 +105,8 @@ def calc_support_vectors(layer: Layer) -> Cost:
     count = layer["x"].size // features
     kernels, products = count * vectors, count * vectors * features
     operations = dot_products(kernels, products) + kernels * KERNELS[kind].operations
+    if kind == "poly":
+        operations += kernels * power_operations(layer.attrs.get("degree"))
     if kind == "rbf":
         operations += Operations(add=products)
     sums = kernels * (1 if classes == 1 else classes - 1)

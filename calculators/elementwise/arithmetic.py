@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, PerElement, covers
 
+from .._shared import power_operations
+
 ADD, MUL, DIV = Operations(add=1), Operations(mul=1), Operations(div=1)
 CMP, SPECIAL = Operations(cmp=1), Operations(special=1)
 
@@ -119,12 +121,6 @@ def calc_sum_of_operands(layer: Layer) -> Cost:
     return Cost(layer.out.size * operations, layer.read, layer.written, layer.attrs)
 
 
-POWERS: Mapping[object, PerElement] = {
-    2: PerElement(MUL, "x * x"),
-    3: PerElement(Operations(mul=2), "x * x * x"),
-}
-
-
 def calc_pow(layer: Layer) -> Cost:
     """Power with broadcasting: one special per element; with the constant exponent 2 or 3, 1 or 2 mul.
 
@@ -132,8 +128,7 @@ def calc_pow(layer: Layer) -> Cost:
 
     Shapes: x0[N, C], x1[C] -> y[N, C]
     """
-    element = POWERS.get(layer.attrs.get("exponent"))
-    operations = SPECIAL if element is None else element.operations
+    operations = power_operations(layer.attrs.get("exponent"))
     return Cost(layer.out.size * operations, layer.read, layer.written, layer.attrs)
 
 

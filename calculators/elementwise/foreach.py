@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, PerElement, covers
 
+from .._shared import power_operations
 from ..activation.activations import ACTIVATIONS
 from .arithmetic import NARY, SUMS, TERNARY, UNARY
 
@@ -34,7 +35,8 @@ def calc_foreach(layer: Layer) -> Cost:
 
     The operands ``x0``, ``x1`` … are the tensors of all lists. ``alpha`` (add, sub) and ``value`` (addcmul, addcdiv)
     other than 1 scale an operand as in the operator on one tensor: the additions of ``add`` and ``addcdiv`` become fma,
-    ``addcmul`` has 1 mul more.
+    ``addcmul`` has 1 mul more. ``pow`` with the constant ``exponent`` 2 or 3 (a tuple has one for each tensor) is 1 or
+    2 mul instead of 1 special.
 
     Shapes: x0[N], x1[M] -> y0[N], y1[M]
     Shapes of foreach_add, foreach_sub, foreach_mul, foreach_div: x0[N], x1[M], x2[N], x3[M] -> y0[N], y1[M]
@@ -45,7 +47,12 @@ def calc_foreach(layer: Layer) -> Cost:
     scaled = layer.op in SCALED and any(factor != 1 for factor in factors)
     element = SCALED[layer.op] if scaled else FOREACH[layer.op]
     elements = sum(y.size for y in layer.outputs)
-    return Cost(elements * element.operations, layer.read, layer.written, layer.attrs)
+    operations = elements * element.operations
+    if (exponent := layer.attrs.get("exponent")) is not None:
+        exponents = exponent if isinstance(exponent, tuple) else (exponent,) * len(layer.outputs)
+        powers = (y.size * power_operations(c) for y, c in zip(layer.outputs, exponents, strict=True))
+        operations = sum(powers, Operations())
+    return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
 def calc_foreach_unscale(layer: Layer) -> Cost:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, PerElement, covers
 
+from .._shared import power_operations
+
 GRADIENTS: Mapping[str, PerElement] = {
     "abs_backward": PerElement(Operations(mul=1, cmp=2), "dy * where(x > 0, one, where(x < 0, -1, 0))"),
     "square_backward": PerElement(Operations(mul=2), "dy * 2 * x"),
@@ -58,15 +60,11 @@ def calc_clip_backward(layer: Layer) -> Cost:
     return Cost(layer["dy"].size * Operations(cmp=bounds), layer.read, layer.written, layer.attrs)
 
 
-CONSTANT_POWERS: Mapping[object, Operations] = {2: Operations(mul=2), 3: Operations(mul=3)}
-"""The operations of the gradient by a constant exponent; any other exponent takes a power."""
-
-
 def calc_pow_backward(layer: Layer) -> Cost:
     """Gradients of a power; the cost depends on the exponent.
 
     * Constant exponent c: ``dy * c * x0 ** (c - 1)``, 2 mul and 1 special.
-    * c = 2: ``dy * 2 * x0``, 2 mul. c = 3: ``dy * 3 * (x0 * x0)``, 3 mul.
+    * c = 2: ``dy * 2 * x0``, 2 mul. c = 3: ``dy * 3 * (x0 * x0)``, 3 mul. c = 4: ``dy * 4 * (x0 * x0 * x0)``, 4 mul.
     * Operand x1: ``dy * x1 * x0 ** (x1 - 1)`` and ``dy * x0 ** x1 * log(x0)``, in all 4 mul, 1 add, 3 special; one
       special less if y, the power itself, is an operand.
 
@@ -76,7 +74,7 @@ def calc_pow_backward(layer: Layer) -> Cost:
     if exponent is None:
         operations = Operations(mul=4, add=1, special=2 if "y" in layer else 3)
     else:
-        operations = CONSTANT_POWERS.get(exponent, Operations(mul=2, special=1))
+        operations = Operations(mul=2) + (Operations() if exponent == 2 else power_operations(exponent - 1))
     return Cost(layer["dy"].size * operations, layer.read, layer.written, layer.attrs)
 
 

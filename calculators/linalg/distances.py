@@ -6,10 +6,11 @@ The attribute ``p`` is that of the p-norm (default: 2).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from costcore.ir import Cost, Dim, Layer, Operations, PerElement, maximum
 
-from .._shared import dot_products
+from .._shared import dot_products, power_operations
 from ..reduction.norms import norm_operations
 
 
@@ -22,7 +23,7 @@ def calc_pairwise_distances(layer: Layer) -> Cost:
     * p = 1: D absolute values, D - 1 add.
     * p infinite: D absolute values, D - 1 cmp.
     * p = 0: D cmp, D - 1 add.
-    * Any other p: D absolute values and powers, D - 1 add, a root.
+    * Any other p: D absolute values and powers, D - 1 add, a root. For p = 3 a power is 2 mul, else 1 special.
 
     Libraries may compute p = 2 by a matrix product; this is not counted, so there are no MACs.
 
@@ -64,12 +65,17 @@ DISTANCE_GRADIENTS: Mapping[object, tuple[PerElement, PerElement]] = {
         PerElement(Operations(), "dy"),
         PerElement(Operations(add=2, cmp=3, fma=1), "d = x0 - x1; fma(where(abs(d) == y, sign(d), 0), s, dx)"),
     ),
-    None: (
-        PerElement(Operations(div=1, special=1), "dy / y ** (p - 1)"),
-        PerElement(Operations(add=2, mul=1, fma=1, special=1), "d = x0 - x1; fma(d * abs(d) ** (p - 2), s, dx)"),
-    ),
 }
 """By p: the operations per pair, which compute s, and per feature of a pair."""
+
+
+def other_gradient(p: Any) -> tuple[PerElement, PerElement]:
+    """Return the operations per pair and per feature for a p that is not in :data:`DISTANCE_GRADIENTS`."""
+    power = Operations() if p == 3 else power_operations(p - 2)
+    return (
+        PerElement(Operations(div=1) + power_operations(p - 1), "dy / y ** (p - 1)"),
+        PerElement(Operations(add=2, mul=1, fma=1) + power, "d = x0 - x1; fma(d * abs(d) ** (p - 2), s, dx)"),
+    )
 
 
 def _gradient_operations(layer: Layer, pairs: Dim, features: Dim, sides: int) -> Operations:
@@ -77,7 +83,7 @@ def _gradient_operations(layer: Layer, pairs: Dim, features: Dim, sides: int) ->
     p = layer.attrs.get("p", 2)
     if p == 0:
         return Operations()
-    pair, element = DISTANCE_GRADIENTS[p if p in DISTANCE_GRADIENTS else None]
+    pair, element = DISTANCE_GRADIENTS[p] if p in DISTANCE_GRADIENTS else other_gradient(p)
     other_side = Operations(fma=sides - 1)
     return pairs * pair.operations + pairs * features * (element.operations + other_side)
 
@@ -90,7 +96,8 @@ def calc_pairwise_distances_backward(layer: Layer) -> Cost:
     * p = 2: 1 div per pair; 1 subtraction and 1 fma per feature of a pair.
     * p = 1: the sign of the difference (2 cmp) instead of the difference, no div.
     * p infinite: as p = 1, if the absolute value equals y (1 add, 1 cmp more).
-    * Any other p: |d|^(p-2) d / y^(p-1), 1 special per pair more; 1 special, 1 add and 1 mul per feature more.
+    * Any other p: |d|^(p-2) d / y^(p-1), 1 special per pair more; 1 special, 1 add and 1 mul per feature more. Squares
+      and cubes of p = 3, 4 and 5 are 1 and 2 mul instead of 1 special.
 
     Both operands, y and dy are read.
 

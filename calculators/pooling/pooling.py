@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from costcore.ir import Cost, Dim, Layer, Operations, covers, gcd, prod
 
-from .._shared import operations_of
+from .._shared import operations_of, power_operations
 
 
 class WindowReduction(NamedTuple):
@@ -79,7 +79,7 @@ LP: Mapping[object, tuple[Operations, WindowReduction]] = {
     1: (Operations(add=1), WindowReduction(Operations(add=1), Operations(), "sum(abs(x))")),
     2: (Operations(), WindowReduction(Operations(fma=1), Operations(mul=1, special=1), "sqrt(dot(x, x))")),
     None: (
-        Operations(add=1, special=1),
+        Operations(add=1),
         WindowReduction(Operations(add=1), Operations(special=1), "sum(abs(x) ** p) ** (1 / p)"),
     ),
 }
@@ -90,7 +90,7 @@ def calc_lp_pool(layer: Layer) -> Cost:
 
     * p = 2 (default): 1 mul, k - 1 fma and a root.
     * p = 1: k absolute values and k - 1 additions.
-    * Any other p: k absolute values and powers, k - 1 additions, a root.
+    * Any other p: k absolute values and powers, k - 1 additions, a root. For p = 3 a power is 2 mul, else 1 special.
 
     Shapes: x[N, C, H, W] -> y[N, C, P, Q]
     Settings: kernel=(K_h, K_w), p=2
@@ -98,6 +98,7 @@ def calc_lp_pool(layer: Layer) -> Cost:
     k = prod(layer.attrs["kernel"])
     p = layer.attrs.get("p", 2)
     each, pool = LP[p if p in LP else None]
+    each += power_operations(p) if p not in LP else Operations()
     operations = layer.out.size * (k * each + (k - 1) * pool.combine + pool.final)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from costcore.ir import Dim, Operations
 
-from .reduce import REDUCTIONS
+from .reduce import REDUCTIONS, lp_reduction
 
 NORMS: Mapping[object, str] = {
     0: "count_nonzero",
@@ -15,10 +15,10 @@ NORMS: Mapping[object, str] = {
     float("inf"): "reduce_linf",
     float("-inf"): "reduce_linf",
 }
-"""The reduction that a p-norm is, by p; any other p is ``reduce_lp``."""
+"""The reduction that a p-norm is, by p; any other p is :func:`.reduce.lp_reduction`."""
 
 
 def norm_operations(p: object, elements: Dim, count: Dim) -> Operations:
     """Return the operations of the p-norms of ``count`` rows with ``elements`` elements in all."""
-    reduction = REDUCTIONS[NORMS.get(p, "reduce_lp")]
+    reduction = REDUCTIONS[NORMS[p]] if p in NORMS else lp_reduction(p)
     return elements * reduction.each + (elements - count) * reduction.combine + count * reduction.final

@@ -4,7 +4,7 @@ import pytest
 
 from costcore.calculators.classical_ml import FEATURES, KERNELS, TRANSFORMS
 from costcore.ir import Operations, Tensor
-from tests.calculators.counting_scalar import count, dot, exp, largest, measure, power, tanh
+from tests.calculators.counting_scalar import count, dot, exp, largest, measure, tanh
 from tests.calculators.layer_costs import bytes_moved, layer_cost, operations
 
 SETTINGS = {"threshold": 0.4, "missing": 0.1, "value": 0.2, "offset": 0.3, "scale": 2.0}
@@ -60,12 +60,12 @@ def test_support_vectors_of_a_regressor(kernel: str) -> None:
                 product = dot(row, vector)
                 if kernel != "linear":
                     product = dot([product], [0.5], start=1.0)
-                curved = {"linear": lambda s: s, "poly": lambda s: power(s, 3), "sigmoid": tanh}
+                curved = {"linear": lambda s: s, "poly": lambda s: s * s * s, "sigmoid": tanh}
                 values.append(curved[kernel](product))
             dot(values, weights, start=0.5)
 
     given = {"x": (2, 3), "w0": (5, 3), "w1": (5,)}
-    result = layer_cost("support_vectors", given, (2, 1), kernel=kernel, classes=1)
+    result = layer_cost("support_vectors", given, (2, 1), kernel=kernel, degree=3, classes=1)
     assert result.flops == count(definition, (2, 3), (5, 3), (5,))
     assert result.macs == 10 + (0 if kernel == "rbf" else 30)
 

@@ -62,8 +62,17 @@ ENSEMBLE: Mapping[str, Source] = {
     "w0": optional_fact(Trees, lambda f: f.w0),
     "w1": optional_fact(Trees, lambda f: f.w1),
 }
+
+
+def _degree(a: Arguments) -> Any:
+    """Return the degree of a polynomial kernel, the third of its parameters."""
+    parameters = list(a.get("kernel_params") or [])
+    return parameters[2] if a.get("kernel_type") == "POLY" and len(parameters) > 2 else None
+
+
 MACHINE: Mapping[str, Source] = {
     "kernel": lambda a: str(a.get("kernel_type", "LINEAR")).lower(),
+    "degree": _degree,
     "transform": _transform,
 }
 

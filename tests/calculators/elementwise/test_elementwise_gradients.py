@@ -57,6 +57,9 @@ def test_gradients_of_powers() -> None:
     def cube(dy, x):
         return [g * 3 * (v * v) for g, v in zip(dy, x, strict=True)]
 
+    def fourth(dy, x):
+        return [g * 4 * (v * v * v) for g, v in zip(dy, x, strict=True)]
+
     def constant(dy, x):
         return [g * 2.5 * v**1.5 for g, v in zip(dy, x, strict=True)]
 
@@ -71,6 +74,7 @@ def test_gradients_of_powers() -> None:
     pair = {"dy": (6,), "x0": (6,)}
     assert operations("pow_backward", pair, (6,), exponent=2) == count(square, (6,), (6,))
     assert operations("pow_backward", pair, (6,), exponent=3) == count(cube, (6,), (6,))
+    assert operations("pow_backward", pair, (6,), exponent=4) == count(fourth, (6,), (6,))
     assert operations("pow_backward", pair, (6,), exponent=2.5) == count(constant, (6,), (6,))
     operands = {**pair, "x1": (6,)}
     assert operations("pow_backward", operands, (6,), (6,)) == count(variable, (6,), (6,), (6,))

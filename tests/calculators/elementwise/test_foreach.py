@@ -27,6 +27,14 @@ def test_a_factor_scales_as_in_the_operator_on_one_tensor(op: str) -> None:
     assert operations(op, LISTS, (2, 3), (4,), **{FACTORS[op]: 1}) == operations(op, LISTS, (2, 3), (4,))
 
 
+def test_constant_powers_are_products() -> None:
+    lists = {"x0": (2, 3), "x1": (4,)}
+    assert operations("foreach_pow", lists, (2, 3), (4,), exponent=2) == Operations(mul=10)
+    assert operations("foreach_pow", lists, (2, 3), (4,), exponent=3.0) == Operations(mul=20)
+    assert operations("foreach_pow", lists, (2, 3), (4,), exponent=0.5) == Operations(special=10)
+    assert operations("foreach_pow", lists, (2, 3), (4,), exponent=(3, 0.5)) == Operations(mul=12, special=4)
+
+
 def test_unscaling() -> None:
     scaled = {"x0": (2, 3), "x1": (4,), "scale": ()}
     assert operations("foreach_unscale", scaled, (2, 3), (4,)) == Operations(mul=10, cmp=10)

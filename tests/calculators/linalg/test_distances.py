@@ -17,7 +17,8 @@ NORMS = {
     1: lambda d: total(abs(value) for value in d),
     2: lambda d: sqrt(dot(d, d)),
     inf: lambda d: largest([abs(value) for value in d]),
-    3: lambda d: total([abs(value) ** 3 for value in d]) ** (1 / 3),
+    3: lambda d: total([(e := abs(value)) * e * e for value in d]) ** (1 / 3),
+    2.5: lambda d: total([abs(value) ** 2.5 for value in d]) ** (1 / 2.5),
 }
 ZERO = Operations(add=4)
 """What the plain numbers of the count of elements that differ do not show: 5 elements, 4 add."""
@@ -47,12 +48,25 @@ def test_a_distance_with_broadcasting_is_that_of_the_larger():
     assert operations("distance", {"x0": (1,), "x1": (5,)}, (), elements=5) == distance(2)
 
 
-@pytest.mark.parametrize("p", [1, 2, inf, 3])
+POWERS = {  # by p: y^(p - 1) and d |d|^(p - 2)
+    3: ("y * y", "d * abs(d)"),
+    4: ("y * y * y", "d * (e * e)"),
+    5: ("y ** 4", "d * (e * e * e)"),
+    2.5: ("y ** (p - 1)", "d * abs(d) ** (p - 2)"),
+}
+
+
+@pytest.mark.parametrize("p", [1, 2, inf, *POWERS])
 def test_gradients(p):
-    pair, element = DISTANCE_GRADIENTS[p if p in DISTANCE_GRADIENTS else None]
-    names = {"p": 3, "sign": lambda d: 1.0 if d > 0 else (-1.0 if d < 0 else 0.0)}
-    _, once = measure(pair.definition, "dy", "y", p=3)
-    _, each = measure(element.definition, "x0=0.75", "x1=1.5", "s", "dx", "y", **names)
+    if p in POWERS:
+        norm, slope = POWERS[p]
+        feature = "e = abs(d); " if "e *" in slope else ""
+        definitions = f"dy / ({norm})", f"d = x0 - x1; {feature}fma({slope}, s, dx)"
+    else:
+        definitions = tuple(part.definition for part in DISTANCE_GRADIENTS[p])
+    names = {"p": p, "sign": lambda d: 1.0 if d > 0 else (-1.0 if d < 0 else 0.0)}
+    _, once = measure(definitions[0], "dy", "y", p=p)
+    _, each = measure(definitions[1], "x0=0.75", "x1=1.5", "s", "dx", "y", **names)
     shapes = {"dy": (3, 4), "x0": (3, 5), "x1": (4, 5), "y": (3, 4)}
     assert operations("pairwise_distances_backward", shapes, (3, 5), p=p) == 12 * (once + 5 * each)
     own = {"dy": (6,), "x": (4, 5), "y": (6,)}

@@ -20,7 +20,11 @@ def absolutes(values):
 
 
 def cubic_norm(values):
-    return total(abs(v) ** 3 for v in values) ** (1 / 3)
+    return total((e := abs(v)) * e * e for v in values) ** (1 / 3)
+
+
+def quartic_norm(values):
+    return total(abs(v) ** 4 for v in values) ** (1 / 4)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +37,7 @@ def cubic_norm(values):
         ("lp_pool", {"p": 1}, absolutes),
         ("lp_pool", {"p": 2.0}, norm),
         ("lp_pool", {"p": 3}, cubic_norm),
+        ("lp_pool", {"p": 4}, quartic_norm),
     ],
 )
 @pytest.mark.parametrize(("size", "stride", "out"), [(2, 2, 3), (3, 1, 4), (6, 1, 1), (1, 1, 6)])

@@ -44,6 +44,17 @@ def define(op: str, x):
     return execute(REDUCTIONS[op].definition, x=x, **words, **settings)
 
 
+def cubic_norm(x):
+    return total([(e := abs(value)) * e * e for value in x]) ** (1 / 3)
+
+
+def test_the_cubes_of_a_norm_are_products() -> None:
+    counted = count(cubic_norm, (5,))
+    assert operations("reduce_lp", {"x": (3, 5)}, (3,), axis=(1,), p=3) == 3 * counted
+    assert operations("foreach_norm", {"x0": (5,)}, (), p=3) == counted
+    assert operations("foreach_powsum", {"x0": (5,)}, (), p=3) == counted + Operations(special=-1)
+
+
 @pytest.mark.parametrize("op", REDUCTIONS)
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_a_reduction_counts_what_its_definition_does(op: str, n: int) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from costcore.translate import Row
+from typing import Any
+
+from costcore.translate import Arguments, Row
 
 from ..arguments import non_default, tensors_in
 
@@ -10,6 +12,13 @@ _UNARY = (
     "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal "
     "round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc"
 )
+
+
+def _constant_exponent(args: Arguments) -> Any:
+    """Return the number, or the numbers, to whose power the tensors are raised; None if these are tensors."""
+    exponent = args["exponent"]
+    numbers = exponent if isinstance(exponent, (list, tuple)) else [exponent]
+    return exponent if all(isinstance(number, (int, float)) for number in numbers) else None
 
 
 ROWS = (
@@ -26,7 +35,7 @@ ROWS = (
             *(("minimum", "minimum"), ("clamp_min", "maximum"), ("clamp_max", "minimum")),
         )
     ),
-    Row("aten::_foreach_pow", "foreach_pow", {"x*": tensors_in("self", "exponent")}),
+    Row("aten::_foreach_pow", "foreach_pow", {"x*": tensors_in("self", "exponent")}, {"exponent": _constant_exponent}),
     *(
         Row(
             f"aten::_foreach_{name}",

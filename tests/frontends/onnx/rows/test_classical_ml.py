@@ -106,6 +106,7 @@ def test_support_vectors():
         (5, 3),
         outputs=2,
         kernel_type="POLY",
+        kernel_params=[1.0, 0.0, 2.0],
         support_vectors=[1.0] * 12,
         coefficients=[1.0] * 8,
         rho=[0.5] * 3,
@@ -113,6 +114,7 @@ def test_support_vectors():
         classlabels_ints=[0, 1, 2],
     )
     assert [y.shape for y in layer.outputs] == [(5,), (5, 3)]
+    assert layer.attrs["degree"] == 2
     assert cost.macs == 5 * 4 * 3 + 5 * 4 * 2
 
 

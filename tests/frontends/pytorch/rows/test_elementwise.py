@@ -1,0 +1,41 @@
+"""Rows of elementwise operators, with costs worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional
+
+from costcore.ir import Operations
+from tests.frontends.pytorch.rows.recorded_costs import costs
+from tests.frontends.pytorch.runs import record
+
+A, B = torch.ones(2, 3), torch.ones(4)
+
+
+@pytest.mark.parametrize(
+    ("run", "native", "expected"),
+    [
+        (lambda: A**2, "pow", Operations(mul=6)),
+        (lambda: A**3.0, "pow", Operations(mul=12)),
+        (lambda: A**0.5, "pow", Operations(special=6)),
+        (lambda: 2**A, "pow", Operations(special=6)),
+        (lambda: torch._foreach_pow([A, B], 2), "_foreach_pow", Operations(mul=10)),
+        (lambda: torch._foreach_pow([A, B], [3, 0.5]), "_foreach_pow", Operations(mul=12, special=4)),
+        (lambda: torch._foreach_pow([A, B], [A, B]), "_foreach_pow", Operations(special=10)),
+        (lambda: torch._foreach_pow(2.0, [A, B]), "_foreach_pow", Operations(special=10)),
+        (lambda: torch.linalg.vector_norm(A, 3), "linalg_vector_norm", Operations(mul=12, add=6 + 5, special=1)),
+        (lambda: torch.topk(B, 2), "topk", Operations(cmp=4 * 2)),
+        (lambda: torch.kthvalue(B, 1), "kthvalue", Operations(cmp=4)),
+        (lambda: torch.median(B), "median", Operations(cmp=4 * 2)),  # the 2nd of 4
+        (lambda: torch.median(A, 1), "median", Operations(cmp=2 * 3 * 2)),  # the 2nd of 3
+        (
+            lambda: functional.kl_div(A, A, reduction="sum"),
+            "kl_div",
+            Operations(fma=5, mul=1, add=6, special=6),
+        ),
+    ],
+)
+def test_a_call_costs_what_its_definition_does(run, native, expected):
+    ((_, cost),) = costs(record(run), native)
+    assert cost.flops == expected
