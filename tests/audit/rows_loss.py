@@ -1,0 +1,99 @@
+"""Losses; x[3, 5] and a target of the same shape in float32 unless a row says otherwise."""
+
+from __future__ import annotations
+
+from torch.nn import functional as fn
+
+from costcore import Tensor
+
+from .modules import function, learned
+from .row import FLOAT, INT, Row
+
+X = (3, 5)
+N = 3 * 5
+LABELS = Tensor((4,), "int64")
+
+ROWS = [
+    Row(
+        "mse_loss",
+        function(fn.mse_loss),
+        (X, X),
+        "n = 15: differences 15 add; squares accumulated 1 mul, 14 fma; 1 div",
+        {"fma": 14, "mul": 1, "add": 15, "div": 1, "read": FLOAT * 30, "written": FLOAT},
+    ),
+    Row(
+        "mse_loss-none",
+        function(lambda x, t: fn.mse_loss(x, t, reduction="none")),
+        (X, X),
+        "difference and square: 1 add, 1 mul each",
+        {"mul": 15, "add": 15, "read": FLOAT * 30, "written": FLOAT * 15},
+    ),
+    Row(
+        "l1_loss",
+        function(fn.l1_loss),
+        (X, X),
+        "x − t, |…|: 2 add each; 14 add to sum; 1 div",
+        {"add": 44, "div": 1, "read": FLOAT * 30, "written": FLOAT},
+    ),
+    Row(
+        "binary_cross_entropy",
+        function(fn.binary_cross_entropy),
+        (X, X),
+        "−(y log x + (1 − y) log(1 − x)), as documented: 2 log, 1 − x, 1 − y, sum, negate 4 add, 2 mul; 14 add; 1 div",
+        {"mul": 30, "add": 74, "div": 1, "special": 30, "read": FLOAT * 30, "written": FLOAT},
+    ),
+    Row(
+        "binary_cross_entropy_with_logits",
+        function(fn.binary_cross_entropy_with_logits),
+        (X, X),
+        "−(y log σ(x) + (1 − y) log(1 − σ(x))), as documented: σ 2 add, 1 div, 1 special; 2 log; 1 − σ, 1 − y, sum, "
+        "negate "
+        "4 add; 2 mul; then 14 add, 1 div",
+        {"mul": 30, "add": 104, "div": 16, "special": 45, "read": FLOAT * 30, "written": FLOAT},
+    ),
+    Row(
+        "cross_entropy",
+        function(fn.cross_entropy),
+        ((4, 5), LABELS),
+        "4 rows of c = 5: log_softmax 2c − 1 add, c + 1 special; negate 1 add; mean 3 add, 1 div. Reads 20 and 4 "
+        "labels",
+        {"add": 4 * 10 + 3, "div": 1, "special": 24, "read": FLOAT * 20 + INT * 4, "written": FLOAT},
+    ),
+    Row(
+        "nll_loss",
+        function(fn.nll_loss),
+        ((4, 5), LABELS),
+        "picks 4 elements and reads these alone, with 4 labels: 4 negations, 3 add, 1 div",
+        {"add": 7, "div": 1, "read": FLOAT * 4 + INT * 4, "written": FLOAT},
+    ),
+    Row(
+        "kl_div",
+        function(lambda x, t: fn.kl_div(x, t, reduction="sum")),
+        (X, X),
+        "Σ t (log t − x): 15 log, 15 add; the products accumulate: 1 mul, 14 fma",
+        {"fma": 14, "mul": 1, "add": 15, "special": 15, "read": FLOAT * 30, "written": FLOAT},
+    ),
+    Row(
+        "kl_div-none",
+        function(lambda x, t: fn.kl_div(x, t, reduction="none")),
+        (X, X),
+        "t (log t − x): 1 log, 1 add, 1 mul",
+        {"mul": 15, "add": 15, "special": 15, "read": FLOAT * 30, "written": FLOAT * 15},
+    ),
+    Row(
+        "kl_div-log_target",
+        function(lambda x, t: fn.kl_div(x, t, reduction="sum", log_target=True)),
+        (X, X),
+        "Σ exp(t) (t − x): 15 exp, 15 add; 1 mul, 14 fma",
+        {"fma": 14, "mul": 1, "add": 15, "special": 15, "read": FLOAT * 30, "written": FLOAT},
+    ),
+    Row(
+        "mse_loss-backward",
+        learned(lambda x, t: fn.mse_loss(x, t), X),
+        (X,),
+        "the mean's derivative g/n: 1 div, once; the square's 2 (x − t), times it: 1 add, 2 mul each; reads the "
+        "scalar g, x, t",
+        {"mul": 30, "add": 15, "div": 1, "read": FLOAT * 31, "written": FLOAT * 15},
+        phase="backward",
+    ),
+]
