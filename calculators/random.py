@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, ceil_log2, covers, prod
+from costcore.ir import Cost, Layer, Operations, PerElement, Tensor, ceil_log2, covers
 
 from .layout import calc_creation
 
@@ -27,8 +27,9 @@ def calc_dropout(layer: Layer) -> Cost:
     """Dropout: in training every element is kept and scaled or dropped; at inference zero cost.
 
     Training: the operations of the definition, per element. The mask is written: the second output if the framework
-    returns it, else one byte per element (one byte per sample and channel for the ``feature`` operators, which drop
-    whole channels). Inference (attribute ``training`` false): no operations and no bytes.
+    returns it, else one element per element of x (one per sample and channel for the ``feature`` operators, which drop
+    whole channels) of the dtype ``mask``, which is that of the mask that the backward pass reads (default: bool).
+    Inference (attribute ``training`` false): no operations and no bytes.
 
     Source: Srivastava et al., "Dropout", JMLR 2014; alpha: Klambauer et al., "Self-Normalizing Neural Networks",
     arXiv:1706.02515; whole channels: Tompson et al., arXiv:1411.4280.
@@ -39,8 +40,8 @@ def calc_dropout(layer: Layer) -> Cost:
     if not layer.attrs.get("training"):
         return Cost(Operations(), 0, 0, layer.attrs)
     x = layer["x"]
-    drawn = prod(x.shape[:2] if layer.op in FEATURE_DROPOUTS else x.shape)
-    mask = 0 if len(layer.outputs) > 1 else drawn
+    drawn = Tensor(x.shape[:2] if layer.op in FEATURE_DROPOUTS else x.shape, layer.attrs.get("mask", "bool"))
+    mask = 0 if len(layer.outputs) > 1 else drawn.nbytes
     return Cost(DROPOUTS[layer.op].operations * x.size, layer.read, layer.written + mask, layer.attrs)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from costcore.ir import Cost, Dim, Layer, Operations, covers, gcd, prod
+from costcore.ir import Cost, Dim, Layer, Operations, Tensor, covers, gcd, prod
 
 from .._shared import operations_of, power_operations
 
@@ -37,15 +37,18 @@ def calc_pool(layer: Layer) -> Cost:
     Per output element k - 1 maxima, or k - 1 additions and a division.
 
     Windows are counted completely: elements on padding, or beyond the edge with ``ceil_mode``, are computed with but
-    not read. The indices of maxima are written if they are an output. Global pooling has a kernel of the size of the
-    input.
+    not read. Global pooling has a kernel of the size of the input.
+
+    The indices of maxima are written if they are an output, or if the backward pass will read them: then ``indices`` is
+    their dtype.
 
     Shapes: x[N, C, H, W] -> y[N, C, P, Q]
     Settings: kernel=(K_h, K_w)
     """
     pool, k = POOLS[layer.op], prod(layer.attrs["kernel"])
     operations = layer.out.size * ((k - 1) * pool.combine + pool.final)
-    return Cost(operations, layer.read, layer.written, layer.attrs)
+    indices = Tensor(layer.out.shape, layer.attrs["indices"]).nbytes if "indices" in layer.attrs else 0
+    return Cost(operations, layer.read, layer.written + indices, layer.attrs)
 
 
 ADAPTIVE: Mapping[str, WindowReduction] = {"adaptive_max_pool": MAX, "adaptive_avg_pool": AVERAGE}

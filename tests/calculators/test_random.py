@@ -84,3 +84,10 @@ def test_new_random_numbers_are_only_written() -> None:
     assert layer_cost("random", {}, Tensor((2, 3), "int64"))[:3] == (Operations(), 0, 6 * 8)
     assert bytes_moved("random", {"like": (2, 3), "x0": None}, (2, 3)) == (0, 6 * 4)
     assert bytes_moved("random", {"x0": Tensor((), "int64")}, (2, 3)) == (8, 6 * 4)
+
+
+def test_the_mask_of_dropout_has_the_type_that_the_backward_pass_reads():
+    settings = {"training": True}
+    assert bytes_moved("dropout", {"x": (2, 3, 4)}, (2, 3, 4), **settings) == (96, 96 + 24)
+    assert bytes_moved("dropout", {"x": (2, 3, 4)}, (2, 3, 4), **settings, mask="float32") == (96, 96 + 96)
+    assert bytes_moved("feature_dropout", {"x": (2, 3, 4)}, (2, 3, 4), **settings, mask="float32") == (96, 96 + 24)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 import chainer
-from chainer import _backprop, function_node
+from chainer import FunctionNode, _backprop, function_node
 
 BACKWARD_LOOPS = (_backprop._backprop_to_all.__code__, function_node._backprop.__code__)
 """The two loops of Chainer that run a backward pass: of ``backward`` and of ``grad``."""
@@ -19,6 +19,14 @@ def frames() -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+def running_function_requires_gradient() -> bool:
+    """Return whether a backward pass can follow the function that runs forward now."""
+    if not chainer.config.enable_backprop:
+        return False
+    running = next((frame for frame in frames() if frame.f_code is FunctionNode.apply.__code__), None)
+    return running is not None and any(variable.requires_grad for variable in running.f_locals["input_vars"])
 
 
 def current_phase() -> str:

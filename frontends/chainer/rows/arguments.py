@@ -10,7 +10,7 @@ The arguments of a function are:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -18,6 +18,7 @@ import numpy
 from costcore.translate import Arguments, Row, Source
 
 from ..arrays import array_of, is_array
+from ..capture.call_stack import running_function_requires_gradient
 from ..naming import PREFIX
 
 ARGUMENTS = ("function", "inputs", "origin", "gradients")
@@ -73,6 +74,21 @@ def array_attribute(name: str) -> Source:
     def read(args: Arguments) -> Any:
         value = array_of(getattr(args["function"], name, None))
         return value if is_array(value) else None
+
+    return read
+
+
+def with_saved_array(name: str) -> Callable[[Arguments, Sequence[Any]], Sequence[Any]]:
+    """Return the outputs, and the array that the function saves in an attribute if a backward pass can follow.
+
+    The array is an output also if the function was called with ``return_indices``.
+    """
+
+    def read(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+        function = args["function"]
+        if getattr(function, "return_indices", False) or running_function_requires_gradient():
+            return (*outputs, getattr(function, name, None))
+        return outputs
 
     return read
 

@@ -18,7 +18,7 @@ from .arguments import (
     output_gradient,
     pooling_attribute,
     row,
-    rows_by_name,
+    with_saved_array,
 )
 
 WINDOW_ND: Mapping[str, Source] = {
@@ -28,7 +28,6 @@ WINDOW_ND: Mapping[str, Source] = {
 }
 ROI_INPUTS = operands("x", "rois", "roi_indices")
 ROI_GRADIENT_INPUTS = {"dy": output_gradient(0), "rois": input_at(1), "roi_indices": input_at(2)}
-ROI_POOLS: Mapping[str, str] = {"ROIAveragePooling2D": "roi_avg_pool", "ROIMaxPooling2D": "roi_max_pool"}
 ROI_ALIGN_MODES: Mapping[str, str] = {"ROIAverageAlign2D": "avg", "ROIMaxAlign2D": "max"}
 
 
@@ -38,7 +37,13 @@ def sampling(args: Arguments) -> tuple[int, ...]:
 
 
 ROWS: tuple[Row, ...] = (
-    row("MaxPoolingND", "max_pool", X, **WINDOW_ND, ceil_mode=attribute("cover_all")),
+    Row(
+        "chainer::MaxPoolingND",
+        "max_pool",
+        X,
+        {**WINDOW_ND, "ceil_mode": attribute("cover_all")},
+        outputs=with_saved_array("indexes"),
+    ),
     row("AveragePooling2D", "avg_pool", X, **WINDOW_2D),
     row("AveragePoolingND", "avg_pool", X, **WINDOW_ND),
     row("Unpooling2D", "unpool", X, **WINDOW_2D),
@@ -57,10 +62,17 @@ ROWS: tuple[Row, ...] = (
     row("UnpoolingNDGrad", "unpool_backward", DY, kernel=attribute("ksize")),
     row("Upsampling2DGrad", "unpool_backward", {"dy": input_at(0), "indices": array_attribute("indexes")}, **WINDOW_2D),
     # regions of interest
-    row("ROIPooling2D", "roi_max_pool", operands("x", "rois")),
-    *rows_by_name(ROI_POOLS, ROI_INPUTS),
+    Row("chainer::ROIPooling2D", "roi_max_pool", operands("x", "rois"), outputs=with_saved_array("argmax_data")),
+    row("ROIAveragePooling2D", "roi_avg_pool", ROI_INPUTS),
+    Row("chainer::ROIMaxPooling2D", "roi_max_pool", ROI_INPUTS, outputs=with_saved_array("argmax_data")),
     *(
-        row(name, "roi_align", ROI_INPUTS, sampling=sampling, mode=constant(mode))
+        Row(
+            f"chainer::{name}",
+            "roi_align",
+            ROI_INPUTS,
+            {"sampling": sampling, "mode": constant(mode)},
+            outputs=with_saved_array("argmax_data"),
+        )
         for name, mode in ROI_ALIGN_MODES.items()
     ),
     # gradients of regions of interest

@@ -19,6 +19,7 @@ from .call_key import CallKey, call_key
 from .dtype_checks import check_dtypes
 from .plan import OperatorPlan, OperatorPlans, operator_plans
 from .replay import Replay
+from .saved_for_backward import saved_key
 from .shape_checks import check_shapes
 
 MAX_CACHED_CALLS = 10_000
@@ -113,6 +114,8 @@ class CallCache:
         tensors: list[Tensor] = []
         try:
             key = call_key(plan, args, kwargs, tensors)
+            if plan.saves_for_backward:
+                key += saved_key(plan.native, tensors)
             cached = self._shared.get(key)
         except (RuntimeError, TypeError):
             return None, None, tensors_of(args, kwargs)

@@ -23,6 +23,7 @@ from .control_flow import CONTROL_FLOW
 from .flex_attention import FLEX, FLEX_ARGUMENTS, FLEX_ROW
 from .kernels import is_decomposed
 from .replay import ReplayRule, replay_rule
+from .saved_for_backward import SAVING
 
 
 class OperatorPlan:
@@ -46,6 +47,7 @@ class OperatorPlan:
         assumed_result: returns the result on meta tensors if it depends on data, and what is assumed.
         fast_kernel: returns the result on meta tensors without the kernel, or None.
         has_varying_shapes: whether the shapes of its outputs depend on data, so that no call repeats another.
+        saves_for_backward: whether it keeps something for its backward pass beside its outputs.
         replay_rule: decides how the result of a call can be repeated; see :func:`.replay.replay_rule`.
         arguments: name and default of its arguments, in order.
         written: positions and names of the arguments it writes to.
@@ -66,6 +68,7 @@ class OperatorPlan:
         "native",
         "replay_rule",
         "row",
+        "saves_for_backward",
         "type",
         "written",
     )
@@ -78,6 +81,7 @@ class OperatorPlan:
         self.is_recorded = self.native not in BOOKKEEPING and not self.native.startswith(BOOKKEEPING_NAMES)
         self.is_alias = self.native in ALIASES
         self.is_clone = self.native == "aten::clone"
+        self.saves_for_backward = self.native in SAVING
         self.is_control_flow = isinstance(func, HigherOrderOperator) and func.name() in CONTROL_FLOW
         self.decompose = False
         self.assumed_result: Callable[..., Any] | None = None

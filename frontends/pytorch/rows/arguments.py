@@ -9,6 +9,7 @@ import torch
 
 from costcore.translate import Arguments, Row, Source
 
+from ..operators.saved_for_backward import indices_are_dropped, is_differentiated
 from ..tensors import DataOperand, Number
 
 Reader = Callable[[Arguments], Any]
@@ -150,6 +151,11 @@ def is_number(name: str) -> Callable[[Arguments], bool]:
 def first_output(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
     """Keep the first output; the others are empty, or saved for the backward pass."""
     return outputs[:1]
+
+
+def requested_indices(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+    """Keep the indices of maxima, the second output, if the user asked for them or a backward pass can follow."""
+    return outputs if is_differentiated(first_argument(args)) or not indices_are_dropped() else outputs[:1]
 
 
 def non_empty_outputs(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:

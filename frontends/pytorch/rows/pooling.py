@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import X, first_argument, ntuple
+from ..operators.saved_for_backward import is_differentiated
+from .arguments import X, first_argument, ntuple, requested_indices
 
 
 def _window(rank: int) -> dict[str, Source]:
@@ -15,9 +16,14 @@ def _window(rank: int) -> dict[str, Source]:
     }
 
 
-def _max_pool(name: str, rank: int) -> Row:
-    attrs: dict[str, Source] = {**_window(rank), "ceil_mode": "ceil_mode", "dilation": ntuple("dilation", rank)}
-    return Row(f"aten::{name}", "max_pool", X, attrs)
+def _saved_indices(args: Arguments) -> str | None:
+    """Return the dtype of the indices that a pooling without indices keeps for its backward pass."""
+    return "int64" if is_differentiated(first_argument(args)) else None
+
+
+def _max_pool(name: str, rank: int, attrs: dict[str, Source]) -> Row:
+    settings: dict[str, Source] = {"ceil_mode": "ceil_mode", "dilation": ntuple("dilation", rank)}
+    return Row(f"aten::{name}", "max_pool", X, {**_window(rank), **settings, **attrs})
 
 
 def _adaptive_pool(name: str, kind: str, rank: int) -> Row:
@@ -35,13 +41,14 @@ def _adaptive_pool(name: str, kind: str, rank: int) -> Row:
         lambda args: f"{kind}_pool" if divides(args) else f"adaptive_{kind}_pool",
         X,
         {"kernel": kernel, "stride": kernel},
+        outputs=requested_indices if kind == "max" else None,
         ops=(f"{kind}_pool", f"adaptive_{kind}_pool"),
     )
 
 
 FORWARD = (
-    *(_max_pool(f"max_pool{rank}d", rank) for rank in (1, 2, 3)),
-    *(_max_pool(f"max_pool{rank}d_with_indices", rank) for rank in (1, 2, 3)),
+    *(_max_pool(f"max_pool{rank}d", rank, {"indices": _saved_indices}) for rank in (1, 2, 3)),
+    *(_max_pool(f"max_pool{rank}d_with_indices", rank, {}) for rank in (1, 2, 3)),
     *(Row(f"aten::avg_pool{rank}d", "avg_pool", X, {**_window(rank), "ceil_mode": "ceil_mode"}) for rank in (1, 2, 3)),
     *(_adaptive_pool(f"adaptive_{kind}_pool{rank}d", kind, rank) for kind in ("avg", "max") for rank in (1, 2, 3)),
     *(_adaptive_pool(f"_adaptive_avg_pool{rank}d", "avg", rank) for rank in (2, 3)),
@@ -51,6 +58,7 @@ FORWARD = (
             "fractional_max_pool",
             {"x": "self", "samples": "random_samples"},
             {"kernel": ntuple("kernel_size", rank)},
+            outputs=requested_indices,
         )
         for rank in (2, 3)
     ),

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from costcore.translate import Row, Source
+from costcore.translate import Arguments, Row, Source
 
+from ..operators.saved_for_backward import is_differentiated
+from ..tensors import dtype_name
 from .arguments import X, constant, first_argument, is_number, is_tensor, rows_by_name
 
-_DROPOUT: dict[str, Source] = {"rate": "p", "training": "train"}
+
+def _saved_mask(args: Arguments) -> str | None:
+    """Return the dtype of the mask that dropout keeps for its backward pass: that of x, bool in fused kernels."""
+    x = args["input"] if "input" in args else args["self"]
+    if not (args["train"] and is_differentiated(x)):
+        return None
+    return "bool" if x.is_cuda or x.is_xpu else dtype_name(x.dtype)
+
+
+_DROPOUT: dict[str, Source] = {"rate": "p", "training": "train", "mask": _saved_mask}
 _GRADIENT: dict[str, Source] = {"dy": first_argument, "mask": "mask"}
 
 DROPOUT = (

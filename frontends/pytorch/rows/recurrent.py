@@ -139,7 +139,7 @@ GRADIENTS = (
         _layer_by_mode("_backward"),
         {
             **_GRADIENT,
-            **operands("h0=hx_ c0=cx_tmp w0=weight1 w1=weight2 b0=weight3 b1=weight4 workspace=workspace"),
+            **operands("h0=hx_ c0=cx_tmp w0=weight1 w1=weight2 b0=weight3 b1=weight4"),
         },
         {**_LAYER_ATTRIBUTES, "layers": constant(1), "bidirectional": constant(False)},
         ops=_GRADIENT_OPS,
@@ -150,7 +150,7 @@ GRADIENTS = (
             _layer_by_mode("_backward"),
             {
                 **_GRADIENT,
-                **operands("h0=hx c0=cx reserve=reserve"),
+                **operands("h0=hx c0=cx"),
                 "w*": _weights("weight"),
                 "b*": _biases("weight"),
             },

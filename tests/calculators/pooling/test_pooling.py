@@ -53,6 +53,8 @@ def test_bytes_of_pools() -> None:
     assert bytes_moved("max_pool", {"x": IMAGE}, (1, 1, 3, 3), **settings) == (36 * 4, 9 * 4)
     indices = Tensor((1, 1, 3, 3), "int64")
     assert bytes_moved("max_pool", {"x": IMAGE}, (1, 1, 3, 3), indices, **settings) == (36 * 4, 9 * 4 + 9 * 8)
+    kept = bytes_moved("max_pool", {"x": IMAGE}, (1, 1, 3, 3), **settings, indices="int64")
+    assert kept == (36 * 4, 9 * 4 + 9 * 8)
     assert operations("max_pool", {"x": IMAGE}, (1, 1, 3, 3), **settings) == Operations(cmp=9 * (9 - 1))
 
 
