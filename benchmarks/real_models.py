@@ -231,7 +231,7 @@ def verdict(counts: tuple[Counted, Counted, Counted]) -> str:
 
 
 def main() -> int:
-    """Print a table in Markdown and the number of models by verdict; exit with 1 if a model that runs has no estimate."""
+    """Print a table and the number of models by verdict; exit with 1 if a model that runs has no estimate."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("library", nargs="*", help=f"default: all of {', '.join(LIBRARIES)}")
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
