@@ -18,8 +18,11 @@ from .capture.context import capture
 from .inputs import model_arguments, torch_dtype
 from .meta.model_copy import meta_copy
 from .meta.operands import tensors_of, without_data
+from .meta.wrappers import wrapper_names
 from .model_errors import ModelErrorContext
 from .module_walk import modules_of
+
+NO_COMMUNICATION = "what one process computes is counted, with whole parameters; communication is not counted"
 
 
 def accepts(model: object) -> bool:
@@ -65,7 +68,8 @@ def estimate(
         examples = model.example_inputs
         model = model.module()
     meta_model = meta_copy(model)
-    recorder.n_params_model = _parameter_count(model)
+    recorder.n_params_model = _parameter_count(meta_model)
+    recorder.notes += (f"{name}: {NO_COMMUNICATION}" for name in wrapper_names(model))
     if isinstance(dtype, str):
         dtype = torch_dtype(dtype, "dtype")
     if inputs is None and examples is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from costcore.errors import CostError
 
 from ..module_walk import modules_of
 from .operands import META, PLAIN
+from .wrappers import stand_in, whole_parameters
 
 _ATOMS = frozenset((type(None), bool, int, float, str))
 _CONTAINERS = frozenset((dict, OrderedDict, list, set))
@@ -74,23 +75,34 @@ def meta_copy(model: Module) -> Module:
     """Return a copy of ``model`` on the meta device; the model is not modified and no weight is copied.
 
     Hooks, flags, buffers and all other attributes of a module are copied. What cannot be copied (a lock, an open file)
-    is shared.
+    is shared. Wrappers of data-parallel training are replaced by stand-ins; see :mod:`.wrappers`.
 
     Raises:
-        CostError: for a model with lazy modules that never ran, or one that was compiled.
+        CostError: for a model with lazy modules that never ran, one that was compiled, or one whose wrapper computes
+            in another dtype.
     """
     check_no_lazy_modules(model)
     memo: dict[int, Any] = {}
     pending: list[tuple[Module, Any]] = []
+    sharded = whole_parameters(model)
     with _MetaCopier():
         for module in modules_of(model):
-            if id(module) not in memo and not hasattr(type(module), "__deepcopy__"):
-                make, arguments, state = _reduced(module)
+            wrapper = stand_in(module)
+            if id(module) not in memo and (wrapper is not None or not hasattr(type(module), "__deepcopy__")):
+                make, arguments, state = wrapper or _reduced(module)
                 memo[id(module)] = make(*arguments)
-                pending.append((module, state))
+                pending.append((module, _with_parameters(state, sharded.get(id(module), {}))))
         for module, state in pending:
             _fill(memo[id(module)], state, memo)
         return memo[id(model)] if id(model) in memo else copy.deepcopy(model, memo)
+
+
+def _with_parameters(state: Any, parameters: Mapping[str, Parameter | None]) -> Any:
+    """Return the state of a module with parameters in place of the attributes of their names."""
+    if not parameters:
+        return state
+    kept = {name: value for name, value in state.items() if name not in parameters}
+    return {**kept, "_parameters": {**state["_parameters"], **parameters}}
 
 
 def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:

@@ -1,0 +1,162 @@
+"""Models wrapped for data-parallel training are estimated as one process computes them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed._composable.replicate import replicate
+from torch.distributed.fsdp import (
+    FullyShardedDataParallel,
+    MixedPrecision,
+    MixedPrecisionPolicy,
+    fully_shard,
+)
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from costcore import ComputationalCostHook, CostError, estimate
+
+pytestmark = pytest.mark.filterwarnings("ignore:FSDP is switching to use `NO_SHARD`")
+
+CPU = torch.device("cpu")
+MACS = 5 * (8 * 16 + 16 * 16 + 16 * 4)
+PARAMETERS = (8 * 16 + 16) + (16 * 16 + 16) + 2 * 16 + (16 * 4 + 4)
+
+
+@pytest.fixture(scope="module", params=[1, 4], ids=["one process", "one of four processes"])
+def processes(request):
+    """Start the process group of one process, or of the first of four, whose communication does nothing."""
+    if request.param == 1:
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    else:
+        dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=request.param)
+    yield request.param
+    dist.destroy_process_group()
+
+
+def network():
+    inner = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16))
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), inner, nn.Linear(16, 4))
+
+
+def sharded(**options):
+    net = network()
+    net[2] = FullyShardedDataParallel(net[2], device_id=CPU, **options)
+    return FullyShardedDataParallel(net, device_id=CPU, **options)
+
+
+def fully_sharded(**options):
+    net = network()
+    fully_shard(net[2], **options)
+    return fully_shard(net, **options)
+
+
+class Outer(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+WRAPPED = {
+    "DataParallel": lambda: nn.DataParallel(network()),
+    "DistributedDataParallel": lambda: DistributedDataParallel(network()),
+    "FullyShardedDataParallel": sharded,
+    "FullyShardedDataParallel, original parameters": lambda: sharded(use_orig_params=True),
+    "fully_shard": fully_sharded,
+    "replicate": lambda: replicate(network()),
+}
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("name", WRAPPED)
+def test_the_wrapped_module_is_counted_with_whole_parameters(processes, name, backward):
+    plain = estimate(network(), (5, 8), backward=backward).total_report
+    assert plain["macs"] == MACS + (2 * MACS - 5 * 8 * 16 if backward else 0)
+    for model in (WRAPPED[name](), Outer(WRAPPED[name]())):
+        report = estimate(model, (5, 8), backward=backward)
+        assert report.total_report == plain
+        assert report.total_report["n_params_model"] == PARAMETERS
+        noted = [note.partition(":")[0] for note in report.notes]
+        assert noted == ([] if name == "DataParallel" else [name.partition(",")[0]])
+
+
+def test_paths_are_those_of_a_run():
+    model = nn.DataParallel(network())
+    with ComputationalCostHook() as hook:
+        model(torch.ones(5, 8))
+    modules = [call["module"] for call in estimate(model, (5, 8)).layer_report.values()]
+    assert modules == [call["module"] for call in hook.layer_report.values() if call["type"] != "ones"]
+    assert modules[0] == "module.0"
+
+
+def test_the_wrapper_is_left_as_it_was(processes):
+    model = sharded()
+    before = [(name, parameter.shape, parameter.data_ptr()) for name, parameter in model.named_parameters()]
+    estimate(model, (5, 8))
+    assert [(name, parameter.shape, parameter.data_ptr()) for name, parameter in model.named_parameters()] == before
+    assert type(model) is FullyShardedDataParallel
+    assert model._handle is not None
+
+
+def test_tied_parameters_stay_tied_in_shards(processes):
+    def tied():
+        net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+        net[2].weight = net[0].weight
+        return net
+
+    expected = estimate(tied(), (5, 8)).total_report
+    assert expected["n_params"] == 8 * 8 + 8 + 8
+    for model in (FullyShardedDataParallel(tied(), device_id=CPU), fully_shard(tied())):
+        assert estimate(model, (5, 8)).total_report == expected
+
+
+def test_frozen_parameters_stay_frozen_in_shards(processes):
+    def frozen():
+        net = network()
+        net[0].requires_grad_(False)
+        return net
+
+    expected = estimate(frozen(), (5, 8), backward=True).total_report
+    assert expected["macs"] == MACS + 2 * MACS - 2 * 5 * 8 * 16 - 5 * 16 * 16
+    assert estimate(fully_shard(frozen()), (5, 8), backward=True).total_report == expected
+
+
+def test_data_parallel_of_devices_that_are_not_there_runs():
+    model = nn.DataParallel(network())
+    model.device_ids = [0, 1]
+    assert estimate(model, (5, 8)).total_report["macs"] == MACS
+
+
+def test_attributes_behind_a_wrapper_are_found(processes):
+    class Reads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wrapped = FullyShardedDataParallel(network(), device_id=CPU)
+
+        def forward(self, x):
+            assert self.wrapped.module is self.wrapped._fsdp_wrapped_module
+            assert len(self.wrapped[0].weight) == self.wrapped.__getattr__("0").out_features
+            return self.wrapped(x)
+
+    assert estimate(Reads(), (5, 8)).total_report["macs"] == MACS
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("FullyShardedDataParallel", lambda: sharded(mixed_precision=MixedPrecision(param_dtype=torch.bfloat16))),
+        ("fully_shard", lambda: fully_sharded(mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16))),
+    ],
+)
+def test_mixed_precision_is_refused_with_what_to_pass_instead(processes, name, model):
+    with pytest.raises(CostError) as caught:
+        estimate(model(), (5, 8))
+    assert str(caught.value) == (
+        f"{name} computes in bfloat16 by its mixed precision; estimate the model before it is wrapped, cast by "
+        ".to(torch.bfloat16)"
+    )
