@@ -76,3 +76,18 @@ def calc_optimizer_step(layer: Layer) -> Cost:
         cmp=1 if "amsgrad" in on else 0,
     )
     return Cost(size * (step.operations + extra), layer.read, layer.written, layer.attrs)
+
+
+def calc_update_loss_scale(layer: Layer) -> Cost:
+    """Next scale of the loss in mixed-precision training, from whether a gradient was not finite.
+
+    With a gradient that is not finite the scale shrinks and the count of finite steps begins anew. Otherwise the steps
+    are counted, and after enough of them the scale grows, unless it would become infinite. The latter, which takes
+    more, is counted: 1 add, 1 mul, 3 cmp. Scale and count are read and written.
+
+    Source: PyTorch, ``torch.amp.GradScaler``.
+
+    Shapes: scale[1], count[1], is_infinite[1] -> y[1]
+    """
+    written = layer.written + layer["count"].nbytes
+    return Cost(Operations(mul=1, add=1, cmp=3), layer.read, written, layer.attrs)

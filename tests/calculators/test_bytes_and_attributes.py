@@ -77,7 +77,11 @@ INDEX_BYTES = {
 }
 """Bytes of the indices of a sparse matrix, two of 8 bytes for each of Z values: read and written."""
 
-UPDATED = {"batch_renorm": ("mean", "var"), "decorrelated_batch_norm": ("mean", "projection")}
+UPDATED = {
+    "batch_renorm": ("mean", "var"),
+    "decorrelated_batch_norm": ("mean", "projection"),
+    "update_loss_scale": ("count",),
+}
 """Operands that are written too."""
 
 

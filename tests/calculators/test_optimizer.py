@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from costcore.calculators.optimizer import STEPS
-from costcore.ir import Operations
+from costcore.ir import Operations, Tensor
 from tests.calculators.counting_scalar import measure
 from tests.calculators.layer_costs import layer_cost, operations
 
@@ -37,3 +37,15 @@ def test_what_a_step_may_do_besides() -> None:
     assert operations("adam_step", operands, *outputs, amsgrad=True) == plain + Operations(cmp=7)
     asked = operations("adam_step", operands, *outputs[:3], maximize=True, scaled=True, dampening=0.5)
     assert asked == plain + Operations(add=7, div=7, mul=7)
+
+
+def test_next_loss_scale() -> None:
+    """Neither count nor scale is at its limit: count + 1, compared; scale * 2, and whether it is finite."""
+    definition = (
+        "total = count + 1; grown = scale * 2.0; grown = grown if grown < 1e30 else scale; "
+        "scale = grown if total < 2000 else scale; scale if is_infinite < 1 else scale"
+    )
+    _, counted = measure(definition, "scale=65536.0", "count=3.0", "is_infinite=0.0")
+    cost = layer_cost("update_loss_scale", {"scale": (1,), "count": Tensor((1,), "int32"), "is_infinite": (1,)}, (1,))
+    assert cost.flops == counted == Operations(mul=1, add=1, cmp=3)
+    assert (cost.mread, cost.mwrite) == (12, 8)

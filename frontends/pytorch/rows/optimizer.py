@@ -1,4 +1,4 @@
-"""Rows of fused optimizer steps, which update all parameters in one call."""
+"""Rows of fused optimizer steps, which update all parameters in one call, and of the scale of the loss."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import non_default, tensors_in
+from .arguments import first_output, non_default, tensors_in
 
 
 def _parameters_and_moments(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
@@ -54,5 +54,12 @@ ROWS = (
         {"x*": tensors_in("self", "grads", "state_sums")},
         {**_DECAY, **_GRAD_SCALE},
         outputs=_parameters_and_moments,
+    ),
+    Row(
+        "aten::_amp_update_scale",
+        "update_loss_scale",
+        {"scale": "self", "count": "growth_tracker", "is_infinite": "found_inf"},
+        {"growth_interval": "growth_interval"},
+        outputs=first_output,
     ),
 )

@@ -38,3 +38,26 @@ def test_fused_steps(make, flops, moments):
     steps = [pricer(c).cost for c in record(optimizer.step).calls if c.native.startswith("aten::_fused")]
     assert [step.flops for step in steps] == [10 * flops]
     assert [(step.mread, step.mwrite) for step in steps] == [(40 * (2 + moments), 40 * (1 + moments))]
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_every_operator_of_a_gradient_scaler_is_priced(fused):
+    model = torch.nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, fused=fused)
+    scaler = torch.amp.GradScaler("cpu")
+
+    def step():
+        scaler.scale(model(torch.ones(5, 8)).sum()).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+
+    calls = record(step).calls
+    pricer = Pricer(calculators())
+    assert all(pricer(call).cost is not None for call in calls)
+    unscale, update = (
+        next(pricer(call).cost for call in calls if call.native == f"aten::_amp_{name}")
+        for name in ("foreach_non_finite_check_and_unscale", "update_scale")
+    )
+    assert unscale.flops == 36 * Operations(mul=1, cmp=1)
+    assert (update.flops, update.mread, update.mwrite) == (Operations(mul=1, add=1, cmp=3), 12, 8)
