@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from costcore.cli.models import (
     FAILURE,
@@ -20,6 +21,9 @@ from costcore.cli.models import (
     write_output,
 )
 from costcore.comparisons.comparison import MATCHINGS, MODES, compare
+from costcore.comparisons.suggestion import suggestion
+from costcore.registry.frontends import reader_of, specs
+from costcore.reports.report import Report
 
 EPILOG = """examples:
   costcore diff yesterday.json net.py:make --input 1x3x224x224 --format md
@@ -76,6 +80,26 @@ def _diff(args: argparse.Namespace) -> int:
     old = report_of(args.old, args, args.input_old)
     new = report_of(args.new, args, args.input_new)
     comparison = compare(old, new, by=args.by, names=(args.old, args.new))
+    if comparison.by == "order" and (found := suggestion((old, new), _regrouped(args, old, new))):
+        comparison = replace(comparison, suggestions=(found,))
     limit = 50 if args.limit is None and mode == "md" else args.limit
     write_output(lambda out: comparison.show(out, mode, limit), args.output)
     return FAILURE if args.exit_code and not comparison.equal else SUCCESS
+
+
+def _regrouped(args: argparse.Namespace, old: Report, new: Report) -> Callable[[], tuple[Report, Report]] | None:
+    """Return a function that reads the files again with ``--regroup``; None if it applies to none or is given."""
+    targets = ((args.old, args.input_old, old), (args.new, args.input_new, new))
+    files = [reader_of(target) and "regroup" in specs()[reader_of(target)].options for target, _, _ in targets]
+    if not any(files) or "regroup" in args.frontend_options:
+        return None
+    again = argparse.Namespace(**{**vars(args), "frontend_options": [*args.frontend_options, "regroup"]})
+
+    def read() -> tuple[Report, Report]:
+        first, second = (
+            report_of(target, again, inputs, is_quiet=True) if is_file else report
+            for is_file, (target, inputs, report) in zip(files, targets, strict=True)
+        )
+        return first, second
+
+    return read

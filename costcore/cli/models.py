@@ -215,7 +215,13 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
-def report_of(target: str, args: argparse.Namespace, inputs: list[str] | None = None, is_alone: bool = False) -> Report:
+def report_of(
+    target: str,
+    args: argparse.Namespace,
+    inputs: list[str] | None = None,
+    is_alone: bool = False,
+    is_quiet: bool = False,
+) -> Report:
     """Return the report of a model or a saved report; warnings are printed to standard error.
 
     For a saved report, only ``--no-fma`` and ``--dim`` have an effect.
@@ -226,6 +232,7 @@ def report_of(target: str, args: argparse.Namespace, inputs: list[str] | None = 
         inputs: arguments that replace those of ``--input``.
         is_alone: whether this is the only model of the command. If it is not, options for files of another type are
             ignored instead of refused.
+        is_quiet: whether warnings are not printed.
 
     Raises:
         CostError, OSError: if a model or file cannot be read.
@@ -246,7 +253,7 @@ def report_of(target: str, args: argparse.Namespace, inputs: list[str] | None = 
             if parsed is not None or isinstance(model, str):
                 raise
             raise CostError(f"{error}; no --input was given") from error
-    for warning in caught:
+    for warning in () if is_quiet else caught:
         print_message(f"costcore: {target}: {warning.message}")
     if report.assumptions:
         print_message(f"costcore: {target}: assumed: the totals depend on {n_assumptions(report.trace)}")

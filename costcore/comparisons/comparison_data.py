@@ -9,6 +9,7 @@ from typing import Any
 
 from costcore.comparisons.differences import COMPARED, Delta, Difference
 from costcore.comparisons.matching import Entry, is_free
+from costcore.comparisons.tied_weights import stored_again
 from costcore.dims import Dim
 from costcore.reports.caveats import n_assumptions, not_counted
 from costcore.reports.report_data import ReportData
@@ -24,6 +25,7 @@ class ComparisonData:
         names: their names.
         by: how calls were matched: ``module`` or ``order``.
         pairs: matching entries of the two ``layer_report``, in order; None stands for a missing counterpart.
+        suggestions: remarks on how to make the reports comparable, which :attr:`notes` includes.
     """
 
     old: ReportData
@@ -31,6 +33,7 @@ class ComparisonData:
     names: tuple[str, str]
     by: str
     pairs: Sequence[tuple[Entry | None, Entry | None]]
+    suggestions: tuple[str, ...] = ()
 
     @cached_property
     def differences(self) -> list[Difference]:
@@ -114,7 +117,7 @@ class ComparisonData:
 
     @property
     def notes(self) -> list[str]:
-        """Remarks: calls that are not compared, assumptions, and options that differ between the reports."""
+        """Remarks: calls that are not compared, assumptions, differing options, tied weights, and suggestions."""
         old, new = (
             {"layout": f"layout={run.layout!r}", "convention": run.convention, "tool": f"costcore {run.version}"}
             for run in (self.old.trace.run, self.new.trace.run)
@@ -131,7 +134,8 @@ class ComparisonData:
             for key in old
             if old[key] != new[key]
         ]
-        return [*omitted * any(free), *assumptions, *options]
+        tied = stored_again(self.old, self.new, self.names)
+        return [*omitted * any(free), *assumptions, *options, *tied, *self.suggestions]
 
 
 def _data_movement(entries: Iterable[Mapping[str, Any]]) -> Dim:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from costcore.comparisons.comparison_data import ComparisonData
 from costcore.comparisons.differences import Delta
-from costcore.comparisons.matching import Entry
+from costcore.comparisons.matching import Entry, only_moves
 
 FOLDABLE = {"batch_norm", "mul", "add", "div", "sub"}
 """Operators that a converter can fold into the weights of the preceding matrix product."""
@@ -82,13 +82,20 @@ def _classified(
 ) -> Iterator[tuple[str, Sequence[Entry], Sequence[Entry]]]:
     """Yield the changes that explain one group of removed and added calls.
 
+    Calls that only move data do not become calls that compute, nor the reverse.
+
     Args:
         preceding: the entry of the last call before the group whose operator is unchanged.
         olds: entries of the calls before the conversion.
         news: entries of the calls after the conversion.
     """
     if olds and news:
-        yield "became", olds, news
+        for moves in (False, True):
+            some_olds, some_news = ([e for e in entries if only_moves(e) is moves] for entries in (olds, news))
+            if some_olds and some_news:
+                yield "became", some_olds, some_news
+            else:
+                yield from _classified(preceding, some_olds, some_news)
         return
     for entry in olds:
         is_folded = preceding is not None and preceding["op"] in FOLD_INTO and entry["op"] in FOLDABLE

@@ -6,6 +6,9 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, TypeAlias
 
+from costcore.dims import Dim
+from costcore.ir import prod
+
 Entry: TypeAlias = "Mapping[str, Any]"
 Pair: TypeAlias = "tuple[int | None, int | None]"
 """Indices in the old and in the new report; None stands for a missing counterpart."""
@@ -16,6 +19,16 @@ def is_free(entry: Entry) -> bool:
     return bool(entry["flops"] == 0 and entry["mrw"] == 0)
 
 
+def only_moves(entry: Entry) -> bool:
+    """Return whether a call computes nothing: it copies, transposes, casts or looks up."""
+    return bool(entry["flops"] == 0)
+
+
+def are_related(old: Entry, new: Entry) -> bool:
+    """Return whether one call can stand for the other: both compute, or both only move, outputs of the same size."""
+    return only_moves(old) == only_moves(new) and _output_size(old) == _output_size(new)
+
+
 def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
     """Return the matching calls of two versions of a model, in order of the model.
 
@@ -24,7 +37,8 @@ def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
     1. The same operator in the same module and phase. If the numbers of such calls differ, calls with equal costs and
        shapes are matched first.
     2. The same operator with equal costs and shapes in another module, because modules can be renamed or moved.
-    3. Different operators in the same phase and module (not the root), if both reports have the same number of them.
+    3. Different operators in the same phase and module (not the root), if both reports have the same number of them,
+       and both calls compute, or both only move, outputs of the same size.
     """
     pairs: list[tuple[int, int]] = []
 
@@ -49,7 +63,8 @@ def by_module(old: Sequence[Entry], new: Sequence[Entry]) -> list[Pair]:
 
     def replaced_in_place(olds: list[int], news: list[int]) -> Iterator[Pair]:
         is_in_module = olds and old[olds[0]]["module"]
-        return zip(olds, news, strict=True) if is_in_module and len(olds) == len(news) else iter(())
+        pairs = zip(olds, news, strict=True) if is_in_module and len(olds) == len(news) else ()
+        return ((i, j) for i, j in pairs if are_related(old[i], new[j]))
 
     match(lambda entry: (entry["module"], entry["op"], entry["phase"]), in_order)
     match(lambda entry: entry["phase"], in_another_module)
@@ -135,24 +150,27 @@ def _aligned_between(
 
 
 def _between(old: Sequence[Entry], new: Sequence[Entry], olds: list[int], news: list[int]) -> Iterator[Pair]:
-    """Yield pairs of calls between two matrix products: by operator and cost, then by operator alone.
+    """Yield pairs of calls between two matrix products: by operator and cost, then by operator and size of the output.
 
-    Two calls with different operators are matched if each is the only one and their outputs have equal shapes. Of
-    several equal calls the last ones are matched: the first ones can come from a decomposed product, as its bias does.
+    Two calls with different operators are matched if each is the only one, and both compute, or both only move, outputs
+    of equal shapes. Of several equal calls the last ones are matched: the first ones can come from a decomposed
+    product, as its bias does.
     """
 
     def work(entry: Entry) -> Hashable:
         return entry["op"], entry["phase"], entry["flops"], _shapes(entry["output_shapes"])
 
     def operator(entry: Entry) -> Hashable:
-        return entry["op"], entry["phase"]
+        return entry["op"], entry["phase"], _output_size(entry)
 
     last_first = [*aligned(old, new, olds[::-1], news[::-1], work)]
     for some_olds, some_news in _split_at_pairs(reversed(last_first)):
-        is_single = len(some_olds) == len(some_news) == 1
-        if is_single and _shapes(old[some_olds[0]]["output_shapes"]) == _shapes(new[some_news[0]]["output_shapes"]):
-            yield some_olds[0], some_news[0]
-            continue
+        if len(some_olds) == len(some_news) == 1:
+            before, after = old[some_olds[0]], new[some_news[0]]
+            are_equal = _shapes(before["output_shapes"]) == _shapes(after["output_shapes"])
+            if are_equal and are_related(before, after):
+                yield some_olds[0], some_news[0]
+                continue
         yield from aligned(old, new, some_olds, some_news, operator)
 
 
@@ -193,3 +211,9 @@ def _work(entry: Entry) -> tuple[Hashable, ...]:
 
 def _shapes(shapes: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
     return tuple(tuple(shape) for shape in shapes)
+
+
+def _output_size(entry: Entry) -> Dim:
+    """Return the number of elements of the first output; 0 without outputs."""
+    shapes = entry["output_shapes"]
+    return prod(shapes[0]) if shapes else 0

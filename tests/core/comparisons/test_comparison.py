@@ -288,3 +288,70 @@ def test_json_is_exact_and_deterministic():
 def test_an_unknown_mode_is_an_error():
     with pytest.raises(ValueError, match="expected table, md, json, html"):
         PRUNED.show(io.StringIO(), "pdf")
+
+
+def move(op, size=4):
+    """A call that reads and writes ``size`` elements, and computes nothing."""
+    return Step(op, mread=4 * size, mwrite=4 * size, shape=(1, size))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (relu(""), move("transpose")),  # one computes, the other only moves
+        (move("copy"), relu("")),
+        (relu("", 4), Step("mul", add=1, mread=8, mwrite=4, shape=(1,))),  # 4 elements, and one
+        (Step("mul", add=4, mread=16, mwrite=16), Step("mul", add=1, mread=8, mwrite=4, shape=(1,))),
+    ],
+)
+def test_unrelated_leftovers_are_not_matched(old, new):
+    before = net(dense("a"), old, dense("b"), framework="torch")
+    found = compare(before, net(dense(""), new, dense(""), framework="onnx"))
+    assert [d.change for d in found.differences] == ["removed", "added"]
+    assert compare(before, net(dense(""), old, dense(""), framework="onnx")).equal
+
+
+def test_a_call_that_replaces_another_is_matched():
+    before = net(dense("a"), relu("a"), dense("b"), framework="torch")
+    gelu = Step("gelu", "", add=20, mread=16, mwrite=16)
+    (made,) = compare(before, net(dense(""), gelu, dense(""), framework="onnx")).differences
+    assert (made.change, made.settings["op"]) == ("changed", ("relu", "gelu"))
+
+
+def test_unrelated_calls_of_one_module_are_not_matched():
+    found = compare(net(relu("m")), net(Step("transpose", "m", mread=16, mwrite=16)))
+    assert sorted(d.change for d in found.differences) == ["added", "removed"]
+
+
+def test_calls_that_move_data_do_not_become_calls_that_compute():
+    gelu = Step("gelu", "", add=20, mread=16, mwrite=16)
+    old = net(dense("a"), gelu, move("copy"), dense("b"), framework="torch")
+    pieces = [Step(op, "", add=4, mread=16, mwrite=16) for op in ("erf", "mul", "mul")]
+    new = net(dense(""), move("transpose"), move("cast"), *pieces, dense(""), framework="onnx")
+    made = compare(old, new).to_dict()["conversion"]
+    assert [(m["what"], m["old"], m["new"]) for m in made] == [
+        ("became", ["gelu"], ["erf", "mul", "mul"]),
+        ("became", ["copy"], ["transpose", "cast"]),
+    ]
+
+
+def test_weights_that_are_stored_again_are_noted():
+    """An embedding of 16 elements whose head reads it transposed: stored as a second tensor of 16 elements."""
+    table = {"table": 16}
+    lookup = Step("embedding", "e", mread=16, mwrite=16, weights=table)
+    head = Step("linear", "head", 16, 16, 0, 80, 16, weights=table)
+    untied = head._replace(weights={"transposed": 16})
+    tied = net(lookup, head, framework="torch")
+    found = compare(tied, net(lookup, untied, framework="onnx"), names=("net", "file"))
+    assert found.totals["n_params"] == Delta(16, 32)
+    assert found.notes == ["file stores tied weights again: 16 parameters that net counts once"]
+    swapped = compare(net(lookup, untied, framework="onnx"), tied, names=("file", "net"))
+    assert swapped.notes == found.notes
+    assert compare(tied, tied).notes == []
+
+
+def test_a_further_weight_of_that_size_is_not_a_tied_one():
+    weights = {"a": 16}
+    twice = [Step("linear", "m", 16, 16, 0, 80, 16, weights=weights)] * 2
+    found = compare(net(*twice), net(*twice, Step("linear", "n", 16, 16, 0, 80, 16, weights={"b": 16})))
+    assert found.notes == [], "one operator of one module runs twice"

@@ -1,0 +1,66 @@
+"""The options of ``costcore diff`` with which two reports of one network would be equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from costcore.comparisons.differences import Delta
+from costcore.counting.pricing import Pricer
+from costcore.registry.calculators import calculators
+from costcore.reports.report_data import ReportData
+from costcore.trace.trace import CallCost, Trace
+
+METRICS = ("macs", "flops", "mread", "mwrite")
+"""The totals that must be equal. Parameters are not among them: an exporter may fold them or store them twice."""
+
+Reports = tuple[ReportData, ReportData]
+
+
+def suggestion(reports: Reports, regrouped: Callable[[], Reports] | None) -> str:
+    """Return which of ``--layout free`` and ``--regroup`` make the totals of two reports equal; ``""`` if none does.
+
+    Args:
+        reports: the old and the new report.
+        regrouped: returns both with the operators regrouped that an exporter decomposed; None if that is not possible.
+            It is called once, if it is needed.
+    """
+    if are_equal(reports):
+        return ""
+    has_layout = any(report.trace.run.layout != "free" for report in reports)
+    if has_layout and are_equal(_free(reports)):
+        return _sentence("--layout free")
+    if regrouped is None:
+        return ""
+    others = regrouped()
+    if are_equal(others):
+        return _sentence("--regroup")
+    return _sentence("--regroup --layout free") if has_layout and are_equal(_free(others)) else ""
+
+
+def are_equal(reports: Reports) -> bool:
+    """Return whether MACs, FLOPs and bytes of two reports are equal."""
+    old, new = (report.total_report for report in reports)
+    return all(Delta(old[key], new[key]).equal for key in METRICS)
+
+
+def _sentence(options: str) -> str:
+    return f"counted with {options}, MACs, FLOPs and bytes are equal"
+
+
+def _free(reports: Reports) -> Reports:
+    """Return the reports without the cost of data movement, as ``layout="free"`` counts them."""
+    old, new = reports
+    return _without_layout(old), _without_layout(new)
+
+
+def _without_layout(report: ReportData) -> ReportData:
+    table = calculators()
+    price = Pricer(table, "free")
+
+    def free(record: CallCost) -> CallCost:
+        is_layout = getattr(table.get(record.call.layer.op), "is_layout", False)
+        return record._replace(cost=price(record.call).cost) if is_layout and record.cost is not None else record
+
+    run = replace(report.trace.run, layout="free")
+    return ReportData(Trace(tuple(map(free, report.trace)), run))
