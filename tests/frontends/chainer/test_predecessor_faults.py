@@ -90,7 +90,7 @@ FORMULAS = {
     # 2 x 2 windows of [1, 1, 4, 4]; on a CPU the indexes of the maxima are int64
     "11 upsampling with indexes": (
         lambda: pooled_and_back(x(1, 1, 4, 4)),
-        [("MaxPoolingND", 4 * 3, 4 * 3, 64, 16), ("Upsampling2D", 0, 0, 16 + 4 * 8, 64)],
+        [("MaxPoolingND", 4 * 3, 4 * 3, 64, 16 + 4 * 8), ("Upsampling2D", 0, 0, 16 + 4 * 8, 64)],
     ),
     # parameters of shape (3, 4, 4): 48 of them, twice
     "12 batch normalization with one parameter per element": (

@@ -46,7 +46,7 @@ COSTS = {
         ("_XHatGrad", 24 + 24 + 24 + 44 + 8, 24 + 24 + 4, 24),
     ],
     # 16 elements, a window of 5
-    "local_response_normalization": [("LocalResponseNormalizationGrad", 16 * 10, 5 * 16, 16)],
+    "local_response_normalization": [("LocalResponseNormalizationGrad", 16 * 9, 5 * 16, 16)],
     # 3 channels of 4 elements: mean 4, variance 4 + 4 + 1, deviation 3; by the running ones 9, which are updated by 5;
     # 3 per element. Back 2 and 1 per element, two sums of 4 products, one of 4, two means, a scale of 2, 3 per element
     "batch_renormalization": [
@@ -64,10 +64,10 @@ COSTS = {
         ("ROIAveragePooling2DBackward", 216 + 24, 24 + 8 + 2, 150),
     ],
     "roi_max_pooling_2d": [
-        ("ROIMaxPooling2D", 216 - 24, 150 + 8 + 2, 24),
+        ("ROIMaxPooling2D", 216 - 24, 150 + 8 + 2, 24 + 24),  # indices of 4 bytes, for the backward pass
         ("ROIMaxPooling2DBackward", 24, 24 + 8 + 2 + 24, 150),
     ],
-    "roi_pooling_2d": [("ROIPooling2D", 108 - 12, 150 + 5, 12), ("ROIPooling2DGrad", 12, 12 + 5 + 12, 150)],
+    "roi_pooling_2d": [("ROIPooling2D", 108 - 12, 150 + 5, 12 + 12), ("ROIPooling2DGrad", 12, 12 + 5 + 12, 150)],
     # 20 points of 2 coordinates, twice, 3 products each
     "spatial_transformer_grid": [
         ("SpatialTransformerGrid", 240, 12, 80),
