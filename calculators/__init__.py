@@ -12,6 +12,7 @@ from costcore.ir import Calculator
 from costcore.plugins import hookimpl
 from costcore.registry.calculators import add, discover
 
+from .complex_numbers import for_complex_numbers
 from .families import family_of
 
 
@@ -21,7 +22,7 @@ def costcore_calculators() -> dict[str, Calculator]:
     table: dict[str, Calculator] = {}
     for name in sorted(module.name for module in walk_packages(__path__, f"{__name__}.")):
         add(table, discover(import_module(name)))
-    return table
+    return {op: for_complex_numbers(function) for op, function in table.items()}
 
 
 def operator_families() -> dict[str, str]:

@@ -60,7 +60,11 @@ the formulas assume.
 
 Rows that are zero are omitted. Operators with the same formula share one entry; its table assumes that all operands of
 its shapes are given, including optional ones. *Layout operator* marks pure data movement, which `layout="free"`
-ignores. An operator with an empty input or output costs no operations.\
+ignores. An operator with an empty input or output costs no operations.
+
+The formulas are those of real numbers. Complex numbers are counted by their parts: a sum is 2 add, a product 4 mul and
+2 add, a product in a contraction 4 MACs, a function the operations of its definition in real numbers. An expanded view
+(stride 0) is read as what it is a view of.\
 """
 EXAMPLE_SHAPES = "x[32, 512], w[1000, 512], b[1000] -> y[32, 1000]"
 EXAMPLE_TEXT = """\

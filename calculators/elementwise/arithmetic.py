@@ -55,8 +55,7 @@ def calc_unary(layer: Layer) -> Cost:
     """Functions of one operand: the operations of the definition, once per element.
 
     Rounding is one ``cmp`` (the choice between neighboring integers). A bit operation is one ``cmp``. A change of sign
-    and an absolute value are one ``add``. A function that is evaluated as such is one ``special``. Complex numbers
-    count like real ones.
+    and an absolute value are one ``add``. A function that is evaluated as such is one ``special``.
 
     Shapes: x[N, C] -> y[N, C]
     """

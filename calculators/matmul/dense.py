@@ -7,7 +7,7 @@ from costcore.ir import Cost, Layer, Operations
 from .._shared import dot_products
 
 
-def _alpha_beta_products(layer: Layer) -> Operations:
+def scaling_products(layer: Layer) -> Operations:
     """Return the products with ``alpha`` (matrix product) and ``beta`` (addend), if these are not 1."""
     alpha = layer.out.size if layer.attrs.get("alpha", 1) != 1 else 0
     beta = layer["b"].size if "b" in layer and layer.attrs.get("beta", 1) != 1 else 0
@@ -23,7 +23,7 @@ def calc_linear(layer: Layer) -> Cost:
     Shapes: x[N, F_in], w[F_out, F_in], b[F_out] -> y[N, F_out]
     """
     macs = layer.out.size * layer["x"].shape[-1]
-    operations = dot_products(layer.out.size, macs, "b" in layer) + _alpha_beta_products(layer)
+    operations = dot_products(layer.out.size, macs, "b" in layer) + scaling_products(layer)
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
@@ -39,7 +39,7 @@ def calc_matmul(layer: Layer) -> Cost:
     """
     x0 = layer["x0"]
     macs = layer.out.size * (x0.shape[-2] if layer.attrs.get("transpose_x0") else x0.shape[-1])
-    operations = dot_products(layer.out.size, macs, "b" in layer) + _alpha_beta_products(layer)
+    operations = dot_products(layer.out.size, macs, "b" in layer) + scaling_products(layer)
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 

@@ -39,3 +39,24 @@ A, B = torch.ones(2, 3), torch.ones(4)
 def test_a_call_costs_what_its_definition_does(run, native, expected):
     ((_, cost),) = costs(record(run), native)
     assert cost.flops == expected
+
+
+def rotate_complex(x, angles):
+    turned = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)) * torch.polar(torch.ones_like(angles), angles)
+    return torch.view_as_real(turned).flatten(-2)
+
+
+def rotate_pairs(x, angles):
+    x0, x1 = x[..., ::2], x[..., 1::2]
+    cos, sin = angles.cos(), angles.sin()
+    return torch.stack([x0 * cos - x1 * sin, x0 * sin + x1 * cos], -1).flatten(-2)
+
+
+@pytest.mark.parametrize("rotate", [rotate_complex, rotate_pairs])
+def test_rotary_embeddings_cost_alike_in_complex_and_in_real_numbers(rotate):
+    """12 pairs: each 4 mul and 2 add; cosines and sines are not counted here."""
+    x, angles = torch.rand(4, 6), torch.rand(4, 3)
+    torch.testing.assert_close(rotate_complex(x, angles), rotate_pairs(x, angles))
+    recorder = record(lambda: rotate(x, angles))
+    flops = [cost.flops for name in ("mul", "add", "sub") for _, cost in costs(recorder, name)]
+    assert sum(flops, Operations()) == Operations(mul=12 * 4, add=12 * 2)
