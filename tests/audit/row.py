@@ -22,6 +22,8 @@ class Row:
         expected: operations by kind (absent: 0), ``macs``, and bytes ``read`` and ``written``.
         phase: the phase whose calls are summed; ``"backward"`` and ``backward=True`` ask for the backward pass.
         only: sum the calls of this type or canonical operator alone; empty: all calls.
+        compare: compare these alone, if algebra leaves a choice of the others; empty: everything.
+        runs: count a real run, of an operator without a meta kernel; ``inputs`` then makes the tensors.
         options: further options of ``estimate``.
     """
 
@@ -33,16 +35,22 @@ class Row:
     phase: str = "forward"
     backward: bool = False
     only: str = ""
+    compare: tuple[str, ...] = ()
+    runs: bool = False
     options: dict[str, Any] = field(default_factory=dict)
 
     def measured(self) -> dict[str, int]:
         """Return the cost that the public interface reports, in the form of ``expected``."""
-        from costcore import estimate
+        from costcore import ComputationalCostHook, estimate
 
         options = dict(self.options)
         if self.backward or self.phase == "backward":
             options["backward"] = True
-        report = estimate(self.model(), self.inputs, **options)
+        if self.runs:
+            with ComputationalCostHook() as report:
+                self.model()(*self.inputs())
+        else:
+            report = estimate(self.model(), self.inputs, **options)
         assert not report.ignored_layers, sorted(report.ignored_layers)
         calls = [call for call in report.layer_report.values() if call["phase"] == self.phase]
         if self.only:
@@ -50,7 +58,9 @@ class Row:
             assert calls, f"no call of {self.only}: {sorted(report.layer_report)}"
         kinds = {kind: sum(call["operations"].get(kind, 0) for call in calls) for kind in KINDS}
         sums = {key: sum(call[column] for call in calls) for key, column in COLUMNS.items()}
-        return without_zeros(kinds | sums)
+        return {
+            key: value for key, value in (kinds | sums).items() if value and (not self.compare or key in self.compare)
+        }
 
 
 COLUMNS = {"macs": "macs", "read": "mread", "written": "mwrite"}

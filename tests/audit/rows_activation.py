@@ -61,6 +61,16 @@ ROWS = [
     forward("hardswish", fn.hardswish, "x hardsigmoid(x)", mul=2, add=1, cmp=2),
     forward("elu", fn.elu, "a (exp x − 1), select", mul=1, add=1, cmp=1, special=1),
     forward("selu", fn.selu, "scale · elu", mul=2, add=1, cmp=1, special=1),
+    forward(
+        "celu",
+        lambda x: fn.celu(x, 2.0),
+        "as ELU a select, x or α (exp(x / α) − 1): 1 cmp, 1 add, 1 mul, 1 div, 1 exp",
+        mul=1,
+        div=1,
+        add=1,
+        cmp=1,
+        special=1,
+    ),
     Row(
         "softsign",
         function(fn.softsign),
@@ -143,8 +153,8 @@ ROWS = [
     backward(
         "gelu-backward",
         fn.gelu,
-        "g (Φ + x φ). Φ = ½ (1 + erf(x/√2)): 2 mul, 1 add, 1 erf. φ = exp(−x²/2)/√(2π): x², ·(−½), exp, ·const: 3 mul, "
-        "1 special. x φ, + Φ, · g: 2 mul, 1 add",
+        "g (Φ + x φ). Φ = ½ (1 + erf(x/√2)): 2 mul, 1 add, 1 erf. φ = exp(−x²/2)/√(2π): x², ·(−½), exp, ·const: 3 "
+        "mul, 1 special. x φ, + Φ, · g: 2 mul, 1 add",
         mul=7,
         add=2,
         special=2,
@@ -164,5 +174,35 @@ ROWS = [
         "g − exp(y) Σ g per row of c = 5: c − 1 add; c exp; the product added to the operand g: c fma. Reads g and y",
         {"fma": N, "add": 3 * 4, "special": N, "read": FLOAT * 2 * N, "written": FLOAT * N},
         phase="backward",
+    ),
+    Row(
+        "softmax-one-column",
+        function(lambda x: fn.softmax(x, 1)),
+        (3, 1),
+        "3 rows of c = 1: 1 exp, no add, 1 div",
+        {"div": 3, "special": 3, "read": FLOAT * 3, "written": FLOAT * 3},
+    ),
+    Row("relu-empty", function(fn.relu), (0, 5), "an empty tensor costs nothing", {}),
+    backward("hardtanh-backward", fn.hardtanh, "g between the bounds: 2 cmp; reads g and x", cmp=2),
+    backward("elu-backward", fn.elu, "g or g α exp x: 1 cmp, 2 mul, 1 exp; reads g and x", mul=2, cmp=1, special=1),
+    backward(
+        "hardsigmoid-backward", fn.hardsigmoid, "g/6 between two bounds: 2 cmp, 1 mul; reads g and x", mul=1, cmp=2
+    ),
+    backward(
+        "hardswish-backward",
+        fn.hardswish,
+        "0, g, or g (x/3 + 1/2) between two bounds: 2 cmp, 2 mul, 1 add; reads g and x",
+        mul=2,
+        add=1,
+        cmp=2,
+    ),
+    Row(
+        "mish-backward",
+        learned(fn.mish, X),
+        (),
+        "one operator: reads g and x, writes the gradient of x; algebra leaves a choice of its operations",
+        {"read": FLOAT * 2 * N, "written": FLOAT * N},
+        phase="backward",
+        compare=("read", "written"),
     ),
 ]

@@ -78,8 +78,7 @@ ROWS = [
         learned(lambda x, w, b: fn.conv2d(x, w, b, padding=1), (2, 4, 6, 6), (8, 4, 3, 3), (8,)),
         (),
         "gx: g scattered through w, |g|·Cin·k = 576·36 = 20736 fma. gw: 288 dot products of length 2·36 = 72: 1 mul, "
-        "71 fma. "
-        "gb: 8 sums of 72: 71 add. Reads g 576, x 288, w 288; writes 288 + 288 + 8",
+        "71 fma. gb: 8 sums of 72: 71 add. Reads g 576, x 288, w 288; writes 288 + 288 + 8",
         {"fma": 20736 + 20448, "mul": 288, "add": 568, "macs": 41472, "read": FLOAT * 1152, "written": FLOAT * 584},
         phase="backward",
     ),
@@ -96,8 +95,7 @@ ROWS = [
         learned(lambda x, w: fn.conv2d(x, w, groups=2), (1, 4, 5, 5), (6, 2, 3, 3)),
         (),
         "y 6·3·3 = 54. gx: 54·2·9 = 972 fma. gw: 108 dot products of length 9: 1 mul, 8 fma. No bias. Reads g 54, x "
-        "100, w 108; "
-        "writes 100 + 108",
+        "100, w 108; writes 100 + 108",
         {"fma": 972 + 864, "mul": 108, "macs": 1944, "read": FLOAT * 262, "written": FLOAT * 208},
         phase="backward",
     ),
@@ -111,8 +109,7 @@ ROWS = [
         ),
         (),
         "gx: a convolution of g, 100 dot products of length 6·9 = 54: 1 mul, 53 fma. gw: 216 of length 25: 1 mul, 24 "
-        "fma. "
-        "gb: 6 sums of 100: 99 add. Reads g 600, x 100, w 216; writes 100 + 216 + 6",
+        "fma. gb: 6 sums of 100: 99 add. Reads g 600, x 100, w 216; writes 100 + 216 + 6",
         {
             "fma": 5300 + 5184,
             "mul": 100 + 216,
@@ -122,5 +119,41 @@ ROWS = [
             "written": FLOAT * 322,
         },
         phase="backward",
+    ),
+    Row(
+        "conv2d-same",
+        function(lambda x, w: fn.conv2d(x, w, padding="same")),
+        ((1, 2, 4, 4), (3, 2, 3, 3)),
+        "y 48, n = 18; reads 32 + 54",
+        {"mul": 48, "fma": 48 * 17, "macs": 864, "read": FLOAT * 86, "written": FLOAT * 48},
+    ),
+    Row(
+        "conv1d-unbatched",
+        function(fn.conv1d),
+        ((3, 10), (5, 3, 3), (5,)),
+        "y 5·8 = 40, n = 9 onto the bias; reads 30 + 45 + 5",
+        {"fma": 360, "macs": 360, "read": FLOAT * 80, "written": FLOAT * 40},
+    ),
+    Row(
+        "conv2d-expanded-input",
+        function(lambda x, w: fn.conv2d(x.expand(4, 2, 4, 4), w)),
+        ((1, 2, 4, 4), (3, 2, 3, 3)),
+        "y 4·3·2·2 = 48, n = 18; the view of 4 images has 32 stored elements: reads 32 + 54",
+        {"mul": 48, "fma": 816, "macs": 864, "read": FLOAT * 86, "written": FLOAT * 48},
+    ),
+    Row(
+        "conv2d-backward-input-only",
+        learned(lambda x, w: fn.conv2d(x, w, padding=1), (2, 4, 6, 6)),
+        (8, 4, 3, 3),
+        "gx alone: 576·4·9 fma. Reads g 576 and w 288, not x; writes 288",
+        {"fma": 20736, "macs": 20736, "read": FLOAT * 864, "written": FLOAT * 288},
+        phase="backward",
+    ),
+    Row(
+        "conv_transpose2d-dilated-grouped",
+        function(lambda x, w, b: fn.conv_transpose2d(x, w, b, dilation=2, groups=2)),
+        ((1, 4, 3, 3), (4, 3, 2, 2), (6,)),
+        "3 + 2 = 5: y 150; 36·3·4 products added to the bias; reads 36 + 48 + 6",
+        {"fma": 432, "macs": 432, "read": FLOAT * 90, "written": FLOAT * 150},
     ),
 ]

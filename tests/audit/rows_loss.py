@@ -47,8 +47,7 @@ ROWS = [
         function(fn.binary_cross_entropy_with_logits),
         (X, X),
         "−(y log σ(x) + (1 − y) log(1 − σ(x))), as documented: σ 2 add, 1 div, 1 special; 2 log; 1 − σ, 1 − y, sum, "
-        "negate "
-        "4 add; 2 mul; then 14 add, 1 div",
+        "negate 4 add; 2 mul; then 14 add, 1 div",
         {"mul": 30, "add": 104, "div": 16, "special": 45, "read": FLOAT * 30, "written": FLOAT},
     ),
     Row(
@@ -95,5 +94,47 @@ ROWS = [
         "scalar g, x, t",
         {"mul": 30, "add": 15, "div": 1, "read": FLOAT * 31, "written": FLOAT * 15},
         phase="backward",
+    ),
+    Row(
+        "smooth_l1_loss",
+        function(fn.smooth_l1_loss),
+        (X, X),
+        "d = x − t; d² · ½/β where |d| < β, else |d| − ½β, both computed: 3 add, 2 mul, 1 cmp; then 14 add, 1 div",
+        {"mul": 30, "add": 59, "cmp": 15, "div": 1, "read": FLOAT * 30, "written": FLOAT},
+    ),
+    Row(
+        "huber_loss",
+        function(fn.huber_loss),
+        (X, X),
+        "d² · ½ where |d| ≤ δ, else δ (|d| − ½δ), both computed: 3 add, 3 mul, 1 cmp; then 14 add, 1 div",
+        {"mul": 45, "add": 59, "cmp": 15, "div": 1, "read": FLOAT * 30, "written": FLOAT},
+    ),
+    Row(
+        "cross_entropy-probabilities",
+        function(fn.cross_entropy),
+        ((4, 5), (4, 5)),
+        "−Σ t log_softmax(x): 9 add, 6 special a row; dot product 1 mul, 4 fma; negate; mean 3 add, 1 div",
+        {"fma": 16, "mul": 4, "add": 43, "div": 1, "special": 24, "read": FLOAT * 40, "written": FLOAT},
+    ),
+    Row(
+        "nll_loss-2d",
+        function(fn.nll_loss),
+        ((2, 3, 4), Tensor((2, 4), "int64")),
+        "8 elements picked: 8 negations, 7 add, 1 div; reads 8 elements and 8 labels",
+        {"add": 15, "div": 1, "read": FLOAT * 8 + INT * 8, "written": FLOAT},
+    ),
+    Row(
+        "cross_entropy-sum",
+        function(lambda x, t: fn.cross_entropy(x, t, reduction="sum")),
+        ((4, 5), LABELS),
+        "as the mean, without its division",
+        {"add": 43, "special": 24, "read": FLOAT * 20 + INT * 4, "written": FLOAT},
+    ),
+    Row(
+        "cross_entropy-none",
+        function(lambda x, t: fn.cross_entropy(x, t, reduction="none")),
+        ((4, 5), LABELS),
+        "4 rows: 9 add, 6 special, negate",
+        {"add": 40, "special": 24, "read": FLOAT * 20 + INT * 4, "written": FLOAT * 4},
     ),
 ]

@@ -68,8 +68,7 @@ ROWS = [
         function(lambda x, w: fn.rms_norm(x, (8,), w)),
         ((6, 8), (8,)),
         "per row: squares 1 mul, c − 1 fma; mean 1 div; + eps; sqrt; 1/; x· c mul; w· c mul: fma 7, mul 17, add 1, "
-        "div 2, "
-        "special 1; reads 48 + 8",
+        "div 2, special 1; reads 48 + 8",
         {"fma": 42, "mul": 102, "add": 6, "div": 12, "special": 6, "read": FLOAT * 56, "written": FLOAT * 48},
     ),
     Row(
@@ -91,8 +90,8 @@ ROWS = [
         function(lambda x, w, b, mean, var: fn.batch_norm(x, mean, var, w, b, training=True)),
         ((4, 3, 5), (3,), (3,), (3,), (3,)),
         "3 channels of m = 20: fma 2m + 2 = 42, mul 5, add 2m = 40, div 3, special 1. Reads x 60, w, b and the two "
-        "running "
-        "statistics, 3 each; writes y 60 and the running statistics 6; no gradient, so nothing is saved for one",
+        "running statistics, 3 each; writes y 60 and the running statistics 6; no gradient, so nothing is saved for "
+        "one",
         {"fma": 126, "mul": 15, "add": 120, "div": 9, "special": 3, "read": FLOAT * 72, "written": FLOAT * 66},
     ),
     Row(
@@ -107,9 +106,9 @@ ROWS = [
         "batch_norm-backward",
         learned(lambda x, w, b, mean, var: fn.batch_norm(x, mean, var, w, b, training=True), (4, 3, 5), (3,), (3,)),
         ((3,), (3,)),
-        "per channel of m = 20: x̂ m add, m mul; gb m − 1 add; gw 1 mul, m − 1 fma; gb/m, gw/m 2 div; w/σ 1 mul; "
-        "g − gb/m m add; − x̂ gw/m m fma; · m mul. fma 2m − 1 = 39, mul 2m + 2 = 42, add 3m − 1 = 59, div 2. "
-        "Reads g 60, x 60, w 3, saved mean and 1/σ 6; writes gx 60, gw 3, gb 3",
+        "per channel of m = 20: x̂ m add, m mul; gb m − 1 add; gw 1 mul, m − 1 fma; gb/m, gw/m 2 div; w/σ 1 mul; g − "
+        "gb/m m add; − x̂ gw/m m fma; · m mul. fma 2m − 1 = 39, mul 2m + 2 = 42, add 3m − 1 = 59, div 2. Reads g 60, "
+        "x 60, w 3, saved mean and 1/σ 6; writes gx 60, gw 3, gb 3",
         {"fma": 117, "mul": 126, "add": 177, "div": 6, "read": FLOAT * 129, "written": FLOAT * 66},
         phase="backward",
     ),
@@ -126,8 +125,7 @@ ROWS = [
         learned(lambda x, w, b: fn.layer_norm(x, (8,), w, b), (6, 8), (8,), (8,)),
         (),
         "6 rows of c = 8: fma 15, mul 25, add 23, div 2 each. gw: 8 dot products over 6 rows, 1 mul, 5 fma; gb: 5 add "
-        "each. "
-        "Reads g 48, x 48, w 8, mean and 1/σ 12; writes 48 + 8 + 8",
+        "each. Reads g 48, x 48, w 8, mean and 1/σ 12; writes 48 + 8 + 8",
         plus(BACK_C8, mul=8, fma=8 * 5, add=8 * 5) | {"read": FLOAT * 116, "written": FLOAT * 64},
         phase="backward",
     ),
@@ -153,13 +151,10 @@ ROWS = [
         learned(lambda x, w: fn.rms_norm(x, (8,), w), (6, 8), (8,)),
         (),
         "PyTorch has no backward of its own on CPU; autograd runs the derivatives of x · r · w, r = rsqrt(mean(x²) + "
-        "eps). "
-        "By w: g x̂ 48 mul, 8 sums of 6 40 add; g w 48 mul. By r: (g w) x 48 mul, 6 sums of 8 42 add; −½ g r³: r³ 2 "
-        "mul, and "
-        "2 mul, for 6 rows; /8 48 div, of an expanded view of 6; 2 x¹ g: x¹ 48 special, 48 + 48 mul. (g w) r 48 mul; "
-        "sum of "
-        "both 48 add. Reads (in elements) 96, 56, 48, 96, 54, 48, 6, 6, 12, 6, 48, 48, 96, 96; writes nine times 48, "
-        "8, 4 · 6",
+        "eps). By w: g x̂ 48 mul, 8 sums of 6 40 add; g w 48 mul. By r: (g w) x 48 mul, 6 sums of 8 42 add; −½ g r³: "
+        "r³ 2 mul, and 2 mul, for 6 rows; /8 48 div, of an expanded view of 6; 2 x¹ g: x¹ 48 special, 48 + 48 mul. (g "
+        "w) r 48 mul; sum of both 48 add. Reads (in elements) 96, 56, 48, 96, 54, 48, 6, 6, 12, 6, 48, 48, 96, 96; "
+        "writes nine times 48, 8, 4 · 6",
         {
             "mul": 6 * 48 + 6 * 4,
             "add": 40 + 42 + 48,
@@ -168,6 +163,29 @@ ROWS = [
             "read": FLOAT * (96 + 56 + 48 + 96 + 54 + 48 + 6 + 6 + 12 + 6 + 48 + 48 + 96 + 96),
             "written": FLOAT * (9 * 48 + 8 + 4 * 6),
         },
+        phase="backward",
+    ),
+    Row(
+        "batch_norm-inference-plain",
+        lambda: torch.nn.BatchNorm1d(3, affine=False).eval(),
+        (4, 3, 5),
+        "(x − mean)/σ folded to a scale and a shift, too: 60 fma; reads 60 + 2 · 3",
+        {"fma": 60, "read": FLOAT * 66, "written": FLOAT * 60},
+    ),
+    Row(
+        "layer_norm-bfloat16",
+        function(lambda x, w, b: fn.layer_norm(x, (8,), w, b)),
+        ((6, 8), (8,), (8,)),
+        "as layer_norm; 2 bytes per element",
+        ROW_C8 | {"read": 2 * 64, "written": 2 * 48},
+        options={"dtype": "bfloat16"},
+    ),
+    Row(
+        "layer_norm-plain-backward",
+        learned(lambda x: fn.layer_norm(x, (8,)), (6, 8)),
+        (),
+        "without w: c fewer mul a row, 17; no gradients of w and b. Reads g 48, x 48, mean and 1/σ 12; writes 48",
+        BACK_C8 | {"mul": 6 * 17, "read": FLOAT * 108, "written": FLOAT * 48},
         phase="backward",
     ),
 ]

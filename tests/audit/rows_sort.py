@@ -71,4 +71,18 @@ ROWS = [
         "the 9th of 17: ⌈log2 10⌉ = 4: 17·4 cmp (a sort: 17·5); one value, no index",
         {"cmp": 68, "read": FLOAT * 17, "written": FLOAT},
     ),
+    Row(
+        "topk-first-axis",
+        function(lambda x: torch.topk(x, 3, 0)),
+        (8, 2),
+        "2 columns of 8: ⌈log2 4⌉ = 2: 8·2 cmp; writes 3 values and 3 indices a column",
+        {"cmp": 32, "read": FLOAT * 16, "written": (FLOAT + INT) * 6},
+    ),
+    Row(
+        "sort-one",
+        function(torch.sort),
+        ((2, 1),),
+        "⌈log2 1⌉ = 0: nothing to compare",
+        {"read": FLOAT * 2, "written": (FLOAT + INT) * 2},
+    ),
 ]

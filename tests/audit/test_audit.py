@@ -22,7 +22,15 @@ GROUPS = {
         "sort",
         "recurrent",
         "attention",
+        "reduction",
+        "indexing",
+        "layout",
+        "resample",
+        "linalg",
+        "optimizer",
+        "random",
     ),
+    "onnx": ("onnx",),
 }
 """The tables of rows that need a framework: the files ``rows_<group>.py``."""
 
