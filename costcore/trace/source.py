@@ -28,3 +28,16 @@ def user_traceback(*frameworks: str) -> str:
     ]
     outside = [*dropwhile(lambda pair: pair[0] in frameworks, stack)] or stack
     return "".join(traceback.format_list([summary for _, summary in reversed(outside)]))
+
+
+def user_line(*frameworks: str) -> str:
+    """Return the innermost line of the user's code, ``model.py:12 in forward``; ``""`` if there is none.
+
+    Args:
+        frameworks: names of the framework's top-level modules, ``"torch"``, whose frames are omitted.
+    """
+    for frame, line in traceback.walk_stack(None):
+        code, module = frame.f_code, str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in frameworks and not code.co_filename.startswith(_OWN):
+            return f"{Path(code.co_filename).name}:{line} in {code.co_name}"
+    return ""

@@ -18,6 +18,7 @@ from .capture.context import capture
 from .inputs import model_arguments, torch_dtype
 from .meta.model_copy import meta_copy
 from .meta.operands import tensors_of, without_data
+from .meta.values import Values
 from .meta.wrappers import wrapper_names
 from .model_errors import ModelErrorContext
 from .module_walk import modules_of
@@ -52,9 +53,10 @@ def estimate(
         recorder: receives the calls.
         model: the module, or a ``torch.export.ExportedProgram``, which is converted to a module.
         inputs: a shape (a tuple of ints), a shape with a dtype (``((1, 128), torch.int64)``, or a
-            :class:`costcore.Tensor`), a tensor or array (only its shape and dtype are used), a list or tuple of these
-            for several arguments, a dict for keyword arguments, nested as the module takes them; None for no arguments,
-            or for those that a program was exported with.
+            :class:`costcore.Tensor`), a tensor or array (of floats only shape and dtype are used; integers and bools,
+            up to 2**20 of them, keep their values), a list or tuple of these for several arguments, a dict for keyword
+            arguments, nested as the module takes them; None for no arguments, or for those that a program was exported
+            with.
         backward: whether the backward pass of the sum of all floating-point outputs is recorded as well.
         dtype: dtype of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: that of the first
             floating-point parameter.
@@ -67,7 +69,8 @@ def estimate(
     if _is_program(model):
         examples = model.example_inputs
         model = model.module()
-    meta_model = meta_copy(model)
+    values = Values()
+    meta_model = meta_copy(model, values)
     recorder.n_params_model = _parameter_count(meta_model)
     recorder.notes += (f"{name}: {NO_COMMUNICATION}" for name in wrapper_names(model))
     if isinstance(dtype, str):
@@ -77,9 +80,10 @@ def estimate(
         shapes = ", ".join(str(tuple(x.shape)) for x in tensors_of(args, kwargs))
         recorder.notes.append(f"no inputs were passed: the program ran on those it was exported with, {shapes}")
     else:
-        args, kwargs = model_arguments(inputs, dtype or _parameter_dtype(meta_model))
+        args, kwargs = model_arguments(inputs, dtype or _parameter_dtype(meta_model), values)
     passed = [*args, *kwargs.values()]
     with _keep_random_state(), _keep_hooks(model), capture(recorder, is_estimate=True) as mode:
+        mode.values.update(values)
         with torch.set_grad_enabled(backward), ModelErrorContext(model, mode.recording, "forward", passed):
             result = meta_model(*args, **kwargs)
         if backward:

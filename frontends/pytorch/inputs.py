@@ -14,16 +14,18 @@ from costcore.errors import CostError
 from costcore.ir import Tensor as Operand
 
 from .meta.operands import META
+from .meta.values import Values, is_small_integer
 
 EXPECTED = "a shape (a tuple of ints), a costcore.Tensor, a tensor or array, or a tuple, list or dict of these"
 
 
-def model_arguments(inputs: Any, dtype: torch.dtype) -> tuple[Sequence[Any], Mapping[str, Any]]:
+def model_arguments(inputs: Any, dtype: torch.dtype, values: Values) -> tuple[Sequence[Any], Mapping[str, Any]]:
     """Return the positional and the keyword arguments of a module, with tensors on the meta device.
 
     Args:
         inputs: the inputs in any form that :func:`~costcore.frontends.pytorch.estimate.estimate` takes.
         dtype: the dtype of inputs given as shapes alone.
+        values: receives the values of inputs of integers or bools that have data.
 
     Raises:
         TypeError: for an input in any other form.
@@ -33,14 +35,14 @@ def model_arguments(inputs: Any, dtype: torch.dtype) -> tuple[Sequence[Any], Map
     if inputs is None:
         return (), {}
     if isinstance(inputs, Mapping):
-        return (), {name: _argument(value, dtype, name, made) for name, value in inputs.items()}
+        return (), {name: _argument(value, dtype, name, made, values) for name, value in inputs.items()}
     if _is_shape(inputs) or _is_shape_with_dtype(inputs) or not isinstance(inputs, (list, tuple)):
         if isinstance(inputs, (bool, int, float, str)):
             raise TypeError(f"inputs: expected {EXPECTED}, got {inputs!r}")
-        return (_argument(inputs, dtype, "inputs", made),), {}
+        return (_argument(inputs, dtype, "inputs", made, values),), {}
     if any(type(item) is int for item in inputs) and all(map(_is_scalar, inputs)):  # meant as a shape
         _sizes(inputs, "inputs")
-    return [_argument(value, dtype, f"inputs[{i}]", made) for i, value in enumerate(inputs)], {}
+    return [_argument(value, dtype, f"inputs[{i}]", made, values) for i, value in enumerate(inputs)], {}
 
 
 def torch_dtype(name: str, place: str) -> torch.dtype:
@@ -55,14 +57,14 @@ def torch_dtype(name: str, place: str) -> torch.dtype:
     return dtype
 
 
-def _argument(value: Any, dtype: torch.dtype, name: str, made: dict[int, Tensor]) -> Any:
+def _argument(value: Any, dtype: torch.dtype, name: str, made: dict[int, Tensor], values: Values) -> Any:
     """Return an argument of the model, with meta tensors in place of shapes, tensors and arrays.
 
     A tensor that is passed twice stays one tensor: some models compare their inputs by identity.
     """
     if isinstance(value, Tensor):
         if id(value) not in made:
-            made[id(value)] = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=META)
+            made[id(value)] = _like(value, values)
         return made[id(value)]
     if isinstance(value, Operand):
         return _empty(value.shape, torch_dtype(value.dtype, name), name)
@@ -72,15 +74,23 @@ def _argument(value: Any, dtype: torch.dtype, name: str, made: dict[int, Tensor]
     if _is_shape(value):
         return _empty(value, dtype, name)
     if isinstance(value, Mapping):
-        return {key: _argument(item, dtype, f"{name}[{key!r}]", made) for key, item in value.items()}
+        return {key: _argument(item, dtype, f"{name}[{key!r}]", made, values) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        items = [_argument(item, dtype, f"{name}[{i}]", made) for i, item in enumerate(value)]
+        items = [_argument(item, dtype, f"{name}[{i}]", made, values) for i, item in enumerate(value)]
         return type(value)(items) if type(value) in (list, tuple) else type(value)(*items)
     if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
-        return torch.as_tensor(value).to(META)
+        return _like(torch.as_tensor(value), values)
     if isinstance(value, (bool, int, float, str)) or value is None:
         return value
     raise TypeError(f"{name}: expected {EXPECTED}, got {value!r} ({type(value).__name__})")
+
+
+def _like(tensor: Tensor, values: Values) -> Tensor:
+    """Return a meta tensor like ``tensor``; the values of integers and bools are known, those of floats are not."""
+    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
+    if is_small_integer(tensor):
+        values.give(made, tensor)
+    return made
 
 
 def _is_shape(value: Any) -> bool:

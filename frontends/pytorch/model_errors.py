@@ -83,7 +83,7 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             return self._cast(getattr(error, "dtypes", ()))
         assumed = [assumption for log in self._recording.logs for assumption in log.recorder.assumptions]
         if assumed and not isinstance(error, (NameError, RuntimeError)):  # a check of the model's own
-            return f"; it was assumed before that {assumed[-1].what}; {REAL_RUN} instead"
+            return f"; assumed before: {assumed[-1].what}; {REAL_RUN} instead"
         return f"; {REAL_RUN} instead" if _needs_data(error) else ""
 
     def _cast(self, dtypes: Sequence[torch.dtype]) -> str:

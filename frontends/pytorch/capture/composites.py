@@ -97,6 +97,8 @@ def _call(mode: CaptureMode, operator: OpOverload, keyset: Any, args: Any, kwarg
         result = _run(mode, operator, plan, keyset, *passed, operands_have_data)
         if cached is None:
             cached = mode.add_call(plan, key, args, kwargs, tensors, result)
+    if cached.carries:
+        mode.follow(plan, args, kwargs, tensors, result)
     mode.record(cached, tensors, args, kwargs, result)
     return result
 

@@ -17,7 +17,10 @@ from torch.utils._python_dispatch import (
     _push_mode,
 )
 
+from ..meta.choices import assumptions_of
+from ..meta.follow import follow
 from ..meta.operands import PLAIN, has_complex, is_mixed, is_plain_meta, tensors_of, without_data
+from ..meta.values import Values
 from ..operators.call_cache import CachedCall, CallCache
 from ..operators.control_flow import CONTROL_FLOW
 from ..operators.kernels import decomposed
@@ -37,6 +40,7 @@ class CaptureMode(TorchDispatchMode):
     Attributes:
         cache: the calls seen before.
         recording: what is recorded of the run.
+        values: what is known of the values of meta tensors.
         is_paused: whether operators run without being recorded.
         in_composite: whether a composite operator is running, whose inner operators are not recorded.
     """
@@ -51,6 +55,7 @@ class CaptureMode(TorchDispatchMode):
         self.in_composite = False
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
         self.recording = Recording(self.cache.plans)
+        self.values = Values()
         self.find_call = self.cache.find
         self.add_call = self.cache.add
         self.record = self.recording.record
@@ -65,7 +70,8 @@ class CaptureMode(TorchDispatchMode):
         return False
 
     def stop(self) -> None:
-        """Remove this mode from the mode stack, even if other modes were pushed after it."""
+        """Remove this mode from the mode stack, even if other modes were pushed after it, and forget all values."""
+        self.values.clear()
         stack = _get_current_dispatch_mode_stack()
         above = stack[stack.index(self) + 1 :]
         for _ in above:
@@ -113,9 +119,16 @@ class CaptureMode(TorchDispatchMode):
                 result = self._run(plan, tensors, args, kwargs or {})
             if cached is None:
                 cached = self.add_call(plan, key, args, kwargs, tensors, result)
+        if cached.carries:
+            self.follow(plan, args, kwargs, tensors, result)
         if not self.in_composite:
             self.record(cached, tensors, args, kwargs, result)
         return result
+
+    def follow(self, plan: OperatorPlan, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any) -> None:
+        """Update the known values after a call."""
+        if plan.follow_rule is not None:
+            follow(self.values, plan.follow_rule, args, kwargs, tensors, result)
 
     def _run(self, plan: OperatorPlan, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
         """Run the fastest kernel that gives the result."""
@@ -143,12 +156,16 @@ class CaptureMode(TorchDispatchMode):
         if not plan.is_recorded or self.is_paused:
             return self._run_unrecorded(plan, args, kwargs)
         if plan.assumed_result is not None and len(args) > 0 and isinstance(args[0], Tensor) and args[0].is_meta:
+            known = plan.known_result
+            decided = None if known is None else known(self.values, plan.func, *args, **kwargs)
+            if decided is not None:
+                return self._decide(plan, args, kwargs, *decided)
             assumed = plan.assumed_result(*args, **kwargs)
             if assumed is not None:
                 return self._assume(plan, args, kwargs, *assumed)
         if plan.is_control_flow:
             with LazyValues(), self:
-                return CONTROL_FLOW[plan.func.name()](self.recording.assumptions.note, *args, **kwargs)
+                return CONTROL_FLOW[plan.func.name()](self, *args, **kwargs)
         if plan.decompose and not self.in_composite:
             is_nested = any(isinstance(x, Tensor) and x.is_nested for x in args)
             with LazyValues(), self:
@@ -159,10 +176,30 @@ class CaptureMode(TorchDispatchMode):
 
     def _run_unrecorded(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         result = plan.func(*args, **kwargs)
+        if plan.follow_rule is not None and not self.is_paused:
+            tensors = tensors_of(args, kwargs)
+            if plan.follow_rule.carries(args, kwargs, tensors, result):
+                self.follow(plan, args, kwargs, tensors, result)
         self.recording.watch_unrecorded(plan, result)
         if plan.is_alias and isinstance(result, Tensor) and not self.in_composite:
             for log in self.recording.logs:
                 log.identities.register_alias(result, args[0])
+        return result
+
+    def is_known(self, tensor: Tensor) -> bool:
+        """Return whether a tensor has data, or values that are known."""
+        return not tensor.is_meta or self.values.of(tensor) is not None
+
+    def assume(self, assumption: str) -> None:
+        """Note an assumption about data."""
+        self.recording.assumptions.note(assumption)
+
+    def _decide(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, flags: int) -> Any:
+        """Return the result of a data-dependent operator on known values, and note what these rest on."""
+        for assumption in assumptions_of(flags):
+            self.assume(assumption)
+        if not self.in_composite:
+            self.record(*self.cache.decided(plan, args, kwargs, result), args, kwargs, result)
         return result
 
     def _assume(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, assumption: str) -> Any:
@@ -170,9 +207,9 @@ class CaptureMode(TorchDispatchMode):
         if not isinstance(result, (Tensor, tuple)):
             self.recording.assumptions.count_assumed_value()
         if assumption:
-            self.recording.assumptions.note(assumption)
+            self.assume(assumption)
         if not self.in_composite:
-            self.record(*self.cache.assumed(plan, args, kwargs), args, kwargs, result)
+            self.record(*self.cache.decided(plan, args, kwargs, result), args, kwargs, result)
         return result
 
     def run_as_one_call(self, operator: Any, args: Any, kwargs: Any, run: Callable[[], Any]) -> Any:

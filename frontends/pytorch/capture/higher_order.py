@@ -50,10 +50,9 @@ def patch_dispatch(stack: ExitStack, active_mode: Callable[[], CaptureMode | Non
 def _run(mode: CaptureMode, operator: Any, args: Any, kwargs: Any) -> Any:
     if mode.is_paused or _functorch_level() is not None or _len_torch_dispatch_stack() != 1:
         return _run_as_usual(operator, args, kwargs)  # another transform or mode comes first
-    assume = mode.recording.assumptions.note
     if operator.name() != FLEX:
-        return CONTROL_FLOW[operator.name()](assume, *args, **kwargs)
-    assume(FLEX_ASSUMPTION)
+        return CONTROL_FLOW[operator.name()](mode, *args, **kwargs)
+    mode.assume(FLEX_ASSUMPTION)
     if args[0].is_meta:
         return mode.run_as_one_call(operator, args[:3], {}, partial(flex_on_meta, *args[:6]))
     return mode.run_as_one_call(operator, args[:3], {}, partial(_run_as_usual, operator, args, kwargs))

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from . import autocast, composite_patches, composites, dtensor, higher_order
+from . import autocast, composite_patches, composites, dtensor, higher_order, python_values
 from .dispatch_mode import CaptureMode
 
 
@@ -54,6 +54,7 @@ def acquire(has_composites: bool) -> None:
                 _allow_flex_attention_on_meta(stack)
                 dtensor.patch_shape_propagation(stack, _active_mode)
                 autocast.patch_autocast(stack, _is_capturing)
+                python_values.patch_functions(stack, _active_mode)
                 if has_composites:
                     _register_composites()
                     higher_order.patch_dispatch(stack, _active_mode)

@@ -16,20 +16,27 @@ from torch import Tensor
 AssumedResult: TypeAlias = "Callable[..., tuple[Any, str] | None]"
 """Returns the result of a call and what it assumes (``""``: nothing); None if PyTorch can run the call."""
 
+CONDITION_IS_TRUE = "a condition on a tensor without data was taken as True"
+NUMBERS_ARE_ONE = "a number read from a tensor without data was taken as 1"
+MASK_SELECTS_ALL = "a mask without data was taken to select every element"
+ALL_NONZERO = "all elements of a tensor without data were taken as nonzero"
+ALL_BOXES = "non-maximum suppression without data was taken to keep every box"
+LONGEST_SEQUENCES = "every sequence of unknown length was taken at its full length"
+
 
 def _scalar(x: Tensor, **_: Any) -> tuple[Any, str]:
     if x.dtype is torch.bool:
-        return True, "a bool asked of a tensor without data is True"
+        return True, CONDITION_IS_TRUE
     number = 1.0 if x.is_floating_point() else complex(1) if x.is_complex() else 1
-    return number, "a number asked of a tensor without data is 1"
+    return number, NUMBERS_ARE_ONE
 
 
 def _condition(*_: Any, **__: Any) -> tuple[Any, str]:
-    return True, "a bool asked of a tensor without data is True"
+    return True, CONDITION_IS_TRUE
 
 
 def _nonzero(x: Tensor, **_: Any) -> tuple[Any, str]:
-    return x.new_empty((x.numel(), x.dim()), dtype=torch.int64), "every element of a tensor without data is nonzero"
+    return x.new_empty((x.numel(), x.dim()), dtype=torch.int64), ALL_NONZERO
 
 
 def _index(x: Tensor, indices: Any, *_: Any, **__: Any) -> tuple[Any, str] | None:
@@ -41,15 +48,15 @@ def _index(x: Tensor, indices: Any, *_: Any, **__: Any) -> tuple[Any, str] | Non
             all_elements += [index.new_empty((index.numel(),), dtype=torch.int64)] * index.dim()
         else:
             all_elements.append(index)
-    return torch.ops.aten.index(x, all_elements), "a mask without data selects every element"
+    return torch.ops.aten.index(x, all_elements), MASK_SELECTS_ALL
 
 
 def _masked_select(x: Tensor, mask: Tensor, **_: Any) -> tuple[Any, str]:
     size = prod(torch.broadcast_shapes(x.shape, mask.shape))
-    return x.new_empty((size,)), "a mask without data selects every element"
+    return x.new_empty((size,)), MASK_SELECTS_ALL
 
 
-ALL_DIFFERENT = "all elements of a tensor without data are different"
+ALL_DIFFERENT = "all elements of a tensor without data were taken as different"
 
 
 def _unique(
@@ -77,12 +84,12 @@ def _pack_padded_sequence(x: Tensor, lengths: Tensor, batch_first: bool = False)
     counts = torch.full((batch,), steps) if lengths.is_meta else lengths
     running = counts > torch.arange(int(counts.max()))[:, None]
     packed = x.new_empty((int(counts.sum()), *x.shape[2:]))
-    return (packed, running.sum(1)), "every sequence without data is as long as it may be" if lengths.is_meta else ""
+    return (packed, running.sum(1)), LONGEST_SEQUENCES if lengths.is_meta else ""
 
 
 def _bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0, **_: Any) -> tuple[Any, str]:
     dtype = torch.int64 if weights is None else weights.dtype if weights.is_floating_point() else torch.float64
-    return x.new_empty((max(minlength, 2),), dtype=dtype), "every number in a tensor without data is 1"
+    return x.new_empty((max(minlength, 2),), dtype=dtype), "all numbers in a tensor without data were taken as 1"
 
 
 def _repeat_interleave(
@@ -90,7 +97,7 @@ def _repeat_interleave(
 ) -> tuple[Any, str] | None:
     if rest or output_size is not None:
         return None
-    return repeats.new_empty(repeats.shape, dtype=torch.int64), "every count of a tensor without data is 1"
+    return repeats.new_empty(repeats.shape, dtype=torch.int64), "every repeat count without data was taken as 1"
 
 
 def _to_copy(x: Tensor, *, device: Any = None, **kwargs: Any) -> tuple[Any, str] | None:
@@ -98,11 +105,11 @@ def _to_copy(x: Tensor, *, device: Any = None, **kwargs: Any) -> tuple[Any, str]
         return None
     kwargs["non_blocking"] = False
     made = torch.ops.aten._to_copy(x, device=x.device, **kwargs)
-    return made, f"a tensor without data has none on {torch.device(device).type} either"
+    return made, f"a tensor without data was moved to {torch.device(device).type} without data"
 
 
 def _nms(boxes: Tensor, *_: Any, **__: Any) -> tuple[Any, str]:
-    return boxes.new_empty((boxes.shape[0],), dtype=torch.int64), "no box without data is suppressed"
+    return boxes.new_empty((boxes.shape[0],), dtype=torch.int64), ALL_BOXES
 
 
 def _grouped_mm(
@@ -143,7 +150,7 @@ def _ctc_loss(x: Tensor, targets: Tensor, *_: Any, **__: Any) -> tuple[Any, str]
         return None
     steps, batch, _classes = x.shape
     alpha = x.new_empty((batch, steps, 2 * targets.shape[1] + 1))
-    return (x.new_empty((batch,)), alpha), "every target without data is as long as it may be"
+    return (x.new_empty((batch,)), alpha), "every target sequence without data was taken at its full length"
 
 
 ASSUMED_RESULTS: Mapping[str, AssumedResult] = {

@@ -18,6 +18,7 @@ from costcore.errors import CostError
 
 from ..module_walk import modules_of
 from .operands import META, PLAIN
+from .values import MAX_BYTES, Values, is_small_integer
 from .wrappers import stand_in, whole_parameters
 
 _ATOMS = frozenset((type(None), bool, int, float, str))
@@ -39,10 +40,15 @@ def check_no_lazy_modules(model: Module) -> None:
 
 
 class _MetaCopier(TorchFunctionMode):
-    """Makes ``copy.deepcopy`` return meta tensors, which share memory as the original tensors do."""
+    """Makes ``copy.deepcopy`` return meta tensors, which share memory as the original tensors do.
 
-    def __init__(self) -> None:
+    Args:
+        values: receives the values of buffers and other tensors of integers or bools.
+    """
+
+    def __init__(self, values: Values) -> None:
         super().__init__()
+        self._values = values
         self._storages: dict[int, tuple[Any, torch.UntypedStorage]] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -67,12 +73,19 @@ class _MetaCopier(TorchFunctionMode):
         storage = tensor.untyped_storage()
         if storage._cdata not in self._storages:
             self._storages[storage._cdata] = (storage, torch.UntypedStorage(storage.nbytes(), device=META))
+        copied = self._storages[storage._cdata][1]
+        if is_small_integer(tensor) and storage.nbytes() <= MAX_BYTES:
+            self._values.give_storage(copied, storage)
         made = torch.empty(0, dtype=tensor.dtype, device=META)
-        return made.set_(self._storages[storage._cdata][1], tensor.storage_offset(), tensor.shape, tensor.stride())
+        return made.set_(copied, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
-def meta_copy(model: Module) -> Module:
+def meta_copy(model: Module, values: Values) -> Module:
     """Return a copy of ``model`` on the meta device; the model is not modified and no weight is copied.
+
+    Args:
+        model: the model.
+        values: receives the values of its buffers of integers or bools.
 
     Hooks, flags, buffers and all other attributes of a module are copied. What cannot be copied (a lock, an open file)
     is shared. Wrappers of data-parallel training are replaced by stand-ins; see :mod:`.wrappers`.
@@ -85,7 +98,7 @@ def meta_copy(model: Module) -> Module:
     memo: dict[int, Any] = {}
     pending: list[tuple[Module, Any]] = []
     sharded = whole_parameters(model)
-    with _MetaCopier():
+    with _MetaCopier(values):
         for module in modules_of(model):
             wrapper = stand_in(module)
             if id(module) not in memo and (wrapper is not None or not hasattr(type(module), "__deepcopy__")):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from costcore.ir import Layer
 
-from ..meta.operands import NUMBERS, has_complex, have_data, tensors_of
+from ..meta.operands import NUMBERS, all_tensors, has_complex, have_data, tensors_of
 from .call_key import CallKey, call_key
 from .dtype_checks import check_dtypes
 from .plan import OperatorPlan, OperatorPlans, operator_plans
@@ -68,18 +68,25 @@ class CachedCall:
         replay: returns their result without running anything; None if that is impossible.
         have_data: whether all their operands are ordinary tensors with data.
         has_complex: whether any of their operands is complex.
+        carries: whether they may change what is known of the values of meta tensors.
         templates: how they are recorded, by the origins of their operands.
     """
 
-    __slots__ = ("has_complex", "have_data", "plan", "replay", "templates")
+    __slots__ = ("carries", "has_complex", "have_data", "plan", "replay", "templates")
 
     def __init__(
-        self, plan: OperatorPlan, replay: Replay | None = None, have_data: bool = False, has_complex: bool = False
+        self,
+        plan: OperatorPlan,
+        replay: Replay | None = None,
+        have_data: bool = False,
+        has_complex: bool = False,
+        carries: bool = False,
     ) -> None:
         self.plan = plan
         self.replay = replay
         self.have_data = have_data
         self.has_complex = has_complex
+        self.carries = carries
         self.templates: dict[int, CallTemplate] = {}
 
 
@@ -133,11 +140,13 @@ class CallCache:
             check_shapes(plan, tensors, args, kwargs or {})
             if not _any_autocast():
                 check_dtypes(plan, tensors, args, kwargs or {})
+        follow = plan.follow_rule
+        carries = follow is not None and follow.carries(args, kwargs, tensors, result)
         if key is None:
-            return CachedCall(plan)
+            return CachedCall(plan, carries=carries)
         rule = plan.replay_rule if self._has_replay else None
         replay = None if rule is None else rule(args, tensors, result)
-        cached = CachedCall(plan, replay, have_data(tensors), has_complex(tensors))
+        cached = CachedCall(plan, replay, have_data(tensors), has_complex(tensors), carries)
         if not plan.has_varying_shapes or all(tensor.is_meta for tensor in tensors):
             self._keep(key, cached)
         return cached
@@ -150,12 +159,16 @@ class CallCache:
             self._shared.clear()
         self._shared[key] = cached
 
-    def assumed(self, plan: OperatorPlan, args: Any, kwargs: Any) -> tuple[CachedCall, list[Tensor]]:
-        """Return the cached call of an operator whose result was assumed, and the tensors among the arguments."""
+    def decided(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> tuple[CachedCall, list[Tensor]]:
+        """Return the cached call of an operator whose result depended on data, and the tensors among the arguments.
+
+        Its key includes the shapes of the result. The call is kept for this capture only.
+        """
         tensors: list[Tensor] = []
         try:
             key = call_key(plan, args, kwargs, tensors)
-            return self._own.setdefault(key, CachedCall(plan)), tensors
+            shapes = tuple([x.shape for x in all_tensors((result,))])
+            return self._own.setdefault((*key, shapes), CachedCall(plan)), tensors
         except (RuntimeError, TypeError):
             return CachedCall(plan), tensors_of(args, kwargs)
 

@@ -6,23 +6,32 @@ PyTorch would compile them. Here the functions are run as written, and the opera
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-Assume: TypeAlias = Callable[[str], None]
-"""Notes an assumption."""
+
+class Data(Protocol):
+    """What is known about the data of meta tensors."""
+
+    def is_known(self, tensor: Tensor) -> bool:
+        """Return whether the values of a tensor are known."""
+        ...
+
+    def assume(self, assumption: str) -> None:
+        """Note an assumption."""
+        ...
 
 
 def _cond(
-    assume: Assume, pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()
+    data: Data, pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()
 ) -> Any:
     return true_fn(*operands) if pred else false_fn(*operands)
 
 
 def _while_loop(
-    assume: Assume,
+    data: Data,
     cond_fn: Callable[..., Any],
     body_fn: Callable[..., Any],
     carried_inputs: Sequence[Any],
@@ -33,18 +42,18 @@ def _while_loop(
     carried = tuple(carried_inputs)
     while True:
         condition = cond_fn(*carried, *additional_inputs)
-        has_no_data = isinstance(condition, Tensor) and condition.is_meta
-        if has_no_data:
-            assume("a loop whose condition has no data runs once")
+        is_unknown = isinstance(condition, Tensor) and not data.is_known(condition)
+        if is_unknown:
+            data.assume("a loop whose condition has no data was taken to run once")
         elif not condition:
             return carried
         carried = tuple(body_fn(*carried, *additional_inputs))
-        if has_no_data:
+        if is_unknown:
             return carried
 
 
 def _scan(
-    assume: Assume,
+    data: Data,
     combine_fn: Callable[..., Any],
     init: Sequence[Any],
     xs: Sequence[Tensor],
@@ -58,7 +67,7 @@ def _scan(
     return (*carried, *_stacked(steps))
 
 
-def _map(assume: Assume, function: Callable[..., Any], xs: Sequence[Tensor], constants: Sequence[Any]) -> Any:
+def _map(data: Data, function: Callable[..., Any], xs: Sequence[Tensor], constants: Sequence[Any]) -> Any:
     return _stacked([function(*(x.select(0, i) for x in xs), *constants) for i in range(xs[0].shape[0])])
 
 
@@ -68,7 +77,7 @@ def _stacked(steps: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
     )
 
 
-def _wrap(assume: Assume, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _wrap(data: Data, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
@@ -79,4 +88,4 @@ CONTROL_FLOW: Mapping[str, Callable[..., Any]] = {
     "map_impl": _map,
     "wrap": _wrap,
 }
-"""Functions that run a control flow operator, by its name; their first argument notes assumptions."""
+"""Functions that run a control flow operator, by its name; their first argument is what is known about data."""

@@ -14,6 +14,8 @@ from costcore.translate import Translator
 
 from ..meta.data_dependent import ASSUMED_RESULTS
 from ..meta.fast_kernels import FAST_KERNELS
+from ..meta.follow import FollowRule
+from ..meta.known_results import KNOWN_RESULTS, KnownResult
 from ..meta.operands import NUMBERS
 from ..naming import arguments_of, native_name, type_name
 from ..tensors import operand
@@ -45,10 +47,12 @@ class OperatorPlan:
         is_control_flow: whether its arguments are functions, which are run and recorded in its place.
         decompose: whether the operators it consists of are recorded in its place.
         assumed_result: returns the result on meta tensors if it depends on data, and what is assumed.
+        known_result: returns the result on meta tensors if it depends on data that is known, or None.
         fast_kernel: returns the result on meta tensors without the kernel, or None.
         has_varying_shapes: whether the shapes of its outputs depend on data, so that no call repeats another.
         saves_for_backward: whether it keeps something for its backward pass beside its outputs.
         replay_rule: decides how the result of a call can be repeated; see :func:`.replay.replay_rule`.
+        follow_rule: finds the values of its results from those of its operands; None for a higher-order operator.
         arguments: name and default of its arguments, in order.
         written: positions and names of the arguments it writes to.
     """
@@ -58,6 +62,7 @@ class OperatorPlan:
         "assumed_result",
         "decompose",
         "fast_kernel",
+        "follow_rule",
         "func",
         "has_varying_shapes",
         "is_alias",
@@ -65,6 +70,7 @@ class OperatorPlan:
         "is_control_flow",
         "is_plain",
         "is_recorded",
+        "known_result",
         "native",
         "replay_rule",
         "row",
@@ -85,9 +91,11 @@ class OperatorPlan:
         self.is_control_flow = isinstance(func, HigherOrderOperator) and func.name() in CONTROL_FLOW
         self.decompose = False
         self.assumed_result: Callable[..., Any] | None = None
+        self.known_result: KnownResult | None = None
         self.fast_kernel: Callable[..., Any] | None = None
         self.has_varying_shapes = False
         self.replay_rule: ReplayRule | None = None
+        self.follow_rule: FollowRule | None = None
         self.arguments: tuple[tuple[str, Any], ...] = ()
         self.written: tuple[tuple[int, str], ...] = ()
         if isinstance(func, OpOverload):
@@ -101,6 +109,7 @@ class OperatorPlan:
         schema = func._schema
         name, overload = schema.name, schema.overload_name
         self.assumed_result = ASSUMED_RESULTS.get(name)
+        self.known_result = KNOWN_RESULTS.get(name)
         self.fast_kernel = FAST_KERNELS.get(name) if overload in ("", "default") else None
         names = (name, name[:-1]) if name.endswith("_") and not name.endswith("__") else (name,)
         if name.startswith("prims::"):
@@ -116,6 +125,7 @@ class OperatorPlan:
             for position, argument in enumerate(arguments)
             if argument.alias_info is not None and argument.alias_info.is_write
         )
+        self.follow_rule = FollowRule(func, self.arguments, self.written)
         composite = name.removeprefix("aten::") + (f".{overload}" if overload else "")
         self.decompose = composite not in COMPOSITES and self.is_recorded and is_decomposed(func)
 

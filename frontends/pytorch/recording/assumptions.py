@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costcore.errors import CostError
+from costcore.trace.source import user_line
 
 from .call_log import CallLog
 from .module_stack import ModuleStack
@@ -29,9 +30,10 @@ class Assumptions:
         self._n_assumed_values = 0
 
     def note(self, assumption: str) -> None:
-        """Note an assumption at the module that is running."""
+        """Note an assumption, at the module that is running and the line of the user's code that needs the value."""
+        line = user_line("torch")
         for log in self._logs:
-            log.recorder.assume(assumption, self._modules.path)
+            log.recorder.assume(assumption, self._modules.path, line)
 
     def count_assumed_value(self) -> None:
         """Count a number or a condition that was assumed.

@@ -39,10 +39,16 @@ def test_lengths_that_the_model_knows_are_taken_without_data_as_well(kind, batch
         assert listed(recorder) == listed(record(lambda: model(x)))
 
 
-def test_sequences_without_data_are_as_long_as_they_may_be():
+def test_lengths_given_with_data_are_taken_as_they_are():
     recorder = estimated(Packed(), (torch.ones(3, 5, 3), torch.tensor([5, 4, 1])))
+    assert macs(recorder.calls) == (5 + 4 + 1) * 4 * 6 * (3 + 6)
+    assert recorder.assumptions == []
+
+
+def test_sequences_without_data_are_as_long_as_they_may_be():
+    recorder = estimated(Packed(), [(3, 5, 3), ((3,), torch.int64)])
     assert macs(recorder.calls) == 3 * 5 * 4 * 6 * (3 + 6)
-    assert [a.what for a in recorder.assumptions] == ["every sequence without data is as long as it may be"]
+    assert "every sequence of unknown length was taken at its full length" in [a.what for a in recorder.assumptions]
 
 
 @pytest.mark.parametrize("lengths", [(5, 5, 5), (5, 4, 1), (3, 2, 2)])

@@ -1,0 +1,262 @@
+"""Follows the values of meta tensors through operators.
+
+It runs beside the meta device, below autograd, and changes nothing of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import Enum, auto
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, UntypedStorage
+from torch._ops import OpOverload
+
+from .choices import CHOICES, CONSTANTS, ShapeResult, ShapeRule
+from .contents import (
+    CPU,
+    MAX_DEPTH,
+    Contents,
+    Layout,
+    Reading,
+    WaitingCall,
+    layout_of,
+    run_on_data,
+    storage_with,
+    without_capture,
+)
+from .operands import all_tensors
+from .values import MAX_BYTES, Values, is_small, unknown
+
+
+class Change(Enum):
+    """What an operator does to the values of its operands."""
+
+    NOTHING = auto()
+    """It returns views of them."""
+    NEW = auto()
+    """It returns new tensors."""
+    WRITE = auto()
+    """It writes to some of them."""
+    RESIZE = auto()
+    """It changes the storage of one."""
+
+
+_COVERING = frozenset(("aten::copy_", "aten::fill_", "aten::zero_"))
+"""In-place operators whose result does not depend on what they overwrite."""
+
+_RESIZING = frozenset(("aten::resize_", "aten::resize_as_"))
+
+
+class FollowRule:
+    """How the values of the results of an operator are found, decided once per operator.
+
+    Args:
+        func: the operator.
+        arguments: name and default of its arguments, in order.
+        written: positions and names of the arguments that it writes to.
+
+    Attributes:
+        func: the operator.
+        change: what it does to values.
+        is_random: whether it draws random numbers; it is never run.
+        covers: whether it overwrites everything that it writes to.
+        constant: returns the results that follow from shapes alone.
+        choice: returns the results that are assumed if the operands are unknown.
+    """
+
+    __slots__ = ("_arguments", "_written", "change", "choice", "constant", "covers", "func", "is_random")
+
+    def __init__(
+        self, func: OpOverload, arguments: Sequence[tuple[str, Any]], written: Sequence[tuple[int, str]]
+    ) -> None:
+        schema = func._schema
+        name = schema.name
+        full_name = f"{name}.{schema.overload_name}"
+        self.func = func
+        self.is_random = torch.Tag.nondeterministic_seeded in func.tags
+        self.covers = name in _COVERING
+        self.constant: ShapeRule | None = CONSTANTS.get(name)
+        self.choice: ShapeRule | None = CHOICES.get(full_name, CHOICES.get(name))
+        self._arguments = arguments
+        self._written = written
+        self.change = self._change(name, [value.alias_info is not None for value in schema.returns])
+
+    def _change(self, name: str, is_alias: Sequence[bool]) -> Change:
+        if name in _RESIZING:
+            return Change.RESIZE
+        if torch.Tag.inplace_view in self.func.tags:
+            return Change.NOTHING
+        if self._written:
+            return Change.WRITE
+        return Change.NOTHING if not is_alias or all(is_alias) else Change.NEW
+
+    def targets(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
+        """Return the tensors that a call writes to."""
+        found: list[Tensor] = []
+        for position, name in self._written:
+            value = args[position] if position < len(args) else kwargs.get(name)
+            found += all_tensors((value,))
+        return found
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all arguments by name, defaults included."""
+        names = (name for name, _ in self._arguments)
+        return {**dict(self._arguments), **dict(zip(names, args, strict=False)), **kwargs}
+
+    def carries(self, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any) -> bool:
+        """Return whether calls like this one may change what is known: by shapes and dtypes alone."""
+        if self.change is Change.WRITE:
+            targets = self.targets(args, kwargs or {})
+            return any(x.is_meta for x in tensors) and any(x.numel() * x.itemsize <= MAX_BYTES for x in targets)
+        if self.change is not Change.NEW:
+            return self.change is Change.RESIZE
+        if not any(x.is_meta and is_small(x) for x in all_tensors((result,))):
+            return False
+        if self.constant is not None or self.choice is not None:
+            return True
+        return not self.is_random and all(map(is_small, tensors))
+
+
+def follow(values: Values, rule: FollowRule, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any) -> None:
+    """Update the known values after a call.
+
+    Args:
+        values: the known values.
+        rule: the rule of the operator.
+        args: the positional arguments of the call.
+        kwargs: its keyword arguments.
+        tensors: all tensors among its arguments.
+        result: what it returned.
+    """
+    kwargs = kwargs or {}
+    if rule.change is Change.NEW:
+        _follow_new(values, rule, args, kwargs, tensors, result)
+    elif rule.change is Change.WRITE:
+        _follow_write(values, rule, args, kwargs, tensors)
+    elif rule.change is Change.RESIZE:
+        values.drop(tensors[0])
+
+
+def _follow_new(
+    values: Values, rule: FollowRule, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any
+) -> None:
+    if rule.constant is not None:
+        _put_all(values, rule.constant(rule.bind(args, kwargs), result))
+        return
+    readings = None if rule.is_random else _readings(values, tensors)
+    if readings is None:
+        if rule.choice is not None:
+            _put_all(values, rule.choice(rule.bind(args, kwargs), result))
+        return
+    inputs = {x.untyped_storage()._cdata for x in tensors}
+    outputs = (result,) if isinstance(result, Tensor) else result
+    if not isinstance(outputs, (tuple, list)):
+        return
+    layouts = [layout_of(x) if _is_new(x, inputs) else None for x in outputs]
+    call = WaitingCall(rule.func, _read(args, readings), _read(kwargs, readings), layouts)
+    flags, depth = _rests_on(readings.values())
+    for i, layout in enumerate(layouts):
+        if layout is not None:
+            values.put(outputs[i], Contents(partial(call.storage, i), flags, depth))
+
+
+def _follow_write(values: Values, rule: FollowRule, args: Any, kwargs: Any, tensors: Sequence[Tensor]) -> None:
+    targets = rule.targets(args, kwargs)
+    if not all(x.is_meta for x in targets):
+        _write_data(values, rule, args, kwargs, tensors, targets)
+        return
+    fresh = rule.covers and _covers(targets[0]) and is_small(targets[0])
+    if not fresh and all(values.contents(x) is None for x in targets):
+        return
+    if fresh:
+        nbytes = targets[0].untyped_storage().nbytes()
+        values.put(targets[0], Contents(partial(UntypedStorage, nbytes, device=CPU)))
+    readings = None if rule.is_random else _readings(values, tensors)
+    if readings is None:
+        for target in targets:
+            values.drop(target)
+        return
+    written = {id(contents := readings[id(x)].contents): contents for x in targets}
+    call = WaitingCall(rule.func, _read(args, readings), _read(kwargs, readings), (), [*written.values()])
+    flags, depth = _rests_on(readings.values())
+    changed = [Contents(partial(call.storage, i), flags, depth) for i in range(len(written))]
+    for target in targets:
+        values.put(target, changed[[*written].index(id(readings[id(target)].contents))])
+
+
+def _covers(target: Tensor) -> bool:
+    """Return whether a tensor is all of its storage."""
+    nbytes = target.numel() * target.itemsize
+    return bool(nbytes == target.untyped_storage().nbytes() and target.is_contiguous())
+
+
+def _write_data(
+    values: Values, rule: FollowRule, args: Any, kwargs: Any, tensors: Sequence[Tensor], targets: Sequence[Tensor]
+) -> None:
+    """Write known values to tensors with data, which the call on the meta device left as they were."""
+    others = [x for x in tensors if not any(x is target for target in targets)]
+    readings: dict[int, Any] | None = None if rule.is_random else _readings(values, others)
+    if readings is not None and not any(x.is_meta for x in targets):
+        readings.update((id(target), target) for target in targets)
+        if run_on_data(rule.func, _read(args, readings), _read(kwargs, readings)):
+            return
+    for target in targets:
+        values.put(target, unknown())
+
+
+def _rests_on(readings: Collection[Reading]) -> tuple[int, int]:
+    """Return the assumptions behind a call, and how many calls wait for one another with it."""
+    flags = depth = 0
+    for contents, *_ in readings:
+        flags |= contents.assumptions
+        depth = max(depth, contents.depth)
+    if depth >= MAX_DEPTH:
+        for contents, *_ in readings:
+            contents.storage()
+        depth = 0
+    return flags, depth + 1
+
+
+def _put_all(values: Values, results: Iterable[ShapeResult]) -> None:
+    for tensor, compute, flag in results:
+        if tensor.is_meta and is_small(tensor):
+            values.put(tensor, Contents(partial(_computed, compute, layout_of(tensor)), flag))
+
+
+def _computed(compute: Callable[[], Tensor], layout: Layout) -> UntypedStorage | None:
+    with without_capture():
+        return storage_with(compute(), layout)
+
+
+def _is_new(tensor: Any, inputs: Collection[int]) -> bool:
+    """Return whether a result is a small meta tensor in a storage of its own."""
+    return (
+        isinstance(tensor, Tensor)
+        and tensor.is_meta
+        and is_small(tensor)
+        and not tensor.storage_offset()
+        and tensor.untyped_storage()._cdata not in inputs
+    )
+
+
+def _readings(values: Values, tensors: Sequence[Tensor]) -> dict[int, Reading] | None:
+    """Return the readings of tensors by their addresses; None if the values of one are unknown."""
+    readings: dict[int, Reading] = {}
+    for tensor in tensors:
+        reading = values.reading(tensor)
+        if reading is None:
+            return None
+        readings[id(tensor)] = reading
+    return readings
+
+
+def _read(value: Any, readings: Mapping[int, Any]) -> Any:
+    """Return an argument with readings in place of tensors."""
+    if isinstance(value, Tensor):
+        return readings[id(value)]
+    if isinstance(value, (list, tuple)):
+        return [_read(item, readings) for item in value]
+    return {name: _read(item, readings) for name, item in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,153 @@
+"""Values of meta tensors, as far as they are known.
+
+They are kept by storage, so that views, ``detach`` and aliases need no rule: a tensor reads its values where its shape,
+strides and offset lie in the contents of its storage, and an in-place operator changes them for all of its views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from weakref import ref
+
+import torch
+from torch import Tensor, UntypedStorage
+
+from .contents import CPU, Contents, Reading, without_capture
+from .operands import PLAIN
+
+MAX_INTEGERS = 2**20
+"""The most elements of a tensor of integers or bools whose values are kept."""
+
+MAX_FLOATS = 2**16
+"""The most elements of a tensor of floats whose values are kept."""
+
+MAX_BYTES = 8 * MAX_INTEGERS
+"""The most bytes of a storage whose contents are kept."""
+
+INTEGERS = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
+FLOATS = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64))
+
+
+def is_small(tensor: Tensor) -> bool:
+    """Return whether the values of a tensor would be kept, if they were known."""
+    n_elements: int = tensor.numel()
+    dtype = tensor.dtype
+    return (dtype in INTEGERS and n_elements <= MAX_INTEGERS) or (dtype in FLOATS and n_elements <= MAX_FLOATS)
+
+
+def is_small_integer(tensor: Tensor) -> bool:
+    """Return whether a tensor from outside a run has integers or bools that are kept."""
+    return (
+        type(tensor) is Tensor
+        and tensor.dtype in INTEGERS
+        and not tensor.is_meta
+        and tensor.numel() <= MAX_INTEGERS
+        and tensor.layout is torch.strided
+    )
+
+
+class _StorageRef(ref[UntypedStorage]):
+    """A weak reference to a storage, which knows the address of the storage."""
+
+    __slots__ = ("address",)
+    address: int
+
+
+class Values:
+    """The contents of storages on the meta device."""
+
+    def __init__(self) -> None:
+        self._contents: dict[int, tuple[_StorageRef, Contents]] = {}
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._contents.clear()
+
+    def update(self, other: Values) -> None:
+        """Take over what ``other`` holds, and clear it."""
+        for reference, contents in [*other._contents.values()]:
+            storage = reference()
+            if storage is not None:
+                self._put(storage, contents)
+        other.clear()
+
+    def contents(self, tensor: Tensor) -> Contents | None:
+        """Return the contents of the storage of an ordinary tensor; None if they are unknown."""
+        storage = tensor.untyped_storage()
+        found = self._contents.get(storage._cdata)
+        return found[1] if found is not None and found[0]() is storage else None
+
+    def put(self, tensor: Tensor, contents: Contents) -> None:
+        """Set the contents of the storage of a tensor."""
+        self._put(tensor.untyped_storage(), contents)
+
+    def _put(self, storage: UntypedStorage, contents: Contents) -> None:
+        address = storage._cdata
+        reference = _StorageRef(storage, self._forget)
+        reference.address = address
+        self._contents[address] = (reference, contents)
+
+    def _forget(self, reference: _StorageRef) -> None:
+        found = self._contents.get(reference.address)
+        if found is not None and found[0] is reference:
+            del self._contents[reference.address]
+
+    def drop(self, tensor: Tensor) -> None:
+        """Forget the contents of the storage of a tensor."""
+        self._contents.pop(tensor.untyped_storage()._cdata, None)
+
+    def give(self, tensor: Tensor, data: Tensor) -> None:
+        """Set the values of a new meta tensor to those of a tensor with data, of the same shape, strides and dtype."""
+        self.put(tensor, Contents(partial(_elements_of, data)))
+
+    def give_storage(self, storage: UntypedStorage, data: UntypedStorage) -> None:
+        """Set the contents of a storage on the meta device to those of a storage of the same size with data."""
+        self._put(storage, Contents(data.cpu))
+
+    def reading(self, tensor: Tensor) -> Reading | None:
+        """Return a tensor as an argument of an operator that may run later; None if its values are unknown.
+
+        The values of a small tensor with data, which a model made for itself, are those that it has now.
+        """
+        if type(tensor) not in PLAIN or tensor.layout is not torch.strided:
+            return None
+        contents = self.contents(tensor)
+        if contents is not None:
+            return Reading(contents, tensor.dtype, tensor.storage_offset(), tensor.shape, tensor.stride())
+        if tensor.is_meta or type(tensor) is not Tensor or not is_small(tensor):
+            return None
+        with without_capture():
+            copied = tensor.detach().to(CPU, copy=True)
+        contents = Contents(copied.untyped_storage)
+        return Reading(contents, copied.dtype, 0, copied.shape, copied.stride())
+
+    def assumptions(self, tensors: Iterable[Tensor]) -> int:
+        """Return the assumptions behind the values of tensors, as flags."""
+        flags = 0
+        for tensor in tensors:
+            contents = self.contents(tensor)
+            flags |= 0 if contents is None else contents.assumptions
+        return flags
+
+    def of(self, tensor: Tensor) -> Tensor | None:
+        """Return a tensor on the CPU with the values of ``tensor``; None if they are unknown."""
+        reading = self.reading(tensor)
+        if reading is None:
+            return None
+        with without_capture():
+            storage = reading.contents.storage()
+            return None if storage is None else reading.in_storage(storage)
+
+
+def _elements_of(data: Tensor) -> UntypedStorage:
+    """Return a storage on the CPU that holds the memory between the first and the last element of a tensor."""
+    with without_capture():
+        extent = 1 + sum((size - 1) * step for size, step in zip(data.shape, data.stride(), strict=True))
+        memory = data.detach().as_strided((extent if data.numel() else 0,), (1,))
+        return memory.to(CPU, copy=True).untyped_storage()
+
+
+def unknown() -> Contents:
+    """Return contents that nobody knows: of a tensor with data whose values an estimate could not keep current."""
+    return Contents(lambda: None)
