@@ -82,7 +82,7 @@ def calc_multi_head_attention(layer: Layer) -> Cost:
 
     Past keys and values, ``past`` [2, N, H, P, D], precede the new ones; ``keys`` is the number of keys per query if
     not all are attended to. A rotary embedding of ``rotary_dim`` features of each new query and key takes 2 mul and 1
-    add per element.
+    add per element. Samples of different ``lengths`` may be packed along T; each attends to itself alone.
 
     Shapes: q[N, T, E], w0[3*E, E], b0[3*E], w1[E, E], b1[E] -> y[N, T, E]
     Settings: heads=H, features=(E, E, E)
@@ -92,12 +92,16 @@ def calc_multi_head_attention(layer: Layer) -> Cost:
     v = layer.get("v") or k
     width, steps = q.shape[-1], prod(q.shape[:-1])
     features = layer.attrs.get("features") or (layer["w0"].size // (3 * width),) * 3
-    rows, outputs = steps * layer.attrs["heads"], steps * features[2]
+    heads = layer.attrs["heads"]
     past = layer.get("past")
     keys = layer.attrs.get("keys") or (k.shape[-2] if past is None else k.shape[-2] + past.shape[-2])
-    operations, macs = attention_operations(layer, rows, keys, steps * features[0], outputs)
+    operations, macs = Operations(), 0
+    for queries, attended in [(n, n) for n in layer.attrs.get("lengths", ())] or [(steps, keys)]:
+        sizes = queries * heads, attended, queries * features[0], queries * features[2]
+        sample, products = attention_operations(layer, *sizes)
+        operations, macs = operations + sample, macs + products
     if rotated := layer.attrs.get("rotary_dim"):
-        operations += Operations(mul=2, add=1) * (rows + layer.attrs["heads"] * prod(k.shape[:-1])) * rotated
+        operations += Operations(mul=2, add=1) * heads * (steps + prod(k.shape[:-1])) * rotated
     for tensor, size in zip((q, k, v), features, strict=True):
         projected = prod(tensor.shape[:-1]) * size
         operations += dot_products(projected, projected * width, "b0" in layer)

@@ -18,6 +18,7 @@ def calc_transformer_encoder_layer(layer: Layer) -> Cost:
     * Perceptron: two linear layers ``w2``, ``b2`` and ``w3``, ``b3`` with ReLU (1 cmp) or ``activation`` "gelu".
     * Two sums with the input: 1 add per element each.
     * Two layer norms with weights. Their position, before or after, does not change the count.
+    * Samples of different ``lengths`` may be packed along T; each attends to itself, as in ``multi_head_attention``.
 
     Source: Vaswani et al., "Attention Is All You Need", arXiv:1706.03762.
 
@@ -28,9 +29,8 @@ def calc_transformer_encoder_layer(layer: Layer) -> Cost:
     x, hidden = layer["x"], layer["w2"].shape[0]
     steps = prod(x.shape[:-1])
     operands = {name: layer[name] for name in ("w0", "b0", "w1", "b1", "mask") if name in layer}
-    attended = calc_multi_head_attention(
-        Layer("multi_head_attention", {"q": x, **operands}, [x], {"heads": layer.attrs["heads"]})
-    )
+    attrs = {name: layer.attrs[name] for name in ("heads", "lengths") if name in layer.attrs}
+    attended = calc_multi_head_attention(Layer("multi_head_attention", {"q": x, **operands}, [x], attrs))
     products = x.size * hidden
     element = GELU["none"].operations if layer.attrs.get("activation") == "gelu" else Operations(cmp=1)
     operations = operations_of(attended) + dot_products(steps * hidden, products, "b2" in layer)

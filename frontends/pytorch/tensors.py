@@ -107,6 +107,16 @@ def stored_elements(tensor: torch.Tensor) -> int | None:
     return stored if stored < size else None
 
 
+def sample_lengths(tensor: torch.Tensor) -> tuple[int, ...] | None:
+    """Return the first size of every sample of a nested tensor; None for any other tensor."""
+    if not tensor.is_nested:
+        return None
+    with _disable_current_modes():
+        if tensor.layout is torch.jagged:
+            return tuple(tensor.offsets().diff().tolist())
+        return tuple(tensor._nested_tensor_size()[:, 0].tolist())
+
+
 def is_twice_ragged(value: Any) -> bool:
     """Return whether the samples of a nested tensor differ in more than one size."""
     if not isinstance(value, torch.Tensor) or not value.is_nested or value.layout is torch.jagged:

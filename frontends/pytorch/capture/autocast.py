@@ -20,7 +20,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from ..meta.operands import tensors_of
-from ..operators.composite_ops import COMPOSITES
+from ..operators.composite_ops import COMPOSITES, FAST_PATHS
 from .dispatch_keys import AFTER
 
 _LOWER = """
@@ -141,7 +141,8 @@ def register_kernels() -> None:
     for name in sorted({name for key in KEYS.values() for name in _operators_at(key)}):
         packet, _, overload = name.removeprefix("aten::").partition(".")
         operator = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
-        if operator is not None and name.removeprefix("aten::") not in COMPOSITES and packet not in PROMOTED:
+        has_kernel = name.removeprefix("aten::") in COMPOSITES or packet in FAST_PATHS
+        if operator is not None and not has_kernel and packet not in PROMOTED:
             library.impl(name.removeprefix("aten::"), _kernel(operator), "PreDispatch", with_keyset=True)
 
 

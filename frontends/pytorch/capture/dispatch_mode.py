@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torch import Tensor
-from torch.nn import Parameter
+from torch.nn import Module, Parameter
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
     _get_current_dispatch_mode_stack,
@@ -43,6 +44,7 @@ class CaptureMode(TorchDispatchMode):
         values: what is known of the values of meta tensors.
         is_paused: whether operators run without being recorded.
         in_composite: whether a composite operator is running, whose inner operators are not recorded.
+        meta_modules: copies on the meta device of modules that ran on their fast path.
     """
 
     supports_higher_order_operators = True
@@ -53,6 +55,7 @@ class CaptureMode(TorchDispatchMode):
         self.is_estimate = is_estimate
         self.is_paused = False
         self.in_composite = False
+        self.meta_modules: WeakKeyDictionary[Module, Module] = WeakKeyDictionary()
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
         self.recording = Recording(self.cache.plans)
         self.values = Values()
@@ -215,11 +218,14 @@ class CaptureMode(TorchDispatchMode):
     def run_as_one_call(self, operator: Any, args: Any, kwargs: Any, run: Callable[[], Any]) -> Any:
         """Return the result of ``run``, recorded as one call of ``operator``."""
         was_in_composite, self.in_composite = self.in_composite, True
+        start = perf_counter()
         try:
             result = run()
         finally:
             self.in_composite = was_in_composite
         if not self.in_composite:
+            if self.recording.measures_time:
+                self.recording.seconds = perf_counter() - start
             call = CachedCall(self.cache.plans.of(operator))
             self.record(call, tensors_of(args, kwargs), args, kwargs, result)
         return result

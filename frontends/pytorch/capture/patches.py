@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from . import autocast, composite_patches, composites, dtensor, higher_order, python_values
+from . import autocast, composite_patches, composites, dtensor, fast_path, higher_order, python_values
 from .dispatch_mode import CaptureMode
 
 
@@ -49,7 +49,6 @@ def acquire(has_composites: bool) -> None:
             with ExitStack() as stack:
                 _patch_module_calls(stack)
                 _hook_optimizer_steps(stack)
-                _disable_attention_fast_path(stack)
                 _patch_compile(stack)
                 _allow_flex_attention_on_meta(stack)
                 dtensor.patch_shape_propagation(stack, _active_mode)
@@ -60,6 +59,7 @@ def acquire(has_composites: bool) -> None:
                     higher_order.patch_dispatch(stack, _active_mode)
                 else:
                     composite_patches.patch_functions(stack, _active_mode)
+                    fast_path.patch_functions(stack, _active_mode)
                 _unseen_threads.clear()
                 _undo = stack.pop_all()
         _n_captures += 1
@@ -85,6 +85,7 @@ def _is_capturing() -> bool:
 @cache
 def _register_composites() -> None:
     composites.register_kernels(_active_mode)
+    fast_path.register_kernels(_active_mode)
 
 
 _unseen_threads: dict[int, None] = {}
@@ -136,13 +137,6 @@ def _hook_optimizer_steps(stack: ExitStack) -> None:
             THREAD.mode.recording.locator.begin_optimizer_step()
 
     stack.callback(register_optimizer_step_pre_hook(hook).remove)
-
-
-def _disable_attention_fast_path(stack: ExitStack) -> None:
-    """Keep ``nn.TransformerEncoderLayer`` from becoming one opaque operator in inference on a CPU."""
-    was_enabled = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    stack.callback(torch.backends.mha.set_fastpath_enabled, was_enabled)
 
 
 def run_compiled_models_eagerly(stack: ExitStack) -> None:

@@ -36,6 +36,9 @@ PyTorch then computes singular values and eigenvalues alone. Inside a dispatch m
 may be needed, and computes the vectors as well, by another algorithm with other rounding errors.
 """
 
+FAST_PATHS = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
+"""The operators of ``aten`` as which transformer modules run in inference."""
+
 
 def overload(name: str) -> torch._ops.OpOverload | None:
     """Return the operator of a name in :data:`COMPOSITES`; None if this version of PyTorch lacks it."""

@@ -78,6 +78,14 @@ class Identities:
         _, number, origin = self.of(tensor)
         self.by_address[id(alias)] = (ref(alias), number, origin)
 
+    def register_stand_in(self, tensor: Tensor, original: Tensor) -> None:
+        """Register a tensor that takes the place of another one: it holds the same value in the same memory."""
+        self.register_alias(tensor, original)
+        self._memories[tensor.untyped_storage()._cdata] = (
+            ref(tensor.untyped_storage()),
+            *self._memory(original, False)[1:],
+        )
+
     def register_parameter(self, tensor: Tensor, number: int) -> None:
         """Register the value of an operand as a parameter, because its operator uses it as one."""
         self.parameters[number] = self._parameter(tensor, self._memory(tensor, False))

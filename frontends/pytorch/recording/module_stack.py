@@ -32,6 +32,15 @@ class ModuleStack:
         """Whether any module is running."""
         return bool(self._running)
 
+    @property
+    def innermost(self) -> Module | None:
+        """The module running now; None outside any module."""
+        return self._running[-1][0] if self._running else None
+
+    def place(self, module: Module, path: str) -> None:
+        """Give a module that the model does not contain a path, while the outermost module runs."""
+        self._paths[id(module)] = (module, path)
+
     def enter(self, module: Module) -> None:
         """Push a module that is called."""
         if not self._running and module is not self.root:

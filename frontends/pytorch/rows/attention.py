@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from costcore.translate import Row, Source
 
+from ..tensors import sample_lengths
 from .arguments import first_output, non_default
 
 _QKV: dict[str, Source] = {"q": "query", "k": "key", "v": "value"}
@@ -46,7 +47,7 @@ MULTI_HEAD = (
             **PROJECTIONS,
             "mask": "mask",
         },
-        {"heads": "num_head"},
+        {"heads": "num_head", "lengths": lambda args: sample_lengths(args["query"])},
     ),
 )
 

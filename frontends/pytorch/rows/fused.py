@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from costcore.translate import Arguments, Row, Source
 
+from ..tensors import sample_lengths
 from .arguments import as_data, constant, non_default, non_empty_outputs, operands
 from .attention import PROJECTIONS
 
@@ -16,7 +17,11 @@ TRANSFORMER_LAYERS = (
             **operands("w4=norm_weight_1 b4=norm_bias_1 w5=norm_weight_2 b5=norm_bias_2"),
             **PROJECTIONS,
         },
-        {"heads": "num_heads", "activation": lambda args: "gelu" if args["use_gelu"] else None},
+        {
+            "heads": "num_heads",
+            "activation": lambda args: "gelu" if args["use_gelu"] else None,
+            "lengths": lambda args: sample_lengths(args["src"]),
+        },
     ),
     Row("aten::_transform_bias_rescale_qkv", "scaled_split_heads", {"x": "qkv", "b": "qkv_bias"}),
 )

@@ -1,0 +1,198 @@
+"""The fast path of transformer modules: in inference PyTorch runs each of them as one fused operator.
+
+The fused operator computes the result, as in a run without a capture. What is recorded are the operators that the
+module runs at any other time, in training or on another device: the module runs once more on meta tensors, which takes
+neither memory nor arithmetic. So the recorded calls do not depend on the grad mode. Where that is impossible, the fused
+operator is recorded itself, as one call: for nested tensors, under autocast, inside another dispatch mode, if calls are
+timed, and if a program calls it without the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from functools import partial, wraps
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.nn import Module, MultiheadAttention, TransformerEncoderLayer
+
+from ..meta.model_copy import meta_copy
+from ..meta.operands import have_data, tensors_of
+from ..module_walk import join
+from ..operators.composite_ops import FAST_PATHS
+from . import autocast
+from .dispatch_keys import AFTER, AFTER_CAPTURE, CAPTURED
+from .dispatch_mode import CaptureMode
+
+_functorch_level = torch._C._functorch.maybe_current_level
+_without_capture = torch._C._ExcludeDispatchKeyGuard
+_mode_count = torch._C._len_torch_dispatch_stack
+
+_ATTENTION_MASK, _PADDING_MASK, _MERGED_MASK = range(3)
+"""What the mask of a fused operator is, by its argument ``mask_type``; a merged one is [N, heads, T, T]."""
+
+_libraries: list[torch.library.Library] = []
+"""The libraries of the kernels, kept alive: PyTorch unregisters kernels when their library is deleted."""
+
+
+def register_kernels(active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Register a kernel at ``PreDispatch`` for every fused operator, for the rest of the process.
+
+    Args:
+        active_mode: returns the mode of the running thread.
+    """
+    library = torch.library.Library("aten", "IMPL")
+    for operator in _operators():
+        name = operator._schema.name.removeprefix("aten::")
+        library.impl(name, _kernel(operator, active_mode), "PreDispatch", with_keyset=True)
+    _libraries.append(library)
+
+
+def patch_functions(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Replace the functions that are the fused operators, for versions of PyTorch without the key ``PreDispatch``.
+
+    Args:
+        stack: undoes the patches.
+        active_mode: returns the mode of the running thread.
+    """
+    for operator in _operators():
+        _patch(stack, operator, active_mode)
+
+
+def _operators() -> list[OpOverload]:
+    packets = (getattr(torch.ops.aten, name, None) for name in FAST_PATHS)
+    return [packet.default for packet in packets if packet is not None]
+
+
+def _kernel(operator: OpOverload, active_mode: Callable[[], CaptureMode | None]) -> Callable[..., Any]:
+    def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        mode = active_mode()
+        if mode is None or not _is_seen(mode, args, kwargs):
+            return operator.redispatch(keyset & AFTER, *args, **kwargs)
+        return _run(mode, operator, args, kwargs, partial(operator.redispatch, keyset & AFTER_CAPTURE, *args, **kwargs))
+
+    return kernel
+
+
+def _patch(stack: ExitStack, operator: OpOverload, active_mode: Callable[[], CaptureMode | None]) -> None:
+    name = operator._schema.name.removeprefix("aten::")
+    original = getattr(torch, name)
+
+    @wraps(original)
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        mode = active_mode()
+        if mode is None or not _is_seen(mode, args, kwargs):
+            return original(*args, **kwargs)
+        return _run(mode, operator, args, kwargs, partial(original, *args, **kwargs))
+
+    def restore() -> None:
+        if getattr(torch, name) is patched:
+            setattr(torch, name, original)
+
+    setattr(torch, name, patched)
+    stack.callback(restore)
+
+
+def _is_seen(mode: CaptureMode, args: Any, kwargs: Any) -> bool:
+    """Return whether a call is recorded here, and not by the mode or not at all."""
+    if mode.in_composite or mode.is_paused or _functorch_level() is not None or _mode_count() != 1:
+        return False
+    return have_data(tensors_of(args, kwargs))
+
+
+def _run(mode: CaptureMode, operator: OpOverload, args: Any, kwargs: Any, fused: Callable[[], Any]) -> Any:
+    """Run a fused operator as in a run without a capture, and record it.
+
+    The capture is off meanwhile: a kernel that runs inside a dispatch mode calls its operators without autocast.
+    """
+
+    def run() -> Any:
+        with _without_capture(CAPTURED):
+            return fused()
+
+    passed = mode.cache.plans.of(operator).bind(args, kwargs)
+    module = mode.recording.modules.innermost
+    is_nested = any(tensor.is_nested for tensor in tensors_of(args, kwargs))
+    is_whole = is_nested or mode.recording.measures_time or autocast.is_any_enabled()
+    if module is None or is_whole or not _runs(module, passed):
+        return mode.run_as_one_call(operator, args, kwargs, run)
+    result = run()
+    _record(mode, module, passed, result)
+    return result
+
+
+def _record(mode: CaptureMode, module: Module, passed: dict[str, Any], result: Any) -> None:
+    """Record the run of a module on meta tensors, which take the place of its arguments, parameters and results."""
+    originals = [x for x in passed.values() if isinstance(x, Tensor)]
+    with _without_capture(CAPTURED):
+        meta_module = _meta_module(module, mode.meta_modules)
+        twins = {id(x): _like(x) for x in originals}
+        arguments = {name: twins.get(id(value), value) for name, value in passed.items()}
+        mask = arguments["mask"]
+        if mask is not None and arguments["mask_type"] == _MERGED_MASK:
+            mask = mask.flatten(0, 1) if any(mask.stride()[:2]) else mask[0, 0]
+    path = mode.recording.modules.path
+    for name, child in meta_module.named_modules():
+        mode.recording.modules.place(child, join(path, name))
+    _register(mode, [(twins[id(x)], x) for x in originals])
+    _register(mode, zip(meta_module.parameters(), module.parameters(), strict=True))
+    with torch._C.DisableTorchFunction():
+        returned = _forward(meta_module, arguments, mask)
+    _register(mode, zip(_tensors(result), _tensors(returned), strict=True))
+
+
+def _runs(module: Module, passed: dict[str, Any]) -> bool:
+    """Return whether the forward method of a module, unchanged, runs the fused operator with these arguments."""
+    forward = type(module).forward
+    if isinstance(module, TransformerEncoderLayer):
+        return forward is TransformerEncoderLayer.forward and module.self_attn.in_proj_weight is passed["qkv_weight"]
+    if isinstance(module, MultiheadAttention):
+        return forward is MultiheadAttention.forward and module.in_proj_weight is passed["qkv_weight"]
+    return False
+
+
+def _forward(module: Module, arguments: dict[str, Any], mask: Tensor | None) -> Any:
+    is_padding = arguments["mask_type"] == _PADDING_MASK
+    masks = (None, mask) if is_padding else (mask, None)
+    if isinstance(module, TransformerEncoderLayer):
+        return module.forward(arguments["src"], *masks)
+    return module.forward(
+        *(arguments[name] for name in ("query", "key", "value")),
+        attn_mask=masks[0],
+        key_padding_mask=masks[1],
+        need_weights=arguments["need_weights"],
+        average_attn_weights=arguments["average_attn_weights"],
+    )
+
+
+def _meta_module(module: Module, made_before: WeakKeyDictionary[Module, Module]) -> Module:
+    """Return the copy of a module on the meta device, without hooks."""
+    made = made_before.get(module)
+    if made is None or _layout(made) != _layout(module):
+        made = made_before[module] = meta_copy(module).eval()
+        for child in made.modules():
+            child._call_impl = child.forward  # global hooks belong to the original
+    return made
+
+
+def _layout(module: Module) -> list[tuple[Any, ...]]:
+    return [(x.shape, x.stride(), x.dtype, x.requires_grad) for x in module.parameters()]
+
+
+def _like(tensor: Tensor) -> Tensor:
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+
+
+def _tensors(result: Any) -> Sequence[Tensor]:
+    values = (result,) if isinstance(result, Tensor) else result
+    return [value for value in values if isinstance(value, Tensor) and value.numel()]
+
+
+def _register(mode: CaptureMode, stand_ins: Iterable[tuple[Tensor, Tensor]]) -> None:
+    for tensor, original in stand_ins:
+        for log in mode.recording.logs:
+            log.identities.register_stand_in(tensor, original)
