@@ -11,8 +11,8 @@ from .arguments import X, constant, first_argument, is_number, is_tensor, rows_b
 
 def _saved_mask(args: Arguments) -> str | None:
     """Return the dtype of the mask that dropout keeps for its backward pass: that of x, bool in fused kernels."""
-    x = args["input"] if "input" in args else args["self"]
-    if not (args["train"] and is_differentiated(x)):
+    x = first_argument(args)
+    if not (args["train"] and 0 < args["p"] < 1 and is_differentiated(x)):
         return None
     return "bool" if x.is_cuda or x.is_xpu else dtype_name(x.dtype)
 
