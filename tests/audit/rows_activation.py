@@ -205,4 +205,18 @@ ROWS = [
         phase="backward",
         compare=("read", "written"),
     ),
+    Row(
+        "prelu-one-slope",
+        function(fn.prelu),
+        ((2, 3, 4), (1,)),
+        "1 mul, 1 cmp for each of 24; reads 24 and one slope",
+        {"mul": 24, "cmp": 24, "read": FLOAT * 25, "written": FLOAT * 24},
+    ),
+    Row(
+        "softmax-expanded",
+        function(lambda x: fn.softmax(x.expand(3, 5), 1)),
+        (1, 5),
+        "3 rows of 5, of a view of 5 stored elements",
+        {"add": 3 * 4, "div": N, "special": N, "read": FLOAT * 5, "written": FLOAT * N},
+    ),
 ]

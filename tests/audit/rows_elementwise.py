@@ -6,7 +6,7 @@ import torch
 
 from costcore import Tensor
 
-from .modules import function
+from .modules import function, learned
 from .row import COMPLEX, FLOAT, Row
 
 X = (3, 5)
@@ -370,4 +370,109 @@ ROWS = [
         {"special": N, "read": COMPLEX * N, "written": FLOAT * N},
     ),
     Row("conj", function(torch.conj), Z, "a view", {}),
+    # Views that repeat elements are read as what they are views of.
+    Row(
+        "relu-windows",
+        function(lambda x: torch.relu(x.unfold(1, 3, 1))),
+        X,
+        "3·3 windows of 3 are 27 elements, 1 cmp each; overlapping windows read an element once: 15",
+        {"cmp": 27, "read": FLOAT * 15, "written": FLOAT * 27},
+    ),
+    Row(
+        "relu-slice",
+        function(lambda x: torch.relu(x[:, :2])),
+        X,
+        "6 elements: 1 cmp each; the view reads 6, not 15",
+        {"cmp": 6, "read": FLOAT * 6, "written": FLOAT * 6},
+    ),
+    Row(
+        "relu-slice-of-expanded",
+        function(lambda x: torch.relu(x.expand(3, 5)[:2, :4])),
+        (3, 1),
+        "8 elements: 1 cmp each, of a view of the first 2 stored elements",
+        {"cmp": 8, "read": FLOAT * 2, "written": FLOAT * 8},
+    ),
+    row(
+        "add-broadcast_to",
+        lambda a, b: a + torch.broadcast_to(b, (3, 5)),
+        "a view of 5 stored elements: reads 15 + 5",
+        (X, (5,)),
+        read=N + 5,
+        add=1,
+    ),
+    row(
+        "relu-expanded-transposed",
+        lambda x: torch.relu(x.expand(5, 3).t()),
+        "the transposed view of a view of 3 stored elements",
+        (1, 3),
+        read=3,
+        cmp=1,
+    ),
+    Row(
+        "where-expanded",
+        function(lambda m, a, b: torch.where(m.expand(3, 5), a, b)),
+        (Tensor((3, 1), "bool"), X, X),
+        "1 select each; reads 3 bools and two tensors",
+        {"cmp": N, "read": 3 + FLOAT * 2 * N, "written": FLOAT * N},
+    ),
+    row("lerp-tensor", torch.lerp, "a + w (b − a): 2 add, 1 mul, no fma by rule", (X, X, X), read=3 * N, mul=1, add=2),
+    Row(
+        "add-backward-broadcast",
+        learned(torch.add, X, (5,)),
+        (),
+        "the gradient of x is g itself; that of b sums 3 rows: 5·2 add; reads 15, writes 5",
+        {"add": 10, "read": FLOAT * N, "written": FLOAT * 5},
+        phase="backward",
+        only="reduce_sum",
+    ),
+    Row(
+        "mul-backward-expanded",
+        learned(lambda a, b: a * b.expand(3, 5), X, (3, 1)),
+        (),
+        "g b and g a: 30 mul; the gradient of b sums 3 rows of 5: 12 add. Reads 15 + 3, 15 + 15, 15; writes 15, 15, 3",
+        {"mul": 30, "add": 12, "read": FLOAT * 63, "written": FLOAT * 33},
+        phase="backward",
+    ),
+    Row(
+        "complex-sub",
+        function(torch.sub),
+        (Z, Z),
+        "a difference is 2 add",
+        {"add": 2 * N, "read": COMPLEX * 2 * N, "written": COMPLEX * N},
+    ),
+    Row(
+        "complex-add-alpha",
+        function(lambda a, b: torch.add(a, b, alpha=2)),
+        (Z, Z),
+        "a + 2 b: both parts have a product that is added: 2 fma",
+        {"fma": 2 * N, "read": COMPLEX * 2 * N, "written": COMPLEX * N},
+    ),
+    Row(
+        "complex-cumsum",
+        function(lambda z: z.cumsum(1)),
+        Z,
+        "3 rows of 4 sums of 2 add",
+        {"add": 24, "read": COMPLEX * N, "written": COMPLEX * N},
+    ),
+    Row(
+        "complex-vector_norm",
+        function(lambda z: torch.linalg.vector_norm(z, dim=1)),
+        Z,
+        "3 rows: 10 squares of real and imaginary parts, 1 mul, 9 fma; a square root; the result is real",
+        {"mul": 3, "fma": 27, "special": 3, "read": COMPLEX * N, "written": FLOAT * 3},
+    ),
+    Row(
+        "complex-bmm-expanded",
+        function(lambda a, b: torch.bmm(a, b.expand(2, 3, 4))),
+        (Tensor((2, 2, 3), "complex64"), Tensor((1, 3, 4), "complex64")),
+        "16 outputs, 3 complex products each: 12 macs, 2 mul, 10 fma; reads 12 and the 12 stored",
+        {"mul": 32, "fma": 160, "macs": 192, "read": COMPLEX * 24, "written": COMPLEX * 16},
+    ),
+    Row(
+        "complex128-mul",
+        function(torch.mul),
+        (Tensor(X, "complex128"), Tensor(X, "complex128")),
+        "4 mul, 2 add; 16 bytes per element",
+        {"mul": 4 * N, "add": 2 * N, "read": 16 * 2 * N, "written": 16 * N},
+    ),
 ]

@@ -137,4 +137,33 @@ ROWS = [
         "4 rows: 9 add, 6 special, negate",
         {"add": 40, "special": 24, "read": FLOAT * 20 + INT * 4, "written": FLOAT * 4},
     ),
+    Row(
+        "cross_entropy-weights",
+        function(lambda x, t, w: fn.cross_entropy(x, t, w)),
+        ((4, 5), LABELS, (5,)),
+        "log_softmax 9 add, 6 special a row; negate 4; Σ w l over the rows 1 mul, 3 fma; Σ w 3 add; 1 div. Reads 20, "
+        "the 4 weights picked, 4 labels",
+        {"fma": 3, "mul": 1, "add": 43, "div": 1, "special": 24, "read": FLOAT * 24 + INT * 4, "written": FLOAT},
+    ),
+    Row(
+        "kl_div-mean",
+        function(lambda x, t: fn.kl_div(x, t, reduction="mean")),
+        (X, X),
+        "as the sum, and 1 div",
+        {"fma": 14, "mul": 1, "add": 15, "div": 1, "special": 15, "read": FLOAT * 30, "written": FLOAT},
+    ),
+    Row(
+        "mse_loss-sum",
+        function(lambda x, t: fn.mse_loss(x, t, reduction="sum")),
+        (X, X),
+        "differences 15 add; squares accumulated 1 mul, 14 fma",
+        {"fma": 14, "mul": 1, "add": 15, "read": FLOAT * 30, "written": FLOAT},
+    ),
+    Row(
+        "soft_margin_loss",
+        function(fn.soft_margin_loss),
+        (X, X),
+        "Σ log(1 + exp(−t x)) / n: 1 mul, negate, exp, 1 +, log: 2 add, 2 special; then 14 add, 1 div",
+        {"mul": 15, "add": 44, "div": 1, "special": 30, "read": FLOAT * 30, "written": FLOAT},
+    ),
 ]

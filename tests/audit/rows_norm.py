@@ -8,7 +8,7 @@ from torch.nn import functional as fn
 from .modules import function, learned
 from .row import FLOAT, Row
 
-# Per row of c elements (COUNTING, layer_norm): mean c − 1 add, 1 div; variance c add, 1 mul, c − 1 fma, 1 div;
+# layer_norm, per row of c elements: mean c − 1 add, 1 div; variance c add, 1 mul, c − 1 fma, 1 div;
 # + eps, sqrt, 1/; c mul; scale and shift c fma. Here 6 rows of c = 8, so |x| = 48.
 ROW_C8 = {"fma": 6 * (2 * 8 - 1), "mul": 6 * (8 + 1), "add": 6 * 2 * 8, "div": 6 * 3, "special": 6}
 
@@ -82,7 +82,7 @@ ROWS = [
         "batch_norm-inference",
         lambda: torch.nn.BatchNorm1d(3).eval(),
         (4, 3, 5),
-        "the folded scale and shift: 1 fma for each of 60 elements; reads 60 + 2 · 3, as documented by the ancestor",
+        "the folded scale and shift: 1 fma for each of 60 elements; reads 60 + 2 · 3, as in chainer-computational-cost",
         {"fma": 60, "read": FLOAT * 66, "written": FLOAT * 60},
     ),
     Row(
@@ -187,5 +187,26 @@ ROWS = [
         "without w: c fewer mul a row, 17; no gradients of w and b. Reads g 48, x 48, mean and 1/σ 12; writes 48",
         BACK_C8 | {"mul": 6 * 17, "read": FLOAT * 108, "written": FLOAT * 48},
         phase="backward",
+    ),
+    Row(
+        "layer_norm-two-axes",
+        function(lambda x, w, b: fn.layer_norm(x, (3, 4), w, b)),
+        ((2, 3, 4), (3, 4), (3, 4)),
+        "2 rows of c = 12: fma 23, mul 13, add 24, div 3, special 1; reads 24 + 12 + 12",
+        {"fma": 46, "mul": 26, "add": 48, "div": 6, "special": 2, "read": FLOAT * 48, "written": FLOAT * 24},
+    ),
+    Row(
+        "layer_norm-expanded",
+        function(lambda x, w, b: fn.layer_norm(x.expand(6, 8), (8,), w, b)),
+        ((1, 8), (8,), (8,)),
+        "6 rows of 8, of a view of 8 stored elements: reads 8 + 8 + 8",
+        ROW_C8 | {"read": FLOAT * 24, "written": FLOAT * 48},
+    ),
+    Row(
+        "batch_norm2d-inference",
+        lambda: torch.nn.BatchNorm2d(3).eval(),
+        (2, 3, 2, 2),
+        "24 fma; reads 24 + 2 · 3",
+        {"fma": 24, "read": FLOAT * 30, "written": FLOAT * 24},
     ),
 ]

@@ -84,4 +84,20 @@ ROWS = [
         {"add": 72, "read": FLOAT * 72, "written": FLOAT * 18},
         phase="backward",
     ),
+    Row(
+        "interpolate-area",
+        function(lambda x: fn.interpolate(x, size=(2, 2), mode="area")),
+        (1, 1, 4, 4),
+        "adaptive average pooling: 4 windows of 4: 3 add, 1 div; reads 16",
+        {"add": 12, "div": 4, "read": FLOAT * 16, "written": FLOAT * 4},
+    ),
+    Row(
+        "interpolate-bilinear-backward",
+        learned(lambda x: fn.interpolate(x, scale_factor=2, mode="bilinear"), (1, 2, 3, 3)),
+        (),
+        "reads 72 gradients alone, writes 18; algebra leaves a choice of the operations",
+        {"read": FLOAT * 72, "written": FLOAT * 18},
+        phase="backward",
+        compare=("read", "written"),
+    ),
 ]
