@@ -22,6 +22,7 @@ from torch.nn import Module, MultiheadAttention, TransformerEncoderLayer
 
 from ..meta.model_copy import meta_copy
 from ..meta.operands import have_data, tensors_of
+from ..meta.values import Values
 from ..module_walk import join
 from ..operators.composite_ops import FAST_PATHS
 from . import autocast
@@ -173,7 +174,7 @@ def _meta_module(module: Module, made_before: WeakKeyDictionary[Module, Module])
     """Return the copy of a module on the meta device, without hooks."""
     made = made_before.get(module)
     if made is None or _layout(made) != _layout(module):
-        made = made_before[module] = meta_copy(module).eval()
+        made = made_before[module] = meta_copy(module, Values()).eval()
         for child in made.modules():
             child._call_impl = child.forward  # global hooks belong to the original
     return made
