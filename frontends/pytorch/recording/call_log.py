@@ -10,7 +10,7 @@ from torch import Tensor
 from costcore.ir import Layer, Role
 from costcore.ir import Tensor as Operand
 from costcore.registry.calculators import calculators
-from costcore.trace.call import Call, new_call
+from costcore.trace.call import Call
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import Recorder
 from costcore.trace.source import user_traceback
@@ -29,7 +29,7 @@ class CallLog:
     """The operator calls of one capture.
 
     While the run lasts, a call is a tuple of small numbers and strings, which costs little and keeps nothing alive: the
-    number of its template, module, phase, then the numbers of the values it was passed and of those it returned. The
+    number of its template, module, phase, then the operand ids of the tensors it was passed and of those it returned. The
     tuples become :class:`Call` objects in :meth:`flush`, which runs before the calls of the recorder are read.
 
     Args:
@@ -95,7 +95,7 @@ class CallLog:
         if number is None:
             number = self._number(template, call.plan)
         for i in template.learned:
-            if not identities.parameters[values[i]]:
+            if values[i] not in identities.parameters:
                 identities.register_parameter(tensors[i], values[i])
         if seconds is not None or not template.is_supported or self.recorder.tracebacks:
             self._annotations[len(self._rows)] = seconds, self._where(template)
@@ -114,29 +114,23 @@ class CallLog:
             calls += [self._call(row, annotations[i][1] if i in annotations else "") for i, row in enumerate(rows)]
 
     def _call(self, row: tuple[Any, ...], where: str) -> Call:
-        number, module, phase, *values = row
-        values.append(0)  # no value: the position of a number is -1
+        number, module, phase, *operands = row
+        operands.append(0)  # the position of a Python number is -1
         template, plan, layer = self._templates[number]
         identities = self.identities
-        operands, storages = identities.operands, identities.storages
+        inputs = tuple([operands[at] for at in template.inputs])
+        outputs = tuple([operands[at] for at in template.outputs])
         read: tuple[int, ...] = ()
         if template.learned:
-            read = tuple([identities.parameters[values[at]] for at in template.learned])
+            read = tuple([identities.parameters[operands[at]] for at in template.learned])
             for parameter in read:
                 if parameter not in self._modules:
                     self._modules[parameter] = module
-        return new_call(
+        storages = tuple(map(identities.storages.__getitem__, inputs + outputs))
+        # The fields of a call in their order: keywords would cost as much as all the rest.
+        return tuple.__new__(
             Call,
-            layer,
-            type=plan.type,
-            native=plan.native,
-            module=module,
-            phase=phase,
-            inputs=tuple([operands[values[at]] for at in template.inputs]),
-            outputs=tuple([operands[values[at]] for at in template.outputs]),
-            storages=tuple([storages[values[at]] for at in template.operands]),
-            parameters=read,
-            where=where,
+            (layer, plan.type, plan.native, "", module, phase, 1, "", inputs, outputs, storages, read, (), where, None),
         )
 
     def close(self) -> None:

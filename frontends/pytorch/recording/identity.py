@@ -19,34 +19,32 @@ EXTERNAL, LEARNED, COMPUTED = range(3)
 """Origins of a value: from outside the run, a learned parameter (or a view of one), the result of an operator."""
 
 Identity: TypeAlias = "tuple[ref[Tensor], int, int]"
-"""A tensor object, the number of the value it holds, and the origin of that value."""
+"""A tensor object, the operand id of the value it holds, and the origin of that value."""
 
 Memory: TypeAlias = "tuple[ref[Any] | None, int, bool]"
 """A storage, its id, and whether an operator of this run made it."""
 
 
 class Identities:
-    """The values of one recorder, numbered from 1, and their ids, each a list by that number.
+    """The values of one recorder by operand id.
 
-    Number 0 stands for a Python number, which is not a value in memory; its ids are 0.
+    Operand id 0 stands for a Python number, which is not a value in memory.
 
     Args:
         recorder: gives new ids.
 
     Attributes:
         by_address: the identities of tensor objects, by address.
-        operands: ids of the values.
-        storages: ids of the memory behind them.
-        parameters: ids of the parameters they are, 0 for none.
+        storages: id of the memory behind each value, 0 for a number.
+        parameters: id of the parameter that a value is; a value that is none is missing.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._new_id = recorder.new_id
         self.by_address: dict[int, Identity] = {}
-        self.operands = [0]
-        self.storages = [0]
-        self.parameters = [0]
+        self.storages = {0: 0}
+        self.parameters: dict[int, int] = {}
         self._memories: dict[int, Memory] = {}
         self._parameters_in: dict[int, dict[tuple[int, int], int]] = {}
         """Ids of the parameters in a memory by offset and size, by the id of the memory."""
@@ -71,12 +69,13 @@ class Identities:
     def register_result(self, tensor: Tensor) -> Identity:
         """Register a tensor that an operator returned: a new value, in new memory or in that of an operand."""
         memory = self._memory(tensor, True)
-        return self._register(tensor, memory, self._parameter_at(tensor, memory))
+        parameter = self._parameter_at(tensor, memory) if memory[1] in self._parameters_in else 0
+        return self._register(tensor, memory, parameter)
 
     def register_alias(self, alias: Tensor, tensor: Tensor) -> None:
         """Register a tensor object that holds the value of another one, as ``detach`` returns it."""
-        _, number, origin = self.of(tensor)
-        self.by_address[id(alias)] = (ref(alias), number, origin)
+        _, operand, origin = self.of(tensor)
+        self.by_address[id(alias)] = (ref(alias), operand, origin)
 
     def register_stand_in(self, tensor: Tensor, original: Tensor) -> None:
         """Register a tensor that takes the place of another one: it holds the same value in the same memory."""
@@ -86,27 +85,28 @@ class Identities:
             *self._memory(original, False)[1:],
         )
 
-    def register_parameter(self, tensor: Tensor, number: int) -> None:
+    def register_parameter(self, tensor: Tensor, operand: int) -> None:
         """Register the value of an operand as a parameter, because its operator uses it as one."""
-        self.parameters[number] = self._parameter(tensor, self._memory(tensor, False))
+        self.parameters[operand] = self._parameter(tensor, self._memory(tensor, False))
 
     def register_shard(self, tensor: Tensor) -> None:
         """Register the local shard of a distributed parameter as a parameter, which its type does not show."""
-        _, number, origin = self.of(tensor)
+        _, operand, origin = self.of(tensor)
         if origin != LEARNED:
-            self.register_parameter(tensor, number)
-            self.by_address[id(tensor)] = (ref(tensor), number, LEARNED)
+            self.register_parameter(tensor, operand)
+            self.by_address[id(tensor)] = (ref(tensor), operand, LEARNED)
 
     def parameter_of(self, tensor: Tensor) -> int:
         """Return the id of the parameter that a tensor is, 0 for none."""
-        return self.parameters[self.of(tensor)[1]]
+        return self.parameters.get(self.of(tensor)[1], 0)
 
     def _register(self, tensor: Tensor, memory: Memory, parameter: int) -> Identity:
+        operand = self._new_id()
+        self.storages[operand] = memory[1]
+        if parameter:
+            self.parameters[operand] = parameter
         origin = LEARNED if parameter else COMPUTED if memory[2] else EXTERNAL
-        identity = self.by_address[id(tensor)] = (ref(tensor), len(self.operands), origin)
-        self.operands.append(self._new_id())
-        self.storages.append(memory[1])
-        self.parameters.append(parameter)
+        identity = self.by_address[id(tensor)] = (ref(tensor), operand, origin)
         return identity
 
     def _memory(self, tensor: Tensor, is_computed: bool) -> Memory:
