@@ -11,7 +11,7 @@ from ..activation.activations import calc_activation, calc_gelu
 from ..activation.softmax import calc_softmax
 from ..conv.conv import calc_conv, calc_conv_transpose
 from ..elementwise.arithmetic import calc_nary, calc_sum_of_operands, calc_where
-from ..fused.epilogues import calc_embed_norm
+from ..fused.epilogues import activation_operations, calc_embed_norm
 from ..layout import calc_data_movement
 from ..matmul.dense import calc_linear, calc_matmul
 from ..normalization.norms import calc_layer_norm
@@ -41,6 +41,7 @@ def _integer_products(layer: Layer, calculator: Calculator, op: str) -> Cost:
         operations += y * REQUANTIZED + Operations(add=y if "y_zero_point" in layer else 0)
     elif any(name.endswith("_scale") for name in layer.inputs):
         operations += Operations(mul=y)
+    operations += y * activation_operations(layer) + Operations(mul=1, add=1) * (y if "z" in layer else 0)
     return with_extra_operations(layer, Cost(*calculator(without_quantization(layer, op))), operations)
 
 
@@ -60,6 +61,8 @@ def calc_quantized_product(layer: Layer) -> Cost:
     * Quantized output (``y_scale`` given), per output element: 1 mul by the joined scale, 3 cmp to round and to limit,
       1 add of ``y_zero_point``.
     * Real output (``x_scale`` or ``w_scale`` given, ``y_scale`` absent): 1 mul per output element.
+    * Another quantized tensor ``z``, added to the output: 1 mul by its scale and 1 add per element.
+    * An ``activation`` of the output: its own operations.
 
     Scales that are joined beforehand cost nothing.
 
@@ -101,10 +104,42 @@ def calc_dynamic_quantized_matmul(layer: Layer) -> Cost:
     return with_extra_operations(layer, calc_matmul(without_quantization(layer, "matmul")), operations)
 
 
+DYNAMIC_PRODUCTS: Mapping[str, Calculator] = {
+    "dynamic_quantized_conv": calc_conv,
+    "dynamic_quantized_conv_transpose": calc_conv_transpose,
+    "dynamic_quantized_linear": calc_linear,
+}
+
+
+@covers(*DYNAMIC_PRODUCTS)
+def calc_dynamic_quantized_product(layer: Layer) -> Cost:
+    """Convolution or linear layer of real values with quantized weights: x is quantized by its range first.
+
+    * x: ``dynamic_quantize``, and 1 add per element for its zero point.
+    * The products and sums of the operator, its MACs; 1 add per element of w if it has a zero point.
+    * Every output element is dequantized: 1 mul. An ``activation`` of the output has its own operations.
+
+    Shapes of dynamic_quantized_linear: x[N, F_in], w[F_out, F_in], b[F_out], w_scale[1]? -> y[N, F_out]
+    Shapes of dynamic_quantized_conv: x[N, C_in, H_in, W_in], w[C_out, C_in/G, K_h, K_w], w_scale[1]?
+        -> y[N, C_out, H_out, W_out]
+    Settings of dynamic_quantized_conv: kernel=(K_h, K_w), groups=G
+    Shapes of dynamic_quantized_conv_transpose: x[N, C_in, H_in, W_in], w[C_in, C_out/G, K_h, K_w], w_scale[1]?
+        -> y[N, C_out, H_out, W_out]
+    Settings of dynamic_quantized_conv_transpose: kernel=(K_h, K_w), groups=G
+    """
+    x = layer["x"]
+    operations = operations_of(calc_dynamic_quantize(Layer("dynamic_quantize", {"x": x}, [x])))
+    operations += Operations(mul=layer.out.size, add=x.size + _elements_with(layer, "_zero_point"))
+    operations += layer.out.size * activation_operations(layer)
+    real = without_quantization(layer, layer.op.removeprefix("dynamic_quantized_"))
+    return with_extra_operations(layer, Cost(*DYNAMIC_PRODUCTS[layer.op](real)), operations)
+
+
 def _on_dequantized_operands(layer: Layer, calculator: Calculator) -> Cost:
     """Return the cost of an operator on real numbers, with dequantized operands and a quantized output."""
     operations = Operations(mul=_elements_with(layer, "_scale"), add=_elements_with(layer, "_zero_point"))
     operations += layer.out.size * Operations(div=1, cmp=3, add=1 if "y_zero_point" in layer else 0)
+    operations += layer.out.size * activation_operations(layer)
     return with_extra_operations(
         layer, Cost(*calculator(without_quantization(layer, layer.op.removeprefix("quantized_")))), operations
     )
@@ -113,6 +148,7 @@ def _on_dequantized_operands(layer: Layer, calculator: Calculator) -> Cost:
 UNARY: Mapping[str, Calculator] = {
     "quantized_sigmoid": calc_activation,
     "quantized_leaky_relu": calc_activation,
+    "quantized_hard_swish": calc_activation,
     "quantized_gelu": calc_gelu,
     "quantized_softmax": calc_softmax,
     "quantized_layer_norm": calc_layer_norm,
@@ -146,7 +182,8 @@ NARY: Mapping[str, Calculator] = {
 def calc_quantized_nary(layer: Layer) -> Cost:
     """Operators of several quantized inputs: dequantize, the operator on real numbers, quantize.
 
-    As for one input. Each operand has its own scale and zero point, ``x0_scale``, ``x0_zero_point``.
+    As for one input. Each operand has its own scale and zero point, ``x0_scale``, ``x0_zero_point``. An ``activation``
+    of the output has its own operations.
 
     Shapes: x0[N, C], x0_scale[1], x1[N, C], x1_scale[1] -> y[N, C]
     Settings: axis=1

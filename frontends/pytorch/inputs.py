@@ -63,6 +63,11 @@ def _argument(value: Any, dtype: torch.dtype, name: str, made: dict[int, Tensor]
     A tensor that is passed twice stays one tensor: some models compare their inputs by identity.
     """
     if isinstance(value, Tensor):
+        if value.is_quantized:
+            raise CostError(
+                f"{name}: PyTorch has no kernels for quantized tensors without data; count a real run inside "
+                "ComputationalCostHook instead"
+            )
         if id(value) not in made:
             made[id(value)] = _like(value, values)
         return made[id(value)]

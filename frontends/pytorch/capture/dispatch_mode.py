@@ -26,6 +26,7 @@ from ..operators.call_cache import CachedCall, CallCache
 from ..operators.control_flow import CONTROL_FLOW
 from ..operators.kernels import decomposed
 from ..operators.plan import OperatorPlan
+from ..packed_weights import PackedWeights, without_run
 from ..recording.recording import Recording
 from .dispatch_keys import LazyValues
 
@@ -63,6 +64,7 @@ class CaptureMode(TorchDispatchMode):
         self.add_call = self.cache.add
         self.record = self.recording.record
         self._plans = self.cache.plans.by_id
+        self._packed = PackedWeights()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -169,6 +171,8 @@ class CaptureMode(TorchDispatchMode):
         if plan.is_control_flow:
             with LazyValues(), self:
                 return CONTROL_FLOW[plan.func.name()](self, *args, **kwargs)
+        if plan.has_packed_weight:
+            return self._call_packed(plan, args, kwargs)
         if plan.decompose and not self.in_composite:
             is_nested = any(isinstance(x, Tensor) and x.is_nested for x in args)
             with LazyValues(), self:
@@ -176,6 +180,17 @@ class CaptureMode(TorchDispatchMode):
             if result is not NotImplemented:
                 return result
         return self._call(plan, args, kwargs)
+
+    def _call_packed(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        """Run an operator with a packed weight, and record it with the weight and bias that are packed."""
+        unpacked = self._packed.replace(args, plan.native.partition("::")[2].startswith(("conv1d", "conv_transpose1d")))
+        named = dict(zip(kwargs, self._packed.replace([*kwargs.values()], False), strict=True))
+        result = without_run(plan.native, plan.bind(tuple(unpacked), named))
+        if result is None:
+            result = plan.func(*args, **kwargs)
+        if not self.in_composite:
+            self.record(CachedCall(plan), tensors_of(unpacked, named), tuple(unpacked), named, result)
+        return result
 
     def _run_unrecorded(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         result = plan.func(*args, **kwargs)

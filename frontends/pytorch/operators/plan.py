@@ -18,6 +18,7 @@ from ..meta.follow import FollowRule
 from ..meta.known_results import KNOWN_RESULTS, KnownResult
 from ..meta.operands import NUMBERS
 from ..naming import arguments_of, native_name, type_name
+from ..packed_weights import is_packed
 from ..tensors import operand
 from .bookkeeping import ALIASES, BOOKKEEPING, BOOKKEEPING_NAMES, DATA_DEPENDENT_SHAPES
 from .composite_ops import COMPOSITES
@@ -40,8 +41,8 @@ class OperatorPlan:
         type: its name in reports.
         row: the name under which its rows are found.
         is_recorded: whether its calls are recorded.
-        is_plain: whether its calls are recorded, and none of ``assumed_result``, ``decompose`` and ``is_control_flow``
-            applies.
+        is_plain: whether its calls are recorded, and none of ``assumed_result``, ``decompose``, ``is_control_flow`` and
+            ``has_packed_weight`` applies.
         is_alias: whether it returns its input as another tensor object.
         is_clone: whether it is ``aten::clone``, by which autograd copies a saved tensor before an in-place operator.
         is_control_flow: whether its arguments are functions, which are run and recorded in its place.
@@ -55,6 +56,7 @@ class OperatorPlan:
         follow_rule: finds the values of its results from those of its operands; None for a higher-order operator.
         arguments: name and default of its arguments, in order.
         written: positions and names of the arguments it writes to.
+        has_packed_weight: whether it takes a weight that PyTorch has packed into an object.
     """
 
     __slots__ = (
@@ -64,6 +66,7 @@ class OperatorPlan:
         "fast_kernel",
         "follow_rule",
         "func",
+        "has_packed_weight",
         "has_varying_shapes",
         "is_alias",
         "is_clone",
@@ -94,6 +97,7 @@ class OperatorPlan:
         self.known_result: KnownResult | None = None
         self.fast_kernel: Callable[..., Any] | None = None
         self.has_varying_shapes = False
+        self.has_packed_weight = False
         self.replay_rule: ReplayRule | None = None
         self.follow_rule: FollowRule | None = None
         self.arguments: tuple[tuple[str, Any], ...] = ()
@@ -103,7 +107,8 @@ class OperatorPlan:
         elif func.name() == FLEX:
             self.row = FLEX_ROW
             self.arguments = tuple((name, None) for name in FLEX_ARGUMENTS)
-        self.is_plain = self.is_recorded and not (self.assumed_result or self.decompose or self.is_control_flow)
+        is_special = self.assumed_result or self.decompose or self.is_control_flow or self.has_packed_weight
+        self.is_plain = self.is_recorded and not is_special
 
     def _read_schema(self, func: OpOverload, row_names: Collection[str]) -> None:
         schema = func._schema
@@ -120,6 +125,7 @@ class OperatorPlan:
         self.has_varying_shapes = torch.Tag.dynamic_output_shape in func.tags or name in DATA_DEPENDENT_SHAPES
         arguments = schema.arguments  # a new list at every access
         self.arguments = tuple((argument.name, argument.default_value) for argument in arguments)
+        self.has_packed_weight = any(is_packed(str(argument.type)) for argument in arguments)
         self.written = tuple(
             (position, argument.name)
             for position, argument in enumerate(arguments)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from costcore.translate import Row, Source
+from collections.abc import Callable
+from typing import Any
 
+from torch import Tensor
+
+from costcore.translate import Arguments, Row, Source
+
+from ..packed_weights import PackedWeight
 from ..tensors import Number
-from .arguments import X, constant, first_argument, tensor_or_number
+from .arguments import X, axis, constant, first_argument, normalized_axes, tensor_or_number
 
 _PER_TENSOR: dict[str, Source] = {
     "x": first_argument,
@@ -14,7 +20,179 @@ _PER_TENSOR: dict[str, Source] = {
 }
 _PER_CHANNEL: dict[str, Source] = {"x": first_argument, "scale": "scales", "zero_point": "zero_points"}
 
-ROWS = (
+_SCALE = constant(Number(1.0))
+_ZERO = constant(Number(0))
+"""Scale and zero point, which every quantized tensor of PyTorch has as two numbers of its own."""
+
+
+def _is_unpacked(args: Arguments) -> bool:
+    return any(isinstance(value, PackedWeight) for value in args.values())
+
+
+def _packed(args: Arguments) -> PackedWeight:
+    return next(value for value in args.values() if isinstance(value, PackedWeight))
+
+
+def _weight_scale(args: Arguments) -> Any:
+    scales = _packed(args).scales
+    return Number(1.0) if scales is None else scales
+
+
+_WEIGHT: dict[str, Source] = {
+    "w": lambda args: _packed(args).w,
+    "b": lambda args: _packed(args).b,
+    "w_scale": _weight_scale,
+    "w_zero_point": lambda args: Number(0) if _packed(args).has_zero_point else None,
+}
+_TO_QUANTIZED: dict[str, Source] = {"y_scale": _SCALE, "y_zero_point": _ZERO}
+_PRODUCT: dict[str, Source] = {"x": first_argument, "x_zero_point": _ZERO, **_WEIGHT, **_TO_QUANTIZED}
+_ADDED: dict[str, Source] = {"z": "qaccum", "z_zero_point": _ZERO}
+
+
+def _setting(name: str) -> Callable[[Arguments], Any]:
+    return lambda args: _packed(args).settings.get(name)
+
+
+_CONVOLUTION: dict[str, Source] = {
+    "kernel": lambda args: tuple(_packed(args).w.shape[2:]),
+    **{name: _setting(name) for name in ("stride", "padding", "dilation", "groups")},
+}
+_TRANSPOSED: dict[str, Source] = {**_CONVOLUTION, "output_padding": _setting("output_padding")}
+
+
+def _activation(name: str) -> dict[str, Source]:
+    return {"activation": constant(name)} if name else {}
+
+
+LINEAR = (
+    *(
+        Row(f"quantized::linear{suffix}", "quantized_linear", _PRODUCT, _activation(name), _is_unpacked)
+        for suffix, name in (("", ""), ("_relu", "relu"), ("_leaky_relu", "leaky_relu"), ("_tanh", "tanh"))
+    ),
+    *(
+        Row(
+            f"quantized::linear{suffix}_dynamic",
+            "dynamic_quantized_linear",
+            {"x": first_argument, **_WEIGHT},
+            _activation(name),
+            _is_unpacked,
+        )
+        for suffix, name in (("", ""), ("_relu", "relu"))
+    ),
+    *(
+        Row(
+            f"quantized::linear{suffix}_dynamic_fp16",
+            "fused_linear" if name else "linear",
+            {"x": first_argument, "w": _WEIGHT["w"], "b": _WEIGHT["b"]},
+            _activation(name),
+            _is_unpacked,
+        )
+        for suffix, name in (("", ""), ("_relu", "relu"))
+    ),
+)
+
+CONVOLUTIONS = (
+    *(
+        Row(
+            f"quantized::conv{rank}d{suffix}",
+            "quantized_conv",
+            _PRODUCT,
+            {**_CONVOLUTION, **_activation(name)},
+            _is_unpacked,
+        )
+        for rank in (1, 2, 3)
+        for suffix, name in (("", ""), ("_relu", "relu"))
+    ),
+    *(
+        Row(
+            f"quantized::conv2d_add{suffix}",
+            "quantized_conv",
+            {**_PRODUCT, **_ADDED},
+            {**_CONVOLUTION, **_activation(name)},
+            _is_unpacked,
+        )
+        for suffix, name in (("", ""), ("_relu", "relu"))
+    ),
+    *(
+        Row(f"quantized::conv_transpose{rank}d", "quantized_conv_transpose", _PRODUCT, _TRANSPOSED, _is_unpacked)
+        for rank in (1, 2, 3)
+    ),
+    *(
+        Row(
+            f"quantized::{name}{rank}d_dynamic",
+            f"dynamic_quantized_{name}",
+            {"x": first_argument, **_WEIGHT},
+            attributes,
+            _is_unpacked,
+        )
+        for name, attributes in (("conv", _CONVOLUTION), ("conv_transpose", _TRANSPOSED))
+        for rank in (1, 2, 3)
+    ),
+)
+
+
+def _each(args: Arguments, value: Number) -> list[Number]:
+    return [value for _ in args["qx"]]
+
+
+_PAIR: dict[str, Source] = {
+    **{f"x{i}": name for i, name in enumerate(("qa", "qb"))},
+    **{f"x{i}_scale": _SCALE for i in range(2)},
+    **{f"x{i}_zero_point": _ZERO for i in range(2)},
+    **_TO_QUANTIZED,
+}
+_ONE: dict[str, Source] = {
+    "x": first_argument,
+    "x_scale": constant(Number(1.0)),
+    "x_zero_point": _ZERO,
+    **_TO_QUANTIZED,
+}
+
+
+def _both_are_tensors(args: Arguments) -> bool:
+    return isinstance(args.get("qa"), Tensor) and isinstance(args.get("qb"), Tensor)
+
+
+ELEMENTWISE = (
+    *(
+        Row(f"quantized::{name}{suffix}", f"quantized_{name}", _PAIR, _activation(activation), _both_are_tensors)
+        for name in ("add", "mul")
+        for suffix, activation in (("", ""), ("_relu", "relu"))
+    ),
+    *(
+        Row(
+            f"quantized::cat{suffix}",
+            "quantized_concat",
+            {
+                "x*": "qx",
+                "x*_scale": lambda args: _each(args, Number(1.0)),
+                "x*_zero_point": lambda args: _each(args, Number(0)),
+                **_TO_QUANTIZED,
+            },
+            {"axis": axis(), **_activation(activation)},
+        )
+        for suffix, activation in (("", ""), ("_relu", "relu"))
+    ),
+    Row("quantized::matmul", "quantized_matmul", _PAIR),
+    Row("quantized::sigmoid", "quantized_sigmoid", _ONE),
+    Row("quantized::leaky_relu", "quantized_leaky_relu", _ONE),
+    Row("quantized::hardswish", "quantized_hard_swish", _ONE),
+    Row("quantized::relu6", "relu6", X),
+    Row("quantized::softmax", "quantized_softmax", _ONE, {"axis": axis()}),
+    Row(
+        "quantized::layer_norm",
+        "quantized_layer_norm",
+        {**_ONE, "w": "weight", "b": "bias"},
+        {"axis": normalized_axes},
+    ),
+)
+
+EMBEDDINGS = tuple(
+    Row(f"quantized::embedding_{bits}", "packed_embedding", {"x": "indices", **_WEIGHT}, {}, _is_unpacked)
+    for bits in ("byte", "4bit")
+)
+
+CONVERSIONS = (
     Row("aten::quantize_per_tensor", "quantize", _PER_TENSOR),
     Row("aten::quantize_per_channel", "quantize", _PER_CHANNEL, {"axis": "axis"}),
     Row("aten::quantize_per_tensor_dynamic", "dynamic_quantize", X),
@@ -40,3 +218,5 @@ ROWS = (
         for name in ("_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu")
     ),
 )
+
+ROWS = (*CONVERSIONS, *LINEAR, *CONVOLUTIONS, *ELEMENTWISE, *EMBEDDINGS)

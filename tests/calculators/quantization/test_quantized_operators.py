@@ -108,6 +108,7 @@ def test_transposed_convolution_of_quantized_values() -> None:
 
 UNARY = {
     "leaky_relu": ({}, lambda row: [maximum(value, value * 0.1) for value in row]),
+    "hard_swish": ({}, lambda row: [value * minimum(maximum(value * 0.1 + 0.5, 0), 1) for value in row]),
     "gelu": ({"approximate": "none"}, lambda row: [value * 0.5 * (1 + erf(value * 0.5**0.5)) for value in row]),
     "avg_pool": ({"kernel": (2,)}, lambda row: [total(row[:2]) / 2, total(row[2:]) / 2]),
     "layer_norm": ({"axis": (1,)}, lambda row: normal(row)),
@@ -167,3 +168,31 @@ def test_embeddings_of_quantized_tables(segments: bool) -> None:
     assert result.flops == count(definition, *shapes)
     # words of 4 bytes; rows of bytes, the positions once; and a scale and a zero point each
     assert result.mread == 4 * 6 + 24 + 12 + 8 + 24 * segments + 5 * (4 + segments)
+
+
+def test_epilogues_of_quantized_products() -> None:
+    """4 outputs: a second tensor made real (1 add of its zero point, 1 mul) and added, then the larger of it and 0."""
+    given = {"x": Tensor((1, 2, 2, 2), "uint8"), "w": Tensor((1, 2, 1, 1), "int8"), "y_scale": None}
+    y = Tensor((1, 1, 2, 2), "uint8")
+    plain = operations("quantized_conv", given, y)
+    added = {**given, "z": y, "z_zero_point": None}
+    assert operations("quantized_conv", added, y) == plain + 4 * Operations(mul=1, add=2)
+    assert operations("quantized_conv", added, y, activation="relu") == plain + 4 * Operations(mul=1, add=2, cmp=1)
+    assert bytes_moved("quantized_conv", added, y) == (8 + 2 + 4, 4)
+    pair = {"x0": y, "x0_scale": None, "x1": y, "x1_scale": None}
+    relu = operations("quantized_add", pair, y, activation="relu")
+    assert relu == operations("quantized_add", pair, y) + Operations(cmp=4)
+
+
+@pytest.mark.parametrize("op", ["linear", "conv", "conv_transpose"])
+def test_products_of_values_quantized_by_their_range(op: str) -> None:
+    x, w, y = ((2, 3), (4, 3), (2, 4)) if op == "linear" else ((1, 3, 2), (4, 3, 1), (1, 4, 2))
+    w = (3, 4, 1) if op == "conv_transpose" else w
+    given = {"x": x, "w": Tensor(w, "int8"), "b": (4,), "w_scale": Tensor((4,))}
+    result = layer_cost(f"dynamic_quantized_{op}", given, y)
+    # 6 values: range 12 cmp; scale 1 add 1 div; zero point 1 div 1 add 3 cmp; values 6 * (1 div 1 add 3 cmp, 1 add)
+    by_range = Operations(add=2 + 12, div=2 + 6, cmp=12 + 3 + 18)
+    assert result.flops == Operations(fma=24) + by_range + Operations(mul=8)
+    assert (result.macs, result.mread, result.mwrite) == (24, 4 * 6 + 12 + 16 + 16, 4 * 8)
+    shifted = operations(f"dynamic_quantized_{op}", {**given, "w_zero_point": None}, y, activation="relu")
+    assert shifted == result.flops + Operations(add=12, cmp=8)
