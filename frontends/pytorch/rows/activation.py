@@ -21,6 +21,7 @@ ACTIVATIONS = (
         X,
     ),
     Row("aten::log_sigmoid_forward", "log_sigmoid", X, outputs=first_output),
+    Row("quantized::relu6", "relu6", X),
     Row("aten::hardtanh", _hard_tanh_or_relu6, X, {"lower": "min_val", "upper": "max_val"}, ops=("relu6", "hard_tanh")),
     Row("aten::elu", _elu_or_selu, X, {"alpha": "alpha"}, ops=("elu", "selu")),
     Row("aten::celu", "celu", X, {"alpha": "alpha"}),

@@ -10,6 +10,7 @@ import torch
 from costcore.translate import Arguments, Row, Source
 
 from ..operators.saved_for_backward import indices_are_dropped, is_differentiated
+from ..packed_weights import PackedWeight
 from ..tensors import DataOperand, Number
 
 Reader = Callable[[Arguments], Any]
@@ -161,6 +162,20 @@ def requested_indices(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
 def non_empty_outputs(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
     """Keep the outputs with elements: PyTorch returns an empty tensor for an output that was not requested."""
     return [value for value in outputs if value.dim() == 0 or 0 not in value.shape] or outputs[:1]
+
+
+def is_unpacked(args: Arguments) -> bool:
+    """Restrict a row to calls in which a packed weight was read."""
+    return any(isinstance(value, PackedWeight) for value in args.values())
+
+
+def packed_weight(args: Arguments) -> PackedWeight:
+    """Return what the packed weight among the arguments holds."""
+    return next(value for value in args.values() if isinstance(value, PackedWeight))
+
+
+PACKED: dict[str, Source] = {"w": lambda args: packed_weight(args).w, "b": lambda args: packed_weight(args).b}
+"""The weight and the bias in a packed weight."""
 
 
 def operands(pairs: str) -> dict[str, Source]:

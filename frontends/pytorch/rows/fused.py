@@ -5,7 +5,7 @@ from __future__ import annotations
 from costcore.translate import Arguments, Row, Source
 
 from ..tensors import sample_lengths
-from .arguments import as_data, constant, non_default, non_empty_outputs, operands
+from .arguments import PACKED, as_data, constant, first_argument, is_unpacked, non_default, non_empty_outputs, operands
 from .attention import PROJECTIONS
 
 TRANSFORMER_LAYERS = (
@@ -57,6 +57,13 @@ LOSSES = (
 )
 
 EPILOGUES = (
+    Row(
+        "quantized::linear_relu_dynamic_fp16",
+        "fused_linear",
+        {"x": first_argument, **PACKED},
+        {"activation": constant("relu")},
+        is_unpacked,
+    ),
     Row(
         "aten::_addmm_activation",
         "fused_matmul",

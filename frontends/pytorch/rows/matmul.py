@@ -13,9 +13,11 @@ from costcore.translate import Arguments, Row, Source
 
 from ..tensors import SPARSE_LAYOUTS, DataOperand, shape_of
 from .arguments import (
+    PACKED,
     X,
     constant,
     first_argument,
+    is_unpacked,
     needed_gradients,
     non_default,
     non_empty_outputs,
@@ -154,6 +156,7 @@ def _with_addend(x0: str, x1: str) -> dict[str, Source]:
 
 DENSE = (
     Row("aten::linear", "linear", _LINEAR),
+    Row("quantized::linear_dynamic_fp16", "linear", {"x": first_argument, **PACKED}, {}, is_unpacked),
     Row("aten::mkldnn_linear", "linear", {"x": first_argument, "w": "weight", "b": "bias"}),
     *rows_by_name("matmul linalg_matmul vdot", {"x0": "self", "x1": "other"}, op="matmul"),
     *rows_by_name("mm bmm _int_mm", {"x0": "self", "x1": "mat2"}, op="matmul"),

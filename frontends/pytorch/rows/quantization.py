@@ -9,9 +9,18 @@ from torch import Tensor
 
 from costcore.translate import Arguments, Row, Source
 
-from ..packed_weights import PackedWeight
 from ..tensors import Number
-from .arguments import X, axis, constant, first_argument, normalized_axes, tensor_or_number
+from .arguments import (
+    PACKED,
+    X,
+    axis,
+    constant,
+    first_argument,
+    is_unpacked,
+    normalized_axes,
+    packed_weight,
+    tensor_or_number,
+)
 
 _PER_TENSOR: dict[str, Source] = {
     "x": first_argument,
@@ -25,24 +34,15 @@ _ZERO = constant(Number(0))
 """Scale and zero point, which every quantized tensor of PyTorch has as two numbers of its own."""
 
 
-def _is_unpacked(args: Arguments) -> bool:
-    return any(isinstance(value, PackedWeight) for value in args.values())
-
-
-def _packed(args: Arguments) -> PackedWeight:
-    return next(value for value in args.values() if isinstance(value, PackedWeight))
-
-
 def _weight_scale(args: Arguments) -> Any:
-    scales = _packed(args).scales
+    scales = packed_weight(args).scales
     return Number(1.0) if scales is None else scales
 
 
 _WEIGHT: dict[str, Source] = {
-    "w": lambda args: _packed(args).w,
-    "b": lambda args: _packed(args).b,
+    **PACKED,
     "w_scale": _weight_scale,
-    "w_zero_point": lambda args: Number(0) if _packed(args).has_zero_point else None,
+    "w_zero_point": lambda args: Number(0) if packed_weight(args).has_zero_point else None,
 }
 _TO_QUANTIZED: dict[str, Source] = {"y_scale": _SCALE, "y_zero_point": _ZERO}
 _PRODUCT: dict[str, Source] = {"x": first_argument, "x_zero_point": _ZERO, **_WEIGHT, **_TO_QUANTIZED}
@@ -50,11 +50,11 @@ _ADDED: dict[str, Source] = {"z": "qaccum", "z_zero_point": _ZERO}
 
 
 def _setting(name: str) -> Callable[[Arguments], Any]:
-    return lambda args: _packed(args).settings.get(name)
+    return lambda args: packed_weight(args).settings.get(name)
 
 
 _CONVOLUTION: dict[str, Source] = {
-    "kernel": lambda args: tuple(_packed(args).w.shape[2:]),
+    "kernel": lambda args: tuple(packed_weight(args).w.shape[2:]),
     **{name: _setting(name) for name in ("stride", "padding", "dilation", "groups")},
 }
 _TRANSPOSED: dict[str, Source] = {**_CONVOLUTION, "output_padding": _setting("output_padding")}
@@ -66,7 +66,7 @@ def _activation(name: str) -> dict[str, Source]:
 
 LINEAR = (
     *(
-        Row(f"quantized::linear{suffix}", "quantized_linear", _PRODUCT, _activation(name), _is_unpacked)
+        Row(f"quantized::linear{suffix}", "quantized_linear", _PRODUCT, _activation(name), is_unpacked)
         for suffix, name in (("", ""), ("_relu", "relu"), ("_leaky_relu", "leaky_relu"), ("_tanh", "tanh"))
     ),
     *(
@@ -75,17 +75,7 @@ LINEAR = (
             "dynamic_quantized_linear",
             {"x": first_argument, **_WEIGHT},
             _activation(name),
-            _is_unpacked,
-        )
-        for suffix, name in (("", ""), ("_relu", "relu"))
-    ),
-    *(
-        Row(
-            f"quantized::linear{suffix}_dynamic_fp16",
-            "fused_linear" if name else "linear",
-            {"x": first_argument, "w": _WEIGHT["w"], "b": _WEIGHT["b"]},
-            _activation(name),
-            _is_unpacked,
+            is_unpacked,
         )
         for suffix, name in (("", ""), ("_relu", "relu"))
     ),
@@ -98,7 +88,7 @@ CONVOLUTIONS = (
             "quantized_conv",
             _PRODUCT,
             {**_CONVOLUTION, **_activation(name)},
-            _is_unpacked,
+            is_unpacked,
         )
         for rank in (1, 2, 3)
         for suffix, name in (("", ""), ("_relu", "relu"))
@@ -109,12 +99,12 @@ CONVOLUTIONS = (
             "quantized_conv",
             {**_PRODUCT, **_ADDED},
             {**_CONVOLUTION, **_activation(name)},
-            _is_unpacked,
+            is_unpacked,
         )
         for suffix, name in (("", ""), ("_relu", "relu"))
     ),
     *(
-        Row(f"quantized::conv_transpose{rank}d", "quantized_conv_transpose", _PRODUCT, _TRANSPOSED, _is_unpacked)
+        Row(f"quantized::conv_transpose{rank}d", "quantized_conv_transpose", _PRODUCT, _TRANSPOSED, is_unpacked)
         for rank in (1, 2, 3)
     ),
     *(
@@ -123,7 +113,7 @@ CONVOLUTIONS = (
             f"dynamic_quantized_{name}",
             {"x": first_argument, **_WEIGHT},
             attributes,
-            _is_unpacked,
+            is_unpacked,
         )
         for name, attributes in (("conv", _CONVOLUTION), ("conv_transpose", _TRANSPOSED))
         for rank in (1, 2, 3)
@@ -177,7 +167,6 @@ ELEMENTWISE = (
     Row("quantized::sigmoid", "quantized_sigmoid", _ONE),
     Row("quantized::leaky_relu", "quantized_leaky_relu", _ONE),
     Row("quantized::hardswish", "quantized_hard_swish", _ONE),
-    Row("quantized::relu6", "relu6", X),
     Row("quantized::softmax", "quantized_softmax", _ONE, {"axis": axis()}),
     Row(
         "quantized::layer_norm",
@@ -188,7 +177,7 @@ ELEMENTWISE = (
 )
 
 EMBEDDINGS = tuple(
-    Row(f"quantized::embedding_{bits}", "packed_embedding", {"x": "indices", **_WEIGHT}, {}, _is_unpacked)
+    Row(f"quantized::embedding_{bits}", "packed_embedding", {"x": "indices", **_WEIGHT}, {}, is_unpacked)
     for bits in ("byte", "4bit")
 )
 
