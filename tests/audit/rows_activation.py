@@ -219,4 +219,12 @@ ROWS = [
         "3 rows of 5, of a view of 5 stored elements",
         {"add": 3 * 4, "div": N, "special": N, "read": FLOAT * 5, "written": FLOAT * N},
     ),
+    Row(
+        "rrelu-training-with-gradient",
+        learned(lambda x: fn.rrelu(x, training=True), X),
+        (),
+        "a x with a random slope, select: 1 mul, 1 cmp; the slopes, which the backward reads, are written too",
+        {"mul": N, "cmp": N, "read": FLOAT * N, "written": FLOAT * 2 * N},
+        backward=True,
+    ),
 ]

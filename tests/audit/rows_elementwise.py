@@ -475,4 +475,14 @@ ROWS = [
         "4 mul, 2 add; 16 bytes per element",
         {"mul": 4 * N, "add": 2 * N, "read": 16 * 2 * N, "written": 16 * N},
     ),
+    row(
+        "div-trunc",
+        lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+        "1 div, rounding 1 cmp",
+        (X, X),
+        read=2 * N,
+        div=1,
+        cmp=1,
+    ),
+    row("floor_divide", lambda a: a // 3, "1 div, rounding 1 cmp", div=1, cmp=1),
 ]

@@ -194,4 +194,31 @@ ROWS = [
         "reads 3 elements and 6 indices",
         {"read": FLOAT * 3 + INT * 6, "written": FLOAT * 3},
     ),
+    Row(
+        "embedding_bag-mean-with-gradient",
+        learned(lambda w, i, o: fn.embedding_bag(i, w, o, mode="mean"), (10, 6)),
+        (index(6), index(2)),
+        "the backward reads which bag each of 6 indices is in and the sizes of 2 bags, in int64: these are written "
+        "with y 12",
+        {"written": FLOAT * 12 + INT * 8},
+        backward=True,
+        compare=("written",),
+    ),
+    Row(
+        "embedding_bag-max-with-gradient",
+        learned(lambda w, i, o: fn.embedding_bag(i, w, o, mode="max"), (10, 6)),
+        (index(6), index(2)),
+        "the backward reads which bag each of 6 indices is in and the 12 indices of the greatest: these are written "
+        "with y 12",
+        {"written": FLOAT * 12 + INT * 18},
+        backward=True,
+        compare=("written",),
+    ),
+    Row(
+        "slice_scatter",
+        function(lambda x, s: x.slice_scatter(s, 1, 0, 2)),
+        ((3, 5), (3, 2)),
+        "replaces the first 2 of 5 columns: needs 9 elements of x and 6 sources",
+        {"read": FLOAT * 15, "written": FLOAT * 15},
+    ),
 ]

@@ -82,4 +82,7 @@ ROWS = [
     moves("tile", lambda x: x.tile(3), (2, 3), 6, 18, "as broadcast_to: reads 6, writes 18"),
     moves("movedim", lambda x: x.movedim(0, 1), X, 0, 0, "an alias"),
     moves("chunk", lambda x: x.chunk(2, 1), X, 0, 0, "aliases"),
+    moves("triu", torch.triu, (4, 4), 10, 16, "the 10 elements on and above the diagonal are needed"),
+    moves("diag", torch.diag, (3,), 3, 9, "reads the diagonal, writes a matrix"),
+    moves("diag_embed", torch.diag_embed, (2, 3), 6, 18, "reads the diagonals, writes matrices"),
 ]

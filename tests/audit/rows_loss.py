@@ -166,4 +166,11 @@ ROWS = [
         "Σ log(1 + exp(−t x)) / n: 1 mul, negate, exp, 1 +, log: 2 add, 2 special; then 14 add, 1 div",
         {"mul": 15, "add": 44, "div": 1, "special": 30, "read": FLOAT * 30, "written": FLOAT},
     ),
+    Row(
+        "nll_loss-weights",
+        function(lambda x, t, w: fn.nll_loss(x, t, w)),
+        ((4, 5), LABELS, (5,)),
+        "4 negations; Σ w l 1 mul, 3 fma; Σ w 3 add; 1 div. Reads 4 elements, 4 weights, 4 labels",
+        {"fma": 3, "mul": 1, "add": 7, "div": 1, "read": FLOAT * 8 + INT * 4, "written": FLOAT},
+    ),
 ]

@@ -267,4 +267,11 @@ ROWS = [
         {"fma": 105, "macs": 105, "read": 8 * 59, "written": 8 * 15},
         options={"dtype": "float64"},
     ),
+    Row(
+        "addmv-beta-0",
+        function(lambda c, a, b: torch.addmv(c, a, b, beta=0)),
+        ((3,), (3, 4), (4,)),
+        "with β = 0 the operand is ignored: 3 dot products of 4 onto nothing; reads 12 + 4",
+        {"mul": 3, "fma": 9, "macs": 12, "read": FLOAT * 16, "written": FLOAT * 3},
+    ),
 ]

@@ -209,4 +209,21 @@ ROWS = [
         "24 fma; reads 24 + 2 · 3",
         {"fma": 24, "read": FLOAT * 30, "written": FLOAT * 24},
     ),
+    Row(
+        "instance_norm-with-gradient",
+        learned(lambda x, w, b: fn.instance_norm(x, weight=w, bias=b), (2, 3, 8), (3,), (3,)),
+        (),
+        "mean and 1/σ of 6 rows, which the backward reads, are written: 48 + 12",
+        ROW_C8 | {"read": FLOAT * 54, "written": FLOAT * 60},
+        backward=True,
+    ),
+    Row(
+        "weight_norm-with-gradient",
+        learned(lambda v, g: torch._weight_norm(v, g, 0), (4, 6), (4, 1)),
+        (),
+        "the 4 norms, which the backward reads, are written with the weight: 24 + 4",
+        {"written": FLOAT * 28},
+        backward=True,
+        compare=("written",),
+    ),
 ]

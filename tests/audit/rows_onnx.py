@@ -696,4 +696,19 @@ ROWS = [
         {"read": FLOAT * 4, "written": FLOAT * 4},
         name="crop",
     ),
+    node(
+        "CenterCropPad",
+        "cuts to the middle 2 by 2: reads the 4 elements it writes",
+        [(4, 4), values([2, 2])],
+        {"read": FLOAT * 4, "written": FLOAT * 4},
+        name="crop",
+    ),
+    node(
+        "NegativeLogLikelihoodLoss",
+        "4 negations; Σ w l 1 mul, 3 fma; Σ w 3 add; 1 div. Reads 4 elements, 4 weights, 4 labels",
+        [(4, 5), (4,), (5,)],
+        {"fma": 3, "mul": 1, "add": 7, "div": 1, "read": FLOAT * 8 + INT * 4, "written": FLOAT},
+        name="weights",
+        types={1: I64},
+    ),
 ]
