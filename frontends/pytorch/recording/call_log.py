@@ -29,8 +29,8 @@ class CallLog:
     """The operator calls of one capture.
 
     While the run lasts, a call is a tuple of small numbers and strings, which costs little and keeps nothing alive: the
-    number of its template, module, phase, then the operand ids of the tensors it was passed and of those it returned. The
-    tuples become :class:`Call` objects in :meth:`flush`, which runs before the calls of the recorder are read.
+    number of its template, module, phase, then the operand ids of the tensors it was passed and of those it returned.
+    The tuples become :class:`Call` objects in :meth:`flush`, which runs before the calls of the recorder are read.
 
     Args:
         recorder: receives the calls.
