@@ -8,10 +8,12 @@ from ..elementwise.arithmetic import BINARY, UNARY
 
 
 def calc_all_equal(layer: Layer) -> Cost:
-    """Equality of two tensors: n cmp, and n - 1 cmp to join them.
+    """Equality of two tensors: n cmp, and n - 1 cmp to join them. Tensors of different shapes are not read.
 
     Shapes: x0[N, C], x1[N, C] -> y[]
     """
+    if layer["x0"].shape != layer["x1"].shape:
+        return Cost(Operations(), 0, 0, layer.attrs)
     return Cost(Operations(cmp=2 * layer["x0"].size - 1), layer.read, layer.written, layer.attrs)
 
 

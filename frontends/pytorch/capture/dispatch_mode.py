@@ -29,6 +29,7 @@ from ..operators.plan import OperatorPlan
 from ..packed_weights import PackedWeights, without_run
 from ..recording.recording import Recording
 from .dispatch_keys import LazyValues
+from .torchscript import EQUAL, GraphConstants
 
 
 class CaptureMode(TorchDispatchMode):
@@ -57,6 +58,7 @@ class CaptureMode(TorchDispatchMode):
         self.is_paused = False
         self.in_composite = False
         self.meta_modules: WeakKeyDictionary[Module, Module] = WeakKeyDictionary()
+        self._constants = GraphConstants()
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
         self.recording = Recording(self.cache.plans)
         self.values = Values()
@@ -159,6 +161,8 @@ class CaptureMode(TorchDispatchMode):
     def _call_special(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """Run an operator that is not recorded, or whose result is assumed, or that is replaced by other operators."""
         if not plan.is_recorded or self.is_paused:
+            return self._run_unrecorded(plan, args, kwargs)
+        if plan.native == EQUAL and self._constants.include(self.recording.modules.innermost, args):
             return self._run_unrecorded(plan, args, kwargs)
         if plan.assumed_result is not None and len(args) > 0 and isinstance(args[0], Tensor) and args[0].is_meta:
             known = plan.known_result

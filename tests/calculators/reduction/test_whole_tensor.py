@@ -16,6 +16,8 @@ def test_all_equal_and_all_close():
 
     assert operations("all_close", {"x0": (6,), "x1": (6,)}) == count(close, (6,), (6,)) + Operations(cmp=5)
     assert operations("all_equal", {"x0": (2, 3), "x1": (2, 3)}) == Operations(cmp=6 + 5)
+    assert operations("all_equal", {"x0": (2, 3), "x1": (3, 2)}) == Operations()
+    assert bytes_moved("all_equal", {"x0": (2, 3), "x1": (2,)}) == (0, 0)
     assert operations("all_true", {"x": (2, 3)}) == Operations(cmp=6)
 
 
