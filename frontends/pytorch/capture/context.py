@@ -62,7 +62,7 @@ def capture(
         if mode is None:
             mode = _start(stack, CaptureMode(has_replay, is_estimate), has_composites)
         stack.callback(_note_unseen_threads, recorder, patches.count_unseen_threads(), is_run=not is_estimate)
-        log = CallLog(recorder, mode.cache.plans.translator)
+        log = CallLog(recorder, mode.cache.plans.translator, mode.recording.modules)
         stack.callback(log.close)
         mode.recording.add(log)
         stack.callback(mode.recording.remove, log)

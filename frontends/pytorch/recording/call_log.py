@@ -19,7 +19,8 @@ from costcore.translate import Native, Translator
 from ..operators.call_cache import CachedCall, CallTemplate
 from ..operators.plan import OperatorPlan
 from ..tensors import DataOperand, Number, is_twice_ragged, operand
-from .identity import COMPUTED, LEARNED, Identities
+from .identity import BUFFER, COMPUTED, LEARNED, Identities
+from .module_stack import ModuleStack
 
 PRODUCTS = frozenset(("attention", "einsum", "linear", "matmul"))
 """Operators whose cost cannot be computed from the number of elements alone."""
@@ -35,11 +36,12 @@ class CallLog:
     Args:
         recorder: receives the calls.
         translator: turns operator calls into layers.
+        modules: the modules that are running.
     """
 
-    def __init__(self, recorder: Recorder, translator: Translator) -> None:
+    def __init__(self, recorder: Recorder, translator: Translator, modules: ModuleStack) -> None:
         self.recorder = recorder
-        self.identities = Identities(recorder)
+        self.identities = Identities(recorder, modules.holds)
         self._rows: list[tuple[Any, ...]] = []
         self._annotations: dict[int, tuple[float | None, str]] = {}
         """Measured duration and location in the user's code, of the rows that have them."""
@@ -82,12 +84,12 @@ class CallLog:
             if found is None or found[0]() is not tensor:
                 found = identities.register_external(tensor)
             values.append(found[1])
-            origins = 3 * origins + found[2]
+            origins = 4 * origins + found[2]
         for value in results:
             if isinstance(value, Tensor):
                 found = identities.register_result(value)
                 values.append(found[1])
-                origins = 3 * origins + found[2]
+                origins = 4 * origins + found[2]
         template = call.templates.get(origins)
         if template is None:
             template = call.templates[origins] = self._template(call.plan, tensors, args, kwargs or {}, results)
@@ -196,6 +198,8 @@ class CallLog:
                 role = "param"
             elif origin == COMPUTED and role != "data":
                 role = "data"
+            elif origin == BUFFER and role == "param":
+                role = "state"
         return operand(value, role)
 
 

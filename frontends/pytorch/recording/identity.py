@@ -5,6 +5,7 @@ Python reuses the address of a dead object, and so does the allocator; every id 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 from weakref import ref
 
@@ -15,14 +16,16 @@ from costcore.trace.recorder import Recorder
 
 from ..tensors import stored_elements
 
-EXTERNAL, LEARNED, COMPUTED = range(3)
-"""Origins of a value: from outside the run, a learned parameter (or a view of one), the result of an operator."""
+EXTERNAL, LEARNED, COMPUTED, BUFFER = range(4)
+"""Origins of a value: from outside the run, a learned parameter, the result of an operator, a buffer of a module.
+
+A view has the origin of what it is a view of."""
 
 Identity: TypeAlias = "tuple[ref[Tensor], int, int]"
 """A tensor object, the operand id of the value it holds, and the origin of that value."""
 
-Memory: TypeAlias = "tuple[ref[Any] | None, int, bool]"
-"""A storage, its id, and whether an operator of this run made it."""
+Memory: TypeAlias = "tuple[ref[Any] | None, int, int]"
+"""A storage, its id, and the origin of what it holds unless that is a learned parameter."""
 
 
 class Identities:
@@ -32,6 +35,7 @@ class Identities:
 
     Args:
         recorder: gives new ids.
+        is_buffer: returns whether a tensor is a buffer of a module that runs.
 
     Attributes:
         by_address: the identities of tensor objects, by address.
@@ -39,8 +43,9 @@ class Identities:
         parameters: id of the parameter that a value is; a value that is none is missing.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, is_buffer: Callable[[Tensor], bool]) -> None:
         self._recorder = recorder
+        self._is_buffer = is_buffer
         self._new_id = recorder.new_id
         self.by_address: dict[int, Identity] = {}
         self.storages = {0: 0}
@@ -58,17 +63,17 @@ class Identities:
 
     def register_external(self, tensor: Tensor) -> Identity:
         """Register an operand that was never seen before."""
-        memory = self._memory(tensor, False)
+        memory = self._memory(tensor, EXTERNAL)
         if type(tensor) is not Tensor and isinstance(tensor, Parameter):
             return self._register(tensor, memory, self._parameter(tensor, memory))
         parameter = self._parameter_at(tensor, memory)
-        if not parameter and not memory[2] and tensor._is_view() and isinstance(tensor._base, Parameter):
+        if not parameter and memory[2] == EXTERNAL and tensor._is_view() and isinstance(tensor._base, Parameter):
             parameter = self._parameter(tensor._base, memory)
         return self._register(tensor, memory, parameter)
 
     def register_result(self, tensor: Tensor) -> Identity:
         """Register a tensor that an operator returned: a new value, in new memory or in that of an operand."""
-        memory = self._memory(tensor, True)
+        memory = self._memory(tensor, COMPUTED)
         parameter = self._parameter_at(tensor, memory) if memory[1] in self._parameters_in else 0
         return self._register(tensor, memory, parameter)
 
@@ -82,12 +87,12 @@ class Identities:
         self.register_alias(tensor, original)
         self._memories[tensor.untyped_storage()._cdata] = (
             ref(tensor.untyped_storage()),
-            *self._memory(original, False)[1:],
+            *self._memory(original, EXTERNAL)[1:],
         )
 
     def register_parameter(self, tensor: Tensor, operand: int) -> None:
         """Register the value of an operand as a parameter, because its operator uses it as one."""
-        self.parameters[operand] = self._parameter(tensor, self._memory(tensor, False))
+        self.parameters[operand] = self._parameter(tensor, self._memory(tensor, EXTERNAL))
 
     def register_shard(self, tensor: Tensor) -> None:
         """Register the local shard of a distributed parameter as a parameter, which its type does not show."""
@@ -105,19 +110,22 @@ class Identities:
         self.storages[operand] = memory[1]
         if parameter:
             self.parameters[operand] = parameter
-        origin = LEARNED if parameter else COMPUTED if memory[2] else EXTERNAL
+        origin = LEARNED if parameter else memory[2]
         identity = self.by_address[id(tensor)] = (ref(tensor), operand, origin)
         return identity
 
-    def _memory(self, tensor: Tensor, is_computed: bool) -> Memory:
+    def _memory(self, tensor: Tensor, origin: int) -> Memory:
+        """Return the memory of a tensor; ``origin`` is that of a tensor in memory that was never seen before."""
         try:
             storage = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):  # sparse and opaque tensors have none
-            return None, self._new_id(), is_computed
+            return None, self._new_id(), origin
         address = storage._cdata
         memory = self._memories.get(address)
         if memory is None or memory[0] is None or memory[0]() is not storage:
-            memory = self._memories[address] = (ref(storage), self._new_id(), is_computed)
+            if origin == EXTERNAL and self._is_buffer(tensor):
+                origin = BUFFER
+            memory = self._memories[address] = (ref(storage), self._new_id(), origin)
         return memory
 
     def _parameter(self, tensor: Tensor, memory: Memory) -> int:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+from weakref import ref
+
+import torch
+from torch import Tensor
 from torch.nn import Module
 
-from ..module_walk import join, walk
+from ..module_walk import join, modules_of, walk
 
 
 class ModuleStack:
@@ -26,6 +32,9 @@ class ModuleStack:
         self.failed_in = ""
         self._running: list[tuple[Module, str]] = []
         self._paths: dict[int, tuple[Module, str]] = {}
+        self._buffers: dict[int, Any] = {}
+        """Weak references to the memory of the buffers of ``_buffers_of``, by its address."""
+        self._buffers_of: Module | None = None
 
     @property
     def is_running(self) -> bool:
@@ -61,6 +70,23 @@ class ModuleStack:
             self.failed = error
             self.failed_in = f"{path} ({type(module).__name__})" if path else type(module).__name__
 
+    def holds(self, tensor: Tensor) -> bool:
+        """Return whether a tensor is a buffer of the outermost module, or a view of one."""
+        if self.root is None:
+            return False
+        if self._buffers_of is not self.root:
+            self._buffers_of = self.root
+            self._buffers = dict(map(_memory, self._buffer_tensors(self.root)))
+        address, _ = _memory(tensor)
+        found = self._buffers.get(address)
+        return found is not None and found() is tensor.untyped_storage()
+
+    def _buffer_tensors(self, model: Module) -> Iterator[Tensor]:
+        for module in modules_of(model):
+            for buffer in module._buffers.values():
+                if type(buffer) is Tensor and buffer.layout is torch.strided:
+                    yield buffer
+
     def _path_of(self, module: Module) -> str:
         """Return the path of ``module`` under the innermost running module that contains it.
 
@@ -71,3 +97,8 @@ class ModuleStack:
                 if child is module:
                     return join(path, name)
         return self.path
+
+
+def _memory(tensor: Tensor) -> tuple[int, ref[Any]]:
+    storage = tensor.untyped_storage()
+    return storage._cdata, ref(storage)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
+from costcore import ComputationalCostHook, estimate
 from tests.frontends.pytorch.runs import record
 
 
@@ -101,3 +103,47 @@ def test_an_update_of_a_parameter_leaves_it_one():
     update = [call for call in recorder.calls if call.type == "add"]
     assert [call.layer["x0"].role for call in update] == ["param", "param"]
     assert sorted(recorder.parameters.values()) == [5, 20]
+
+
+class WithBuffers(nn.Module):
+    """A layer of 16 parameters, and fixed weights: a kernel, a view of one, and one that is cast."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4, bias=False)
+        self.register_buffer("fixed", torch.ones(4, 4))
+        self.register_buffer("stacked", torch.ones(2, 4, 4), persistent=False)
+        self.register_buffer("wide", torch.ones(4, 4, dtype=torch.float64))
+        self.register_buffer("scale", torch.ones(4))
+        self.norm = nn.BatchNorm1d(4, affine=False)
+
+    def forward(self, x):
+        x = functional.linear(self.layer(x), self.fixed)
+        x = functional.linear(x, self.stacked[1].t())
+        x = functional.linear(x, self.wide.to(x.dtype))
+        return self.norm(functional.layer_norm(x, (4,), self.scale))
+
+
+@pytest.mark.parametrize("run", ["hook", "estimate"])
+def test_buffers_that_are_weights_are_not_parameters(run):
+    model = WithBuffers().eval()
+    if run == "hook":
+        with ComputationalCostHook() as report:
+            nn.MSELoss()(torch.ones(2, 4), torch.ones(2, 4))  # another outermost module before
+            model(torch.ones(2, 4))
+    else:
+        report = estimate(model, (2, 4))
+    assert report.total_report["n_params"] == 16
+    assert [call["n_params"] for call in report.layer_report.values() if call["op"] == "linear"] == [16, 0, 0, 0]
+    recorder = record(lambda: model(torch.ones(2, 4)))
+    roles = [call.layer["w"].role for call in recorder.calls if "w" in call.layer]
+    assert roles == ["param", "state", "state", "data", "state"]
+    (norm,) = [call.layer for call in recorder.calls if call.type == "batch_norm"]
+    assert (norm["mean"].role, norm["var"].role) == ("state", "state")
+
+
+def test_plain_tensors_outside_a_module_are_parameters_by_their_operand():
+    recorder = record(lambda: functional.linear(torch.ones(2, 4), torch.ones(4, 4)))
+    assert list(recorder.parameters.values()) == []
+    weight = torch.ones(4, 4)
+    assert list(record(lambda: functional.linear(torch.ones(2, 4), weight)).parameters.values()) == [16]
