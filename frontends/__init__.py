@@ -13,6 +13,7 @@ ONNX_OPTIONS = {
     "shapes": "shapes of values that cannot be inferred",
     "regroup": "count the nodes into which an exporter decomposed an operator as that operator",
     "check_shapes": "compare inferred shapes with those of onnx.shape_inference",
+    "max_nodes": "most nodes that functions, loops and branches expand to",
 }
 
 

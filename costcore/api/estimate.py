@@ -50,6 +50,8 @@ def estimate(
             * ``regroup`` (bool or names of patterns, default False; ONNX): count operators that an exporter decomposed
               as one operator.
             * ``check_shapes`` (bool, default False; ONNX): cross-check shapes with ``onnx.shape_inference``.
+            * ``max_nodes`` (int, default 100,000; ONNX): how many nodes functions, loops and branches may expand to,
+              besides the nodes that the file stores.
 
     Raises:
         CostError: if the model is not supported, cannot be read, or fails on these inputs. With ``strict`` and a

@@ -112,8 +112,8 @@ def table(
             ``joblib.parallel_config``, with its backend (such as Dask or Ray), or else no parallelism.
         python_path: folders to search for the modules of targets, before the current folder.
         options: further arguments of :func:`costcore.estimate`, the same for all models. Options for files of one type
-            (``dims``, ``shapes``, ``regroup``, ``check_shapes``: ``.onnx``) are ignored for other targets, except that
-            ``dims`` also applies to saved reports.
+            (``dims``, ``shapes``, ``regroup``, ``check_shapes``, ``max_nodes``: ``.onnx``) are ignored for other
+            targets, except that ``dims`` also applies to saved reports.
 
     Raises:
         CostError: if ``jobs`` is given and joblib is not installed.

@@ -34,8 +34,8 @@ from costcore.reports.text.units import UNITS
 SUCCESS, FAILURE, USAGE_ERROR, INTERRUPTED = 0, 1, 2, 130
 """The exit codes."""
 
-FLAGS_WITH_VALUES = {"dims": "--dim", "shapes": "--shape"}
-"""The flags of frontend options that take a name and a value; all other frontend options are switches."""
+FLAGS_WITH_VALUES = {"dims": "--dim", "shapes": "--shape", "max_nodes": "--max-nodes"}
+"""The flags of frontend options that take a value; all other frontend options are switches."""
 
 MAX_MESSAGE_LENGTH = 10_000
 """The maximum number of characters of a message: names in a model can have any length."""
@@ -75,6 +75,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=SHAPE",
         help=f"shape of a value whose shape cannot be inferred, as batch,8 or 1x8 ({files_with('shapes')}); may be "
         "repeated",
+    )
+    parser.add_argument(
+        "--max-nodes",
+        type=int,
+        metavar="N",
+        help=f"most nodes that functions, loops and branches expand to ({files_with('max_nodes')}); default: 100000",
     )
     parser.add_argument("--backward", action="store_true", help="count the backward pass too (PyTorch, Chainer)")
     parser.add_argument("--no-fma", action="store_true", help="count a fused multiply-add as two FLOPs")
@@ -210,6 +216,8 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
         options["dims"] = parse_dims(args.dim)
     if args.shape:
         options["shapes"] = parse_shapes(args.shape)
+    if args.max_nodes is not None:
+        options["max_nodes"] = args.max_nodes
     if args.backward:
         options["backward"] = True
     return options

@@ -32,6 +32,7 @@ from .values.value import Value
 from .walk.control_flow import CONTROL_FLOW
 from .walk.function_calls import call_function
 from .walk.functions import ModelFunctions
+from .walk.node_budget import NodeBudget
 from .walk.recording import Notes, Recording
 from .walk.schema_functions import SchemaFunctions
 from .walk.unmarked import unmarked_note
@@ -58,6 +59,7 @@ def estimate(
     shapes: Mapping[str, Any] | None = None,
     regroup: bool | Collection[str] = False,
     check_shapes: bool = False,
+    max_nodes: int | None = None,
 ) -> None:
     """Record the calls of one pass of ``model``.
 
@@ -79,6 +81,8 @@ def estimate(
             and also in hand-written form. ``PATTERNS`` in ``regroup/patterns/catalog.py`` lists all.
         check_shapes: whether shapes are compared with those that ``onnx.shape_inference`` finds, in another process;
             differences are noted.
+        max_nodes: how many nodes the model's functions, loops and branches may expand to, besides the nodes that it
+            stores; default: 100,000. More are an error.
 
     Raises:
         CostError: if the file is not an ONNX model, or the model is invalid; the message includes file and node.
@@ -88,7 +92,7 @@ def estimate(
     proto, name = read_model(model)
     recorder.frameworks["onnx"] = onnx_version
     try:
-        values, note = _walk(recorder, proto, inputs, dims, shapes, regroup)
+        values, note = _walk(recorder, proto, inputs, dims, shapes, regroup, NodeBudget(proto, max_nodes))
         if check_shapes:
             compare_with_onnx(proto, values, note)
     except CostError as error:
@@ -144,6 +148,7 @@ def _walk(
     dims: Mapping[str, Any] | None,
     shapes: Mapping[str, Any] | None,
     regroup: bool | Collection[str],
+    budget: NodeBudget,
 ) -> tuple[Mapping[str, Value], Notes]:
     """Record a parsed model; return the values of the outermost graph by name, and the notes."""
     graph, note = proto.graph, Notes(recorder.notes)
@@ -156,6 +161,7 @@ def _walk(
     config = WalkConfig(
         functions,
         UserShapes(shapes, dimensions),
+        budget,
         parameters_are_initializers=proto.producer_name == "pytorch" and bool(graph.initializer),
         keep_history=bool(regroup),
     )

@@ -11,9 +11,13 @@ from costcore.translate import Arguments
 
 from ..graph.node import Node
 from ..rows.arguments import fact
+from ..schema.constraints import Constraints
 from ..shapes.rules import positive
 from ..values.value import Value
 from .spec import OperatorSpec, row
+
+LONGEST_GRAM = 1024
+"""Longer n-grams are refused: the cost is a sum over all their lengths."""
 
 
 def tokens(node: Node) -> Sequence[Value]:
@@ -190,6 +194,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         "src_tokens cur_tokens prev_suffix_match_idx pred_tokens",
         required=3,
         attributes="min_ngram_size max_ngram_size",
+        constraints=Constraints(maximums={"max_ngram_size": LONGEST_GRAM}),
         infer=suffix,
         rows=[
             row(

@@ -28,6 +28,7 @@ class Constraints:
     Attributes:
         choices: supported values of string attributes, by name.
         minimums: smallest number in attributes, or in operands whose elements are known, by name.
+        maximums: largest number in attributes, by name; a formula adds up as many terms.
         ranks: ranks of operands, by name.
         required: attributes that must be given, if the operator has no schema.
         same_rank: operands that must have the same rank.
@@ -37,6 +38,7 @@ class Constraints:
 
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     minimums: Mapping[str, int] = field(default_factory=dict)
+    maximums: Mapping[str, int] = field(default_factory=dict)
     ranks: Mapping[str, Ranks] = field(default_factory=dict)
     required: tuple[str, ...] = ()
     same_rank: tuple[str, ...] = ()
@@ -63,6 +65,10 @@ class Constraints:
             for number in _numbers(args.get(name)):
                 if not is_symbolic(number) and not (isinstance(number, (int, float)) and number >= least):
                     raise error(f"has {name} {_shown(number)} (expected {least} or more)")
+        for name, most in self.maximums.items():
+            for number in _numbers(args.get(name)):
+                if isinstance(number, (int, float)) and number > most:
+                    raise error(f"has {name} {_shown(number)} (expected {most} or less)")
         for name, shape in _shapes(args, self.ranks):
             fewest, most = self.ranks[name]
             if not fewest <= len(shape) <= most:

@@ -189,9 +189,14 @@ def scan(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
     body = node.args["body"]
     inputs = node.args.get("initial_state_and_scan_inputs") or []
     count = node.args.get("num_scan_inputs", 0)
+    if not 1 <= count <= len(inputs):
+        raise node.error(f"has num_scan_inputs {count} (expected 1 to {len(inputs)}, the number of its inputs)")
+    given_axes = node.args.get("scan_input_axes") or ()
+    if len(given_axes) not in (0, count):
+        raise node.error(f"has {len(given_axes)} scan_input_axes for {count} scan inputs")
     states, scanned = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
     batched = node.version < 9  # the first version has a batch axis before everything
-    axes = node.args.get("scan_input_axes") or (1 if batched else 0,) * count
+    axes = given_axes or (1 if batched else 0,) * count
     inner, lengths = Scope(scope), []
     values = [computed(Value(value.known_shape[1:], value.dtype) if batched else value) for value in states]
     for value, axis in zip(scanned, axes, strict=False):
@@ -202,8 +207,6 @@ def scan(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
             if i != axis % len(value.known_shape) and not (batched and i == 0)
         ]
         values.append(Value(tuple(dims), value.dtype))
-    if not lengths:
-        raise node.error("has no scan inputs")
     times = lengths[0] * (inputs[0].known_shape[0] if batched else 1)
     inner.values.update((entry.name, value) for entry, value in zip(body.input, values, strict=False))
     outputs = yield walker.walk_graph(body, inner, context.of_subgraph(node, "body", times))

@@ -65,12 +65,14 @@ class WalkConfig:
     Attributes:
         functions: the model's own functions.
         user_shapes: shapes that the user gave for values inside the model.
+        budget: how many nodes may be visited.
         parameters_are_initializers: whether the exporter keeps all learned tensors as initializers.
         keep_history: whether recorded nodes are kept for pattern matching.
     """
 
     functions: ModelFunctions
     user_shapes: UserShapes
+    budget: NodeBudget
     parameters_are_initializers: bool = False
     keep_history: bool = False
 
@@ -104,7 +106,9 @@ class Walker:
         is_huge = self.functions.expanded > MOST_EXPANDED
         self.initializers = InitializerTable(config.parameters_are_initializers)
         self.history = NodeHistory() if config.keep_history else None
-        self.budget = NodeBudget(unroll=not is_huge)
+        self.budget = config.budget
+        if is_huge:
+            self.budget.unrollable = 0
         self.function_cache = FunctionCallCache() if is_huge else None
         self._node_cache: dict[Hashable, CachedNode] = {}
 

@@ -66,6 +66,12 @@ def test_wrong_operands_are_priced_or_refused_in_words(line: Line):
             {"max_ngram_size": 1},
             "must be 2 or more",
         ),
+        (
+            "BifurcationDetector",
+            [(INT64, (6,)), (INT64, (6,)), (INT64, ())],
+            {"max_ngram_size": 300_000_000},
+            r"has max_ngram_size 300000000 \(expected 1024 or less\)",
+        ),
         ("HyperConnectionPreMix", [(4,), (4,)], {}, "needs num_branches or an axis of streams"),
         ("WordConvEmbedding", [(INT32, (2, 6)), (3, 4), (3,), (30, 4)], {}, r"needs filters \[F, 1, K, E\]"),
         ("RemovePadding", [(2, 3), (INT32, (2,))], {}, "RemovePadding .* has inputs or attributes"),

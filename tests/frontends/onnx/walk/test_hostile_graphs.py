@@ -446,3 +446,78 @@ def test_a_tensor_of_impossible_size_is_refused_though_each_dimension_is_possibl
     x = g("Expand", "x", g.number(*[1 << 62] * 70))
     with pytest.raises(CostError, match=r"has an output of 2\*\*4096 elements or more"):
         estimate(g.model({"x": (1,)}, x))
+
+
+def growing(depth: int, width: int = 4) -> ModelProto:
+    """Functions that call each other ``width`` times, each time with one more element: no two calls are equal.
+
+    The function at level i has 2 * width nodes, and is called width ** i times.
+    """
+    levels = []
+    for i in range(depth):
+        nodes, made = [], "a"
+        for k in range(width):
+            nodes.append(node("Concat", [made, "one"], [f"c{k}"], axis=0))
+            inner = {"op_type": f"F{i + 1}", "inputs": [f"c{k}", "one"], "domain": "local"}
+            leaf = {"op_type": "Relu", "inputs": [f"c{k}"]}
+            nodes.append(helper.make_node(outputs=[f"d{k}"], **(inner if i + 1 < depth else leaf)))
+            made = f"d{k}"
+        imports = [helper.make_opsetid("", 20), helper.make_opsetid("local", 1)]
+        levels.append(helper.make_function("local", f"F{i}", ["a", "one"], [made], nodes, imports))
+    made = with_functions(*levels, call="F0")
+    made.graph.node[0].input.append("x")
+    del made.graph.input[0].type.tensor_type.shape.dim[1:]
+    return made
+
+
+def test_functions_that_expand_without_end_are_refused_with_the_limit_that_can_be_raised():
+    made = growing(12)
+    assert len(made.SerializeToString()) < 4000
+    match = r"functions, loops and branches expand to more than 500 nodes, besides the 97 that the model stores"
+    with at_most(1_000_000), pytest.raises(CostError, match=match) as raised:
+        estimate(made, max_nodes=500)  # 97 = 12 levels of 2 * 4 nodes, and the call of the first
+    assert "max_nodes=5000 (--max-nodes)" in str(raised.value)
+
+
+def test_the_limit_can_be_raised(tmp_path, capsys):
+    made = growing(4)  # 8 + 8 * 4 + 8 * 16 + 8 * 64 = 680 nodes, and the call of the first; 33 are stored
+    assert len(estimate(made, max_nodes=681 - 33).calls) == 4 * (1 + 4 + 16 + 64) + 4**4  # Concat, and Relu
+    with pytest.raises(CostError, match="more than 647 nodes"):
+        estimate(made, max_nodes=681 - 33 - 1)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(made.SerializeToString())
+    assert main([str(path), "--max-nodes", "100"]) == 1
+    assert "max_nodes=1000 (--max-nodes)" in capsys.readouterr().err
+    assert main([str(path), "--max-nodes", "1000", "--summary"]) == 0
+
+
+def test_nodes_that_a_model_stores_are_not_limited():
+    chain = [node("Relu", [f"a{i}" if i else "x"], [f"a{i + 1}" if i < 29 else "y"]) for i in range(30)]
+    assert len(estimate(model(*chain), max_nodes=1).calls) == 30
+
+
+@pytest.mark.parametrize(("given", "error"), [(0, ValueError), (-5, ValueError), (1.5, TypeError), (True, TypeError)])
+def test_the_limit_is_a_positive_int(given, error):
+    with pytest.raises(error, match="max_nodes must be"):
+        estimate(model(node("Relu", ["x"], ["y"])), max_nodes=given)
+
+
+def scan(count: int, **attributes: Any) -> ModelProto:
+    """A Scan of one state and one sequence."""
+    values = [helper.make_tensor_value_info(name, F, (4,)) for name in ("s", "e")]
+    made = [helper.make_tensor_value_info(name, F, (4,)) for name in ("t", "f")]
+    body = helper.make_graph([node("Add", ["s", "e"], ["t"]), node("Relu", ["e"], ["f"])], "body", values, made)
+    start = node("Constant", [], ["start"], value_floats=[0.0] * 4)
+    return model(start, node("Scan", ["start", "x"], ["last", "y"], body=body, num_scan_inputs=count, **attributes))
+
+
+@pytest.mark.parametrize("count", [300_000_000, 3, 0, -1, -300_000_000])
+def test_a_scan_of_more_inputs_than_it_has_is_refused(count):
+    with pytest.raises(CostError, match=rf"has num_scan_inputs {count} \(expected 1 to 2, the number"):
+        estimate(scan(count))
+
+
+def test_a_scan_with_axes_for_other_inputs_is_refused():
+    assert estimate(scan(1, scan_input_axes=[0])).total_report["flops"] == 4 + 4  # one slice of 4 elements
+    with pytest.raises(CostError, match="has 3 scan_input_axes for 1 scan inputs"):
+        estimate(scan(1, scan_input_axes=[0, 0, 0]))
