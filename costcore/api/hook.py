@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 from costcore.api.build_report import check_arguments, make_report, warn_about
 from costcore.errors import CostError
@@ -20,7 +21,9 @@ class ComputationalCostHook:
     """A context manager that counts what runs inside it, in every imported framework.
 
     ``with ComputationalCostHook() as cch: y = net(x)``. A hook can be used again, and then starts from zero. If two
-    hooks are nested, both count. If the block raises an exception, the report has the calls up to it.
+    hooks are nested or overlap, both count; hooks of several coroutines each count what their own coroutine runs, and
+    those it starts. If the block raises an exception, the report has the calls up to it. A hook counts the thread that
+    entered it, and must be left in that thread.
 
     Args:
         fma_1flop: count a fused multiply-add as one FLOP (True) or two (False).
@@ -64,6 +67,7 @@ class ComputationalCostHook:
         self._custom = CustomCalculators(fma_1flop)
         self._recorder = Recorder()
         self._stack: ExitStack | None = None
+        self._thread = 0
         self._report: Report | None = None
 
     def add_custom_cost_calculator(self, op: object, calculator: Any) -> None:
@@ -87,22 +91,44 @@ class ComputationalCostHook:
             raise CostError("this ComputationalCostHook is already active. To nest hooks, create a second one.")
         self._recorder = Recorder(self._tracebacks, self._custom.by_native, measure_time=self._measure_time)
         self._report = None
+        self._stack = self._capture(self._recorder)
+        self._thread = threading.get_ident()
+        return self
+
+    def _capture(self, recorder: Recorder) -> ExitStack:
         with ExitStack() as stack:
             for name in loaded() if self._names is None else self._names:
-                context = load(name).capture(self._recorder)
+                context = load(name).capture(recorder)
                 if context is not None:
                     stack.enter_context(context)
-            self._stack = stack.pop_all()
-        return self
+            return stack.pop_all()
 
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         stack, self._stack, self._report = self._stack, None, None
-        if stack is not None:
+        if stack is None:
+            self._capture(Recorder()).close()  # left in another thread before: restores the state of this one
+        else:
             stack.__exit__(error_type, error, traceback)
+            if self._thread != threading.get_ident():
+                raise CostError(
+                    "this ComputationalCostHook was left in another thread than the one that entered it. Enter and "
+                    "leave it in the thread whose calls it counts. The report has what ran there until now."
+                )
         if error_type is None:
             warn_about(self.report, self._custom, strict=self._strict)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuse to be pickled or copied: a hook is tied to its process and thread.
+
+        Raises:
+            TypeError: always; the message says what to pickle instead.
+        """
+        raise TypeError(
+            "cannot pickle or copy a ComputationalCostHook. Pickle hook.report, or save it by hook.report.to_json(), "
+            "and create a hook in every process."
+        )
 
     @property
     def report(self) -> Report:

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import chainer
 
+from costcore.trace import coroutines
 from costcore.trace.recorder import Recorder
 
 from ..arrays import array_of
@@ -19,6 +20,7 @@ from .call_stack import current_phase
 from .chainerx_guard import chainerx_rejected
 from .recording import Recording
 from .return_values import MethodWatch
+from .static_graphs import static_graphs_off
 
 Arrays: TypeAlias = "Sequence[Any]"
 
@@ -68,13 +70,19 @@ class Capture(chainer.FunctionHook):
         self._backward_modules: list[str] = []
         """The paths of the links whose functions run backward now, outermost first."""
         self._contexts = ExitStack()
+        self._active: dict[str, Any] = {}
+        """The active function hooks of the thread that entered this one."""
+        self._number = 0
+        """The number of this capture; see :mod:`costcore.trace.coroutines`."""
 
     def __enter__(self) -> Capture:
         with ExitStack() as stack:
             stack.enter_context(chainerx_rejected())
-            stack.enter_context(chainer.using_config("use_static_graph", False))
+            stack.enter_context(static_graphs_off())
             stack.enter_context(self.recording.links)
+            self._active = chainer.get_function_hooks()
             super().__enter__()
+            self._number = coroutines.enter()
             self._contexts = stack.pop_all()
         self.recording.start()
         return self
@@ -88,14 +96,29 @@ class Capture(chainer.FunctionHook):
             self._forward.clear()
             self._backward.clear()
             self.recording.finish()
-            super().__exit__(kind, error, traceback)
+            coroutines.leave(self._number)
+            del self._active[self.name]  # it may be left in another thread
+
+    def _is_here(self) -> bool:
+        """Return whether a function that runs now is part of this capture.
+
+        It is not if its coroutine, or one that started it, entered other captures of this thread instead.
+        """
+        entered = coroutines.entered()
+        if self._number in entered:
+            return True
+        return not any(isinstance(hook, Capture) and hook._number in entered for hook in self._active.values())
 
     def forward_preprocess(self, function: Any, in_data: Arrays) -> None:
         """Watch the forward method of a function that is about to run."""
+        if not self._is_here():
+            return
         self._forward[id(function)] = MethodWatch(function, "forward", self._forward_ended)
 
     def forward_postprocess(self, function: Any, in_data: Arrays) -> None:
         """Record a function that has run forward."""
+        if not self._is_here():
+            return
         self._n_functions += 1
         watch = self._forward.pop(id(function))
         native = native_name(type(function_of(function)))
@@ -108,12 +131,16 @@ class Capture(chainer.FunctionHook):
 
     def backward_preprocess(self, function: Any, in_data: Arrays, out_grad: Arrays) -> None:
         """Watch the backward method of a function that is about to compute gradients."""
+        if not self._is_here():
+            return
         context = self._backward_in(self._modules.get(function, ""))
         watch = MethodWatch(function, "backward", self._backward_ended, context)
         self._backward[id(function)] = _Backward(watch, self._n_functions)
 
     def backward_postprocess(self, function: Any, in_data: Arrays, out_grad: Arrays) -> None:
         """Record a function that has computed gradients, unless other functions computed them."""
+        if not self._is_here():
+            return
         ended = self._backward.pop(id(function))
         watch = ended.watch
         watch.remove()

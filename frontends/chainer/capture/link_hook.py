@@ -35,6 +35,16 @@ class LinkHook(chainer.LinkHook):
         self._stack: list[_Running] = []
         self._model: Any = None  # held, so that the ids of its links are not reused
         self._paths: dict[int, str] = {}
+        self._active: dict[str, Any] = {}
+        """The active link hooks of the thread that entered this one."""
+
+    def __enter__(self) -> LinkHook:
+        self._active = chainer._get_link_hooks()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del self._active[self.name]  # it may be left in another thread
 
     def forward_preprocess(self, args: Any) -> None:
         """Push a link that is about to run."""

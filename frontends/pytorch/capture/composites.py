@@ -57,6 +57,9 @@ def _kernel(operator: OpOverload, active_mode: Callable[[], CaptureMode | None])
         mode = active_mode()
         if mode is None or mode.in_composite or mode.is_paused or _functorch_level() is not None:
             return operator.redispatch(keyset & AFTER, *args, **kwargs)
+        if mode.is_over and mode.end_in_thread is not None:
+            mode.end_in_thread()
+            return operator(*args, **kwargs)
         return _call(mode, operator, keyset, args, kwargs)
 
     return kernel

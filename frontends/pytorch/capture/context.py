@@ -16,10 +16,9 @@ from costcore.trace.recorder import Recorder
 from ..operators.plan import operator_plans
 from ..recording.call_log import CallLog
 from ..recording.module_tree import module_tree
-from . import autocast, patches
-from .dispatch_keys import PRE_DISPATCH
+from . import patches
 from .dispatch_mode import CaptureMode
-from .patches import THREAD
+from .session import join_session
 
 NO_COMPOSITES = (
     "this version of PyTorch hides composite operators: they are recorded as one call if Python calls them; those that "
@@ -43,8 +42,9 @@ def capture(
     """Record every operator that this thread runs inside the context.
 
     This includes forward, backward and recomputation, functions, methods, modules, compiled and scripted models, and
-    optimizers, on any device and in any grad mode. Captures nest, and each of them records everything. Afterwards
-    PyTorch is as it was before, also after an exception.
+    optimizers, on any device and in any grad mode. Captures nest or overlap, and each of them records everything;
+    captures of several coroutines each record what their own coroutine runs, and those it starts. Afterwards PyTorch is
+    as it was before, also after an exception.
 
     Args:
         recorder: receives the calls.
@@ -57,10 +57,10 @@ def capture(
         has_composites = can_see_composites()
     if not has_composites and NO_COMPOSITES not in recorder.notes:
         recorder.notes.append(NO_COMPOSITES)
-    mode = THREAD.mode
+    session = join_session(has_replay, is_estimate, has_composites)
+    mode = session.mode
     with ExitStack() as stack:
-        if mode is None:
-            mode = _start(stack, CaptureMode(has_replay, is_estimate), has_composites)
+        stack.callback(session.leave)
         stack.callback(_note_unseen_threads, recorder, patches.count_unseen_threads(), is_run=not is_estimate)
         log = CallLog(recorder, mode.cache.plans.translator, mode.recording.modules)
         stack.callback(log.close)
@@ -88,23 +88,6 @@ def _note_unseen_threads(recorder: Recorder, before: int, is_run: bool) -> None:
         if is_run:
             layer = Layer(OTHER_THREADS)
             recorder.record(Call(layer, type=OTHER_THREADS, native=OTHER_THREADS, uncounted=Uncounted.OTHER_THREADS))
-
-
-def _start(stack: ExitStack, mode: CaptureMode, has_composites: bool) -> CaptureMode:
-    patches.acquire(has_composites)
-    stack.callback(patches.release)
-    patches.run_compiled_models_eagerly(stack)
-    THREAD.mode = mode
-    stack.callback(setattr, THREAD, "mode", None)
-    if has_composites:
-        was_included = torch._C._dispatch_tls_is_dispatch_key_included(PRE_DISPATCH)
-        torch._C._dispatch_tls_set_dispatch_key_included(PRE_DISPATCH, True)
-        if autocast.is_any_enabled():
-            autocast.register_kernels()
-        stack.callback(torch._C._dispatch_tls_set_dispatch_key_included, PRE_DISPATCH, was_included)
-    mode.__enter__()
-    stack.callback(mode.stop)
-    return mode
 
 
 @cache

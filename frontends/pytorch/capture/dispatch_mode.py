@@ -47,6 +47,8 @@ class CaptureMode(TorchDispatchMode):
         is_paused: whether operators run without being recorded.
         in_composite: whether a composite operator is running, whose inner operators are not recorded.
         meta_modules: copies on the meta device of modules that ran on their fast path.
+        is_over: whether the last capture of the thread ended in another thread, so that operators just run.
+        end_in_thread: restores the state of the thread, in that thread.
     """
 
     supports_higher_order_operators = True
@@ -58,6 +60,8 @@ class CaptureMode(TorchDispatchMode):
         self.is_paused = False
         self.in_composite = False
         self.meta_modules: WeakKeyDictionary[Module, Module] = WeakKeyDictionary()
+        self.is_over = False
+        self.end_in_thread: Callable[[], None] | None = None
         self._constants = GraphConstants()
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
         self.recording = Recording(self.cache.plans)
@@ -80,12 +84,19 @@ class CaptureMode(TorchDispatchMode):
         """Remove this mode from the mode stack, even if other modes were pushed after it, and forget all values."""
         self.values.clear()
         stack = _get_current_dispatch_mode_stack()
+        if self not in stack:
+            return
         above = stack[stack.index(self) + 1 :]
         for _ in above:
             _pop_mode()
         self.__exit__(None, None, None)
         for mode in above:
             _push_mode(mode)
+
+    def end(self) -> None:
+        """Record nothing from now on, called from another thread."""
+        self.is_over = True
+        self._plans = {}
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -100,6 +111,8 @@ class CaptureMode(TorchDispatchMode):
         """Run an operator on its way to the device, and record it."""
         plan = self._plans.get(id(func))  # hashing an operator runs Python code, which is slow
         if plan is None:
+            if self.is_over:
+                return func(*args, **(kwargs or {}))
             plan = self.cache.plans.of(func)
         if types and any(kind not in PLAIN and kind.__name__ == "DTensor" for kind in types):
             self._register_shards(args)

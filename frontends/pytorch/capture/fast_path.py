@@ -100,7 +100,7 @@ def _patch(stack: ExitStack, operator: OpOverload, active_mode: Callable[[], Cap
 
 def _is_seen(mode: CaptureMode, args: Any, kwargs: Any) -> bool:
     """Return whether a call is recorded here, and not by the mode or not at all."""
-    if mode.in_composite or mode.is_paused or _functorch_level() is not None or _mode_count() != 1:
+    if mode.in_composite or mode.is_paused or mode.is_over or _functorch_level() is not None or _mode_count() != 1:
         return False
     return have_data(tensors_of(args, kwargs))
 

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from costcore.trace import coroutines
+
 from ..operators.call_cache import CachedCall
 from ..operators.plan import OperatorPlan, OperatorPlans
 from ..operators.scalar_fills import FillStep, ScalarFills
@@ -44,6 +46,10 @@ class Recording:
         self._plans = plans
         self._locate = self.locator.locate
         self._fills = ScalarFills()
+        self._numbers: dict[CallLog, int] = {}
+        """The number of the capture of every log; see :mod:`costcore.trace.coroutines`."""
+        self._has_coroutines = False
+        """Whether logs were added in coroutines that run side by side."""
         self._last_clone: tuple[int, int] | None = None
         """The autograd sequence number at the last call, and the id of its operand, if it was a clone.
 
@@ -53,13 +59,23 @@ class Recording:
 
     def add(self, log: CallLog) -> None:
         """Append calls to one more log from now on."""
+        entered = coroutines.entered()
+        self._has_coroutines |= any(number not in entered for number in self._numbers.values())
+        self._numbers[log] = coroutines.enter()
         self.logs.append(log)
         self.measures_time = any(log.recorder.measure_time for log in self.logs)
 
     def remove(self, log: CallLog) -> None:
         """Append calls to a log no longer."""
+        coroutines.leave(self._numbers.pop(log))
         self.logs.remove(log)
+        self._has_coroutines &= len(self.logs) > 1
         self.measures_time = any(log.recorder.measure_time for log in self.logs)
+
+    def _logs_here(self) -> Sequence[CallLog]:
+        """Return the logs of the running coroutine; all of them if it has none."""
+        entered = coroutines.entered()
+        return [log for log in self.logs if self._numbers[log] in entered] or self.logs
 
     def watch_unrecorded(self, plan: OperatorPlan, result: object) -> None:
         """Follow the result of an operator that is not recorded, which later calls may use."""
@@ -75,13 +91,14 @@ class Recording:
             if step is FillStep.COPY:
                 plan = self._plans.of(_FILL)
                 call, tensors, args, kwargs = CachedCall(plan), tensors[:1], (args[0], 0), {}
+        logs = self._logs_here() if self._has_coroutines else self.logs
         number = _sequence_number()
         module, phase = self._locate(number)
         if plan.is_clone:
             self._last_clone = (number, id(tensors[0]))
         elif self._last_clone is not None:
             if plan.written and self._last_clone == (number, id(tensors[0])) and tensors[0].requires_grad:
-                for log in self.logs:
+                for log in logs:
                     log.remove_last()
             self._last_clone = None
         results: Sequence[Any]
@@ -91,6 +108,6 @@ class Recording:
             results = result
         else:
             results = plan.written_arguments(args, kwargs or {})
-        for log in self.logs:
+        for log in logs:
             log.append(call, tensors, args, kwargs, results, module, phase, self.seconds)
         self.seconds = None

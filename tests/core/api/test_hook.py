@@ -1,4 +1,6 @@
+import copy
 import io
+import pickle
 import re
 import warnings
 
@@ -319,3 +321,11 @@ def test_a_wrong_attribute_of_a_hook_is_an_attribute_error():
     assert not hasattr(hook, "__array__")
     with pytest.raises(AttributeError):
         ComputationalCostHook.__new__(ComputationalCostHook).status  # noqa: B018  # as copy and pickle make it
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_hook_is_neither_pickled_nor_copied(copied):
+    cch = ComputationalCostHook()
+    with pytest.raises(TypeError, match=r"cannot pickle or copy a ComputationalCostHook\. Pickle hook\.report"):
+        copied(cch)
+    assert pickle.loads(pickle.dumps(cch.report)) == cch.report
