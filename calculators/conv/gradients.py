@@ -5,7 +5,7 @@ The attribute ``needs`` names the operands that receive a gradient; the outputs 
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, prod
+from costcore.ir import Cost, Layer, Operations, minimum, prod
 
 from .._shared import dot_products, gradient_input_bytes, gradient_product_count, needed_gradients
 
@@ -63,3 +63,37 @@ def calc_conv_transpose_backward(layer: Layer) -> Cost:
         layer.attrs,
         products * gradient_product_count(needed),
     )
+
+
+def calc_deform_conv_backward(layer: Layer) -> Cost:
+    """Backward of a deformable convolution: gradients of x, w, the offsets, the mask and the bias, from dy.
+
+    With s samples, one per input channel, tap and output position, as in ``deform_conv``:
+
+    * The gradients of the samples are a product of w and dy, dw is one of dy and the samples: each has the MACs of the
+      convolution.
+    * dx: weighted, each is added to the four elements that the sample needed, 4 mul and 4 add.
+    * Offsets: the slopes of the interpolation along both axes, 2 mul and 8 add per sample, times its gradient, summed
+      over the channels that share an offset: 2 s products.
+    * With ``mask``: its product with the gradients, s mul, and their dot products with the samples, s products.
+    * db, if there is one: dy summed over all axes except the channels.
+
+    Samples that a kernel computes again are not counted.
+
+    Source: Zhu et al., "Deformable ConvNets v2", arXiv:1811.11168.
+
+    Shapes: dy[N, F, H, W], x[N, C, H_in, W_in], w[F, C/G, K, K], offset[N, 2*K*K, H, W]
+        -> dx[N, C, H_in, W_in], dw[F, C/G, K, K], doffset[N, 2*K*K, H, W]
+    Settings: kernel=(K, K), groups=G, needs=("x", "w", "offset")
+    """
+    dy, x, w = layer["dy"], layer["x"], layer["w"]
+    samples = prod(x.shape[:2]) * prod(w.shape[2:]) * prod(dy.shape[2:])
+    products = dy.size * prod(w.shape[1:])
+    operations = dot_products(samples, products) + dot_products(w.size, products)
+    operations += Operations(mul=6, add=12) * samples + dot_products(layer["offset"].size, 2 * samples)
+    if "mask" in layer:
+        operations += Operations(mul=samples) + dot_products(layer["mask"].size, samples)
+    if "b" in needed_gradients(layer, "b"):
+        operations += Operations(add=dy.size - w.shape[0])
+    read = layer.read - x.nbytes + x.bytes_of(minimum(4 * samples, x.size))
+    return Cost(operations, read, layer.written, layer.attrs, 2 * products)

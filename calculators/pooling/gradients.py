@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, ceil_div, prod
+from costcore.ir import Cost, Layer, Operations, ceil_div, covers, prod
 
 from .._shared import input_bytes
 from .pooling import adaptive_elements
@@ -65,8 +65,9 @@ def calc_roi_max_pool_backward(layer: Layer) -> Cost:
     return Cost(Operations(add=layer["dy"].size), input_bytes(layer, *_INDEX_OPERANDS), layer.written, layer.attrs)
 
 
+@covers("roi_avg_pool_backward", "ps_roi_avg_pool_backward")
 def calc_roi_avg_pool_backward(layer: Layer) -> Cost:
-    """Gradient of roi_avg_pool: dy is divided once and added to all elements of its window.
+    """Gradient of roi_avg_pool and ps_roi_avg_pool: dy is divided once and added to all elements of its window.
 
     The count assumes that every region covers the whole map, as for ``roi_avg_pool``.
 
@@ -77,8 +78,9 @@ def calc_roi_avg_pool_backward(layer: Layer) -> Cost:
     return Cost(Operations(add=elements, div=dy.size), input_bytes(layer, *_INDEX_OPERANDS), layer.written, layer.attrs)
 
 
+@covers("roi_align_backward", "ps_roi_align_backward")
 def calc_roi_align_backward(layer: Layer) -> Cost:
-    """Gradient of roi_align: weighted dy is added to the four elements of x that each sample needed.
+    """Gradient of roi_align and ps_roi_align: weighted dy is added to the four elements of x that each sample needed.
 
     4 mul and 4 add per sample, and a division of dy by their number. With ``mode`` "max" only the sample that was the
     maximum counts. Attributes are those of ``roi_align``.

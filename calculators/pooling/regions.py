@@ -10,19 +10,19 @@ from .._shared import input_bytes
 from ..resampling.interpolation import calc_resize
 from .pooling import AVERAGE, MAX, WindowReduction, adaptive_elements
 
-ROI_POOLS: Mapping[str, WindowReduction] = {"roi_max_pool": MAX, "roi_avg_pool": AVERAGE}
+ROI_POOLS: Mapping[str, WindowReduction] = {"roi_max_pool": MAX, "roi_avg_pool": AVERAGE, "ps_roi_avg_pool": AVERAGE}
 
 
 @covers(ROI_POOLS)
 def calc_roi_pool(layer: Layer) -> Cost:
-    """Pooling of regions of interest.
+    """Pooling of regions of interest; in ``ps_roi_avg_pool`` every position of a window has channels of its own.
 
     The count assumes that every region covers the whole map, the maximum.
 
     A region is divided into windows as in adaptive pooling, which together have at most L + n - gcd(L, n) elements
     along an axis. x and the regions are read completely.
 
-    Source: Girshick, Fast R-CNN, arXiv:1504.08083.
+    Source: Girshick, Fast R-CNN, arXiv:1504.08083; Dai et al., R-FCN, arXiv:1605.06409.
 
     Shapes: x[N, C, H, W], rois[R, 5] -> y[R, C, P, Q]
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from costcore.translate import Arguments, Row, Source
@@ -91,4 +91,44 @@ GRADIENTS = tuple(
     for name in ("convolution_backward", "convolution_backward_overrideable")
 )
 
-ROWS = (*CONVOLUTIONS, *BACKEND_SPECIFIC, *GRADIENTS)
+
+def _along_axes(name: str) -> Callable[[Arguments], tuple[int, int]]:
+    return lambda args: (args[f"{name}_h"], args[f"{name}_w"])
+
+
+def _mask(args: Arguments) -> Any:
+    """Return the mask; without one, torchvision passes a tensor that it does not use."""
+    return args["mask"] if args["use_mask"] else None
+
+
+_DEFORMED: dict[str, Source] = {"x": "input", "w": "weight", "offset": "offset", "mask": _mask}
+_DEFORMED_ATTRIBUTES: dict[str, Source] = {
+    "kernel": _kernel,
+    **{
+        name: _along_axes(short) for name, short in (("stride", "stride"), ("padding", "pad"), ("dilation", "dilation"))
+    },
+    "groups": "groups",
+    "offset_groups": "offset_groups",
+}
+
+
+def _deformed_gradients(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+    """Keep the gradients of what the forward pass used: those of x, w, offsets, mask and bias are computed at once."""
+    return [value for i, value in enumerate(outputs) if i != 3 or args["use_mask"]]
+
+
+DEFORMABLE = (
+    Row("torchvision::deform_conv2d", "deform_conv", {**_DEFORMED, "b": "bias"}, _DEFORMED_ATTRIBUTES),
+    Row(
+        "torchvision::_deform_conv2d_backward",
+        "deform_conv_backward",
+        {"dy": "grad", **_DEFORMED},
+        {
+            **_DEFORMED_ATTRIBUTES,
+            "needs": lambda args: ("x", "w", "offset", *(("mask",) if args["use_mask"] else ()), "b"),
+        },
+        outputs=_deformed_gradients,
+    ),
+)
+
+ROWS = (*CONVOLUTIONS, *BACKEND_SPECIFIC, *GRADIENTS, *DEFORMABLE)

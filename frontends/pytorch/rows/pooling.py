@@ -123,4 +123,34 @@ GRADIENTS = (
     ),
 )
 
-ROWS = (*FORWARD, *GRADIENTS)
+
+def _sampling(args: Arguments) -> tuple[int, int]:
+    """Return the samples of a bin along each axis; 0 if the size of the region decides."""
+    return (max(int(args["sampling_ratio"]), 0),) * 2
+
+
+_REGIONS: dict[str, Source] = {"x": "input", "rois": "rois"}
+_DY_IN_REGIONS: dict[str, Source] = {"dy": "grad", "rois": "rois"}
+_SAMPLED: dict[str, Source] = {"sampling": _sampling}
+
+REGIONS = (
+    Row("torchvision::roi_align", "roi_align", _REGIONS, _SAMPLED),
+    Row("torchvision::ps_roi_align", "ps_roi_align", _REGIONS, _SAMPLED),
+    Row("torchvision::roi_pool", "roi_max_pool", _REGIONS),
+    Row("torchvision::ps_roi_pool", "ps_roi_avg_pool", _REGIONS),
+    Row("torchvision::_roi_align_backward", "roi_align_backward", _DY_IN_REGIONS, _SAMPLED),
+    Row(
+        "torchvision::_ps_roi_align_backward",
+        "ps_roi_align_backward",
+        {**_DY_IN_REGIONS, "indices": "channel_mapping"},
+        _SAMPLED,
+    ),
+    Row("torchvision::_roi_pool_backward", "roi_max_pool_backward", {**_DY_IN_REGIONS, "indices": "argmax"}),
+    Row(
+        "torchvision::_ps_roi_pool_backward",
+        "ps_roi_avg_pool_backward",
+        {**_DY_IN_REGIONS, "indices": "channel_mapping"},
+    ),
+)
+
+ROWS = (*FORWARD, *GRADIENTS, *REGIONS)

@@ -120,6 +120,8 @@ LISTS = (
     Row("aten::_foreach_powsum", "foreach_powsum", {"x*": "self"}, {"p": "ord"}),
 )
 
+DETECTION = (Row("torchvision::nms", "non_max_suppression", {"x0": "dets", "x1": "scores"}),)
+
 WHOLE_TENSOR = (
     Row("aten::equal", "all_equal", {"x0": "self", "x1": "other"}),
     Row("aten::allclose", "all_close", {"x0": "self", "x1": "other"}),
@@ -127,4 +129,4 @@ WHOLE_TENSOR = (
     Row("aten::_nested_tensor_from_mask_left_aligned", "all_true", {"x": "mask"}),
 )
 
-ROWS = (*REDUCTIONS, *CUMULATIVE, *SORTING_AND_SEARCHING, *HISTOGRAMS, *LISTS, *WHOLE_TENSOR)
+ROWS = (*REDUCTIONS, *CUMULATIVE, *SORTING_AND_SEARCHING, *HISTOGRAMS, *LISTS, *DETECTION, *WHOLE_TENSOR)

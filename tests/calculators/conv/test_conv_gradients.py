@@ -88,3 +88,61 @@ def test_conv_transpose_backward_is_its_definition(needs, groups):
     cost = layer_cost("conv_transpose_backward", shapes, *outputs, needs=needs, groups=groups)
     assert cost.flops == count(lambda dy, x, w: conv_transpose_backward(dy, x, w, needs, groups), *shapes.values())
     assert cost.macs == 48 * (6 // groups) * 6 * len({"x", "w"} & set(needs))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("groups", "offset_groups"), [(1, 1), (2, 1), (1, 2)])
+def test_deform_conv_backward_is_its_definition(masked, groups, offset_groups):
+    """4 channels to 2, kernel 2 x 2, 3 x 1 positions; the neighbors of every sample are known."""
+    channels, filters, taps, places = 4, 2, 4, 3
+    per_group = channels // groups
+
+    def definition(dy, w, samples, neighbors, mask):
+        share = np.zeros((offset_groups, taps, places, 2), dtype=object)
+        terms = {at: ([], []) for at in np.ndindex(share.shape)}
+        mask_terms = {at: ([], []) for at in np.ndindex(share.shape[:3])}
+        for c, t, p in np.ndindex(channels, taps, places):
+            group = c // per_group
+            members = range(group * (filters // groups), (group + 1) * (filters // groups))
+            gradient = dot([w[f, c % per_group, t] for f in members], [dy[f, p] for f in members])
+            shared = c // (channels // offset_groups)
+            if masked:
+                mask_terms[shared, t, p][0].append(gradient)
+                mask_terms[shared, t, p][1].append(samples[c, t, p])
+                gradient = gradient * mask[shared, t, p]
+            a, b, left, right = neighbors[c, t, p]
+            for value in (a, b, left, right):
+                value + gradient * 0.25
+            for axis, (first, second) in enumerate([(left - a, right - b), (b - a, right - left)]):
+                terms[shared, t, p, axis][0].append(first + (second - first) * 0.5)
+                terms[shared, t, p, axis][1].append(gradient)
+        for slopes, gradients in terms.values():
+            dot(slopes, gradients)
+        for gradients, values in mask_terms.values():
+            if masked:
+                dot(gradients, values)
+        for f, o, t in np.ndindex(filters, per_group, taps):
+            c = f // (filters // groups) * per_group + o
+            dot([dy[f, p] for p in range(places)], [samples[c, t, p] for p in range(places)])
+        for f in range(filters):
+            total(dy[f])
+
+    shapes = [
+        (filters, places),
+        (filters, per_group, taps),
+        (channels, taps, places),
+        (channels, taps, places, 4),
+        (offset_groups, taps, places),
+    ]
+    layer = {
+        "dy": (1, filters, 3, 1),
+        "x": (1, channels, 4, 2),
+        "w": (filters, per_group, 2, 2),
+        "offset": (1, 2 * offset_groups * taps, 3, 1),
+    } | ({"mask": (1, offset_groups * taps, 3, 1)} if masked else {})
+    outputs = [layer["x"], layer["w"], layer["offset"], *([layer["mask"]] if masked else []), (filters,)]
+    cost = layer_cost("deform_conv_backward", layer, *outputs, groups=groups, needs=("x", "w", "offset", "b"))
+    assert cost.flops == count(definition, *shapes)
+    assert cost.macs == 2 * filters * places * per_group * taps
+    assert cost.mread == 4 * sum(int(np.prod(shape)) for shape in layer.values())
+    assert cost.mwrite == 4 * sum(int(np.prod(shape)) for shape in outputs)

@@ -47,6 +47,7 @@ def test_avg_pool():
 
     result = layer_cost("roi_avg_pool_backward", {"dy": POOLED, **PLACES}, MAP)
     assert result.flops == count(definition, POOLED)
+    assert layer_cost("ps_roi_avg_pool_backward", {"dy": POOLED, **PLACES}, (1, 24, *MAP[2:])).flops == result.flops
 
 
 @pytest.mark.parametrize(("sampling", "samples"), [((2, 2), 4), ((0, 2), 4 * 2), (None, 4 * 3)])
@@ -63,6 +64,8 @@ def test_align(sampling, samples):
 
     result = layer_cost("roi_align_backward", {"dy": POOLED, **PLACES}, MAP, sampling=sampling)
     assert result.flops == count(definition, POOLED)
+    wide = layer_cost("ps_roi_align_backward", {"dy": POOLED, **PLACES}, (1, 24, *MAP[2:]), sampling=sampling)
+    assert wide.flops == result.flops
     # of the maximum of samples only that one
     result = layer_cost("roi_align_backward", {"dy": POOLED, **PLACES}, MAP, sampling=sampling, mode="max")
     assert (result.flops.mul, result.flops.add, result.flops.div) == (4 * 36, 4 * 36, 0)

@@ -22,6 +22,13 @@ def test_crops_are_brought_to_one_size(mode: str, sample: Operations, x_read: in
     assert (result.mread, result.mwrite) == (4 * (x_read + 12 + 3), 4 * 24)
 
 
+def test_every_window_of_a_region_may_have_channels_of_its_own() -> None:
+    counted = count(lambda x: [mean(w) for w in adaptive_windows(x, (3, 2))], (7, 5))
+    operands = {"x": (1, 24, 7, 5), "rois": (6, 5)}  # 3 * 2 windows of 4 channels each
+    assert operations("ps_roi_avg_pool", operands, (6, 4, 3, 2)) == 6 * 4 * counted
+    assert bytes_moved("ps_roi_avg_pool", operands, (6, 4, 3, 2)) == ((840 + 30) * 4, 144 * 4)
+
+
 @pytest.mark.parametrize(("op", "join"), [("roi_avg_pool", mean), ("roi_max_pool", largest)])
 def test_pools_of_regions_take_the_bound_of_the_whole_map(op, join) -> None:
     counted = count(lambda x: [join(w) for w in adaptive_windows(x, (3, 2))], (7, 5))
