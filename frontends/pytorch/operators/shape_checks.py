@@ -11,10 +11,15 @@ from torch import Tensor
 from costcore.translate import Arguments
 
 from ..meta.operands import PLAIN, broadcasts
+from ..tensors import dtype_name
 from .plan import OperatorPlan
 
 Check: TypeAlias = "Callable[[Arguments], str | None]"
 """Returns what a run would refuse in the arguments of a call; None if it would accept them."""
+
+
+MAX_CATEGORIES = 2**24
+"""The maximum number of categories that PyTorch draws samples from."""
 
 
 class OperandShapeError(RuntimeError):
@@ -168,6 +173,15 @@ def _index_put(a: Arguments) -> str | None:
     return _expands("values", lambda _: (*kept[:first], *chosen, *kept[first:]))(a)
 
 
+def _index_add(a: Arguments) -> str | None:
+    x, dim, source = a["self"], a["dim"], a["source"]
+    if (problem := _axis(a)) is not None or 0 in (x.dim(), source.dim()):
+        return problem
+    shape = [*x.shape]
+    shape[dim] = a["index"].numel()
+    return None if [*source.shape] == shape else f"source is {_shape(source)} (expected {tuple(shape)})"
+
+
 def _nll_loss2d(a: Arguments) -> str | None:
     x, target = a["self"], a["target"]
     if target.dim() == 3 and x.dim() == 4 and target.shape == (x.shape[0], *x.shape[2:]):
@@ -192,9 +206,22 @@ def _entropy_with_logits(a: Arguments) -> str | None:
 
 def _multinomial(a: Arguments) -> str | None:
     x, count = a["self"], a["num_samples"]
+    if not x.is_floating_point():
+        return f"probabilities of {dtype_name(x.dtype)} (expected floating-point numbers)"
+    if x.shape[-1] > MAX_CATEGORIES:
+        return f"{x.shape[-1]} categories (expected at most {MAX_CATEGORIES})"
     if count >= 1 and (a["replacement"] or count <= x.shape[-1]):
         return None
     return f"{count} samples cannot be drawn from {x.shape[-1]} categories"
+
+
+def _gelu(a: Arguments) -> str | None:
+    kind = a["approximate"]
+    return None if kind in ("none", "tanh") else f"unknown approximation {kind!r} (expected 'none' or 'tanh')"
+
+
+def _layer_norm(a: Arguments) -> str | None:
+    return None if len(a["normalized_shape"]) else "normalized_shape is empty"
 
 
 def _put(a: Arguments) -> str | None:
@@ -218,7 +245,8 @@ SHAPE_CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(
         (f"aten::{name}" for name in ("softmax", "log_softmax", "cummax", "cummin", "sort", "argsort", "topk")), _axis
     ),
-    **dict.fromkeys((f"aten::index_{name}" for name in ("select", "reduce", "add", "copy", "fill")), _axis),
+    **dict.fromkeys((f"aten::index_{name}" for name in ("select", "reduce", "fill")), _axis),
+    **dict.fromkeys(("aten::index_add", "aten::index_copy"), _index_add),
     **dict.fromkeys((f"aten::{name}" for name in ("median", "nanmedian", "mode")), _nonempty_axis),
     **dict.fromkeys(("aten::max", "aten::min"), _nonempty),
     **{f"aten::adaptive_avg_pool{rank}d": _nonempty_map(rank) for rank in (2, 3)},
@@ -231,6 +259,8 @@ SHAPE_CHECKS: Mapping[str, Check] = {
     "aten::diagonal_scatter": _fills(_diagonal),
     "aten::index_put": _index_put,
     "aten::put": _put,
+    "aten::gelu": _gelu,
+    "aten::native_layer_norm": _layer_norm,
     "aten::binary_cross_entropy": _expands("weight", lambda a: a["self"].shape),
     "aten::binary_cross_entropy_with_logits": _entropy_with_logits,
     "aten::soft_margin_loss": _expands("target", lambda a: a["self"].shape),
