@@ -44,7 +44,8 @@ def estimate(
             * ``backward`` (bool, default False; PyTorch, Chainer): count the backward pass too.
             * ``dtype`` (str or ``torch.dtype``, default: that of the model's parameters; PyTorch): the dtype of inputs
               given as shapes, such as ``"int64"``.
-            * ``dims`` (dict, default: none; ONNX): values of symbolic dimensions, ``{"batch": 8}``.
+            * ``dims`` (dict, default: none; ONNX): values of symbolic dimensions, ``{"batch": 8}``, or
+              expressions, ``{"total": "past + new"}``.
             * ``shapes`` (dict, default: none; ONNX): shapes that cannot be inferred, by name of the value,
               ``{"h": ("batch", 8)}``.
             * ``regroup`` (bool or names of patterns, default False; ONNX): count operators that an exporter decomposed

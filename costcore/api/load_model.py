@@ -146,20 +146,26 @@ def parse_inputs(texts: Sequence[str]) -> Any:
     return None if not unnamed else unnamed[0] if len(unnamed) == 1 else tuple(unnamed)
 
 
-def parse_dims(texts: Sequence[str]) -> dict[str, int]:
-    """Return the named dimensions in the arguments of ``--dim``, such as ``batch=8``.
+_EXPRESSION = re.compile(r"[\s\w+*/()-]*[^\W\d][\s\w+*/()-]*")
+"""A size with names in it, such as ``past + new``."""
+
+
+def parse_dims(texts: Sequence[str]) -> dict[str, int | str]:
+    """Return the named dimensions in the arguments of ``--dim``, such as ``batch=8`` or ``total=past+new``.
 
     Raises:
         ValueError: if an argument has another form, or a name is given twice.
     """
-    dims: dict[str, int] = {}
+    dims: dict[str, int | str] = {}
     for text in texts:
         name, separator, value = text.rpartition("=")
-        if not (separator and name and value.isdecimal()):
-            raise ValueError(f"--dim {text!r} is invalid (expected NAME=N, such as batch=8)")
+        if not (
+            separator and name and (value.isdecimal() or re.fullmatch(r"[\s\w+*/()-]*[^\W\d][\s\w+*/()-]*", value))
+        ):
+            raise ValueError(f"--dim {text!r} is invalid (expected NAME=N, such as batch=8, or NAME=past+new)")
         if name in dims:
             raise ValueError(f"--dim {name!r} is given twice")
-        dims[name] = int(value)
+        dims[name] = int(value) if value.isdecimal() else value
     return dims
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from costcore.counting.pricing import cost_of_empty
-from costcore.dims import as_dim, is_symbolic
+from costcore.dims import Dim, as_dim, is_symbolic
 from costcore.errors import CostError
+from costcore.expressions import size_from, symbol_of
 from costcore.ir import OPERATION_CLASSES, Cost, Operations
 from costcore.messages import unknown
 from costcore.symbolic import as_text
@@ -16,15 +17,18 @@ from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
 
-def substitute_values(trace: Trace, values: Mapping[str, int]) -> Trace:
-    """Return the trace with its symbolic dimensions replaced by ``values``, integers by name (a string or symbol).
+def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
+    """Return the trace with its symbolic dimensions replaced by ``values``, by name (a string or symbol).
+
+    A value is an integer, or an expression as a text (``"past + new"``) or of sympy, whose names are those of symbols.
 
     Raises:
-        TypeError: if a value is not an integer.
+        TypeError: if a value is neither an integer nor an expression of names.
         CostError: if the trace has no symbol of a name, a value is negative, or a value makes a size negative.
     """
-    by_name = {str(name): as_dim(value) for name, value in values.items()}
     symbols = {symbol.name: symbol for symbol in symbols_in(trace)}
+    given = {str(name): value for name, value in values.items()}
+    by_name = {name: size_from(value, _sizes(given, symbols)) for name, value in given.items()}
     if missing := [name for name in by_name if name not in symbols]:
         if not symbols:
             raise CostError(f"cannot substitute {', '.join(missing)}: this report has no symbolic dimensions")
@@ -33,9 +37,10 @@ def substitute_values(trace: Trace, values: Mapping[str, int]) -> Trace:
         if symbols[name].is_nonnegative and isinstance(value, int) and value < 0:
             raise CostError(f"{name} cannot be negative (got {value})")
     by_symbol = {symbols[name]: value for name, value in by_name.items()}
+    at_once = any(map(is_symbolic, by_symbol.values()))
 
     def substitute(value: Any) -> Any:
-        return as_dim(value.subs(by_symbol)) if is_symbolic(value) else value
+        return as_dim(value.subs(by_symbol, simultaneous=at_once)) if is_symbolic(value) else value
 
     run = trace.run
     new_run = replace(
@@ -45,6 +50,16 @@ def substitute_values(trace: Trace, values: Mapping[str, int]) -> Trace:
         modules={path: module._replace(buffers=substitute(module.buffers)) for path, module in run.modules.items()},
     )
     return Trace(tuple(_in_record(record, substitute, run.layout) for record in trace), new_run)
+
+
+def _sizes(given: Mapping[str, Any], symbols: Mapping[str, Any]) -> Callable[[str], Dim]:
+    """Return a function that returns the size of a name in an expression: the given number, else a symbol."""
+
+    def size_of(name: str) -> Dim:
+        number = given.get(name)
+        return as_dim(number) if isinstance(number, int) else symbols.get(name, symbol_of(name))
+
+    return size_of
 
 
 def symbols_in(trace: Trace) -> set[Any]:

@@ -114,15 +114,17 @@ class ReportData:
         """The lines below a table: operators that are not counted, with bytes and call sites, and assumptions."""
         return caveats.remarks(self._trace)
 
-    def subs(self: _Self, values: Mapping[str, int] | None = None, /, **named: int) -> _Self:
+    def subs(self: _Self, values: Mapping[str, Any] | None = None, /, **named: Any) -> _Self:
         """Return this report with values for its symbolic dimensions, ``report.subs(batch=8)``.
+
+        A value is an integer or an expression, ``report.subs(total="past + new")``.
 
         Args:
             values: a mapping, for names that are not Python identifiers: ``report.subs({"past+1": 8})``.
             named: values by name; they take precedence over the mapping.
 
         Raises:
-            TypeError: if ``values`` is not a mapping, or a value is not an integer.
+            TypeError: if ``values`` is not a mapping, or a value is neither an integer nor an expression.
             CostError: if a name is not a symbolic dimension of this report.
         """
         if not isinstance(values, Mapping | None):

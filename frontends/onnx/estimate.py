@@ -73,7 +73,8 @@ def estimate(
         model: a path, bytes or a ``ModelProto``.
         inputs: shapes (tuples) and values (arrays or lists) by input name, or in order; default: the shapes that the
             model declares.
-        dims: sizes of named dimensions, ``{"batch": 8}``, and of symbols that the report lists.
+        dims: sizes of named dimensions, ``{"batch": 8}``, and of symbols that the report lists. A size may be an
+            expression of names, ``{"total": "past + new"}``, as a text or of sympy.
         shapes: shapes of values inside the model that cannot be inferred, such as the output of a custom operator,
             ``{"h": ("batch", 8)}``.
         regroup: whether nodes into which an exporter decomposed one operator are counted as that operator and listed

@@ -11,7 +11,9 @@ from costcore.errors import CostError
 from costcore.reports.report import Report
 
 
-def saved_report(path: str, fma_1flop: bool, dims: Mapping[str, int] | None = None, is_alone: bool = False) -> Report:
+def saved_report(
+    path: str, fma_1flop: bool, dims: Mapping[str, int | str] | None = None, is_alone: bool = False
+) -> Report:
     """Return the report saved in a file.
 
     Args:

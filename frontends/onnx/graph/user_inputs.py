@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import Dim, as_dim, is_symbolic
+from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import Tensor, prod
 from costcore.messages import unknown
@@ -101,7 +101,7 @@ class _UserInput:
         if "" in self.shape:
             raise CostError(f"shape {self.shape} of input {name!r}: a dimension has an empty name")
         try:
-            self.shape = tuple(dims(d) if isinstance(d, str) else as_dim(d) for d in self.shape)
+            self.shape = tuple(map(dims.size, self.shape))
         except TypeError as error:
             raise CostError(f"shape {self.shape} of input {name!r}: {error}") from None
         if any(isinstance(d, int) and d < 0 for d in self.shape):

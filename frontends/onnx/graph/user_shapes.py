@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from costcore.dims import Dim, as_dim
+from costcore.dims import Dim
 from costcore.errors import CostError
 from costcore.ir import Tensor
 from costcore.messages import did_you_mean
@@ -102,7 +102,7 @@ def dimension_names(shapes: Mapping[str, Any] | None) -> set[str]:
 def _value(name: str, given: Any, dims: Dimensions) -> Value:
     shape = given.shape if isinstance(given, Tensor) else given
     try:
-        sizes: tuple[Dim, ...] = tuple(dims(d) if isinstance(d, str) else as_dim(d) for d in shape)
+        sizes: tuple[Dim, ...] = tuple(map(dims.size, shape))
     except TypeError as error:
         raise TypeError(f"shapes: shape {shape} of {name!r}: {error}") from None
     if "" in shape or any(isinstance(d, int) and d < 0 for d in sizes):

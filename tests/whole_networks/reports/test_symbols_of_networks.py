@@ -133,6 +133,10 @@ def test_an_empty_batch_costs_nothing(other):
 
 def test_dims_of_the_command_line():
     assert parse_dims(["batch=8", "2*n=4", "a=b=3"]) == {"batch": 8, "2*n": 4, "a=b": 3}
+    assert parse_dims(["total=past + 2*new"]) == {"total": "past + 2*new"}
+    for text in ("batch", "batch=", "batch=3+4", "batch=a.b", "=8"):
+        with pytest.raises(ValueError, match="is invalid \\(expected NAME=N, such as batch=8, or NAME=past\\+new\\)"):
+            parse_dims([text])
     with pytest.raises(ValueError, match="--dim 'batch' is given twice"):
         parse_dims(["batch=8", "batch=9"])
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper
+from sympy import Symbol
 
 from costcore import CostError, Tensor
 from tests.frontends.onnx.read_model import read, shapes
@@ -178,6 +179,63 @@ def test_names_that_are_sums_of_names_are_sums():
         read(cached(), {**given, "mask": (1, 8)})
     with pytest.raises(CostError, match=re.escape("'past + new' is 9 by the other inputs, and 8 here")):
         read(cached(), dims={"past": 7, "new": 2, "past + new": 8})
+
+
+def masked() -> ModelProto:
+    """A decoder's mask whose length has a name of its own."""
+    g = Graph()
+    y = g("Add", g("Concat", "past", "ids", axis=1), "mask")
+    lengths = {"mask": ("batch", "tot"), "ids": ("batch", "new"), "past": ("batch", "past")}
+    return g.model({name: (TensorProto.FLOAT, shape) for name, shape in lengths.items()}, y)
+
+
+PAST, NEW = Symbol("past"), Symbol("new", integer=True, positive=True)
+
+
+@pytest.mark.parametrize("total", ["past + new", "past+new", PAST + NEW, "2*new - new + (past*4)//4"])
+def test_a_dimension_may_be_given_as_an_expression_of_others(total):
+    (shape,) = shapes(masked(), dims={"tot": total})[-1:]
+    assert {symbol.name for d in shape for symbol in d.free_symbols} == {"batch", "past", "new"}
+    assert len({symbol for d in shape for symbol in d.free_symbols}) == 3
+    assert shapes(masked(), dims={"tot": total, "past": 7, "new": 2, "batch": 1})[-1] == (1, 9)
+    assert shapes(masked(), {"past": (1, 7), "ids": (1, 2)}, dims={"tot": total})[-1] == (1, 9)
+    assert shapes(masked(), {"mask": ("batch", total)})[-1] == shape or isinstance(total, str)
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ({"tot": "tot + 1"}, "dims: the size of 'tot' contains 'tot' itself (got tot + 1)"),
+        ({"past": "new + 1", "new": "past + 1"}, "contains 'new' itself (got past + 1)"),
+        ({"tot": "past - 9", "past": 3}, "dims: the size of 'tot' is negative (got past - 9 = -6)"),
+        ({"total": "past + new"}, "dims: unknown dimension 'total'"),
+    ],
+)
+def test_an_expression_that_is_no_size_is_refused(dims, message):
+    with pytest.raises(CostError, match=re.escape(message)):
+        read(masked(), dims=dims)
+
+
+@pytest.mark.parametrize(
+    "text", ["past +", "past ** 2", "3 + 4", "", "past / 2", "max(past, new)", "past" + " + 1" * 99]
+)
+def test_texts_that_are_no_sums_or_products_of_names_are_refused(text):
+    with pytest.raises(TypeError, match="A text must be a sum or product of names, such as 'past \\+ new'"):
+        read(masked(), dims={"tot": text})
+
+
+def test_two_names_may_be_one_dimension():
+    past, length = (Symbol(name, integer=True, positive=True) for name in ("past", "length"))
+    assert shapes(cached(), dims={"past": "new", "new": "past", "batch": 1})[-1] == (1, 4 * past)
+    assert shapes(masked(), dims={"tot": "length", "past": "length - new", "batch": 1})[-1] == (1, length)
+
+
+def test_expressions_must_agree_with_the_shapes_of_inputs():
+    g = Graph()
+    shapes_of = {"mask": ("tot",), "past": ("past",)}
+    model = g.model({name: (TensorProto.FLOAT, shape) for name, shape in shapes_of.items()}, g("Relu", "mask"))
+    with pytest.raises(CostError, match=re.escape("input 'mask', axis 0: dimension 'tot' is 8 by dims, and 9 here")):
+        read(model, {"mask": (9,), "past": (7,)}, dims={"tot": "past + 1"})
 
 
 def test_a_length_that_depends_on_data_is_told_by_its_own_name():
