@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import isinf
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from costcore.dims import Dim
+
 from ..values.value import Value
 from ..walk.history import RecordedNode
 from .exported_program import Program
@@ -154,6 +156,22 @@ def last_axis(recorded: RecordedNode) -> bool:
     return bool(axis == recorded.call.layer.out.ndim - 1)
 
 
+Equal: TypeAlias = "tuple[tuple[Dim, Dim], ...]"
+"""Pairs of sizes that must be equal."""
+
+
+class DependsOnSizes(Exception):  # noqa: N818 - no error: it ends the check of one match
+    """A match computes the operator for some sizes only.
+
+    Args:
+        equal: pairs of sizes that must be equal.
+    """
+
+    def __init__(self, equal: Equal) -> None:
+        super().__init__(", ".join(f"{a} = {b}" for a, b in equal))
+        self.equal = equal
+
+
 class Group(NamedTuple):
     """A group of nodes that decomposes one operator.
 
@@ -195,7 +213,8 @@ class Decomposition(NamedTuple):
     Attributes:
         roots: op_types of the last node.
         pattern: the nodes.
-        build: returns the group for a match; None if the match does not compute the operator.
+        build: returns the group for a match; None if the match does not compute the operator. It may raise
+            :class:`DependsOnSizes`.
         source_call: the call, as a regular expression, that PyTorch itself decomposes before its exporter sees it.
     """
 

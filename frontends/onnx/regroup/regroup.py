@@ -12,13 +12,14 @@ from costcore.trace.call import Call
 from costcore.trace.run import Regrouping
 from costcore.translate import ROLES
 
+from ..graph.messages import joined
 from ..graph.node import Node
 from ..reading.exporter_metadata import origin, source_line
 from ..values.value import StoredTensor, Value
 from ..walk.history import NodeHistory, RecordedNode
 from ..walk.recording import Recording
 from .exported_program import Program
-from .matcher import Decomposition, Group, Match, Pattern, matches
+from .matcher import Decomposition, DependsOnSizes, Equal, Group, Match, Pattern, matches
 from .patterns.catalog import PATTERNS, TORCHSCRIPT_PATTERNS
 
 ELEMENTS_READ = {"Shape": 0, "Size": 0, "CastLike": 1}
@@ -57,25 +58,28 @@ def regroup_nodes(
     readers = _readers(history.read_outside, history_nodes)
     search = Search(recording, nodes, readers, match_hand_written=patterns is not True)
     is_torchscript = producer == "pytorch" and not any(origin(recorded.node.proto) for recorded in nodes)
-    selected = list(_selected(patterns, TORCHSCRIPT_PATTERNS if is_torchscript else {}))
+    selected = dict(_selected(patterns, TORCHSCRIPT_PATTERNS if is_torchscript else {}))
     for recorded in reversed(history_nodes):
         if id(recorded.call) in counted and recorded.node not in search.taken:
             search.at(recorded, selected)
     recorder.calls[:] = [search.replaced.get(id(call), call) for call in recorder.calls if id(call) not in search.gone]
     search.remove_unread_parameters()
+    search.note_undecided()
     return search.found[::-1]
 
 
-def _selected(patterns: bool | Collection[str], overrides: Mapping[str, Pattern | None]) -> Iterator[Decomposition]:
-    """Yield the patterns of these names, else all, as the exporter writes them."""
+def _selected(
+    patterns: bool | Collection[str], overrides: Mapping[str, Pattern | None]
+) -> Iterator[tuple[str, Decomposition]]:
+    """Yield the patterns of these names, else all, by name and as the exporter writes them."""
     for name, decomposition in PATTERNS.items():
         if not isinstance(patterns, bool):
             if name in patterns:
-                yield decomposition
+                yield name, decomposition
             continue
         pattern = overrides.get(name, decomposition.pattern)
         if pattern is not None:
-            yield decomposition._replace(pattern=pattern)
+            yield name, decomposition._replace(pattern=pattern)
 
 
 def _readers(read_outside: Iterable[Value], nodes: Iterable[RecordedNode]) -> dict[Value, set[Node | None]]:
@@ -124,20 +128,26 @@ class Search:
         self._readers = readers
         self._match_hand_written = match_hand_written
         self._stored: dict[int, StoredTensor] = {}
+        self._undecided: dict[tuple[str, Equal], dict[str, None]] = {}
+        """The last nodes of groups that are one operator for some sizes only, by its pattern and these sizes."""
 
-    def at(self, root: RecordedNode, patterns: Iterable[Decomposition]) -> None:
+    def at(self, root: RecordedNode, patterns: Mapping[str, Decomposition]) -> None:
         """Take the first group that ends in ``root``."""
-        for decomposition in patterns:
+        for name, decomposition in patterns.items():
             if root.node.op in decomposition.roots:
-                group = next(self._groups(decomposition, root), None)
+                group = next(self._groups(name, decomposition, root), None)
                 if group is not None:
                     self._take(root, group)
                     return
 
-    def _groups(self, decomposition: Decomposition, root: RecordedNode) -> Iterator[Group]:
+    def _groups(self, name: str, decomposition: Decomposition, root: RecordedNode) -> Iterator[Group]:
         for match in matches(decomposition.pattern, root.node.outputs[0], self.producers):
             if self.is_separate(match.nodes, decomposition.source_call):
-                group = decomposition.build(match, SearchExtension(self, decomposition.source_call))
+                try:
+                    group = decomposition.build(match, SearchExtension(self, decomposition.source_call))
+                except DependsOnSizes as some:
+                    self._undecided.setdefault((name, some.equal), {})[root.node.label] = None
+                    continue
                 if group is not None and all(value.shape is not None for value in group.operands.values()):
                     yield group
 
@@ -199,6 +209,16 @@ class Search:
             if stored.identity in recorder.parameters and stored.identity not in read:
                 del recorder.parameters[stored.identity]
                 stored.uses = {"configuration"}
+
+    def note_undecided(self) -> None:
+        """Note the groups that are one operator for some sizes only."""
+        for (pattern, equal), labels in self._undecided.items():
+            sizes = " and ".join(f"{a} = {b}" for a, b in equal)
+            given = {str(name): b if isinstance(b, int) else str(b) for name, b in equal}
+            self._recording.note(
+                f"regroup: whether groups of nodes are {pattern} depends on sizes; the nodes were counted one by one. "
+                f"They are if {sizes}: give dims={given}. The groups end in {joined([*labels])}"
+            )
 
 
 @dataclass(frozen=True)

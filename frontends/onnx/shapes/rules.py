@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
+from typing import Any
 
 from costcore.dims import Dim, maximum
 from costcore.messages import short_repr
@@ -29,6 +30,9 @@ def broadcast(node: Node, *shapes: Shape) -> Shape:
             raise node.error(f"cannot broadcast its inputs {' and '.join(map(str, shapes))}")
         if isinstance(a, int) or isinstance(b, int):
             return a if isinstance(a, int) else b  # the symbol is this number, or 1
+        for size in (a, b):
+            if _is_longer_than_one(size):
+                return size  # the other one is equal, or 1
         return maximum(a, b)
 
     def both(a: Shape, b: Shape) -> Shape:
@@ -36,6 +40,14 @@ def broadcast(node: Node, *shapes: Shape) -> Shape:
         return tuple(map(pair, (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b))
 
     return reduce(both, shapes)
+
+
+def _is_longer_than_one(size: Any) -> bool:
+    """Return True for a sum of products of sizes, such as ``past + 1``, that is more than 1 for all of them."""
+    terms: Mapping[Any, Any] = size.as_coefficients_dict()
+    if any(not (term.is_integer and term.is_positive and factor.is_positive) for term, factor in terms.items()):
+        return False
+    return bool(sum(terms.values()) > 1)  # each term is 1 or more
 
 
 def present_inputs(node: Node) -> list[Value]:

@@ -15,7 +15,19 @@ from costcore.dims import Dim
 
 from ...values.value import Value
 from ...walk.history import RecordedNode
-from ..matcher import NOTHING, Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand
+from ..matcher import (
+    NOTHING,
+    Decomposition,
+    DependsOnSizes,
+    Either,
+    Extension,
+    Group,
+    Match,
+    Named,
+    Number,
+    Op,
+    Operand,
+)
 from .data_movement import is_gather, reads
 
 MOST_TERMS = 256
@@ -139,9 +151,12 @@ def _window_sizes(places: Any, masks: list[Value], length: Dim) -> list[int] | N
         if any(element not in (False, True) for element in mask.data.flat):
             return None  # depends on data
         dropped |= mask.data.reshape(places.shape).astype(bool)
-    if not isinstance(length, int):
-        return None
     remaining = [row[~drop].tolist() for row, drop in zip(places, dropped, strict=True)]
+    if not isinstance(length, int):
+        last = max((place for window in remaining for place in window), default=None)
+        if isinstance(last, int):
+            raise DependsOnSizes(((length, last + 1),))
+        return None
     count = len(remaining)
     windows = [range(i * length // count, -(-(i + 1) * length // count)) for i in range(count)]
     return [len(window) for window in windows] if remaining == [list(window) for window in windows] else None

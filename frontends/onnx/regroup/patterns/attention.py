@@ -13,6 +13,7 @@ from ...values.value import Value
 from ...walk.history import RecordedNode
 from ..exported_program import operation
 from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand, Pattern, last_axis
+from .checks import is_shape
 
 Q, KT, V, MASK = (Operand(name) for name in ("q", "kt", "v", "mask"))
 
@@ -63,8 +64,10 @@ def _build(match: Match, extend: Extension) -> Group | None:
     y = match.nodes[0].call.layer.out
     if any(x.shape is None or len(x.shape) != len(y.shape) for x in (q, kt, v)) or len(y.shape) < 3:
         return None
-    rows = q.known_shape[:-1]
-    if match.values["weights"].shape != (*rows, kt.known_shape[-1]) or y.shape != (*rows, v.known_shape[-1]):
+    rows, weights, keys = q.known_shape[:-1], match.values["weights"].shape, kt.known_shape[-1]
+    if weights is not None and v.known_shape[-2] == keys:
+        weights = (*weights[:-1], keys)  # the product with the values requires it, whatever the mask's size is called
+    if not is_shape(weights, (*rows, keys)) or not is_shape(y.shape, (*rows, v.known_shape[-1])):
         return None  # broadcast beyond the queries
     if "unscaled" in match.values and not _is_scaled_by_one(match, extend):
         return None
@@ -110,9 +113,9 @@ def _is_folded(match: Match, mask: Value) -> bool:
     return mask.stored is not None and bool(origin(match.nodes[0].node.proto))
 
 
-def _is_key(match: Match, shape: tuple[object, ...]) -> bool:
+def _is_key(match: Match, shape: tuple[Dim, ...]) -> bool:
     folded = match.values.get("folded")
-    return match.values["k"].shape == shape and (folded is None or folded.known_shape[-2:] == shape[-2:])
+    return is_shape(match.values["k"].shape, shape) and (folded is None or folded.known_shape[-2:] == shape[-2:])
 
 
 def _one_head_for_many(
@@ -135,7 +138,7 @@ def _one_head_for_many(
     if len(head) != 4 or apart != (*head[:2], 1, *head[2:]):
         return None
     repeated = (head[0], head[1] * spread[2], *head[2:])
-    if spread != (*head[:2], spread[2], *head[2:]) or (shape or value.known_shape) != repeated:
+    if spread != (*head[:2], spread[2], *head[2:]) or not is_shape(shape or value.known_shape, repeated):
         return None
     folded = longer.values.get("folded")
     return (longer, longer.values["head"]) if folded is None or folded.known_shape[-2:] == head[2:] else None

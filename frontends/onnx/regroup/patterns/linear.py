@@ -7,7 +7,7 @@ from ...values.value import Value
 from ...walk.history import RecordedNode
 from ..exported_program import operation
 from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand
-from .checks import is_learned
+from .checks import is_learned, is_shape
 
 X, W, B = Operand("x"), Operand("w"), Operand("b")
 
@@ -43,7 +43,7 @@ def _linear(match: Match, extend: Extension) -> Group | None:
     operands = {"x": x, "w": w}
     if b is not None:
         # one operation of the user's program may have a computed bias too
-        if b.shape != w.known_shape[:1] or not (written_for or _is_learned_part(b, extend)):
+        if not (written_for or _is_learned_part(b, extend)) or not is_shape(b.shape, w.known_shape[:1]):
             return None
         operands["b"] = b
     return Group("linear", "Gemm", operands, {}, match.nodes)

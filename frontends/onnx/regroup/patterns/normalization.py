@@ -7,7 +7,7 @@ from typing import Any
 from ...values.value import FLOATS
 from ...walk.history import RecordedNode
 from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand
-from .checks import is_learned, preserves_x, scalar
+from .checks import is_learned, is_shape, preserves_x, scalar
 
 X, W, B = Operand("x"), Operand("w"), Operand("b")
 ONE = Number(1.0)
@@ -96,11 +96,13 @@ _WEIGHT_NORM = Either((Op("Mul", _V, Op("Div", _G, _LENGTH)), Op("Mul", Op("Div"
 def _weight_norm(match: Match, _: Extension) -> Group | None:
     """Build weight normalization from directions and lengths along one axis."""
     v, g = match.values["w0"].shape, match.values["w1"].shape
-    reduced = next(recorded.call.layer for recorded in match.nodes if recorded.node.op == "ReduceL2")
-    left = [i for i in range(len(v or ())) if i not in (reduced.attrs.get("axis") or ())]
-    if len(left) != 1 or reduced.out.shape != g or reduced.out.ndim != len(v or ()):
+    if v is None or g is None:
         return None
-    if match.nodes[0].call.layer.out.shape != v:
+    reduced = next(recorded.call.layer for recorded in match.nodes if recorded.node.op == "ReduceL2")
+    left = [i for i in range(len(v)) if i not in (reduced.attrs.get("axis") or ())]
+    if len(left) != 1 or reduced.out.ndim != len(v):
+        return None
+    if not is_shape(reduced.out.shape, g) or not is_shape(v, match.nodes[0].call.layer.out.shape):
         return None
     return Group(
         "weight_norm", "WeightNorm", {n: match.values[n] for n in ("w0", "w1")}, {"axis": left[0]}, match.nodes
