@@ -26,7 +26,7 @@ from .fused import activation as fused_activation
 from .fused import hyper_connections, moe
 from .fused import matmul as fused_matmul
 from .fused import normalization as fused_normalization
-from .quantization import conversions, operators, packed, products
+from .quantization import conversions, operators, packed, products, qonnx
 from .spec import OperatorSpec
 
 FAMILIES = (
@@ -53,6 +53,7 @@ FAMILIES = (
     operators,
     packed,
     products,
+    qonnx,
     random,
     recurrent,
     reduction,

@@ -27,6 +27,9 @@ QUANTIZED_INPUTS = {
     "QLinearWhere": ((1, 4), ()),
     "DequantizeWithOrder": ((0,), (1,)),
     "DequantizeBFP": ((0,), ()),
+    **dict.fromkeys(("Quant", "IntQuant"), ((), (1, 2, 3))),
+    "BipolarQuant": ((), (1,)),
+    **dict.fromkeys(("Trunc", "FloatQuant"), ((), (1, 2, 3, 4, 5))),
 }
 """Positions of inputs of operators on quantized tensors: those that are learned if they are stored, besides those that
 rows map to a weight or bias; and scales and zero points that rows map to other names than ``x_scale``."""
