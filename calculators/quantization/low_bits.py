@@ -18,8 +18,9 @@ def calc_bipolar_quantize(layer: Layer) -> Cost:
 def calc_truncate_bits(layer: Layer) -> Cost:
     """Quantized values without their lowest bits.
 
-    ``(round(round(x / scale + zero_point) / step) - zero_point) * scale``: 2 div, 2 add, 2 cmp to round and 1 mul. With ``limited`` the result is limited to the range of the bits
-    that remain: 2 cmp more. ``step``, a power of two, follows from the bit widths or from the scales.
+    ``(round(round(x / scale + zero_point) / step) - zero_point) * scale``: 2 div, 2 add, 2 cmp to round and 1 mul per
+    element. With ``limited`` the result is limited to the range of the bits that remain: 2 cmp more. ``step``, a power
+    of two, follows from the bit widths or from the scales.
 
     Source: QONNX operator Trunc, versions 1 and 2 (``limited``).
 
