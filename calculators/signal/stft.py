@@ -43,6 +43,22 @@ def calc_stft(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+def calc_stft_power(layer: Layer) -> Cost:
+    """Squared magnitudes of a short-time Fourier transform, ``stft`` and ``re * re + im * im`` of every bin.
+
+    1 mul and 1 fma per bin, one half of which are written. Transforms stay inside.
+
+    Source: onnxruntime-extensions operator StftNorm.
+
+    Shapes: x[B, L], window[N] -> y[B, K, F]
+    Settings: frames=F, length=N
+    """
+    x, n = layer["x"], layer.attrs["length"]
+    points = x.size // x.shape[-1] * layer.attrs["frames"] * n
+    operations = fft_operations(points, n) + Operations(mul=points) + layer.out.size * Operations(mul=1, fma=1)
+    return Cost(operations, layer.read, layer.written, layer.attrs)
+
+
 def calc_mel_weights(layer: Layer) -> Cost:
     """Triangular filters from frequency bins to mel bins.
 

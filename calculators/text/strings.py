@@ -11,9 +11,18 @@ TEXT: Mapping[str, str] = {
     "string_split": "strings split at separators",
     "string_normalize": "strings in another case, without stop words",
     "regex_match": "test whether strings match a pattern",
+    "string_join": "strings joined along an axis",
+    "string_replace": "strings with matches of a pattern replaced",
+    "string_length": "number of characters of each string",
+    "string_equal": "test whether strings are equal",
+    "string_select": "strings that a mask selects",
     "tokenize": "strings split into tokens",
+    "detokenize": "strings made of tokens",
     "lookup": "values of a table by key",
     "image_decode": "pixels of a compressed image",
+    "image_encode": "compressed image of pixels",
+    "image_draw": "image with boxes drawn onto it",
+    "audio_decode": "samples of compressed sound",
 }
 
 
@@ -23,7 +32,7 @@ def calc_text(layer: Layer) -> Cost:
 
     Bytes are those of the operands with a known element size. A string has no known size, so it counts no bytes. The
     work of a codec depends on data and is not counted: ``image_decode`` reads the coded bytes and writes the pixels.
-    ``lookup`` uses hashing.
+    ``lookup`` uses hashing. ``image_draw`` copies the image.
 
     Shapes: x[N] -> y[N]
     """

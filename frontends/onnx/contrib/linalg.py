@@ -8,7 +8,7 @@ from ..graph.node import Node
 from ..schema.constraints import ANY, Constraints
 from ..shapes.rules import like
 from ..values.value import Value
-from .spec import OperatorSpec, row
+from .spec import EXTENSIONS, MICROSOFT, OperatorSpec, row
 
 
 def distances(node: Node) -> Sequence[Value]:
@@ -24,12 +24,16 @@ METRICS = {"euclidean": 2, "cityblock": 1, "chebyshev": float("inf")}
 
 
 SPECS: tuple[OperatorSpec, ...] = (
-    OperatorSpec(
-        "Inverse",
-        "X",
-        constraints=Constraints(ranks={"X": (2, ANY)}),
-        infer=like("X"),
-        rows=[row("inverse", {"x": "X"})],
+    *(
+        OperatorSpec(
+            "Inverse",
+            "X",
+            constraints=Constraints(ranks={"X": (2, ANY)}),
+            infer=like("X"),
+            rows=[row("inverse", {"x": "X"})],
+            domain=domain,
+        )
+        for domain in (MICROSOFT, *EXTENSIONS)
     ),
     OperatorSpec(
         "CDist",

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from costcore.translate import Arguments
 
 from ..graph.node import Node
-from ..rows.arguments import node_of
+from ..rows.arguments import determined, node_of, number
 from ..schema.constraints import ANY, Constraints
 from ..values.value import Value
-from .spec import OperatorSpec, row
+from .spec import EXTENSIONS, OperatorSpec, row
 
 
 def half_spectrum(node: Node) -> Sequence[Value]:
@@ -37,7 +37,36 @@ def _signal_axes(a: Arguments) -> tuple[int, ...]:
     return tuple(range(rank - (a.get("signal_ndim") or 1), rank))
 
 
+def spectrogram(node: Node) -> Sequence[Value]:
+    """Infer the squared magnitudes of centered frames, one every ``hop_length`` samples."""
+    x, length, hop = node.value("pcm_wave"), node.number("n_fft"), node.number("hop_length")
+    if len(x.known_shape) != 2:
+        raise node.error(f"needs a signal [N, L] (got the shape {x.known_shape})")
+    return [node.result((x.known_shape[0], length // 2 + 1, x.known_shape[1] // hop + 1), x.dtype)]
+
+
 SPECS: tuple[OperatorSpec, ...] = (
+    *(
+        OperatorSpec(
+            "StftNorm",
+            "pcm_wave n_fft hop_length window frame_size",
+            required=5,
+            infer=spectrogram,
+            rows=[
+                row(
+                    "stft_power",
+                    {"x": "pcm_wave", "window": "window"},
+                    {
+                        "length": number("n_fft"),
+                        "frames": determined(lambda n: n.outputs[0] and n.outputs[0].known_shape[-1]),
+                    },
+                    when=lambda a: number("n_fft")(a) is not None,
+                )
+            ],
+            domain=domain,
+        )
+        for domain in EXTENSIONS
+    ),
     OperatorSpec(
         "Rfft",
         "X",

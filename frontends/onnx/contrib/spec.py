@@ -21,6 +21,9 @@ NCHWC = "com.microsoft.nchwc"
 NHWC = "com.ms.internal.nhwc"
 """Domain of operators with channels last, which ONNX Runtime's layout transformer writes."""
 
+EXTENSIONS = ("ai.onnx.contrib", "com.microsoft.extensions")
+"""Domains of the operators of onnxruntime-extensions."""
+
 NEWEST = 99
 """Version of these operators: rules and rows that they share with the standard treat them as its newest version."""
 

@@ -19,7 +19,6 @@ from . import (
     reduction,
     resampling,
     signal,
-    text,
 )
 from .attention import kv_cache, padding, position, projected, sparse
 from .fused import activation as fused_activation
@@ -28,6 +27,7 @@ from .fused import matmul as fused_matmul
 from .fused import normalization as fused_normalization
 from .quantization import conversions, operators, packed, products, qonnx
 from .spec import OperatorSpec
+from .text import extensions, tokens
 
 FAMILIES = (
     activation,
@@ -59,7 +59,8 @@ FAMILIES = (
     reduction,
     resampling,
     signal,
-    text,
+    extensions,
+    tokens,
 )
 
 SPECS: Mapping[str, OperatorSpec] = {spec.key: spec for family in FAMILIES for spec in family.SPECS}

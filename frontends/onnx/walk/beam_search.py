@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from costcore.dims import Dim, maximum
 
-from ..contrib.text import Search
+from ..contrib.text.tokens import Search
 from ..graph.node import Inferred, Node
 from ..graph.scope import GraphContext, Scope
 from ..values.declared_types import declared_shape

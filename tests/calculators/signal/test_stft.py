@@ -30,6 +30,14 @@ def test_short_time_fourier_transform() -> None:
     assert operations("stft", windowed, (2, 5, 8), frames=5, length=8) == bare + Operations(mul=160)
 
 
+def test_squared_magnitudes() -> None:
+    # 2 signals of 20 in 5 frames of 8 as above, and of 2 x 5 bins in 5 frames re * re + im * im: 1 mul, 1 fma
+    given = {"x": (2, 20), "window": (8,)}
+    result = layer_cost("stft_power", given, (2, 5, 5), frames=5, length=8)
+    assert result.flops == Operations(mul=80 + 2 * 80 * 3 + 50, add=3 * 80 * 3, fma=50)
+    assert (result.mread, result.mwrite) == (4 * 48, 4 * 50)
+
+
 def test_mel_weights() -> None:
     definition = "floor(700 * (power(10, (low + i * step) / 2595) - 1) * n / rate)"
     _, edge = measure(definition, "i", low=0, step=1, n=9, rate=2)

@@ -9,12 +9,12 @@ from typing import Any
 from costcore.dims import Dim
 from costcore.translate import Arguments
 
-from ..graph.node import Node
-from ..rows.arguments import fact
-from ..schema.constraints import Constraints
-from ..shapes.rules import positive
-from ..values.value import Value
-from .spec import OperatorSpec, row
+from ...graph.node import Node
+from ...rows.arguments import fact
+from ...schema.constraints import Constraints
+from ...shapes.rules import positive
+from ...values.value import Value
+from ..spec import OperatorSpec, row
 
 LONGEST_GRAM = 1024
 """Longer n-grams are refused: the cost is a sum over all their lengths."""
