@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, prod
+from costcore.ir import Cost, Dim, Layer, Operations, Tensor, prod
 
 
 def dot_products(count: Dim, products: Dim, start: bool = False) -> Operations:
@@ -38,6 +38,14 @@ def needed_gradients(layer: Layer, *operands: str) -> tuple[str, ...]:
     """
     needed = layer.attrs.get("needs", tuple(layer.inputs))
     return tuple(name for name in operands if name in needed)
+
+
+def saved_bytes(layer: Layer, elements: Dim) -> Dim:
+    """Return the bytes of ``elements`` results that the layer writes for its backward pass.
+
+    The attribute ``saved`` is their dtype; without it no backward pass follows, and they are not written.
+    """
+    return Tensor((elements,), layer.attrs["saved"]).nbytes if "saved" in layer.attrs else 0
 
 
 def input_bytes(layer: Layer, *operands: str) -> Dim:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Dim, Layer, Operations, Tensor, counts_with_empty, prod
 
-from .._shared import dot_products, operations_of, without_quantization
+from .._shared import dot_products, operations_of, saved_bytes, without_quantization
 from ..activation.softmax import softmax_operations
 
 
@@ -22,7 +22,8 @@ def calc_attention(layer: Layer) -> Cost:
     For each output element: one dot product of length T_k.
 
     All T_q * T_k pairs are counted, so ``causal`` and window attributes change nothing. With grouped-query attention,
-    keys and values are read once per group. Scores are not materialized: they are neither read nor written.
+    keys and values are read once per group. Scores are not materialized: they are neither read nor written. With a
+    gradient (attribute ``saved``) the logarithm of the sum of every softmax is written.
 
     Queries, keys and values are broadcast over batch and heads as in matmul, and the pairs are those of the output. A
     head width D of 0 leaves out the first dot product only: all scores are equal, and the values are averaged.
@@ -38,7 +39,7 @@ def calc_attention(layer: Layer) -> Cost:
     rows = query_rows(layer, layer.out)
     keys, width = layer["k"].shape[-2:]
     operations, macs = attention_operations(layer, rows, keys, rows * width, rows * layer["v"].shape[-1])
-    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+    return Cost(operations, layer.read, layer.written + saved_bytes(layer, rows), layer.attrs, macs)
 
 
 def query_rows(layer: Layer, y: Tensor) -> Dim:

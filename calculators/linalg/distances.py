@@ -133,16 +133,16 @@ def calc_squared_distances(layer: Layer) -> Cost:
 
 
 def calc_cosine_similarity(layer: Layer) -> Cost:
-    """Cosine of the angle between x0 and x1 along ``axis``, x0 . x1 / sqrt((x0 . x0) * (x1 . x1)).
+    """Cosine of the angle between x0 and x1 along ``axis``, x0 . x1 / (max(|x0|, eps) * max(|x1|, eps)).
 
-    Per row three dot products, 1 mul, a square root, 1 cmp (max with eps), 1 div.
+    Per row three dot products, two square roots, 2 cmp, 1 mul, 1 div.
 
     Shapes: x0[N, D], x1[N, D] -> y[N]
     Settings: axis=1
     """
     count = layer.out.size
     length = layer["x0"].shape[layer.attrs["axis"]] if layer["x0"].shape else 1
-    operations = dot_products(3 * count, 3 * count * length) + Operations(mul=1, div=1, cmp=1, special=1) * count
+    operations = dot_products(3 * count, 3 * count * length) + Operations(mul=1, div=1, cmp=2, special=2) * count
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 

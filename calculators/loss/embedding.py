@@ -20,7 +20,7 @@ def calc_cosine_embedding_loss(layer: Layer) -> Cost:
     """
     size, count = layer["x0"].size, layer["target"].size
     operations = dot_products(3 * count, 3 * size)
-    operations += Operations(mul=1, add=2, div=1, cmp=3, special=1) * count + reduction_operations(layer, count)
+    operations += Operations(mul=1, add=2, div=1, cmp=4, special=2) * count + reduction_operations(layer, count)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Dim, Layer, Operations, PerElement, covers, prod
 
-from .._shared import dot_products
+from .._shared import dot_products, saved_bytes
 from ..activation.softmax import log_softmax_operations
 
 
@@ -17,6 +17,14 @@ def reduction_operations(layer: Layer, terms: Dim) -> Operations:
         return Operations()
     results = layer.out.size
     return Operations(add=terms - results, div=0 if reduction == "sum" else results)
+
+
+def weighted_reduction_operations(layer: Layer, terms: Dim) -> Operations:
+    """Return the operations of reducing ``terms`` losses times their weights: a dot product, or products alone."""
+    plain = reduction_operations(layer, terms)
+    if layer.attrs.get("reduction", "mean") == "none":
+        return Operations(mul=terms)
+    return dot_products(layer.out.size, terms) + Operations(div=plain.div)
 
 
 def mean_division(layer: Layer) -> Operations:
@@ -38,7 +46,8 @@ LOSSES: Mapping[str, PerElement] = {
         Operations(mul=2, add=4, special=2), "-(target * log(x) + (1 - target) * log(1 - x))"
     ),
     "binary_cross_entropy_with_logits": PerElement(
-        Operations(mul=1, add=4, special=2), "(1 - target) * x + log(1 + exp(-x))"
+        Operations(mul=2, add=6, div=1, special=3),
+        "-(target * log(s := 1 / (1 + exp(-x))) + (1 - target) * log(1 - s))",
     ),
     "soft_margin_loss": PerElement(Operations(mul=1, add=2, special=2), "log(1 + exp(-(target * x)))"),
     "hinge_embedding_loss": PerElement(Operations(add=1, cmp=2), "where(target == 1, x, max(margin - x, 0))"),
@@ -52,18 +61,17 @@ def calc_elementwise_loss(layer: Layer) -> Cost:
     Constants of the definition are folded and cost nothing. Bounds that only prevent overflow are not counted.
     Operations that operands and attributes add per element:
 
-    * weight ``w``: 1 mul;
-    * ``pos_weight`` p of binary_cross_entropy_with_logits, which multiplies the logarithm by 1 + (p - 1) * target: 2
-      mul and 2 add.
+    * weight ``w``: a product, accumulated by fma (1 mul for each sum, or for each element with ``reduction`` "none");
+    * ``pos_weight`` of binary_cross_entropy_with_logits, which multiplies the first logarithm: 1 mul.
 
     Shapes: x[N, C], target[N, C] -> y[]
     Settings: reduction="mean"
     """
     size = layer["x"].size
     operations = LOSSES[layer.op].operations
-    operations += Operations(mul=1) if "w" in layer else Operations()
-    operations += Operations(mul=2, add=2) if "pos_weight" in layer else Operations()
-    return Cost(operations * size + reduction_operations(layer, size), layer.read, layer.written, layer.attrs)
+    operations += Operations(mul=1) if "pos_weight" in layer else Operations()
+    reduce = weighted_reduction_operations if "w" in layer else reduction_operations
+    return Cost(operations * size + reduce(layer, size), layer.read, layer.written, layer.attrs)
 
 
 def _accumulated_products(layer: Layer, size: Dim) -> Operations:
@@ -110,11 +118,12 @@ def rows_and_classes(layer: Layer) -> tuple[Dim, Dim]:
     return prod(size for i, size in enumerate(shape) if i != axis), shape[axis]
 
 
-def _class_weight_operations(layer: Layer, count: Dim) -> Operations:
-    """Return the operations of class weights: 1 mul per row, and for a mean count - 1 add for their sum."""
+def _class_weighted_reduction(layer: Layer, count: Dim) -> Operations:
+    """Return the operations of class weights and the reduction; a mean also adds the weights of all rows."""
     if "w" not in layer:
-        return Operations()
-    return Operations(mul=count, add=count - 1 if layer.attrs.get("reduction", "mean") == "mean" else 0)
+        return reduction_operations(layer, count)
+    is_mean = layer.attrs.get("reduction", "mean") == "mean"
+    return weighted_reduction_operations(layer, count) + Operations(add=count - 1 if is_mean else 0)
 
 
 def class_weight_bytes(layer: Layer, count: Dim) -> Dim:
@@ -127,39 +136,43 @@ def calc_cross_entropy(layer: Layer) -> Cost:
 
     * Per row of c classes: log_softmax (2c - 1 add, c + 1 special), the choice of the target (no cost), a negation.
     * The mean over N rows: N - 1 add and 1 div.
-    * Class weights ``w``: 1 mul per row, and for the mean the sum of the chosen weights.
+    * Class weights ``w``: products that accumulate, 1 mul and N - 1 fma (N mul with ``reduction`` "none"); for the mean
+      also the sum of the chosen weights, N - 1 add.
     * Targets that are probabilities (of the shape of x): a dot product of length c instead of the choice; weights are c
       mul per row.
     * ``label_smoothing``: per row the sum and negation of all log-probabilities, c add, and the blend of both losses, 2
       mul and 1 add.
 
+    With a gradient (attribute ``saved``) the log-probabilities are written too.
+
     Shapes: x[N, C], target[N], w[C]? -> y[]
     Settings: reduction="mean"
     """
     size, (count, classes) = layer["x"].size, rows_and_classes(layer)
-    operations = log_softmax_operations(size, count) + Operations(add=count) + reduction_operations(layer, count)
+    operations = log_softmax_operations(size, count) + Operations(add=count)
     read = layer.read
     if layer["target"].ndim == layer["x"].ndim:
         operations += dot_products(count, size) + Operations(mul=size if "w" in layer else 0)
+        operations += reduction_operations(layer, count)
     else:
-        operations += _class_weight_operations(layer, count)
+        operations += _class_weighted_reduction(layer, count)
         read += class_weight_bytes(layer, count)
     if layer.attrs.get("label_smoothing"):
         operations += Operations(mul=2, add=classes + 1) * count
-    return Cost(operations, read, layer.written, layer.attrs)
+    return Cost(operations, read, layer.written + saved_bytes(layer, size), layer.attrs)
 
 
 def calc_nll_loss(layer: Layer) -> Cost:
     """Negative log likelihood, -x[target] of every row of log-probabilities, then the reduction.
 
-    Per row the choice of the target (no cost) and a negation. Class weights ``w`` take 1 mul per row, and for the mean
-    the sum of the chosen weights. Read are the targets, and one element of x and of w per row.
+    Per row the choice of the target (no cost) and a negation. Class weights ``w`` are those of ``cross_entropy``. Read
+    are the targets, and one element of x and of w per row.
 
     Shapes: x[N, C], target[N], w[C]? -> y[]
     Settings: reduction="mean"
     """
     x, (count, _) = layer["x"], rows_and_classes(layer)
-    operations = Operations(add=count) + _class_weight_operations(layer, count) + reduction_operations(layer, count)
+    operations = Operations(add=count) + _class_weighted_reduction(layer, count)
     read = layer.read - x.nbytes + x.bytes_of_part(count) + class_weight_bytes(layer, count)
     return Cost(operations, read, layer.written, layer.attrs)
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from costcore.ir import Cost, Dim, Layer, Operations, prod
 
 from .._shared import dot_products
-from .losses import class_weight_bytes, mean_division, reduction_operations, rows_and_classes
+from .losses import (
+    class_weight_bytes,
+    mean_division,
+    reduction_operations,
+    rows_and_classes,
+    weighted_reduction_operations,
+)
 
 
 def _rows_and_last_axis(layer: Layer) -> tuple[Dim, Dim]:
@@ -53,16 +59,17 @@ def calc_multi_margin_loss(layer: Layer) -> Cost:
     * For each of c - 1 other classes: 1 add and 1 cmp.
     * The sum: c - 2 add; 1 div.
     * ``p`` 2: the terms are squared, 1 mul and c - 2 fma instead of the sum.
-    * Class weights: 1 mul per row.
+    * Class weights: products that accumulate in the reduction.
 
     Shapes: x[N, C], target[N] -> y[]
     Settings: reduction="mean"
     """
     count, classes = rows_and_classes(layer)
-    row = Operations(add=classes, cmp=classes - 1, div=1, mul=1 if "w" in layer else 0)
+    row = Operations(add=classes, cmp=classes - 1, div=1)
     row += dot_products(1, classes - 1) if layer.attrs.get("p", 1) == 2 else Operations(add=classes - 2)
     read = layer.read + class_weight_bytes(layer, count)
-    return Cost(row * count + reduction_operations(layer, count), read, layer.written, layer.attrs)
+    reduce = weighted_reduction_operations if "w" in layer else reduction_operations
+    return Cost(row * count + reduce(layer, count), read, layer.written, layer.attrs)
 
 
 def calc_multi_margin_loss_backward(layer: Layer) -> Cost:

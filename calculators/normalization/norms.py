@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Dim, Layer, Operations, prod
 
-from .._shared import row_count, scale_and_shift
+from .._shared import row_count, saved_bytes, scale_and_shift
 
 
 def channel_count(layer: Layer) -> Dim:
@@ -30,8 +30,8 @@ def calc_batch_norm(layer: Layer) -> Cost:
     * with running statistics ``mean`` and ``var``: the unbiased variance (1 mul) and their update (1 mul and 1 fma
       each).
 
-    All operands are read; the outputs and the updated statistics are written. The latter are not listed among the
-    outputs.
+    All operands are read; the outputs and the updated statistics are written, and with a gradient (attribute ``saved``)
+    mean and deviation of the batch. The statistics are not listed among the outputs.
 
     Source: Ioffe and Szegedy, "Batch Normalization", arXiv:1502.03167.
 
@@ -49,7 +49,7 @@ def calc_batch_norm(layer: Layer) -> Cost:
         per_channel += Operations(mul=3, fma=2)
         updated = layer["mean"].nbytes + layer["var"].nbytes
     operations = moment_operations(x.size, count) + count * per_channel + Operations(fma=x.size)
-    return Cost(operations, layer.read, layer.written + updated, layer.attrs)
+    return Cost(operations, layer.read, layer.written + updated + saved_bytes(layer, 2 * count), layer.attrs)
 
 
 def calc_batch_renorm(layer: Layer) -> Cost:
@@ -90,7 +90,7 @@ def _standardization(layer: Layer, count: Dim) -> Cost:
     """Return the cost of rows with zero mean and unit variance, then a weight and a bias if given."""
     size = layer["x"].size
     operations = moment_operations(size, count) + Operations(mul=size) + scale_and_shift(layer, size)
-    return Cost(operations, layer.read, layer.written, layer.attrs)
+    return Cost(operations, layer.read, layer.written + saved_bytes(layer, 2 * count), layer.attrs)
 
 
 def calc_layer_norm(layer: Layer) -> Cost:
@@ -103,6 +103,8 @@ def calc_layer_norm(layer: Layer) -> Cost:
     * eps added (1 add), square root, reciprocal (1 div);
     * each difference from the mean times that reciprocal: c mul;
     * weight and bias: c fma; a weight alone c mul, a bias alone c add, neither nothing.
+
+    With a gradient (attribute ``saved``) mean and deviation of every row are written too.
 
     Source: Ba, Kiros and Hinton, "Layer Normalization", arXiv:1607.06450.
 

@@ -109,7 +109,7 @@ def adaptive_windows(x, out: tuple[int, int]):
 
 def cosine(a, b):
     """Return the cosine of the angle between two vectors."""
-    return dot(a, b) / sqrt(max(dot(a, a) * dot(b, b), 1e-8))
+    return dot(a, b) / (max(sqrt(dot(a, a)), 1e-8) * max(sqrt(dot(b, b)), 1e-8))
 
 
 def euclidean_distance(a, b):

@@ -16,12 +16,17 @@ BY_NAME = {case.name: case for case in CASES}
 ROWS = [(framework, name) for framework, builders in BUILDERS.items() for name in builders]
 
 
+def without_gradient(framework: str):
+    """Return a context in which no backward pass follows, which some layers would write more for."""
+    return import_module("torch").no_grad() if framework == "pytorch" else import_module("chainer").no_backprop_mode()
+
+
 def run(framework: str, name: str):
     """Return the report of one layer."""
     built = BUILDERS[framework][name]()
     if framework == "onnx":
         return estimate(built)
-    with ComputationalCostHook(frontends=[framework]) as hook:
+    with without_gradient(framework), ComputationalCostHook(frontends=[framework]) as hook:
         built()
     return hook.report
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from costcore.translate import Row, Source
+from costcore.translate import Arguments, Row, Source
 
-from ..tensors import sample_lengths
+from ..operators.saved_for_backward import any_is_differentiated
+from ..tensors import dtype_name, sample_lengths
 from .arguments import first_output, non_default
 
 _QKV: dict[str, Source] = {"q": "query", "k": "key", "v": "value"}
 _ATTRIBUTES: dict[str, Source] = {"causal": "is_causal", "dropout": non_default("dropout_p", 0)}
+
+
+def _saved(args: Arguments) -> str | None:
+    """Return the dtype of the logarithms of sums that a fused kernel keeps for its backward pass, one per query."""
+    operands = args["query"], args["key"], args["value"]
+    is_fused = all(x.dim() == 4 for x in operands) and not args.get("dropout_p")
+    if not (is_fused and any_is_differentiated(*operands)):
+        return None
+    return "float32" if args["query"].dtype.itemsize < 4 else dtype_name(args["query"].dtype)
+
 
 SCALED_DOT_PRODUCT = tuple(
     Row(
         f"aten::{name}",
         "attention",
         {**_QKV, "mask": lambda args: args.get("attn_mask", args.get("attn_bias"))},
-        _ATTRIBUTES,
+        {**_ATTRIBUTES, "saved": _saved},
         outputs=first_output,
     )
     for name in (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from costcore.translate import Row, Source
+from costcore.translate import Arguments, Row, Source
 
+from ..operators.saved_for_backward import is_differentiated
+from ..tensors import dtype_name
 from .arguments import as_data, first_output, non_default, reduction
 
 
@@ -17,8 +19,19 @@ _WEIGHT: dict[str, Source] = {"w": as_data("weight")}
 _WEIGHTED: dict[str, Source] = {**_TARGET, **_WEIGHT}
 _REDUCTION: dict[str, Source] = {"reduction": reduction}
 
+
+def _saved_probabilities(args: Arguments) -> str | None:
+    """Return the dtype of the log-probabilities that cross entropy keeps for its backward pass."""
+    return dtype_name(args["self"].dtype) if is_differentiated(args["self"]) else None
+
+
 FORWARD = (
-    *_loss("cross_entropy_loss", "cross_entropy", _WEIGHTED, {"label_smoothing": non_default("label_smoothing", 0)}),
+    *_loss(
+        "cross_entropy_loss",
+        "cross_entropy",
+        _WEIGHTED,
+        {"label_smoothing": non_default("label_smoothing", 0), "saved": _saved_probabilities},
+    ),
     *_loss("nll_loss nll_loss_nd nll_loss_forward nll_loss2d nll_loss2d_forward", "nll_loss", _WEIGHTED),
     *_loss("mse_loss", "mse_loss", _TARGET),
     *_loss("l1_loss", "l1_loss", _TARGET),

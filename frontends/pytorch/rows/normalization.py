@@ -6,10 +6,26 @@ from typing import Any
 
 from costcore.translate import Arguments, Row, Source
 
+from ..operators.saved_for_backward import any_is_differentiated, statistics_dtype
 from .arguments import constant, first_output, needed_gradients, non_default, normalized_axes
 
 _WEIGHT_BIAS: dict[str, Source] = {"w": "weight", "b": "bias"}
 _RUNNING: dict[str, Source] = {"mean": "running_mean", "var": "running_var"}
+
+
+def _saved(args: Arguments) -> str | None:
+    """Return the dtype of mean and deviation, which a norm keeps for its backward pass."""
+    x, weight = args["input"], args.get("weight")
+    if not any_is_differentiated(x, weight, args.get("bias")):
+        return None
+    return statistics_dtype(x, weight)
+
+
+def _saved_in_training(args: Arguments) -> str | None:
+    """Return the dtype of the statistics that a batch norm keeps, which are given at inference."""
+    in_training = args.get("training", args.get("train", args.get("use_input_stats")))
+    return _saved(args) if in_training else None
+
 
 BATCH_NORM = (
     *(
@@ -17,7 +33,11 @@ BATCH_NORM = (
             f"aten::{name}",
             "batch_norm",
             {"x": "input", **_WEIGHT_BIAS, **_RUNNING},
-            {"training": lambda args: bool(args.get("training", args.get("train", False))), "eps": "eps"},
+            {
+                "training": lambda args: bool(args.get("training", args.get("train", False))),
+                "eps": "eps",
+                "saved": _saved_in_training,
+            },
             outputs=first_output,
         )
         for name in (
@@ -53,7 +73,11 @@ BATCH_NORM = (
         "aten::instance_norm",
         lambda args: "instance_norm" if args["use_input_stats"] else "batch_norm",
         {"x": "input", **_WEIGHT_BIAS, **_RUNNING},
-        {"training": lambda args: None if args["use_input_stats"] else False, "eps": "eps"},
+        {
+            "training": lambda args: None if args["use_input_stats"] else False,
+            "eps": "eps",
+            "saved": _saved_in_training,
+        },
         ops=("instance_norm", "batch_norm"),
     ),
 )
@@ -64,7 +88,7 @@ LAYER_AND_GROUP_NORM = (
             f"aten::{name}",
             "layer_norm",
             {"x": "input", **_WEIGHT_BIAS},
-            {"axis": normalized_axes, "eps": "eps"},
+            {"axis": normalized_axes, "eps": "eps", "saved": _saved},
             outputs=first_output,
         )
         for name in ("layer_norm", "native_layer_norm")
@@ -79,12 +103,17 @@ LAYER_AND_GROUP_NORM = (
         )
         for name in ("rms_norm", "_fused_rms_norm")
     ),
-    Row("aten::group_norm", "group_norm", {"x": "input", **_WEIGHT_BIAS}, {"groups": "num_groups", "eps": "eps"}),
+    Row(
+        "aten::group_norm",
+        "group_norm",
+        {"x": "input", **_WEIGHT_BIAS},
+        {"groups": "num_groups", "eps": "eps", "saved": _saved},
+    ),
     Row(
         "aten::native_group_norm",
         "group_norm",
         {"x": "input", **_WEIGHT_BIAS},
-        {"groups": "group", "eps": "eps"},
+        {"groups": "group", "eps": "eps", "saved": _saved},
         outputs=first_output,
     ),
 )

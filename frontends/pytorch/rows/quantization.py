@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from costcore.translate import Arguments, Row, Source
 
+from ..operators.saved_for_backward import is_differentiated
 from ..tensors import Number
 from .arguments import (
     PACKED,
@@ -181,13 +182,19 @@ EMBEDDINGS = tuple(
     for bits in ("byte", "4bit")
 )
 
+
+def _with_needed_mask(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+    """Keep the mask of the clipped elements, the second output, if a backward pass can follow."""
+    return outputs if is_differentiated(first_argument(args)) else outputs[:1]
+
+
 CONVERSIONS = (
     Row("aten::quantize_per_tensor", "quantize", _PER_TENSOR),
     Row("aten::quantize_per_channel", "quantize", _PER_CHANNEL, {"axis": "axis"}),
     Row("aten::quantize_per_tensor_dynamic", "dynamic_quantize", X),
     Row("aten::dequantize", "dequantize", {"x": first_argument, "zero_point": constant(Number(0))}),
     *(
-        Row(f"aten::{name}", "fake_quantize", _PER_TENSOR)
+        Row(f"aten::{name}", "fake_quantize", _PER_TENSOR, outputs=_with_needed_mask)
         for name in (
             "fake_quantize_per_tensor_affine_cachemask",
             "fake_quantize_per_channel_affine_cachemask",

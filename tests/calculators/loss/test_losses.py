@@ -14,6 +14,16 @@ LABELS = Tensor((4,), "int64")
 NAMES = {"where": select, "log": log, "exp": exp, "beta": 0.3, "delta": 0.3, "margin": 1.0}
 
 
+def reduced_with_weights(terms, reduction, w=None):
+    """Return the sum or the mean of losses times weights, which is a dot product, or all of them."""
+    if w is None:
+        return reduced(terms, reduction)
+    if reduction == "none":
+        return [term * weight for term, weight in zip(terms, w, strict=True)]
+    products = dot(terms, w)
+    return products / len(terms) if reduction == "mean" else products
+
+
 REDUCTIONS = pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
 
 
@@ -25,9 +35,7 @@ def test_elementwise_losses_are_their_definitions(op, weighted, reduction):
 
     def loss(x, target, w=None):
         terms = [eval(definition, NAMES | {"x": a, "target": t}) for a, t in zip(x.flat, target.flat, strict=True)]
-        if w is not None:
-            terms = [term * weight for term, weight in zip(terms, w.flat, strict=True)]
-        reduced(terms, reduction)
+        reduced_with_weights(terms, reduction, w if w is None else w.flat)
 
     given = {"x": (2, 3), "target": (2, 3)} | ({"w": (2, 3)} if weighted else {})
     y = (2, 3) if reduction == "none" else ()
@@ -40,7 +48,8 @@ def test_binary_cross_entropy_with_a_weight_of_positives_is_its_definition():
     def loss(x, target, p):
         terms = []
         for a, t, weight in zip(x, target, p, strict=True):
-            terms.append((1 - t) * a + (1 + (weight - 1) * t) * log(1 + exp(-a)))
+            s = 1 / (1 + exp(-a))
+            terms.append(-(t * log(s) * weight + (1 - t) * log(1 - s)))
         reduced(terms, "mean")
 
     given = {"x": (5,), "target": (5,), "pos_weight": (5,)}
@@ -83,9 +92,8 @@ def picked(rows, reduction, w=None):
     terms = [-row[i % len(row)] for i, row in enumerate(rows)]
     if w is not None:
         weights = [w[i % len(w)] for i in range(len(rows))]
-        terms = [term * weight for term, weight in zip(terms, weights, strict=True)]
-        if reduction == "mean":
-            return total(terms) / total(weights)
+        products = reduced_with_weights(terms, "sum" if reduction == "mean" else reduction, weights)
+        return products / total(weights) if reduction == "mean" else products
     return reduced(terms, reduction)
 
 

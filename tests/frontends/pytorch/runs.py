@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from costcore.counting.pricing import Pricer
 from costcore.frontends.pytorch import capture, estimate
+from costcore.ir import Layer
 from costcore.registry.calculators import calculators
 from costcore.trace.call import Call
 from costcore.trace.recorder import Recorder
@@ -36,9 +37,18 @@ def types(recorder: Recorder, phase: str | None = None) -> list[str]:
     return [call.type for call in recorder.calls if phase is None or call.phase == phase]
 
 
+SAVED = ("indices", "mask", "saved")
+"""Attributes that a call has if a backward pass can follow: types of what it writes for it."""
+
+
 def listed(recorder: Recorder) -> list[tuple[Any, ...]]:
-    """Return everything recorded about each call but its ids."""
-    return [(call.type, call.native, call.module, call.phase, call.layer) for call in recorder.calls]
+    """Return everything recorded about each call but its ids, and what it writes only for a backward pass."""
+    return [(call.type, call.native, call.module, call.phase, _without_saved(call.layer)) for call in recorder.calls]
+
+
+def _without_saved(layer: Layer) -> Layer:
+    attrs = {name: value for name, value in layer.attrs.items() if name not in SAVED}
+    return Layer(layer.op, layer.inputs, layer.outputs, attrs)
 
 
 def macs(calls: Sequence[Call]) -> int:
