@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, covers, layout_operator, minimum
+from costcore.ir import Cost, Dim, Layer, Operations, covers, layout_operator, maximum, minimum, prod
 
 ZERO_COST: Mapping[str, str] = {
     "reshape": "x in another shape",
@@ -110,9 +110,6 @@ DATA_MOVEMENTS: Mapping[str, str] = {
     "transpose_sequence": "a list of sequences as a list of steps",
     "tile": "x repeated along its axes",
     "repeat": "each element repeated",
-    "pad": "x with a border: constant, reflected, replicated or wrapped",
-    "triu": "the upper triangle, zeros elsewhere",
-    "tril": "the lower triangle, zeros elsewhere",
     "diag_embed": "x on the diagonal of a matrix, zeros elsewhere",
     "cast": "x in another dtype",
     "bitcast": "the bits of x in another dtype",
@@ -127,11 +124,65 @@ def calc_data_movement(layer: Layer) -> Cost:
     """Joined, repeated, padded or converted elements: no operations.
 
     Operands are read once, y is written once. The elements that fill a border or a repetition are read once, as part of
-    x. A triangle counts as if x were read completely.
+    x.
 
     Shapes: x[N, C] -> y[M, C]
     """
     return Cost(Operations(), layer.read, layer.written, layer.attrs)
+
+
+def calc_pad(layer: Layer) -> Cost:
+    """X with a border: constant, reflected, replicated or wrapped; a negative width cuts.
+
+    The elements that fill a border are read once, as part of x. What is cut is not read: at most as many elements are
+    read as written.
+
+    Shapes: x[N, C] -> y[M, C]
+    """
+    x, kept = layer["x"], layer["x"].size
+    if "padding" in layer.attrs:
+        kept = prod(minimum(size, padded) for size, padded in zip(x.shape, layer.out.shape, strict=True))
+    return Cost(Operations(), x.bytes_of_part(kept) + layer.read - x.nbytes, layer.written, layer.attrs)
+
+
+TRIANGLES: Mapping[str, str] = {
+    "triu": "the upper triangle, zeros elsewhere",
+    "tril": "the lower triangle, zeros elsewhere",
+}
+
+
+def _triangular_number(n: Dim) -> Dim:
+    """Return 1 + 2 + … + n, 0 for a negative n."""
+    n = maximum(n, 0)
+    return n * (n + 1) // 2
+
+
+def _below(rows: Dim, columns: Dim, diagonal: Dim) -> Dim:
+    """Return the elements of a matrix on and below a diagonal, which is counted from the main one to the right.
+
+    Row i has i + 1 + diagonal of them, at least 0 and at most ``columns``.
+    """
+    unbounded = _triangular_number(rows + diagonal) - _triangular_number(diagonal)
+    surplus = _triangular_number(rows + diagonal - columns) - _triangular_number(diagonal - columns)
+    return unbounded - surplus
+
+
+@covers(TRIANGLES)
+def calc_triangle(layer: Layer) -> Cost:
+    """A triangle of each matrix, zeros elsewhere: its elements are read, y is written completely.
+
+    The attribute ``diagonal`` (default: 0) is the last or first diagonal that is kept, to the right of the main one;
+    "data" if it is not a constant, and x is read completely. n (n + 1) / 2 elements of a square matrix are read.
+
+    Shapes: x[N, N] -> y[N, N]
+    """
+    x, diagonal = layer["x"], layer.attrs.get("diagonal", 0)
+    if diagonal == "data":
+        return Cost(Operations(), layer.read, layer.written, layer.attrs)
+    *batch, rows, columns = x.shape
+    below = _below(rows, columns, diagonal if layer.op == "tril" else diagonal - 1)
+    elements = prod(batch) * (below if layer.op == "tril" else rows * columns - below)
+    return Cost(Operations(), x.bytes_of_part(elements), layer.written, layer.attrs)
 
 
 CROPS: Mapping[str, str] = {

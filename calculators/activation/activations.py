@@ -21,7 +21,7 @@ ACTIVATIONS: Mapping[str, PerElement] = {
     ),
     "selu": PerElement(Operations(mul=2, add=1, cmp=1, special=1), "scale * where(x > 0, x, alpha * (exp(x) - 1))"),
     "sigmoid": PerElement(Operations(add=2, div=1, special=1), "1 / (1 + exp(-x))"),
-    "log_sigmoid": PerElement(Operations(add=3, special=2), "-log(1 + exp(-x))"),
+    "log_sigmoid": PerElement(Operations(add=2, div=1, special=2), "log(1 / (1 + exp(-x)))"),
     "silu": PerElement(Operations(mul=1, add=2, div=1, special=1), "x * (1 / (1 + exp(-x)))"),
     "quick_gelu": PerElement(Operations(mul=2, add=2, div=1, special=1), "x * (1 / (1 + exp(-(alpha * x))))"),
     "mish": PerElement(Operations(mul=1, add=1, special=3), "x * tanh(log(1 + exp(x)))"),
@@ -84,15 +84,14 @@ def calc_gelu(layer: Layer) -> Cost:
 
 
 def calc_softplus(layer: Layer) -> Cost:
-    """Smooth ReLU, ``log(1 + exp(beta * x)) / beta``: 2 special and 1 add per element.
+    """Smooth ReLU, ``1 / beta * log(1 + exp(beta * x))``: 2 special and 1 add per element.
 
-    A ``beta`` other than 1 adds 1 mul and 1 div. Implementations return ``x`` if exp would overflow; that switch is not
-    part of the definition and is not counted.
+    A ``beta`` other than 1 adds 2 mul; 1 / beta is a constant. Implementations return ``x`` if exp would overflow; that
+    switch is not part of the definition and is not counted.
 
     Shapes: x[N, C] -> y[N, C]
     """
-    scaled = 0 if layer.attrs.get("beta", 1) == 1 else 1
-    operations = Operations(mul=scaled, add=1, div=scaled, special=2)
+    operations = Operations(mul=0 if layer.attrs.get("beta", 1) == 1 else 2, add=1, special=2)
     return Cost(layer["x"].size * operations, layer.read, layer.written, layer.attrs)
 
 

@@ -78,14 +78,14 @@ def calc_softmax_backward(layer: Layer) -> Cost:
 def calc_log_softmax_backward(layer: Layer) -> Cost:
     """Backward of log_softmax, dx = dy - exp(y) sum(dy) along ``axis``.
 
-    Per row of length c: the sum (c - 1 add), c exp, c mul, c subtractions.
+    Per row of length c: the sum (c - 1 add), c exp, and their products with the sum, subtracted from dy (c fma).
 
     Shapes: dy[N, C], y[N, C] -> dx[N, C]
     Settings: axis=1
     """
     size = layer["dy"].size
     count = row_count(layer["dy"].shape, layer.attrs["axis"])
-    operations = Operations(add=2 * size - count, mul=size, special=size)
+    operations = Operations(fma=size, add=size - count, special=size)
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 

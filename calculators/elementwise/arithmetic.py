@@ -65,7 +65,8 @@ def calc_unary(layer: Layer) -> Cost:
 NARY: Mapping[str, PerElement] = {
     "mul": PerElement(MUL, "x0 * x1"),
     "div": PerElement(DIV, "x0 / x1"),
-    "floor_div": PerElement(DIV, "x0 // x1"),
+    "floor_div": PerElement(Operations(div=1, cmp=1), "floor(x0 / x1)"),
+    "trunc_div": PerElement(Operations(div=1, cmp=1), "trunc(x0 / x1)"),
     "mod": PerElement(DIV, "x0 % x1"),
     "fmod": PerElement(DIV, "fmod(x0, x1)"),
     "maximum": PerElement(CMP, "max(x0, x1)"),

@@ -46,15 +46,15 @@ def calc_scatter(layer: Layer) -> Cost:
     """Copy of x with updates at given indices: one operation per update, none if updates replace elements.
 
     ``reduction`` is ``"none"`` (default), ``"add"``, ``"mul"``, ``"max"``, ``"min"`` or ``"mean"`` (sums, then a
-    division per output element). A scalar update counts once per index. x is read completely, because the replaced
-    elements are unknown.
+    division per output element). A scalar update counts once per index. A factor ``alpha`` other than 1 makes an
+    addition an fma. x is read completely, because the replaced elements are unknown.
 
     Shapes: x[N, C], indices[M], updates[M, C] -> y[N, C]
     Settings: axis=0, reduction="add"
     """
     updates = layer["updates"] if not layer["updates"].is_scalar else layer["indices"]
     reduction = layer.attrs.get("reduction", "none")
-    operations = updates.size * UPDATES[reduction]
+    operations = updates.size * (UPDATES[reduction] if layer.attrs.get("alpha", 1) == 1 else Operations(fma=1))
     if reduction == "mean":
         operations += Operations(div=layer.out.size)
     return Cost(operations, layer.read, layer.written, layer.attrs)

@@ -5,7 +5,7 @@ Matrices are m x n with k = min(m, n); each batch entry is one matrix.
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, minimum, prod
+from costcore.ir import Cost, Dim, Layer, Operations, Tensor, minimum, prod
 
 
 def batch_and_size(layer: Layer) -> tuple[Dim, Dim]:
@@ -14,11 +14,17 @@ def batch_and_size(layer: Layer) -> tuple[Dim, Dim]:
     return prod(shape[:-2]), shape[-1]
 
 
+def triangle_bytes(x: Tensor, diagonal: bool = True) -> Dim:
+    """Return the bytes of one triangle of square matrices, with or without their diagonals."""
+    n = x.shape[-1]
+    return x.bytes_of_part(prod(x.shape[:-2]) * (n * (n + 1 if diagonal else n - 1) // 2))
+
+
 def calc_cholesky(layer: Layer) -> Cost:
     """Cholesky factor of symmetric positive definite matrices: lower triangular L with L L^T = x.
 
     Column by column, ``l_jj = sqrt(x_jj - sum(l_jk^2))`` and ``l_ij = (x_ij - sum(l_ik l_jk)) / l_jj``: (n^3 - n) / 6
-    fma, because products are subtracted from an element of x; n (n - 1) / 2 div; n special.
+    fma, because products are subtracted from an element of x; n (n - 1) / 2 div; n special. One triangle of x is read.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 4.2.1.
 
@@ -26,7 +32,7 @@ def calc_cholesky(layer: Layer) -> Cost:
     """
     count, n = batch_and_size(layer)
     operations = Operations(fma=(n - 1) * n * (n + 1) // 6, div=n * (n - 1) // 2, special=n)
-    return Cost(count * operations, layer.read, layer.written, layer.attrs)
+    return Cost(count * operations, triangle_bytes(layer["x"]), layer.written, layer.attrs)
 
 
 def batch_and_shape(layer: Layer) -> tuple[Dim, Dim, Dim]:

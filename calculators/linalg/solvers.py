@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Dim, Layer, Operations, covers, maximum, minimum, prod
 
-from .factorizations import apply_reflections, elimination, householder_triangularization
+from .factorizations import apply_reflections, elimination, householder_triangularization, triangle_bytes
 
 
 def triangular_solve_operations(n: Dim, columns: Dim, unit: bool = False) -> Operations:
@@ -63,7 +63,7 @@ def calc_substitution(layer: Layer) -> Cost:
     * a diagonal: n div.
 
     ``triangular_solve`` has one triangle, ``lu_solve`` and ``cholesky_solve`` have two, ``ldl_solve`` two and the
-    diagonal.
+    diagonal. Of x0 one triangle is read, without a unit diagonal; for ``lu_solve`` all of it.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, sections 3.1, 3.2, 4.1 and 4.2.
 
@@ -76,7 +76,10 @@ def calc_substitution(layer: Layer) -> Cost:
             operations += Operations(div=columns * n)
         else:
             operations += triangular_solve_operations(n, columns, kind == "unit" or bool(layer.attrs.get("unit")))
-    return Cost(operations, layer.read, layer.written, layer.attrs)
+    x0, read = layer["x0"], layer.read
+    if layer.op != "lu_solve":
+        read += triangle_bytes(x0, diagonal=not layer.attrs.get("unit")) - x0.nbytes
+    return Cost(operations, read, layer.written, layer.attrs)
 
 
 def calc_least_squares(layer: Layer) -> Cost:

@@ -33,6 +33,10 @@ READ: dict[str, dict[str, str]] = {
     "renorm_rows": {"w": "N*D"},
     "trace": {"x": "N"},  # the diagonal
     "unpad": {"x": "M*E"},
+    # one triangle
+    **{op: {"x": "N*(N + 1)//2"} for op in ("tril", "triu")},
+    "cholesky": {"x": "B*N*(N + 1)//2"},
+    **{op: {"x0": "B*N*(N + 1)//2"} for op in ("cholesky_solve", "ldl_solve", "triangular_solve")},
     # overwritten elements are not read
     **{op: {"x": "N*C - M*C"} for op in ("diagonal_scatter", "select_scatter", "slice_scatter", "tensor_scatter")},
     "assign": {"x": "0"},

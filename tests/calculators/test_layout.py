@@ -84,3 +84,23 @@ def test_new_values_are_only_written(op: str) -> None:
 def test_repeat_backward():
     result = layer_cost("repeat_backward", {"dy": (2, 6)}, (2, 3))
     assert (result.flops, result.mread, result.mwrite) == (Operations(add=6), 4 * 12, 4 * 6)
+
+
+@pytest.mark.parametrize("diagonal", [-3, -1, 0, 1, 2, 9])
+@pytest.mark.parametrize(("rows", "columns"), [(4, 4), (3, 5), (5, 3)])
+def test_a_triangle_reads_the_elements_it_keeps(rows, columns, diagonal):
+    kept = {
+        "tril": sum(1 for i in range(rows) for j in range(columns) if j - i <= diagonal),
+        "triu": sum(1 for i in range(rows) for j in range(columns) if j - i >= diagonal),
+    }
+    shape = (2, rows, columns)
+    for op, elements in kept.items():
+        moved = bytes_moved(op, {"x": shape}, shape, diagonal=diagonal)
+        assert moved == (4 * 2 * elements, 4 * 2 * rows * columns)
+        assert bytes_moved(op, {"x": shape}, shape, diagonal="data")[0] == 4 * 2 * rows * columns
+
+
+def test_a_pad_that_cuts_reads_what_it_keeps():
+    assert bytes_moved("pad", {"x": (3, 4)}, (5, 6), padding=(1, 1, 1, 1)) == (48, 120)
+    assert bytes_moved("pad", {"x": (3, 4)}, (2, 2), padding=(-1, -1, 0, -1)) == (16, 16)
+    assert bytes_moved("pad", {"x": (3, 4)}, (2, 6), padding=(1, 1, 0, -1)) == (32, 48)

@@ -8,7 +8,7 @@ from costcore.dims import Dim
 
 from ..graph.node import Node
 from ..rows.arguments import numbers
-from ..rows.layout import ROWS
+from ..rows.layout import ROWS, triangle_diagonal
 from ..schema.signature import ONNX
 from ..shapes.layout import rearrange
 from ..shapes.layout.creation import range_of
@@ -84,7 +84,14 @@ SPECS: tuple[OperatorSpec, ...] = (
         "X k",
         attributes="upper",
         infer=like("X"),
-        rows=[row(lambda a: "triu" if a.get("upper", 1) else "tril", {"x": "X"}, ops=("triu", "tril"))],
+        rows=[
+            row(
+                lambda a: "triu" if a.get("upper", 1) else "tril",
+                {"x": "X"},
+                {"diagonal": triangle_diagonal},
+                ops=("triu", "tril"),
+            )
+        ],
     ),
     OperatorSpec(
         "ExpandDims",

@@ -44,6 +44,14 @@ def _triangle(a: Arguments) -> str:
     return "triu" if a.get("upper", 1) else "tril"
 
 
+def triangle_diagonal(a: Arguments) -> Any:
+    """Return the diagonal at which a triangle ends, "data" if it is not a constant."""
+    if a.get("k") is None:
+        return 0
+    found = number("k")(a)
+    return "data" if found is None else found
+
+
 ROWS: tuple[Row, ...] = (
     *(Row(f"ai.onnx::{op}", "reshape", {"x": "data"}) for op in ("Reshape", "Squeeze", "Unsqueeze")),
     Row("ai.onnx::Cast", "cast", {"x": "input"}, {"dtype": determined(lambda n: n.outputs[0] and n.outputs[0].dtype)}),
@@ -91,7 +99,7 @@ ROWS: tuple[Row, ...] = (
         {"mode": "mode", "padding": determined(lambda n: n.numbers("pads", "paddings"))},
     ),
     Row("ai.onnx::CenterCropPad", "center_crop_pad", {"x": "input_data"}),
-    Row("ai.onnx::Trilu", _triangle, {"x": "input"}, {"diagonal": number("k")}, ops=("triu", "tril")),
+    Row("ai.onnx::Trilu", _triangle, {"x": "input"}, {"diagonal": triangle_diagonal}, ops=("triu", "tril")),
     Row("ai.onnx::OneHot", "one_hot", {"x": "indices"}),
     Row("ai.onnx::ConstantOfShape", "full"),
     Row("ai.onnx::Range", "arange"),

@@ -14,6 +14,7 @@ from .arguments import (
     enum_name,
     first_argument,
     first_output,
+    non_default,
     tensor_or_number,
 )
 
@@ -100,7 +101,7 @@ SCATTER = (
             f"aten::{name}",
             "scatter",
             {"x": "self", "indices": "index", "updates": "source"},
-            {**_AXIS, "reduction": reduction},
+            {**_AXIS, "reduction": reduction, "alpha": non_default("alpha", 1)},
         )
         for name, reduction in (
             ("index_add", constant("add")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.translate import Arguments, Row
 
-from .arguments import X, axis, first_argument, first_output, rows_by_name
+from .arguments import X, axis, first_argument, first_output, non_default, rows_by_name
 
 _VIEWS = """
 view view_as_real view_as_complex as_strided expand select slice split split_with_sizes chunk narrow unbind unfold
@@ -60,7 +60,8 @@ replication_pad3d
 REARRANGEMENTS = (
     *rows_by_name("flip roll rot90 pixel_shuffle=depth_to_space pixel_unshuffle=space_to_depth channel_shuffle", X),
     *rows_by_name("native_channel_shuffle=channel_shuffle", X),
-    *rows_by_name("repeat=tile triu tril diag_embed im2col col2im repeat_interleave=repeat one_hot", X),
+    *rows_by_name("triu tril", X, {"diagonal": non_default("diagonal", 0)}),
+    *rows_by_name("repeat=tile diag_embed im2col col2im repeat_interleave=repeat one_hot", X),
     *rows_by_name(_PADS, X, {"padding": lambda args: args.get("pad", args.get("padding"))}, op="pad"),
     Row("aten::to_padded_tensor", "pad", X),
     Row("aten::_jagged_to_padded_dense_forward", "pad", {"x": "values"}),

@@ -108,7 +108,7 @@ def test_softplus_scales_for_a_beta() -> None:
         return [log(1 + exp(v)) for v in x]
 
     def scaled(x):
-        return [log(1 + exp(3 * v)) / 3 for v in x]
+        return [(1 / 3) * log(1 + exp(3 * v)) for v in x]
 
     assert operations("softplus", {"x": (6,)}, (6,)) == count(softplus, (6,))
     assert operations("softplus", {"x": (6,)}, (6,), beta=1.0) == count(softplus, (6,))

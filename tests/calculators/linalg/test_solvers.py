@@ -27,23 +27,25 @@ def scale(a, b):
 
 
 @pytest.mark.parametrize(
-    ("op", "steps"),
+    ("op", "steps", "elements"),  # read of a 3 x 3 factor: one triangle, or all
     [
-        ("triangular_solve", [substitute]),
-        ("lu_solve", [lambda a, b: substitute(a, b, unit=True), substitute]),
-        ("cholesky_solve", [substitute, substitute]),
-        ("ldl_solve", [lambda a, b: substitute(a, b, unit=True), scale, lambda a, b: substitute(a, b, unit=True)]),
+        ("triangular_solve", [substitute], 6),
+        ("lu_solve", [lambda a, b: substitute(a, b, unit=True), substitute], 9),
+        ("cholesky_solve", [substitute, substitute], 6),
+        ("ldl_solve", [lambda a, b: substitute(a, b, unit=True), scale, lambda a, b: substitute(a, b, unit=True)], 6),
     ],
 )
-def test_substitution(op, steps):
+def test_substitution(op, steps, elements):
     counted = sum((count(step, (3, 3), (3, 2)) for step in steps), Operations())
     result = layer_cost(op, {"x0": (2, 3, 3), "x1": (2, 3, 2)}, (2, 3, 2))
-    assert result[:3] == (2 * counted, 4 * (18 + 12), 4 * 12)
+    assert result[:3] == (2 * counted, 4 * (2 * elements + 12), 4 * 12)
 
 
 def test_a_unit_triangle_divides_nothing():
     unit = count(lambda a, b: substitute(a, b, unit=True), (4, 4), (4, 1))
-    assert operations("triangular_solve", {"x0": (4, 4), "x1": (4, 1)}, (4, 1), unit=True) == unit
+    result = layer_cost("triangular_solve", {"x0": (4, 4), "x1": (4, 1)}, (4, 1), unit=True)
+    assert result.flops == unit
+    assert result.mread == 4 * (3 + 2 + 1 + 4), "the ones of the diagonal are not read"
 
 
 def test_solving_eliminates_each_matrix_once():

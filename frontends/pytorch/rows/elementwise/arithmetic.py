@@ -28,8 +28,8 @@ def _number_exponent(args: Arguments) -> Any:
     return value if isinstance(value, (int, float)) else None
 
 
-def _div_or_floor_div(args: Arguments) -> str:
-    return {None: "div", "floor": "floor_div", "trunc": "div"}[args.get("rounding_mode")]
+def _rounded_div(args: Arguments) -> str:
+    return {None: "div", "floor": "floor_div", "trunc": "trunc_div"}[args.get("rounding_mode")]
 
 
 _ALPHA: dict[str, Source] = {"alpha": non_default("alpha", 1)}
@@ -37,7 +37,7 @@ _ALPHA: dict[str, Source] = {"alpha": non_default("alpha", 1)}
 BINARY = (
     *rows_by_name("add sub", _PAIR, _ALPHA),
     Row("aten::rsub", "sub", {"x0": _OTHER, "x1": _SELF}, _ALPHA),
-    Row("aten::div", _div_or_floor_div, _PAIR, ops=("div", "floor_div")),
+    Row("aten::div", _rounded_div, _PAIR, ops=("div", "floor_div", "trunc_div")),
     *rows_by_name(
         "mul maximum minimum fmax=maximum fmin=minimum floor_divide=floor_div remainder=mod fmod atan2 hypot copysign "
         "nextafter logaddexp logaddexp2 xlogy special_xlog1py=xlog1py gcd lcm ldexp "

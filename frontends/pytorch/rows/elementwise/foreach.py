@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from costcore.translate import Arguments, Row
 
 from ..arguments import non_default, tensors_in
@@ -12,6 +14,14 @@ _UNARY = (
     "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal "
     "round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc"
 )
+
+
+def _factor(args: Arguments) -> Any:
+    """Return the factor of the products or quotients, or their factors; None if all are 1."""
+    factors = args.get("scalars", args.get("value"))
+    if isinstance(factors, torch.Tensor):
+        return "scalars"
+    return factors if any(x != 1 for x in (factors if isinstance(factors, (list, tuple)) else [factors])) else None
 
 
 def _constant_exponent(args: Arguments) -> Any:
@@ -41,7 +51,7 @@ ROWS = (
             f"aten::_foreach_{name}",
             f"foreach_{name}",
             {"x*": tensors_in("self", "tensor1", "tensor2", "scalars")},
-            {"value": non_default("value", 1)},
+            {"value": _factor},
         )
         for name in ("addcmul", "addcdiv")
     ),

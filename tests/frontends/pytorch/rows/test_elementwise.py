@@ -10,7 +10,7 @@ from costcore.ir import Operations
 from tests.frontends.pytorch.rows.recorded_costs import costs
 from tests.frontends.pytorch.runs import record
 
-A, B = torch.ones(2, 3), torch.ones(4)
+A, B, INDEX = torch.ones(2, 3), torch.ones(4), torch.tensor([0, 1])
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,20 @@ A, B = torch.ones(2, 3), torch.ones(4)
             lambda: functional.kl_div(A, A, reduction="sum"),
             "kl_div",
             Operations(fma=5, mul=1, add=6, special=6),
+        ),
+        (lambda: torch.div(A, A, rounding_mode="floor"), "div", Operations(div=6, cmp=6)),
+        (lambda: torch.div(A, A, rounding_mode="trunc"), "div", Operations(div=6, cmp=6)),
+        (lambda: A // 2, "floor_divide", Operations(div=6, cmp=6)),
+        (lambda: torch._foreach_addcdiv([A], [A], [A], [0.5]), "_foreach_addcdiv", Operations(fma=6, div=6)),
+        (lambda: torch._foreach_addcdiv([A], [A], [A], [1.0]), "_foreach_addcdiv", Operations(add=6, div=6)),
+        (lambda: torch._foreach_addcmul([A], [A], [A], torch.ones(1)), "_foreach_addcmul", Operations(fma=6, mul=6)),
+        (lambda: A.index_add(0, INDEX, A), "index_add", Operations(add=6)),
+        (lambda: A.index_add(0, INDEX, A, alpha=2), "index_add", Operations(fma=6)),
+        # 2 rows of 3: 2 * 3 add and 3 + 1 special each, weighted 1 mul and 1 fma, 1 add for the weights, 1 div
+        (
+            lambda: functional.cross_entropy(A, INDEX, torch.ones(3)),
+            "cross_entropy_loss",
+            Operations(fma=1, mul=1, add=12 + 1, special=8, div=1),
         ),
     ],
 )
