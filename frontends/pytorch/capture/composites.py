@@ -19,6 +19,7 @@ import torch
 from torch._ops import OpOverload
 
 from ..meta import sdpa
+from ..meta.follow import follow
 from ..meta.operands import PLAIN, are_distributed, have_data, is_mixed, tensors_of, without_data
 from ..operators.composite_ops import COMPOSITES, WITHOUT_GRADIENT, overload
 from ..operators.plan import OperatorPlan
@@ -101,7 +102,7 @@ def _call(mode: CaptureMode, operator: OpOverload, keyset: Any, args: Any, kwarg
         if cached is None:
             cached = mode.add_call(plan, key, args, kwargs, tensors, result)
     if cached.carries:
-        mode.follow(plan, args, kwargs, tensors, result)
+        follow(mode.values, plan.follow_rule, args, kwargs, tensors, result)
     mode.record(cached, tensors, args, kwargs, result)
     return result
 

@@ -140,15 +140,10 @@ class CaptureMode(TorchDispatchMode):
             if cached is None:
                 cached = self.add_call(plan, key, args, kwargs, tensors, result)
         if cached.carries:
-            self.follow(plan, args, kwargs, tensors, result)
+            follow(self.values, plan.follow_rule, args, kwargs, tensors, result)
         if not self.in_composite:
             self.record(cached, tensors, args, kwargs, result)
         return result
-
-    def follow(self, plan: OperatorPlan, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any) -> None:
-        """Update the known values after a call."""
-        if plan.follow_rule is not None:
-            follow(self.values, plan.follow_rule, args, kwargs, tensors, result)
 
     def _run(self, plan: OperatorPlan, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
         """Run the fastest kernel that gives the result."""
@@ -214,7 +209,7 @@ class CaptureMode(TorchDispatchMode):
         if plan.follow_rule is not None and not self.is_paused:
             tensors = tensors_of(args, kwargs)
             if plan.follow_rule.carries(args, kwargs, tensors, result):
-                self.follow(plan, args, kwargs, tensors, result)
+                follow(self.values, plan.follow_rule, args, kwargs, tensors, result)
         self.recording.watch_unrecorded(plan, result)
         if plan.is_alias and isinstance(result, Tensor) and not self.in_composite:
             for log in self.recording.logs:

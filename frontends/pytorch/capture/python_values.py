@@ -8,129 +8,142 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import wraps
+from functools import cache, partial, wraps
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 from torch.jit._builtins import _get_builtin_table
 from torch.overrides import get_ignored_functions
 from torch.utils._device import _device_constructors
 
 from ..meta.choices import assumptions_of
-from ..meta.contents import without_capture
+from ..meta.contents import Contents, without_capture
 from ..meta.data_dependent import NUMBERS_ARE_ONE
-from ..meta.operands import PLAIN
+from ..meta.operands import NUMBERS, PLAIN
 from ..meta.values import is_small
 from .dispatch_mode import CaptureMode
 
+ActiveMode = Callable[[], "CaptureMode | None"]
+"""Returns the mode of the running thread."""
 
-def patch_functions(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
+FUNCTIONS: tuple[tuple[Any, str], ...] = (
+    *((Tensor, name) for name in ("tolist", "numpy", "__format__", "new_tensor")),
+    *((torch, name) for name in ("tensor", "as_tensor")),
+)
+"""The functions that are replaced, and where they are found."""
+
+
+def patch_functions(stack: ExitStack, active_mode: ActiveMode) -> None:
     """Replace the functions.
 
     Args:
         stack: undoes the patches.
         active_mode: returns the mode of the running thread.
     """
-    _fill_caches()
-
-    def mode_for(tensor: Any) -> CaptureMode | None:
-        """Return the mode if a tensor is an ordinary meta tensor and the thread captures."""
-        mode = active_mode()
-        is_meta = mode is not None and type(tensor) in PLAIN and tensor.is_meta
-        return mode if is_meta and mode is not None and not mode.is_paused else None
-
-    def tolist(original: Callable[..., Any], tensor: Tensor) -> Any:
-        mode = mode_for(tensor)
-        return original(tensor) if mode is None else _data(mode, tensor).tolist()
-
-    def numpy(original: Callable[..., Any], tensor: Tensor, *, force: bool = False) -> Any:
-        mode = mode_for(tensor)
-        return original(tensor, force=force) if mode is None else _data(mode, tensor).numpy(force=True)
-
-    def __format__(original: Callable[..., Any], tensor: Tensor, spec: str) -> str:  # noqa: N807 - replaces it
-        is_number = mode_for(tensor) is not None and not tensor.dim()
-        text: str = tensor.item().__format__(spec) if is_number else original(tensor, spec)
-        return text
-
-    def make(original: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:
-        made = original(data, *args, **kwargs)
-        mode = mode_for(made)
-        if mode is not None and not isinstance(data, Tensor):
-            _keep(mode, made, data)
-        return made
-
-    def make_like(original: Callable[..., Any], tensor: Tensor, data: Any, *args: Any, **kwargs: Any) -> Any:
-        made = original(tensor, data, *args, **kwargs)
-        mode = mode_for(made)
-        if mode is not None and not isinstance(data, Tensor):
-            _keep(mode, made, data)
-        return made
-
-    for owner, name, function in (
-        (Tensor, "tolist", tolist),
-        (Tensor, "numpy", numpy),
-        (Tensor, "__format__", __format__),
-        (Tensor, "new_tensor", make_like),
-        (torch, "tensor", make),
-        (torch, "as_tensor", make),
-    ):
-        _patch(stack, owner, name, function)
+    patched = _patched_functions(active_mode)
+    for owner, name in FUNCTIONS:
+        stack.callback(_restore, owner, name, vars(owner).get(name), patched[name])
+        setattr(owner, name, patched[name])
 
 
-def _patch(stack: ExitStack, owner: Any, name: str, function: Callable[..., Any]) -> None:
-    original = getattr(owner, name)
-    was_own = name in vars(owner)
-
-    @wraps(original)
-    def patched(*args: Any, **kwargs: Any) -> Any:
-        return function(original, *args, **kwargs)
-
-    def restore() -> None:
-        if vars(owner).get(name) is not patched:
-            return
-        if was_own:
-            setattr(owner, name, original)
-        else:
-            delattr(owner, name)
-
-    setattr(owner, name, patched)
-    stack.callback(restore)
+def _restore(owner: Any, name: str, own: Any, patched: Any) -> None:
+    if vars(owner).get(name) is not patched:
+        return
+    if own is None:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, own)
 
 
-def _fill_caches() -> None:
-    """Fill the caches of PyTorch that hold its functions, which would otherwise be filled with the patched ones."""
+@cache
+def _patched_functions(active_mode: ActiveMode) -> dict[str, Callable[..., Any]]:
+    """Return the functions in place of those of PyTorch, made once.
+
+    Before, the caches of PyTorch that hold its functions are filled, so that they never hold these.
+    """
     _device_constructors()
     _get_builtin_table()
     get_ignored_functions()
+    replacements: dict[str, Callable[..., Any]] = {
+        "tolist": _tolist,
+        "numpy": _numpy,
+        "__format__": _format,
+        "new_tensor": _make_like,
+        "tensor": _make,
+        "as_tensor": _make,
+    }
+    return {name: _patched(getattr(owner, name), replacements[name], active_mode) for owner, name in FUNCTIONS}
+
+
+def _patched(
+    original: Callable[..., Any], replacement: Callable[..., Any], active_mode: ActiveMode
+) -> Callable[..., Any]:
+    @wraps(original)
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        mode = active_mode()
+        if mode is None or mode.is_paused:
+            return original(*args, **kwargs)
+        return replacement(mode, original, *args, **kwargs)
+
+    return patched
+
+
+def _is_without_data(tensor: Any) -> bool:
+    return type(tensor) in PLAIN and tensor.is_meta
+
+
+def _tolist(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor) -> Any:
+    return _data(mode, tensor).tolist() if _is_without_data(tensor) else original(tensor)
+
+
+def _numpy(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *, force: bool = False) -> Any:
+    return original(_data(mode, tensor) if _is_without_data(tensor) else tensor, force=force)
+
+
+def _format(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, spec: str) -> Any:
+    return tensor.item().__format__(spec) if _is_without_data(tensor) and not tensor.dim() else original(tensor, spec)
+
+
+def _make(mode: CaptureMode, original: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:
+    made = original(data, *args, **kwargs)
+    if _is_without_data(made):
+        _keep(mode, made, data)
+    return made
+
+
+def _make_like(
+    mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, data: Any, *args: Any, **kwargs: Any
+) -> Any:
+    made = original(tensor, data, *args, **kwargs)
+    if _is_without_data(made):
+        _keep(mode, made, data)
+    return made
 
 
 def _data(mode: CaptureMode, tensor: Tensor) -> Tensor:
     """Return the values of a meta tensor on the CPU: ones if they are unknown, which is noted."""
-    assumptions = mode.recording.assumptions
     known = mode.values.of(tensor)
     if known is not None:
         for assumption in assumptions_of(mode.values.assumptions((tensor,))):
-            assumptions.note(assumption)
+            mode.assume(assumption)
     else:
-        assumptions.count_assumed_value()
-        assumptions.note(NUMBERS_ARE_ONE)
+        mode.recording.assumptions.count_assumed_value()
+        mode.assume(NUMBERS_ARE_ONE)
     with without_capture():
         return torch.ones(tensor.shape, dtype=tensor.dtype, device="cpu") if known is None else known.clone()
 
 
 def _keep(mode: CaptureMode, made: Tensor, data: Any) -> None:
     """Keep the numbers that a meta tensor was made of, if all of them are known."""
-    if is_small(made) and _is_known(mode, data):
-        numbers = _numbers(data)
-        with without_capture():
-            mode.values.give(made, torch.tensor(numbers, dtype=made.dtype, device="cpu"))
+    if not isinstance(data, Tensor) and is_small(made) and _is_known(mode, data):
+        mode.values.put(made, Contents(partial(_storage_of, _numbers(data), made.dtype)))
 
 
 def _is_known(mode: CaptureMode, data: Any) -> bool:
     if isinstance(data, (list, tuple)):
         return all(_is_known(mode, item) for item in data)
-    return not isinstance(data, Tensor) or mode.values.of(data) is not None
+    return type(data) in NUMBERS or (isinstance(data, Tensor) and mode.values.of(data) is not None)
 
 
 def _numbers(data: Any) -> Any:
@@ -140,3 +153,8 @@ def _numbers(data: Any) -> Any:
     if isinstance(data, Tensor):
         return data.tolist() if data.dim() else data.item()
     return data
+
+
+def _storage_of(numbers: Any, dtype: torch.dtype) -> UntypedStorage:
+    with without_capture():
+        return torch.tensor(numbers, dtype=dtype, device="cpu").untyped_storage()

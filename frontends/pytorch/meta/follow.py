@@ -27,8 +27,8 @@ from .contents import (
     storage_with,
     without_capture,
 )
-from .operands import all_tensors
-from .values import MAX_BYTES, Values, is_small, unknown
+from .operands import PLAIN, all_tensors
+from .values import INTEGERS, MAX_BYTES, Values, is_small, unknown
 
 
 class Change(Enum):
@@ -61,13 +61,18 @@ class FollowRule:
     Attributes:
         func: the operator.
         change: what it does to values.
+        needs_values: whether its results are known only if all of its operands are.
+        writes_first: whether it writes to its first argument alone, and its result depends on what that held.
         is_random: whether it draws random numbers; it is never run.
         covers: whether it overwrites everything that it writes to.
         constant: returns the results that follow from shapes alone.
         choice: returns the results that are assumed if the operands are unknown.
     """
 
-    __slots__ = ("_arguments", "_written", "change", "choice", "constant", "covers", "func", "is_random")
+    __slots__ = (
+        *("_arguments", "_written", "change", "choice", "constant", "covers", "func", "is_random"),
+        *("needs_values", "writes_first"),
+    )
 
     def __init__(
         self, func: OpOverload, arguments: Sequence[tuple[str, Any]], written: Sequence[tuple[int, str]]
@@ -83,6 +88,9 @@ class FollowRule:
         self._arguments = arguments
         self._written = written
         self.change = self._change(name, [value.alias_info is not None for value in schema.returns])
+        self.needs_values = self.change is Change.NEW and self.constant is None and self.choice is None
+        is_one_tensor = [position for position, _ in written] == [0] and str(schema.arguments[0].type) == "Tensor"
+        self.writes_first = self.change is Change.WRITE and is_one_tensor and not self.covers
 
     def _change(self, name: str, is_alias: Sequence[bool]) -> Change:
         if name in _RESIZING:
@@ -107,10 +115,11 @@ class FollowRule:
         return {**dict(self._arguments), **dict(zip(names, args, strict=False)), **kwargs}
 
     def carries(self, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any) -> bool:
-        """Return whether calls like this one may change what is known: by shapes and dtypes alone."""
+        """Return whether calls like this one may change what is known: by types, shapes and dtypes alone."""
+        if not all(type(x) in PLAIN and x.layout is torch.strided for x in tensors):
+            return False
         if self.change is Change.WRITE:
-            targets = self.targets(args, kwargs or {})
-            return any(x.is_meta for x in tensors) and any(x.numel() * x.itemsize <= MAX_BYTES for x in targets)
+            return any(x.is_meta for x in tensors) and any(map(_may_be_kept, self.targets(args, kwargs or {})))
         if self.change is not Change.NEW:
             return self.change is Change.RESIZE
         if not any(x.is_meta and is_small(x) for x in all_tensors((result,))):
@@ -120,22 +129,32 @@ class FollowRule:
         return not self.is_random and all(map(is_small, tensors))
 
 
-def follow(values: Values, rule: FollowRule, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any) -> None:
+def follow(
+    values: Values, rule: FollowRule | None, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any
+) -> None:
     """Update the known values after a call.
 
     Args:
         values: the known values.
-        rule: the rule of the operator.
+        rule: the rule of the operator; None: it has none.
         args: the positional arguments of the call.
         kwargs: its keyword arguments.
         tensors: all tensors among its arguments.
         result: what it returned.
     """
-    kwargs = kwargs or {}
+    if rule is None:
+        return
+    known = values.by_address
+    if rule.needs_values:
+        for tensor in tensors:
+            if tensor.is_meta and tensor.untyped_storage()._cdata not in known:
+                return
+    elif rule.writes_first and args and args[0].is_meta and args[0].untyped_storage()._cdata not in known:
+        return
     if rule.change is Change.NEW:
-        _follow_new(values, rule, args, kwargs, tensors, result)
+        _follow_new(values, rule, args, kwargs or {}, tensors, result)
     elif rule.change is Change.WRITE:
-        _follow_write(values, rule, args, kwargs, tensors)
+        _follow_write(values, rule, args, kwargs or {}, tensors)
     elif rule.change is Change.RESIZE:
         values.drop(tensors[0])
 
@@ -185,6 +204,11 @@ def _follow_write(values: Values, rule: FollowRule, args: Any, kwargs: Any, tens
     changed = [Contents(partial(call.storage, i), flags, depth) for i in range(len(written))]
     for target in targets:
         values.put(target, changed[[*written].index(id(readings[id(target)].contents))])
+
+
+def _may_be_kept(target: Tensor) -> bool:
+    """Return whether a tensor may lie in a storage whose contents are kept."""
+    return is_small(target) or (target.dtype in INTEGERS and target.numel() * target.itemsize <= MAX_BYTES)
 
 
 def _covers(target: Tensor) -> bool:

@@ -18,7 +18,7 @@ from costcore.errors import CostError
 
 from ..module_walk import modules_of
 from .operands import META, PLAIN
-from .values import MAX_BYTES, Values, is_small_integer
+from .values import INTEGERS, MAX_BYTES, Values, is_small_integer
 from .wrappers import stand_in, whole_parameters
 
 _ATOMS = frozenset((type(None), bool, int, float, str))
@@ -74,7 +74,7 @@ class _MetaCopier(TorchFunctionMode):
         if storage._cdata not in self._storages:
             self._storages[storage._cdata] = (storage, torch.UntypedStorage(storage.nbytes(), device=META))
         copied = self._storages[storage._cdata][1]
-        if is_small_integer(tensor) and storage.nbytes() <= MAX_BYTES:
+        if tensor.dtype in INTEGERS and is_small_integer(tensor) and storage.nbytes() <= MAX_BYTES:
             self._values.give_storage(copied, storage)
         made = torch.empty(0, dtype=tensor.dtype, device=META)
         return made.set_(copied, tensor.storage_offset(), tensor.shape, tensor.stride())

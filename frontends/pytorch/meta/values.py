@@ -55,27 +55,33 @@ class _StorageRef(ref[UntypedStorage]):
 
 
 class Values:
-    """The contents of storages on the meta device."""
+    """The contents of storages on the meta device.
+
+    Attributes:
+        by_address: a weak reference to a storage and its contents, by the address of the storage.
+    """
 
     def __init__(self) -> None:
-        self._contents: dict[int, tuple[_StorageRef, Contents]] = {}
+        self.by_address: dict[int, tuple[_StorageRef, Contents]] = {}
 
     def clear(self) -> None:
         """Forget everything."""
-        self._contents.clear()
+        self.by_address.clear()
 
     def update(self, other: Values) -> None:
-        """Take over what ``other`` holds, and clear it."""
-        for reference, contents in [*other._contents.values()]:
+        """Take over what ``other`` holds, which is not used any more."""
+        if not self.by_address:
+            self.by_address = other.by_address
+            return
+        for reference, contents in [*other.by_address.values()]:
             storage = reference()
             if storage is not None:
                 self._put(storage, contents)
-        other.clear()
 
     def contents(self, tensor: Tensor) -> Contents | None:
         """Return the contents of the storage of an ordinary tensor; None if they are unknown."""
         storage = tensor.untyped_storage()
-        found = self._contents.get(storage._cdata)
+        found = self.by_address.get(storage._cdata)
         return found[1] if found is not None and found[0]() is storage else None
 
     def put(self, tensor: Tensor, contents: Contents) -> None:
@@ -86,16 +92,16 @@ class Values:
         address = storage._cdata
         reference = _StorageRef(storage, self._forget)
         reference.address = address
-        self._contents[address] = (reference, contents)
+        self.by_address[address] = (reference, contents)
 
     def _forget(self, reference: _StorageRef) -> None:
-        found = self._contents.get(reference.address)
+        found = self.by_address.get(reference.address)
         if found is not None and found[0] is reference:
-            del self._contents[reference.address]
+            del self.by_address[reference.address]
 
     def drop(self, tensor: Tensor) -> None:
         """Forget the contents of the storage of a tensor."""
-        self._contents.pop(tensor.untyped_storage()._cdata, None)
+        self.by_address.pop(tensor.untyped_storage()._cdata, None)
 
     def give(self, tensor: Tensor, data: Tensor) -> None:
         """Set the values of a new meta tensor to those of a tensor with data, of the same shape, strides and dtype."""

@@ -1,0 +1,101 @@
+"""Choices over unknown scores are balanced, and are noted where they decide something."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+from torch import nn
+
+from costcore.frontends.pytorch.meta.choices import spread
+from tests.frontends.pytorch.runs import estimated
+
+BALANCED = "a choice over scores without data (topk, argmax, sort) was taken as spread evenly"
+FINITE = "numbers without data were taken as finite"
+KEPT = "a random permutation was taken to keep the order"
+
+
+class Call(nn.Module):
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+def values_of(function, shape, assumption=BALANCED):
+    """Return the numbers that a function of unknown scores returns in an estimate."""
+    found = []
+    recorder = estimated(Call(lambda x: found.append(function(x).tolist())), shape)
+    assert {a.what for a in recorder.assumptions} == {assumption}
+    return found[0]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 8])
+@pytest.mark.parametrize("rows", [1, 7, 33, 64])
+def test_every_expert_gets_as_many_tokens_as_any_other(rows, k):
+    chosen = spread(torch.Size((rows, k)), 1, 8, k)
+    assert all(len(set(row)) == k for row in chosen.tolist())
+    counts = Counter(chosen.flatten().tolist())
+    loads = [counts[expert] for expert in range(8)]
+    assert sum(loads) == rows * k
+    assert max(loads) - min(loads) <= 1
+
+
+CHOICES = {
+    # rows of 4 scores, two of each row: 0 1, then 2 3, then from the start
+    "topk": (lambda x: x.topk(2).indices, (3, 4), [[0, 1], [2, 3], [0, 1]]),
+    "topk of columns": (lambda x: x.topk(2, dim=0).indices, (4, 3), [[0, 2, 0], [1, 3, 1]]),
+    "topk of batches": (lambda x: x.topk(1).indices, (2, 2, 3), [[[0], [1]], [[2], [0]]]),
+    "argmax": (lambda x: x.argmax(-1), (5, 3), [0, 1, 2, 0, 1]),
+    "argmax with its axis": (lambda x: x.argmax(0, keepdim=True), (3, 4), [[0, 1, 2, 0]]),
+    "argmax of all": (lambda x: x.argmax(), (5, 3), 0),
+    "argmin": (lambda x: x.argmin(-1), (2, 3), [0, 1]),
+    "max": (lambda x: x.max(-1).indices, (4, 2), [0, 1, 0, 1]),
+    "min": (lambda x: x.min(0, keepdim=True).indices, (4, 2), [[0, 1]]),
+    "sort": (lambda x: x.sort(-1, descending=True).indices, (2, 3), [[0, 1, 2], [1, 2, 0]]),
+    "argsort": (lambda x: x.argsort(-1), (2, 3), [[0, 1, 2], [1, 2, 0]]),
+    "stable sort": (lambda x: x.sort(dim=-1, stable=True).indices, (1, 3), [[0, 1, 2]]),
+    "multinomial": (lambda x: x.softmax(-1).multinomial(2), (2, 3), [[0, 1], [2, 0]]),
+    "one_hot": (lambda x: nn.functional.one_hot(x.argmax(-1), 3), (3, 3), [[1, 0, 0], [0, 1, 0], [0, 0, 1]]),
+    "counts": (lambda x: torch.bincount(x.topk(2).indices.flatten(), minlength=4), (3, 4), [2, 2, 1, 1]),
+    "mask": (lambda x: torch.zeros_like(x).scatter(1, x.topk(1).indices, 1.0).bool(), (2, 2), [[1, 0], [0, 1]]),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_choices_are_balanced(name):
+    function, shape, expected = CHOICES[name]
+    assert values_of(function, shape) == expected
+
+
+def test_numbers_are_finite():
+    assert values_of(lambda x: torch.isnan(x).any(), (2,), FINITE) is False
+    assert values_of(lambda x: torch.isinf(x), (2,), FINITE) == [False, False]
+
+
+def test_permutations_keep_the_order():
+    state = torch.get_rng_state()
+    assert values_of(lambda x: torch.randperm(3, device=x.device), (2,), KEPT) == [0, 1, 2]
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_choices_that_decide_nothing_are_not_noted():
+    def function(x):
+        weights, chosen = x.topk(2)
+        return weights * chosen + x.gather(1, chosen) + x[chosen[:, 0]][:, :2]
+
+    assert estimated(Call(function), (3, 4)).assumptions == []
+
+
+def test_assumptions_name_the_line_and_count():
+    def function(x):
+        for expert in range(3):
+            rows = (x.argmax(-1) == expert).nonzero()
+        return x[rows]
+
+    (assumption,) = estimated(Call(function), (6, 3)).assumptions
+    line = function.__code__.co_firstlineno + 2
+    assert str(assumption) == f"{BALANCED} (test_choices.py:{line} in function, 3 times)"
