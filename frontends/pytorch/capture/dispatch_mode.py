@@ -19,8 +19,8 @@ from torch.utils._python_dispatch import (
 )
 
 from ..meta.choices import assumptions_of
-from ..meta.follow import follow
-from ..meta.operands import PLAIN, has_complex, is_mixed, is_plain_meta, tensors_of, without_data
+from ..meta.follow import Change, choose, follow
+from ..meta.operands import PLAIN, all_tensors, has_complex, is_mixed, is_plain_meta, tensors_of, without_data
 from ..meta.values import Values
 from ..operators.call_cache import CachedCall, CallCache
 from ..operators.control_flow import CONTROL_FLOW
@@ -172,12 +172,12 @@ class CaptureMode(TorchDispatchMode):
             return self._run_unrecorded(plan, args, kwargs)
         if plan.native == EQUAL and self._constants.include(self.recording.modules.innermost, args):
             return self._run_unrecorded(plan, args, kwargs)
-        if plan.assumed_result is not None and len(args) > 0 and isinstance(args[0], Tensor) and args[0].is_meta:
+        if plan.assumed_result is not None and any(tensor.is_meta for tensor in all_tensors(args)):
             known = plan.known_result
             decided = None if known is None else known(self.values, plan.func, *args, **kwargs)
             if decided is not None:
                 return self._decide(plan, args, kwargs, *decided)
-            assumed = plan.assumed_result(*args, **kwargs)
+            assumed = plan.assumed_result(*without_data(args), **kwargs)
             if assumed is not None:
                 return self._assume(plan, args, kwargs, *assumed)
         if plan.is_control_flow:
@@ -206,10 +206,11 @@ class CaptureMode(TorchDispatchMode):
 
     def _run_unrecorded(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         result = plan.func(*args, **kwargs)
-        if plan.follow_rule is not None and not self.is_paused:
+        rule = plan.follow_rule
+        if rule is not None and rule.change is not Change.NOTHING and not self.is_paused:
             tensors = tensors_of(args, kwargs)
-            if plan.follow_rule.carries(args, kwargs, tensors, result):
-                follow(self.values, plan.follow_rule, args, kwargs, tensors, result)
+            if rule.carries(args, kwargs, tensors, result):
+                follow(self.values, rule, args, kwargs, tensors, result)
         self.recording.watch_unrecorded(plan, result)
         if plan.is_alias and isinstance(result, Tensor) and not self.in_composite:
             for log in self.recording.logs:
@@ -238,6 +239,8 @@ class CaptureMode(TorchDispatchMode):
             self.recording.assumptions.count_assumed_value()
         if assumption:
             self.assume(assumption)
+        if plan.follow_rule is not None:
+            choose(self.values, plan.follow_rule, args, kwargs, result)
         if not self.in_composite:
             self.record(*self.cache.decided(plan, args, kwargs, result), args, kwargs, result)
         return result

@@ -98,7 +98,8 @@ def _tolist(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor) -> 
 
 
 def _numpy(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, *, force: bool = False) -> Any:
-    return original(_data(mode, tensor) if _is_without_data(tensor) else tensor, force=force)
+    is_known = _is_without_data(tensor) and mode.is_known(tensor)
+    return original(_data(mode, tensor) if is_known else tensor, force=force)
 
 
 def _format(mode: CaptureMode, original: Callable[..., Any], tensor: Tensor, spec: str) -> Any:

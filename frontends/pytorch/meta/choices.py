@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from math import isinf
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -116,6 +117,33 @@ def _one_of_each_row(rows: torch.Size, dim: int, size: int, shape: torch.Size) -
     return spread(rows, dim, size).reshape(shape)
 
 
+def _bincount(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    """Spread the count over all numbers that the caller asked for; of others nothing is known."""
+    bins, total = result.numel(), arguments["self"].numel()
+    if arguments["minlength"] < bins or arguments["weights"] is not None:
+        return []
+    return [ShapeResult(result, partial(_even_counts, total, bins), BALANCED)]
+
+
+def _even_counts(total: int, bins: int) -> Tensor:
+    return total // bins + (torch.arange(bins) < total % bins).long()
+
+
+def _equal_to_itself(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    """Handle the first half of ``isfinite``, which PyTorch computes as ``(x == x) * (abs(x) != inf)``."""
+    return _filled(1, FINITE)(arguments, result) if arguments["self"] is arguments["other"] else []
+
+
+def _unequal_to_itself(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    """Handle ``x != x``, which is how some write ``isnan``."""
+    return _filled(0, FINITE)(arguments, result) if arguments["self"] is arguments["other"] else []
+
+
+def _not_infinite(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
+    """Handle the second half of ``isfinite``."""
+    return _filled(1, FINITE)(arguments, result) if isinf(arguments["other"]) else []
+
+
 def _multinomial(arguments: Mapping[str, Any], result: Tensor) -> Iterable[ShapeResult]:
     size, count = arguments["self"].shape[-1], arguments["num_samples"]
     return [ShapeResult(result, partial(spread, result.shape, result.dim() - 1, size, count), BALANCED)]
@@ -144,8 +172,12 @@ CHOICES: Mapping[str, ShapeRule] = {
     "aten::argsort": _argsort,
     **dict.fromkeys((f"aten::{name}" for name in _PICKS.split()), _picked),
     "aten::multinomial": _multinomial,
+    "aten::bincount": _bincount,
     "aten::randperm": _randperm,
     **dict.fromkeys(("aten::isnan", "aten::isinf"), _filled(0, FINITE)),
     "aten::isfinite": _filled(1, FINITE),
+    "aten::eq.Tensor": _equal_to_itself,
+    "aten::ne.Tensor": _unequal_to_itself,
+    "aten::ne.Scalar": _not_infinite,
 }
 """Results that are assumed if the operands are unknown, by operator, or by overload where the others differ."""

@@ -18,6 +18,7 @@ AssumedResult: TypeAlias = "Callable[..., tuple[Any, str] | None]"
 
 CONDITION_IS_TRUE = "a condition on a tensor without data was taken as True"
 NUMBERS_ARE_ONE = "a number read from a tensor without data was taken as 1"
+NUMBERS_HAVE_BINS = "all numbers without data were taken as smaller than the minlength of bincount"
 MASK_SELECTS_ALL = "a mask without data was taken to select every element"
 ALL_NONZERO = "all elements of a tensor without data were taken as nonzero"
 ALL_BOXES = "non-maximum suppression without data was taken to keep every box"
@@ -89,7 +90,8 @@ def _pack_padded_sequence(x: Tensor, lengths: Tensor, batch_first: bool = False)
 
 def _bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0, **_: Any) -> tuple[Any, str]:
     dtype = torch.int64 if weights is None else weights.dtype if weights.is_floating_point() else torch.float64
-    return x.new_empty((max(minlength, 2),), dtype=dtype), "all numbers in a tensor without data were taken as 1"
+    what = NUMBERS_HAVE_BINS if minlength > 1 else NUMBERS_ARE_ONE
+    return x.new_empty((max(minlength, 2),), dtype=dtype), what
 
 
 def _repeat_interleave(

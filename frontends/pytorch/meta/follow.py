@@ -47,6 +47,15 @@ class Change(Enum):
 _COVERING = frozenset(("aten::copy_", "aten::fill_", "aten::zero_"))
 """In-place operators whose result does not depend on what they overwrite."""
 
+
+def _histc(x: Tensor, bins: int = 100, *limits: float) -> Tensor:
+    """Count integers, which a GPU does and a CPU does not."""
+    return torch.histc(x.double(), bins, *limits).to(x.dtype)
+
+
+CPU_KERNELS: Mapping[str, Callable[..., Any]] = {"aten::histc": _histc}
+"""Functions that compute the values of an operator for dtypes that a CPU does not support, by its name."""
+
 _RESIZING = frozenset(("aten::resize_", "aten::resize_as_"))
 
 
@@ -59,7 +68,7 @@ class FollowRule:
         written: positions and names of the arguments that it writes to.
 
     Attributes:
-        func: the operator.
+        func: the operator, or what a CPU runs in its place.
         change: what it does to values.
         needs_values: whether its results are known only if all of its operands are.
         writes_first: whether it writes to its first argument alone, and its result depends on what that held.
@@ -80,22 +89,22 @@ class FollowRule:
         schema = func._schema
         name = schema.name
         full_name = f"{name}.{schema.overload_name}"
-        self.func = func
+        self.func: Callable[..., Any] = CPU_KERNELS.get(name, func)
         self.is_random = torch.Tag.nondeterministic_seeded in func.tags
         self.covers = name in _COVERING
         self.constant: ShapeRule | None = CONSTANTS.get(name)
         self.choice: ShapeRule | None = CHOICES.get(full_name, CHOICES.get(name))
         self._arguments = arguments
         self._written = written
-        self.change = self._change(name, [value.alias_info is not None for value in schema.returns])
+        self.change = self._change(func, [value.alias_info is not None for value in schema.returns])
         self.needs_values = self.change is Change.NEW and self.constant is None and self.choice is None
         is_one_tensor = [position for position, _ in written] == [0] and str(schema.arguments[0].type) == "Tensor"
         self.writes_first = self.change is Change.WRITE and is_one_tensor and not self.covers
 
-    def _change(self, name: str, is_alias: Sequence[bool]) -> Change:
-        if name in _RESIZING:
+    def _change(self, func: OpOverload, is_alias: Sequence[bool]) -> Change:
+        if func._schema.name in _RESIZING:
             return Change.RESIZE
-        if torch.Tag.inplace_view in self.func.tags:
+        if torch.Tag.inplace_view in func.tags:
             return Change.NOTHING
         if self._written:
             return Change.WRITE
@@ -167,8 +176,7 @@ def _follow_new(
         return
     readings = None if rule.is_random else _readings(values, tensors)
     if readings is None:
-        if rule.choice is not None:
-            _put_all(values, rule.choice(rule.bind(args, kwargs), result))
+        choose(values, rule, args, kwargs, result)
         return
     inputs = {x.untyped_storage()._cdata for x in tensors}
     outputs = (result,) if isinstance(result, Tensor) else result
@@ -180,6 +188,12 @@ def _follow_new(
     for i, layout in enumerate(layouts):
         if layout is not None:
             values.put(outputs[i], Contents(partial(call.storage, i), flags, depth))
+
+
+def choose(values: Values, rule: FollowRule, args: Any, kwargs: Any, result: Any) -> None:
+    """Assume the values of the results of a call on unknown values, if its operator is a choice."""
+    if rule.choice is not None:
+        _put_all(values, rule.choice(rule.bind(args, kwargs), result))
 
 
 def _follow_write(values: Values, rule: FollowRule, args: Any, kwargs: Any, tensors: Sequence[Tensor]) -> None:

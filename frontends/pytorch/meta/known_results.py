@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .contents import CPU, UNKNOWN, Contents, UnknownValueError, without_capture
-from .operands import META, tensors_of
+from .operands import META, tensors_of, without_data
 from .values import Values, is_small
 
 KnownResult: TypeAlias = "Callable[..., tuple[Any, int] | None]"
@@ -83,7 +83,7 @@ def _index(values: Values, func: Callable[..., Any], x: Tensor, indices: Sequenc
             positions += columns[0].unbind(1)
         else:
             positions.append(index)
-    return func(x, positions), values.assumptions(masks)
+    return func(without_data(x), without_data(positions)), values.assumptions(masks)
 
 
 def _masked_select(values: Values, func: Callable[..., Any], x: Tensor, mask: Tensor) -> tuple[Any, int] | None:
@@ -94,7 +94,7 @@ def _masked_select(values: Values, func: Callable[..., Any], x: Tensor, mask: Te
     with without_capture():
         shape = torch.broadcast_shapes(x.shape, mask.shape)
         selected = int(known.expand(shape).count_nonzero())
-    return x.new_empty((selected,)), values.assumptions((mask,))
+    return without_data(x).new_empty((selected,)), values.assumptions((mask,))
 
 
 def _bincount(
@@ -121,7 +121,7 @@ def _pack_padded_sequence(
     with without_capture():
         running = known > torch.arange(int(known.max()))[:, None]
         sizes = running.sum(1)
-    return (x.new_empty((int(known.sum()), *x.shape[2:])), sizes), values.assumptions((lengths,))
+    return (without_data(x).new_empty((int(known.sum()), *x.shape[2:])), sizes), values.assumptions((lengths,))
 
 
 def _to_copy(

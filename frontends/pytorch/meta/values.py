@@ -77,6 +77,7 @@ class Values:
             storage = reference()
             if storage is not None:
                 self._put(storage, contents)
+        other.clear()
 
     def contents(self, tensor: Tensor) -> Contents | None:
         """Return the contents of the storage of an ordinary tensor; None if they are unknown."""

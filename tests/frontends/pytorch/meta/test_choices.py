@@ -74,6 +74,16 @@ def test_choices_are_balanced(name):
 def test_numbers_are_finite():
     assert values_of(lambda x: torch.isnan(x).any(), (2,), FINITE) is False
     assert values_of(lambda x: torch.isinf(x), (2,), FINITE) == [False, False]
+    assert values_of(lambda x: torch.isfinite(x), (2,), FINITE) == [True, True]
+    assert values_of(lambda x: x != x, (2,), FINITE) == [False, False]
+
+
+def test_counts_of_unknown_numbers_are_balanced():
+    counts = []
+    model = Call(lambda x: counts.append(torch.bincount(x.long(), minlength=4).tolist()))
+    assumptions = [a.what for a in estimated(model, (6,)).assumptions]
+    assert assumptions == ["all numbers without data were taken as smaller than the minlength of bincount", BALANCED]
+    assert counts == [[2, 2, 1, 1]]
 
 
 def test_permutations_keep_the_order():

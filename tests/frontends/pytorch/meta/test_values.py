@@ -109,6 +109,8 @@ KNOWN = {
     "where": (lambda x: torch.where(x == 3)[0], (2,)),
     "mask": (lambda x: torch.ones(4, 2, device=META)[x > 0], (3, 2)),
     "mask and index": (lambda x: torch.ones(4, 2, device=META)[x > 0, 1], (3,)),
+    "mask of a tensor with data": (lambda x: torch.arange(8.0).reshape(4, 2)[x > 0], (3, 2)),
+    "histc": (lambda x: torch.ones(torch.histc(x.int(), 3, 0, 5).tolist() if x.is_meta else (1, 2, 1)), (1, 2, 1)),
     "masked_select": (lambda x: torch.empty(2, 4, device=META).masked_select(x > 0), (6,)),
     "unique": (lambda x: torch.unique(x), (3,)),
     "unique_consecutive": (lambda x: torch.unique_consecutive(x), (4,)),
@@ -161,6 +163,8 @@ WRITES = {
     "scatter": (lambda x: x.scatter_(0, x.new_tensor([1]), 9), [3, 9, 5, 3]),
     "index_add": (lambda x: x.index_add_(0, x.new_tensor([1, 1]), x.new_tensor([4, 5])), [3, 9, 5, 3]),
     "out": (lambda x: [torch.add(x, 1, out=x), x][1], [4, 1, 6, 4]),
+    "two tensors": (lambda x: [torch._foreach_add_([x, y := x.clone()], 1), x + y - y][1], [4, 1, 6, 4]),
+    "a tensor with data": (lambda x: set_item(torch.zeros(4, dtype=x.dtype), slice(3), x[:3]), [3, 0, 5, 0]),
     "a new tensor": (lambda x: torch.empty(4, dtype=x.dtype, device=x.device).copy_(x), [3, 0, 5, 3]),
     "many times": (lambda x: [[x.add_(1) for _ in range(100)], x][1], [103, 100, 105, 103]),
     "a view made before": (lambda x: [y := x[2:], x.add_(1), torch.cat((x[:2], y))][2], [4, 1, 6, 4]),
@@ -185,6 +189,7 @@ FORGETTING = {
     "a list as index": lambda x, s: set_item(x, [0, 2], 7),
     "an unknown view": lambda x, s: [x[2:].copy_(s.long()[2:]), x][1],
     "random numbers": lambda x, s: x.random_(5),
+    "more elements": lambda x, s: x.resize_(2).resize_(4),
 }
 
 
@@ -236,6 +241,11 @@ def test_nothing_is_computed_unless_it_decides(monkeypatch):
     assert made == []
     estimated(Call(lambda self, x: x * int(self.rows[-1]), rows=torch.arange(1000)), (2,))
     assert len(made) == 1
+
+
+def test_a_list_of_unknown_values_has_ones():
+    taken = ["a number read from a tensor without data was taken as 1"]
+    assert size_of(lambda x: torch.ones([int(i) for row in x.tolist() for i in row]), (2, 2), assumes=taken) == (1,) * 4
 
 
 @pytest.mark.parametrize("grad", [False, True])
