@@ -101,9 +101,7 @@ def partial(each, mystery, request):
 
 
 def test_the_report_of_the_network_is_complete(each, report):
-    assert (report.status, report.ignored_layers) == ("assumed" if report.assumptions else "complete", {})
-    asks_for_data = [("a bool asked of a tensor without data is True", "model")]  # are these packed sequences?
-    assert report.assumptions == (asks_for_data if each.name == "llama" else [])
+    assert (report.status, report.ignored_layers, report.assumptions) == ("complete", {}, [])
     assert report.versions["convention"] == "costcore-1"
     assert {"torch", "chainer", "onnx"} & report.versions.keys()
 
