@@ -1,7 +1,8 @@
 """Assignments of a number to elements of a tensor, ``x[0] = 1``.
 
 With data PyTorch fills the elements. On the meta device it makes a tensor of the number, views it in the shape of the
-elements, and copies it there. The copy is recorded as the fill, and the views are not recorded.
+elements, and copies it there. The copy is recorded as the fill, and the views are not recorded. A number that is
+assigned to one element, ``x[0, 0] = 1`` of a matrix, is copied with data too.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class ScalarFills:
         if plan.native in VIEWS:
             return FillStep.VIEW if is_read else FillStep.NONE
         self.number = None
-        return FillStep.COPY if is_read and plan.native == "aten::copy" else FillStep.NONE
+        return FillStep.COPY if is_read and plan.native == "aten::copy" and tensors[0].dim() else FillStep.NONE
 
 
 def _memory(tensor: Tensor) -> int:
