@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.utils._python_dispatch import (
@@ -25,11 +26,14 @@ from ..meta.values import Values
 from ..operators.call_cache import CachedCall, CallCache
 from ..operators.control_flow import CONTROL_FLOW
 from ..operators.kernels import decomposed
+from ..operators.moves import MOVE, is_move
 from ..operators.plan import OperatorPlan
 from ..packed_weights import PackedWeights, without_run
 from ..recording.recording import Recording
 from .dispatch_keys import LazyValues
 from .torchscript import EQUAL, GraphConstants
+
+_DETACH = torch.ops.aten.detach.default
 
 
 class CaptureMode(TorchDispatchMode):
@@ -172,6 +176,8 @@ class CaptureMode(TorchDispatchMode):
             return self._run_unrecorded(plan, args, kwargs)
         if plan.native == EQUAL and self._constants.include(self.recording.modules.innermost, args):
             return self._run_unrecorded(plan, args, kwargs)
+        if plan.func is MOVE and (self.is_estimate or args[0].is_meta) and is_move(*args, **kwargs):
+            return self._run_move(plan, args, kwargs)
         if plan.assumed_result is not None and any(tensor.is_meta for tensor in all_tensors(args)):
             known = plan.known_result
             decided = None if known is None else known(self.values, plan.func, *args, **kwargs)
@@ -224,6 +230,15 @@ class CaptureMode(TorchDispatchMode):
     def assume(self, assumption: str) -> None:
         """Note an assumption about data."""
         self.recording.assumptions.note(assumption)
+
+    def _run_move(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        """Run a copy between the meta device and another one, which in a run are the same device: nothing is copied."""
+        if args[0].is_meta:
+            return self._run_unrecorded(self.cache.plans.of(_DETACH), args[:1], {})
+        result = self._run_unrecorded(plan, args, kwargs)
+        for log in self.recording.logs:
+            log.identities.register_alias(result, args[0])
+        return result
 
     def _decide(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any, flags: int) -> Any:
         """Return the result of a data-dependent operator on known values, and note what these rest on."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 
 import pytest
 import torch
@@ -199,3 +200,34 @@ def test_a_number_assigned_to_one_element_is_copied(mode):
         recorder = record(lambda: assigned_to_one_element(x))
     assert types(recorder).count("copy") == 5 and types(recorder).count("fill") == 1
     assert listed(recorder) == listed(estimated(Function(assigned_to_one_element), (2, 4)))
+
+
+class Moving(nn.Module):
+    """Names devices, as models do that were written for one GPU, or for the device of an input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = self.linear(x.to("cpu")).cpu()
+        x = x.to(torch.device("cpu"), torch.float64).to("cpu", non_blocking=True)
+        x = x + torch.arange(4.0).to("cpu").to(x.device)
+        return x * torch.ones(4, dtype=torch.float64).to(x) + torch.ones(4).to(x.device, torch.float64)
+
+
+@pytest.mark.parametrize("mode", GRAD_MODES)
+def test_moves_to_the_device_of_the_model_are_no_calls(mode):
+    model, x = Moving(), torch.ones(2, 4)
+    with GRAD_MODES[mode]():
+        recorder = record(lambda: model(x))
+        without_data = estimated(model, (2, 4))
+    assert types(recorder) == ["linear", "to", "arange", "add", "ones", "mul", "ones", "to", "add"]
+    assert [call.layer.op for call in recorder.calls if call.type == "to"] == ["cast", "cast"]
+    assert listed(without_data) == listed(recorder)
+    assert estimated(model, (2, 4), backward=True).calls[-1].phase == "backward"
+    links = [
+        [len({*call.inputs} & {*before.outputs}) for before, call in pairwise(run.calls)]
+        for run in (recorder, without_data)
+    ]
+    assert links[0] == links[1]
