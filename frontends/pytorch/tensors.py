@@ -108,13 +108,14 @@ def stored_elements(tensor: torch.Tensor) -> int | None:
 
 
 def sample_lengths(tensor: torch.Tensor) -> tuple[int, ...] | None:
-    """Return the first size of every sample of a nested tensor; None for any other tensor."""
+    """Return the last size but one, the length, of every sample of a nested tensor; None for any other tensor."""
     if not tensor.is_nested:
         return None
     with _disable_current_modes():
-        if tensor.layout is torch.jagged:
-            return tuple(tensor.offsets().diff().tolist())
-        return tuple(tensor._nested_tensor_size()[:, 0].tolist())
+        if tensor.layout is not torch.jagged:
+            return tuple(tensor._nested_tensor_size()[:, -2].tolist())
+        lengths = tensor.lengths()
+        return tuple((tensor.offsets().diff() if lengths is None else lengths).tolist())
 
 
 def is_twice_ragged(value: Any) -> bool:

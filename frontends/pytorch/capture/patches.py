@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from . import autocast, composite_patches, composites, dtensor, fast_path, higher_order, python_values
+from . import autocast, composite_patches, composites, dtensor, fast_path, higher_order, nested_tensors, python_values
 from .dispatch_mode import CaptureMode
 
 
@@ -51,6 +51,7 @@ def acquire(has_composites: bool) -> None:
                 _hook_optimizer_steps(stack)
                 _patch_compile(stack)
                 _allow_flex_attention_on_meta(stack)
+                nested_tensors.patch_attention(stack, _active_mode)
                 dtensor.patch_shape_propagation(stack, _active_mode)
                 autocast.patch_autocast(stack, _is_capturing)
                 python_values.patch_functions(stack, _active_mode)

@@ -21,6 +21,21 @@ def _saved(args: Arguments) -> str | None:
     return "float32" if args["query"].dtype.itemsize < 4 else dtype_name(args["query"].dtype)
 
 
+
+RAGGED = (
+    Row(
+        "aten::scaled_dot_product_attention",
+        "ragged_attention",
+        {**_QKV, "mask": "attn_mask"},
+        {
+            **_ATTRIBUTES,
+            "lengths": lambda args: sample_lengths(args["query"]),
+            "key_lengths": lambda args: sample_lengths(args["key"]),
+        },
+        when=lambda args: args["query"].is_nested and args["key"].is_nested,
+    ),
+)
+
 SCALED_DOT_PRODUCT = tuple(
     Row(
         f"aten::{name}",
@@ -88,4 +103,4 @@ GRADIENTS = (
     ),
 )
 
-ROWS = (*SCALED_DOT_PRODUCT, *MULTI_HEAD, *GRADIENTS)
+ROWS = (*RAGGED, *SCALED_DOT_PRODUCT, *MULTI_HEAD, *GRADIENTS)

@@ -115,6 +115,25 @@ def test_p27_nested_tensors_cost_their_samples():
 
 
 @PROTOTYPES
+@pytest.mark.parametrize("layout", [torch.jagged, torch.strided])
+@pytest.mark.parametrize("has_gradient", [False, True])
+def test_p27_attention_of_nested_tensors_attends_within_samples(layout, has_gradient):
+    def nested(*lengths):
+        samples = [torch.rand(length, 2, 4, generator=torch.Generator().manual_seed(length)) for length in lengths]
+        made = torch.nested.nested_tensor(samples, layout=layout, requires_grad=has_gradient).transpose(1, 2)
+        return made.contiguous() if layout is torch.strided else made
+
+    q, k, found = nested(6, 4), nested(5, 3), []
+    plain = nn.functional.scaled_dot_product_attention(q, k, k)
+    with unchanged():
+        recorder = record(lambda: found.append(nn.functional.scaled_dot_product_attention(q, k, k)))
+    assert all(map(torch.equal, plain.unbind(), found[0].unbind()))
+    assert types(recorder) == ["scaled_dot_product_attention"]
+    # 6 x 5 + 4 x 3 pairs in each of 2 heads, 4 products each for the score and for the value
+    assert macs(recorder.calls) == 2 * (6 * 5 + 4 * 3) * (4 + 4)
+
+
+@PROTOTYPES
 def test_p27_products_of_ragged_matrices_are_named_and_not_guessed():
     ragged = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(3, 2)])
     recorder = record(lambda: torch.matmul(ragged, ragged.transpose(1, 2)))
