@@ -11,9 +11,14 @@ import torch.nn.modules.linear_cross_entropy  # registers its operators
 
 from costcore.frontends.pytorch import ROWS, rows
 from costcore.registry.calculators import calculators
+from tests.frontends.pytorch.rows.test_torchvision import SCHEMAS
+
+TORCHVISION = {schema.name: schema for schema in (torch._C.parse_schema(f"torchvision::{text}") for text in SCHEMAS)}
 
 
 def schemas(native: str):
+    if native in TORCHVISION:
+        return [TORCHVISION[native]]
     name, _, wanted = native.partition(".")
     found = torch._C._jit_get_schemas_for_operator(name)
     if not found:
