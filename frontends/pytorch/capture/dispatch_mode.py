@@ -205,7 +205,7 @@ class CaptureMode(TorchDispatchMode):
         named = dict(zip(kwargs, self._packed.replace([*kwargs.values()], False), strict=True))
         result = without_run(plan.native, plan.bind(tuple(unpacked), named))
         if result is None:
-            result = plan.func(*args, **kwargs)
+            result = self._run(plan, (), args, kwargs)
         if not self.in_composite:
             self.record(CachedCall(plan), tensors_of(unpacked, named), tuple(unpacked), named, result)
         return result

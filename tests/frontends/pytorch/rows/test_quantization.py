@@ -7,8 +7,10 @@ import torch
 
 from costcore import ComputationalCostHook, CostError, estimate
 from costcore.counting.pricing import Pricer
+from costcore.frontends.pytorch import capture
 from costcore.ir import Operations
 from costcore.registry.calculators import calculators
+from costcore.trace.recorder import Recorder
 from tests.frontends.pytorch.rows.recorded_costs import costs
 from tests.frontends.pytorch.runs import record
 
@@ -224,3 +226,13 @@ def test_operators_between_quantized_products(run, name, op, flops):
 def test_a_quantized_input_of_an_estimate_is_refused_with_what_to_do():
     with pytest.raises(CostError, match=r"inputs\[0\]: .* quantized tensors without data; count a real run inside"):
         estimate(torch.nn.Identity(), [torch._empty_affine_quantized([2], scale=1.0, zero_point=0, dtype=torch.quint8)])
+
+
+@quiet
+def test_the_time_of_a_product_with_a_packed_weight_is_measured(engine):
+    packed = torch.ops.quantized.linear_prepack(weight(4, 8), None)
+    recorder = Recorder(measure_time=True)
+    with capture(recorder):
+        torch.ops.quantized.linear_dynamic(torch.ones(2, 8), packed)
+    (at,) = [i for i, call in enumerate(recorder.calls) if call.native == "quantized::linear_dynamic"]
+    assert recorder.seconds[at] > 0
