@@ -76,16 +76,10 @@ class ModuleStack:
             return False
         if self._buffers_of is not self.root:
             self._buffers_of = self.root
-            self._buffers = dict(map(_memory, self._buffer_tensors(self.root)))
-        address, _ = _memory(tensor)
-        found = self._buffers.get(address)
-        return found is not None and found() is tensor.untyped_storage()
-
-    def _buffer_tensors(self, model: Module) -> Iterator[Tensor]:
-        for module in modules_of(model):
-            for buffer in module._buffers.values():
-                if type(buffer) is Tensor and buffer.layout is torch.strided:
-                    yield buffer
+            self._buffers = {memory._cdata: ref(memory) for memory in _memories_of_buffers(self.root)}
+        memory = tensor.untyped_storage()
+        found = self._buffers.get(memory._cdata)
+        return found is not None and found() is memory
 
     def _path_of(self, module: Module) -> str:
         """Return the path of ``module`` under the innermost running module that contains it.
@@ -99,6 +93,12 @@ class ModuleStack:
         return self.path
 
 
-def _memory(tensor: Tensor) -> tuple[int, ref[Any]]:
-    storage = tensor.untyped_storage()
-    return storage._cdata, ref(storage)
+def _memories_of_buffers(model: Module) -> Iterator[torch.UntypedStorage]:
+    for module in modules_of(model):
+        for buffer in module._buffers.values():
+            try:
+                memory = buffer.untyped_storage() if type(buffer) is Tensor else None
+            except (NotImplementedError, RuntimeError):  # sparse buffers and those of vmap have none
+                continue
+            if memory is not None:
+                yield memory

@@ -147,3 +147,24 @@ def test_plain_tensors_outside_a_module_are_parameters_by_their_operand():
     assert list(recorder.parameters.values()) == []
     weight = torch.ones(4, 4)
     assert list(record(lambda: functional.linear(torch.ones(2, 4), weight)).parameters.values()) == [16]
+
+
+def test_buffers_without_memory_of_their_own_do_not_disturb_a_run():
+    """Three models run as one: their stacked buffers are in the module as tensors of ``vmap``."""
+    models = [nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).eval() for _ in range(3)]
+    states = torch.func.stack_module_state(models)
+    with ComputationalCostHook() as hook:
+        torch.func.vmap(lambda *state: torch.func.functional_call(models[0], state, torch.ones(2, 4)))(*states)
+    assert hook.total_report["macs"] == 3 * 2 * 4 * 4
+
+    class Sparse(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("matrix", torch.eye(4).to_sparse())
+
+        def forward(self, x):
+            return self.matrix @ x
+
+    with ComputationalCostHook() as hook:
+        Sparse()(torch.ones(4, 2))
+    assert hook.total_report["macs"] == 4 * 2
