@@ -23,6 +23,9 @@ INPUT_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 PARAMETER_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
 """The name of a tensor of a module, ``head.0.weight``; exporters do not name computed constants like this."""
 
+OLDER_NAME = re.compile(r"\d+|.*(/|::).*")
+"""The names that the older exporter of PyTorch gives to nodes and computed values, ``/head/Mul`` or ``123``."""
+
 
 def read_initializers(
     graph: Any,
@@ -76,9 +79,9 @@ def _parameter_names(graph: Any) -> Callable[[str], bool]:
     ``/head/Mul_output_0``. The newer one gives values names without dots, ``val_67``, so without its marks only a name
     with a dot proves a parameter.
     """
-    outputs = {"", *(entry.name for entry in graph.output)}
+    outputs = {entry.name for entry in graph.output}
     names = (name for node in graph.node for name in (node.name, *node.output) if name not in outputs)
-    is_older = not all(map(PARAMETER_NAME.fullmatch, names))
+    is_older = any(map(OLDER_NAME.fullmatch, names))
 
     def is_parameter_name(name: str) -> bool:
         return PARAMETER_NAME.fullmatch(name) is not None and (is_older or "." in name)

@@ -107,8 +107,9 @@ def test_a_number_of_a_module_is_learned_where_a_tool_dropped_the_marks():
     assert estimate(without_marks("head.0.temperature")).total_report["n_params"] == 1
 
 
-def test_a_number_of_the_root_module_is_learned_in_a_file_of_the_older_exporter():
-    assert estimate(without_marks("logit_scale", node_name="/Relu")).total_report["n_params"] == 1
+@pytest.mark.parametrize(("node_name", "learned"), [("/Relu", 1), ("/clip/Relu", 1), ("_inlfunc_relu|folded_0", 0)])
+def test_a_number_of_the_root_module_is_learned_in_a_file_of_the_older_exporter(node_name, learned):
+    assert estimate(without_marks("logit_scale", node_name=node_name)).total_report["n_params"] == learned
 
 
 def unmarked(producer: str = "pytorch", kind: str = "") -> ModelProto:
