@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def as_dim(value: Any) -> Dim:
     if is_symbolic(value):
         if value.is_Integer:
             return int(value)
-        if value.is_integer is not False:
+        if _is_integral(value) or value.is_integer is not False:
             return value
         raise TypeError(f"{value} is not an integer expression")
     try:
@@ -40,12 +40,24 @@ def as_dim(value: Any) -> Dim:
         raise TypeError(f"expected an integer or an integer symbol (got {value!r}, {type(value).__name__})") from None
 
 
+@lru_cache(maxsize=1 << 14)
+def _is_integral(value: Any) -> bool:
+    """Return True if the form of an expression makes it an integer; sympy reasons about signs too, which is slow."""
+    if value.is_Symbol or value.is_Integer:
+        return bool(value.is_integer)
+    if value.is_Pow:
+        return bool(value.exp.is_Integer and value.exp >= 0 and _is_integral(value.base))
+    if value.is_Add or value.is_Mul or type(value).__name__ in ("Min", "Max"):
+        return all(map(_is_integral, value.args))
+    return type(value).__name__ in ("floor", "ceiling", "gcd")
+
+
 def minimum(a: Dim, b: Dim) -> Dim:
     """Return the smaller of two dimensions."""
     if is_symbolic(a) or is_symbolic(b):
         from sympy import Min
 
-        return as_dim(Min(a, b))
+        return _extreme(Min, a, b)
     return min(a, b)
 
 
@@ -54,13 +66,55 @@ def maximum(a: Dim, b: Dim) -> Dim:
     if is_symbolic(a) or is_symbolic(b):
         from sympy import Max
 
-        return as_dim(Max(a, b))
+        return _extreme(Max, a, b)
     return max(a, b)
+
+
+MOST_COMPARED = 6
+"""The maximum number of expressions that sympy compares pair by pair, to leave out those that are never the extreme."""
+
+
+@lru_cache(maxsize=1 << 12)
+def _extreme(function: Any, a: Any, b: Any) -> Dim:
+    """Return ``Min`` or ``Max`` of two dimensions, each of which may be such an extreme of several."""
+    among = {part for each in (a, b) for part in (each.args if isinstance(each, function) else (each,))}
+    return as_dim(function(*among) if len(among) <= MOST_COMPARED else function(*among, evaluate=False))
+
+
+def floor_div(a: Dim, b: Dim) -> Dim:
+    """Return ``a // b``.
+
+    A chain of divisions by integers is one division: ``(n // 2 + 1) // 2`` is ``(n + 2) // 4``.
+    """
+    if is_symbolic(a) and isinstance(b, int) and b > 0 and _is_integral(a):
+        return _floor_of_integral(a, b)
+    return a // b
+
+
+@lru_cache(maxsize=1 << 12)
+def _floor_of_integral(a: Any, b: int) -> Dim:
+    """Return ``a // b`` for an expression that is an integer by its form: multiples of ``b``, and the floor of the rest.
+
+    That is the form which sympy finds too, term by term and much later.
+    """
+    from sympy import Add, Rational, floor
+
+    inner: Any = next((term for term in Add.make_args(a) if isinstance(term, floor)), None)
+    if inner is not None:
+        a = a - inner + inner.args[0]
+    whole: list[Any] = []
+    rest: list[Any] = []
+    for term in Add.make_args(a):
+        divided = term * Rational(1, b)
+        factor, product = divided.as_coeff_Mul()
+        (whole if factor.is_Integer and _is_integral(product) else rest).append(divided)
+    fraction = Add(*rest)
+    return as_dim(Add(*whole, floor(fraction, evaluate=fraction.is_number)))
 
 
 def ceil_div(a: Dim, b: Dim) -> Dim:
     """Return ``a / b`` rounded up."""
-    return -(-a // b)
+    return -floor_div(-a, b)
 
 
 def gcd(a: Dim, b: Dim) -> Dim:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from costcore.dims import Dim, as_dim, is_symbolic
+from costcore.dims import Dim, as_dim, floor_div, is_symbolic
+from costcore.evaluation import Evaluation, symbols_of
+
+MOST_KEPT = 1 << 16
+"""The number of expressions whose forms and texts are kept: that of a trace of ten thousand different calls."""
 
 
 def expanded_sum(amounts: Iterable[Dim]) -> Dim:
@@ -24,22 +28,31 @@ def expanded_sum(amounts: Iterable[Dim]) -> Dim:
             number += amount
     if not counts:
         return number
-    from sympy import Add
+    from sympy import Add, Mul
 
-    return as_dim(Add(number, *[expanded(amount) * count for amount, count in counts.items()]))
+    terms: dict[Any, Any] = {}
+    for amount, count in counts.items():
+        for term, coefficient in _coefficients(amount).items():
+            terms[term] = terms.get(term, 0) + coefficient * count
+    return as_dim(Add(number, *[Mul(coefficient, term) for term, coefficient in terms.items()]))
 
 
 MAX_TERMS = 64
 """The maximum number of terms that an expression may have after expansion; otherwise it is not expanded."""
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=MOST_KEPT)
 def expanded(dim: Any) -> Any:
     """Return an expression as a sum of products, or unchanged if that has more than :data:`MAX_TERMS` terms.
 
     Equal expressions usually have the same expanded form.
     """
-    return _expand(dim) if is_symbolic(dim) and 1 < _term_count(dim) <= MAX_TERMS else dim
+    if not is_symbolic(dim):
+        return dim
+    count = _term_count(dim)
+    if count == 1 or count > MAX_TERMS or (dim.is_Add and count == len(dim.args)):
+        return dim
+    return _expand(dim)
 
 
 def _term_count(dim: Any) -> int:
@@ -75,7 +88,7 @@ def quotient(a: Dim, b: Dim) -> Dim:
         exact = a / b
         if fraction(exact)[1] == 1:
             return as_dim(exact)
-    return a // b
+    return floor_div(a, b)
 
 
 def differ(a: Dim, b: Dim) -> bool:
@@ -108,11 +121,14 @@ def unique_solution(a: Dim, b: Dim) -> tuple[Dim, int] | None:
 def is_negative(dim: Dim) -> bool:
     """Return True if the value is provably negative for all sizes of its symbols.
 
-    That needs one negative term in the expanded expression, and no positive one. The sign of a term is more than that
-    of its number: a size rounded up, ``-floor(-n/2)``, is a negative number times a negative one.
+    One size for which it is not decides. Otherwise the proof needs one negative term in the expanded expression, and no
+    positive one. The sign of a term is more than that of its number: a size rounded up, ``-floor(-n/2)``, is a negative
+    number times a negative one.
     """
     if not is_symbolic(dim):
         return bool(dim < 0)
+    if magnitude(dim) >= 0:
+        return False
     signed = [(number, term) for term, number in _coefficients(dim).items() if number]
     return all(_is_nonpositive(*term) for term in signed) and any(_is_below_zero(*term) for term in signed)
 
@@ -134,11 +150,17 @@ def magnitude(dim: Any) -> Any:
     return _at_ranking_size(dim) if is_symbolic(dim) else dim
 
 
-@lru_cache(maxsize=1 << 12)
+_RANKED = Evaluation({}, default=RANKING_SIZE)
+
+
+@lru_cache(maxsize=MOST_KEPT)
 def _at_ranking_size(dim: Any) -> int:
-    """Return the value of the expression, or 0 if it is not finite, such as a division by zero."""
-    number = dim.subs(dict.fromkeys(dim.free_symbols, RANKING_SIZE))
-    return int(number) if number.is_finite else 0
+    """Return the value of the expression, or 0 if there is none, as after a division by zero, or if it is too large."""
+    try:
+        number = _RANKED(dim)
+        return int(number) if not is_symbolic(number) or number.is_finite else 0
+    except ArithmeticError:
+        return 0
 
 
 def share(part: Dim, whole: Dim) -> float | None:
@@ -153,16 +175,21 @@ def share(part: Dim, whole: Dim) -> float | None:
     return _ratio(part, whole)
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=MOST_KEPT)
 def _ratio(part: Any, whole: Any) -> float | None:
-    part_terms, whole_terms = _coefficients(part), _coefficients(whole)
+    from sympy import Add
+
+    whole_terms = _coefficients(whole)
+    if len(Add.make_args(expanded(part))) != len(whole_terms):
+        return None
+    part_terms = _coefficients(part)
     if part_terms.keys() != whole_terms.keys():
         return None
     ratios = {part_terms[term] / whole_terms[term] for term in part_terms}
     return float(ratios.pop()) if len(ratios) == 1 else None
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=MOST_KEPT)
 def _coefficients(dim: Any) -> Mapping[Any, Any]:
     """Return the coefficient of every term of the expanded expression."""
     from sympy import sympify
@@ -174,7 +201,7 @@ HIGHEST_DEGREE = 16
 """Products of more symbols than this do not occur as sizes of networks, and sympy is too slow for them."""
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=MOST_KEPT)
 def degree(dim: Any) -> int:
     """Return the number of symbols in the longest product of an integer expression; 0 for a number."""
     if not is_symbolic(dim) or dim.is_number:
@@ -184,6 +211,18 @@ def degree(dim: Any) -> int:
     if dim.is_Pow:
         return degree(dim.base) * abs(int(dim.exp)) if dim.exp.is_Integer else HIGHEST_DEGREE + 1
     return (sum if dim.is_Mul else max)(map(degree, dim.args))
+
+
+DEEPEST = 32
+"""Sizes of more functions inside one another do not occur in networks: chains of divisions are one division."""
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def depth(dim: Any) -> int:
+    """Return how many functions (roundings, minima, remainders …) are inside one another; 0 for a polynomial."""
+    if not is_symbolic(dim):
+        return 0
+    return max(map(depth, dim.args), default=0) + (not (dim.is_Atom or dim.is_Add or dim.is_Mul or dim.is_Pow))
 
 
 def as_text(value: Any) -> str:
@@ -199,7 +238,62 @@ def as_text(value: Any) -> str:
     return _expression_text(value) if is_symbolic(value) else str(value)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=MOST_KEPT)
 def _expression_text(value: Any) -> str:
-    quoted = {s: type(s)(repr(s.name), **s.assumptions0) for s in value.free_symbols if not s.name.isidentifier()}
+    if not value.is_Add:
+        return _term_text(value)
+    first, *others = map(_term_text, _in_order(value))
+    return first + "".join(f" - {text[1:]}" if text.startswith("-") else f" + {text}" for text in others)
+
+
+def _term_text(term: Any) -> str:
+    """Return a term as sympy writes it. What is multiplied is written once for all numbers it is multiplied by."""
+    number, product = term.as_coeff_Mul()
+    if number == 1 or not number.is_Integer or product.is_Add or not _is_plain_product(product):
+        return _product_text(term)
+    return f"-{_product_text(product)}" if number == -1 else f"{number}*{_product_text(product)}"
+
+
+def _is_plain_product(product: Any) -> bool:
+    """Return True if no factor is a number, has a negative exponent or needs parentheses, as a remainder does."""
+    factors = product.args if product.is_Mul else (product,)
+    return not any(
+        factor.is_number
+        or type(factor).__name__ == "Mod"
+        or (factor.is_Pow and not (factor.exp.is_Integer and factor.exp > 0))
+        for factor in factors
+    )
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _product_text(value: Any) -> str:
+    if value.is_Symbol:
+        return str(value.name) if value.name.isidentifier() else repr(value.name)
+    symbols = symbols_of([value])
+    quoted = {s: type(s)(repr(s.name), **s.assumptions0) for s in symbols if not s.name.isidentifier()}
     return str(value.xreplace(quoted) if quoted else value)
+
+
+def _in_order(value: Any) -> Sequence[Any]:
+    """Return the terms of a sum in the order in which sympy writes them, by the powers of their factors."""
+    if len(value.args) == 2 and any(term.is_Rational for term in value.args):  # sympy writes 2 - n, and -n*m + 2
+        return list(value.as_ordered_terms())
+    powers: dict[Any, dict[Any, int]] = {}
+    for term in value.args:
+        number, product = term.as_coeff_Mul()
+        if not number.is_Rational or not (term.is_Rational or _is_plain_product(product)):
+            return list(value.as_ordered_terms())
+        powers[term] = {} if term.is_Rational else dict(map(_power_of, product.args if product.is_Mul else (product,)))
+    factors = sorted({factor for each in powers.values() for factor in each}, key=_sort_key)
+    return sorted(powers, key=lambda term: tuple(-powers[term].get(factor, 0) for factor in factors))
+
+
+def _power_of(factor: Any) -> tuple[Any, int]:
+    return (factor.base, int(factor.exp)) if factor.is_Pow else (factor, 1)
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _sort_key(factor: Any) -> Any:
+    from sympy import default_sort_key
+
+    return default_sort_key(factor)

@@ -111,13 +111,9 @@ def cost_of_empty(layer: Layer, may_be_empty: Collection[str] = ()) -> Cost | No
         layer: the layer.
         may_be_empty: the inputs without which the operator computes nonetheless.
     """
-
-    def is_empty(size: Dim) -> bool:
-        return as_dim(size) == 0  # zero times a symbol is the zero of sympy
-
-    if layer.outputs and all(is_empty(tensor.size) for tensor in layer.outputs):
+    if layer.outputs and all(tensor.size == 0 for tensor in layer.outputs):
         return Cost(Operations(), 0, 0, layer.attrs)
-    if any(is_empty(tensor.size) for name, tensor in layer.inputs.items() if name not in may_be_empty):
+    if any(tensor.size == 0 for name, tensor in layer.inputs.items() if name not in may_be_empty):
         return Cost(Operations(), layer.read, layer.written, layer.attrs)
     return None
 

@@ -9,6 +9,7 @@ from typing import Any
 from costcore.counting.pricing import cost_of_empty
 from costcore.dims import Dim, as_dim, is_symbolic
 from costcore.errors import CostError
+from costcore.evaluation import Evaluation, symbols_of
 from costcore.expressions import size_from, symbol_of
 from costcore.ir import OPERATION_CLASSES, Cost, Operations
 from costcore.messages import unknown
@@ -36,11 +37,10 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
     for name, value in by_name.items():
         if symbols[name].is_nonnegative and isinstance(value, int) and value < 0:
             raise CostError(f"{name} cannot be negative (got {value})")
-    by_symbol = {symbols[name]: value for name, value in by_name.items()}
-    at_once = any(map(is_symbolic, by_symbol.values()))
+    evaluate = Evaluation({symbols[name]: value for name, value in by_name.items()})
 
     def substitute(value: Any) -> Any:
-        return as_dim(value.subs(by_symbol, simultaneous=at_once)) if is_symbolic(value) else value
+        return as_dim(evaluate(value)) if is_symbolic(value) else value
 
     run = trace.run
     new_run = replace(
@@ -68,7 +68,7 @@ def symbols_in(trace: Trace) -> set[Any]:
     for call in trace.calls:
         for tensor in (*call.layer.inputs.values(), *call.layer.outputs):
             dims += tensor.shape
-    return {symbol for dim in dims if is_symbolic(dim) for symbol in dim.free_symbols}
+    return symbols_of(dims)
 
 
 def _in_record(record: CallCost, substitute: Callable[[Any], Any], layout: str) -> CallCost:

@@ -52,8 +52,13 @@ class Ledger:
         self.total = {"name": "total", "type": "total", **self._sums([call for call, _ in self.counted])}
         if run.n_params_model is not None:
             self.total["n_params_model"] = run.n_params_model
-        for entry in (*self.entries.values(), self.total):
-            entry.update(shares(entry, self.total))
+        for each in amounts.values():
+            each.update(shares(each, self.total))
+        for (call, cost), entry in zip(self.counted, self.entries.values(), strict=True):
+            entry.update(_of_total(amounts[id(call.layer), id(cost), call.times]))
+            if "seconds" in entry:
+                entry.update(shares({"seconds": entry["seconds"]}, self.total))
+        self.total.update(shares(self.total, self.total))
 
     def sum(self, calls: Iterable[Call]) -> dict[str, Any]:
         """Return the number of the calls, their summed costs and their shares of the total; a parameter counts once."""
@@ -102,6 +107,10 @@ class Ledger:
         }
         measured = [entry["seconds"] for entry in entries if "seconds" in entry]
         return {**sums, "seconds": fsum(measured)} if measured else sums
+
+
+def _of_total(amounts: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in amounts.items() if key.endswith("%")}
 
 
 def _amounts(call: Call, cost: Cost, fma_1flop: bool) -> dict[str, Any]:

@@ -64,6 +64,7 @@ class Encoder:
     def __init__(self) -> None:
         self.symbols: dict[str, dict[str, Any]] = {}
         self._keys: dict[Any, str] = {}
+        self._encoded: dict[Any, Any] = {}
 
     def dim(self, value: Dim | None) -> Any:
         """Return a dimension as a JSON value: an integer, the key of a symbol, or an expression in prefix form.
@@ -73,7 +74,11 @@ class Encoder:
         """
         if value is None or not is_symbolic(value):
             return value if value is None else operator.index(value)
-        expression: Any = value
+        if value not in self._encoded:
+            self._encoded[value] = self._expression(value)
+        return self._encoded[value]
+
+    def _expression(self, expression: Any) -> Any:
         if expression.is_Integer:
             return int(expression)
         if expression.is_Rational:
@@ -82,7 +87,7 @@ class Encoder:
             return self._key(expression)
         function = FUNCTION_NAMES.get(type(expression).__name__)
         if function is None:
-            raise CostError(f"expression {value}: a report file cannot contain {type(value).__name__}")
+            raise CostError(f"expression {expression}: a report file cannot contain {type(expression).__name__}")
         return [function, *map(self.dim, expression.args)]
 
     def value(self, value: Any) -> Any:
@@ -146,6 +151,7 @@ class Decoder:
     def __init__(self, symbols: Mapping[str, tuple[str, Mapping[str, bool]]]) -> None:
         self._declared = symbols
         self._symbols: dict[str, Any] = {}
+        self._built: dict[Any, Any] = {}
 
     def dim(self, value: Any, where: str) -> Dim:
         """Return the dimension that :meth:`Encoder.dim` encoded."""
@@ -159,8 +165,11 @@ class Decoder:
         if build is None:
             raise malformed(where, "unknown function", value[0], f"one of {', '.join(_builders())}")
         arguments = [self.dim(item, where) for item in value[1:]]
+        key = (value[0], *arguments)
         try:
-            return build(*arguments)
+            if key not in self._built:  # equal parts are one object, which is compared and hashed faster
+                self._built[key] = build(*arguments)
+            return self._built[key]
         except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
             raise CostError(f"{where}: {short_repr(value)} is not a valid expression: {error}") from error
 

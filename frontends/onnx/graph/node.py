@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import prod
-from costcore.symbolic import HIGHEST_DEGREE, degree
+from costcore.symbolic import DEEPEST, HIGHEST_DEGREE, degree, depth
 
 from ..schema.constraints import Constraints
 from ..schema.signature import Signature, attribute_value, type_name, types_of_any_version
@@ -313,6 +313,11 @@ def check_size(value: Value, node: Node) -> None:
         elif degree(d) > HIGHEST_DEGREE:
             raise node.error(
                 f"has an output dimension with more than {HIGHEST_DEGREE} factors; give numbers for its symbols"
+            )
+        elif depth(d) > DEEPEST:
+            raise node.error(
+                f"has an output dimension with more than {DEEPEST} roundings inside one another; give numbers for its "
+                "symbols"
             )
     if count >= DIMENSION_LIMIT:
         raise node.error("has an output of 2**4096 elements or more")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import Dim, is_symbolic
+from costcore.dims import Dim, floor_div, is_symbolic
 
 from ..graph.node import Node, Rule
 from ..values.constant_folding import exact
@@ -50,9 +50,10 @@ def _filled(node: Node, name: str) -> tuple[Any, ...]:
 def scaled(length: Dim, scale: Any) -> Dim:
     """Return ``floor(length * scale)`` in single precision."""
     if is_symbolic(length) or is_symbolic(scale):
-        from sympy import floor
+        from sympy import S, floor
 
-        return floor(length * exact(scale))
+        factor = S(exact(scale))
+        return floor_div(length, int(1 / factor)) if (1 / factor).is_Integer else floor(length * factor)
     if isinstance(scale, int) or float(scale).is_integer():
         return length * int(scale)
     return int(np.floor(np.float32(length) * np.float32(scale)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from costcore.dims import Dim, ceil_div, maximum, minimum
+from costcore.dims import Dim, ceil_div, floor_div, maximum, minimum
 
 from ..graph.node import Node
 
@@ -71,7 +71,7 @@ def windows(node: Node, space: Sequence[Dim], kernel: Sequence[Dim]) -> Windows:
         if node.args.get("ceil_mode"):  # no window starts beyond the input
             count = ceil_div(length + before[i] + minimum(after[i] + s - reach, 0), s)
         else:
-            count = (length + before[i] + after[i] - reach) // s + 1
+            count = floor_div(length + before[i] + after[i] - reach, s) + 1
         if isinstance(count, int) and count < 1 and length != 0:
             raise node.error(f"has the kernel {tuple(kernel)}, larger than its padded input of shape {tuple(space)}")
         out.append(maximum(count, 0) if isinstance(count, int) else count)

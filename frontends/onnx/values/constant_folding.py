@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import as_dim, is_symbolic, maximum, minimum
+from costcore.dims import as_dim, floor_div, is_symbolic, maximum, minimum
 from costcore.symbolic import HIGHEST_DEGREE, degree
 
 LARGEST_EXPRESSION = 200
@@ -76,7 +76,7 @@ def _div(a: Any, b: Any) -> Any:
     """Return the quotient; integers truncate toward zero, as in ONNX (symbols are sizes, hence positive)."""
     if isinstance(a, int) and isinstance(b, int):
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    return a // b
+    return floor_div(a, b)
 
 
 def _remainder(a: Any, b: Any) -> Any:

@@ -21,7 +21,6 @@ def _saved(args: Arguments) -> str | None:
     return "float32" if args["query"].dtype.itemsize < 4 else dtype_name(args["query"].dtype)
 
 
-
 RAGGED = (
     Row(
         "aten::scaled_dot_product_attention",

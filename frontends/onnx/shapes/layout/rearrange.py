@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from costcore.dims import Dim, ceil_div, is_symbolic, minimum
+from costcore.dims import Dim, ceil_div, floor_div, is_symbolic, minimum
 from costcore.ir import prod
 from costcore.symbolic import differ, quotient, unique_solution
 
@@ -248,7 +248,7 @@ def rearrange(node: Node) -> Sequence[Value]:
     n, c, *space = x.known_shape
     block = size ** len(space)
     if node.op == "SpaceToDepth":
-        return [node.result((n, c * block, *(d // size for d in space)), x.dtype)]
+        return [node.result((n, c * block, *(floor_div(d, size) for d in space)), x.dtype)]
     return [node.result((n, c // block, *(d * size for d in space)), x.dtype)]
 
 
