@@ -22,6 +22,7 @@ from .meta.values import Values
 from .meta.wrappers import wrapper_names
 from .model_errors import ModelErrorContext
 from .module_walk import modules_of
+from .packed_weights import PackedWeights
 
 NO_COMMUNICATION = "what one process computes is counted, with whole parameters; communication is not counted"
 
@@ -132,7 +133,8 @@ def _parameter_count(model: Module) -> int:
         for parameter in module._parameters.values():
             if parameter is not None:
                 counted[id(parameter)] = parameter.numel()
-    return sum(counted.values())
+    packed = (x.numel() for weight in PackedWeights().of(model) for x in (weight.w, weight.b) if x is not None)
+    return sum((*counted.values(), *packed))
 
 
 def _parameter_dtype(model: Module) -> torch.dtype:

@@ -6,13 +6,15 @@ from it once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
+from torch.nn import Module, Parameter
 from torch.utils._python_dispatch import _disable_current_modes
+
+from .module_walk import modules_of
 
 _SETTINGS = ("stride", "padding", "output_padding", "dilation", "groups", "transpose")
 """The methods of a packed convolution that return its settings."""
@@ -74,8 +76,17 @@ class PackedWeights:
             self._unpacked[hash(packed)] = found
         return found[1]
 
+    def of(self, model: Module) -> Iterator[PackedWeight]:
+        """Return the packed weights that quantized modules in a model hold, each once."""
+        quantized = (module for module in modules_of(model) if type(module).__module__.startswith("torch.ao."))
+        held = (value for module in quantized for value in vars(module).values())
+        packed = {hash(value): value for value in held if isinstance(value, torch.ScriptObject)}
+        return (x for x in self.replace([*packed.values()], False) if isinstance(x, PackedWeight))
+
 
 def _unpack(packed: Any, is_1d: bool) -> PackedWeight:
+    if not packed._has_method("unpack"):
+        raise RuntimeError("this object holds no weight of its own")
     unpacked = packed.unpack()
     weight, bias = unpacked if isinstance(unpacked, tuple) else (unpacked, None)
     shape = list(weight.shape)

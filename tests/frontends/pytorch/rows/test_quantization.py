@@ -148,6 +148,7 @@ def test_a_dynamically_quantized_network_counts_alike_in_a_run_and_an_estimate(e
     assert report.total_report["macs"] == 5 * (8 * 16 + 16 * 4)
     assert hook.total_report["macs"] == 2 * report.total_report["macs"]
     assert report.total_report["n_params"] == hook.total_report["n_params"] == 8 * 16 + 16 + 16 * 4 + 4
+    assert report.total_report["n_params_model"] == report.total_report["n_params"]
     ran = [call for call in hook.layer_report.values() if call["type"] != "ones"]
     for figure in ("flops", "mread", "mwrite", "op", "input_shapes"):
         assert [call[figure] for call in ran[:3]] == [call[figure] for call in report.layer_report.values()]
