@@ -52,6 +52,21 @@ def _is_integral(value: Any) -> bool:
     return type(value).__name__ in ("floor", "ceiling", "gcd")
 
 
+MOST_DIGITS = 4000
+"""The maximum number of digits of a number that users write; Python refuses to convert more than 4,300."""
+
+
+def whole_number(digits: str) -> int:
+    """Return the number that decimal digits stand for.
+
+    Raises:
+        ValueError: if there are more than :data:`MOST_DIGITS`.
+    """
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits is too large (expected at most {MOST_DIGITS})")
+    return int(digits)
+
+
 def minimum(a: Dim, b: Dim) -> Dim:
     """Return the smaller of two dimensions."""
     if is_symbolic(a) or is_symbolic(b):
@@ -93,7 +108,7 @@ def floor_div(a: Dim, b: Dim) -> Dim:
 
 @lru_cache(maxsize=1 << 12)
 def _floor_of_integral(a: Any, b: int) -> Dim:
-    """Return ``a // b`` for an expression that is an integer by its form: multiples of ``b``, and the floor of the rest.
+    """Return ``a // b`` for an expression that is an integer by its form: multiples of ``b``, and the floor of others.
 
     That is the form which sympy finds too, term by term and much later.
     """

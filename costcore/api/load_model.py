@@ -17,9 +17,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from costcore.dims import whole_number
 from costcore.errors import CHECKPOINT_SUFFIXES, CostError
 from costcore.ir import BITS, Tensor
-from costcore.messages import unknown
+from costcore.messages import short_repr, unknown
 from costcore.registry.frontends import frontend_of, reader_of, specs
 
 MAX_NAMES = 10
@@ -130,7 +131,7 @@ def parse_inputs(texts: Sequence[str]) -> Any:
         is_value = name.endswith(":")
         name = name.removesuffix(":")
         if separator and not name:
-            raise ValueError(f"--input {text!r} has an empty name (expected {INPUT_FORMS})")
+            raise ValueError(f"--input {short_repr(text)} has an empty name (expected {INPUT_FORMS})")
         if name in named:
             raise ValueError(f"--input {name!r} is given twice")
         if is_value:
@@ -159,13 +160,12 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int | str]:
     dims: dict[str, int | str] = {}
     for text in texts:
         name, separator, value = text.rpartition("=")
-        if not (
-            separator and name and (value.isdecimal() or re.fullmatch(r"[\s\w+*/()-]*[^\W\d][\s\w+*/()-]*", value))
-        ):
-            raise ValueError(f"--dim {text!r} is invalid (expected NAME=N, such as batch=8, or NAME=past+new)")
+        is_size = value.isdecimal() or re.fullmatch(r"[\s\w+*/()-]*[^\W\d][\s\w+*/()-]*", value)
+        if not (separator and name and is_size):
+            raise ValueError(f"--dim {short_repr(text)} is invalid (expected NAME=N, such as batch=8, or NAME=past+new)")
         if name in dims:
             raise ValueError(f"--dim {name!r} is given twice")
-        dims[name] = int(value) if value.isdecimal() else value
+        dims[name] = _number("--dim", text, value) if value.isdecimal() else value
     return dims
 
 
@@ -180,10 +180,10 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         name, separator, value = text.rpartition("=")
         sizes = value.split("x" if re.fullmatch(r"\d+(x\d+)*", value) else ",")
         if not (separator and name and all(size.isdecimal() or size.isidentifier() for size in sizes)):
-            raise ValueError(f"--shape {text!r} is invalid (expected NAME=batch,8 or NAME=1x8)")
+            raise ValueError(f"--shape {short_repr(text)} is invalid (expected NAME=batch,8 or NAME=1x8)")
         if name in shapes:
             raise ValueError(f"--shape {name!r} is given twice")
-        shapes[name] = tuple(int(size) if size.isdecimal() else size for size in sizes)
+        shapes[name] = tuple(_number("--shape", text, size) if size.isdecimal() else size for size in sizes)
     return shapes
 
 
@@ -192,20 +192,29 @@ def _parse_input(text: str, value: str) -> Any:
         return _parse_json(text, value)
     match = re.fullmatch(r"(\d+(?:x\d+)*|scalar)(?::(\w+))?", value)
     if not match:
-        raise ValueError(f"--input {text!r} is invalid (expected {INPUT_FORMS})")
-    shape = () if match[1] == "scalar" else tuple(int(size) for size in match[1].split("x"))
+        raise ValueError(f"--input {short_repr(text)} is invalid (expected {INPUT_FORMS})")
+    shape = () if match[1] == "scalar" else tuple(_number("--input", text, size) for size in match[1].split("x"))
     if match[2] is None:
         return shape
     if match[2] not in BITS:
-        raise ValueError(f"--input {text!r}: {unknown('dtype', match[2], BITS)}")
+        raise ValueError(f"--input {short_repr(text)}: {unknown('dtype', match[2], BITS)}")
     return Tensor(shape, match[2])
 
 
 def _parse_json(text: str, value: str) -> Any:
     try:
-        return json.loads(value)
+        return json.loads(value, parse_int=lambda digits: _number("--input", text, digits))
     except json.JSONDecodeError as error:
-        raise ValueError(f"--input {text!r}: {error} (expected {INPUT_FORMS})") from error
+        raise ValueError(f"--input {short_repr(text)}: {error} (expected {INPUT_FORMS})") from error
+    except RecursionError as error:
+        raise ValueError(f"--input {short_repr(text)} is nested too deeply (expected {INPUT_FORMS})") from error
+
+
+def _number(option: str, text: str, digits: str) -> int:
+    try:
+        return whole_number(digits)
+    except ValueError as error:
+        raise ValueError(f"{option} {short_repr(text)}: {error}") from error
 
 
 _imported_files: dict[tuple[Path, int, int], ModuleType] = {}

@@ -69,12 +69,18 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
         raise CostError(f"{name} is not a {SCHEMA} report: {error}") from error
     except RecursionError as error:
         raise CostError(f"{name} is not a {SCHEMA} report: it is nested too deeply") from error
-    except ValueError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, _ConstantError) as error:
         raise CostError(f"{name} is not JSON: {error}") from error
+    except ValueError as error:  # more digits than Python converts; its message advises a setting of the interpreter
+        raise CostError(f"{name} is not a {SCHEMA} report: it contains a number of too many digits") from error
+
+
+class _ConstantError(ValueError):
+    """A constant of JavaScript that JSON does not have, such as ``NaN``."""
 
 
 def _reject_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is not a JSON number")
+    raise _ConstantError(f"{constant} is not a JSON number")
 
 
 class _Object:

@@ -48,6 +48,8 @@ def _replace(path: Path, text: str) -> None:
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         temporary.write_text(text, encoding="utf-8", newline="\n", errors="backslashreplace")
+        if path.exists():  # a report that others may not read stays so
+            temporary.chmod(path.stat().st_mode & 0o7777)
         temporary.replace(path)
     except OSError as error:
         raise type(error)(f"{path} cannot be written: {error_text(error)}") from error

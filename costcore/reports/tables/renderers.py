@@ -67,13 +67,21 @@ def rendered(table: Table, mode: str) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Return comma-separated values; an apostrophe precedes text that a spreadsheet would evaluate as a formula."""
+    """Return comma-separated values.
+
+    An apostrophe precedes text that a spreadsheet would evaluate as a formula. Control characters and bidirectional
+    marks are escaped, except tabs, and line breaks, which the format quotes.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([" ".join(filter(None, title)) for title in table.titles])
     for row in table.rows:
-        writer.writerow([c if n else _escape_formula(c) for c, n in zip(row, table.numeric, strict=True)])
+        writer.writerow([_plain(c if n else _escape_formula(c)) for c, n in zip(row, table.numeric, strict=True)])
     return out.getvalue()
+
+
+def _plain(cell: str) -> str:
+    return cell if cell.isprintable() else "".join(c if c in "\n\t" else printable(c) for c in cell)
 
 
 def to_markdown(table: Table) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from costcore.dims import Dim, is_symbolic
+from costcore.dims import MOST_DIGITS, Dim, is_symbolic
 from costcore.reports.text.units import BASES, PREFIXES, prefix_for, scaled
 from costcore.symbolic import as_text
 
@@ -48,6 +48,8 @@ def parse_amount(value: object, metric: str) -> int:
     if match is None:
         raise ValueError(malformed)
     number, prefix, binary, unit = match.groups()
+    if len(number) > MOST_DIGITS:
+        raise ValueError(f"{metric}: a number of {len(number)} digits is too large (expected at most {MOST_DIGITS})")
     if bool(unit) != (is_bytes and bool(prefix or unit)) or (binary and not (prefix and unit)):
         raise ValueError(malformed)
     base = 1024 if binary else 1000
