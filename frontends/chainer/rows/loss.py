@@ -19,6 +19,7 @@ from .arguments import (
     output_gradient,
     row,
     rows_by_name,
+    with_saved_array,
 )
 
 X_TARGET = operands("x", "target")
@@ -70,7 +71,13 @@ ROWS: tuple[Row, ...] = (
         {"reduction": reduction},
         when=is_kl_divergence,
     ),
-    row("SoftmaxCrossEntropy", "cross_entropy", {**X_TARGET, "w": class_weight}, reduction=reduction),
+    Row(
+        "chainer::SoftmaxCrossEntropy",
+        "cross_entropy",
+        {**X_TARGET, "w": class_weight},
+        {"reduction": reduction},
+        outputs=with_saved_array("y"),
+    ),
     row("SigmoidCrossEntropy", "binary_cross_entropy_with_logits", X_TARGET, reduction=reduction),
     row("Hinge", "hinge_loss", X_TARGET, norm=attribute("norm"), reduction=reduction),
     row("HuberLoss", "huber_loss", X_TARGET, delta=attribute("delta"), reduction=reduction),
