@@ -48,8 +48,8 @@ def estimate(
               expressions, ``{"total": "past + new"}``.
             * ``shapes`` (dict, default: none; ONNX): shapes that cannot be inferred, by name of the value,
               ``{"h": ("batch", 8)}``.
-            * ``regroup`` (bool or names of patterns, default False; ONNX): count operators that an exporter decomposed
-              as one operator.
+            * ``regroup`` (bool or names of patterns, default False; ONNX, PyTorch): count operators that an exporter
+              decomposed, or that PyTorch writes in Python out of others (``F.normalize``), as one operator.
             * ``check_shapes`` (bool, default False; ONNX): cross-check shapes with ``onnx.shape_inference``.
             * ``max_nodes`` (int, default 100,000; ONNX): how many nodes functions, loops and branches may expand to,
               besides the nodes that the file stores.

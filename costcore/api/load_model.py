@@ -162,7 +162,9 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int | str]:
         name, separator, value = text.rpartition("=")
         is_size = value.isdecimal() or re.fullmatch(r"[\s\w+*/()-]*[^\W\d][\s\w+*/()-]*", value)
         if not (separator and name and is_size):
-            raise ValueError(f"--dim {short_repr(text)} is invalid (expected NAME=N, such as batch=8, or NAME=past+new)")
+            raise ValueError(
+                f"--dim {short_repr(text)} is invalid (expected NAME=N, such as batch=8, or NAME=past+new)"
+            )
         if name in dims:
             raise ValueError(f"--dim {name!r} is given twice")
         dims[name] = _number("--dim", text, value) if value.isdecimal() else value

@@ -16,11 +16,11 @@ CONVENTION = "costcore-1"
 
 
 class Regrouping(NamedTuple):
-    """Nodes of an ONNX graph that were counted as one operator, which the exporter had decomposed.
+    """What was counted as one operator: nodes of an ONNX graph, which the exporter had decomposed, or a function.
 
     Attributes:
         op: canonical name of that operator.
-        nodes: the nodes, named as in messages.
+        nodes: the nodes, named as in messages; the PyTorch function, with the path of the module that called it.
     """
 
     op: str

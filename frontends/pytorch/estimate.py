@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from costcore.errors import CostError
 from costcore.trace.recorder import Recorder
 
 from .capture.context import capture
+from .capture.python_functions import RegroupedFunctions, check_regroup
 from .inputs import model_arguments, torch_dtype
 from .meta.model_copy import meta_copy
 from .meta.operands import tensors_of, without_data
@@ -44,6 +45,7 @@ def estimate(
     *,
     backward: bool = False,
     dtype: torch.dtype | str | None = None,
+    regroup: bool | Collection[str] = False,
 ) -> None:
     """Record one pass of ``model`` on ``inputs``.
 
@@ -61,11 +63,15 @@ def estimate(
         backward: whether the backward pass of the sum of all floating-point outputs is recorded as well.
         dtype: dtype of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: that of the first
             floating-point parameter.
+        regroup: whether functions that PyTorch writes in Python out of several operators (``F.normalize``) are counted
+            as one operator in the forward pass, and listed in ``recorder.regrouped``; or names of these operators.
 
     Raises:
-        TypeError: for an input in any other form.
+        TypeError: for an input in any other form, or an invalid ``regroup``.
+        ValueError: for a name in ``regroup`` that is not one of these operators.
         CostError: if the model has lazy modules, or fails; the message includes the module and the reason.
     """
+    operators = check_regroup(regroup)
     examples = None
     if _is_program(model):
         examples = model.example_inputs
@@ -85,7 +91,8 @@ def estimate(
     passed = [*args, *kwargs.values()]
     with _keep_random_state(), _keep_hooks(model), capture(recorder, is_estimate=True) as mode:
         mode.values.update(values)
-        with torch.set_grad_enabled(backward), ModelErrorContext(model, mode.recording, "forward", passed):
+        regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
+        with torch.set_grad_enabled(backward), ModelErrorContext(model, mode.recording, "forward", passed), regrouping:
             result = meta_model(*args, **kwargs)
         if backward:
             with mode.paused():

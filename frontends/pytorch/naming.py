@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 ATEN = "aten::"
 HIGHER_ORDER = "higher_order::"
+FUNCTIONAL = "torch.nn.functional::"
 
 PUBLIC_NAMES = {
     "_adaptive_avg_pool2d": "adaptive_avg_pool2d",
@@ -51,6 +53,8 @@ def native_name(func: Any) -> str:
     """Return the full name of an operator that ran, without overload, and out of place."""
     if isinstance(func, OpOverload):
         return full_name(func._schema.name)
+    if isinstance(func, FunctionType):
+        return f"{func.__module__}::{func.__name__}"
     return HIGHER_ORDER + str(func.name())
 
 
@@ -66,7 +70,7 @@ def full_name(name: str) -> str:
 
 def type_name(native: str) -> str:
     """Return the name in reports: the full name, without the namespace of PyTorch's own operators."""
-    return native.removeprefix(ATEN).removeprefix(HIGHER_ORDER)
+    return native.removeprefix(ATEN).removeprefix(HIGHER_ORDER).removeprefix(FUNCTIONAL)
 
 
 def native_names(op: object) -> tuple[str, ...]:

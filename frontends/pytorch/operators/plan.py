@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from inspect import signature
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -33,7 +35,7 @@ class OperatorPlan:
     """How calls of one operator are treated.
 
     Args:
-        func: the operator, an ``OpOverload`` or a ``HigherOrderOperator``.
+        func: the operator, an ``OpOverload``, a ``HigherOrderOperator`` or a function of ``torch.nn.functional``.
         row_names: the operator names that have mapping rules (rows).
 
     Attributes:
@@ -104,6 +106,8 @@ class OperatorPlan:
         self.written: tuple[tuple[int, str], ...] = ()
         if isinstance(func, OpOverload):
             self._read_schema(func, row_names)
+        elif isinstance(func, FunctionType):
+            self.arguments = tuple((name, value.default) for name, value in signature(func).parameters.items())
         elif func.name() == FLEX:
             self.row = FLEX_ROW
             self.arguments = tuple((name, None) for name in FLEX_ARGUMENTS)

@@ -47,6 +47,12 @@ SOFTMAX = (
     ),
 )
 
+PYTHON_FUNCTIONS = (
+    Row("torch.nn.functional::softmin", "softmin", {"x": "input"}, {"axis": axis()}),
+    Row("torch.nn.functional::softsign", "softsign", {"x": "input"}),
+    Row("torch.nn.functional::tanhshrink", "tanh_shrink", {"x": "input"}),
+)
+
 _GRADIENT: dict[str, Source] = {"dy": "grad_output", "y": "output"}
 
 SOFTMAX_GRADIENTS = (
@@ -87,4 +93,4 @@ ACTIVATION_GRADIENTS = (
     Row("aten::_prelu_kernel_backward", "prelu_backward", {**_DX, "w": "weight"}),
 )
 
-ROWS = (*ACTIVATIONS, *SOFTMAX, *SOFTMAX_GRADIENTS, *ACTIVATION_GRADIENTS)
+ROWS = (*ACTIVATIONS, *SOFTMAX, *PYTHON_FUNCTIONS, *SOFTMAX_GRADIENTS, *ACTIVATION_GRADIENTS)

@@ -7,7 +7,7 @@ from typing import Any
 from costcore.translate import Arguments, Row, Source
 
 from ..operators.saved_for_backward import any_is_differentiated, statistics_dtype
-from .arguments import constant, first_output, needed_gradients, non_default, normalized_axes
+from .arguments import axes, constant, first_output, needed_gradients, non_default, normalized_axes
 
 _WEIGHT_BIAS: dict[str, Source] = {"w": "weight", "b": "bias"}
 _RUNNING: dict[str, Source] = {"mean": "running_mean", "var": "running_var"}
@@ -128,6 +128,17 @@ WEIGHT_NORM = (
     ),
 )
 
+PYTHON_FUNCTIONS = (
+    Row(
+        "torch.nn.functional::normalize",
+        lambda args: "l1_normalize" if args["p"] == 1 else "l2_normalize",
+        {"x": "input"},
+        {"axis": axes(), "eps": "eps"},
+        ops=("l1_normalize", "l2_normalize"),
+    ),
+    Row("torch.nn.functional::local_response_norm", "local_response_norm", {"x": "input"}, {"size": "size"}),
+)
+
 RENORM = (
     *(
         Row(f"aten::{name}", "renorm_rows", {"w": "self", "x": "indices"}, {"p": non_default("norm_type", 2)})
@@ -195,4 +206,4 @@ GRADIENTS = (
     ),
 )
 
-ROWS = (*BATCH_NORM, *LAYER_AND_GROUP_NORM, *WEIGHT_NORM, *RENORM, *GRADIENTS)
+ROWS = (*BATCH_NORM, *LAYER_AND_GROUP_NORM, *WEIGHT_NORM, *PYTHON_FUNCTIONS, *RENORM, *GRADIENTS)

@@ -71,6 +71,22 @@ FORWARD = (
 )
 
 
+LP = tuple(
+    Row(
+        f"torch.nn.functional::lp_pool{rank}d",
+        "lp_pool",
+        {"x": "input"},
+        {
+            "kernel": ntuple("kernel_size", rank),
+            "stride": ntuple("stride", rank, "kernel_size"),
+            "ceil_mode": "ceil_mode",
+            "p": "norm_type",
+        },
+    )
+    for rank in (1, 2, 3)
+)
+
+
 def _adaptive_avg_pool_backward(rank: int) -> Row:
     def kernel(args: Arguments) -> tuple[int, ...] | None:
         sizes = zip(args["self"].shape[-rank:], args["grad_output"].shape[-rank:], strict=True)
@@ -153,4 +169,4 @@ REGIONS = (
     ),
 )
 
-ROWS = (*FORWARD, *GRADIENTS, *REGIONS)
+ROWS = (*FORWARD, *LP, *GRADIENTS, *REGIONS)
