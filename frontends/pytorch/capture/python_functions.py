@@ -43,7 +43,7 @@ FUNCTIONS: Mapping[Callable[..., Any], Callable[..., str | None]] = {
     functional.softsign: _always("softsign"),
     functional.tanhshrink: _always("tanh_shrink"),
 }
-"""The operator that a call of a function is, from its arguments; None if it is none. Every other p-norm is several."""
+"""Functions that return the operator to count a call as, from its arguments; None to count the call as executed."""
 
 OPERATORS = ("l1_normalize", "l2_normalize", "local_response_norm", "lp_pool", "softmin", "softsign", "tanh_shrink")
 
