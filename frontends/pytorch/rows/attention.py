@@ -65,13 +65,7 @@ MULTI_HEAD = (
     Row(
         "aten::_native_multi_head_attention",
         "multi_head_attention",
-        {
-            "q": "query",
-            "k": lambda args: None if args["key"] is args["query"] else args["key"],
-            "v": lambda args: None if args["value"] is args["key"] else args["value"],
-            **PROJECTIONS,
-            "mask": "mask",
-        },
+        {**_QKV, **PROJECTIONS, "mask": "mask"},
         {"heads": "num_head", "lengths": lambda args: sample_lengths(args["query"])},
     ),
 )

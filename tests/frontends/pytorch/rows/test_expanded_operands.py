@@ -1,5 +1,7 @@
 """An operand that repeats elements in memory is read as what it is a view of."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch.nn import functional
@@ -49,6 +51,16 @@ READ = [
 def test_a_view_is_read_as_what_it_is_a_view_of(run, op, mread):
     (entry,) = entries(run, op)
     assert entry["mread"] == mread
+
+
+def test_a_tensor_given_as_three_operands_is_read_three_times():
+    x = torch.ones(1, 3, 4)
+    weights = torch.ones(12, 4), torch.ones(12), torch.ones(4, 4), torch.ones(4)
+    run = partial(torch._native_multi_head_attention, x, x, x, 4, 2, *weights, need_weights=False)
+    with torch.no_grad():
+        (entry,) = entries(run, "multi_head_attention")
+    # 3 * 12 elements, weights of 12 x 4 and 4 x 4, biases of 12 and 4
+    assert entry["mread"] == 4 * (36 + 48 + 16 + 12 + 4)
 
 
 def test_equal_shapes_in_different_memory_are_different_calls():
