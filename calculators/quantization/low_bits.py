@@ -1,4 +1,4 @@
-"""Quantization to few bits in real numbers, as networks for programmable logic are trained."""
+"""Quantization to few bits, in real numbers."""
 
 from __future__ import annotations
 
