@@ -131,7 +131,9 @@ class CaptureMode(TorchDispatchMode):
             if any(isinstance(x, Tensor) and x.is_complex() for x in args):
                 with LazyValues():
                     return plan.func(*args, **kwargs or {})
-            return plan.func(*args, **kwargs) if kwargs else plan.func(*args)
+            result = plan.func(*args, **kwargs) if kwargs else plan.func(*args)
+            self._follow_uncached(plan, args, kwargs, result)
+            return result
         key, cached, tensors = self.find_call(plan, args, kwargs)
         if cached is not None and cached.replay is not None:
             result = cached.replay(args)
@@ -178,7 +180,7 @@ class CaptureMode(TorchDispatchMode):
             return self._run_unrecorded(plan, args, kwargs)
         if plan.func is MOVE and (self.is_estimate or args[0].is_meta) and is_move(*args, **kwargs):
             return self._run_move(plan, args, kwargs)
-        if plan.assumed_result is not None and any(tensor.is_meta for tensor in all_tensors(args)):
+        if plan.assumed_result is not None and self._is_without_data(args):
             known = plan.known_result
             decided = None if known is None else known(self.values, plan.func, *args, **kwargs)
             if decided is not None:
@@ -210,13 +212,24 @@ class CaptureMode(TorchDispatchMode):
             self.record(CachedCall(plan), tensors_of(unpacked, named), tuple(unpacked), named, result)
         return result
 
-    def _run_unrecorded(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        result = plan.func(*args, **kwargs)
+    def _follow_uncached(self, plan: OperatorPlan, args: Any, kwargs: Any, result: Any) -> None:
+        """Update the known values after a call that is not cached."""
         rule = plan.follow_rule
-        if rule is not None and rule.change is not Change.NOTHING and not self.is_paused:
+        if isinstance(result, Tensor) and result.is_meta and rule is not None and rule.change is not Change.NOTHING:
             tensors = tensors_of(args, kwargs)
             if rule.carries(args, kwargs, tensors, result):
                 follow(self.values, rule, args, kwargs, tensors, result)
+
+    def _is_without_data(self, args: Any) -> bool:
+        """Return whether the first argument is a meta tensor, or meets one in an estimate."""
+        if len(args) == 0 or not isinstance(args[0], Tensor):
+            return False
+        return args[0].is_meta or (self.is_estimate and any(tensor.is_meta for tensor in all_tensors(args)))
+
+    def _run_unrecorded(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        result = plan.func(*args, **kwargs)
+        if not self.is_paused:
+            self._follow_uncached(plan, args, kwargs, result)
         self.recording.watch_unrecorded(plan, result)
         if plan.is_alias and isinstance(result, Tensor) and not self.in_composite:
             for log in self.recording.logs:

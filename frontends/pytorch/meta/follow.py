@@ -125,7 +125,7 @@ class FollowRule:
 
     def carries(self, args: Any, kwargs: Any, tensors: Sequence[Tensor], result: Any) -> bool:
         """Return whether calls like this one may change what is known: by types, shapes and dtypes alone."""
-        if not all(type(x) in PLAIN and x.layout is torch.strided for x in tensors):
+        if not all(type(x) in PLAIN and x.layout is torch.strided and not x.is_nested for x in tensors):
             return False
         if self.change is Change.WRITE:
             return any(x.is_meta for x in tensors) and any(map(_may_be_kept, self.targets(args, kwargs or {})))

@@ -262,6 +262,19 @@ def test_values_are_known_in_captures_on_the_meta_device(grad):
     assert recorder.assumptions == []
 
 
+@pytest.mark.parametrize("has_composites", [True, False])
+def test_composites_carry_values_in_every_version_of_pytorch(has_composites):
+    def run():
+        chosen = functional.one_hot(torch.arange(6, device=META) % 3, 3)
+        torch.empty(6, 4, device=META)[chosen[:, 1] == 1] @ torch.empty(4, 5, device=META)
+
+    with torch.no_grad():
+        for _ in range(2):  # the second time from the cache
+            recorder = record(run, has_composites=has_composites)
+            assert macs(recorder.calls) == 2 * 4 * 5
+            assert recorder.assumptions == []
+
+
 def test_nested_captures_see_the_same_values():
     with ComputationalCostHook() as outer:
         kept = torch.arange(8, device=META) < 3
