@@ -68,6 +68,7 @@ class CaptureMode(TorchDispatchMode):
         self.end_in_thread: Callable[[], None] | None = None
         self._constants = GraphConstants()
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
+        self.cache.has_assumed = lambda: any(log.recorder.assumptions for log in self.recording.logs)
         self.recording = Recording(self.cache.plans)
         self.values = Values()
         self.find_call = self.cache.find

@@ -6,7 +6,7 @@ layer, so that they are executed and translated once. No cached call holds a ten
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -102,6 +102,7 @@ class CallCache:
 
     Attributes:
         plans: the plans of operators.
+        has_assumed: returns whether anything was assumed about data in this capture.
     """
 
     def __init__(self, has_replay: bool, checks_operands: bool) -> None:
@@ -110,6 +111,7 @@ class CallCache:
         self._checks_operands = checks_operands
         self._shared = _shared_calls(self.plans, has_replay, checks_operands)
         self._own: dict[CallKey, CachedCall] = {}
+        self.has_assumed: Callable[[], bool] = lambda: False
 
     def find(
         self, plan: OperatorPlan, args: Any, kwargs: Any
@@ -137,7 +139,7 @@ class CallCache:
             DtypeMismatchError, OperandShapeError: for operands that a real run would reject.
         """
         if self._checks_operands:
-            check_shapes(plan, tensors, args, kwargs or {})
+            check_shapes(plan, tensors, args, kwargs or {}, self.has_assumed)
             if not _any_autocast():
                 check_dtypes(plan, tensors, args, kwargs or {})
         follow = plan.follow_rule

@@ -34,8 +34,24 @@ class OperandShapeError(RuntimeError):
         super().__init__(f"PyTorch refuses {operator}: {problem}")
 
 
-def check_shapes(plan: OperatorPlan, tensors: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def check_shapes(
+    plan: OperatorPlan,
+    tensors: Sequence[Tensor],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    has_assumed: Callable[[], bool],
+) -> None:
     """Check that a run would accept the shapes and sizes of a call.
+
+    Numbers of rows that follow from assumptions about data may not fit those that do not; after an assumption they are
+    not checked.
+
+    Args:
+        plan: the plan of the operator.
+        tensors: all tensors among the arguments.
+        args: the positional arguments.
+        kwargs: the keyword arguments.
+        has_assumed: returns whether anything was assumed about data before.
 
     Raises:
         OperandShapeError: if it would not; the message includes the operator and the sizes.
@@ -44,7 +60,7 @@ def check_shapes(plan: OperatorPlan, tensors: Sequence[Tensor], args: tuple[Any,
     if check is None or any(type(x) not in PLAIN for x in tensors):
         return
     problem = check(plan.bind(args, kwargs))
-    if problem is not None:
+    if problem is not None and not (plan.native in DEPEND_ON_ASSUMPTIONS and has_assumed()):
         raise OperandShapeError(plan.type, problem)
 
 
@@ -269,3 +285,12 @@ SHAPE_CHECKS: Mapping[str, Check] = {
     "aten::bucketize": _bucketize,
 }
 """Checks by operator, of what PyTorch does not check on the meta device too."""
+
+DEPEND_ON_ASSUMPTIONS = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("addmm", "addmv", "baddbmm", "addbmm", "addr", "multinomial"),
+        *("index_put", "index_add", "index_copy", "put", "select_scatter", "slice_scatter", "diagonal_scatter"),
+    )
+)
+"""Operators whose operands often have as many rows as were chosen by data."""

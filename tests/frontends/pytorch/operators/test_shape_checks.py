@@ -164,3 +164,17 @@ def test_a_run_on_meta_tensors_is_not_checked():
     with ComputationalCostHook() as hook, torch.device("meta"):
         REFUSED["channels of a transposed convolution"]()
     assert hook.total_report["macs"] > 0
+
+
+def test_numbers_of_rows_that_rest_on_assumptions_are_not_checked():
+    """The rows of one choice are written to those of another, of which there are as many in a run."""
+
+    def move(x):
+        y = torch.zeros_like(x)
+        here, there = (x > 0).nonzero()[:, 0], (x > 1).nonzero()[:4, 0]
+        y[there] = x[here]
+        return y
+
+    assert estimate(Call(move), (8,)).assumptions
+    with pytest.raises(CostError, match="PyTorch refuses index_put"):
+        estimate(Call(lambda x: x.index_put((indices(3),), x)), (8,))
