@@ -7,6 +7,17 @@ from collections.abc import Mapping
 from ..matcher import Decomposition, Pattern
 from .activation import ELU, GELU, GELU_TANH, SILU, TORCHSCRIPT_GELU, TORCHSCRIPT_GELU_TANH
 from .adaptive_pool import ADAPTIVE_AVG_POOL
+from .arithmetic import (
+    ADDCMUL,
+    BADDBMM,
+    BILINEAR,
+    GLU,
+    MISH,
+    SOFTPLUS,
+    TORCHSCRIPT_ADDCMUL,
+    TORCHSCRIPT_BADDBMM,
+    TORCHSCRIPT_SOFTPLUS,
+)
 from .assignment import ASSIGN, FULL
 from .attention import ATTENTION
 from .data_movement import AS_STRIDED, GATHER, ROLL, SLICE, TORCHSCRIPT_ROLL
@@ -26,6 +37,10 @@ PATTERNS: Mapping[str, Decomposition] = {
     "gelu_tanh": GELU_TANH,
     "silu": SILU,
     "elu": ELU,
+    "softplus": SOFTPLUS,
+    "mish": MISH,
+    "glu": GLU,
+    "addcmul": ADDCMUL,
     "not_equal": NOT_EQUAL,
     "rsqrt": RSQRT,
     "full": FULL,
@@ -36,6 +51,8 @@ PATTERNS: Mapping[str, Decomposition] = {
     "gather": GATHER,
     "as_strided": AS_STRIDED,
     "adaptive_avg_pool": ADAPTIVE_AVG_POOL,
+    "baddbmm": BADDBMM,
+    "bilinear": BILINEAR,
 }
 """The patterns that ``regroup=True`` looks for, by name."""
 
@@ -44,6 +61,9 @@ TORCHSCRIPT_PATTERNS: Mapping[str, Pattern | None] = {
     "gelu_tanh": TORCHSCRIPT_GELU_TANH,
     "rms_norm": None,
     "roll": TORCHSCRIPT_ROLL,
+    "softplus": TORCHSCRIPT_SOFTPLUS,
+    "addcmul": TORCHSCRIPT_ADDCMUL,
+    "baddbmm": TORCHSCRIPT_BADDBMM,
 }
 """Patterns of PyTorch's TorchScript-based exporter if they differ, None for an operator it never decomposes.
 

@@ -22,7 +22,7 @@ def is_shape(shape: tuple[Dim, ...] | None, expected: tuple[Dim, ...]) -> bool:
     if any(not (is_symbolic(a) or is_symbolic(b)) or (a - b).is_zero is False for a, b in unequal):
         return False
     if unequal:
-        raise DependsOnSizes(tuple(_condition(*pair) for pair in unequal))
+        raise DependsOnSizes(tuple(dict.fromkeys(_condition(*pair) for pair in unequal)))
     return True
 
 

@@ -31,11 +31,18 @@ def _is_learned_part(value: Value, extend: Extension) -> bool:
     return is_learned(whole, *(whole.shape or ()))
 
 
+def _is_written_for_linear(match: Match) -> bool:
+    """Return True for nodes that the TorchScript exporter writes for a linear layer: the bias is the first operand."""
+    root, b = match.nodes[0], match.values.get("b")
+    is_transposed = any(recorded.node.op == "Transpose" for recorded in match.nodes)
+    return is_transposed and b is not None and root.node.inputs[0] is b and not origin(root.node.proto)
+
+
 def _linear(match: Match, extend: Extension) -> Group | None:
     x, w, b = match.values["x"], match.values["w"], match.values.get("b")
     written_for = origin(match.nodes[0].node.proto)
     source = operation(written_for)
-    is_linear = source is not None and source.name == "linear"
+    is_linear = (source is not None and source.name == "linear") or _is_written_for_linear(match)
     if w.shape is None or len(w.shape) != 2 or not (is_linear or _is_learned_part(w, extend)) or not x.shape:
         return None
     if not any(recorded.node.op == "Transpose" for recorded in match.nodes):

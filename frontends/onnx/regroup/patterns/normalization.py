@@ -66,8 +66,9 @@ def _as(name: str) -> Either:
     return Either((Op("CastLike", Operand(name), Operand(f"like_{name}")), Operand(name)))
 
 
-_ROWS = Named("rows", Op("Reshape", X))
-_GROUP_NORM = Op("Reshape", Op("InstanceNormalization", _ROWS, ONE, Number(0.0)))
+_ROWS = Either((Named("rows", Op("Reshape", X)), Named("rows", X)))
+_NORMED = Op("InstanceNormalization", _ROWS, ONE, Number(0.0))
+_GROUP_NORM = Either((Op("Reshape", _NORMED), _NORMED))  # a folding exporter removes what keeps the shape
 
 
 def _group_norm(match: Match, _: Extension) -> Group | None:
@@ -118,5 +119,5 @@ RMS_NORM = Decomposition(
     _norm("rms_norm", "RMSNormalization"),
     r"\b(F|functional|torch)\.rms_norm\(",
 )
-WEIGHT_NORM = Decomposition(("Mul",), _WEIGHT_NORM, _weight_norm, r"\btorch\._weight_norm\(")
+WEIGHT_NORM = Decomposition(("Mul",), _WEIGHT_NORM, _weight_norm, r"\b_weight_norm\(")
 GROUP_NORM = Decomposition(("Add",), Op("Add", Op("Mul", _GROUP_NORM, _as("w")), _as("b")), _group_norm)

@@ -110,6 +110,36 @@ def elu(g: Spelled) -> str:
     return g("Mul", g("Elu", g("Mul", "x", g.scalar(1.0)), alpha=0.5), g.scalar(1.0))
 
 
+def softplus(g: Spelled) -> str:
+    """As the older exporter writes it."""
+    return g("Div", g("Softplus", g("Mul", "x", g.scalar(2.0))), g.scalar(2.0))
+
+
+def mish(g: Spelled) -> str:
+    return g("Mul", "x", g("Tanh", g("Softplus", "x")))
+
+
+def glu(g: Spelled) -> str:
+    first, second = g("Split", "x", axis=-1, num_outputs=2, outputs=2)
+    return g("Mul", first, g("Sigmoid", second))
+
+
+def addcmul(g: Spelled) -> str:
+    """As the older exporter writes it, with the factor along an axis."""
+    return g("Add", "x", g("Mul", g("Mul", "x", g.weight(8)), g.ones(1, 0.5)))
+
+
+def baddbmm(g: Spelled) -> str:
+    return g("Add", g("Mul", g("MatMul", "x", "k"), g.scalar(0.5)), g("Mul", g.weight(2, 6, 6), g.scalar(3.0)))
+
+
+def bilinear(g: Spelled) -> str:
+    forms = g("Reshape", g("Transpose", g.weight(5, 8, 8), perm=[1, 0, 2]), g.number(8, 40))
+    vectors = g("Reshape", g("MatMul", "x", forms), g.number(2, 6, 5, 8))
+    y = g("Squeeze", g("MatMul", vectors, g("Unsqueeze", "x", g.number(-1))), g.number(-1))
+    return g("Add", y, g.weight(5))
+
+
 def weight_norm(g: Spelled) -> str:
     """As the older exporter writes it, of a weight that is an input here."""
     return g("Mul", g("Div", "x", g("ReduceL2", "x", g.number(0, 2))), g.weight(1, 6, 1))
@@ -230,6 +260,7 @@ def attention_causal(g: Spelled, upper: int = 0) -> str:
     return g("MatMul", scores(g, mask), "v")
 
 
+BILINEAR = "%y : [num_users=1] = call_function[target=torch.ops.aten.bilinear.default](args = (%x, %x), kwargs = {})"
 X = {"x": (2, 6, 8)}
 QKV = dict.fromkeys("qkv", (2, 3, 4, 8))
 MASKED = {**QKV, "mask": (4, 4)}
@@ -256,6 +287,8 @@ class Case:
 # root mean square: 7+17+1+2+1 = 28 a row with weight, 20 without; 6 groups of 16: 31+17+32+3+1 = 84.
 # The length of 6 channels of 16 weights: 1+15+1, a quotient, 16 products: 34 a channel.
 # The windows of 2 channels hold 4*2 rows, and 6*2 or 3 + 4 + 3 columns: as many additions and divisions.
+# Products of 6 rows and 6 columns of 8, twice, onto an addend: 72 elements of 8, and two factors an element.
+# Bilinear: 60 outputs, for each a vector of 8 products of 8, and its product with the other vector onto the bias.
 # Attention: 96 scores of 8 products, 192 outputs of 4, one scale a score, 24 rows of softmax with 2*4 + 3.
 ATTENTION = 96 * 8 + 192 * 4 + 96 + 24 * 11
 CASES = (
@@ -274,6 +307,12 @@ CASES = (
     Case(gelu_tanh_of_products, "gelu", X, 9 * 96, 4 * 96, 4 * 96),
     Case(silu, "silu", X, 5 * 96, 4 * 96, 4 * 96),
     Case(elu, "elu", X, 4 * 96, 4 * 96, 4 * 96),
+    Case(softplus, "softplus", X, 5 * 96, 4 * 96, 4 * 96, (2.0,)),
+    Case(mish, "mish", X, 5 * 96, 4 * 96, 4 * 96),
+    Case(glu, "glu", X, 5 * 48, 4 * 96, 4 * 48),
+    Case(addcmul, "addcmul", X, 2 * 96, 4 * (96 + 96 + 8), 4 * 96, (0.5,)),
+    Case(baddbmm, "matmul", {**X, "k": (2, 8, 6)}, 72 * (8 + 2), 4 * (96 + 96 + 72), 4 * 72, (0.5, 3.0)),
+    Case(bilinear, "bilinear", X, 480 * 8 + 60 * 8, 4 * (96 + 96 + 320 + 5), 4 * 60, (), BILINEAR),
     Case(weight_norm, "weight_norm", X, 6 * 34, 4 * (96 + 6), 4 * 96),
     Case(weight_norm_by_factor, "weight_norm", X, 6 * 34, 4 * (96 + 6), 4 * 96),
     Case(not_equal, "not_equal", X, 96, 4 * 96, 96, (0.0,)),
