@@ -35,7 +35,7 @@ class Evaluation:
         self._known: dict[Any, Any] = {}
 
     def __call__(self, expression: Any) -> Any:
-        """Return the value: an int, or an expression if it is no integer or contains a symbol without a value.
+        """Return the value: an int, or an expression if that is not an integer or contains a symbol without a value.
 
         Raises:
             ZeroDivisionError: if the values make a divisor zero.
@@ -138,7 +138,7 @@ _NUMERIC: Mapping[str, Callable[[Sequence[Any]], Any]] = {
     "Abs": lambda values: abs(values[0]),
     "gcd": _divisor,
 }
-"""What numbers come to, by the name of the sympy class; None if that is no number."""
+"""What numbers come to, by the name of the sympy class; None if that is not a number."""
 
 _SYMBOLIC: Mapping[str, Callable[[Any, Any], Any]] = {"Min": minimum, "Max": maximum}
 """Functions that are built faster than by sympy."""

@@ -244,3 +244,18 @@ def test_scan_counts_its_body_once_a_slice():
     g.nodes.append(node("Scan", [g.weight(4), "x"], ["last", "y"], num_scan_inputs=1, body=body))
     recorder = read(g.model({"x": (6, 4)}, "y"))
     assert total(recorder.calls, "flops") == 6 * 4
+
+
+def test_the_first_version_of_scan_counts_every_slice_of_every_sample():
+    """3 samples of 5 slices of 4 elements."""
+    body = helper.make_graph(
+        [node("Add", ["s", "row"], ["t"]), node("Identity", ["t"], ["out"])],
+        "body",
+        [helper.make_tensor_value_info(name, F, (4,)) for name in ("s", "row")],
+        [helper.make_tensor_value_info(name, F, (4,)) for name in ("t", "out")],
+    )
+    g = Graph(8)
+    g.nodes.append(node("Scan", ["", "s0", "x"], ["last", "y"], num_scan_inputs=1, body=body))
+    recorder = read(g.model({"s0": (3, 4), "x": (3, 5, 4)}, "y"))
+    assert total(recorder.calls, "flops") == 3 * 5 * 4
+    assert total(recorder.calls, "mwrite") == 3 * 5 * 4 * 4
