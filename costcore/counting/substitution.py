@@ -40,7 +40,10 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
     evaluate = Evaluation({symbols[name]: value for name, value in by_name.items()})
 
     def substitute(value: Any) -> Any:
-        return as_dim(evaluate(value)) if is_symbolic(value) else value
+        try:
+            return as_dim(evaluate(value)) if is_symbolic(value) else value
+        except ArithmeticError as error:
+            raise CostError(f"{as_text(value)} has no value for these sizes: {error}") from error
 
     run = trace.run
     new_run = replace(
@@ -85,9 +88,27 @@ def _in_record(record: CallCost, substitute: Callable[[Any], Any], layout: str) 
 
 
 def _check_shapes(call: Call) -> None:
+    """Refuse shapes that no tensor has, and those that contradict what was assumed of symbols.
+
+    A slice ``x[-3:]`` was assumed to lie inside its axis, and a reshape to keep the number of elements.
+
+    Raises:
+        CostError: for such a shape.
+    """
     for tensor in (*call.layer.inputs.values(), *call.layer.outputs):
         if any(isinstance(d, int) and d < 0 for d in tensor.shape):
             raise CostError(f"{call.name}: these values give the invalid shape {as_text(tensor.shape)}")
+    layer = call.layer
+    if layer.op not in ("slice", "reshape") or "x" not in layer or not layer.outputs:
+        return
+    x, y = layer["x"], layer.out
+    shapes = f"of the shape {as_text(y.shape)} from one of the shape {as_text(x.shape)}"
+    if layer.op == "reshape" and isinstance(x.size, int) and isinstance(y.size, int) and x.size != y.size:
+        raise CostError(f"{call.name}: these values make a tensor {shapes}, which was assumed to be as large")
+    if layer.op == "slice" and len(x.shape) == len(y.shape):
+        pairs = ((a, b) for a, b in zip(x.shape, y.shape, strict=True) if isinstance(a, int) and isinstance(b, int))
+        if any(b > a for a, b in pairs):
+            raise CostError(f"{call.name}: these values cut a slice {shapes}, which was assumed to contain it")
 
 
 def _in_cost(cost: Cost | None, substitute: Callable[[Any], Any]) -> Cost | None:

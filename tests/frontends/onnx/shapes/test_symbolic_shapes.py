@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from onnx import ModelProto, TensorProto
 
-from costcore import estimate
+from costcore import CostError, Report, estimate
 from tests.frontends.onnx.read_model import read, shapes
 from tests.whole_networks.onnx_models import Graph
 
@@ -208,3 +208,22 @@ def test_a_signal_of_a_named_number_of_parts_is_taken_to_be_real(op: str, more: 
     told = "the last axis of the signal, of size parts, is assumed to be 1: real numbers"
     assert [a.what for a in recorder.assumptions] == [told]
     assert (recorder.calls[-1].layer["x"].shape, recorder.calls[-1].layer["x"].dtype) == ((2, 8), "float32")
+
+
+def test_values_that_contradict_what_was_assumed_of_a_symbol_are_refused():
+    g = Graph()
+    report = estimate(g.model({"x": ("n",)}, g("Slice", "x", g.number(-3), g.number(FAR), g.number(0))))
+    assert [report.subs(n=n).total_report["mwrite"] for n in (3, 5)] == [3 * 4] * 2
+    with pytest.raises(
+        CostError, match=r"Slice-1: these values cut a slice of the shape \(3,\) .* shape \(1,\), which"
+    ):
+        report.subs(n=1)
+    saved = Report.from_json(report.to_json())
+    with pytest.raises(CostError, match="which was assumed to contain it"):
+        saved.subs(n=2)
+    g = Graph()
+    wanted = g("Concat", g("Shape", "like", end=1), g.number(6), axis=0)
+    report = estimate(g.model({"x": (2, 6), "like": ("n", 4)}, g("Relu", g("Reshape", "x", wanted))))
+    assert report.subs(n=2).total_report["mwrite"] == 2 * 6 * 4
+    with pytest.raises(CostError, match=r"Reshape-1: these values make a tensor of the shape \(3, 6\) from one"):
+        report.subs(n=3)
