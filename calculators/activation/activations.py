@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from costcore.ir import Cost, Layer, Operations, PerElement, covers
 
-from .._shared import row_count
+from .._shared import row_count, saved_bytes
 
 ACTIVATIONS: Mapping[str, PerElement] = {
     "relu": PerElement(Operations(cmp=1), "max(x, 0)"),
@@ -43,11 +43,14 @@ def calc_activation(layer: Layer) -> Cost:
     """Activation functions of one input: the operations of the definition, once per element.
 
     Attributes (slopes, bounds, alpha) are constants of the definition and cost nothing. ``threshold`` also covers
-    ONNX's ThresholdedRelu, and ``soft_shrink`` its Shrink (``bias`` equals ``lambd`` elsewhere).
+    ONNX's ThresholdedRelu, and ``soft_shrink`` its Shrink (``bias`` equals ``lambd`` elsewhere). The random slopes of
+    ``rrelu`` are written, in the dtype ``saved``, if a backward pass reads them.
 
     Shapes: x[N, C] -> y[N, C]
     """
-    return Cost(layer["x"].size * ACTIVATIONS[layer.op].operations, layer.read, layer.written, layer.attrs)
+    elements = layer["x"].size
+    written = layer.written + saved_bytes(layer, elements)
+    return Cost(elements * ACTIVATIONS[layer.op].operations, layer.read, written, layer.attrs)
 
 
 def calc_prelu(layer: Layer) -> Cost:

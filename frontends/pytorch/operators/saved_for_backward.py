@@ -23,9 +23,11 @@ _FAKE_QUANTIZATIONS = (
     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
 )
 
+_KEEPING_OPERANDS = ("rrelu_with_noise", "rrelu_with_noise_", "embedding_bag", "_embedding_bag")
+
 _KEEPING_STATISTICS = (
     *("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "instance_norm"),
-    *("layer_norm", "native_layer_norm", "group_norm", "native_group_norm"),
+    *("layer_norm", "native_layer_norm", "group_norm", "native_group_norm", "_weight_norm_interface"),
     *("scaled_dot_product_attention", "cross_entropy_loss"),
 )
 
@@ -36,6 +38,7 @@ SAVING = frozenset(
         *_DROPOUTS,
         *_FAKE_QUANTIZATIONS,
         *_KEEPING_STATISTICS,
+        *_KEEPING_OPERANDS,
         *(f"{name}_" for name in _DROPOUTS),
     )
 )

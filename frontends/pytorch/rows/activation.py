@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from costcore.translate import Arguments, Row, Source
 
+from ..operators.saved_for_backward import any_is_differentiated
+from ..tensors import dtype_name
 from .arguments import X, axis, axis_or_last, first_argument, first_output, non_default, rows_by_name
 
 
@@ -13,6 +15,11 @@ def _hard_tanh_or_relu6(args: Arguments) -> str:
 
 def _elu_or_selu(args: Arguments) -> str:
     return "elu" if args["scale"] == 1 else "selu"
+
+
+def _saved_slopes(args: Arguments) -> str | None:
+    """Return the dtype of the random slopes, which the operator writes to ``noise`` for its backward pass."""
+    return dtype_name(args["noise"].dtype) if args["training"] and any_is_differentiated(*args.values()) else None
 
 
 ACTIVATIONS = (
@@ -33,7 +40,8 @@ ACTIVATIONS = (
     Row("aten::hardshrink", "hard_shrink", X, {"lambd": "lambd"}),
     Row("aten::softshrink", "soft_shrink", X, {"lambd": "lambd"}),
     *rows_by_name("prelu _prelu_kernel", {"x": "self", "w": "weight"}, op="prelu"),
-    *(Row(f"aten::{name}", "rrelu", X, outputs=first_output) for name in ("rrelu_with_noise", "rrelu")),
+    Row("aten::rrelu_with_noise", "rrelu", X, {"saved": _saved_slopes}, outputs=first_output),
+    Row("aten::rrelu", "rrelu", X, outputs=first_output),
 )
 
 SOFTMAX = (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from costcore.translate import Arguments, Row, Source
 
+from ..operators.saved_for_backward import any_is_differentiated
 from .arguments import (
     axis,
     constant,
@@ -15,6 +17,7 @@ from .arguments import (
     first_argument,
     first_output,
     non_default,
+    non_empty_outputs,
     tensor_or_number,
 )
 
@@ -144,6 +147,15 @@ _BAG_GRADIENT: dict[str, Source] = {
 }
 _MODE: dict[str, Source] = {"mode": enum_name("mode", "sum", "mean", "max")}
 
+
+def _with_bags(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+    """Keep what a backward pass reads if one can follow: bags of indices, sizes of bags (mean), indices of maxima."""
+    if not any_is_differentiated(*args.values()):
+        return outputs[:1]
+    y, bags, sizes, maxima = outputs
+    return non_empty_outputs(args, [y, bags, *{1: (sizes,), 2: (maxima,)}.get(args["mode"], ())])
+
+
 EMBEDDING = (
     Row("aten::embedding", "embedding", {"x": "indices", "w": "weight"}),
     *(
@@ -152,7 +164,7 @@ EMBEDDING = (
             "embedding_bag",
             {"x": "indices", "w": "weight", "offsets": "offsets", "per_sample_weights": "per_sample_weights"},
             _MODE,
-            outputs=first_output,
+            outputs=_with_bags,
         )
         for name in ("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
     ),

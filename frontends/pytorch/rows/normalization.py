@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from costcore.translate import Arguments, Row, Source
@@ -118,13 +119,19 @@ LAYER_AND_GROUP_NORM = (
     ),
 )
 
+
+def _with_norms(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+    """Keep the norms, the second output, if a backward pass can follow."""
+    return outputs if any_is_differentiated(args["v"], args["g"]) else outputs[:1]
+
+
 WEIGHT_NORM = (
     Row(
         "aten::_weight_norm_interface",
         "weight_norm",
         {"w0": "v", "w1": "g"},
         {"axis": "dim"},
-        outputs=first_output,
+        outputs=_with_norms,
     ),
 )
 
