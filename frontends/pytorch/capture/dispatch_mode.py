@@ -133,7 +133,8 @@ class CaptureMode(TorchDispatchMode):
                 with LazyValues():
                     return plan.func(*args, **kwargs or {})
             result = plan.func(*args, **kwargs) if kwargs else plan.func(*args)
-            self._follow_uncached(plan, args, kwargs, result)
+            if isinstance(result, Tensor) and result.numel():
+                self._follow_uncached(plan, args, kwargs, result)
             return result
         key, cached, tensors = self.find_call(plan, args, kwargs)
         if cached is not None and cached.replay is not None:

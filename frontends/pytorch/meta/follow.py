@@ -27,7 +27,7 @@ from .contents import (
     storage_with,
     without_capture,
 )
-from .operands import PLAIN, all_tensors
+from .operands import NUMBERS, PLAIN, all_tensors
 from .values import INTEGERS, MAX_BYTES, Values, is_small, unknown
 
 
@@ -197,14 +197,15 @@ def choose(values: Values, rule: FollowRule, args: Any, kwargs: Any, result: Any
 
 
 def _follow_write(values: Values, rule: FollowRule, args: Any, kwargs: Any, tensors: Sequence[Tensor]) -> None:
-    targets = rule.targets(args, kwargs)
+    targets = [args[0]] if rule.writes_first and args else rule.targets(args, kwargs)
     if not all(x.is_meta for x in targets):
         _write_data(values, rule, args, kwargs, tensors, targets)
         return
-    fresh = rule.covers and _covers(targets[0]) and is_small(targets[0])
-    if not fresh and all(values.contents(x) is None for x in targets):
-        return
-    if fresh:
+    if all(values.contents(x) is None for x in targets):
+        if not rule.covers or not _covers(targets[0]) or not is_small(targets[0]):
+            return
+        if _readings(values, tensors[1:]) is None:
+            return
         nbytes = targets[0].untyped_storage().nbytes()
         values.put(targets[0], Contents(partial(UntypedStorage, nbytes, device=CPU)))
     readings = None if rule.is_random else _readings(values, tensors)
@@ -215,9 +216,9 @@ def _follow_write(values: Values, rule: FollowRule, args: Any, kwargs: Any, tens
     written = {id(contents := readings[id(x)].contents): contents for x in targets}
     call = WaitingCall(rule.func, _read(args, readings), _read(kwargs, readings), (), [*written.values()])
     flags, depth = _rests_on(readings.values())
-    changed = [Contents(partial(call.storage, i), flags, depth) for i in range(len(written))]
+    changed = {key: Contents(partial(call.storage, i), flags, depth) for i, key in enumerate(written)}
     for target in targets:
-        values.put(target, changed[[*written].index(id(readings[id(target)].contents))])
+        values.replace(target, changed[id(readings[id(target)].contents)])
 
 
 def _may_be_kept(target: Tensor) -> bool:
@@ -296,5 +297,5 @@ def _read(value: Any, readings: Mapping[int, Any]) -> Any:
     if isinstance(value, Tensor):
         return readings[id(value)]
     if isinstance(value, (list, tuple)):
-        return [_read(item, readings) for item in value]
+        return [item if type(item) in NUMBERS else _read(item, readings) for item in value]
     return {name: _read(item, readings) for name, item in value.items()} if isinstance(value, dict) else value

@@ -89,6 +89,11 @@ class Values:
         """Set the contents of the storage of a tensor."""
         self._put(tensor.untyped_storage(), contents)
 
+    def replace(self, tensor: Tensor, contents: Contents) -> None:
+        """Set the contents of a storage that has some."""
+        address = tensor.untyped_storage()._cdata
+        self.by_address[address] = (self.by_address[address][0], contents)
+
     def _put(self, storage: UntypedStorage, contents: Contents) -> None:
         address = storage._cdata
         reference = _StorageRef(storage, self._forget)

@@ -163,6 +163,8 @@ WRITES = {
     "scatter": (lambda x: x.scatter_(0, x.new_tensor([1]), 9), [3, 9, 5, 3]),
     "index_add": (lambda x: x.index_add_(0, x.new_tensor([1, 1]), x.new_tensor([4, 5])), [3, 9, 5, 3]),
     "out": (lambda x: [torch.add(x, 1, out=x), x][1], [4, 1, 6, 4]),
+    "its own view": (lambda x: [x.view(2, 2).copy_(x.view(2, 2).t().clone()), x][1], [3, 5, 0, 3]),
+    "itself, turned": (lambda x: [y := torch.stack((x, x)), y.copy_(y.flip(1)), y[0]][2], [3, 5, 0, 3]),
     "two tensors": (lambda x: [torch._foreach_add_([x, y := x.clone()], 1), x + y - y][1], [4, 1, 6, 4]),
     "a tensor with data": (lambda x: set_item(torch.zeros(4, dtype=x.dtype), slice(3), x[:3]), [3, 0, 5, 0]),
     "a new tensor": (lambda x: torch.empty(4, dtype=x.dtype, device=x.device).copy_(x), [3, 0, 5, 3]),
@@ -189,6 +191,7 @@ FORGETTING = {
     "a list as index": lambda x, s: set_item(x, [0, 2], 7),
     "an unknown view": lambda x, s: [x[2:].copy_(s.long()[2:]), x][1],
     "random numbers": lambda x, s: x.random_(5),
+    "itself": lambda x, s: [y := s.long(), y.view(2, 2).copy_(y.view(2, 2).t()), y][2],
     "more elements": lambda x, s: x.resize_(2).resize_(4),
 }
 
