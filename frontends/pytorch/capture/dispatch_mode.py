@@ -68,7 +68,6 @@ class CaptureMode(TorchDispatchMode):
         self.end_in_thread: Callable[[], None] | None = None
         self._constants = GraphConstants()
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
-        self.cache.has_assumed = lambda: any(log.recorder.assumptions for log in self.recording.logs)
         self.recording = Recording(self.cache.plans)
         self.values = Values()
         self.find_call = self.cache.find
@@ -76,6 +75,8 @@ class CaptureMode(TorchDispatchMode):
         self.record = self.recording.record
         self._plans = self.cache.plans.by_id
         self._packed = PackedWeights()
+        logs = self.recording.logs
+        self.cache.has_assumed = lambda: any(log.recorder.assumptions for log in logs)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

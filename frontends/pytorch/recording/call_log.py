@@ -139,6 +139,7 @@ class CallLog:
         """Flush the log; no call follows."""
         self.flush()
         self.recorder.pending.remove(self.flush)
+        self.identities.release()
 
     def remove_last(self) -> None:
         """Remove the last call."""

@@ -77,6 +77,10 @@ class Identities:
         parameter = self._parameter_at(tensor, memory) if memory[1] in self._parameters_in else 0
         return self._register(tensor, memory, parameter)
 
+    def release(self) -> None:
+        """Release the modules, and with them the model: no tensor is registered any more."""
+        self._is_buffer = _is_no_buffer
+
     def register_alias(self, alias: Tensor, tensor: Tensor) -> None:
         """Register a tensor object that holds the value of another one, as ``detach`` returns it."""
         _, operand, origin = self.of(tensor)
@@ -150,3 +154,7 @@ class Identities:
             if start <= offset < start + max(size, 1):
                 return parameter
         return 0
+
+
+def _is_no_buffer(tensor: Tensor) -> bool:
+    return False
