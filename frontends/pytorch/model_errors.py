@@ -14,6 +14,7 @@ from torch.nn import Module
 
 from costcore.errors import CostError
 
+from .capture.patches import failed_module
 from .meta.operands import all_tensors
 from .operators.dtype_checks import DtypeMismatchError
 from .operators.shape_checks import OperandShapeError
@@ -59,13 +60,12 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        modules = self._recording.modules
-        failed_in = modules.failed_in if modules.failed is error else ""
-        modules.failed = None
         if isinstance(error, Exception) and not isinstance(error, CostError):
             if isinstance(error, TypeError) and not self._inputs and _needs_arguments(self._model):
                 raise CostError(NO_INPUTS) from error
             name = type(self._model).__name__
+            failed = failed_module(traceback)
+            failed_in = "" if failed is None else self._recording.modules.described(failed)
             place = name if failed_in in ("", name) else f"{name}, module {failed_in}"
             problem = str(error)
             if not isinstance(error, (DtypeMismatchError, OperandShapeError)):

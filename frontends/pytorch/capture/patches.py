@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache, wraps
+from traceback import walk_tb
+from types import TracebackType
 from typing import Any
 
 import torch
@@ -98,6 +100,13 @@ def count_unseen_threads() -> int:
     return len(_unseen_threads)
 
 
+def failed_module(traceback: TracebackType | None) -> Module | None:
+    """Return the innermost module that an exception came out of, from its traceback; None outside any module."""
+    frames = [frame for frame, _ in walk_tb(traceback) if frame.f_globals.get("__name__") == __name__]
+    called = [frame.f_locals["self"] for frame in frames if frame.f_code.co_name == "__call__"]
+    return called[-1] if called else None
+
+
 def _patch_module_calls(stack: ExitStack) -> None:
     """Keep the module stack of the capture up to date."""
     original: Callable[..., Any] = Module.__call__
@@ -110,17 +119,12 @@ def _patch_module_calls(stack: ExitStack) -> None:
             return original(self, *args, **kwargs)
         modules = mode.recording.modules
         modules.enter(self)
-        failure: BaseException | None = None
         try:
             if is_pytorchs_own and self._compiled_call_impl is None:  # as the original, with one Python frame less
                 return self._call_impl(*args, **kwargs)
             return original(self, *args, **kwargs)
-        except BaseException as error:
-            failure = error
-            raise
         finally:
-            modules.leave(failure)
-            failure = None
+            modules.leave()
 
     def restore() -> None:
         if Module.__call__ is __call__:

@@ -20,16 +20,12 @@ class ModuleStack:
         root: the outermost module that was called last.
         n_roots: how many outermost modules were called, one after another.
         path: path of the module running now; ``""`` for the outermost one and outside any module.
-        failed: the exception that came out of a module last.
-        failed_in: path and class of the innermost module that it came out of.
     """
 
     def __init__(self) -> None:
         self.root: Module | None = None
         self.n_roots = 0
         self.path = ""
-        self.failed: BaseException | None = None
-        self.failed_in = ""
         self._running: list[tuple[Module, str]] = []
         self._paths: dict[int, tuple[Module, str]] = {}
         self._buffers: dict[int, Any] = {}
@@ -62,13 +58,15 @@ class ModuleStack:
         self._running.append(entry)
         self.path = entry[1]
 
-    def leave(self, error: BaseException | None = None) -> None:
-        """Pop the innermost module, which returned or raised ``error``."""
-        module, path = self._running.pop()
+    def leave(self) -> None:
+        """Pop the innermost module."""
+        self._running.pop()
         self.path = self._running[-1][1] if self._running else ""
-        if error is not None and self.failed is not error:
-            self.failed = error
-            self.failed_in = f"{path} ({type(module).__name__})" if path else type(module).__name__
+
+    def described(self, module: Module) -> str:
+        """Return path and class of a module that ran in the outermost one called last."""
+        path = self._paths.get(id(module), (module, ""))[1]
+        return f"{path} ({type(module).__name__})" if path else type(module).__name__
 
     def holds(self, tensor: Tensor) -> bool:
         """Return whether a tensor is a buffer of the outermost module, or a view of one."""
