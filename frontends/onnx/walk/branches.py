@@ -44,10 +44,13 @@ def branch(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> O
     uncounted = [call for call in calls[skipped] if price(call).cost is None]
     kinds = ", ".join(dict.fromkeys(call.native for call in uncounted))
     unsupported = f" and unsupported operators, which are listed: {kinds}" if kinds else ""
-    what = "data" if condition.role == "data" else "symbolic dimensions"
+    is_data = condition.role == "data"
+    what = "data" if is_data else "symbolic dimensions"
+    remark = "" if is_data else ". The choice is the same for all sizes, after subs too: give the sizes with dims"
     recording.assume(
         f"the condition depends on {what}: the more expensive branch, {counted!r} ({flops[counted]} FLOPs), is "
-        f"counted; {skipped!r} has {flops[skipped]}{unsupported}{recording.hints.remedy(condition)}",
+        f"counted; {skipped!r} has {flops[skipped]}{unsupported}{remark}"
+        f"{recording.hints.remedy(condition)}",
         node.label,
     )
     recording.add_calls([*calls[counted], *uncounted])

@@ -79,12 +79,16 @@ def _truth(*condition: Value) -> bool | None:
 
 
 def _trip_count(walker: Walker, node: Node, context: GraphContext) -> Dim:
-    """Return how often a loop runs unless its condition ends it."""
+    """Return how often a loop runs unless its condition ends it; loops that read one unknown count share its symbol."""
     trips = node.get("M")
     if trips is not None and trips.data is not None:
         times: Dim = trips.data.ravel()[0]
         return max(times, 0) if isinstance(times, int) else times
-    times = walker.dims.fresh(f"{context.prefix}{node.proto.name or node.proto.output[0]}_trips")
+    times = walker.trip_counts.get(trips) if trips is not None else None
+    if times is None:
+        times = walker.dims.fresh(f"{context.prefix}{node.proto.name or node.proto.output[0]}_trips")
+        if trips is not None:
+            walker.trip_counts[trips] = times
     hint = walker.recording.hints.remedy(trips)
     walker.recording.assume(f"the trip count depends on data: assumed {describe_size(times)}{hint}", node.label)
     return times

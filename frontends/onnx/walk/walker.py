@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from onnx import defs
 
+from costcore.dims import Dim
 from costcore.errors import CostError
 from costcore.trace.call import Call
 from costcore.trace.gc_paused import collector_off
@@ -95,6 +96,7 @@ class Walker:
         history: the recorded nodes, if they are kept.
         budget: how many nodes may yet be visited.
         function_cache: reuses calls of functions, if the functions expand to very many nodes.
+        trip_counts: the symbol for each unknown trip count that loops read.
     """
 
     def __init__(self, recording: Recording, handlers: Handlers, config: WalkConfig) -> None:
@@ -110,6 +112,7 @@ class Walker:
         if is_huge:
             self.budget.unrollable = 0
         self.function_cache = FunctionCallCache() if is_huge else None
+        self.trip_counts: dict[Value, Dim] = {}
         self._node_cache: dict[Hashable, CachedNode] = {}
 
     def run(self, walk: Walk) -> list[Value]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
+from costcore import estimate
 from tests.frontends.onnx.read_model import read, total
 from tests.frontends.onnx.small_models import INT64, B, F, branches, node
 
@@ -46,3 +47,30 @@ def test_the_trips_of_a_loop_inside_a_branch_make_it_the_more_expensive_one():
     recorder = read(made)
     assert total(recorder.calls, "flops") == 5 * 4
     assert "'then' (20 FLOPs), is counted; 'else' has 12" in recorder.assumptions[0].what
+
+
+def by_length(then: int, other: int):
+    """A choice by whether an input of ``n`` elements has more than 3."""
+    made = branches(then, other, "c")
+    del made.graph.input[-1]
+    made.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ("n",)))
+    steps = [
+        node("Size", ["z"], ["length"]),
+        node("Constant", [], ["three"], value_int=3),
+        node("Greater", ["length", "three"], ["c"]),
+    ]
+    for step in reversed(steps):
+        made.graph.node.insert(0, step)
+    return made
+
+
+def test_a_condition_on_sizes_is_decided_before_substitution_and_says_so():
+    made = by_length(1, 3)
+    report = estimate(made)
+    (assumption,) = report.assumptions
+    assert "the condition depends on symbolic dimensions: the more expensive branch, 'else'" in assumption.what
+    assert "The choice is the same for all sizes, after subs too: give the sizes with dims" in assumption.what
+    assert report.total_report["flops"] == 3 * 4
+    sized = estimate(made, dims={"n": 5})
+    assert not sized.assumptions
+    assert sized.total_report["flops"] == 4

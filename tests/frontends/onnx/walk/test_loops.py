@@ -233,6 +233,19 @@ def test_a_trip_count_can_be_given():
     assert total(read(loop("m"), dims={"again_trips": 7}).calls, "flops") == 7 * 8
 
 
+def test_loops_that_read_one_unknown_count_share_its_symbol():
+    made = loop("m")
+    again = helper.make_node("Loop", ["m", "", "last"], ["end", "ends"], "later")
+    first = next(each for each in made.graph.node if each.op_type == "Loop")
+    again.attribute.extend(first.attribute)
+    made.graph.node.append(again)
+    made.graph.output.append(helper.make_tensor_value_info("ends", F, None))
+    recorder = read(made)
+    assert {str(call.times) for call in recorder.calls if call.type == "Add"} == {"again_trips"}
+    assert total(read(made, dims={"again_trips": 7}).calls, "flops") == 7 * 8 + 7 * 4
+    assert len(recorder.assumptions) == 2
+
+
 def test_scan_counts_its_body_once_a_slice():
     body = helper.make_graph(
         [node("Add", ["s", "row"], ["t"]), node("Identity", ["t"], ["out"])],
