@@ -235,9 +235,9 @@ def test_a_negative_size_is_refused():
 
 
 def test_unknown_options_are_refused_and_the_expected_ones_listed():
-    with pytest.raises(TypeError, match=r"'depth' .*backward, dtype"):
+    with pytest.raises(TypeError, match=r"'depth' .*backward, dtype, regroup"):
         estimate(nn.Linear(4, 5), (2, 4), depth=3)
     with pytest.raises(TypeError) as caught:
         estimate(nn.Linear(4, 5), (2, 4), backwards=True)
-    expected = "unknown option 'backwards' for the pytorch frontend (expected backward, dtype)"
+    expected = "unknown option 'backwards' for the pytorch frontend (expected backward, dtype, regroup)"
     assert str(caught.value) == f"{expected}. Did you mean 'backward'?"
