@@ -40,7 +40,7 @@ class Identities:
     Attributes:
         by_address: the identities of tensor objects, by address.
         storages: id of the memory behind each value, 0 for a number.
-        parameters: id of the parameter that a value is; a value that is none is missing.
+        parameters: id of the parameter that a value is; other values are missing.
     """
 
     def __init__(self, recorder: Recorder, is_buffer: Callable[[Tensor], bool]) -> None:
