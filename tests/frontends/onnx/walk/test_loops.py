@@ -272,3 +272,18 @@ def test_the_first_version_of_scan_counts_every_slice_of_every_sample():
     recorder = read(g.model({"s0": (3, 4), "x": (3, 5, 4)}, "y"))
     assert total(recorder.calls, "flops") == 3 * 5 * 4
     assert total(recorder.calls, "mwrite") == 3 * 5 * 4 * 4
+
+
+@pytest.mark.parametrize(("axis", "shape"), [(0, (6, 4)), (1, (4, 6)), (-1, (4, 6)), (-2, (6, 4))])
+def test_scan_stacks_its_outputs_along_an_axis(axis, shape):
+    """An axis from the end counts those of the stacked output."""
+    body = helper.make_graph(
+        [node("Relu", ["row"], ["out"])],
+        "body",
+        [helper.make_tensor_value_info("row", F, (4,))],
+        [helper.make_tensor_value_info("out", F, (4,))],
+    )
+    g = Graph()
+    g.nodes.append(node("Scan", ["x"], ["all"], num_scan_inputs=1, scan_output_axes=[axis], body=body))
+    recorder = read(g.model({"x": (6, 4)}, g("Sigmoid", "all")))
+    assert recorder.calls[-1].layer.out.shape == shape
