@@ -44,11 +44,13 @@ GRADIENTS: Mapping[str, PerElement] = {
 def calc_activation_backward(layer: Layer) -> Cost:
     """Gradients of activation functions: the operations of the derivative, once per element of dy.
 
-    x is the forward input and y the forward output; the definition uses one or both. All given operands are read.
+    x is the forward input and y the forward output; the definition uses one or both. All given operands are read. A
+    ``beta`` of softplus other than 1 multiplies x first: 1 mul more.
 
     Shapes: dy[N, C], x[N, C] -> dx[N, C]
     """
-    return Cost(layer["dy"].size * GRADIENTS[layer.op].operations, layer.read, layer.written, layer.attrs)
+    operations = GRADIENTS[layer.op].operations + Operations(mul=0 if layer.attrs.get("beta", 1) == 1 else 1)
+    return Cost(layer["dy"].size * operations, layer.read, layer.written, layer.attrs)
 
 
 ELU_DERIVATIVE = PerElement(Operations(add=1, cmp=1), "where(x > 0, one, y + alpha)")

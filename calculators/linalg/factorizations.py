@@ -205,7 +205,7 @@ def calc_ldl_factor(layer: Layer) -> Cost:
     """LDL decomposition of symmetric matrices that may be indefinite, with symmetric pivoting.
 
     Column j takes j mul for d_k l_jk, j fma for d_j, and j fma and 1 div for each of n - 1 - j elements below. The
-    pivot is searched in at most two columns, the bound of Bunch and Kaufman: n (n - 1) cmp.
+    pivot is searched in at most two columns, the bound of Bunch and Kaufman: n (n - 1) cmp. One triangle of x is read.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, algorithm 4.1.2 and section 4.4.4.
 
@@ -214,4 +214,4 @@ def calc_ldl_factor(layer: Layer) -> Cost:
     count, n, _ = batch_and_shape(layer)
     pairs = n * (n - 1) // 2
     operations = Operations(fma=pairs + (n - 2) * (n - 1) * n // 6, mul=pairs, div=pairs, cmp=2 * pairs)
-    return Cost(count * operations, layer.read, layer.written, layer.attrs)
+    return Cost(count * operations, triangle_bytes(layer["x"]), layer.written, layer.attrs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Layer, Operations, minimum, prod
 
-from .factorizations import batch_and_size
+from .factorizations import batch_and_size, triangle_bytes
 from .spectral import svd_operations
 
 
@@ -34,6 +34,8 @@ def calc_cholesky_inverse(layer: Layer) -> Cost:
       in all, negated (1 add) and divided.
     * The product: one half is computed, n (n+1) / 2 dot products with n (n+1) (n+2) / 6 products.
 
+    The triangle of the factor is read.
+
     Source: Golub and Van Loan, Matrix Computations, 4th edition, sections 3.1.7 and 4.2.
 
     Shapes: x[B, N, N] -> y[B, N, N]
@@ -43,7 +45,7 @@ def calc_cholesky_inverse(layer: Layer) -> Cost:
     products = (n - 1) * n * (n + 1) // 6 + n * (n + 1) * (n + 2) // 6
     dots = pairs + half
     operations = Operations(fma=products - dots, mul=dots, add=pairs, div=pairs + n)
-    return Cost(prod(batch) * operations, layer.read, layer.written, layer.attrs)
+    return Cost(prod(batch) * operations, triangle_bytes(layer["x"]), layer.written, layer.attrs)
 
 
 def calc_pseudo_inverse(layer: Layer) -> Cost:

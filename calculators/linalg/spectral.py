@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from costcore.ir import Cost, Dim, Layer, Operations, maximum, minimum, prod
 
 from .._shared import dot_products
-from .factorizations import batch_and_size
+from .factorizations import batch_and_size, triangle_bytes
 
 
 def calc_symmetric_eigen(layer: Layer) -> Cost:
     """Eigenvalues of symmetric or Hermitian matrices, and their eigenvectors unless ``vectors`` is false.
 
-    Tridiagonal form, then QR steps: 9 n^3 FLOPs with FMA = 2, as published; for the values alone 4 n^3 / 3.
+    Tridiagonal form, then QR steps: 9 n^3 FLOPs with FMA = 2, as published; for the values alone 4 n^3 / 3. One
+    triangle of x is read.
 
     Source: Golub and Van Loan, Matrix Computations, 4th edition, section 8.3.
 
@@ -26,7 +27,7 @@ def calc_symmetric_eigen(layer: Layer) -> Cost:
     count, n = batch_and_size(layer)
     values = Operations(fma=2 * n * n * n // 3)
     operations = symmetric_eigen_operations(n) if layer.attrs.get("vectors", True) else values
-    return Cost(count * operations, layer.read, layer.written, layer.attrs)
+    return Cost(count * operations, triangle_bytes(layer["x"]), layer.written, layer.attrs)
 
 
 def calc_eigen(layer: Layer) -> Cost:
