@@ -57,6 +57,9 @@ READ: dict[str, dict[str, str]] = {
     # a row per index
     "negative_sampling_loss": {"w": "N*K*D"},
     "negative_sampling_loss_backward": {"w": "N*K*D"},
+    # a row per node of a path
+    "hierarchical_softmax_loss": {"w": "L*D"},
+    "hierarchical_softmax_loss_backward": {"w": "L*D"},
     # the past keys, at most as many as the pages have
     "paged_attention": dict.fromkeys(("past_k", "past_v"), "min(N*K - T, P*S) * H_kv*D"),
     # per tree a feature and a threshold at each level, and one vote

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costcore.translate import Arguments, Row
+from costcore.translate import Arguments, Row, Source
 
+from ..arrays import Reshaped, array_of
 from .arguments import (
     X0_X1,
     X_DY,
@@ -61,6 +62,19 @@ def probabilities(args: Arguments) -> Any:
     return args["inputs"][0] if saved is None else saved
 
 
+def on_paths(name: str) -> Source:
+    """Read the part of an attribute of hierarchical softmax that belongs to the paths of all targets."""
+
+    def read(args: Arguments) -> Reshaped:
+        function, targets = args["function"], array_of(args["inputs"][1])
+        length = (function.begins[targets + 1] - function.begins[targets]).sum()
+        return Reshaped(getattr(function, name), (int(length),))
+
+    return read
+
+
+PATHS = {**operands("x", "target", "w"), "indices": on_paths("paths"), "codes": on_paths("codes")}
+
 ROWS: tuple[Row, ...] = (
     *rows_by_name(MEANS, X_TARGET, reduction=constant("mean")),
     *rows_by_name(ELEMENTWISE, X_TARGET, reduction=constant("none")),
@@ -98,6 +112,7 @@ ROWS: tuple[Row, ...] = (
         reduction=reduction,
     ),
     row("ConnectionistTemporalClassification", "ctc_loss_with_logits", CTC, reduction=reduction),
+    row("BinaryHierarchicalSoftmaxFunction", "hierarchical_softmax_loss", PATHS),
     # gradients
     row(
         "HingeBackward",
@@ -129,6 +144,11 @@ ROWS: tuple[Row, ...] = (
         "ctc_loss_with_logits_backward",
         {"dy": output_gradient(0), **CTC},
         reduction=reduction,
+    ),
+    row(
+        "BinaryHierarchicalSoftmaxFunctionBackward",
+        "hierarchical_softmax_loss_backward",
+        {"dy": output_gradient(0), **PATHS},
     ),
     # measures
     row("Accuracy", "accuracy", X_TARGET, ignore_index=attribute("ignore_label")),
