@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, minimum, prod
+from costcore.ir import Cost, Dim, Layer, Operations, minimum, prod
 
+from .._shared import dot_products
 from .factorizations import batch_and_size, triangle_bytes
 from .spectral import svd_operations
 
@@ -27,6 +28,33 @@ def calc_inverse(layer: Layer) -> Cost:
     return Cost(count * operations, layer.read, layer.written, layer.attrs)
 
 
+def triangular_inverse_operations(n: Dim) -> Operations:
+    """Return the operations of inverting a triangular n x n matrix.
+
+    * n reciprocals of the diagonal.
+    * Each of n (n-1) / 2 other elements of the triangle is a dot product, (n-1) n (n+1) / 6 products in all, negated (1
+      add) and divided.
+    """
+    pairs = n * (n - 1) // 2
+    return Operations(fma=(n - 1) * n * (n + 1) // 6 - pairs, mul=pairs, add=pairs, div=pairs + n)
+
+
+def calc_triangular_inverse(layer: Layer) -> Cost:
+    """Inverses of triangular matrices by substitution; the zeros are neither read nor multiplied.
+
+    * n reciprocals of the diagonal.
+    * Each of n (n-1) / 2 other elements of the triangle is a dot product, (n-1) n (n+1) / 6 products in all, negated (1
+      add) and divided.
+
+    Source: Golub and Van Loan, Matrix Computations, 4th edition, section 3.1.7.
+
+    Shapes: x[B, N, N] -> y[B, N, N]
+    """
+    count, n = batch_and_size(layer)
+    operations = count * triangular_inverse_operations(n)
+    return Cost(operations, triangle_bytes(layer["x"]), layer.written, layer.attrs)
+
+
 def calc_cholesky_inverse(layer: Layer) -> Cost:
     """Inverses of symmetric positive definite matrices from their Cholesky factor L: L^-T L^-1.
 
@@ -40,12 +68,10 @@ def calc_cholesky_inverse(layer: Layer) -> Cost:
 
     Shapes: x[B, N, N] -> y[B, N, N]
     """
-    *batch, n, _ = layer["x"].shape
-    pairs, half = n * (n - 1) // 2, n * (n + 1) // 2
-    products = (n - 1) * n * (n + 1) // 6 + n * (n + 1) * (n + 2) // 6
-    dots = pairs + half
-    operations = Operations(fma=products - dots, mul=dots, add=pairs, div=pairs + n)
-    return Cost(prod(batch) * operations, triangle_bytes(layer["x"]), layer.written, layer.attrs)
+    count, n = batch_and_size(layer)
+    half = n * (n + 1) // 2
+    operations = triangular_inverse_operations(n) + dot_products(half, n * (n + 1) * (n + 2) // 6)
+    return Cost(count * operations, triangle_bytes(layer["x"]), layer.written, layer.attrs)
 
 
 def calc_pseudo_inverse(layer: Layer) -> Cost:

@@ -35,7 +35,10 @@ READ: dict[str, dict[str, str]] = {
     "unpad": {"x": "M*E"},
     # one triangle
     **{op: {"x": "N*(N + 1)//2"} for op in ("tril", "triu")},
-    **{op: {"x": "B*N*(N + 1)//2"} for op in ("cholesky", "cholesky_inverse", "ldl_factor", "symmetric_eigen")},
+    **{
+        op: {"x": "B*N*(N + 1)//2"}
+        for op in ("cholesky", "cholesky_inverse", "ldl_factor", "symmetric_eigen", "triangular_inverse")
+    },
     **{op: {"x0": "B*N*(N + 1)//2"} for op in ("cholesky_solve", "ldl_solve", "triangular_solve")},
     # overwritten elements are not read
     **{op: {"x": "N*C - M*C"} for op in ("diagonal_scatter", "select_scatter", "slice_scatter", "tensor_scatter")},

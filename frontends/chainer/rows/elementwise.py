@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from costcore.translate import Row, Source
+from costcore.translate import Arguments, Row, Source
 
 from .arguments import (
     ALL_INPUTS,
@@ -19,6 +20,7 @@ from .arguments import (
     operands,
     row,
     rows_by_name,
+    with_saved_array,
 )
 
 UNARY: Mapping[str, str] = {
@@ -38,6 +40,8 @@ UNARY: Mapping[str, str] = {
     "Exp": "exp",
     "Expm1": "expm1",
     "LGamma": "lgamma",
+    "LaplaceCDF": "laplace_cdf",
+    "LaplaceICDF": "laplace_icdf",
     "Log": "log",
     "Log10": "log10",
     "Log1p": "log1p",
@@ -89,6 +93,16 @@ def clip_bound(name: str) -> Source:
     return lambda args: getattr(args["origin"], name, None)
 
 
+def is_checked(args: Arguments) -> bool:
+    """Return True if the logarithm of a probability tests whether the outcomes are possible."""
+    return bool(args["function"].binary_check)
+
+
+def with_saved_masks(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
+    """Return the outputs, and the masks of infinite logits and impossible outcomes if a backward pass can follow."""
+    return with_saved_array("invalid")(args, with_saved_array("logit_ispinf")(args, outputs))
+
+
 ROWS: tuple[Row, ...] = (
     *rows_by_name(UNARY, X),
     *rows_by_name(BINARY, X0_X1),
@@ -103,6 +117,14 @@ ROWS: tuple[Row, ...] = (
     row("Clip", "clip", X, lower=attribute("x_min"), upper=attribute("x_max")),
     row("ClippedReLU", "clip", X, lower=constant(0), upper=attribute("cap")),
     row("Gaussian", "gaussian", X0_X1),
+    Row("chainer::BernoulliLogProb", "checked_bernoulli_log_prob", X0_X1, when=is_checked, outputs=with_saved_masks),
+    Row("chainer::BernoulliLogProb", "bernoulli_log_prob", X0_X1, outputs=with_saved_array("logit_ispinf")),
+    Row(
+        "chainer::ModifiedXLogX",
+        "xlogx",
+        {"x0": input_at(0), "x1": lambda args: args["function"]._logx},
+        outputs=with_saved_array("x_zero"),
+    ),
     row("_MulInvStd", "mul", {"x0": input_at(1), "x1": array_attribute("inv_std")}),
     # gradients
     *rows_by_name(GRADIENTS_OF_INPUT, X_DY),

@@ -50,6 +50,7 @@ ROWS: tuple[Row, ...] = (
     row("Copy", "copy", X),
     *rows_by_name(RESHAPES, X),
     row("Transpose", "transpose", X, axes=permutation(lambda x, f: x.transpose(f.axes))),
+    row("AsLayout", "transpose", X, axes=attribute("axes")),
     row("Swapaxes", "transpose", X, axes=permutation(lambda x, f: x.swapaxes(f.axis1, f.axis2))),
     row("Moveaxis", "transpose", X, axes=permutation(lambda x, f: numpy.moveaxis(x, f.source, f.destination))),
     row("Rollaxis", "transpose", X, axes=permutation(lambda x, f: numpy.rollaxis(x, f.axis, f.start))),

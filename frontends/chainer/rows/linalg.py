@@ -13,6 +13,7 @@ MATRIX_FUNCTIONS: Mapping[str, str] = {
     "BatchInv": "inverse",
     "Cholesky": "cholesky",
     "Inv": "inverse",
+    "TriangularInv": "triangular_inverse",
 }
 
 ROWS: tuple[Row, ...] = (*rows_by_name(MATRIX_FUNCTIONS, X),)

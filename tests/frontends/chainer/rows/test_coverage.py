@@ -204,3 +204,9 @@ def test_sparse_products():
     assert product[:3] == (Operations(fma=12), 4 * (3 + 12 + 3 + 3), 4 * 8) and product.macs == 12
     gradient = cost_of(translated("CooMatMulGradSP", [x(2, 4), x(3, 4)], [x(3)], **places, transb=True))
     assert gradient[:3] == (Operations(mul=3, fma=9), 4 * (8 + 12 + 3 + 3), 4 * 3) and gradient.macs == 12
+
+
+def test_inverse_of_a_triangle_by_scipy():
+    """3 x 3: 3 reciprocals; 3 elements of 1, 1 and 2 products, negated and divided; the zeros are not read."""
+    cost = cost_of(translated("TriangularInv", [x(3, 3)], [x(3, 3)], _lower=True))
+    assert cost[:3] == (Operations(fma=1, mul=3, add=3, div=3 + 3), 4 * 6, 4 * 9)
