@@ -18,7 +18,10 @@ from tests.calculators.layer_costs import CALCULATORS
 WIDTHS = {"float32": 4, "float64": 8, "float16": 2, "int8": 1}
 """Bytes of one element: operands and outputs have these dtypes in turn, so that no two are confused."""
 
-ZERO_COST = {"constant", "container", "empty", "identity", "reshape", "shape", "size", "view"}
+ZERO_COST = {
+    *("constant", "container", "empty", "identity", "reshape", "shape", "size", "view"),
+    *("all_gather", "all_to_all", "broadcast_from_root", "gather_to_root", "scatter_from_root", "send", "receive"),
+}
 """Operators that read and write nothing."""
 
 READ: dict[str, dict[str, str]] = {

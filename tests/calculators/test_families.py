@@ -13,21 +13,17 @@ from tests.calculators.layer_costs import CALCULATORS
 
 FOLDER = Path(calculators.__file__).parent
 TESTS = Path(__file__).parent
-
-WITHOUT_OPERATORS = {"collective"}
-"""Families of the vocabulary that no operator belongs to yet."""
-
 NOT_FAMILIES = {"__init__", "__pycache__", "_shared", "complex_functions", "complex_numbers", "families"}
 
 
 def test_every_folder_or_file_is_a_family() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} - NOT_FAMILIES == FAMILIES.keys() - WITHOUT_OPERATORS
+    assert {path.stem for path in FOLDER.iterdir()} - NOT_FAMILIES == FAMILIES.keys()
 
 
 def test_every_operator_has_a_family() -> None:
     families = operator_families()
     assert families.keys() == CALCULATORS.keys()
-    assert set(families.values()) == FAMILIES.keys() - WITHOUT_OPERATORS
+    assert set(families.values()) == FAMILIES.keys()
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,8 @@ ROWS: tuple[Row, ...] = (
     ),
     row("_MulInvStd", "mul", {"x0": input_at(1), "x1": array_attribute("inv_std")}),
     # gradients
+    Row("chainermn::AllGatherBackward", "add", {"x*": "gradients"}),
+    Row("chainermn::BcastBackward", "add", {"x*": lambda args: args["gradients"] * args["function"].comm.size}),
     *rows_by_name(GRADIENTS_OF_INPUT, X_DY),
     row("AbsoluteGrad", "abs_backward", {"dy": input_at(0), "x": array_attribute("x")}),
     *rows_by_name(GRADIENTS_OF_TWO_INPUTS, operands("x0", "x1", "dy")),

@@ -6,6 +6,7 @@ from costcore.translate import Row
 
 from . import (
     activation,
+    collective,
     conv,
     elementwise,
     indexing,
@@ -38,6 +39,7 @@ FAMILIES = (
     resampling,
     recurrent,
     loss,
+    collective,
 )
 """The files of rows. The first matching row of a function is used: ``x[...]`` is a slice (layout), or else a
 selection by a mask or a gather (indexing); a clipped ReLU is ReLU6 (activation), or else a clip (elementwise)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import chainer
+import chainermn  # noqa: F401 - defines functions
 import pytest
 from chainer import functions
 
