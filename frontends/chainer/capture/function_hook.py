@@ -24,8 +24,8 @@ from .static_graphs import static_graphs_off
 
 Arrays: TypeAlias = "Sequence[Any]"
 
-CONTAINERS = ("chainer::Forget",)
-"""Functions that only run other functions, which are counted themselves."""
+CONTAINERS = ("chainer::Forget", "onnx_chainer::WrappedFunctionNode")
+"""Functions that run a function of the user, whose own calls are counted; one that ran none is a call itself."""
 
 
 @dataclass(slots=True)
@@ -63,6 +63,8 @@ class Capture(chainer.FunctionHook):
         self.name = f"costcore {id(self)}"
         self.recording = Recording(recorder)
         self._forward: dict[int, MethodWatch] = {}
+        self._n_functions_before: dict[int, int] = {}
+        """For each container that runs forward now, how many functions had run before it."""
         self._backward: dict[int, _Backward] = {}
         self._n_functions = 0
         self._modules: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
@@ -114,18 +116,21 @@ class Capture(chainer.FunctionHook):
         if not self._is_here():
             return
         self._forward[id(function)] = MethodWatch(function, "forward", self._forward_ended)
+        if native_name(type(function_of(function))) in CONTAINERS:
+            self._n_functions_before[id(function)] = self._n_functions
 
     def forward_postprocess(self, function: Any, in_data: Arrays) -> None:
         """Record a function that has run forward."""
         if not self._is_here():
             return
+        n_functions = self._n_functions
         self._n_functions += 1
         watch = self._forward.pop(id(function))
         native = native_name(type(function_of(function)))
         links = self.recording.links
         module = links.path() if links.running() or not self._backward_modules else self._backward_modules[-1]
         self._modules[function] = module
-        if native not in CONTAINERS:
+        if native not in CONTAINERS or n_functions == self._n_functions_before.pop(id(function)):
             values = {"inputs": tuple(in_data)}
             self.recording.record(function, native, values, watch, current_phase(), module, self._origin())
 
@@ -144,17 +149,21 @@ class Capture(chainer.FunctionHook):
         ended = self._backward.pop(id(function))
         watch = ended.watch
         watch.remove()
-        if ended.by_functions or (watch.returned is None and self._n_functions > ended.n_functions_before):
+        native = native_name(type(function_of(function)))
+        if (
+            native in CONTAINERS
+            or ended.by_functions
+            or (watch.returned is None and self._n_functions > ended.n_functions_before)
+        ):
             return
         passed_on = {id(array) for array in out_grad if array is not None}
         gradients = [array_of(gradient) for gradient in watch.returned or () if gradient is not None]
         computed = [array for array in gradients if array is not None and id(array) not in passed_on]
         if computed or watch.returned is None:  # None: computed by another method, so the results are unknown
             watch.returned = computed
-            native = native_name(type(function_of(function))) + "Backward"
             values = {"inputs": tuple(in_data), "gradients": tuple(out_grad)}
             module = self._modules.get(function, "")
-            self.recording.record(function, native, values, watch, "backward", module, self._origin())
+            self.recording.record(function, f"{native}Backward", values, watch, "backward", module, self._origin())
 
     def _origin(self) -> Any:
         """Return the function whose backward method runs now, the innermost of several; None in the forward pass."""
@@ -164,6 +173,7 @@ class Capture(chainer.FunctionHook):
     def _forward_ended(self, watch: MethodWatch) -> None:
         if watch.returned is None:
             self._forward.pop(id(watch.function), None)
+            self._n_functions_before.pop(id(watch.function), None)
 
     def _backward_ended(self, watch: MethodWatch) -> None:
         if watch.returned is None:
