@@ -66,12 +66,27 @@ def _sizes(given: Mapping[str, Any], symbols: Mapping[str, Any]) -> Callable[[st
 
 
 def symbols_in(trace: Trace) -> set[Any]:
-    """Return the symbolic dimensions of the calls, including the trip counts of loops."""
+    """Return the symbolic dimensions of the calls and their costs, including the trip counts of loops.
+
+    A cost may depend on a dimension that no operand has, such as the pages per sequence of a cache.
+    """
     dims: list[Any] = [call.times for call in trace.calls]
-    for call in trace.calls:
-        for tensor in (*call.layer.inputs.values(), *call.layer.outputs):
+    for record in trace:
+        for tensor in (*record.call.layer.inputs.values(), *record.call.layer.outputs):
             dims += tensor.shape
+        if record.cost is not None:
+            dims += _numbers_of(record.cost)
     return symbols_of(dims)
+
+
+def _numbers_of(cost: Cost) -> list[Any]:
+    operations = cost.flops
+    flops = (
+        [getattr(operations, name) for name in OPERATION_CLASSES]
+        if isinstance(operations, Operations)
+        else [operations]
+    )
+    return [*flops, cost.mread, cost.mwrite, cost.macs]
 
 
 def _in_record(record: CallCost, substitute: Callable[[Any], Any], layout: str) -> CallCost:
