@@ -37,7 +37,7 @@ def calc_decoder_attention(layer: Layer) -> Cost:
     """
     q, k, v = layer["q"], layer["k"], layer["v"]
     past = layer.get("past_k")
-    new = k.shape[-2]
+    new, shared = k.shape[-2], in_place(layer)
     keys = layer.attrs.get("keys") or (new if past is None else new + past.shape[-2])
     rows = prod(q.shape[:-1])
     operations, macs = attention_operations(layer, rows, keys, q.size, rows * v.shape[-1])
@@ -50,12 +50,20 @@ def calc_decoder_attention(layer: Layer) -> Cost:
             read += cache.bytes_of(used) - cache.nbytes
             if f"{name[-1]}_scale" in layer:
                 operations += Operations(mul=used) + layer[name[-1]].size * Operations(div=1, cmp=3)
-            if layer.attrs.get("shared"):
-                written += cache.bytes_of(cache.size // cache.shape[-2] * new) - cache.nbytes
+            written += shared * (cache.bytes_of(cache.size // cache.shape[-2] * new) - cache.nbytes)
     if "cos" in layer:
         rotated = minimum(k.shape[0] * new * layer["cos"].shape[-1], layer["cos"].size)
         read += 2 * layer["cos"].bytes_of(rotated)
     return Cost(operations, read, written, layer.attrs, macs)
+
+
+def in_place(layer: Layer) -> Dim:
+    """Return 1 if the attribute ``shared`` is set, so that caches are updated in place, else 0.
+
+    If symbolic sizes decide, the attribute is an expression that is 1 or 0, which is returned.
+    """
+    shared: Dim = layer.attrs.get("shared", 0)
+    return int(shared) if isinstance(shared, bool) else shared
 
 
 def fused_preparation(layer: Layer) -> Operations:
@@ -128,6 +136,5 @@ def calc_paged_attention(layer: Layer) -> Cost:
         read += cache.bytes_of(used)
         if f"{part}_scale" in layer:
             operations += Operations(mul=used) + new.size * Operations(div=1, cmp=3)
-        if attrs.get("shared"):
-            written += cache.bytes_of(new.size) - cache.nbytes
+        written += in_place(layer) * (cache.bytes_of(new.size) - cache.nbytes)
     return Cost(operations, read, written, attrs, plain.macs)

@@ -8,7 +8,7 @@ from .._shared import dot_products, input_bytes, operations_of
 from ..normalization.norms import rms_norm_operations
 from ..reduction.sort_search import selection_comparisons
 from .attention import attention_operations
-from .kv_cache import CACHE_OPERANDS, calc_decoder_attention, projection
+from .kv_cache import CACHE_OPERANDS, calc_decoder_attention, in_place, projection
 from .position import ROTATION
 
 
@@ -85,8 +85,7 @@ def calc_selected_attention(layer: Layer) -> Cost:
             read += cache.bytes_of(used)
             if f"{part}_scale" in layer:
                 operations += Operations(mul=used) + layer[part].size * Operations(div=1, cmp=3)
-            if attrs.get("shared"):
-                written += cache.bytes_of(layer[part].size) - cache.nbytes
+            written += in_place(layer) * (cache.bytes_of(layer[part].size) - cache.nbytes)
     return Cost(operations, read, written, attrs, plain.macs)
 
 

@@ -13,7 +13,8 @@ def calc_reduce_streams(layer: Layer) -> Cost:
     """Weighted sum of C streams, y_h = ``scale`` * sum_c x_ch gate_ch.
 
     Per element of y 1 mul and C - 1 fma, and 1 mul for a scale other than 1. With one gate per stream the products are
-    MACs (a row of gates times the matrix of streams); with one gate per feature they are elementwise.
+    MACs (a row of gates times the matrix of streams); with one gate per feature, ``gate[N, C, H]``, they are
+    elementwise.
 
     Source: Zhu et al., Hyper-Connections, arXiv:2409.19606.
 
@@ -23,7 +24,7 @@ def calc_reduce_streams(layer: Layer) -> Cost:
     y, streams = layer.out.size, layer.attrs["streams"]
     products = y * streams
     operations = dot_products(y, products) + Operations(mul=0 if layer.attrs.get("scale", 1) == 1 else y)
-    is_product = layer["gate"].size * layer.out.shape[-1] == products
+    is_product = len(layer["gate"].shape) < len(layer["x"].shape)
     return Cost(operations, layer.read, layer.written, layer.attrs, products if is_product else 0)
 
 

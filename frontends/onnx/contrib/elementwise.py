@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from costcore.dims import is_symbolic
+
 from ..graph.node import Node
 from ..schema.signature import ONNX
 from ..shapes.rules import broadcast, like
@@ -14,11 +16,11 @@ from .spec import OperatorSpec, row
 def complex_product(node: Node) -> Sequence[Value]:
     """Infer the broadcast of pairs of real and imaginary parts."""
     a, b = node.value("A"), node.value("B")
-    if any(not v.known_shape or v.known_shape[-1] != 2 for v in (a, b)):
+    if not all(v.known_shape and (v.known_shape[-1] == 2 or is_symbolic(v.known_shape[-1])) for v in (a, b)):
         raise node.error(
             f"needs real and imaginary parts as the last axis (got the shapes {a.known_shape} and {b.known_shape})"
         )
-    return [node.result(broadcast(node, a.known_shape, b.known_shape), a.dtype)]
+    return [node.result((*broadcast(node, a.known_shape[:-1], b.known_shape[:-1]), 2), a.dtype)]
 
 
 def integer_product(node: Node) -> Sequence[Value]:

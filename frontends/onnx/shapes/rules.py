@@ -42,6 +42,16 @@ def broadcast(node: Node, *shapes: Shape) -> Shape:
     return reduce(both, shapes)
 
 
+def common_shape(a: Shape, b: Shape) -> Shape | None:
+    """Return the shape of two inputs that must have the same one, with numbers if one of them has; None if they differ.
+
+    Sizes with a name may be equal to any other.
+    """
+    if len(a) != len(b) or any(isinstance(p, int) and isinstance(q, int) and p != q for p, q in zip(a, b, strict=True)):
+        return None
+    return tuple(q if isinstance(q, int) else p for p, q in zip(a, b, strict=True))
+
+
 def _is_longer_than_one(size: Any) -> bool:
     """Return True for a sum of products of sizes, such as ``past + 1``, that is more than 1 for all of them."""
     terms: Mapping[Any, Any] = size.as_coefficients_dict()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from costcore.dims import Dim
+from costcore.dims import Dim, as_dim, maximum, minimum
 from costcore.translate import Arguments
 
 from ...graph.node import Inferred, Node
 from ...rows.arguments import fact, node_of, nonzero
 from ...schema.constraints import Constraints
-from ...shapes.rules import positive
+from ...shapes.rules import common_shape, positive
 from ...values.value import Shape, Undetermined, Value
 from ..spec import OperatorSpec, row
 
@@ -104,9 +104,7 @@ def grouped(node: Node) -> Inferred:
         if past is not None:
             node.assumed.append("the number of keys depends on data: assumed to be the whole cache and the new keys")
     facts = Operands(q, k, v, total)
-    length = total
-    if past is not None and all(isinstance(d, int) for d in (total, past.known_shape[2])):
-        length = max(total, past.known_shape[2])
+    length = total if past is None else maximum(total, past.known_shape[2])
     dtype = past.dtype if past is not None else query.dtype
     width = past.known_shape[3] if past is not None else k.known_shape[3]
     batch, _, steps_q, features = q.known_shape
@@ -199,7 +197,7 @@ def decoder_layer(node: Node) -> Inferred:
     new = key.known_shape[0] if is_cross else steps
     if is_cross and has_past:
         new = 0
-    facts = CachedKeys(past + new, batch * new, is_cross and not has_past, has_past)
+    facts = CachedKeys(past + new, as_dim(batch * new), is_cross and not has_past, has_past)
     present = (batch, count, past + new, width // count)
     return Inferred(
         [node.result(query.known_shape, query.dtype), *(node.result(present, query.dtype) for _ in range(2))], facts
@@ -216,10 +214,21 @@ def mask_of(*names: str) -> Any:
 
 
 def _shares_buffer(a: Arguments) -> Any:
-    """Return True if keys and values are written into the cache they are read from, which then keeps its size."""
+    """Return True if keys and values are written into the cache they are read from, which then keeps its length.
+
+    The length decides: batch, heads and features of past and present are the same. If symbolic sizes decide whether the
+    length stays, return an expression that is 1 if it does, and 0 if it grows.
+    """
     past = a.get("past_key") or a.get("key_cache")
     present = node_of(a).outputs[1] if len(node_of(a).outputs) > 1 else None
-    return True if isinstance(past, Value) and present is not None and past.shape == present.shape else None
+    if not isinstance(past, Value) or present is None:
+        return None
+    before, after = past.known_shape, present.known_shape
+    if common_shape((*before[:2], *before[3:]), (*after[:2], *after[3:])) is None:
+        return None
+    growth = as_dim(after[2] - before[2])
+    stays = growth == 0 if isinstance(growth, int) else as_dim(1 - minimum(1, growth))
+    return None if stays == 0 else True if stays == 1 else stays
 
 
 def _rotary_features(a: Arguments) -> Any:
@@ -294,8 +303,7 @@ def _from_cache(name: str) -> Any:
 
 def _kv_weight(a: Arguments) -> Any:
     """Return the weight of keys and values; None if none are projected."""
-    made = node_of(a).facts(CachedKeys).made
-    return None if isinstance(made, int) and made == 0 else a["kv_weight"]
+    return None if node_of(a).facts(CachedKeys).made == 0 else a["kv_weight"]
 
 
 def _padding_mask(a: Arguments) -> Any:

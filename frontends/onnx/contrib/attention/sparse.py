@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costcore.dims import Dim
+from costcore.dims import Dim, floor_div, maximum, minimum
 from costcore.translate import Arguments
 
 from ...graph.node import Inferred, Node
@@ -54,9 +54,7 @@ def selected(node: Node) -> Inferred:
         total = k.known_shape[2] + (past.known_shape[2] if past is not None else 0)
         if number is not None and number.data is not None:
             total = number.data.ravel()[0]
-        length = total
-        if past is not None and isinstance(total, int) and isinstance(past.known_shape[2], int):
-            length = max(total, past.known_shape[2])
+        length = total if past is None else maximum(total, past.known_shape[2])
         shapes = [((k.known_shape[0], shared, length, d), query.dtype) for d in (k.known_shape[3], v.known_shape[3])]
     local: Dim = 0
     if node.args.get("attention_mode") == "local_plus_selected":
@@ -130,12 +128,11 @@ def _padded_indexer(node: Node, chosen: Value, count: Dim, ratio: int, gated: bo
 def _compressed_entries(node: Node, steps: Dim, ratio: int) -> tuple[Dim, Dim]:
     """Return the number of entries compressed in this run, and of tokens that wait in the buffer after it."""
     buffer = node.get("past_proj_buffer")
-    waiting: Any = buffer.known_shape[2] if buffer is not None else 0
-    if not isinstance(waiting, int) or not isinstance(steps, int):
-        return (steps + waiting) // ratio, waiting
-    rest = waiting - ratio if waiting >= ratio else waiting
-    compressed = (rest + steps) // ratio
-    return compressed, rest + steps - compressed * ratio + (ratio if waiting >= ratio or compressed else 0)
+    waiting: Dim = buffer.known_shape[2] if buffer is not None else 0
+    window = minimum(1, waiting // ratio)  # 1 if the buffer begins with a window that is already compressed
+    rest = waiting - ratio * window
+    compressed = floor_div(rest + steps, ratio)
+    return compressed, rest + steps - compressed * ratio + ratio * minimum(1, window + compressed)
 
 
 def _packed_indexer(node: Node, chosen: Value, count: Dim, ratio: int, gated: bool) -> Inferred:

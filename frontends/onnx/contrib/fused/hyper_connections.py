@@ -10,6 +10,7 @@ from costcore.translate import Arguments
 
 from ...graph.node import Node
 from ...rows.arguments import node_of
+from ...shapes.rules import common_shape
 from ...values.value import Shape, Value
 from ..spec import OperatorSpec, row
 
@@ -33,6 +34,19 @@ def reduced_streams(node: Node) -> Sequence[Value]:
     return [node.result((*shape[:-2], shape[-1]), node.value("streams").dtype)]
 
 
+def _gate(a: Arguments) -> Value:
+    """Return gates as ``[..., C]``, one per stream, or as ``[..., C, H]``, one per feature.
+
+    Streams with an axis of their own have gates per feature if the ranks are the same. The gates of joined streams are
+    as many as ``num_branches``, or one per feature; a size with a name is that of features.
+    """
+    gate: Value = a["pre_mix"]
+    shape, count = gate.known_shape, a.get("num_branches")
+    if not count or not shape or shape[-1] == count:
+        return gate
+    return gate.viewed((*shape[:-1], count, shape[-1] // count))
+
+
 def mixed_streams(node: Node) -> Sequence[Value]:
     """Infer streams like those that are mixed."""
     streams(node)
@@ -45,12 +59,13 @@ def mixed_streams(node: Node) -> Sequence[Value]:
 def gated_value(node: Node) -> Sequence[Value]:
     """Infer a gated value for each stream, and its norm."""
     key, query, value = node.value("key"), node.value("query"), node.value("value")
-    if key.known_shape != query.known_shape or len(key.known_shape) != 4 or len(value.known_shape) != 3:
+    shape = common_shape(key.known_shape, query.known_shape)
+    if shape is None or len(shape) != 4 or len(value.known_shape) != 3:
         raise node.error(
             "needs keys and queries [N, T, C, H] and values [N, T, H] "
             f"(got the shapes {key.known_shape}, {query.known_shape} and {value.known_shape})"
         )
-    return [node.result(key.known_shape, key.dtype) for _ in range(2)]
+    return [node.result(shape, key.dtype) for _ in range(2)]
 
 
 def _count(a: Arguments) -> Any:
@@ -73,7 +88,7 @@ SPECS: tuple[OperatorSpec, ...] = (
         rows=[
             row(
                 "reduce_streams",
-                {"x": grouped_streams("streams"), "gate": "pre_mix"},
+                {"x": grouped_streams("streams"), "gate": _gate},
                 {
                     "streams": _count,
                     "scale": lambda a: None if a.get("reduction_scale", 1.0) == 1 else a["reduction_scale"],
