@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, covers, maximum
+from costcore.ir import Cost, Layer, Operations, covers, maximum, minimum
 
 from .._shared import dot_products, input_bytes
 from ..reduction.sort_search import selection_comparisons, sort_comparisons
@@ -65,8 +65,8 @@ def calc_match_suffix(layer: Layer) -> Cost:
     draft, a part of x that starts at ``place``.
 
     * The draft is compared with the predicted tokens: at most S cmp.
-    * For each n from ``least`` to ``most`` the last n of ``tokens`` are compared with the n tokens at each of S - n + 1
-      positions of x: at most n cmp each.
+    * For each n from ``least`` to ``most``, at most S, the last n of ``tokens`` are compared with the n tokens at each of
+      S - n + 1 positions of x: at most n cmp each. For n from 1 to k these are k (k + 1) (3 S + 2 - 2 k) / 6.
 
     Source: Ge et al., "Lossless Acceleration with Aggressive Decoding", arXiv:2205.10350.
 
@@ -74,9 +74,10 @@ def calc_match_suffix(layer: Layer) -> Cost:
     Settings: least=1, most=3
     """
     length = layer["x"].size
-    sizes = range(layer.attrs["least"], layer.attrs["most"] + 1)
-    compared = length + sum(maximum(length - n + 1, 0) * n for n in sizes)
-    return Cost(Operations(cmp=compared), layer.read, layer.written, layer.attrs)
+    shorter = max(layer.attrs["least"] - 1, 0)
+    most = maximum(minimum(layer.attrs["most"], length), shorter)
+    upto_most, upto_shorter = (k * (k + 1) * (3 * length + 2 - 2 * k) // 6 for k in (most, shorter))
+    return Cost(Operations(cmp=length + upto_most - upto_shorter), layer.read, layer.written, layer.attrs)
 
 
 HASHES: Mapping[str, str] = {

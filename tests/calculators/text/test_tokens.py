@@ -32,7 +32,7 @@ def test_the_end_of_a_row_is_looked_for_at_every_place_before(n: int) -> None:
     assert bytes_moved("block_ngrams", given, (2, 9), n=n) == (4 * (12 + 18), 4 * 18)
 
 
-@pytest.mark.parametrize(("length", "least", "most"), [(4, 1, 3), (5, 2, 2), (1, 1, 3)])
+@pytest.mark.parametrize(("length", "least", "most"), [(4, 1, 3), (5, 2, 2), (1, 1, 3), (2, 4, 6), (6, 3, 9)])
 def test_a_draft_is_compared_and_its_end_looked_for(length: int, least: int, most: int) -> None:
     def definition(draft, predicted):
         for a, b in zip(draft, predicted, strict=False):
@@ -45,6 +45,18 @@ def test_a_draft_is_compared_and_its_end_looked_for(length: int, least: int, mos
     given = {"x": ids(length), "tokens": ids(9), "predicted": ids(length + 1), "place": ids()}
     found = operations("match_suffix", given, ids(6), ids(), least=least, most=most)
     assert found == count(definition, (length,), (length + 1,))
+
+
+def test_the_longest_ngram_may_be_any_number() -> None:
+    given = {"x": ids(4), "tokens": ids(9), "predicted": ids(5), "place": ids()}
+    found = operations("match_suffix", given, ids(6), ids(), least=1, most=10**12)
+    # 4 tokens of the draft; 4 places of 1, 3 of 2, 2 of 3 and 1 of 4
+    assert found == Operations(cmp=4 + 4 + 6 + 6 + 4)
+    longest = 10**9
+    whole = {"x": ids(longest), "tokens": ids(9), "predicted": ids(longest + 1), "place": ids()}
+    # the sum of n (S + 1 - n) for n from 1 to S is S (S + 1) (S + 2) / 6
+    expected = longest + longest * (longest + 1) * (longest + 2) // 6
+    assert operations("match_suffix", whole, ids(6), ids(), least=1, most=longest) == Operations(cmp=expected)
 
 
 @pytest.mark.parametrize("bias", [True, False])
