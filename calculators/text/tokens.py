@@ -65,7 +65,7 @@ def calc_match_suffix(layer: Layer) -> Cost:
     draft, a part of x that starts at ``place``.
 
     * The draft is compared with the predicted tokens: at most S cmp.
-    * For each n from ``least`` to ``most``, at most S, the last n of ``tokens`` are compared with the n tokens at each of
+    * For each n from ``least`` to ``most``, at most S, the last n of ``tokens`` are compared with the n at each of
       S - n + 1 positions of x: at most n cmp each. For n from 1 to k these are k (k + 1) (3 S + 2 - 2 k) / 6.
 
     Source: Ge et al., "Lossless Acceleration with Aggressive Decoding", arXiv:2205.10350.
