@@ -156,12 +156,17 @@ def shrink(one: Reading) -> Operations:
 
 
 def nll_loss(one: Reading) -> Operations:
-    """Only for an ignored class: index 0 in its stead (x - x), a comparison, three choices, and weights of 0 and 1."""
+    """Weights apart from the sum of what they weight; for an ignored class index 0 in its stead (x - x), a comparison,
+    three choices, and weights of 0 and 1.
+    """
     target = layer_of(one)["target"].size
+    is_weighted = len(one.model.graph.node[0].input) == 3
+    is_summed = setting(one, "reduction", b"mean") != b"none"
+    apart = (target - 1) * APART if is_weighted and is_summed else NONE
     if setting(one, "ignore_index") is None:
-        return NONE
-    found = target * (ADD + 4 * CMP)
-    if len(one.model.graph.node[0].input) == 3:
+        return apart
+    found = target * (ADD + 4 * CMP) + apart
+    if is_weighted:
         return found
     return found + target * MUL + ((target - 1) * ADD if setting(one, "reduction", b"mean") == b"mean" else NONE)
 
