@@ -125,14 +125,20 @@ class Value:
         return Value(self.shape, self.dtype, self.data, self.role, self.follows_shapes)
 
     def tensor(self, role: Role) -> Tensor:
-        """Return the operand for this value in an operator that reads it in ``role``."""
+        """Return the operand for this value in an operator that reads it in ``role``.
+
+        A stored scalar is a plain number, even as a weight or a bias, unless the exporter marks it as a parameter.
+        """
         shape = self.known_shape
         if self.role == "data":
             return Tensor(shape, self.dtype)
+        is_learned = self.stored is not None and self.stored.is_learned
         if role in ("data", "const"):
             role = self.role if role == "data" else "const"
-            if self.size == 1 and not (self.stored is not None and self.stored.is_learned):
+            if self.size == 1 and not is_learned:
                 role, shape = "const", ()
+        elif role == "param" and not shape and not is_learned:
+            role = "const"
         if self.stored is None or self.stored.is_buffer or self.stored.is_number:
             role = "const" if role == "param" else role
         if self.stored is not None:

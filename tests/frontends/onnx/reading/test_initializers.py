@@ -103,6 +103,42 @@ def test_a_number_of_the_newer_exporter_is_a_constant_where_a_tool_dropped_the_m
     assert total["mread"] == 4 * (2 * 3) * 2
 
 
+SCALAR = "scalar_tensor_default"
+
+
+def with_scalar(op: str, *names: str, kind: str = "") -> ModelProto:
+    """One node on ``x`` of 2 by 4, the stored matrix ``w`` of 4 by 5 and a stored scalar."""
+    stored = [helper.make_tensor("w", FLOAT, (4, 5), [1.0] * 20), helper.make_tensor(SCALAR, FLOAT, (), [0.5])]
+    x, y = (helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in (("x", (2, 4)), ("y", None)))
+    node = helper.make_node(op, names, ["y"])
+    used = [tensor for tensor in stored if tensor.name in names]
+    graph = helper.make_graph([node], "scalar", [x], [y], used)
+    for tensor in used:
+        if mark := "PARAMETER" if tensor.name == "w" else kind:
+            graph.value_info.add(name=tensor.name).metadata_props.add(key=INPUT_KIND, value=mark)
+    return helper.make_model(graph, producer_name="pytorch", opset_imports=[helper.make_opsetid("", 20)])
+
+
+@pytest.mark.parametrize(
+    ("op", "names", "learned", "elements"),
+    [
+        ("Gemm", ("x", "w", SCALAR), 20, 8 + 20),
+        ("PRelu", ("x", SCALAR), 0, 8),
+        ("LayerNormalization", ("x", SCALAR, SCALAR), 0, 8),
+        ("Mul", ("x", SCALAR), 0, 8),
+    ],
+)
+def test_a_stored_scalar_is_a_number_in_every_role(op, names, learned, elements):
+    total = estimate(with_scalar(op, *names)).total_report
+    assert (total["n_params"], total["n_params_model"], total["mread"]) == (learned, learned, 4 * elements)
+
+
+def test_a_scalar_that_the_exporter_marks_is_learned():
+    for op, names, learned in (("PRelu", ("x", SCALAR), 1), ("Gemm", ("x", "w", SCALAR), 21)):
+        total = estimate(with_scalar(op, *names, kind="PARAMETER")).total_report
+        assert (total["n_params"], total["n_params_model"]) == (learned, learned)
+
+
 def test_a_number_of_a_module_is_learned_where_a_tool_dropped_the_marks():
     assert estimate(without_marks("head.0.temperature")).total_report["n_params"] == 1
 
