@@ -45,6 +45,8 @@ class Locator:
         """The paths of the modules that ran when autograd reached the numbers in ``_numbers``, in that order."""
         self._step: CodeType | None = None
         """The function that is a step of an optimizer, if one may be running."""
+        self._step_depth = 0
+        """How far up the stack that function was when it was found last; operators of one step mostly agree."""
 
     def begin_optimizer_step(self) -> None:
         """Note that an optimizer begins a step, in the function that calls the caller of this one."""
@@ -77,11 +79,18 @@ class Locator:
         """
         if _grad_enabled() or self.modules.is_running:
             return False
-        frame: FrameType | None = sys._getframe(2)
+        try:
+            if sys._getframe(self._step_depth).f_code is self._step:
+                return True
+        except ValueError:  # the stack is not that deep
+            pass
+        frame: FrameType | None = sys._getframe()
+        depth = 0
         while frame is not None and frame.f_code is not self._step:
-            frame = frame.f_back
+            frame, depth = frame.f_back, depth + 1
         if frame is None:
             self._step = None
+        self._step_depth = depth
         return frame is not None
 
     def _module_of_node(self, node: Any) -> str:
