@@ -43,18 +43,16 @@ class CallTemplate:
         layer: the layer that is executed.
         inputs: for every input of the layer the position of its tensor among those of the call; -1 for a number.
         outputs: for every output of the layer the position of its tensor; those returned follow those passed.
-        operands: inputs and outputs.
         learned: positions of the operands that are learned parameters.
         is_supported: whether the operator has a mapping rule (row) and a calculator.
     """
 
-    __slots__ = ("inputs", "is_supported", "layer", "learned", "operands", "outputs")
+    __slots__ = ("inputs", "is_supported", "layer", "learned", "outputs")
 
     def __init__(self, layer: Layer, inputs: tuple[int, ...], outputs: tuple[int, ...], is_supported: bool) -> None:
         self.layer = layer
         self.inputs = inputs
         self.outputs = outputs
-        self.operands = inputs + outputs
         self.is_supported = is_supported
         roles = [tensor.role for tensor in layer.inputs.values()]
         self.learned = tuple(i for i, role in zip(inputs, roles, strict=True) if i >= 0 and role == "param")

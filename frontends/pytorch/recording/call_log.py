@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from torch import Tensor
@@ -30,8 +31,9 @@ class CallLog:
     """The operator calls of one capture.
 
     While the run lasts, a call is a tuple of small numbers and strings, which costs little and keeps nothing alive: the
-    number of its template, module, phase, then the operand ids of the tensors it was passed and of those it returned.
-    The tuples become :class:`Call` objects in :meth:`flush`, which runs before the calls of the recorder are read.
+    number of its template, module, phase, then the operand ids of the tensors it was passed and of those it returned,
+    and last 0, the operand id of a Python number. The tuples become :class:`Call` objects in :meth:`flush`, which runs
+    before the calls of the recorder are read.
 
     Args:
         recorder: receives the calls.
@@ -46,7 +48,9 @@ class CallLog:
         self._annotations: dict[int, tuple[float | None, str]] = {}
         """Measured duration and location in the user's code, of the rows that have them."""
         self._numbers: dict[CallTemplate, int] = {}
-        self._templates: list[tuple[CallTemplate, OperatorPlan, Layer]] = []
+        self._templates: list[tuple[CallTemplate, OperatorPlan, Layer, itemgetter[Any], int]] = []
+        """For every template its operator and layer, what picks module, phase, inputs and outputs from a row, and where
+        among those the outputs begin."""
         self._translate = translator.by(self._operand)
         self._modules: dict[int, str] = {}
         """Path of the module that first read a parameter, by the id of the parameter."""
@@ -101,7 +105,7 @@ class CallLog:
                 identities.register_parameter(tensors[i], values[i])
         if seconds is not None or not template.is_supported or self.recorder.tracebacks:
             self._annotations[len(self._rows)] = seconds, self._where(template)
-        self._rows.append((number, module, phase, *values))
+        self._rows.append((number, module, phase, *values, 0))
 
     def flush(self) -> None:
         """Append the calls to those of the recorder."""
@@ -116,19 +120,17 @@ class CallLog:
             calls += [self._call(row, annotations[i][1] if i in annotations else "") for i, row in enumerate(rows)]
 
     def _call(self, row: tuple[Any, ...], where: str) -> Call:
-        number, module, phase, *operands = row
-        operands.append(0)  # the position of a Python number is -1
-        template, plan, layer = self._templates[number]
+        template, plan, layer, pick, at_outputs = self._templates[row[0]]
+        picked = pick(row)
+        module, phase, inputs, outputs = picked[0], picked[1], picked[2:at_outputs], picked[at_outputs:]
         identities = self.identities
-        inputs = tuple([operands[at] for at in template.inputs])
-        outputs = tuple([operands[at] for at in template.outputs])
         read: tuple[int, ...] = ()
         if template.learned:
-            read = tuple([identities.parameters[operands[at]] for at in template.learned])
+            read = tuple([identities.parameters[row[3 + at]] for at in template.learned])
             for parameter in read:
                 if parameter not in self._modules:
                     self._modules[parameter] = module
-        storages = tuple(map(identities.storages.__getitem__, inputs + outputs))
+        storages = tuple(map(identities.storages.__getitem__, picked[2:]))
         # The fields of a call in their order: keywords would cost as much as all the rest.
         return tuple.__new__(
             Call,
@@ -157,7 +159,9 @@ class CallLog:
 
     def _number(self, template: CallTemplate, plan: OperatorPlan) -> int:
         number = self._numbers[template] = len(self._templates)
-        self._templates.append((template, plan, self.recorder.intern(template.layer)))
+        places = [3 + at if at >= 0 else -1 for at in template.inputs + template.outputs]
+        pick = itemgetter(1, 2, *places)
+        self._templates.append((template, plan, self.recorder.intern(template.layer), pick, 2 + len(template.inputs)))
         return number
 
     def _where(self, template: CallTemplate) -> str:
