@@ -132,8 +132,8 @@ class CaptureMode(TorchDispatchMode):
         if self.in_composite and not (self.has_replay and any(isinstance(x, Tensor) and x.is_meta for x in args)):
             if any(isinstance(x, Tensor) and x.is_complex() for x in args):
                 with LazyValues():
-                    return plan.func(*args, **kwargs or {})
-            result = plan.func(*args, **kwargs) if kwargs else plan.func(*args)
+                    return plan.run(*args, **kwargs or {})
+            result = plan.run(*args, **kwargs) if kwargs else plan.run(*args)
             if isinstance(result, Tensor) and result.numel():
                 self._follow_uncached(plan, args, kwargs, result)
             return result
@@ -161,16 +161,16 @@ class CaptureMode(TorchDispatchMode):
             if result is not None:
                 return result
         if self.is_estimate and is_mixed(tensors):
-            result = plan.func(*without_data(args), **without_data(kwargs))
+            result = plan.run(*without_data(args), **without_data(kwargs))
             return args[0] if plan.written else result
         start = perf_counter() if self.recording.measures_time else 0.0
         try:
-            result = plan.func(*args, **kwargs)
+            result = plan.run(*args, **kwargs)
         except RuntimeError:
             as_tensors = plan.with_scalar_tensors(args)
             if as_tensors is None:
                 raise
-            result = plan.func(*as_tensors, **kwargs)
+            result = plan.run(*as_tensors, **kwargs)
         if self.recording.measures_time and not self.in_composite:
             self.recording.seconds = perf_counter() - start
         return result
@@ -230,7 +230,7 @@ class CaptureMode(TorchDispatchMode):
         return args[0].is_meta or (self.is_estimate and any(tensor.is_meta for tensor in all_tensors(args)))
 
     def _run_unrecorded(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
-        result = plan.func(*args, **kwargs)
+        result = plan.run(*args, **kwargs)
         if not self.is_paused:
             self._follow_uncached(plan, args, kwargs, result)
         self.recording.watch_unrecorded(plan, result)

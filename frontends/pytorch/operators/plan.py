@@ -42,6 +42,7 @@ class OperatorPlan:
         native: its full name.
         type: its name in reports.
         row: the name under which its rows are found.
+        run: the C function that runs it, without the Python code of ``OpOverload``; ``func`` if it has none.
         is_recorded: whether its calls are recorded.
         is_plain: whether its calls are recorded, and none of ``assumed_result``, ``decompose``, ``is_control_flow`` and
             ``has_packed_weight`` applies.
@@ -79,6 +80,7 @@ class OperatorPlan:
         "native",
         "replay_rule",
         "row",
+        "run",
         "saves_for_backward",
         "type",
         "written",
@@ -86,6 +88,7 @@ class OperatorPlan:
 
     def __init__(self, func: Any, row_names: Collection[str]) -> None:
         self.func = func
+        self.run = func._op if type(func) is OpOverload else func
         self.native = native_name(func)
         self.type = type_name(self.native)
         self.row = self.native
