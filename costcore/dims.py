@@ -103,6 +103,11 @@ def floor_div(a: Dim, b: Dim) -> Dim:
     """
     if is_symbolic(a) and isinstance(b, int) and b > 0 and _is_integral(a):
         return _floor_of_integral(a, b)
+    return _floor(a, b) if is_symbolic(a) or is_symbolic(b) else a // b
+
+
+@lru_cache(maxsize=1 << 12)
+def _floor(a: Any, b: Any) -> Dim:
     return a // b
 
 

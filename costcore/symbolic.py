@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from costcore.dims import Dim, as_dim, floor_div, is_symbolic
@@ -34,7 +34,8 @@ def expanded_sum(amounts: Iterable[Dim]) -> Dim:
     for amount, count in counts.items():
         for term, coefficient in _coefficients(amount).items():
             terms[term] = terms.get(term, 0) + coefficient * count
-    return as_dim(Add(number, *[Mul(coefficient, term) for term, coefficient in terms.items()]))
+    total = Add(number, *[Mul(coefficient, term) for term, coefficient in terms.items()])
+    return int(total) if total.is_Integer else total  # whether others are integers takes long to find out
 
 
 MAX_TERMS = 64
@@ -159,7 +160,7 @@ def _at_ranking_size(dim: Any) -> int:
     try:
         number = _RANKED(dim)
         return int(number) if not is_symbolic(number) or number.is_finite else 0
-    except ArithmeticError:
+    except (ArithmeticError, ValueError, TypeError):  # infinities are neither compared nor rounded
         return 0
 
 
@@ -269,9 +270,21 @@ def _is_plain_product(product: Any) -> bool:
 def _product_text(value: Any) -> str:
     if value.is_Symbol:
         return str(value.name) if value.name.isidentifier() else repr(value.name)
-    symbols = symbols_of([value])
-    quoted = {s: type(s)(repr(s.name), **s.assumptions0) for s in symbols if not s.name.isidentifier()}
-    return str(value.xreplace(quoted) if quoted else value)
+    if all(each.name.isidentifier() for each in symbols_of([value])):
+        return str(value)
+    return str(_quoting_printer().doprint(value))
+
+
+@cache
+def _quoting_printer() -> Any:
+    """Return a printer of sympy that quotes names which are not identifiers."""
+    from sympy.printing.str import StrPrinter
+
+    class QuotingPrinter(StrPrinter):  # type: ignore[misc]
+        def _print_Symbol(self, expr: Any) -> str:  # noqa: N802 - the name that sympy calls
+            return _product_text(expr)
+
+    return QuotingPrinter()
 
 
 def _in_order(value: Any) -> Sequence[Any]:
@@ -285,7 +298,9 @@ def _in_order(value: Any) -> Sequence[Any]:
             return list(value.as_ordered_terms())
         powers[term] = {} if term.is_Rational else dict(map(_power_of, product.args if product.is_Mul else (product,)))
     factors = sorted({factor for each in powers.values() for factor in each}, key=_sort_key)
-    return sorted(powers, key=lambda term: tuple(-powers[term].get(factor, 0) for factor in factors))
+    rank = {factor: position for position, factor in enumerate(factors)}
+    end = (len(factors), 0)
+    return sorted(powers, key=lambda term: (*sorted((rank[f], -power) for f, power in powers[term].items()), end))
 
 
 def _power_of(factor: Any) -> tuple[Any, int]:

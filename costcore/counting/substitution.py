@@ -42,7 +42,7 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
     def substitute(value: Any) -> Any:
         try:
             return as_dim(evaluate(value)) if is_symbolic(value) else value
-        except ArithmeticError as error:
+        except (ArithmeticError, TypeError, ValueError) as error:  # none, a fraction, or an infinity inside a function
             raise CostError(f"{as_text(value)} has no value for these sizes: {error}") from error
 
     run = trace.run

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from costcore.dims import Dim
 from costcore.reports.text.escape import escaped, printable
+from costcore.symbolic import as_text
 from costcore.trace.call import Uncounted
 from costcore.trace.trace import Trace
 
@@ -59,7 +60,8 @@ class UncountedOperator(NamedTuple):
         plural = "s" * (self.calls != 1)
         locations = [f"module {self.module!r}" if self.module else "", self.where]
         location = f"; first in {', '.join(filter(None, locations))}" if any(locations) else ""
-        traffic = "" if self.mread == self.mwrite == 0 else f", reads {self.mread} B, writes {self.mwrite} B"
+        read, written = as_text(self.mread), as_text(self.mwrite)
+        traffic = "" if self.mread == self.mwrite == 0 else f", reads {read} B, writes {written} B"
         return f"{self.native}: {self.calls} call{plural}{traffic}{location}"
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from costcore.counting.substitution import substitute_values
+from costcore.dims import is_symbolic
 from costcore.reports import caveats
 from costcore.reports.ledger import Ledger, ignored
 from costcore.reports.module_tree import build
@@ -191,4 +192,14 @@ def _calls(n: int) -> str:
 def _copied(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return a deep copy of an entry; attributes can be of any type, all other values are numbers and strings."""
     lists = {key: list(entry[key]) for key in ("input_shapes", "output_shapes")}
-    return {**entry, **lists, "operations": dict(entry["operations"]), "params": copy.deepcopy(entry["params"])}
+    params = {name: _copied_attribute(value) for name, value in entry["params"].items()}
+    return {**entry, **lists, "operations": dict(entry["operations"]), "params": params}
+
+
+def _copied_attribute(value: Any) -> Any:
+    """Return a deep copy of an attribute. Expressions are immutable; copying one would evaluate it again."""
+    if is_symbolic(value):
+        return value
+    if type(value) in (tuple, list):
+        return type(value)(map(_copied_attribute, value))
+    return copy.deepcopy(value)

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from costcore.dims import Dim, gcd, is_symbolic
+from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
 from costcore.messages import short_repr
+from costcore.reports.serialization.expression_parts import (
+    MOST_DENOMINATOR_BITS,
+    Part,
+    build,
+    builders,
+    checked,
+    load_sympy,
+    number,
+    product,
+    symbol,
+)
 
 FUNCTION_NAMES = {
     "Add": "add",
@@ -34,9 +44,6 @@ USUAL_ASSUMPTIONS: tuple[tuple[str, ...], ...] = (
     (),
 )
 """The assumptions of most symbols. All assumptions of any other symbol are written."""
-
-MAX_POWER_BITS = 10_000
-"""The maximum size of a power in a file, in bits; evaluating a larger one could exhaust memory."""
 
 _TAGS = ("expr", "float", "complex", "list", "map")
 """Keys of the objects that represent attribute values that JSON does not have."""
@@ -88,6 +95,8 @@ class Encoder:
         function = FUNCTION_NAMES.get(type(expression).__name__)
         if function is None:
             raise CostError(f"expression {expression}: a report file cannot contain {type(expression).__name__}")
+        if expression.is_Pow and not expression.exp.is_Integer:
+            raise CostError(f"expression {expression}: a report file cannot contain exponents that are not integers")
         return [function, *map(self.dim, expression.args)]
 
     def value(self, value: Any) -> Any:
@@ -150,28 +159,59 @@ class Decoder:
 
     def __init__(self, symbols: Mapping[str, tuple[str, Mapping[str, bool]]]) -> None:
         self._declared = symbols
-        self._symbols: dict[str, Any] = {}
-        self._built: dict[Any, Any] = {}
+        self._symbols: dict[str, Part] = {}
+        self._built: dict[Any, Part] = {}
+        self._denominator = 1
 
     def dim(self, value: Any, where: str) -> Dim:
-        """Return the dimension that :meth:`Encoder.dim` encoded."""
+        """Return the dimension that :meth:`Encoder.dim` encoded.
+
+        Raises:
+            CostError: if it is not one, or larger than that of a network.
+        """
         if type(value) is int:
             return value
+        return self._in_total(self._part(value, where, value), where).value
+
+    def shape(self, sizes: Iterable[Any], where: str) -> tuple[Dim, ...]:
+        """Return dimensions whose product is not larger than that of a network.
+
+        Raises:
+            CostError: if it is, or one of them is not a dimension.
+        """
+        parts = [self._part(size, where, size) for size in sizes]
+        try:
+            self._in_total(checked(product(parts)), where)
+        except ValueError as error:
+            raise CostError(f"{where}: {short_repr([part.value for part in parts])} is not a shape: {error}") from error
+        return tuple(part.value for part in parts)
+
+    def _in_total(self, part: Part, where: str) -> Part:
+        """Check that sums of amounts have a denominator that is not too large, and return the amount."""
+        if part.denominator != 1:
+            self._denominator = math.lcm(self._denominator, part.denominator)
+            if self._denominator.bit_length() > MOST_DENOMINATOR_BITS:
+                raise CostError(f"{where}: the file contains too many different denominators")
+        return part
+
+    def _part(self, value: Any, where: str, whole: Any) -> Part:
+        """Return a part of an expression, with its bounds; ``whole`` is the expression, for messages."""
+        if type(value) is int:
+            return number(value)
         if isinstance(value, str):
             return self._symbol(value, where)
         if not (isinstance(value, list) and len(value) > 1 and isinstance(value[0], str)):
             raise malformed(where, "wrong type", value, "an integer, a symbol or an expression")
-        build = _builders().get(value[0])
-        if build is None:
-            raise malformed(where, "unknown function", value[0], f"one of {', '.join(_builders())}")
-        arguments = [self.dim(item, where) for item in value[1:]]
-        key = (value[0], *arguments)
+        if value[0] not in builders():
+            raise malformed(where, "unknown function", value[0], f"one of {', '.join(builders())}")
+        operands = [self._part(item, where, whole) for item in value[1:]]
+        key = (value[0], *(part.value for part in operands))
         try:
             if key not in self._built:  # equal parts are one object, which is compared and hashed faster
-                self._built[key] = build(*arguments)
+                self._built[key] = build(value[0], operands)
             return self._built[key]
-        except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
-            raise CostError(f"{where}: {short_repr(value)} is not a valid expression: {error}") from error
+        except ValueError as error:
+            raise CostError(f"{where}: {short_repr(whole)} is not a valid expression: {error}") from error
 
     def value(self, value: Any, where: str) -> Any:
         """Return the value of an attribute that :meth:`Encoder.value` encoded."""
@@ -201,89 +241,20 @@ class Decoder:
                     raise CostError(f"{where}: {error}") from error
         raise CostError(f"{where}: {short_repr(value)} is not a valid {tag}")
 
-    def _symbol(self, key: str, where: str) -> Any:
+    def _symbol(self, key: str, where: str) -> Part:
         if key not in self._symbols:
             if key not in self._declared:
                 raise CostError(f"{where}: symbol {short_repr(key)} is not declared in 'symbols'")
             name, assumptions = self._declared[key]
             try:
-                self._symbols[key] = _sympy().Symbol(name, **assumptions)
+                declared = load_sympy().Symbol(name, **assumptions)
             except (ArithmeticError, TypeError, ValueError) as error:
                 raise CostError(f"symbols: the assumptions of {short_repr(key)} are contradictory: {error}") from error
+            if not declared.is_commutative or declared.is_zero or declared.is_integer is False:
+                raise CostError(f"symbols: {short_repr(key)} cannot be a size: {short_repr(dict(assumptions))}")
+            self._symbols[key] = symbol(declared)
         return self._symbols[key]
 
 
 def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2
-
-
-def _sympy() -> Any:
-    try:
-        import sympy
-    except ImportError as error:
-        raise CostError(
-            f"a report with symbolic dimensions needs sympy, which cannot be imported ({error}). Run pip install sympy."
-        ) from error
-    return sympy
-
-
-@cache
-def _builders() -> Mapping[str, Callable[..., Any]]:
-    """Return the function that builds each kind of expression from its arguments.
-
-    Expressions were simplified before they were written. They are rebuilt as they are, without evaluating them again.
-    """
-    sympy = _sympy()
-    return {
-        "add": _unevaluated(sympy.Add, 2, None),
-        "mul": _unevaluated(sympy.Mul, 2, None),
-        "pow": _power,
-        "floor": _unevaluated(sympy.floor, 1, 1),
-        "ceiling": _unevaluated(sympy.ceiling, 1, 1),
-        "mod": _unevaluated(sympy.Mod, 2, 2),
-        "min": _unevaluated(sympy.Min, 2, None),
-        "max": _unevaluated(sympy.Max, 2, None),
-        "abs": _unevaluated(sympy.Abs, 1, 1),
-        "log": _unevaluated(sympy.log, 1, 1),
-        "gcd": gcd,
-        "ratio": _ratio,
-    }
-
-
-def _unevaluated(function: Any, least: int, most: int | None) -> Callable[..., Any]:
-    """Return a function that applies ``function`` to ``least`` to ``most`` arguments without evaluating the result."""
-    sympify = _sympy().sympify
-
-    def build(*arguments: Any) -> Any:
-        if len(arguments) < least or (most is not None and len(arguments) > most):
-            raise ValueError(f"wrong number of arguments ({len(arguments)})")
-        return function(*map(sympify, arguments), evaluate=False)
-
-    return build
-
-
-def _power(base: Any, exponent: Any) -> Any:
-    built = _unevaluated(_sympy().Pow, 2, 2)(base, exponent)
-    if _bits(built) > MAX_POWER_BITS:
-        raise ValueError("the power is too large")
-    return built
-
-
-def _bits(expression: Any) -> int:
-    """Return an upper bound for the size of an evaluated expression in bits."""
-    if expression.is_Rational:
-        return int(max(abs(expression.p), expression.q)).bit_length()
-    if expression.is_Pow:
-        return _bits(expression.base) * _largest_number(expression.exp)
-    return 1 + sum(map(_bits, expression.args))
-
-
-def _largest_number(exponent: Any) -> int:
-    numbers = exponent.atoms(_sympy().Rational)
-    return max((int(max(abs(number.p), number.q)) for number in numbers), default=1)
-
-
-def _ratio(p: Any, q: Any) -> Any:
-    if type(p) is not int or type(q) is not int or q == 0:
-        raise ValueError("a ratio needs two integers, the second one not zero")
-    return _sympy().Rational(p, q)

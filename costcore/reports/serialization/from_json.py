@@ -15,6 +15,7 @@ from costcore.ir import BITS, OPERATION_CLASSES, Cost, Layer, Operations, Tensor
 from costcore.messages import error_text, short_repr
 from costcore.reports.ledger import flops_of
 from costcore.reports.serialization.codec import Decoder, malformed
+from costcore.reports.serialization.expression_parts import MOST_BITS
 from costcore.reports.serialization.to_json import SCHEMA
 from costcore.trace.call import PHASES, Assumption, Call, Module, Uncounted
 from costcore.trace.run import Regrouping, Run
@@ -25,6 +26,9 @@ LAYOUTS = ("framework", "free")
 
 FOUND_BY_FRONTENDS = (Uncounted.NO_SHAPES, Uncounted.OTHER_THREADS)
 """The reasons for which a frontend, not a calculator, leaves a call uncounted; the call itself carries them."""
+
+MOST_DIGITS = len(str(1 << MOST_BITS))
+"""The maximum number of digits of a number."""
 
 _REQUIRED: Any = object()
 
@@ -63,7 +67,7 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
     if not isinstance(text, (str, bytes)):
         raise TypeError(f"expected a report as JSON text or as a path (got {source!r})")
     try:
-        data = json.loads(text, parse_constant=_reject_constant)
+        data = json.loads(text, parse_constant=_reject_constant, parse_int=_integer)
         return _contents(_Object(data, ""), name)
     except CostError as error:
         raise CostError(f"{name} is not a {SCHEMA} report: {error}") from error
@@ -71,8 +75,17 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
         raise CostError(f"{name} is not a {SCHEMA} report: it is nested too deeply") from error
     except (json.JSONDecodeError, UnicodeDecodeError, _ConstantError) as error:
         raise CostError(f"{name} is not JSON: {error}") from error
-    except ValueError as error:  # more digits than Python converts; its message advises a setting of the interpreter
-        raise CostError(f"{name} is not a {SCHEMA} report: it contains a number of too many digits") from error
+
+
+def _integer(digits: str) -> int:
+    """Return an integer of the file.
+
+    Raises:
+        CostError: if it is larger than any amount; sums and products of such numbers could not be printed.
+    """
+    if len(digits) > MOST_DIGITS:
+        raise CostError(f"a number of {len(digits)} digits is too large (expected at most {MOST_DIGITS})")
+    return int(digits)
 
 
 class _ConstantError(ValueError):
@@ -154,9 +167,12 @@ class _Object:
 
 
 def _amount(value: Any, where: str, decoder: Decoder) -> Dim:
-    amount = decoder.dim(value, where)
+    return _check_sign(decoder.dim(value, where), where)
+
+
+def _check_sign(amount: Dim, where: str) -> Dim:
     if isinstance(amount, int) and amount < 0:
-        raise malformed(where, "negative", value, "at least 0")
+        raise malformed(where, "negative", amount, "at least 0")
     return amount
 
 
@@ -292,7 +308,9 @@ def _layer(entry: _Object, decoder: Decoder) -> Layer:
 
 def _tensor(entry: _Object, decoder: Decoder) -> Tensor:
     where = entry.path_of("shape")
-    shape = tuple(_amount(size, where, decoder) for size in entry.field("shape", list))
+    shape = decoder.shape(entry.field("shape", list), where)
+    for size in shape:
+        _check_sign(size, where)
     role: Any = entry.choice("role", ROLES)
     dtype, stored = entry.choice("dtype", BITS), entry.field("stored", (int, str, list), None)
     tensor = Tensor(shape, dtype, role, None if stored is None else _amount(stored, entry.path_of("stored"), decoder))

@@ -3,6 +3,7 @@ import json
 import pytest
 import sympy
 
+from costcore import CostError
 from costcore.dims import ceil_div, ceil_log2, gcd, maximum, minimum
 from costcore.reports.serialization.codec import Decoder, Encoder
 
@@ -13,7 +14,14 @@ EXPRESSIONS = [
     *(n, n + 1, 2 * n * m + 3, -n, n - m, (n + m) // 2, ceil_div(n, 3), (n + 1) ** 2 / 2, n % 4, 10**30 * n),
     *(maximum(n, m), minimum(n, maximum(m, 3)), gcd(n, m), 3 * gcd(n, 8), ceil_log2(n), sympy.factor(2 * n + 2)),
     *(((n - 3) // 2 + 1) * ((m + 2) // 2), n * sympy.Symbol("n", integer=True), abs(sympy.Symbol("k", even=True))),
+    *(n // m, (n * m + 1) // (n * n), ceil_log2(2 * n * m), ceil_log2(ceil_div(n, 3) ** 2), n // (2 * m) + 2**4000 * n),
 ]
+
+
+def test_powers_that_are_not_polynomials_are_not_written():
+    for expression in (2**n, n**m, sympy.sqrt(n)):
+        with pytest.raises(CostError, match="a report file cannot contain exponents that are not integers"):
+            Encoder().dim(expression)
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS, ids=str)
