@@ -13,6 +13,7 @@ from costcore.reports import caveats
 from costcore.reports.ledger import Ledger, ignored
 from costcore.reports.module_tree import build
 from costcore.reports.tables.arrange import TableRow
+from costcore.symbolic import as_text
 from costcore.trace.call import Assumption, Call
 from costcore.trace.run import Regrouping
 from costcore.trace.trace import Trace
@@ -45,7 +46,8 @@ class ReportData:
         total, n_ignored = self.ledger.total, len(self.ignored_layers)
         status = f", {_calls(n_ignored)} not counted" if n_ignored else ""
         status += f", {caveats.n_assumptions(self._trace)}" if self._trace.run.assumptions else ""
-        return f"<Report: {_calls(total['n_layers'])}, {total['flops']} FLOPs, {total['macs']} MACs{status}>"
+        flops, macs = as_text(total["flops"]), as_text(total["macs"])
+        return f"<Report: {_calls(total['n_layers'])}, {flops} FLOPs, {macs} MACs{status}>"
 
     @property
     def trace(self) -> Trace:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from costcore.dims import Dim, floor_div, is_symbolic
+from costcore.symbolic import as_text
 
 from ..graph.node import Node, Rule
 from ..values.constant_folding import exact
@@ -37,7 +38,8 @@ def resize(node: Node) -> Sequence[Value]:
         length = x.known_shape[axis]
         shape[axis] = sizes[i] if sizes else scaled(length, scales[i])
         if axis < 2 and may_be_equal(length, shape[axis]):
-            node.assumed.append(f"axis {axis} of size {length} is resized to {shape[axis]}: assumed to be equal")
+            change = f"axis {axis} of size {as_text(length)} is resized to {as_text(shape[axis])}"
+            node.assumed.append(f"{change}: assumed to be equal")
     return [node.result(shape, x.dtype)]
 
 

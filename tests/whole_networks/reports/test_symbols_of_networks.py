@@ -191,3 +191,28 @@ def test_an_unknown_dimension_of_a_saved_report_is_an_error_that_lists_its_dimen
 def test_symbolic_totals_are_printed_in_small_type():
     page = estimate(product("n", 4)).to_html()
     assert "<dt>MACs</dt><dd class='long'>12*n</dd>" in page
+
+
+def test_names_that_look_like_sums_are_names_in_every_text_and_come_back():
+    from onnx import TensorProto, helper
+
+    name = "past + new"
+    values = [
+        helper.make_tensor_value_info(v, TensorProto.FLOAT, (n, 4)) for v, n in (("x", name), ("h", name), ("y", None))
+    ]
+    nodes = [
+        helper.make_node("Strange", ["x"], ["h"], domain="acme"),
+        helper.make_node("Relu", ["h"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "graph", values[:1], values[2:], value_info=values[1:2])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
+    with pytest.warns(UserWarning, match="Strange"):
+        report = estimate(helper.make_model(graph, opset_imports=opsets))
+    # 4 float32 numbers a row are 16 bytes
+    assert "reads 16*'past + new' B, writes 16*'past + new' B" in table(report, mode="md").replace("\\", "")
+    assert "4*'past + new' FLOPs" in repr(report)
+    for text in (table(report, unit=None, columns=["mread"]), report.to_csv(), report.to_markdown()):
+        assert "past + new" in text and "past + new" not in text.replace("'past + new'", "")
+    again = Report.from_json(report.to_json())
+    assert again == report and table(again) == table(report)
+    assert again.subs({name: 2}).total_report["mread"] == 32

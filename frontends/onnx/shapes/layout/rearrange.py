@@ -9,7 +9,7 @@ import numpy as np
 
 from costcore.dims import Dim, ceil_div, floor_div, is_symbolic, minimum
 from costcore.ir import prod
-from costcore.symbolic import differ, quotient, unique_solution
+from costcore.symbolic import as_text, differ, quotient, unique_solution
 
 from ...graph.node import Node, Rule
 from ...values.constant_folding import cast, each
@@ -49,8 +49,9 @@ def reshape(node: Node) -> Sequence[Value]:
         raise node.error(f"cannot reshape {source} ({x.size} elements) to {wanted} ({prod(wanted)})")
     if not unknown and differ(x.size, prod(wanted)):
         length = unique_solution(x.size, prod(wanted))
-        only = f", which is true only for {length[0]} = {length[1]}" if length else ""
-        node.assumed.append(f"its shape has {prod(wanted)} elements, its input {x.size}: assumed to be equal{only}")
+        only = f", which is true only for {as_text(length[0])} = {length[1]}" if length else ""
+        sizes = f"its shape has {as_text(prod(wanted))} elements, its input {as_text(x.size)}"
+        node.assumed.append(f"{sizes}: assumed to be equal{only}")
     return [node.reshaped(x, wanted)]
 
 
