@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from costcore.ir import Cost, Layer, Operations
 
-from .._shared import dot_products, input_bytes
+from .._shared import dot_products, input_bytes, saved_bytes
 
 
 def calc_embedding(layer: Layer) -> Cost:
@@ -24,6 +24,9 @@ def calc_embedding_bag(layer: Layer) -> Cost:
     * ``mode="max"``: one cmp per element joined.
     * ``per_sample_weights``: every bag is a weighted sum, 1 mul and n - 1 fma for n rows.
 
+    For a backward pass integers of the dtype ``saved`` are written: the bag of every index, for "mean" the size of
+    every bag, for "max" the index of every maximum.
+
     Shapes: x[B*T], w[V, D] -> y[B, D]
     Settings: mode="sum"
     """
@@ -37,7 +40,8 @@ def calc_embedding_bag(layer: Layer) -> Cost:
     else:
         operations = Operations(add=joined, div=bags if mode == "mean" else 0)
     read = layer.read - w.nbytes + w.bytes_of(elements)
-    return Cost(operations, read, layer.written, layer.attrs)
+    saved = layer["x"].size + {"mean": layer.out.shape[0], "max": bags}.get(mode, 0)
+    return Cost(operations, read, layer.written + saved_bytes(layer, saved), layer.attrs)
 
 
 def calc_embedding_bag_backward(layer: Layer) -> Cost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -28,13 +29,22 @@ def entries(report: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_run_with_data_equals_one_without(seed):
+    """With gradients, it equals the forward pass of an estimate with a backward pass, which reads what it saves."""
     model, x = network(seed)
     expected = entries(estimate(model, x))
-    for mode in (torch.enable_grad, torch.no_grad, torch.inference_mode):
+    for mode in (torch.no_grad, torch.inference_mode):
         with mode(), ComputationalCostHook() as cch:
             model(x)
         assert entries(cch) == expected
         assert not cch.ignored_layers
+    with ComputationalCostHook() as cch:
+        model(x)
+    trained = entries(estimate(model, x, backward=True))
+    assert without_shares(entries(cch)) == without_shares(each for each in trained if each["phase"] == "forward")
+
+
+def without_shares(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in each.items() if not key.endswith("%")} for each in found]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,6 +9,7 @@ import torch
 from costcore.translate import Arguments, Row, Source
 
 from ..operators.saved_for_backward import any_is_differentiated
+from ..tensors import dtype_name
 from .arguments import (
     axis,
     constant,
@@ -17,7 +17,6 @@ from .arguments import (
     first_argument,
     first_output,
     non_default,
-    non_empty_outputs,
     tensor_or_number,
 )
 
@@ -148,12 +147,9 @@ _BAG_GRADIENT: dict[str, Source] = {
 _MODE: dict[str, Source] = {"mode": enum_name("mode", "sum", "mean", "max")}
 
 
-def _with_bags(args: Arguments, outputs: Sequence[Any]) -> Sequence[Any]:
-    """Keep what a backward pass reads if one can follow: bags of indices, sizes of bags (mean), indices of maxima."""
-    if not any_is_differentiated(*args.values()):
-        return outputs[:1]
-    y, bags, sizes, maxima = outputs
-    return non_empty_outputs(args, [y, bags, *{1: (sizes,), 2: (maxima,)}.get(args["mode"], ())])
+def _saved_bags(args: Arguments) -> str | None:
+    """Return the dtype of what embedding_bag keeps for its backward pass, that of the indices; None if none follows."""
+    return dtype_name(args["indices"].dtype) if any_is_differentiated(*args.values()) else None
 
 
 EMBEDDING = (
@@ -163,8 +159,8 @@ EMBEDDING = (
             f"aten::{name}",
             "embedding_bag",
             {"x": "indices", "w": "weight", "offsets": "offsets", "per_sample_weights": "per_sample_weights"},
-            _MODE,
-            outputs=_with_bags,
+            {**_MODE, "saved": _saved_bags},
+            outputs=first_output,
         )
         for name in ("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
     ),
