@@ -16,13 +16,10 @@ from torch import Tensor, UntypedStorage
 from .contents import CPU, Contents, Reading, without_capture
 from .operands import PLAIN
 
-MAX_INTEGERS = 2**20
-"""The most elements of a tensor of integers or bools whose values are kept."""
+MAX_ELEMENTS = 2**20
+"""The most elements of a tensor whose values are kept: a mask of 1,024 by 1,024 positions."""
 
-MAX_FLOATS = 2**16
-"""The most elements of a tensor of floats whose values are kept."""
-
-MAX_BYTES = 8 * MAX_INTEGERS
+MAX_BYTES = 8 * MAX_ELEMENTS
 """The most bytes of a storage whose contents are kept."""
 
 INTEGERS = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
@@ -33,7 +30,7 @@ def is_small(tensor: Tensor) -> bool:
     """Return whether the values of a tensor would be kept, if they were known."""
     n_elements: int = tensor.numel()
     dtype = tensor.dtype
-    return (dtype in INTEGERS and n_elements <= MAX_INTEGERS) or (dtype in FLOATS and n_elements <= MAX_FLOATS)
+    return n_elements <= MAX_ELEMENTS and (dtype in INTEGERS or dtype in FLOATS)
 
 
 def is_small_integer(tensor: Tensor) -> bool:
@@ -42,7 +39,7 @@ def is_small_integer(tensor: Tensor) -> bool:
         type(tensor) is Tensor
         and tensor.dtype in INTEGERS
         and not tensor.is_meta
-        and tensor.numel() <= MAX_INTEGERS
+        and tensor.numel() <= MAX_ELEMENTS
         and tensor.layout is torch.strided
     )
 

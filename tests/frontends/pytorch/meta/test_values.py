@@ -222,7 +222,7 @@ def test_floats_are_known_only_if_they_follow_from_known_values():
 LIMITS = {
     "integers": (2**20, torch.int64, lambda x: x.nonzero()),
     "bools": (2**20, torch.bool, lambda x: x.nonzero()),
-    "floats": (2**16, torch.int32, lambda x: (x.float() + 0).nonzero()),
+    "floats": (2**20, torch.int32, lambda x: (x.float() + 0).nonzero()),
 }
 
 
