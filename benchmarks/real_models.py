@@ -244,7 +244,7 @@ def main() -> int:
         if find_spec(library) is None:
             print(f"{library} is not installed", file=sys.stderr)
             continue
-        with suppress(AttributeError):
+        with suppress(ModuleNotFoundError):
             import_module(f"{library}.utils.logging").set_verbosity_error()
         print(
             f"\n| {library} | estimate, MACs | run, MACs | FlopCounterMode / 2 | status | |\n|:--|--:|--:|--:|:--|:--|"
