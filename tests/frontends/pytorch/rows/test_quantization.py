@@ -100,12 +100,14 @@ def test_a_weight_that_cannot_be_unpacked_is_not_counted():
     assert Pricer(calculators())(call).cost is None
 
 
+GROUPED = [(engine, rank) for engine in ENGINES for rank in (1, 2, 3) if (engine, rank) != ("qnnpack", 3)]
+"""Engines and ranks with grouped convolutions."""
+
+
 @quiet
-@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize(("engine", "rank"), GROUPED, indirect=["engine"])
 def test_a_quantized_convolution_is_priced_from_its_packed_weight(engine, rank):
     """Two groups of 2 of 4 channels, kernel 3, stride 2, padding 1, 5 positions an axis: 3 positions of 8 channels."""
-    if engine == "qnnpack" and rank == 3:
-        pytest.skip("qnnpack has no grouped 3-d convolution")
     ones = [1] * rank
     prepack = getattr(torch.ops.quantized, f"conv{rank}d_prepack")
     packed = prepack(weight(8, 2, *[3] * rank), torch.ones(8), [2] * rank, ones, ones, 2)
