@@ -11,7 +11,8 @@ from torch import nn
 from torch.nn import functional
 
 from costcore.frontends.pytorch import capture
-from costcore.frontends.pytorch.operators.call_cache import clear_cached_calls
+from costcore.frontends.pytorch.operators import call_cache
+from costcore.frontends.pytorch.operators.call_cache import CallCache, clear_cached_calls
 from costcore.trace.recorder import Recorder
 from tests.frontends.pytorch.runs import GRAD_MODES, listed, record, types
 
@@ -172,3 +173,50 @@ def test_what_is_the_users_is_not_remembered():
     kind = once()
     gc.collect()
     assert kind() is None
+
+
+def is_kept(cache: CallCache, size: int) -> bool:
+    """Whether the cache holds a call of ``relu`` on ``size`` elements."""
+    plan, args = cache.plans.of(torch.ops.aten.relu.default), (torch.empty(size, device="meta"),)
+    return cache.find(plan, args, {})[1] is not None
+
+
+def keep(cache: CallCache, size: int) -> None:
+    plan, args = cache.plans.of(torch.ops.aten.relu.default), (torch.empty(size, device="meta"),)
+    key, _, tensors = cache.find(plan, args, {})
+    cache.add(plan, key, args, {}, tensors, torch.empty(size, device="meta"))
+
+
+def test_the_shared_calls_are_cleared_when_there_are_too_many(monkeypatch):
+    clear_cached_calls()
+    monkeypatch.setattr(call_cache, "MAX_CACHED_CALLS", 2)
+    cache = CallCache(True, True)
+    for size in (1, 2):
+        keep(cache, size)
+    assert [is_kept(cache, size) for size in (1, 2)] == [True, True], "as many as are allowed"
+    keep(cache, 3)
+    assert [is_kept(cache, size) for size in (1, 2, 3)] == [False, False, True]
+    clear_cached_calls()
+
+
+def test_cleared_calls_are_not_found_by_the_plan_that_made_them():
+    clear_cached_calls()
+    cache = CallCache(True, True)
+    plan, args = cache.plans.of(torch.ops.aten.relu.default), (torch.empty(3, device="meta"),)
+    keep(cache, 3)
+    assert CallCache(True, True).find(plan, args, {})[1] is not None, "a later capture shares them"
+    assert CallCache(False, True).find(plan, args, {})[1] is None, "under the same settings only"
+    assert CallCache(True, False).find(plan, args, {})[1] is None
+    clear_cached_calls()
+    assert CallCache(True, True).find(plan, args, {})[1] is None
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+def test_a_call_without_a_key_is_made_but_not_kept():
+    cache = CallCache(True, True)
+    sparse = torch.ones(2, 2).to_sparse_csr()
+    plan = cache.plans.of(torch.ops.aten.relu.default)
+    key, found, tensors = cache.find(plan, (sparse,), {})
+    assert key is None and found is None
+    assert len(tensors) == 1 and tensors[0] is sparse
+    assert cache.add(plan, key, (sparse,), {}, tensors, sparse).replay is None
