@@ -287,3 +287,107 @@ def test_scan_stacks_its_outputs_along_an_axis(axis, shape):
     g.nodes.append(node("Scan", ["x"], ["all"], num_scan_inputs=1, scan_output_axes=[axis], body=body))
     recorder = read(g.model({"x": (6, 4)}, g("Sigmoid", "all")))
     assert recorder.calls[-1].layer.out.shape == shape
+
+
+def row_body(op: str = "Relu", length: int = 4) -> Any:
+    return helper.make_graph(
+        [node(op, ["row"], ["out"])],
+        "body",
+        [helper.make_tensor_value_info("row", F, (length,))],
+        [helper.make_tensor_value_info("out", F, (length,))],
+    )
+
+
+@pytest.mark.parametrize(("axis", "times", "length"), [(0, 6, 4), (1, 4, 6), (-1, 4, 6), (-2, 6, 4)])
+def test_scan_takes_slices_along_an_axis(axis, times, length):
+    """Over (6, 4), axis 0 gives 6 slices of 4 elements and axis 1 gives 4 of 6; they are stacked along axis 0."""
+    g = Graph()
+    scan = node("Scan", ["x"], ["all"], num_scan_inputs=1, scan_input_axes=[axis], body=row_body("Relu", length))
+    g.nodes.append(scan)
+    recorder = read(g.model({"x": (6, 4)}, g("Sigmoid", "all")))
+    body, after = recorder.calls
+    assert (body.times, body.layer.out.shape) == (times, (length,))
+    assert after.layer.out.shape == (times, length)
+
+
+def test_the_first_version_of_scan_returns_the_batch_axis():
+    """3 samples of 5 slices of 4 elements: states of (3, 4), stacked outputs of (3, 5, 4)."""
+    body = helper.make_graph(
+        [node("Add", ["s", "row"], ["t"]), node("Identity", ["t"], ["out"])],
+        "body",
+        [helper.make_tensor_value_info(name, F, (4,)) for name in ("s", "row")],
+        [helper.make_tensor_value_info(name, F, (4,)) for name in ("t", "out")],
+    )
+    g = Graph(8)
+    g.nodes.append(node("Scan", ["", "s0", "x"], ["last", "y"], num_scan_inputs=1, body=body))
+    state, slices = g("Relu", "last"), g("Sigmoid", "y")
+    made = g.model({"s0": (3, 4), "x": (3, 5, 4)}, state)
+    made.graph.output.append(helper.make_tensor_value_info(slices, F, None))
+    shapes = {call.type: call.layer.out.shape for call in read(made).calls}
+    assert shapes["Relu"] == (3, 4)
+    assert shapes["Sigmoid"] == (3, 5, 4)
+
+
+def test_a_loop_of_a_negative_count_does_not_run():
+    recorder = read(doubling(-3))
+    assert [call.type for call in recorder.calls] == ["Constant", "Relu"]
+    assert recorder.calls[-1].layer.out.shape == (1, 4)
+
+
+def test_a_sequence_that_a_loop_hands_on_keeps_its_items():
+    """The value doubles, so that the 3 iterations are walked one by one; the sequence is the same after each."""
+    grow = [node("Concat", ["v", "v"], ["w"], axis=0), node("Identity", ["s"], ["t"])]
+    body = body_of(*grow, carried=("v", "s"), outputs=("w", "t"))
+    after = [
+        node("Constant", [], ["second"], value_int=1),
+        node("SequenceAt", ["last", "second"], ["item"]),
+        node("SequenceLength", ["last"], ["length"]),
+        node("Relu", ["item"], ["y"]),
+    ]
+    made = looped(body, 3, ["x", "items"], ["z", "last"], *after, x=(2,))
+    made.graph.input.append(helper.make_tensor_value_info("a", F, (5,)))
+    made.graph.node.insert(0, node("SequenceConstruct", ["x", "a"], ["items"]))
+    recorder = read(made)
+    assert recorder.calls[-1].layer.out.shape == (5,)
+    assert [call.layer.out.shape for call in recorder.calls if call.type == "Concat"] == [(4,), (8,), (16,)]
+    assert recorder.assumptions == []
+
+
+def test_what_iterations_of_different_shapes_return_is_a_symbol_along_the_axis_that_differs():
+    """Iterations return (1, 8), (1, 16) and (1, 32): stacked (3, 1, a symbol)."""
+    body = body_of(
+        node("Concat", ["v", "v"], ["w"], axis=1), node("Exp", ["w"], ["e"]), carried=("v",), outputs=("w", "e")
+    )
+    recorder = read(looped(body, 3, ["x"], ["z", "all"], node("Relu", ["all"], ["y"]), x=(1, 4)))
+    assert str(recorder.calls[-1].layer.out.shape) == "(3, 1, all_2)"
+    (assumption,) = recorder.assumptions
+    assert assumption.what.startswith("the iterations return values of different shapes, which cannot be joined")
+
+
+def test_a_carried_value_of_another_rank_has_no_shape_after_the_loop():
+    """The count is unknown, so that the loop is walked once; after it the rank of ``z`` is open, and the Relu too."""
+    grow = [node("Unsqueeze", ["v", "axes"], ["w"])]
+    body = body_of(node("Constant", [], ["axes"], value_ints=[0]), *grow, carried=("v",), outputs=("w",))
+    made = looped(body, 70, ["x"], ["z"], node("Relu", ["z"], ["y"]), x=(4,))
+    call = read(made).calls[-1]
+    assert call.type == "Relu"
+    assert call.uncounted is not None
+
+
+def test_a_loop_whose_entry_condition_is_false_hands_on_what_it_is_given():
+    off = node("Constant", [], ["begin"], value=helper.make_tensor("off", B, (), [False]))
+    recorder = read(counting(9, [off], [node("Less", ["i", "two"], ["go_on"])]))
+    assert recorder.calls[-1].layer.out.shape == (4,)
+    assert not [call for call in recorder.calls if call.type == "Concat"]
+
+
+def test_iterations_between_which_a_value_grows_are_counted_apart():
+    """Iterations 0 and 1 join 4 elements to the value: 4 + 4 and 8 + 4, of different shapes, counted apart."""
+    body = body_of(
+        node("Concat", ["v", "x"], ["w"], axis=0), node("Exp", ["x"], ["e"]), carried=("v",), outputs=("w", "e")
+    )
+    recorder = read(looped(body, 2, ["x"], ["z", "all"], node("Relu", ["all"], ["y"]), x=(4,)))
+    assert recorder.calls[-1].layer.out.shape == (2, 4), "what each returns has one shape"
+    exps = [(call.times, call.region) for call in recorder.calls if call.type == "Exp"]
+    assert exps == [(1, "again.body[0]"), (1, "again.body[1]")]
+    assert recorder.assumptions == []
