@@ -113,3 +113,9 @@ def test_a_group_norm_of_a_sum() -> None:
     given = {"x": (1, 4, 3), "skip": (1, 4, 3), "bias": (4,), "w": (4,), "b": (4,)}
     found = operations("fused_group_norm", given, (1, 4, 3), groups=2, activation="silu")
     assert found == count(definition, (4, 3), (4, 3), (4,), (4,), (4,))
+
+
+def test_an_activation_without_a_bias_adds_nothing() -> None:
+    given = {"x": (2, 4)}
+    assert operations("biased_activation", given, (2, 4), activation="relu") == 8 * Operations(cmp=1)
+    assert operations("biased_gated_activation", given, (2, 2), activation="relu") == 4 * Operations(mul=1, cmp=1)

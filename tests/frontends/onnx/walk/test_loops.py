@@ -391,3 +391,15 @@ def test_iterations_between_which_a_value_grows_are_counted_apart():
     exps = [(call.times, call.region) for call in recorder.calls if call.type == "Exp"]
     assert exps == [(1, "again.body[0]"), (1, "again.body[1]")]
     assert recorder.assumptions == []
+
+
+def test_a_sequence_that_a_loop_extends_has_a_symbolic_length_where_data_say_how_often():
+    """2 items of (5,) at first, and one more for each of the unknown iterations."""
+    body = body_of(node("SequenceInsert", ["s", "x"], ["t"]), carried=("s",), outputs=("t",))
+    after = [node("SequenceLength", ["last"], ["length"]), node("ConcatFromSequence", ["last"], ["y"], axis=0)]
+    made = looped(body, 1, ["items"], ["last"], *after, x=(5,))
+    del made.graph.node[0]
+    trips = [node("ReduceMax", ["x"], ["most"], keepdims=0), node("Cast", ["most"], ["m"], to=INT64)]
+    for part in reversed([*trips, node("SequenceConstruct", ["x", "x"], ["items"])]):
+        made.graph.node.insert(0, part)
+    assert str(read(made).calls[-1].layer.out.shape) == "(5*again_trips + 10,)"

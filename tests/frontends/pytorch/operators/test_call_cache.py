@@ -12,7 +12,9 @@ from torch.nn import functional
 
 from costcore.frontends.pytorch import capture
 from costcore.frontends.pytorch.operators import call_cache
-from costcore.frontends.pytorch.operators.call_cache import CallCache, clear_cached_calls
+from costcore.frontends.pytorch.operators.call_cache import CallCache, CallTemplate, clear_cached_calls
+from costcore.ir import Layer
+from costcore.ir import Tensor as LayerTensor
 from costcore.trace.recorder import Recorder
 from tests.frontends.pytorch.runs import GRAD_MODES, listed, record, types
 
@@ -220,3 +222,34 @@ def test_a_call_without_a_key_is_made_but_not_kept():
     assert key is None and found is None
     assert len(tensors) == 1 and tensors[0] is sparse
     assert cache.add(plan, key, (sparse,), {}, tensors, sparse).replay is None
+
+
+def test_results_are_replayed_only_where_that_is_allowed():
+    args, result = (torch.empty(3, device="meta"),), torch.empty(3, device="meta")
+    for has_replay in (True, False):
+        clear_cached_calls()
+        cache = CallCache(has_replay, True)
+        plan = cache.plans.of(torch.ops.aten.relu.default)
+        key, _, tensors = cache.find(plan, args, {})
+        cached = cache.add(plan, key, args, {}, tensors, result)
+        assert (cached.replay is not None) is has_replay
+    clear_cached_calls()
+
+
+def test_the_learned_operands_of_a_template_are_tensors_with_that_role():
+    """Input 0 is a parameter, input 1 a number without a tensor, input 2 data, and input 3 a parameter again."""
+    operands = {
+        "weight": LayerTensor((3,), role="param"),
+        "number": LayerTensor((), role="param"),
+        "x": LayerTensor((3,)),
+        "bias": LayerTensor((3,), role="param"),
+    }
+    template = CallTemplate(Layer("acme", operands, [LayerTensor((3,))]), (0, -1, 1, 2), (3,), True)
+    assert template.learned == (0, 2)
+
+
+def test_a_call_that_saves_indices_is_not_one_that_saves_none():
+    """A pool writes its indices only where a backward pass can follow, on equal shapes."""
+    constant, learned = torch.ones(1, 1, 4, 4), torch.ones(1, 1, 4, 4, requires_grad=True)
+    calls = record(lambda: [functional.max_pool2d(x, 2) for x in (constant, learned, constant)]).calls
+    assert ["indices" in call.layer.attrs for call in calls] == [False, True, False]
