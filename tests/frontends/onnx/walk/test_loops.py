@@ -403,3 +403,18 @@ def test_a_sequence_that_a_loop_extends_has_a_symbolic_length_where_data_say_how
     for part in reversed([*trips, node("SequenceConstruct", ["x", "x"], ["items"])]):
         made.graph.node.insert(0, part)
     assert str(read(made).calls[-1].layer.out.shape) == "(5*again_trips + 10,)"
+
+
+def test_an_unknown_count_and_condition_are_both_assumed():
+    most = node("ReduceMax", ["x"], ["most"], keepdims=0)
+    made = counting(3, [], [node("ReduceMax", ["v"], ["high"], keepdims=0), node("Less", ["high", "high"], ["go_on"])])
+    del made.graph.node[0]
+    for part in (node("Cast", ["most"], ["m"], to=INT64), most):
+        made.graph.node.insert(0, part)
+    said = [assumption.what for assumption in read(made).assumptions]
+    assert len(said) == 3
+    assert said[0].startswith("the trip count depends on data: assumed the symbol again_trips")
+    assert said[1:] == [
+        "data-dependent loop condition: all iterations are counted",
+        "the shape of a carried value changes between iterations: its first shape is counted",
+    ]
