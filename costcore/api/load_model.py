@@ -160,7 +160,7 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int | str]:
     dims: dict[str, int | str] = {}
     for text in texts:
         name, separator, value = text.rpartition("=")
-        is_size = value.isdecimal() or re.fullmatch(r"[\s\w+*/()-]*[^\W\d][\s\w+*/()-]*", value)
+        is_size = value.isdecimal() or _EXPRESSION.fullmatch(value)
         if not (separator and name and is_size):
             raise ValueError(
                 f"--dim {short_repr(text)} is invalid (expected NAME=N, such as batch=8, or NAME=past+new)"

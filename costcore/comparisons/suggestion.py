@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from costcore.comparisons.differences import Delta
-from costcore.counting.pricing import Pricer
-from costcore.registry.calculators import calculators
+from costcore.counting.layout import with_free_layout
 from costcore.reports.report_data import ReportData
-from costcore.trace.trace import CallCost, Trace
 
 METRICS = ("macs", "flops", "mread", "mwrite")
 """The totals that must be equal. Parameters are not among them: an exporter may fold them or store them twice."""
@@ -51,16 +48,4 @@ def _sentence(options: str) -> str:
 def _free(reports: Reports) -> Reports:
     """Return the reports without the cost of data movement, as ``layout="free"`` counts them."""
     old, new = reports
-    return _without_layout(old), _without_layout(new)
-
-
-def _without_layout(report: ReportData) -> ReportData:
-    table = calculators()
-    price = Pricer(table, "free")
-
-    def free(record: CallCost) -> CallCost:
-        is_layout = getattr(table.get(record.call.layer.op), "is_layout", False)
-        return record._replace(cost=price(record.call).cost) if is_layout and record.cost is not None else record
-
-    run = replace(report.trace.run, layout="free")
-    return ReportData(Trace(tuple(map(free, report.trace)), run))
+    return ReportData(with_free_layout(old.trace)), ReportData(with_free_layout(new.trace))

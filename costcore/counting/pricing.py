@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
+from costcore.counting.layout import cost_of_free, is_layout
 from costcore.dims import Dim, as_dim
 from costcore.errors import CostError
 from costcore.ir import OPERATION_CLASSES, Calculator, Cost, Layer, Operations
@@ -58,8 +59,8 @@ class Pricer:
     def _compute(self, layer: Layer, calculator: Calculator | None, uncounted: Uncounted) -> _Result:
         if calculator is None:
             return _Result(None, uncounted, uncounted.reason(layer.op))
-        if self._free_layout and getattr(calculator, "is_layout", False):
-            return _Result(Cost(Operations(), 0, 0, layer.attrs))
+        if self._free_layout and is_layout(calculator):
+            return _Result(cost_of_free(layer))
         if (empty := cost_of_empty(layer, getattr(calculator, "may_be_empty", ()))) is not None:
             return _Result(empty)
         try:
@@ -112,7 +113,7 @@ def cost_of_empty(layer: Layer, may_be_empty: Collection[str] = ()) -> Cost | No
         may_be_empty: the inputs without which the operator computes nonetheless.
     """
     if layer.outputs and all(tensor.size == 0 for tensor in layer.outputs):
-        return Cost(Operations(), 0, 0, layer.attrs)
+        return cost_of_free(layer)
     if any(tensor.size == 0 for name, tensor in layer.inputs.items() if name not in may_be_empty):
         return Cost(Operations(), layer.read, layer.written, layer.attrs)
     return None
