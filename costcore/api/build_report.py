@@ -59,6 +59,8 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
         assumptions=tuple(recorder.assumptions),
         notes=tuple(notes),
         regrouped=tuple(recorder.regrouped),
+        returned=tuple(recorder.returned),
+        module_calls=tuple(recorder.module_calls),
     )
     with collector_off():
         return Report(Trace(_costs(recorder, custom, layout), run))

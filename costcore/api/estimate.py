@@ -19,6 +19,7 @@ def estimate(
     fma_1flop: bool = True,
     layout: str = "framework",
     tracebacks: bool = False,
+    spelled: bool = False,
     calculators: Mapping[Any, Any] | None = None,
     progress: Progress | None = None,
     strict: bool = False,
@@ -35,6 +36,8 @@ def estimate(
         fma_1flop: count a fused multiply-add as one FLOP (True) or two (False).
         layout: ``"framework"`` or ``"free"``, see :class:`ComputationalCostHook`.
         tracebacks: store the location in the user's code of every call.
+        spelled: record by which function or symbol the code called every operator, and every module call; see
+            :class:`ComputationalCostHook`.
         calculators: calculators (cost formulas) for this run only, by operator; see
             :meth:`ComputationalCostHook.add_custom_cost_calculator`.
         progress: a function ``progress(items, description)`` that wraps the items of long loops, for a progress bar.
@@ -61,7 +64,7 @@ def estimate(
         TypeError, ValueError: if an argument is invalid. An unknown option raises
             :class:`costcore.errors.UnknownOptionError`.
     """
-    check_arguments(fma_1flop, layout, tracebacks=tracebacks, strict=strict)
+    check_arguments(fma_1flop, layout, tracebacks=tracebacks, spelled=spelled, strict=strict)
     if not isinstance(calculators, Mapping | None):
         raise TypeError(f"calculators must be a mapping of operators to calculators (got {calculators!r})")
     if progress is not None and not callable(progress):
@@ -72,7 +75,7 @@ def estimate(
     custom = CustomCalculators(fma_1flop)
     for op, calculator in (calculators or {}).items():
         custom.add(op, calculator)
-    recorder = Recorder(tracebacks, custom.by_native, progress, calculators=custom.by_layer)
+    recorder = Recorder(tracebacks, custom.by_native, progress, calculators=custom.by_layer, spelled=spelled)
     load(spec.name).estimate(recorder, model, inputs, **options)
     report = make_report(recorder, custom, fma_1flop, layout)
     warn_about(report, custom, strict=strict)

@@ -30,6 +30,8 @@ class ComputationalCostHook:
         layout: ``"framework"`` counts data movement as the framework executes it. ``"free"`` ignores it: operators that
             only move data (transposition, broadcasting, slicing, splitting, contiguous copies) are zero-cost.
         tracebacks: store the location in the user's code of every call. For unsupported operators it is always stored.
+        spelled: record by which function or symbol the code called every operator (``torch.nn.functional.relu``,
+            ``operator.add``), and every module call, as some counting conventions need; PyTorch only.
         frontends: names of the frontends to use, ``["pytorch"]``. Default: those whose framework is imported.
         measure_time: measure the time of every call, if the framework runs calls one by one. It is reported as
             ``seconds``, and in the last columns of ``show_layers``.
@@ -47,11 +49,13 @@ class ComputationalCostHook:
         *,
         layout: str = "framework",
         tracebacks: bool = False,
+        spelled: bool = False,
         frontends: Sequence[str] | None = None,
         measure_time: bool = False,
         strict: bool = False,
     ) -> None:
-        check_arguments(fma_1flop, layout, tracebacks=tracebacks, measure_time=measure_time, strict=strict)
+        switches = {"tracebacks": tracebacks, "spelled": spelled, "measure_time": measure_time, "strict": strict}
+        check_arguments(fma_1flop, layout, **switches)
         if isinstance(frontends, str):
             raise TypeError(
                 f"frontends must be a list of names, such as [{frontends!r}] (got the string {frontends!r})"
@@ -62,6 +66,7 @@ class ComputationalCostHook:
         self._fma_1flop = fma_1flop
         self._layout = layout
         self._tracebacks = tracebacks
+        self._spelled = spelled
         self._measure_time = measure_time
         self._strict = strict
         self._custom = CustomCalculators(fma_1flop)
@@ -89,7 +94,9 @@ class ComputationalCostHook:
     def __enter__(self) -> ComputationalCostHook:
         if self._stack is not None:
             raise CostError("this ComputationalCostHook is already active. To nest hooks, create a second one.")
-        self._recorder = Recorder(self._tracebacks, self._custom.by_native, measure_time=self._measure_time)
+        self._recorder = Recorder(
+            self._tracebacks, self._custom.by_native, measure_time=self._measure_time, spelled=self._spelled
+        )
         self._report = None
         self._stack = self._capture(self._recorder)
         self._thread = threading.get_ident()

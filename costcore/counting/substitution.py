@@ -14,7 +14,7 @@ from costcore.expressions import size_from, symbol_of
 from costcore.ir import OPERATION_CLASSES, Cost, Operations
 from costcore.messages import unknown
 from costcore.symbolic import as_text
-from costcore.trace.call import Call
+from costcore.trace.call import Call, Module, ModuleCall
 from costcore.trace.trace import CallCost, Trace
 
 
@@ -50,9 +50,20 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
         run,
         parameters={identity: substitute(size) for identity, size in run.parameters.items()},
         n_params_model=substitute(run.n_params_model),
-        modules={path: module._replace(buffers=substitute(module.buffers)) for path, module in run.modules.items()},
+        modules={path: _in_module(module, substitute) for path, module in run.modules.items()},
+        module_calls=tuple(_in_module_call(call, substitute) for call in run.module_calls),
     )
     return Trace(tuple(_in_record(record, substitute, run.layout) for record in trace), new_run)
+
+
+def _in_module(module: Module, substitute: Callable[[Any], Any]) -> Module:
+    own = tuple((name, substitute(size)) for name, size in module.own)
+    return module._replace(buffers=substitute(module.buffers), own=own)
+
+
+def _in_module_call(call: ModuleCall, substitute: Callable[[Any], Any]) -> ModuleCall:
+    inputs, outputs = (tuple(tuple(map(substitute, shape)) for shape in shapes) for shapes in call[2:])
+    return call._replace(inputs=inputs, outputs=outputs)
 
 
 def _sizes(given: Mapping[str, Any], symbols: Mapping[str, Any]) -> Callable[[str], Dim]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from itertools import takewhile
 from typing import NamedTuple
 
 from costcore.dims import Dim
@@ -64,6 +65,15 @@ class Call(NamedTuple):
         saved: operand ids that autograd keeps for the backward pass.
         where: traceback of the user's code as formatted text; empty unless requested.
         uncounted: why the call cannot be counted, if the frontend knows; None lets its calculator count it.
+        overload: name of the operator's overload (``padding`` of ``aten::conv2d.padding``); ``""`` for the default.
+        strided: positions among the layer's inputs of tensors that are not contiguous.
+        function: qualified name of the function that the user's code called (``torch.nn.functional.relu``,
+            ``torch.Tensor.matmul``), or of the symbol that it wrote (``operator.add``); ``""`` if unknown. Like the
+            next two, it is recorded only with ``spelled=True``.
+        given: of a function that takes either of several arguments, the names of those that were passed:
+            ``("scale_factor",)``.
+        module_call: number of the innermost module call that it ran in, from 1, in :attr:`Run.module_calls`; 0 if
+            unknown.
     """
 
     layer: Layer
@@ -81,6 +91,11 @@ class Call(NamedTuple):
     saved: tuple[int, ...] = ()
     where: str = ""
     uncounted: Uncounted | None = None
+    overload: str = ""
+    strided: tuple[int, ...] = ()
+    function: str = ""
+    given: tuple[str, ...] = ()
+    module_call: int = 0
 
     def named(self, name: str) -> Call:
         """Return the same call with a name."""
@@ -132,6 +147,12 @@ class Module(NamedTuple):
         frozen: those of its parameters that are not trained.
         buffers: number of elements of the state that it owns directly, such as running statistics.
         same_as: path at which the same module was seen first; empty unless the module is used twice.
+        bases: qualified names of its class and the base classes of that, in method resolution order, before the class
+            that all modules of the framework have in common:
+            ``("torch.nn.modules.conv.Conv2d", "torch.nn.modules.conv._ConvNd")``.
+        own: name and number of elements of each learned parameter that it owns directly; like ``parameters``, empty at
+            every path but the first.
+        kernel_is_int: whether its attribute ``kernel_size`` is an int, not a tuple.
     """
 
     type: str
@@ -139,3 +160,28 @@ class Module(NamedTuple):
     frozen: tuple[int, ...] = ()
     buffers: Dim = 0
     same_as: str = ""
+    bases: tuple[str, ...] = ()
+    own: tuple[tuple[str, Dim], ...] = ()
+    kernel_is_int: bool = False
+
+
+class ModuleCall(NamedTuple):
+    """One call of a module.
+
+    Attributes:
+        module: path of the module.
+        parent: number of the module call that made it, from 1; 0 if none did.
+        inputs: shapes of the tensors among its positional arguments, also of those inside lists, tuples and dicts.
+        outputs: shapes of the tensors that it returned, likewise; empty if it raised an exception.
+    """
+
+    module: str
+    parent: int = 0
+    inputs: tuple[tuple[Dim, ...], ...] = ()
+    outputs: tuple[tuple[Dim, ...], ...] = ()
+
+
+def qualified_bases(kind: type, root: type) -> tuple[str, ...]:
+    """Return the qualified names of a class and its base classes, in method resolution order, before ``root``."""
+    before = takewhile(lambda each: each is not root and each is not object, kind.__mro__)
+    return tuple(f"{each.__module__}.{each.__qualname__}" for each in before)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from costcore.dims import Dim
 from costcore.ir import Calculator, Cost, Layer
-from costcore.trace.call import Assumption, Call, Module
+from costcore.trace.call import Assumption, Call, Module, ModuleCall
 from costcore.trace.run import Regrouping
 
 
@@ -32,6 +32,8 @@ class Recorder:
         progress: wraps the iterable of a long loop, ``progress(items, description)``.
         measure_time: whether a frontend that runs the model measures the duration of every call.
         calculators: calculators of this run only, by canonical or native name.
+        spelled: whether the function that the user's code called is recorded with every call, and every module call.
+            Frontends that do not support it ignore it.
     """
 
     def __init__(
@@ -41,12 +43,14 @@ class Recorder:
         progress: Callable[[Iterable[Any], str], Iterable[Any]] | None = None,
         measure_time: bool = False,
         calculators: Mapping[str, Calculator] | None = None,
+        spelled: bool = False,
     ) -> None:
         self.tracebacks = tracebacks
         self.native_calculators = {} if native_calculators is None else native_calculators
         self.progress = progress or (lambda items, description: items)
         self.measure_time = measure_time
         self.calculators = {} if calculators is None else calculators
+        self.spelled = spelled
         self.calls: list[Call] = []
         """All recorded calls in order, except those that frontends still hold back (:attr:`pending`)."""
         self.pending: list[Callable[[], None]] = []
@@ -63,6 +67,10 @@ class Recorder:
         """Number of elements of all parameters of the model, used or not; None if no model was given."""
         self.modules: dict[str, Module] = {}
         """The modules of the model by path, in the model's order; the root has the path ``""``."""
+        self.returned: list[int] = []
+        """Operand ids of the tensors that the outermost module returned."""
+        self.module_calls: list[ModuleCall] = []
+        """The module calls in the order in which they began, if ``spelled``."""
         self.frameworks: dict[str, str] = {}
         """Versions of the frameworks, by name."""
         self._assumed: list[tuple[str, str, str]] = []

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from costcore._version import __version__
 from costcore.dims import Dim
-from costcore.trace.call import Assumption, Module
+from costcore.trace.call import Assumption, Module, ModuleCall
 
 CONVENTION = "costcore-1"
 """Name of the counting rules of this version, which DETAILS.md lists."""
@@ -61,6 +61,9 @@ class Run:
         regrouped: nodes that were counted as one operator.
         version: version of costcore.
         convention: name of the counting rules.
+        returned: operand ids of the tensors that the outermost module returned, in order, also of those inside lists,
+            tuples, dicts and dataclasses; those of all its calls, if several ran. Empty if unknown.
+        module_calls: every call of a module in the order in which they began; recorded only with ``spelled=True``.
     """
 
     fma_1flop: bool = True
@@ -74,3 +77,5 @@ class Run:
     regrouped: tuple[Regrouping, ...] = ()
     version: str = __version__
     convention: str = CONVENTION
+    returned: tuple[int, ...] = ()
+    module_calls: tuple[ModuleCall, ...] = ()

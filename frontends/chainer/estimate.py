@@ -13,7 +13,7 @@ import numpy
 
 from costcore.errors import CostError
 from costcore.ir import Tensor
-from costcore.trace.call import Module
+from costcore.trace.call import Module, qualified_bases
 from costcore.trace.recorder import Recorder
 
 from .arrays import ArrayIds, is_array
@@ -51,6 +51,7 @@ def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = Fa
             outputs = link(*positional, **by_name)
         if backward:
             run_backward(outputs)
+    recorder.returned += [capture.recording.arrays.operand(value) for value in _returned(outputs)]
     recorder.n_params_model = sum(parameter.size for parameter in {id(p): p for p in link.params()}.values())
     recorder.modules.update(modules(link, capture.recording.arrays))
 
@@ -112,23 +113,23 @@ def _zeros(link: Any, shape: Any, dtype: str) -> Any:
 
 def run_backward(outputs: Any) -> None:
     """Run the backward pass from every Variable in ``outputs``, each with a gradient of ones."""
-    found = list(_variables(outputs))
+    found = [value for value in _returned(outputs) if isinstance(value, chainer.Variable) and value.creator is not None]
     for variable in found:
         if variable.grad is None:
             variable.grad = variable.xp.ones_like(variable.array)
     chainer.backward(found)
 
 
-def _variables(value: Any) -> Iterator[Any]:
-    if isinstance(value, chainer.Variable):
-        if value.creator is not None:
-            yield value
+def _returned(value: Any) -> Iterator[Any]:
+    """Yield every Variable and array in what a link returned."""
+    if isinstance(value, chainer.Variable) or is_array(value):
+        yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _variables(item)
+            yield from _returned(item)
     elif isinstance(value, (tuple, list)):
         for item in value:
-            yield from _variables(item)
+            yield from _returned(item)
 
 
 def modules(model: Any, arrays: ArrayIds) -> dict[str, Module]:
@@ -144,7 +145,10 @@ def modules(model: Any, arrays: ArrayIds) -> dict[str, Module]:
         )
         state = sum(value.size for name, value in vars(link).items() if name in link._persistent and is_array(value))
         first = first_paths[id(link)]
-        found[path] = Module(type(link).__name__, ids, frozen, state, "" if first == path else first)
+        sizes = () if first != path else tuple((p.name, p.size) for p in own)
+        bases = qualified_bases(type(link), chainer.Link)
+        same_as = "" if first == path else first
+        found[path] = Module(type(link).__name__, ids, frozen, state, same_as, bases, sizes)
     return found
 
 

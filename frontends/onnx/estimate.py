@@ -181,6 +181,8 @@ def _walk(
     unmarked = unmarked_note(stored, recorder.calls)
     if unmarked:
         note(unmarked)
+    returned = [scope.values[entry.name] for entry in graph.output if entry.name in scope.values]
+    recorder.returned += map(recording.identity, returned)
     recorder.modules.update(recording.modules.tree(stored, recording.stored_identity))
     recorder.n_params_model = sum(tensor.size for tensor in stored if tensor.is_parameter)
     return scope.values, note

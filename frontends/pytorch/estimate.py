@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn import Module
 
 from costcore.errors import CostError
@@ -24,6 +23,7 @@ from .meta.wrappers import wrapper_names
 from .model_errors import ModelErrorContext
 from .module_walk import modules_of
 from .packed_weights import PackedWeights
+from .tensors import nested_tensors
 
 NO_COMMUNICATION = "what one process computes is counted, with whole parameters; communication is not counted"
 
@@ -96,7 +96,9 @@ def estimate(
             result = meta_model(*args, **kwargs)
         if backward:
             with mode.paused():
-                outputs = [x for x in _tensors(result) if x.requires_grad and (x.is_floating_point() or x.is_complex())]
+                outputs = [
+                    x for x in nested_tensors(result) if x.requires_grad and (x.is_floating_point() or x.is_complex())
+                ]
                 gradients = [torch.ones_like(x) for x in outputs]
             if not outputs:
                 raise CostError(
@@ -150,18 +152,3 @@ def _parameter_dtype(model: Module) -> torch.dtype:
             if parameter is not None and parameter.is_floating_point():
                 return parameter.dtype
     return torch.get_default_dtype()
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    """Yield every tensor in what a model returned: nested lists, tuples, dicts and dataclasses."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _tensors(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
-    elif hasattr(value, "__dataclass_fields__"):
-        for name in value.__dataclass_fields__:
-            yield from _tensors(getattr(value, name))

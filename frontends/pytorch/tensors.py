@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -39,6 +40,8 @@ class DataOperand(NamedTuple):
 
     value: Any
 
+
+_SCALARS = frozenset((type(None), bool, int, float, complex, str))
 
 SPARSE_LAYOUTS = frozenset((torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc))
 
@@ -105,6 +108,43 @@ def stored_elements(tensor: torch.Tensor) -> int | None:
             runs.append((stride, count))
     stored = min(math.prod(count for _, count in runs), 1 + sum(stride * (count - 1) for stride, count in runs))
     return stored if stored < size else None
+
+
+def is_contiguous(tensor: torch.Tensor) -> bool:
+    """Return whether the elements are in memory in their order; True for sparse and nested tensors too."""
+    return tensor.layout is not torch.strided or tensor.is_nested or tensor.is_contiguous()
+
+
+def nested_tensors(value: Any) -> list[torch.Tensor]:
+    """Return every tensor in nested lists, tuples, dicts and dataclasses, in order."""
+    found: list[torch.Tensor] = []
+    waiting: list[Any] = [value]
+    around: set[int] = set()  # the containers that are being read, so that one that contains itself ends
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, torch.Tensor):
+            found.append(item)
+        elif type(item) is _Left:
+            around.remove(item.container)
+        elif type(item) not in _SCALARS and id(item) not in around and (inside := _items(item)):
+            around.add(id(item))
+            waiting.append(_Left(id(item)))
+            waiting += reversed(inside)
+    return found
+
+
+class _Left(NamedTuple):
+    """The end of a container, by its id."""
+
+    container: int
+
+
+def _items(value: Any) -> list[Any]:
+    if isinstance(value, (list, tuple)):
+        return [*value]
+    if isinstance(value, Mapping):
+        return [*value.values()]
+    return [getattr(value, name, None) for name in getattr(type(value), "__dataclass_fields__", ())]
 
 
 def sample_lengths(tensor: torch.Tensor) -> tuple[int, ...] | None:

@@ -17,7 +17,7 @@ from costcore.reports.ledger import flops_of
 from costcore.reports.serialization.codec import Decoder, malformed
 from costcore.reports.serialization.expression_parts import MOST_BITS
 from costcore.reports.serialization.to_json import SCHEMA
-from costcore.trace.call import PHASES, Assumption, Call, Module, Uncounted
+from costcore.trace.call import PHASES, Assumption, Call, Module, ModuleCall, Uncounted
 from costcore.trace.run import Regrouping, Run
 from costcore.trace.trace import CallCost, Trace
 
@@ -129,9 +129,16 @@ class _Object:
         """Return an integer of at least 0, or a symbolic expression."""
         return _amount(self.field(key, (int, str, list), default), self.path_of(key), decoder)
 
-    def objects(self, key: str) -> list[_Object]:
+    def objects(self, key: str, default: Any = _REQUIRED) -> list[_Object]:
         """Return a list of objects."""
-        return [_Object(data, f"{self.path_of(key)}[{i}]") for i, data in enumerate(self.field(key, list))]
+        return [_Object(data, f"{self.path_of(key)}[{i}]") for i, data in enumerate(self.field(key, list, default))]
+
+    def shapes(self, key: str, decoder: Decoder) -> tuple[tuple[Dim, ...], ...]:
+        """Return a list of shapes; empty if the field is omitted."""
+        where, shapes = self.path_of(key), self.field(key, list, [])
+        if any(type(shape) is not list for shape in shapes):
+            raise malformed(where, "wrong type", shapes, "lists of sizes")
+        return tuple(tuple(_amount(size, where, decoder) for size in shape) for shape in shapes)
 
     def integers(self, key: str) -> tuple[int, ...]:
         """Return a list of integers; empty if the field is omitted."""
@@ -140,9 +147,9 @@ class _Object:
             raise malformed(self.path_of(key), "wrong type", values, "integers")
         return tuple(values)
 
-    def strings(self, key: str) -> list[str]:
+    def strings(self, key: str, default: Any = _REQUIRED) -> list[str]:
         """Return a list of strings."""
-        values: list[str] = self.field(key, list)
+        values: list[str] = self.field(key, list, default)
         if any(type(value) is not str for value in values):
             raise malformed(self.path_of(key), "wrong type", values, "strings")
         return values
@@ -234,9 +241,31 @@ def _modules(file: _Object, parameters: Mapping[int, Dim], decoder: Decoder) -> 
             raise CostError(f"{entry.where}: duplicate module {short_repr(path)}")
         owned, frozen = (_parameter_ids(entry, key, parameters) for key in ("parameters", "frozen"))
         kind, buffers, same_as = entry.field("type", str), entry.amount("buffers", decoder), entry.field("same_as", str)
-        modules[path] = Module(kind, owned, frozen, buffers, same_as)
+        own = entry.field("own", dict, {})
+        modules[path] = Module(
+            kind,
+            owned,
+            frozen,
+            buffers,
+            same_as,
+            tuple(entry.strings("bases", [])),
+            tuple((name, _amount(size, f"{entry.path_of('own')}.{name}", decoder)) for name, size in own.items()),
+            entry.field("kernel_is_int", bool, False),
+        )
         entry.end()
     return modules
+
+
+def _module_calls(file: _Object, decoder: Decoder) -> tuple[ModuleCall, ...]:
+    calls: list[ModuleCall] = []
+    for entry in file.objects("module_calls", []):
+        parent = entry.field("parent", int, 0)
+        if not 0 <= parent <= len(calls):
+            raise malformed(entry.path_of("parent"), "wrong value", parent, "the number of an earlier module call")
+        inputs, outputs = (entry.shapes(key, decoder) for key in ("inputs", "outputs"))
+        calls.append(ModuleCall(entry.field("module", str), parent, inputs, outputs))
+        entry.end()
+    return tuple(calls)
 
 
 def _assumptions(file: _Object) -> tuple[Assumption, ...]:
@@ -274,6 +303,8 @@ def _run(file: _Object, decoder: Decoder) -> Run:
         regrouped=tuple(regrouping for _, regrouping in notes if regrouping is not None),
         version=versions.field("costcore", str),
         convention=versions.field("convention", str),
+        returned=file.integers("returned"),
+        module_calls=_module_calls(file, decoder),
     )
     settings.end()
     versions.end()
@@ -349,6 +380,11 @@ def _call(entry: _Object, layers: list[Layer], costs: list[Cost], run: Run, deco
     layer, cost = referenced("layer", layers), referenced("cost", costs, None)
     reason = entry.field("reason", str, "")
     uncounted = Uncounted.of(reason, layer.op) if cost is None else None
+    module_call, strided = entry.field("module_call", int, 0), entry.integers("strided")
+    if not 0 <= module_call <= len(run.module_calls):
+        raise malformed(entry.path_of("module_call"), "wrong value", module_call, "the number of a module call")
+    if any(not 0 <= position < len(layer.inputs) for position in strided):
+        raise malformed(entry.path_of("strided"), "wrong value", list(strided), "positions of inputs")
     call = Call(
         layer=layer,
         type=entry.field("type", str),
@@ -365,6 +401,11 @@ def _call(entry: _Object, layers: list[Layer], costs: list[Cost], run: Run, deco
         saved=entry.integers("saved"),
         where=entry.field("where", str, ""),
         uncounted=uncounted if uncounted in FOUND_BY_FRONTENDS else None,
+        overload=entry.field("overload", str, ""),
+        strided=strided,
+        function=entry.field("function", str, ""),
+        given=tuple(entry.strings("given", [])),
+        module_call=module_call,
     )
     seconds = entry.field("seconds", float, None)
     entry.end()

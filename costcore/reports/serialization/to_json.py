@@ -13,6 +13,7 @@ from costcore.ir import OPERATION_CLASSES, Cost, Layer, Operations, Tensor
 from costcore.reports.ledger import flops_of
 from costcore.reports.serialization.codec import Encoder
 from costcore.reports.serialization.targets import Target, save
+from costcore.trace.call import Module, ModuleCall
 from costcore.trace.trace import CallCost, Trace
 
 SCHEMA = "costcore.report/1"
@@ -40,18 +41,7 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
             to_entry = partial(_cost, op=record.call.layer.op, fma_1flop=run.fma_1flop, encoder=encoder)
             entry["cost"] = costs.index_of(record.cost, to_entry)
         calls.append(entry)
-    modules = [
-        {
-            "path": path,
-            "type": module.type,
-            "parameters": list(module.parameters),
-            "frozen": list(module.frozen),
-            "buffers": encoder.dim(module.buffers),
-            "same_as": module.same_as,
-        }
-        for path, module in run.modules.items()
-    ]
-    return {
+    entries = {
         "schema": SCHEMA,
         "versions": {"costcore": run.version, "convention": run.convention, "frameworks": dict(run.frameworks)},
         "status": trace.status,
@@ -61,12 +51,17 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
         "notes": [*run.notes, *map(str, run.regrouped)],
         "parameters": [{"id": identity, "size": encoder.dim(size)} for identity, size in run.parameters.items()],
         "n_params_model": encoder.dim(run.n_params_model),
-        "modules": modules,
+        "modules": [_module(path, module, encoder) for path, module in run.modules.items()],
         "layers": layers.entries,
         "costs": costs.entries,
         "calls": calls,
         "symbols": encoder.symbols,
     }
+    if run.returned:
+        entries["returned"] = list(run.returned)
+    if run.module_calls:
+        entries["module_calls"] = [_module_call(call, encoder) for call in run.module_calls]
+    return entries
 
 
 class _UniqueEntries:
@@ -95,6 +90,28 @@ class _UniqueEntries:
                 self.entries.append(entry)
             self._by_identity[id(item)] = index
         return self._by_identity[id(item)]
+
+
+def _module(path: str, module: Module, encoder: Encoder) -> dict[str, Any]:
+    entry = {
+        "path": path,
+        "type": module.type,
+        "parameters": list(module.parameters),
+        "frozen": list(module.frozen),
+        "buffers": encoder.dim(module.buffers),
+        "same_as": module.same_as,
+    }
+    own = {name: encoder.dim(size) for name, size in module.own}
+    optional = {"bases": list(module.bases), "own": own, "kernel_is_int": module.kernel_is_int}
+    return entry | {key: value for key, value in optional.items() if value}
+
+
+def _module_call(call: ModuleCall, encoder: Encoder) -> dict[str, Any]:
+    shapes = {"inputs": call.inputs, "outputs": call.outputs}
+    entry: dict[str, Any] = {"module": call.module}
+    if call.parent:
+        entry["parent"] = call.parent
+    return entry | {key: [[*map(encoder.dim, shape)] for shape in value] for key, value in shapes.items() if value}
 
 
 def _layer(layer: Layer, encoder: Encoder) -> dict[str, Any]:
@@ -134,18 +151,23 @@ def _attributes(attributes: Mapping[str, Any], op: str, encoder: Encoder) -> dic
         raise CostError(f"operator {op!r}: {error}") from error
 
 
-IDS = ("inputs", "outputs", "storages", "parameters", "saved")
-"""The lists of ids of a call."""
+TEXTS = ("native", "overload", "function", "module", "region", "where")
+"""The strings of a call that may be empty."""
+
+LISTS = ("inputs", "outputs", "storages", "parameters", "saved", "strided", "given")
+"""The lists of a call: ids, positions and names."""
 
 
 def _call(record: CallCost, encoder: Encoder) -> dict[str, Any]:
     """Return the entry of a call; empty values, a repetition count of 1 and the phase ``forward`` are omitted."""
     call = record.call
     phase = "" if call.phase == "forward" else call.phase
-    texts = {key: getattr(call, key) for key in ("native", "module", "region", "where")}
+    texts = {key: getattr(call, key) for key in TEXTS}
     entry: dict[str, Any] = {"name": call.name, "type": call.type}
     entry |= {key: text for key, text in {**texts, "phase": phase, "reason": record.reason}.items() if text}
-    entry |= {key: list(ids) for key in IDS if (ids := getattr(call, key))}
+    entry |= {key: list(items) for key in LISTS if (items := getattr(call, key))}
+    if call.module_call:
+        entry["module_call"] = call.module_call
     if is_symbolic(call.times) or call.times != 1:
         entry["times"] = encoder.dim(call.times)
     return entry if record.seconds is None else {**entry, "seconds": record.seconds}

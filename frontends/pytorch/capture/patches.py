@@ -121,8 +121,12 @@ def _patch_module_calls(stack: ExitStack) -> None:
         modules.enter(self)
         try:
             if is_pytorchs_own and self._compiled_call_impl is None:  # as the original, with one Python frame less
-                return self._call_impl(*args, **kwargs)
-            return original(self, *args, **kwargs)
+                result = self._call_impl(*args, **kwargs)
+            else:
+                result = original(self, *args, **kwargs)
+            if modules.is_outermost:
+                mode.recording.record_returned(result)
+            return result
         finally:
             modules.leave()
 

@@ -44,16 +44,25 @@ class CallTemplate:
         inputs: for every input of the layer the position of its tensor among those of the call; -1 for a number.
         outputs: for every output of the layer the position of its tensor; those returned follow those passed.
         learned: positions of the operands that are learned parameters.
+        strided: positions among the inputs of the layer of tensors that are not contiguous.
         is_supported: whether the operator has a mapping rule (row) and a calculator.
     """
 
-    __slots__ = ("inputs", "is_supported", "layer", "learned", "outputs")
+    __slots__ = ("inputs", "is_supported", "layer", "learned", "outputs", "strided")
 
-    def __init__(self, layer: Layer, inputs: tuple[int, ...], outputs: tuple[int, ...], is_supported: bool) -> None:
+    def __init__(
+        self,
+        layer: Layer,
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+        is_supported: bool,
+        strided: tuple[int, ...] = (),
+    ) -> None:
         self.layer = layer
         self.inputs = inputs
         self.outputs = outputs
         self.is_supported = is_supported
+        self.strided = strided
         roles = [tensor.role for tensor in layer.inputs.values()]
         self.learned = tuple(i for i, role in zip(inputs, roles, strict=True) if i >= 0 and role == "param")
 

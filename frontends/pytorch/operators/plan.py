@@ -40,6 +40,7 @@ class OperatorPlan:
 
     Attributes:
         native: its full name.
+        overload: the name of its overload; ``""`` for the default.
         type: its name in reports.
         row: the name under which its rows are found.
         run: the C function that runs it, without the Python code of ``OpOverload``; ``func`` if it has none.
@@ -78,6 +79,7 @@ class OperatorPlan:
         "is_recorded",
         "known_result",
         "native",
+        "overload",
         "replay_rule",
         "row",
         "run",
@@ -90,6 +92,7 @@ class OperatorPlan:
         self.func = func
         self.run = func._op if type(func) is OpOverload else func
         self.native = native_name(func)
+        self.overload = ""
         self.type = type_name(self.native)
         self.row = self.native
         self.is_recorded = self.native not in BOOKKEEPING and not self.native.startswith(BOOKKEEPING_NAMES)
@@ -120,6 +123,7 @@ class OperatorPlan:
     def _read_schema(self, func: OpOverload, row_names: Collection[str]) -> None:
         schema = func._schema
         name, overload = schema.name, schema.overload_name
+        self.overload = "" if overload == "default" else overload
         self.assumed_result = ASSUMED_RESULTS.get(name)
         self.known_result = KNOWN_RESULTS.get(name)
         self.fast_kernel = FAST_KERNELS.get(name) if overload in ("", "default") else None

@@ -19,7 +19,7 @@ from costcore.translate import Native, Translator
 
 from ..operators.call_cache import CachedCall, CallTemplate
 from ..operators.plan import OperatorPlan
-from ..tensors import DataOperand, Number, is_twice_ragged, operand
+from ..tensors import DataOperand, Number, is_contiguous, is_twice_ragged, operand
 from .identity import BUFFER, COMPUTED, LEARNED, Identities
 from .module_stack import ModuleStack
 
@@ -107,6 +107,11 @@ class CallLog:
             self._annotations[len(self._rows)] = seconds, self._where(template)
         self._rows.append((number, module, phase, *values, 0))
 
+    def append_returned(self, tensors: Sequence[Tensor]) -> None:
+        """Append tensors that the outermost module returned."""
+        identities = self.identities
+        self.recorder.returned += [identities.of(tensor)[1] for tensor in tensors]
+
     def flush(self) -> None:
         """Append the calls to those of the recorder."""
         rows, annotations = self._rows, self._annotations
@@ -134,7 +139,10 @@ class CallLog:
         # The fields of a call in their order: keywords would cost as much as all the rest.
         return tuple.__new__(
             Call,
-            (layer, plan.type, plan.native, "", module, phase, 1, "", inputs, outputs, storages, read, (), where, None),
+            (
+                *(layer, plan.type, plan.native, "", module, phase, 1, "", inputs, outputs, storages, read, (), where),
+                *(None, plan.overload, template.strided, "", (), 0),
+            ),
         )
 
     def close(self) -> None:
@@ -185,12 +193,14 @@ class CallLog:
         position = {id(tensor): i for i, tensor in reversed(list(enumerate(tensors)))}
         returned = {id(value): i for i, value in enumerate(v for v in results if isinstance(v, Tensor))}
         layer = translation.layer
+        inputs = [_unwrapped(value) for value in translation.inputs]
         supported = calculators()
         return CallTemplate(
             layer,
-            tuple(-1 if type(value) is Number else position[id(_unwrapped(value))] for value in translation.inputs),
+            tuple(-1 if type(value) is Number else position[id(value)] for value in inputs),
             tuple(len(tensors) + returned[id(value)] for value in translation.outputs),
             translation.has_row and (layer.op in supported or plan.native in supported),
+            tuple(i for i, value in enumerate(inputs) if isinstance(value, Tensor) and not is_contiguous(value)),
         )
 
     def _operand(self, value: Any, role: Role) -> Operand | None:

@@ -105,6 +105,10 @@ class Identities:
             self.register_parameter(tensor, operand)
             self.by_address[id(tensor)] = (ref(tensor), operand, LEARNED)
 
+    def size_of(self, parameter: int) -> int:
+        """Return the number of elements of a parameter, by its id."""
+        return int(self._recorder.parameters[parameter])
+
     def parameter_of(self, tensor: Tensor) -> int:
         """Return the id of the parameter that a tensor is, 0 for none."""
         return self.parameters.get(self.of(tensor)[1], 0)

@@ -38,6 +38,11 @@ class ModuleStack:
         return bool(self._running)
 
     @property
+    def is_outermost(self) -> bool:
+        """Whether the module running now is the outermost one."""
+        return len(self._running) == 1
+
+    @property
     def innermost(self) -> Module | None:
         """The module running now; None outside any module."""
         return self._running[-1][0] if self._running else None

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torch.nn import Module as TorchModule
 from torch.nn import Parameter
 from torch.nn.parameter import is_lazy
 
-from costcore.trace.call import Module
+from costcore.trace.call import Module, qualified_bases
 
 from ..module_walk import walk
 from .identity import Identities
+
+_bases: WeakKeyDictionary[type, tuple[str, ...]] = WeakKeyDictionary()
+"""The qualified names of a class of modules and its base classes."""
 
 
 def module_tree(model: TorchModule, identities: Identities) -> dict[str, Module]:
@@ -19,22 +23,28 @@ def module_tree(model: TorchModule, identities: Identities) -> dict[str, Module]
     tree: dict[str, Module] = {}
     paths: dict[int, str] = {}
     for path, module, is_first in walk(model):
-        name = type(module).__name__
+        kind = type(module)
+        bases = _bases.get(kind)
+        if bases is None:
+            bases = _bases[kind] = qualified_bases(kind, TorchModule)
+        has_int = type(module.__dict__.get("kernel_size")) is int
         if not is_first:
-            tree[path] = Module(name, same_as=paths[id(module)])
+            tree[path] = Module(kind.__name__, (), (), 0, paths[id(module)], bases, (), has_int)
             continue
         paths[id(module)] = path
         if not module._parameters and not module._buffers:
-            tree[path] = Module(name)
+            tree[path] = Module(kind.__name__, (), (), 0, "", bases, (), has_int)
             continue
         is_trained: dict[int, bool] = {}
-        for parameter in module._parameters.values():
+        own = []
+        for name, parameter in module._parameters.items():
             if parameter is not None and not is_lazy(parameter):
                 identity = _parameter_id(parameter, identities)
                 is_trained[identity] = is_trained.get(identity, True) and parameter.requires_grad
+                own.append((name, identities.size_of(identity)))
         frozen = tuple([identity for identity, trained in is_trained.items() if not trained])
         buffers = [x.numel() for x in module._buffers.values() if x is not None and not is_lazy(x)]
-        tree[path] = Module(name, tuple(is_trained), frozen, sum(buffers))
+        tree[path] = Module(kind.__name__, tuple(is_trained), frozen, sum(buffers), "", bases, tuple(own), has_int)
     return tree
 
 

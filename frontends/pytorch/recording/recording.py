@@ -13,10 +13,12 @@ from costcore.trace import coroutines
 from ..operators.call_cache import CachedCall
 from ..operators.plan import OperatorPlan, OperatorPlans
 from ..operators.scalar_fills import FillStep, ScalarFills
+from ..tensors import nested_tensors
 from .assumptions import Assumptions
 from .call_log import CallLog
 from .location import Locator
 
+_current_node = torch._C._current_autograd_node
 _sequence_number = torch.autograd._get_sequence_nr
 _FILL = torch.ops.aten.fill_.Scalar
 
@@ -76,6 +78,13 @@ class Recording:
         """Return the logs of the running coroutine; all of them if it has none."""
         entered = coroutines.entered()
         return [log for log in self.logs if self._numbers[log] in entered] or self.logs
+
+    def record_returned(self, result: Any) -> None:
+        """Record which values the outermost module returned, unless it runs again for a backward pass."""
+        if _current_node() is None:
+            returned = nested_tensors(result)
+            for log in self._logs_here() if self._has_coroutines else self.logs:
+                log.append_returned(returned)
 
     def watch_unrecorded(self, plan: OperatorPlan, result: object) -> None:
         """Follow the result of an operator that is not recorded, which later calls may use."""

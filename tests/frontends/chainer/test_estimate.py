@@ -146,3 +146,12 @@ def test_link_that_cannot_be_copied():
 
     with pytest.raises(CostError, match=r"Several: the link cannot be copied .*inside a ComputationalCostHook"):
         estimate(net, A)
+
+
+def test_facts_about_links_and_what_they_returned():
+    report = estimate(Several(), {"a": A, "b": A})
+    assert report.trace.run.returned == report.calls[-1].outputs  # of the sum of the two products
+    modules = report.trace.run.modules
+    assert modules["layer"].own == (("W", 3 * 2), ("b", 2))
+    assert modules["layer"].bases == ("chainer.links.connection.linear.Linear",)
+    assert modules[""].bases == (f"{__name__}.Several", "chainer.link.Chain")

@@ -95,6 +95,18 @@ MALFORMED = {
         },
         "the assumptions of 'k' are contradictory",
     ),
+    "a module call that is not there": (set_in(["calls", 0, "module_call"], 1), "expected the number of a module call"),
+    "an operand that is not there": (set_in(["calls", 0, "strided"], [7]), "expected positions of inputs"),
+    "a module call inside a later one": (
+        set_in(["module_calls"], [{"module": "", "parent": 1}]),
+        r"module_calls\[0\].parent: wrong value \(got 1, expected the number of an earlier module call\)",
+    ),
+    "a shape that is not a list": (
+        set_in(["module_calls"], [{"module": "", "inputs": [3]}]),
+        r"module_calls\[0\].inputs: wrong type \(got \[3\], expected lists of sizes\)",
+    ),
+    "a negative size of a parameter": (set_in(["modules", 0, "own"], {"w": -1}), r"modules\[0\].own.w: negative"),
+    "bases that are not text": (set_in(["modules", 0, "bases"], [1]), r"modules\[0\].bases: wrong type"),
     "negative time": (set_in(["calls", 0, "seconds"], -1.0), "a finite number of at least 0"),
     "a note that is not text": (set_in(["notes"], [1]), r"notes: wrong type \(got \[1\], expected strings\)"),
 }

@@ -11,7 +11,7 @@ import sympy
 from costcore import ComputationalCostHook, CostError, Layer, Operations, Report, Tensor, estimate
 from costcore.dims import ceil_div
 from costcore.ir import Cost
-from costcore.trace.call import Assumption, Call, Module, Uncounted
+from costcore.trace.call import Assumption, Call, Module, ModuleCall, Uncounted
 from costcore.trace.run import Regrouping, Run
 from costcore.trace.trace import CallCost, Trace
 from tests.core.toy_networks import nested_report
@@ -44,15 +44,23 @@ def with_everything():
     call = Call(
         *(layer, "Conv", "ai.onnx::Conv", "Conv-1", "a.b", "backward", m, "loop"),
         *((1, 2, 3), (4,), (1, 2, 3, 4), (-7,), (1, 4), 'File "x.py", line 3, in f'),
+        overload="padding",
+        strided=(0, 2),
+        function="torch.nn.functional.conv2d",
+        given=("scale_factor",),
+        module_call=2,
     )
     unknown = Call(Layer("my::Op", {"x": Tensor((2,))}), "Op", "my::Op", "Op-1")
+    conv = Module("Conv", (-7, 8), (8,), n, "a.c", ("nn.Conv", "nn.Base"), (("weight", 9 * n), ("bias", 2**64)), True)
     run = Run(
         *(False, "free", {-7: 9 * n, 8: 2**64}, 2**64 + 9 * n),
-        *({"": Module("Net"), "a.b": Module("Conv", (-7, 8), (8,), n, "a.c")}, {"torch": "2.13", "onnx": "1.2"}),
+        *({"": Module("Net"), "a.b": conv}, {"torch": "2.13", "onnx": "1.2"}),
         *((Assumption("a bool is True", "x.py:3"),), ("a note",)),
         regrouped=(Regrouping("gelu", ("node 'a, b' (Erf)", "the Mul node that makes \"x, 'y'\"")),),
         version="0.0.1",
         convention="other-2",
+        returned=(4, 1),
+        module_calls=(ModuleCall(""), ModuleCall("a.b", 1, ((n, 3), ()), ((1, 3), (2**64,)))),
     )
     return Report(
         Trace(
@@ -97,6 +105,30 @@ def test_every_field_comes_back(schema):
     )
     assert list(again.calls[0].layer.inputs) == ["x", "w", "s"]
     schema.validate(json.loads(text))
+
+
+def test_facts_that_are_not_known_are_not_written(toy):
+    data = nested_report(toy).to_dict()
+    assert not {"returned", "module_calls"} & data.keys()
+    assert all(
+        entry.keys() == {"path", "type", "parameters", "frozen", "buffers", "same_as"} for entry in data["modules"]
+    )
+    assert not {"overload", "strided", "function", "given", "module_call"} & {key for c in data["calls"] for key in c}
+
+
+def test_a_substitution_keeps_every_fact():
+    report = with_everything()
+    again = report.subs(n=2)
+    call, before = again.calls[0], report.calls[0]
+    assert call[15:] == before[15:] == ("padding", (0, 2), "torch.nn.functional.conv2d", ("scale_factor",), 2)
+    module = again.trace.run.modules["a.b"]
+    assert (module.own, module.bases, module.kernel_is_int) == (
+        (("weight", 18), ("bias", 2**64)),  # 9 * n
+        ("nn.Conv", "nn.Base"),
+        True,
+    )
+    assert again.trace.run.returned == (4, 1)
+    assert again.trace.run.module_calls[1] == ("a.b", 1, ((2, 3), ()), ((1, 3), (2**64,)))
 
 
 def test_the_schema_accepts_a_report_and_rejects_other_objects(toy, schema):

@@ -198,3 +198,11 @@ def test_regrouped_nodes_leave_the_modules_as_they_are():
     ]
     made = model(nodes, {"onnx::MatMul_3": (4, 4), "fc.bias": (4,)})
     assert sizes(made) == sizes(made, regroup=True) == {"": ("", [], 0), "fc": ("", [16, 4], 0)}
+
+
+def test_the_outputs_of_the_graph_are_what_the_model_returned():
+    made = model([node("Relu", ["x"], "a"), node("Sigmoid", ["a"], "b")], {})
+    made.graph.output.insert(0, helper.make_tensor_value_info("a", F, None))
+    run = estimate(made).trace.run
+    relu, sigmoid = (call.outputs for call in estimate(made).calls)
+    assert run.returned == (*relu, *sigmoid)
