@@ -61,6 +61,9 @@ def _kernel(operator: OpOverload, active_mode: Callable[[], CaptureMode | None])
         if mode.is_over and mode.end_in_thread is not None:
             mode.end_in_thread()
             return operator(*args, **kwargs)
+        if mode.spellings is not None and mode.spellings.is_listening:
+            with mode.spellings.silenced():
+                return _call(mode, operator, keyset, args, kwargs)
         return _call(mode, operator, keyset, args, kwargs)
 
     return kernel

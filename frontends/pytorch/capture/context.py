@@ -66,7 +66,11 @@ def capture(
     with ExitStack() as stack:
         stack.callback(session.leave)
         stack.callback(_note_unseen_threads, recorder, patches.count_unseen_threads(), is_run=not is_estimate)
-        log = CallLog(recorder, mode.cache.plans.translator, mode.recording.modules)
+        spellings = None
+        if recorder.spelled:
+            spellings = session.start_spelling()
+            stack.callback(session.stop_spelling)
+        log = CallLog(recorder, mode.cache.plans.translator, mode.recording.modules, spellings)
         stack.callback(log.close)
         mode.recording.add(log)
         stack.callback(mode.recording.remove, log)
@@ -79,7 +83,8 @@ def _record_module_tree(mode: CaptureMode, log: CallLog) -> None:
     """Record the modules of the model that ran, if exactly one ran."""
     modules = mode.recording.modules
     if modules.root is not None and modules.n_roots == 1 and not log.recorder.modules:
-        log.recorder.modules.update(module_tree(modules.root, log.identities))
+        with mode.silenced():
+            log.recorder.modules.update(module_tree(modules.root, log.identities))
 
 
 def _note_unseen_threads(recorder: Recorder, before: int, is_run: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -30,6 +30,7 @@ from ..operators.moves import MOVE, is_move
 from ..operators.plan import OperatorPlan
 from ..packed_weights import PackedWeights, without_run
 from ..recording.recording import Recording
+from ..recording.spelling import Spellings
 from .dispatch_keys import LazyValues
 from .torchscript import EQUAL, GraphConstants
 
@@ -51,6 +52,7 @@ class CaptureMode(TorchDispatchMode):
         is_paused: whether operators run without being recorded.
         in_composite: whether a composite operator is running, whose inner operators are not recorded.
         meta_modules: copies on the meta device of modules that ran on their fast path.
+        spellings: follows which functions the code calls, if a capture asks for that.
         is_over: whether the last capture of the thread ended in another thread, so that operators just run.
         end_in_thread: restores the state of the thread, in that thread.
     """
@@ -66,6 +68,7 @@ class CaptureMode(TorchDispatchMode):
         self.meta_modules: WeakKeyDictionary[Module, Module] = WeakKeyDictionary()
         self.is_over = False
         self.end_in_thread: Callable[[], None] | None = None
+        self.spellings: Spellings | None = None
         self._constants = GraphConstants()
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
         self.recording = Recording(self.cache.plans)
@@ -113,8 +116,15 @@ class CaptureMode(TorchDispatchMode):
         finally:
             self.is_paused = was_paused
 
+    def silenced(self) -> AbstractContextManager[None]:
+        """Return a context in which functions that the capture itself calls are not followed."""
+        return nullcontext() if self.spellings is None else self.spellings.silenced()
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator on its way to the device, and record it."""
+        if self.spellings is not None and self.spellings.is_listening:
+            with self.spellings.silenced():
+                return self.__torch_dispatch__(func, types, args, kwargs)
         plan = self._plans.get(id(func))  # hashing an operator runs Python code, which is slow
         if plan is None:
             if self.is_over:

@@ -141,7 +141,7 @@ def _record(mode: CaptureMode, module: Module, passed: dict[str, Any], result: A
         mode.recording.modules.place(child, join(path, name))
     _register(mode, [(twins[id(x)], x) for x in originals])
     _register(mode, zip(meta_module.parameters(), module.parameters(), strict=True))
-    with torch._C.DisableTorchFunction():
+    with torch._C.DisableTorchFunction() if mode.spellings is None else mode.spellings.alone():
         returned = _forward(meta_module, arguments, mask)
     _register(mode, zip(_tensors(result), _tensors(returned), strict=True))
 

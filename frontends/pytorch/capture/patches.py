@@ -16,6 +16,8 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from ..recording.module_calls import ModuleCalls, shapes_of
+from ..recording.spelling import spellings
 from . import autocast, composite_patches, composites, dtensor, fast_path, higher_order, nested_tensors, python_values
 from .dispatch_mode import CaptureMode
 
@@ -117,24 +119,81 @@ def _patch_module_calls(stack: ExitStack) -> None:
         if mode is None:
             _unseen_threads[threading.get_ident()] = None
             return original(self, *args, **kwargs)
-        modules = mode.recording.modules
+        recording = mode.recording
+        modules = recording.modules
         modules.enter(self)
+        begun = recording.begin_module_call(args) if recording.has_module_calls else None
         try:
             if is_pytorchs_own and self._compiled_call_impl is None:  # as the original, with one Python frame less
                 result = self._call_impl(*args, **kwargs)
             else:
                 result = original(self, *args, **kwargs)
-            if modules.is_outermost:
-                mode.recording.record_returned(result)
+            if begun is not None:
+                _end_module_call(begun, result)
+            if len(modules.running) == 1:
+                recording.record_returned(result)
             return result
         finally:
             modules.leave()
+            if begun is not None:
+                for calls, number in begun:
+                    calls.end(number)
 
     def restore() -> None:
         if Module.__call__ is __call__:
             Module.__call__ = original
 
     Module.__call__ = __call__
+    stack.callback(restore)
+
+
+def _end_module_call(begun: list[tuple[ModuleCalls, int]], result: Any) -> None:
+    outputs = shapes_of(result)
+    for calls, number in begun:
+        calls.set_outputs(number, outputs)
+
+
+_n_spelled = 0
+_undo_spelled = ExitStack()
+
+_MODE_MAKES_NO_DIFFERENCE = frozenset(("torch._ops", "torch.nn.modules.activation", "torch.nn.modules.transformer"))
+"""Modules of PyTorch that run other operators if a ``TorchFunctionMode`` is active: they take no fast path."""
+
+
+def acquire_spelled() -> None:
+    """Count one more capture that follows functions; the first one hides that from PyTorch, which would run others."""
+    global _n_spelled, _undo_spelled
+    with _lock:
+        if _n_spelled == 0:
+            _undo_spelled = ExitStack()
+            _hide_spellings(_undo_spelled)
+        _n_spelled += 1
+
+
+def release_spelled() -> None:
+    """Count one such capture less."""
+    global _n_spelled
+    with _lock:
+        _n_spelled -= 1
+        if _n_spelled == 0:
+            _undo_spelled.close()
+
+
+def _hide_spellings(stack: ExitStack) -> None:
+    original: Callable[[Any], bool] = torch.overrides.has_torch_function
+
+    @wraps(original)
+    def has_torch_function(relevant_args: Any) -> bool:
+        if sys._getframe(1).f_globals.get("__name__") not in _MODE_MAKES_NO_DIFFERENCE:
+            return original(relevant_args)
+        with spellings().silenced():
+            return original(relevant_args)
+
+    def restore() -> None:
+        if torch.overrides.has_torch_function is has_torch_function:
+            torch.overrides.has_torch_function = original
+
+    torch.overrides.has_torch_function = has_torch_function
     stack.callback(restore)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -90,4 +91,5 @@ class RegroupedFunctions(TorchFunctionMode):
             return run()
         path = self.mode.recording.modules.path
         self.recorder.regrouped.append(Regrouping(op, (f"{path} ({func.__name__})" if path else func.__name__,)))
-        return self.mode.run_as_one_call(func, args, kwargs, run)
+        with nullcontext() if self.mode.spellings is None else self.mode.spellings.running(func):
+            return self.mode.run_as_one_call(func, args, kwargs, run)

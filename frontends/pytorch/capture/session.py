@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import torch
 
+from ..recording.spelling import Spellings, spellings
 from . import autocast, patches
 from .dispatch_keys import PRE_DISPATCH
 from .dispatch_mode import CaptureMode
@@ -27,7 +28,8 @@ class Session:
 
     def __init__(self, mode: CaptureMode, has_composites: bool) -> None:
         self.mode = mode
-        self._n_captures = 0
+        self._n_captures = self._n_spelled = 0
+        self._spellings = spellings()
         self._lock = threading.Lock()
         self._thread = threading.get_ident()
         self._process, self._thread_state = ExitStack(), ExitStack()
@@ -54,6 +56,32 @@ class Session:
         self._thread_state.callback(self.mode.stop)
         self.mode.end_in_thread = self.restore
 
+    def start_spelling(self) -> Spellings:
+        """Follow which functions the code calls, for one more capture."""
+        with self._lock:
+            self._n_spelled += 1
+            is_first = self._n_spelled == 1
+        if is_first:
+            self.mode.spellings = self._spellings
+            if self._spellings.start():
+                patches.acquire_spelled()
+        return self._spellings
+
+    def stop_spelling(self) -> None:
+        """Follow functions for one capture less; without effect on the mode stack in another thread."""
+        with self._lock:
+            self._n_spelled -= 1
+            is_last = self._n_spelled == 0
+        if is_last:
+            self.mode.spellings = None
+            self._spellings.is_over = True
+            if threading.get_ident() == self._thread:
+                self._remove_spellings()
+
+    def _remove_spellings(self) -> None:
+        if self._spellings.remove():
+            patches.release_spelled()
+
     def join(self) -> None:
         """Count one more capture."""
         with self._lock:
@@ -76,6 +104,7 @@ class Session:
         """Restore the state of the thread that began the session, in that thread."""
         _THREAD.session = None
         self.mode.end_in_thread = None
+        self._remove_spellings()
         self._thread_state.close()
 
 

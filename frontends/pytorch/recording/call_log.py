@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
@@ -21,7 +21,14 @@ from ..operators.call_cache import CachedCall, CallTemplate
 from ..operators.plan import OperatorPlan
 from ..tensors import DataOperand, Number, is_contiguous, is_twice_ragged, operand
 from .identity import BUFFER, COMPUTED, LEARNED, Identities
+from .module_calls import ModuleCalls
 from .module_stack import ModuleStack
+from .spelling import UNKNOWN, Spellings
+
+Annotation: TypeAlias = "tuple[float | None, str, str, tuple[str, ...], int]"
+"""What few calls have: the measured duration, and ``where``, ``function``, ``given`` and ``module_call`` of a call."""
+
+_NOT_ANNOTATED: Annotation = (None, "", "", (), 0)
 
 PRODUCTS = frozenset(("attention", "einsum", "linear", "matmul"))
 """Operators whose cost cannot be computed from the number of elements alone."""
@@ -39,14 +46,22 @@ class CallLog:
         recorder: receives the calls.
         translator: turns operator calls into layers.
         modules: the modules that are running.
+        spellings: follows which function is running, if that is recorded.
+
+    Attributes:
+        module_calls: the module calls, if they are recorded.
     """
 
-    def __init__(self, recorder: Recorder, translator: Translator, modules: ModuleStack) -> None:
+    def __init__(
+        self, recorder: Recorder, translator: Translator, modules: ModuleStack, spellings: Spellings | None = None
+    ) -> None:
         self.recorder = recorder
         self.identities = Identities(recorder, modules.holds)
         self._rows: list[tuple[Any, ...]] = []
-        self._annotations: dict[int, tuple[float | None, str]] = {}
-        """Measured duration and location in the user's code, of the rows that have them."""
+        self._spellings = spellings
+        self.module_calls = None if spellings is None else ModuleCalls(recorder.module_calls)
+        self._annotates_all = recorder.tracebacks or spellings is not None
+        self._annotations: dict[int, Annotation] = {}
         self._numbers: dict[CallTemplate, int] = {}
         self._templates: list[tuple[CallTemplate, OperatorPlan, Layer, itemgetter[Any], int]] = []
         """For every template its operator and layer, what picks module, phase, inputs and outputs from a row, and where
@@ -103,8 +118,8 @@ class CallLog:
         for i in template.learned:
             if values[i] not in identities.parameters:
                 identities.register_parameter(tensors[i], values[i])
-        if seconds is not None or not template.is_supported or self.recorder.tracebacks:
-            self._annotations[len(self._rows)] = seconds, self._where(template)
+        if seconds is not None or not template.is_supported or self._annotates_all:
+            self._annotations[len(self._rows)] = self._annotation(template, phase, seconds)
         self._rows.append((number, module, phase, *values, 0))
 
     def append_returned(self, tensors: Sequence[Tensor]) -> None:
@@ -120,11 +135,11 @@ class CallLog:
         self._rows, self._annotations = [], {}
         calls = self.recorder.calls
         first = len(calls)
-        self.recorder.seconds.update({first + i: time for i, (time, _) in annotations.items() if time is not None})
+        self.recorder.seconds.update({first + i: each[0] for i, each in annotations.items() if each[0] is not None})
         with collector_off():
-            calls += [self._call(row, annotations[i][1] if i in annotations else "") for i, row in enumerate(rows)]
+            calls += [self._call(row, annotations.get(i, _NOT_ANNOTATED)) for i, row in enumerate(rows)]
 
-    def _call(self, row: tuple[Any, ...], where: str) -> Call:
+    def _call(self, row: tuple[Any, ...], annotation: Annotation) -> Call:
         template, plan, layer, pick, at_outputs = self._templates[row[0]]
         picked = pick(row)
         module, phase, inputs, outputs = picked[0], picked[1], picked[2:at_outputs], picked[at_outputs:]
@@ -136,14 +151,14 @@ class CallLog:
                 if parameter not in self._modules:
                     self._modules[parameter] = module
         storages = tuple(map(identities.storages.__getitem__, picked[2:]))
+        _, where, function, given, module_call = annotation
         # The fields of a call in their order: keywords would cost as much as all the rest.
-        return tuple.__new__(
-            Call,
-            (
-                *(layer, plan.type, plan.native, "", module, phase, 1, "", inputs, outputs, storages, read, (), where),
-                *(None, plan.overload, template.strided, "", (), 0),
-            ),
-        )
+        # fmt: off
+        return tuple.__new__(Call, (
+            layer, plan.type, plan.native, "", module, phase, 1, "", inputs, outputs, storages, read, (), where, None,
+            plan.overload, template.strided, function, given, module_call,
+        ))
+        # fmt: on
 
     def close(self) -> None:
         """Flush the log; no call follows."""
@@ -172,8 +187,11 @@ class CallLog:
         self._templates.append((template, plan, self.recorder.intern(template.layer), pick, 2 + len(template.inputs)))
         return number
 
-    def _where(self, template: CallTemplate) -> str:
-        return "" if template.is_supported and not self.recorder.tracebacks else user_traceback("torch")
+    def _annotation(self, template: CallTemplate, phase: str, seconds: float | None) -> Annotation:
+        where = "" if template.is_supported and not self.recorder.tracebacks else user_traceback("torch")
+        function, given = UNKNOWN if self._spellings is None else self._spellings.facts()
+        module_call = 0 if self.module_calls is None or phase == "backward" else self.module_calls.innermost
+        return seconds, where, function, given, module_call
 
     def _template(
         self,

@@ -5,13 +5,14 @@ Python reuses the address of a dead object, and so does the allocator; every id 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 from weakref import ref
 
 from torch import Tensor
 from torch.nn import Parameter
 
+from costcore.dims import Dim
 from costcore.trace.recorder import Recorder
 
 from ..tensors import stored_elements
@@ -105,9 +106,10 @@ class Identities:
             self.register_parameter(tensor, operand)
             self.by_address[id(tensor)] = (ref(tensor), operand, LEARNED)
 
-    def size_of(self, parameter: int) -> int:
-        """Return the number of elements of a parameter, by its id."""
-        return int(self._recorder.parameters[parameter])
+    @property
+    def sizes(self) -> Mapping[int, Dim]:
+        """The number of elements of every parameter, by its id."""
+        return self._recorder.parameters
 
     def parameter_of(self, tensor: Tensor) -> int:
         """Return the id of the parameter that a tensor is, 0 for none."""

@@ -20,13 +20,14 @@ class ModuleStack:
         root: the outermost module that was called last.
         n_roots: how many outermost modules were called, one after another.
         path: path of the module running now; ``""`` for the outermost one and outside any module.
+        running: the modules that are running, with their paths, the outermost one first.
     """
 
     def __init__(self) -> None:
         self.root: Module | None = None
         self.n_roots = 0
         self.path = ""
-        self._running: list[tuple[Module, str]] = []
+        self.running: list[tuple[Module, str]] = []
         self._paths: dict[int, tuple[Module, str]] = {}
         self._buffers: dict[int, Any] = {}
         """Weak references to the memory of the buffers of ``_buffers_of``, by its address."""
@@ -35,17 +36,12 @@ class ModuleStack:
     @property
     def is_running(self) -> bool:
         """Whether any module is running."""
-        return bool(self._running)
-
-    @property
-    def is_outermost(self) -> bool:
-        """Whether the module running now is the outermost one."""
-        return len(self._running) == 1
+        return bool(self.running)
 
     @property
     def innermost(self) -> Module | None:
         """The module running now; None outside any module."""
-        return self._running[-1][0] if self._running else None
+        return self.running[-1][0] if self.running else None
 
     def place(self, module: Module, path: str) -> None:
         """Give a module that the model does not contain a path, while the outermost module runs."""
@@ -53,20 +49,20 @@ class ModuleStack:
 
     def enter(self, module: Module) -> None:
         """Push a module that is called."""
-        if not self._running and module is not self.root:
+        if not self.running and module is not self.root:
             self.n_roots += 1
             self.root = module
             self._paths = {id(child): (child, path) for path, child, is_first in walk(module) if is_first}
         entry = self._paths.get(id(module))
         if entry is None:  # the model was changed meanwhile, or calls a module that it does not contain
             entry = self._paths[id(module)] = (module, self._path_of(module))
-        self._running.append(entry)
+        self.running.append(entry)
         self.path = entry[1]
 
     def leave(self) -> None:
         """Pop the innermost module."""
-        self._running.pop()
-        self.path = self._running[-1][1] if self._running else ""
+        self.running.pop()
+        self.path = self.running[-1][1] if self.running else ""
 
     def described(self, module: Module) -> str:
         """Return path and class of a module that ran in the outermost one called last."""
@@ -89,7 +85,7 @@ class ModuleStack:
 
         If none contains it, it is the path of the innermost running module.
         """
-        for parent, path in reversed(self._running):
+        for parent, path in reversed(self.running):
             for name, child, _ in walk(parent):
                 if child is module:
                     return join(path, name)

@@ -18,15 +18,24 @@ _bases: WeakKeyDictionary[type, tuple[str, ...]] = WeakKeyDictionary()
 """The qualified names of a class of modules and its base classes."""
 
 
+def _bases_of(kind: type) -> tuple[str, ...]:
+    bases = _bases.get(kind)
+    if bases is None:
+        bases = _bases[kind] = qualified_bases(kind, TorchModule)
+    return bases
+
+
 def module_tree(model: TorchModule, identities: Identities) -> dict[str, Module]:
     """Return the modules of ``model`` by path, in the order of the model."""
     tree: dict[str, Module] = {}
     paths: dict[int, str] = {}
+    bases_of: dict[type, tuple[str, ...]] = {}
+    sizes = identities.sizes
     for path, module, is_first in walk(model):
         kind = type(module)
-        bases = _bases.get(kind)
+        bases = bases_of.get(kind)
         if bases is None:
-            bases = _bases[kind] = qualified_bases(kind, TorchModule)
+            bases = bases_of[kind] = _bases_of(kind)
         has_int = type(module.__dict__.get("kernel_size")) is int
         if not is_first:
             tree[path] = Module(kind.__name__, (), (), 0, paths[id(module)], bases, (), has_int)
@@ -41,7 +50,7 @@ def module_tree(model: TorchModule, identities: Identities) -> dict[str, Module]
             if parameter is not None and not is_lazy(parameter):
                 identity = _parameter_id(parameter, identities)
                 is_trained[identity] = is_trained.get(identity, True) and parameter.requires_grad
-                own.append((name, identities.size_of(identity)))
+                own.append((name, sizes[identity]))
         frozen = tuple([identity for identity, trained in is_trained.items() if not trained])
         buffers = [x.numel() for x in module._buffers.values() if x is not None and not is_lazy(x)]
         tree[path] = Module(kind.__name__, tuple(is_trained), frozen, sum(buffers), "", bases, tuple(own), has_int)

@@ -17,6 +17,7 @@ from ..tensors import nested_tensors
 from .assumptions import Assumptions
 from .call_log import CallLog
 from .location import Locator
+from .module_calls import ModuleCalls, shapes_of
 
 _current_node = torch._C._current_autograd_node
 _sequence_number = torch.autograd._get_sequence_nr
@@ -31,6 +32,7 @@ class Recording:
 
     Attributes:
         logs: one for every active capture of the thread; captures nest.
+        has_module_calls: whether any log records the calls of modules.
         locator: finds module and phase of a call.
         modules: the modules that are running.
         assumptions: what is assumed about data.
@@ -44,6 +46,7 @@ class Recording:
         self.modules = self.locator.modules
         self.assumptions = Assumptions(self.logs, self.modules)
         self.measures_time = False
+        self.has_module_calls = False
         self.seconds: float | None = None
         self._plans = plans
         self._locate = self.locator.locate
@@ -65,19 +68,29 @@ class Recording:
         self._has_coroutines |= any(number not in entered for number in self._numbers.values())
         self._numbers[log] = coroutines.enter()
         self.logs.append(log)
-        self.measures_time = any(log.recorder.measure_time for log in self.logs)
+        self._logs_changed()
 
     def remove(self, log: CallLog) -> None:
         """Append calls to a log no longer."""
         coroutines.leave(self._numbers.pop(log))
         self.logs.remove(log)
         self._has_coroutines &= len(self.logs) > 1
+        self._logs_changed()
+
+    def _logs_changed(self) -> None:
         self.measures_time = any(log.recorder.measure_time for log in self.logs)
+        self.has_module_calls = any(log.module_calls is not None for log in self.logs)
 
     def _logs_here(self) -> Sequence[CallLog]:
         """Return the logs of the running coroutine; all of them if it has none."""
         entered = coroutines.entered()
         return [log for log in self.logs if self._numbers[log] in entered] or self.logs
+
+    def begin_module_call(self, args: Any) -> list[tuple[ModuleCalls, int]]:
+        """Record the call of the module that is running now, and return its number in each log that records it."""
+        found = [log.module_calls for log in self._logs_here() if log.module_calls is not None]
+        inputs, path = shapes_of(args), self.modules.path
+        return [(calls, calls.begin(path, inputs)) for calls in found]
 
     def record_returned(self, result: Any) -> None:
         """Record which values the outermost module returned, unless it runs again for a backward pass."""

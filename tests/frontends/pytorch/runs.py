@@ -18,17 +18,17 @@ from costcore.trace.recorder import Recorder
 GRAD_MODES = {"grad": torch.enable_grad, "no_grad": torch.no_grad, "inference": torch.inference_mode}
 
 
-def record(run: Callable[[], object], **settings: Any) -> Recorder:
+def record(run: Callable[[], object], spelled: bool = False, **settings: Any) -> Recorder:
     """Return the record of a run."""
-    recorder = Recorder()
+    recorder = Recorder(spelled=spelled)
     with capture(recorder, **settings):
         run()
     return recorder
 
 
-def estimated(model: torch.nn.Module, inputs: Any, **options: Any) -> Recorder:
+def estimated(model: torch.nn.Module, inputs: Any, spelled: bool = False, **options: Any) -> Recorder:
     """Return the record of one pass of ``model`` on the meta device."""
-    recorder = Recorder()
+    recorder = Recorder(spelled=spelled)
     estimate(recorder, model, inputs, **options)
     return recorder
 
@@ -71,4 +71,6 @@ def state_of_torch() -> tuple[Any, ...]:
         torch.backends.mha.get_fastpath_enabled(),
         torch.is_grad_enabled(),
         torch._ops.HigherOrderOperator.dispatch,
+        tuple(torch.overrides._get_current_function_mode_stack()),
+        torch.overrides.has_torch_function,
     )
