@@ -45,8 +45,9 @@ class Locator:
         """The paths of the modules that ran when autograd reached the numbers in ``_numbers``, in that order."""
         self._step: CodeType | None = None
         """The function that is a step of an optimizer, if one may be running."""
-        self._step_depth = 0
-        """How far up the stack that function was when it was found last; operators of one step mostly agree."""
+        self._step_depths = 0, 0
+        """How far up the stack that function was when it was searched for last, and before: the operators of a step run
+        at few depths, mostly at two."""
 
     def begin_optimizer_step(self) -> None:
         """Note that an optimizer begins a step, in the function that calls the caller of this one."""
@@ -79,8 +80,9 @@ class Locator:
         """
         if _grad_enabled() or self.modules.is_running:
             return False
+        first, second = self._step_depths
         try:
-            if sys._getframe(self._step_depth).f_code is self._step:
+            if sys._getframe(first).f_code is self._step or sys._getframe(second).f_code is self._step:
                 return True
         except ValueError:  # the stack is not that deep
             pass
@@ -90,7 +92,7 @@ class Locator:
             frame, depth = frame.f_back, depth + 1
         if frame is None:
             self._step = None
-        self._step_depth = depth
+        self._step_depths = depth, first
         return frame is not None
 
     def _module_of_node(self, node: Any) -> str:
