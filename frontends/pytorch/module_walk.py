@@ -26,10 +26,10 @@ def walk(model: Module) -> Iterator[tuple[str, Module, bool]]:
         yield path, module, is_first
         if is_first:
             seen.add(id(module))
-            if module._modules:
+            children = module._modules
+            if children:
                 before = f"{path}." if path else ""
-                children = [(before + name, x) for name, x in module._modules.items() if x is not None]
-                waiting += reversed(children)
+                waiting += [(before + name, x) for name, x in reversed(children.items()) if x is not None]
 
 
 def modules_of(model: Module) -> Iterator[Module]:

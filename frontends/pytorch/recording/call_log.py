@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -34,6 +34,9 @@ PRODUCTS = frozenset(("attention", "einsum", "linear", "matmul"))
 """Operators whose cost cannot be computed from the number of elements alone."""
 
 
+Picker: TypeAlias = "Callable[[tuple[Any, ...]], tuple[int, ...]]"
+
+
 class CallLog:
     """The operator calls of one capture.
 
@@ -63,9 +66,10 @@ class CallLog:
         self._annotates_all = recorder.tracebacks or spellings is not None
         self._annotations: dict[int, Annotation] = {}
         self._numbers: dict[CallTemplate, int] = {}
-        self._templates: list[tuple[CallTemplate, OperatorPlan, Layer, itemgetter[Any], int]] = []
-        """For every template its operator and layer, what picks module, phase, inputs and outputs from a row, and where
-        among those the outputs begin."""
+        self._templates: list[tuple[Layer, str, str, str, tuple[int, ...], Sequence[int], Picker, int]] = []
+        """For every template its layer, the names of its operator and overload, the positions of operands that are not
+        contiguous and of those that are learned, what picks the ids of inputs and outputs from a row, and the number of
+        inputs."""
         self._translate = translator.by(self._operand)
         self._modules: dict[int, str] = {}
         """Path of the module that first read a parameter, by the id of the parameter."""
@@ -136,29 +140,29 @@ class CallLog:
         calls = self.recorder.calls
         first = len(calls)
         self.recorder.seconds.update({first + i: each[0] for i, each in annotations.items() if each[0] is not None})
+        templates, new = self._templates, tuple.__new__
+        storage_of, parameters = self.identities.storages.__getitem__, self.identities.parameters
+        read: tuple[int, ...]
         with collector_off():
-            calls += [self._call(row, annotations.get(i, _NOT_ANNOTATED)) for i, row in enumerate(rows)]
-
-    def _call(self, row: tuple[Any, ...], annotation: Annotation) -> Call:
-        template, plan, layer, pick, at_outputs = self._templates[row[0]]
-        picked = pick(row)
-        module, phase, inputs, outputs = picked[0], picked[1], picked[2:at_outputs], picked[at_outputs:]
-        identities = self.identities
-        read: tuple[int, ...] = ()
-        if template.learned:
-            read = tuple([identities.parameters[row[3 + at]] for at in template.learned])
-            for parameter in read:
-                if parameter not in self._modules:
-                    self._modules[parameter] = module
-        storages = tuple(map(identities.storages.__getitem__, picked[2:]))
-        _, where, function, given, module_call = annotation
-        # The fields of a call in their order: keywords would cost as much as all the rest.
-        # fmt: off
-        return tuple.__new__(Call, (
-            layer, plan.type, plan.native, "", module, phase, 1, "", inputs, outputs, storages, read, (), where, None,
-            plan.overload, template.strided, function, given, module_call,
-        ))
-        # fmt: on
+            for i, row in enumerate(rows):
+                layer, kind, name, overload, strided, learned, pick, n_inputs = templates[row[0]]
+                module, phase, operands = row[1], row[2], pick(row)
+                inputs, outputs = operands[:n_inputs], operands[n_inputs:]
+                storages = (*map(storage_of, operands),)
+                if learned:
+                    read = tuple([parameters[row[3 + at]] for at in learned])
+                    for parameter in read:
+                        self._modules.setdefault(parameter, module)
+                else:
+                    read = ()
+                _, where, function, given, module_call = annotations.get(i, _NOT_ANNOTATED)
+                # The fields of a call in their order: keywords would cost as much as all the rest.
+                # fmt: off
+                calls.append(new(Call, (
+                    layer, kind, name, "", module, phase, 1, "", inputs, outputs, storages, read, (), where, None,
+                    overload, strided, function, given, module_call,
+                )))
+                # fmt: on
 
     def close(self) -> None:
         """Flush the log; no call follows."""
@@ -182,9 +186,10 @@ class CallLog:
 
     def _number(self, template: CallTemplate, plan: OperatorPlan) -> int:
         number = self._numbers[template] = len(self._templates)
-        places = [3 + at if at >= 0 else -1 for at in template.inputs + template.outputs]
-        pick = itemgetter(1, 2, *places)
-        self._templates.append((template, plan, self.recorder.intern(template.layer), pick, 2 + len(template.inputs)))
+        layer = self.recorder.intern(template.layer)
+        pick = _picker([3 + at if at >= 0 else -1 for at in template.inputs + template.outputs])
+        names, n_inputs = (plan.type, plan.native, plan.overload), len(template.inputs)
+        self._templates.append((layer, *names, template.strided, template.learned, pick, n_inputs))
         return number
 
     def _annotation(self, template: CallTemplate, phase: str, seconds: float | None) -> Annotation:
@@ -234,6 +239,13 @@ class CallLog:
             elif origin == BUFFER and role == "param":
                 role = "state"
         return operand(value, role)
+
+
+def _picker(places: Sequence[int]) -> Picker:
+    """Return what picks these places from a row; ``itemgetter`` returns a tuple only for two or more."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda row: tuple([row[at] for at in places])
 
 
 def _unwrapped(value: Any) -> Any:

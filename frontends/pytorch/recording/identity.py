@@ -6,10 +6,10 @@ Python reuses the address of a dead object, and so does the allocator; every id 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from weakref import ref
 
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 from torch.nn import Parameter
 
 from costcore.dims import Dim
@@ -25,7 +25,7 @@ A view has the origin of what it is a view of."""
 Identity: TypeAlias = "tuple[ref[Tensor], int, int]"
 """A tensor object, the operand id of the value it holds, and the origin of that value."""
 
-Memory: TypeAlias = "tuple[ref[Any] | None, int, int]"
+Memory: TypeAlias = "tuple[ref[UntypedStorage] | None, int, int]"
 """A storage, its id, and the origin of what it holds unless that is a learned parameter."""
 
 
@@ -36,7 +36,7 @@ class Identities:
 
     Args:
         recorder: gives new ids.
-        is_buffer: returns whether a tensor is a buffer of a module that runs.
+        is_buffer: returns whether a storage is that of a buffer of a module that runs.
 
     Attributes:
         by_address: the identities of tensor objects, by address.
@@ -44,14 +44,15 @@ class Identities:
         parameters: id of the parameter that a value is; other values are missing.
     """
 
-    def __init__(self, recorder: Recorder, is_buffer: Callable[[Tensor], bool]) -> None:
+    def __init__(self, recorder: Recorder, is_buffer: Callable[[UntypedStorage], bool]) -> None:
         self._recorder = recorder
         self._is_buffer = is_buffer
         self._new_id = recorder.new_id
         self.by_address: dict[int, Identity] = {}
         self.storages = {0: 0}
         self.parameters: dict[int, int] = {}
-        self._memories: dict[int, Memory] = {}
+        self._memories: dict[int, tuple[ref[UntypedStorage], int, int]] = {}
+        """The memories by the address of the storage object, which is one object as long as the memory is in use."""
         self._parameters_in: dict[int, dict[tuple[int, int], int]] = {}
         """Ids of the parameters in a memory by offset and size, by the id of the memory."""
 
@@ -73,10 +74,24 @@ class Identities:
         return self._register(tensor, memory, parameter)
 
     def register_result(self, tensor: Tensor) -> Identity:
-        """Register a tensor that an operator returned: a new value, in new memory or in that of an operand."""
-        memory = self._memory(tensor, COMPUTED)
-        parameter = self._parameter_at(tensor, memory) if memory[1] in self._parameters_in else 0
-        return self._register(tensor, memory, parameter)
+        """Register a tensor that an operator returned: a new value, in new memory or in that of an operand.
+
+        It runs at every operator, so that it calls no other function for a tensor outside the memory of parameters.
+        """
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):
+            return self._register(tensor, self._memory(tensor, COMPUTED), 0)
+        address = id(storage)
+        memory = self._memories.get(address)
+        if memory is None or memory[0]() is not storage:
+            memory = self._memories[address] = (ref(storage), self._new_id(), COMPUTED)
+        elif memory[1] in self._parameters_in:
+            return self._register(tensor, memory, self._parameter_at(tensor, memory))
+        operand = self._new_id()
+        self.storages[operand] = memory[1]
+        identity = self.by_address[id(tensor)] = (ref(tensor), operand, memory[2])
+        return identity
 
     def release(self) -> None:
         """Release the modules, and with them the model: no tensor is registered any more."""
@@ -90,10 +105,8 @@ class Identities:
     def register_stand_in(self, tensor: Tensor, original: Tensor) -> None:
         """Register a tensor that takes the place of another one: it holds the same value in the same memory."""
         self.register_alias(tensor, original)
-        self._memories[tensor.untyped_storage()._cdata] = (
-            ref(tensor.untyped_storage()),
-            *self._memory(original, EXTERNAL)[1:],
-        )
+        storage = tensor.untyped_storage()
+        self._memories[id(storage)] = (ref(storage), *self._memory(original, EXTERNAL)[1:])
 
     def register_parameter(self, tensor: Tensor, operand: int) -> None:
         """Register the value of an operand as a parameter, because its operator uses it as one."""
@@ -130,10 +143,10 @@ class Identities:
             storage = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):  # sparse and opaque tensors have none
             return None, self._new_id(), origin
-        address = storage._cdata
+        address = id(storage)
         memory = self._memories.get(address)
-        if memory is None or memory[0] is None or memory[0]() is not storage:
-            if origin == EXTERNAL and self._is_buffer(tensor):
+        if memory is None or memory[0]() is not storage:
+            if origin == EXTERNAL and self._is_buffer(storage):
                 origin = BUFFER
             memory = self._memories[address] = (ref(storage), self._new_id(), origin)
         return memory
@@ -162,5 +175,5 @@ class Identities:
         return 0
 
 
-def _is_no_buffer(tensor: Tensor) -> bool:
+def _is_no_buffer(storage: UntypedStorage) -> bool:
     return False

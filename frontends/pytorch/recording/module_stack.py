@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 from weakref import ref
 
-import torch
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 from torch.nn import Module
 
-from ..module_walk import join, modules_of, walk
+from ..module_walk import join, walk
 
 
 class ModuleStack:
@@ -29,6 +28,8 @@ class ModuleStack:
         self.path = ""
         self.running: list[tuple[Module, str]] = []
         self._paths: dict[int, tuple[Module, str]] = {}
+        self._modules: list[Module] = []
+        """The outermost module that was called last, and all modules below it."""
         self._buffers: dict[int, Any] = {}
         """Weak references to the memory of the buffers of ``_buffers_of``, by its address."""
         self._buffers_of: Module | None = None
@@ -52,7 +53,9 @@ class ModuleStack:
         if not self.running and module is not self.root:
             self.n_roots += 1
             self.root = module
-            self._paths = {id(child): (child, path) for path, child, is_first in walk(module) if is_first}
+            entries = [(child, path) for path, child, is_first in walk(module) if is_first]
+            self._modules = [child for child, _ in entries]
+            self._paths = {id(entry[0]): entry for entry in entries}
         entry = self._paths.get(id(module))
         if entry is None:  # the model was changed meanwhile, or calls a module that it does not contain
             entry = self._paths[id(module)] = (module, self._path_of(module))
@@ -69,15 +72,14 @@ class ModuleStack:
         path = self._paths.get(id(module), (module, ""))[1]
         return f"{path} ({type(module).__name__})" if path else type(module).__name__
 
-    def holds(self, tensor: Tensor) -> bool:
-        """Return whether a tensor is a buffer of the outermost module, or a view of one."""
+    def holds(self, memory: UntypedStorage) -> bool:
+        """Return whether a storage is that of a buffer of the outermost module."""
         if self.root is None:
             return False
         if self._buffers_of is not self.root:
             self._buffers_of = self.root
-            self._buffers = {memory._cdata: ref(memory) for memory in _memories_of_buffers(self.root)}
-        memory = tensor.untyped_storage()
-        found = self._buffers.get(memory._cdata)
+            self._buffers = {id(memory): ref(memory) for memory in _memories_of_buffers(self._modules)}
+        found = self._buffers.get(id(memory))
         return found is not None and found() is memory
 
     def _path_of(self, module: Module) -> str:
@@ -92,8 +94,8 @@ class ModuleStack:
         return self.path
 
 
-def _memories_of_buffers(model: Module) -> Iterator[torch.UntypedStorage]:
-    for module in modules_of(model):
+def _memories_of_buffers(modules: Iterable[Module]) -> Iterator[UntypedStorage]:
+    for module in modules:
         for buffer in module._buffers.values():
             try:
                 memory = buffer.untyped_storage() if type(buffer) is Tensor else None

@@ -41,18 +41,19 @@ def module_tree(model: TorchModule, identities: Identities) -> dict[str, Module]
             tree[path] = Module(kind.__name__, (), (), 0, paths[id(module)], bases, (), has_int)
             continue
         paths[id(module)] = path
-        if not module._parameters and not module._buffers:
+        parameters, stored = module._parameters, module._buffers  # looking them up takes as long as all the rest
+        if not parameters and not stored:
             tree[path] = Module(kind.__name__, (), (), 0, "", bases, (), has_int)
             continue
         is_trained: dict[int, bool] = {}
         own = []
-        for name, parameter in module._parameters.items():
+        for name, parameter in parameters.items():
             if parameter is not None and not is_lazy(parameter):
                 identity = _parameter_id(parameter, identities)
                 is_trained[identity] = is_trained.get(identity, True) and parameter.requires_grad
                 own.append((name, sizes[identity]))
         frozen = tuple([identity for identity, trained in is_trained.items() if not trained])
-        buffers = [x.numel() for x in module._buffers.values() if x is not None and not is_lazy(x)]
+        buffers = [x.numel() for x in stored.values() if x is not None and not is_lazy(x)]
         tree[path] = Module(kind.__name__, tuple(is_trained), frozen, sum(buffers), "", bases, tuple(own), has_int)
     return tree
 
