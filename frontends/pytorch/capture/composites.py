@@ -24,12 +24,11 @@ from ..meta.operands import PLAIN, are_distributed, have_data, is_mixed, tensors
 from ..operators.composite_ops import COMPOSITES, WITHOUT_GRADIENT, overload
 from ..operators.plan import OperatorPlan
 from . import autocast
-from .dispatch_keys import AFTER, AFTER_CAPTURE, CAPTURED
+from .dispatch_keys import AFTER, AFTER_CAPTURE
 from .dispatch_mode import CaptureMode
 
 _grad_enabled = torch.is_grad_enabled
 _functorch_level = torch._C._functorch.maybe_current_level
-_without_capture = torch._C._ExcludeDispatchKeyGuard
 _mode_count = torch._C._len_torch_dispatch_stack
 
 _libraries: list[torch.library.Library] = []
@@ -54,17 +53,19 @@ def register_kernels(active_mode: Callable[[], CaptureMode | None]) -> None:
 
 
 def _kernel(operator: OpOverload, active_mode: Callable[[], CaptureMode | None]) -> Callable[..., Any]:
+    redispatch = operator._handle.redispatch_boxed  # operator.redispatch without its Python frame
+
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         mode = active_mode()
         if mode is None or mode.in_composite or mode.is_paused or _functorch_level() is not None:
-            return operator.redispatch(keyset & AFTER, *args, **kwargs)
+            return redispatch(keyset & AFTER, *args, **kwargs)
         if mode.is_over and mode.end_in_thread is not None:
             mode.end_in_thread()
             return operator(*args, **kwargs)
         if mode.spellings is not None and mode.spellings.is_listening:
             with mode.spellings.silenced():
-                return _call(mode, operator, keyset, args, kwargs)
-        return _call(mode, operator, keyset, args, kwargs)
+                return _call(mode, operator, redispatch, keyset, args, kwargs)
+        return _call(mode, operator, redispatch, keyset, args, kwargs)
 
     return kernel
 
@@ -78,32 +79,41 @@ def _unless_a_gradient_is_needed(operator: OpOverload, kernel: Callable[..., Any
     return kernel_without_gradient
 
 
-def _call(mode: CaptureMode, operator: OpOverload, keyset: Any, args: Any, kwargs: Any) -> Any:
+def _call(
+    mode: CaptureMode, operator: OpOverload, redispatch: Callable[..., Any], keyset: Any, args: Any, kwargs: Any
+) -> Any:
     """Find a call in the cache, replay or run it, and record it."""
     plans = mode.cache.plans
     plan = plans.by_id.get(id(operator)) or plans.of(operator)
     key, cached, tensors = mode.find_call(plan, args, kwargs)
     if cached is None and not all(type(tensor) in PLAIN for tensor in tensors) and are_distributed(tensors):
-        return operator.redispatch(keyset & AFTER, *args, **kwargs)
+        return redispatch(keyset & AFTER, *args, **kwargs)
     if autocast.is_any_enabled():
         if autocast.casts_first(operator, keyset & AFTER):
-            return operator.redispatch(keyset & AFTER, *args, **kwargs)  # it comes again after its inputs were cast
+            return redispatch(keyset & AFTER, *args, **kwargs)  # it comes again after its inputs were cast
         dtype = autocast.dtype_for(operator, tensors)
         if dtype is not None:
             return operator(*autocast.cast(args, dtype), **autocast.cast(kwargs, dtype))
         if plan.native in autocast.CASTS_INSIDE:
             key = cached = None  # what it returns depends on more than its operands
-    if cached is not None and cached.replay is not None and not _grad_enabled() and _mode_count() == 1:
-        with _without_capture(CAPTURED):
+    is_only_mode = _mode_count() == 1
+    if is_only_mode and cached is not None and cached.replay is not None and not _grad_enabled():
+        with mode.without_capture:
             result = cached.replay(args)
+    elif is_only_mode and (have_data(tensors) if cached is None else cached.have_data):
+        # No inner operator could be replayed or assumed: they run as without a capture.
+        start = perf_counter()
+        with mode.without_capture:
+            result = redispatch(keyset & AFTER_CAPTURE, *args, **kwargs)
+        if mode.recording.measures_time:
+            mode.recording.seconds = perf_counter() - start
     else:
-        operands_have_data = have_data(tensors) if cached is None else cached.have_data
         passed = (args, kwargs)
-        if mode.is_estimate and not operands_have_data and is_mixed(tensors):
+        if mode.is_estimate and is_mixed(tensors):
             passed = without_data((args, kwargs), keeps_integers=True)
-        result = _run(mode, operator, plan, keyset, *passed, operands_have_data)
-        if cached is None:
-            cached = mode.add_call(plan, key, args, kwargs, tensors, result)
+        result = _run(mode, plan, redispatch, keyset & AFTER, *passed)
+    if cached is None:
+        cached = mode.add_call(plan, key, args, kwargs, tensors, result)
     if cached.carries:
         follow(mode.values, plan.follow_rule, args, kwargs, tensors, result)
     mode.record(cached, tensors, args, kwargs, result)
@@ -111,20 +121,17 @@ def _call(mode: CaptureMode, operator: OpOverload, keyset: Any, args: Any, kwarg
 
 
 def _run(
-    mode: CaptureMode, operator: OpOverload, plan: OperatorPlan, keyset: Any, args: Any, kwargs: Any, has_data: bool
+    mode: CaptureMode, plan: OperatorPlan, redispatch: Callable[..., Any], keyset: Any, args: Any, kwargs: Any
 ) -> Any:
+    """Run an operator whose inner operators arrive in the mode, which does not record them."""
     mode.in_composite = True
     try:
         start = perf_counter()
-        if has_data and _mode_count() == 1:  # no inner operator could be replayed or assumed
-            with _without_capture(CAPTURED):
-                result = operator.redispatch(keyset & AFTER_CAPTURE, *args, **kwargs)
-        else:
-            if plan.native == autocast.LOWER_AS_A_WHOLE and autocast.is_any_enabled():
-                args = autocast.cast(args, autocast.lower_dtype())
-            result = sdpa.fused_attention(*args, **kwargs) if plan.native == sdpa.NAME else None
-            if result is None:
-                result = operator.redispatch(keyset & AFTER, *args, **kwargs)
+        if plan.native == autocast.LOWER_AS_A_WHOLE and autocast.is_any_enabled():
+            args = autocast.cast(args, autocast.lower_dtype())
+        result = sdpa.fused_attention(*args, **kwargs) if plan.native == sdpa.NAME else None
+        if result is None:
+            result = redispatch(keyset, *args, **kwargs)
         if mode.recording.measures_time:
             mode.recording.seconds = perf_counter() - start
     finally:

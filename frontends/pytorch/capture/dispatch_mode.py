@@ -31,7 +31,7 @@ from ..operators.plan import OperatorPlan
 from ..packed_weights import PackedWeights, without_run
 from ..recording.recording import Recording
 from ..recording.spelling import Spellings
-from .dispatch_keys import LazyValues
+from .dispatch_keys import CAPTURED, LazyValues
 from .torchscript import EQUAL, GraphConstants
 
 _DETACH = torch.ops.aten.detach.default
@@ -55,6 +55,7 @@ class CaptureMode(TorchDispatchMode):
         spellings: follows which functions the code calls, if a capture asks for that.
         is_over: whether the last capture of the thread ended in another thread, so that operators just run.
         end_in_thread: restores the state of the thread, in that thread.
+        without_capture: a context in which operators run as if nothing was captured; it does not nest.
     """
 
     supports_higher_order_operators = True
@@ -69,6 +70,7 @@ class CaptureMode(TorchDispatchMode):
         self.is_over = False
         self.end_in_thread: Callable[[], None] | None = None
         self.spellings: Spellings | None = None
+        self.without_capture = torch._C._ExcludeDispatchKeyGuard(CAPTURED)
         self._constants = GraphConstants()
         self.cache = CallCache(self.has_replay, checks_operands=is_estimate)
         self.recording = Recording(self.cache.plans)
