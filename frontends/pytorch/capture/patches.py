@@ -6,10 +6,10 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from traceback import walk_tb
-from types import TracebackType
-from typing import Any
+from types import FunctionType, TracebackType
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -79,8 +79,8 @@ def release() -> None:
             _undo.close()
 
 
-def _active_mode() -> CaptureMode | None:
-    return THREAD.mode
+_active_mode: Callable[[], CaptureMode | None] = partial(getattr, THREAD, "mode")
+"""Returns the mode of the running thread."""
 
 
 def _is_capturing() -> bool:
@@ -104,40 +104,85 @@ def count_unseen_threads() -> int:
 
 def failed_module(traceback: TracebackType | None) -> Module | None:
     """Return the innermost module that an exception came out of, from its traceback; None outside any module."""
-    frames = [frame for frame, _ in walk_tb(traceback) if frame.f_globals.get("__name__") == __name__]
-    called = [frame.f_locals["self"] for frame in frames if frame.f_code.co_name == "__call__"]
+    called = [frame.f_locals["self"] for frame, _ in walk_tb(traceback) if frame.f_code is _call_module.__code__]
     return called[-1] if called else None
 
 
+class _ModuleCalls(NamedTuple):
+    """What :func:`_call_module` needs: as the code of another function it has no names of this module.
+
+    Attributes:
+        thread: the state of the running thread.
+        unseen_threads: the threads that run modules without a capture.
+        get_thread: returns the number of the running thread.
+        original: calls a module as without a capture.
+        is_pytorchs_own: whether that is PyTorch's function.
+        end_module_call: records what a module returned.
+    """
+
+    thread: _Thread
+    unseen_threads: dict[int, None]
+    get_thread: Callable[[], int]
+    original: Callable[..., Any]
+    is_pytorchs_own: bool
+    end_module_call: Callable[[Any, Any], None]
+
+
+def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: Any) -> Any:
+    """Call a module, and keep the module stack of the capture up to date."""
+    mode = _costcore.thread.mode
+    if mode is None:
+        _costcore.unseen_threads[_costcore.get_thread()] = None
+        return _costcore.original(self, *args, **kwargs)
+    recording = mode.recording
+    modules = recording.modules
+    modules.enter(self)
+    begun = recording.begin_module_call(args) if recording.has_module_calls else None
+    try:
+        if _costcore.is_pytorchs_own and self._compiled_call_impl is None:  # as the original, with one frame less
+            result = self._call_impl(*args, **kwargs)
+        else:
+            result = _costcore.original(self, *args, **kwargs)
+        if begun is not None:
+            _costcore.end_module_call(begun, result)
+        if len(modules.running) == 1:
+            recording.record_returned(result)
+        return result
+    finally:
+        modules.leave()
+        if begun is not None:
+            for calls, number in begun:
+                calls.end(number)
+
+
 def _patch_module_calls(stack: ExitStack) -> None:
-    """Keep the module stack of the capture up to date."""
-    original: Callable[..., Any] = Module.__call__
-    is_pytorchs_own = original is Module.__dict__.get("_wrapped_call_impl")
+    """Let ``Module.__call__`` keep the module stack of the capture up to date.
+
+    PyTorch's function gets another code. Assigning another function makes Python update all subclasses, hundreds of
+    them, which takes longer than all the rest of an empty capture.
+    """
+    function: Any = Module.__call__
+    if function is not Module.__dict__.get("_wrapped_call_impl") or type(function) is not FunctionType:
+        _replace_module_calls(stack, function)
+        return
+    code, defaults = function.__code__, function.__kwdefaults__
+    original = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    calls = _ModuleCalls(THREAD, _unseen_threads, threading.get_ident, original, True, _end_module_call)
+    function.__kwdefaults__ = {"_costcore": calls}
+    function.__code__ = _call_module.__code__
+
+    def restore() -> None:
+        function.__code__, function.__kwdefaults__ = code, defaults
+
+    stack.callback(restore)
+
+
+def _replace_module_calls(stack: ExitStack, original: Any) -> None:
+    """Replace a ``Module.__call__`` that is not PyTorch's own."""
+    calls = _ModuleCalls(THREAD, _unseen_threads, threading.get_ident, original, False, _end_module_call)
 
     def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - replaces it
-        mode = THREAD.mode
-        if mode is None:
-            _unseen_threads[threading.get_ident()] = None
-            return original(self, *args, **kwargs)
-        recording = mode.recording
-        modules = recording.modules
-        modules.enter(self)
-        begun = recording.begin_module_call(args) if recording.has_module_calls else None
-        try:
-            if is_pytorchs_own and self._compiled_call_impl is None:  # as the original, with one Python frame less
-                result = self._call_impl(*args, **kwargs)
-            else:
-                result = original(self, *args, **kwargs)
-            if begun is not None:
-                _end_module_call(begun, result)
-            if len(modules.running) == 1:
-                recording.record_returned(result)
-            return result
-        finally:
-            modules.leave()
-            if begun is not None:
-                for calls, number in begun:
-                    calls.end(number)
+        return _call_module(self, *args, _costcore=calls, **kwargs)
 
     def restore() -> None:
         if Module.__call__ is __call__:

@@ -67,6 +67,8 @@ def state_of_torch() -> tuple[Any, ...]:
     return (
         tuple(_get_current_dispatch_mode_stack()),
         torch.nn.Module.__call__,
+        torch.nn.Module.__call__.__code__,
+        torch.nn.Module.__call__.__kwdefaults__,
         torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.PreDispatch),
         torch.backends.mha.get_fastpath_enabled(),
         torch.is_grad_enabled(),
