@@ -1,0 +1,116 @@
+"""What a capture costs, in lines of this package that run: the same on every machine under any load."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+import costcore.frontends.pytorch as frontend
+from costcore.frontends.pytorch import capture
+from costcore.frontends.pytorch.recording import location
+from costcore.trace.recorder import Recorder
+
+PACKAGE = str(Path(frontend.__file__).parents[2]) + os.sep
+
+
+def lines_of(run: Callable[[], object], n_times: int = 1, below: str = PACKAGE) -> int:
+    """Return how many lines of this package run in a capture of so many runs.
+
+    Args:
+        run: what is captured.
+        n_times: how often it runs.
+        below: start of the paths of the files whose lines are counted.
+    """
+    n_lines = 0
+
+    def count(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal n_lines
+        if not frame.f_code.co_filename.startswith(below) or frame.f_code.co_filename == __file__:
+            return None
+        n_lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        with capture(Recorder()):
+            for _ in range(n_times):
+                run()
+    finally:
+        sys.settrace(before)
+    return n_lines
+
+
+def lines_each(run: Callable[[], object], below: str = PACKAGE) -> float:
+    """Return how many lines each repetition of a run takes, all of whose calls were seen before."""
+    lines_of(run)
+    return (lines_of(run, 12, below) - lines_of(run, 2, below)) / 10
+
+
+def test_an_operator():
+    x, y = torch.ones(4), torch.ones(4)
+    with torch.no_grad():
+        assert lines_each(lambda: x.mul_(y)) <= 119  # 123 before
+
+
+def test_a_composite_operator():
+    x, w, b = torch.ones(2, 4), torch.ones(4, 4), torch.ones(4)
+    with torch.no_grad():
+        assert lines_each(lambda: functional.linear(x, w, b)) <= 138  # 149 before
+
+
+def test_operators_of_an_optimizer_step_are_located_without_a_search():
+    net = nn.Linear(4, 4)
+    for parameter in net.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    step = torch.optim.AdamW(net.parameters(), foreach=False).step
+    step()
+    recorder = Recorder()
+    with capture(recorder):
+        step()
+    assert {call.native for call in recorder.calls} > {"aten::item", "aten::mul"}  # those run at different depths
+    # 6 lines of locate and 5 of _is_in_optimizer_step; a search takes two for every frame
+    assert lines_each(step, location.__file__) <= 12 * len(recorder.calls)
+
+
+def test_a_module():
+    def net(n_layers: int) -> nn.Module:
+        return nn.Sequential(*[nn.BatchNorm1d(2) for _ in range(n_layers)]).eval()
+
+    x, small, large = torch.ones(1, 2, 4), net(10), net(20)
+    lines_of(lambda: small(x))
+    assert (lines_of(lambda: large(x)) - lines_of(lambda: small(x))) / 10 <= 495  # 512 before
+
+
+def test_no_class_is_changed_for_the_calls_of_modules():
+    """Python updates all subclasses, some hundreds, of a class whose ``__call__`` is assigned."""
+    function = nn.Module.__call__
+    with capture(Recorder()):
+        assert nn.Module.__call__ is function
+
+
+def test_calls_of_modules_that_another_tool_replaced(monkeypatch):
+    original, called = nn.Module.__call__, []
+
+    def replaced(self: nn.Module, *args: object) -> object:
+        called.append(type(self))
+        return original(self, *args)
+
+    monkeypatch.setattr(nn.Module, "__call__", replaced)
+    net, x = nn.Sequential(nn.Linear(2, 3)), torch.ones(1, 2)
+    recorder = Recorder()
+    with capture(recorder):
+        net(x)
+    assert nn.Module.__call__ is replaced
+    assert called == [nn.Sequential, nn.Linear]
+    assert [(call.native, call.module) for call in recorder.calls] == [("aten::linear", "0")]
+    net(x)
+    assert len(called) == 4
