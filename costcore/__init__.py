@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from costcore.api.table import table as table
     from costcore.budgets.check import check as check
     from costcore.comparisons.comparison import compare as compare
+    from costcore.counting.conventions.catalog import conventions as conventions
     from costcore.errors import CostError as CostError
     from costcore.errors import CostWarning as CostWarning
     from costcore.ir import Cost as Cost
@@ -50,6 +51,7 @@ _MODULES = {
     "TreeColumns": "reports.columns",
     "check": "budgets.check",
     "compare": "comparisons.comparison",
+    "conventions": "counting.conventions.catalog",
     "estimate": "api.estimate",
     "hookimpl": "plugins",
     "table": "api.table",
@@ -71,6 +73,7 @@ __all__ = [
     "TreeColumns",
     "check",
     "compare",
+    "conventions",
     "estimate",
     "hookimpl",
     "table",

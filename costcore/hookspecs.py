@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pluggy
@@ -38,4 +39,10 @@ def costcore_rows(frontend: str) -> Iterable[Row]:
 @hookspec
 def costcore_renderers() -> Mapping[str, Callable[..., str] | Renderer]:
     """Return renderers by the name of their ``mode``; a renderer is a function from a ``Table`` to text."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_conventions() -> Iterable[Path]:
+    """Return the paths of TOML files with counting conventions."""
     raise AssertionError("a specification is never called")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from costcore.errors import CostError
 from costcore.reports.columns import (
@@ -29,6 +29,9 @@ from costcore.reports.tables.arrange import TableRow, arrange
 from costcore.reports.tables.layer_rows import TORCHSTAT_SUMS, layer_rows
 from costcore.reports.tables.module_tree import tree_rows
 from costcore.reports.tables.show import TableOptions, one_stream, show
+
+if TYPE_CHECKING:
+    from costcore.counting.conventions.view import View
 
 
 class Report(ReportData):
@@ -154,6 +157,25 @@ class Report(ReportData):
         rows = tree_rows(self.tree(), depth, order, top, mode)
         self._show(rows, choose(TREE, columns), TableOptions(ost, mode, unit, n_digits), total=0)
 
+    def under(self, convention: str | PathLike[str]) -> View:
+        """Return this report as another tool or convention counts it: ``report.under("fvcore").total``.
+
+        Args:
+            convention: a name (:func:`costcore.conventions` lists them), or the path of a TOML file with rules.
+
+        Raises:
+            TypeError: if ``convention`` is neither a name nor a path.
+            ValueError: if there is no convention of that name.
+            CostError: if it needs what the capture does not know, such as the modules of PyTorch for an ONNX model.
+        """
+        from costcore.counting.conventions.catalog import named
+        from costcore.counting.conventions.counted_trace import counted_trace
+        from costcore.counting.conventions.counting import count
+        from costcore.counting.conventions.view import View
+
+        counts = count(self.trace, named(convention))
+        return View(counts, self.trace, type(self)(counted_trace(self.trace, counts)))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report in plain JSON types, as ``costcore/reports/report.schema.json`` describes them."""
         return to_dict(self.trace, self.ledger.total)
@@ -256,4 +278,6 @@ class Report(ReportData):
     def _show(
         self, entries: Sequence[Mapping[str, Any]], columns: Sequence[Column], options: TableOptions, total: int = -1
     ) -> None:
-        show(entries, columns, options, self.remarks, total)
+        unit = self.trace.run.unit
+        titled = [column._replace(title=unit) if column.key in ("flops", "flops%") else column for column in columns]
+        show(entries, titled, options, self.remarks, total)

@@ -61,6 +61,7 @@ class Run:
         regrouped: nodes that were counted as one operator.
         version: version of costcore.
         convention: name of the counting rules.
+        unit: what the amounts are that tables show as FLOPs; another convention may count ``MACs``.
         returned: operand ids of the tensors that the outermost module returned, in order, also of those inside lists,
             tuples, dicts and dataclasses; those of all its calls, if several ran. Empty if unknown.
         module_calls: every call of a module in the order in which they began; recorded only with ``spelled=True``.
@@ -77,5 +78,6 @@ class Run:
     regrouped: tuple[Regrouping, ...] = ()
     version: str = __version__
     convention: str = CONVENTION
+    unit: str = "FLOPs"
     returned: tuple[int, ...] = ()
     module_calls: tuple[ModuleCall, ...] = ()

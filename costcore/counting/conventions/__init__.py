@@ -1,0 +1,1 @@
+"""Named counting conventions: what another tool prints for the same network, from the same capture."""

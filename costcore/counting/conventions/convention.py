@@ -1,0 +1,108 @@
+"""A convention as data: which calls it counts, and by which expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from costcore.counting.conventions.expression import Expression
+from costcore.trace.call import PHASES
+
+UNITS = ("MAC", "FLOP", "MULT", "BOP", "OP")
+"""What a convention counts: multiply-adds, floating-point operations, products, bit operations, operations."""
+
+BY = ("op", "module", "function", "module call", "whole")
+"""By what a pass finds the rule of a call: its operator; the module that makes it; the function it was spelled with;
+or not by calls: each module call, or the network as a whole."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Rules that are applied to all calls of a run; passes add up.
+
+    Attributes:
+        by: one of :data:`BY`.
+        rules: expressions by key; an operator (``conv``), a native operator (``aten:conv2d``, ``aten:conv2d.padding``),
+            a module and its operator (``nn.Conv2d/conv``), a function (``F.relu``, ``F.interpolate(size)``), or a part
+            of the class name of modules that are called (``*Conv*``). The most specific key of a call decides.
+        default: the expression for calls without a rule; None does not count them.
+        phases: the phases that are counted.
+        live: count only calls on which the values depend that the model returned, as tracing keeps only those.
+        types: ``exact`` matches the class of a module, ``subclasses`` its base classes too.
+        leaf: count only calls of modules without children.
+        closed: do not count calls inside the children of a module that has a rule.
+        listed: further types whose children are not counted if ``closed``.
+        alias: how a module counts that the model holds under several parents: 0 once, 1 once for each parent, 2 the
+            square of that.
+        per_item: divide amounts by the first dimension of the model's first input.
+        outside: types (and their subclasses) in which, at any depth, calls are not counted.
+        bound: functions by the type of module that keeps its own reference to them, made before the tool replaces the
+            function; its calls of them are not counted.
+        skip_self_attention: do not count ``nn.MultiheadAttention`` of one sequence with itself, which runs as one
+            fused operator.
+    """
+
+    by: str
+    rules: Mapping[str, Expression] = field(default_factory=dict)
+    default: Expression | None = None
+    phases: tuple[str, ...] = PHASES[:1]
+    live: bool = False
+    types: str = "exact"
+    leaf: bool = False
+    closed: bool = False
+    listed: tuple[str, ...] = ()
+    alias: int = 0
+    per_item: bool = False
+    outside: tuple[str, ...] = ()
+    bound: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    skip_self_attention: bool = False
+
+
+@dataclass(frozen=True)
+class Convention:
+    """The counting rules of a tool or a closed form.
+
+    Attributes:
+        name: the name, ``fvcore``.
+        tool: what counts so, ``fvcore FlopCountAnalysis``.
+        version: the version that the rules were held against.
+        unit: one of :data:`UNITS`.
+        calls_it: what the tool calls its number, ``flops``.
+        aliases: other names.
+        description: what is special about it, in one or two sentences.
+        sources: where the rules come from.
+        counts: the passes, which add up.
+        notes: what it cannot reproduce, with the size of the gap.
+        inputs: names of further values that the expressions need from the user.
+    """
+
+    name: str
+    tool: str
+    version: str
+    unit: str
+    calls_it: str
+    counts: tuple[Pass, ...]
+    aliases: tuple[str, ...] = ()
+    description: str = ""
+    sources: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The tool with its version."""
+        return f"{self.tool} {self.version}".strip()
+
+    @property
+    def n_rules(self) -> int:
+        """The number of rules."""
+        return sum(len(each.rules) + (each.default is not None) for each in self.counts)
+
+    @property
+    def needs_functions(self) -> bool:
+        """Whether it depends on the function by which a call was spelled, or on calls of modules."""
+        return any(each.by in ("function", "module call") or each.per_item for each in self.counts)
+
+    @property
+    def needs_modules(self) -> bool:
+        """Whether it depends on the types of modules, which only PyTorch captures know."""
+        return any(each.by in ("module", "function", "module call") for each in self.counts)

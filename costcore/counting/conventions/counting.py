@@ -1,0 +1,227 @@
+"""Count a run by a convention: one line for every call that a rule counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from costcore.counting.conventions.convention import Convention, Pass
+from costcore.counting.conventions.expression import Expression
+from costcore.counting.conventions.live import live_calls
+from costcore.counting.conventions.module_calls import count_module_calls
+from costcore.counting.conventions.modules import ModuleIndex
+from costcore.counting.conventions.quantities import Quantities
+from costcore.counting.conventions.spelling import guessed_function, is_spelled, short_function
+from costcore.counting.conventions.whole import count_whole
+from costcore.dims import Dim, floor_div
+from costcore.errors import CostError
+from costcore.ir import Layer
+from costcore.trace.call import Call
+from costcore.trace.trace import CallCost, Trace
+
+
+class Line(NamedTuple):
+    """An amount that a rule of a convention gives.
+
+    Attributes:
+        position: position of the call in the trace; None for a term of the network as a whole.
+        rule: the key of the rule.
+        expression: the text of its expression.
+        amount: the amount, of all executions of the call.
+    """
+
+    position: int | None
+    rule: str
+    expression: str
+    amount: Dim
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A run as a convention counts it.
+
+    Attributes:
+        convention: the convention.
+        lines: what its rules count, in order of execution.
+        notes: what could not be reproduced in this run.
+    """
+
+    convention: Convention
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+
+
+class _Facts:
+    """What is known of a run and shared by all passes."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.modules = ModuleIndex(trace.run)
+        self.is_spelled = is_spelled(trace)
+        self._quantities: dict[tuple[int, tuple[int, ...], bool | None], tuple[Layer, Quantities]] = {}
+        self._values: dict[tuple[int, str], Dim] = {}
+
+    def value(self, expression: Expression, record: CallCost) -> Dim:
+        """Return the value of an expression for a call; equal layers are computed once."""
+        call = record.call
+        module = self.modules.get(call.module)
+        is_int = None if module is None or not module.bases else module.kernel_is_int
+        key = id(call.layer), call.strided, is_int
+        found = self._quantities.get(key)
+        if found is None:
+            found = self._quantities[key] = call.layer, Quantities(call.layer, record.cost, call.strided, is_int)
+        memo = id(found[1]), expression.text
+        if memo not in self._values:
+            self._values[memo] = expression(found[1])
+        return self._values[memo]
+
+
+def count(trace: Trace, convention: Convention) -> Counts:
+    """Count a run by a convention.
+
+    Raises:
+        CostError: if the convention needs what this run does not know, such as the types of modules.
+    """
+    facts = _Facts(trace)
+    if convention.needs_modules and not facts.modules.has_types:
+        frameworks = ", ".join(trace.run.frameworks) or "this kind"
+        raise CostError(
+            f"convention {convention.name!r} counts by the modules and functions of PyTorch, which a capture of "
+            f"{frameworks} lacks. Use one that counts by operators, such as fvcore or torch."
+        )
+    lines: list[Line] = []
+    notes: list[str] = []
+    for each in convention.counts:
+        lines += _COUNTERS[each.by](facts, each)
+        notes += _notes(facts, each)
+    return Counts(convention, tuple(lines), (*convention.notes, *dict.fromkeys(notes)))
+
+
+def _notes(facts: _Facts, each: Pass) -> Iterator[str]:
+    if each.live and not facts.trace.run.returned:
+        yield "calls on which no returned value depends are counted too: the run lacks what was returned"
+    if each.by == "function" and not facts.is_spelled:
+        yield "functions are taken as torch.nn modules spell them. For those that the model calls, pass spelled=True."
+    if each.by == "module call" and not facts.trace.run.module_calls:
+        yield "a module that is called twice in a row counts once. To count each of its calls, pass spelled=True."
+
+
+def _count_calls(facts: _Facts, each: Pass, keys: Callable[[CallCost], Iterator[str]]) -> Iterator[Line]:
+    live = live_calls(facts.trace) if each.live else None
+    skipped = _self_attention(facts) if each.skip_self_attention else frozenset()
+    items = _items(facts.trace) if each.per_item else 1
+    for position, record in enumerate(facts.trace.records):
+        call = record.call
+        if call.phase not in each.phases or (live is not None and position not in live):
+            continue
+        if each.outside and _is_inside(facts.modules, call.module, each.outside):
+            continue
+        if call.module in skipped:
+            continue
+        key = next((key for key in keys(record) if key in each.rules), None)
+        expression = each.default if key is None else each.rules[key]
+        if expression is None:
+            continue
+        amount = facts.value(expression, record)
+        if each.alias:
+            amount = amount * facts.modules.n_parents(call.module) ** each.alias
+        if each.per_item:
+            amount = floor_div(amount, items)
+        yield Line(position, key or "", expression.text, amount * call.times)
+
+
+def _operator_keys(call: Call) -> Iterator[str]:
+    namespace, _, name = call.native.partition("::")
+    namespace = namespace.rpartition(".")[2]
+    if call.overload:
+        yield f"{namespace}:{name}.{call.overload}"
+    yield f"{namespace}:{name}"
+    yield call.layer.op
+
+
+def _count_by_operator(facts: _Facts, each: Pass) -> Iterator[Line]:
+    return _count_calls(facts, each, lambda record: _operator_keys(record.call))
+
+
+def _count_by_module(facts: _Facts, each: Pass) -> Iterator[Line]:
+    modules = facts.modules
+    listed = {key.partition("/")[0] for key in each.rules} | set(each.listed)
+
+    def types(path: str) -> tuple[str, ...]:
+        known = modules.types(path)
+        return known if each.types == "subclasses" else known[:1]
+
+    def keys(record: CallCost) -> Iterator[str]:
+        call = record.call
+        own = next((kind for kind in types(call.module) if kind in listed), None)
+        if own is None or (each.leaf and not modules.is_leaf(call.module)):
+            return
+        if each.closed and any(not listed.isdisjoint(types(path)) for path in modules.ancestors(call.module)):
+            return
+        for key in _operator_keys(call):
+            yield f"{own}/{key}"
+
+    return _count_calls(facts, each, keys)
+
+
+def _count_by_function(facts: _Facts, each: Pass) -> Iterator[Line]:
+    def keys(record: CallCost) -> Iterator[str]:
+        call = record.call
+        function = (
+            short_function(call.function)
+            if facts.is_spelled
+            else guessed_function(call, facts.modules.types(call.module))
+        )
+        if not function:
+            return
+        kinds = facts.modules.types(call.module)
+        if any(function in each.bound.get(kind, ()) for kind in kinds):
+            return
+        for argument in call.given or ("scale_factor" if kinds[:1] == ("nn.Upsample",) else "size",):
+            yield f"{function}({argument})"
+        yield function
+
+    return _count_calls(facts, each, keys)
+
+
+def _is_inside(modules: ModuleIndex, path: str, types: tuple[str, ...]) -> bool:
+    kinds = frozenset(types)
+    return any(not kinds.isdisjoint(modules.types(each)) for each in (path, *modules.ancestors(path)))
+
+
+def _self_attention(facts: _Facts) -> frozenset[str]:
+    """Return the paths of attention modules whose queries, keys and values are one product of one input."""
+    packed = set()
+    for call in facts.trace.calls:
+        kinds = facts.modules.types(call.module)
+        if kinds[:1] == ("nn.MultiheadAttention",) and call.layer.op == "linear":
+            x, w = call.layer["x"], call.layer["w"]
+            if w.shape[0] == 3 * x.shape[-1]:
+                packed.add(call.module)
+    return frozenset(packed)
+
+
+def _items(trace: Trace) -> Dim:
+    """Return the first dimension of the first input of the model."""
+    for module_call in trace.run.module_calls[:1]:
+        if module_call.inputs and module_call.inputs[0]:
+            return module_call.inputs[0][0]
+    made: set[int] = set()
+    for call in trace.calls:
+        for (_, tensor), each in zip(call.layer.inputs.items(), call.inputs, strict=False):
+            if tensor.role == "data" and tensor.shape and each not in made:
+                return tensor.shape[0]
+        made.update(call.outputs)
+    return 1
+
+
+_COUNTERS: Mapping[str, Callable[[_Facts, Pass], Iterator[Line]]] = {
+    "op": _count_by_operator,
+    "module": _count_by_module,
+    "function": _count_by_function,
+    "module call": lambda facts, each: (
+        Line(*found) for found in count_module_calls(facts.trace, facts.modules, each.rules)
+    ),
+    "whole": lambda facts, each: (Line(None, *found) for found in count_whole(facts.trace, each.rules)),
+}

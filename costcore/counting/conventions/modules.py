@@ -1,0 +1,76 @@
+"""The modules of a run as conventions see them: types, children, parents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from costcore.trace.call import Module
+from costcore.trace.run import Run
+
+_TORCH = "torch.nn.modules."
+
+
+@cache
+def short_type(qualified: str) -> str:
+    """Return the name of a class as rules write it: ``nn.Conv2d`` for ``torch.nn.modules.conv.Conv2d``."""
+    if qualified.startswith(_TORCH):
+        return f"nn.{qualified.rpartition('.')[2]}"
+    return qualified
+
+
+class ModuleIndex:
+    """The modules of a run by path.
+
+    Args:
+        run: the run.
+
+    Attributes:
+        has_types: whether the capture knows the qualified types of modules.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._modules: Mapping[str, Module] = run.modules
+        self._has_children = {path.rpartition(".")[0] for path in self._modules if path}
+        self.has_types = any(module.bases for module in self._modules.values())
+        self._bases: dict[str, tuple[str, ...]] = {}
+        self._parents: dict[str, set[str]] = {}
+        for path, module in self._modules.items():
+            if path:
+                parent = self._first(path.rpartition(".")[0])
+                self._parents.setdefault(module.same_as or path, set()).add(parent)
+
+    def _first(self, path: str) -> str:
+        """Return the path at which the module of a path was seen first."""
+        module = self._modules.get(path)
+        return module.same_as or path if module is not None else path
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._modules
+
+    def get(self, path: str) -> Module | None:
+        """Return the module at a path."""
+        module = self._modules.get(path)
+        return self._modules.get(module.same_as, module) if module is not None and module.same_as else module
+
+    def types(self, path: str) -> tuple[str, ...]:
+        """Return the class of a module and its base classes, as rules write them; empty if they are unknown."""
+        found = self._bases.get(path)
+        if found is None:
+            module = self.get(path)
+            found = self._bases[path] = () if module is None else tuple(map(short_type, module.bases))
+        return found
+
+    def is_leaf(self, path: str) -> bool:
+        """Return whether a module has no children."""
+        return path not in self._has_children
+
+    def n_parents(self, path: str) -> int:
+        """Return the number of different modules that hold a module; 1 for the model itself."""
+        return max(1, len(self._parents.get(path, ())))
+
+    def ancestors(self, path: str) -> Iterator[str]:
+        """Yield the paths of the modules around a module, from the inside out."""
+        while path:
+            path = path.rpartition(".")[0]
+            yield path

@@ -1,0 +1,142 @@
+"""A report as another convention counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from costcore.counting.conventions.counting import Counts, Line
+from costcore.dims import Dim
+from costcore.errors import CostError
+from costcore.ir import Cost
+from costcore.symbolic import as_text, expanded_sum
+from costcore.trace.call import Call
+from costcore.trace.trace import Trace
+
+UNIT_NAMES = {"MAC": "MACs", "FLOP": "FLOPs", "MULT": "products", "BOP": "bit operations", "OP": "operations"}
+
+
+class View:
+    """A report as a convention counts it; :meth:`costcore.Report.under` returns it.
+
+    The calls are those of the report, and the report does not change. A call that the convention does not count has 0;
+    a call that costcore could not count is unknown here too, and the status is ``partial``. All ``show_…`` and ``to_…``
+    methods of reports and ``tree`` work, with the amounts of the convention in the column of FLOPs.
+
+    Args:
+        counts: what the convention counts.
+        trace: the run.
+        report: a report whose FLOPs are the amounts of the convention.
+
+    Attributes:
+        report: that report.
+        counts: the convention, and a line for every call that one of its rules counts.
+    """
+
+    def __init__(self, counts: Counts, trace: Trace, report: Any) -> None:
+        self.counts = counts
+        self.report = report
+        self._trace = trace
+
+    def __repr__(self) -> str:
+        return f"<{as_text(self.total)} {UNIT_NAMES[self.unit]} as {self.counts.convention.label} counts>"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith(("show_", "to_")) or name == "tree":
+            if self._is_whole:
+                raise CostError(
+                    f"{name}: convention {self.name!r} is a closed form of the whole network, without amounts of its "
+                    "calls. Use total and by_term."
+                )
+            return getattr(self.report, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def name(self) -> str:
+        """The name of the convention."""
+        return self.counts.convention.name
+
+    @property
+    def unit(self) -> str:
+        """What it counts: ``MAC``, ``FLOP``, ``MULT``, ``BOP`` or ``OP``."""
+        return self.counts.convention.unit
+
+    @cached_property
+    def total(self) -> Dim:
+        """The number that the tool prints: an exact int, or an expression in the symbolic dimensions."""
+        return expanded_sum(line.amount for line in self.counts.lines)
+
+    @property
+    def status(self) -> str:
+        """``complete``, ``assumed`` or ``partial``, see :attr:`costcore.Report.status`."""
+        return self._trace.status
+
+    @property
+    def notes(self) -> list[str]:
+        """What the convention cannot reproduce, with the size of the gap where it is known."""
+        return list(self.counts.notes)
+
+    @cached_property
+    def by_call(self) -> dict[str, Dim]:
+        """The amount of every call by name, 0 if the convention does not count it."""
+        return {
+            record.call.name: amount
+            for record, amount in zip(self._trace, self._amounts, strict=True)
+            if record.cost is not None
+        }
+
+    @cached_property
+    def by_term(self) -> dict[str, Dim]:
+        """The terms of a closed form by name; of any other convention the amounts by key of the rule."""
+        terms: dict[str, list[Dim]] = {}
+        for line in self.counts.lines:
+            terms.setdefault(line.rule, []).append(line.amount)
+        return {term: expanded_sum(amounts) for term, amounts in terms.items()}
+
+    def by(self, *keys: str) -> dict[Any, Dim]:
+        """Return the amounts by one or several of ``type``, ``op``, ``module``, ``phase``, ``dtype``, ``native``.
+
+        Raises:
+            TypeError: if there is no key, or if a key is not a string.
+            ValueError: if a key is unknown.
+        """
+        return {group: sums["flops"] for group, sums in self.report.by(*keys).items()}
+
+    @cached_property
+    def ignored(self) -> dict[str, list[str]]:
+        """Calls by operator that do arithmetic, or have parameters, and that the convention does not count."""
+        ignored: dict[str, list[str]] = {}
+        for record, amount in zip(self._trace, self._amounts, strict=True):
+            call = record.call
+            if record.cost is not None and amount == 0 and _does_arithmetic(record.cost):
+                ignored.setdefault(call.layer.op, []).append(call.name)
+        return {} if self._is_whole else ignored
+
+    @cached_property
+    def lines(self) -> list[tuple[Call | None, Line]]:
+        """Every line with the call that it counts; None for a term of a closed form."""
+        records = self._trace.records
+        return [(None if line.position is None else records[line.position].call, line) for line in self.counts.lines]
+
+    @cached_property
+    def _amounts(self) -> Sequence[Dim]:
+        return amounts(self.counts, self._trace)
+
+    @property
+    def _is_whole(self) -> bool:
+        return any(line.position is None for line in self.counts.lines)
+
+
+def amounts(counts: Counts, trace: Trace) -> list[Dim]:
+    """Return the amount of every call of a trace."""
+    parts: list[list[Dim]] = [[] for _ in trace.records]
+    for line in counts.lines:
+        if line.position is not None:
+            parts[line.position].append(line.amount)
+    return [each[0] if len(each) == 1 else expanded_sum(each) for each in parts]
+
+
+def _does_arithmetic(cost: Cost) -> bool:
+    flops = cost.flops if not hasattr(cost.flops, "flops") else cost.flops.flops()
+    return bool(flops != 0 or cost.macs != 0)
