@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from costcore.counting.conventions.catalog import conventions as conventions
     from costcore.errors import CostError as CostError
     from costcore.errors import CostWarning as CostWarning
+    from costcore.explanations.explain import explain as explain
+    from costcore.explanations.reconcile import reconcile as reconcile
     from costcore.ir import Cost as Cost
     from costcore.ir import Layer as Layer
     from costcore.ir import Operations as Operations
@@ -53,7 +55,9 @@ _MODULES = {
     "compare": "comparisons.comparison",
     "conventions": "counting.conventions.catalog",
     "estimate": "api.estimate",
+    "explain": "explanations.explain",
     "hookimpl": "plugins",
+    "reconcile": "explanations.reconcile",
     "table": "api.table",
 }
 __all__ = [
@@ -75,7 +79,9 @@ __all__ = [
     "compare",
     "conventions",
     "estimate",
+    "explain",
     "hookimpl",
+    "reconcile",
     "table",
 ]
 

@@ -40,7 +40,7 @@ def to_html(comparison: ComparisonData, title: str = "") -> str:
         settings=_settings(comparison),
         totals="\n".join(_total(key, delta) for key, delta in comparison.totals.items()),
         verdict="".join(f"<li>{text(line)}</li>" for line in (*comparison.verdict, *comparison.notes)),
-        tables="\n".join(_section(section) for section in difference_sections(comparison)),
+        tables="\n".join(section_of(section) for section in difference_sections(comparison)),
     )
 
 
@@ -73,7 +73,8 @@ def _total(key: str, delta: Delta) -> str:
     return card(title, value, f"was {readable(delta.old, key)}{ratio}")
 
 
-def _section(section: Section) -> str:
+def section_of(section: Section) -> str:
+    """Return a section with a table."""
     title, table, is_detail = section
     titles = zip(table.titles, table.numeric, strict=True)
     head = "".join(f"<th scope='col'{_numeric(n)}>{text(column)}</th>" for (column, _), n in titles)

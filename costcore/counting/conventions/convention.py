@@ -64,8 +64,9 @@ class Convention:
 
     Attributes:
         name: the name, ``fvcore``.
-        tool: what counts so, ``fvcore FlopCountAnalysis``.
+        tool: what counts so, ``ptflops``.
         version: the version that the rules were held against.
+        variant: the option or part of the tool, ``backend=aten``; empty if there is only one.
         unit: one of :data:`UNITS`.
         calls_it: what the tool calls its number, ``flops``.
         aliases: other names.
@@ -73,7 +74,7 @@ class Convention:
         sources: where the rules come from.
         counts: the passes, which add up.
         notes: what it cannot reproduce, with the size of the gap.
-        inputs: names of further values that the expressions need from the user.
+        is_printed: whether people publish such numbers; explanations try others first.
     """
 
     name: str
@@ -82,15 +83,17 @@ class Convention:
     unit: str
     calls_it: str
     counts: tuple[Pass, ...]
+    variant: str = ""
     aliases: tuple[str, ...] = ()
     description: str = ""
     sources: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    is_printed: bool = True
 
     @property
     def label(self) -> str:
-        """The tool with its version."""
-        return f"{self.tool} {self.version}".strip()
+        """The tool with its version and variant, ``ptflops 0.7.5, backend=aten``."""
+        return ", ".join(filter(None, (f"{self.tool} {self.version}".strip(), self.variant)))
 
     @property
     def n_rules(self) -> int:

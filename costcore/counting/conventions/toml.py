@@ -21,7 +21,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-TEXTS = ("name", "tool", "version", "unit", "calls_it", "description", "extends")
+TEXTS = ("name", "tool", "version", "unit", "variant", "calls_it", "description", "extends")
 LISTS = ("aliases", "sources", "notes")
 PASS_KEYS = tuple(field.name for field in fields(Pass))
 
@@ -81,7 +81,7 @@ class _Reader:
         self._base = base
 
     def convention(self, content: Mapping[str, Any]) -> Convention:
-        expected = (*TEXTS, *LISTS, "count")
+        expected = (*TEXTS, *LISTS, "is_printed", "count")
         if missing := [key for key in content if key not in expected]:
             raise self._error(unknown("key", missing, expected))
         texts = {key: self._text(content, key) for key in TEXTS}
@@ -93,7 +93,9 @@ class _Reader:
         if texts["unit"] not in UNITS:
             raise self._error(unknown("unit", texts["unit"], UNITS))
         inherited = self._base(parent).counts if parent else ()
-        return Convention(counts=self._counts(content.get("count", []), inherited), **texts, **lists)  # type: ignore[arg-type]
+        counts = self._counts(content.get("count", []), inherited)
+        is_printed = self._of_type(content.get("is_printed", True), bool, "is_printed")
+        return Convention(counts=counts, is_printed=is_printed, **texts, **lists)  # type: ignore[arg-type]
 
     def _counts(self, tables: Any, inherited: tuple[Pass, ...]) -> tuple[Pass, ...]:
         if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):

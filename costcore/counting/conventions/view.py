@@ -12,7 +12,7 @@ from costcore.errors import CostError
 from costcore.ir import Cost
 from costcore.symbolic import as_text, expanded_sum
 from costcore.trace.call import Call
-from costcore.trace.trace import Trace
+from costcore.trace.trace import CallCost, Trace
 
 UNIT_NAMES = {"MAC": "MACs", "FLOP": "FLOPs", "MULT": "products", "BOP": "bit operations", "OP": "operations"}
 
@@ -82,7 +82,7 @@ class View:
         """The amount of every call by name, 0 if the convention does not count it."""
         return {
             record.call.name: amount
-            for record, amount in zip(self._trace, self._amounts, strict=True)
+            for record, amount in zip(self._trace, self.amounts, strict=True)
             if record.cost is not None
         }
 
@@ -107,7 +107,7 @@ class View:
     def ignored(self) -> dict[str, list[str]]:
         """Calls by operator that do arithmetic, or have parameters, and that the convention does not count."""
         ignored: dict[str, list[str]] = {}
-        for record, amount in zip(self._trace, self._amounts, strict=True):
+        for record, amount in zip(self._trace, self.amounts, strict=True):
             call = record.call
             if record.cost is not None and amount == 0 and _does_arithmetic(record.cost):
                 ignored.setdefault(call.layer.op, []).append(call.name)
@@ -120,8 +120,19 @@ class View:
         return [(None if line.position is None else records[line.position].call, line) for line in self.counts.lines]
 
     @cached_property
-    def _amounts(self) -> Sequence[Dim]:
+    def amounts(self) -> Sequence[Dim]:
+        """The amount of every call in the order of the trace, 0 for one that is not counted."""
         return amounts(self.counts, self._trace)
+
+    @property
+    def records(self) -> tuple[CallCost, ...]:
+        """The calls of the report with their costs; see :class:`costcore.Trace`."""
+        return self._trace.records
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The calls of the report."""
+        return self._trace.calls
 
     @property
     def _is_whole(self) -> bool:
