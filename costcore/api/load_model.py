@@ -44,6 +44,13 @@ def module_search_path(folders: Sequence[str], target: object) -> Iterator[None]
         sys.path = path
 
 
+def evaluate(model: Any) -> Any:
+    """Put a model into evaluation mode, in which numbers of networks are published, and return it."""
+    if hasattr(model, "training") and callable(getattr(model, "eval", None)):
+        model.eval()
+    return model
+
+
 def load_model(target: str) -> Any:
     """Return the model that ``target`` names: the path of a model file, or the result of ``module:factory``.
 

@@ -7,10 +7,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
+from os import PathLike
 from typing import IO, Any, NamedTuple, TypeAlias
 
 from costcore.api.estimate import estimate
-from costcore.api.load_model import load_model, module_search_path
+from costcore.api.load_model import evaluate, load_model, module_search_path
+from costcore.counting.conventions.catalog import named
+from costcore.counting.conventions.view import UNIT_NAMES
 from costcore.dims import Dim
 from costcore.errors import CostError, CostWarning
 from costcore.registry.frontends import applicable_options
@@ -54,9 +57,15 @@ class ModelRow(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelTable:
-    """The costs of several models, one row per model, in the given order."""
+    """The costs of several models, one row per model, in the given order.
+
+    Attributes:
+        rows: one row per model.
+        convention: the convention by which FLOPs are counted; empty for that of costcore.
+    """
 
     rows: tuple[ModelRow, ...]
+    convention: str = ""
 
     @property
     def failed(self) -> list[ModelRow]:
@@ -82,7 +91,9 @@ class ModelTable:
             TypeError, ValueError: if an argument is invalid.
         """
         entries = [{"name": row.name, "status": row.status, **row.costs} for row in self.rows if not row.failed]
-        table = tabulate(COLUMNS, entries, unit, n_digits, fixed=mode == "table")
+        titles = {"flops": f"{UNIT_NAMES[named(self.convention).unit]} ({self.convention})"} if self.convention else {}
+        columns = [column._replace(title=titles.get(column.key, column.title)) for column in COLUMNS]
+        table = tabulate(columns, entries, unit, n_digits, fixed=mode == "table")
         counted = iter(table.rows)
         blank = [""] * (len(COLUMNS) - 2)
         rows = [[row.name, *blank, f"failed: {row.status}"] if row.failed else next(counted) for row in self.rows]
@@ -99,6 +110,7 @@ def table(
     *,
     jobs: int | None = None,
     python_path: Sequence[str] = (),
+    convention: str | PathLike[str] | None = None,
     **options: Any,
 ) -> ModelTable:
     """Compute the costs of several models, one row per model. If a model fails, its row has the error.
@@ -111,6 +123,7 @@ def table(
         jobs: the number of processes, by joblib (``pip install joblib``); -1 is one per core. Default: the setting of
             ``joblib.parallel_config``, with its backend (such as Dask or Ray), or else no parallelism.
         python_path: folders to search for the modules of targets, before the current folder.
+        convention: the convention by which FLOPs are counted, see :meth:`costcore.Report.under`; default: costcore's.
         options: further arguments of :func:`costcore.estimate`, the same for all models. Options for files of one type
             (``dims``, ``shapes``, ``regroup``, ``check_shapes``, ``max_nodes``: ``.onnx``) are ignored for other
             targets, except that ``dims`` also applies to saved reports.
@@ -123,9 +136,14 @@ def table(
         raise TypeError(f"models must be a list or mapping of models (got {models!r})")
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs == 0):
         raise ValueError(f"jobs must be a number of processes, or -1 for one per core (got {jobs!r})")
-    named = [_named(model, inputs) for model in (models.items() if isinstance(models, Mapping) else models)]
-    rows = dict(_progress(_rows(named, jobs, list(python_path), options), len(named)))
-    return ModelTable(tuple(rows[position] for position in range(len(named))))
+    rules = None if convention is None else named(convention)
+    if rules is not None and rules.needs_functions:
+        options = {"spelled": True, **options}
+    several = [_named(model, inputs) for model in (models.items() if isinstance(models, Mapping) else models)]
+    tasks = _rows(several, jobs, list(python_path), {"convention": convention, **options})
+    rows = dict(_progress(tasks, len(several)))
+    ordered = tuple(rows[position] for position in range(len(several)))
+    return ModelTable(ordered, "" if rules is None else str(convention))
 
 
 def _named(model: Any, inputs: Any) -> NamedModel:
@@ -196,7 +214,9 @@ def _row(
     try:
         with module_search_path(python_path, model), warnings.catch_warnings():
             warnings.simplefilter("ignore", CostWarning)  # the row lists the operators that are not counted
-            report = _report(model, inputs, options)
+            convention, others = options["convention"], {k: v for k, v in options.items() if k != "convention"}
+            report = _report(model, inputs, others, as_published=convention is not None)
+            flops = {} if convention is None else {"flops": report.under(convention).total}
     except Exception as error:  # a failing model must not affect the rows of the others
         message = str(error) if isinstance(error, CostError) else f"{type(error).__name__}: {error}"
         return position, ModelRow(name, {}, message, failed=True)
@@ -205,17 +225,22 @@ def _row(
     forward = [(call, cost) for call, cost, *_ in report.trace if call.phase == "forward"]
     activations = sum(memory(call, cost) for call, cost in forward if cost is not None)
     n_params = total.get("n_params_model", total["n_params"])
-    return position, ModelRow(name, {"n_params": n_params, **costs, "activations": activations}, status(report))
+    return position, ModelRow(
+        name, {"n_params": n_params, **costs, **flops, "activations": activations}, status(report)
+    )
 
 
-def _report(model: Any, inputs: Any, options: Mapping[str, Any]) -> Report:
+def _report(model: Any, inputs: Any, options: Mapping[str, Any], as_published: bool) -> Report:
     if isinstance(model, Report):
         return model
     if not isinstance(model, str):
         return estimate(model, inputs, **options)
     if model.endswith(".json"):
         return saved_report(model, options.get("fma_1flop", True), options.get("dims"))
-    return estimate(load_model(model), inputs, **applicable_options(model, options))
+    loaded = load_model(model)
+    if as_published and not options.get("backward"):
+        evaluate(loaded)
+    return estimate(loaded, inputs, **applicable_options(model, options))
 
 
 def _progress(rows: Iterable[tuple[int, ModelRow]], total: int) -> Iterable[tuple[int, ModelRow]]:

@@ -45,12 +45,14 @@ class Budget:
         limits: all limits.
         baseline: the report from which increases are measured.
         strict: whether a report whose status is ``partial`` or ``assumed`` is a violation.
+        convention: the convention by which FLOPs are counted; empty for that of costcore.
         source: the file from which the budget was read.
     """
 
     limits: tuple[Limit, ...]
     baseline: Report | None = None
     strict: bool = False
+    convention: str = ""
     source: str = field(default="budget", compare=False)
 
     def as_strict(self) -> Budget:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from costcore.budgets.budget import MAX_NAMES, Budget, Limit, Violation
 from costcore.budgets.toml import read_budget
+from costcore.counting.conventions.catalog import named
 from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
 from costcore.registry.calculators import calculators
@@ -42,7 +43,24 @@ def check(report: Report, budget: BudgetLike) -> list[Violation]:
     if not isinstance(report, Report):
         raise TypeError(f"check expects a report, such as that of estimate (got {type(report).__name__})")
     read = budget if isinstance(budget, Budget) else read_budget(budget)
-    return [*_incomplete(report, read), *_exceeded(report, read)]
+    if not read.convention:
+        return [*_incomplete(report, read), *_exceeded(report, read, read.baseline)]
+    baseline = None if read.baseline is None else _counted(read.baseline, read.convention)
+    found = _exceeded(_counted(report, read.convention), read, baseline)
+    as_counted = f"as {named(read.convention).name} counts"
+    return [*_incomplete(report, read), *(_with_reason(violation, as_counted) for violation in found)]
+
+
+def _counted(report: Report, convention: str) -> Report:
+    counted: Report = report.under(convention).report
+    return counted
+
+
+def _with_reason(violation: Violation, reason: str) -> Violation:
+    """Return a violation that says by which convention FLOPs are counted."""
+    if violation.metric != "flops":
+        return violation
+    return violation._replace(reason=", ".join(filter(None, (reason, violation.reason))))
 
 
 def _incomplete(report: Report, budget: Budget) -> Iterator[Violation]:
@@ -50,9 +68,9 @@ def _incomplete(report: Report, budget: Budget) -> Iterator[Violation]:
         yield Violation("total", reason=status(report))
 
 
-def _exceeded(report: Report, budget: Budget) -> Iterator[Violation]:
+def _exceeded(report: Report, budget: Budget, compared_with: Report | None) -> Iterator[Violation]:
     costs = _Costs(report)
-    baseline = None if budget.baseline is None else _Costs(budget.baseline)
+    baseline = None if compared_with is None else _Costs(compared_with)
     unmatched = set()
     for limit in budget.limits:
         matched = costs.matching(limit)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costcore.budgets.budget import SCOPES, Budget, Limit
+from costcore.counting.conventions.catalog import named
 from costcore.errors import CostError
 from costcore.messages import error_text, unknown
 from costcore.reports.report import Report
@@ -19,7 +20,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-TOP_LEVEL_KEYS = ("strict", "baseline", "max_increase", *SCOPES)
+TOP_LEVEL_KEYS = ("strict", "convention", "baseline", "max_increase", *SCOPES)
 
 LIMIT_KEYS = (*METRICS, "max_increase")
 
@@ -34,6 +35,7 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
     ::
 
         strict = true                  # a partial or assumed report is a violation
+        convention = "fvcore"          # flops are counted as fvcore counts them; default: as costcore does
         baseline = "report.json"       # a saved report, relative to this file; in a mapping it may be a Report
         max_increase = "1%"            # of each total, from the baseline
 
@@ -96,7 +98,18 @@ class _Reader:
             raise BudgetError(f"{self._source}: max_increase needs a baseline, the path of a saved report")
         if not limits and not strict:
             raise BudgetError(f"{self._source}: the budget has no limits (expected {', '.join(TOP_LEVEL_KEYS)})")
-        return Budget(limits, baseline, strict, self._source)
+        return Budget(limits, baseline, strict, self._convention(content.get("convention", "")), self._source)
+
+    def _convention(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise self._error(("convention",), f"convention must be a name (got {value!r})")
+        convention = str(self._folder / value) if value.endswith(".toml") else value
+        try:
+            if convention:
+                named(convention)
+            return convention
+        except (ValueError, CostError, OSError) as error:
+            raise self._error(("convention",), str(error)) from error
 
     def _limits(self, content: Mapping[str, Any]) -> Iterator[Limit]:
         if "max_increase" in content:

@@ -20,6 +20,7 @@ from costcore.cli.models import (
     parse_arguments,
     report_of,
     run_command,
+    spelled_for,
 )
 from costcore.reports.caveats import not_counted
 from costcore.reports.columns import Table
@@ -41,6 +42,9 @@ EPILOG = """example of a budget file:
 to limit the increase from a saved report, add before these tables:
   baseline = "report.json"      # the path is relative to the budget file
   max_increase = "1%"           # of each total
+
+to count FLOPs as another tool does (costcore conventions lists them):
+  convention = "fvcore"
 
 exit codes: 0 within the budget, 1 over the budget or model error, 2 invalid budget or usage error"""
 
@@ -81,6 +85,7 @@ def _check(args: argparse.Namespace) -> int:
         return USAGE_ERROR
     if args.strict:
         budget = budget.as_strict()
+    args.spelled = spelled_for(budget.convention or None)
     report = report_of(args.model, args, is_alone=True)
     violations = check(report, budget)
     missing = "" if violations else not_counted(report.trace)

@@ -19,6 +19,7 @@ from costcore.cli.models import (
     INTERRUPTED,
     MODEL,
     SUCCESS,
+    add_convention,
     add_digits,
     add_frontend_switches,
     add_model_options,
@@ -29,6 +30,7 @@ from costcore.cli.models import (
     parse_arguments,
     print_message,
     report_of,
+    spelled_for,
     unit_of,
 )
 from costcore.errors import CostError
@@ -58,7 +60,10 @@ from costcore.reports.text.units import check_digits
 
 COMMANDS: Mapping[str, str] = {
     "check": "costcore.cli.check:main",
+    "conventions": "costcore.cli.conventions:main",
     "diff": "costcore.cli.diff:main",
+    "explain": "costcore.cli.explain:main",
+    "reconcile": "costcore.cli.reconcile:main",
     "table": "costcore.cli.table:main",
 }
 """The other commands, each with the function that runs it."""
@@ -80,7 +85,10 @@ commands (costcore COMMAND --help lists their options):
   costcore MODEL               report the cost of a model (options below)
   costcore diff OLD NEW        compare two models or saved reports
   costcore check MODEL         check a model against a budget
-  costcore table MODEL ...     list several models, one row per model"""
+  costcore table MODEL ...     list several models, one row per model
+  costcore explain MODEL N     say by which rules somebody got the number N
+  costcore reconcile MODEL A B list why the conventions A and B differ
+  costcore conventions         list the conventions"""
 
 EPILOG = """examples:
   costcore model.onnx
@@ -154,6 +162,7 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=sorted(renderers()), help="default: a table, in color if the terminal supports it"
     )
+    add_convention(parser)
     add_unit(parser)
     parser.add_argument(
         "--columns", action="append", metavar="NAMES", help="names separated by commas, or default, percent, all"
@@ -196,6 +205,7 @@ def _main(argv: Sequence[str]) -> int:
     args = parse_arguments(parser, argv)
     try:
         options = _options(args)
+        args.spelled, args.as_published = spelled_for(args.convention), args.convention is not None
         parse_inputs(args.input)
         parse_dims(args.dim)
         parse_shapes(args.shape)
@@ -204,7 +214,10 @@ def _main(argv: Sequence[str]) -> int:
         parser.error(str(error))
     try:
         report = _report(args)
-        _show(report, args, options)
+        if args.convention is None:
+            _show(report, args, options)
+        else:
+            _show_counted(report, args, options)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # avoids another error at exit
     except (CostError, OSError) as error:
@@ -284,6 +297,25 @@ def _show(report: Report, args: argparse.Namespace, options: dict[str, Any]) -> 
             print_message(remark)
     for note in _notes(report):
         print_message(f"note: {note}")
+
+
+def _show_counted(report: Report, args: argparse.Namespace, options: dict[str, Any]) -> None:
+    """Write a report as a convention counts it: two lines, or the table that the options ask for."""
+    counted = report.under(args.convention)
+    if _asks_for_table(args):
+        _show(counted.report, args, options)
+    else:
+        print(counted.describe(options["unit"], args.digits))
+        for note in _notes(report):
+            print_message(f"note: {note}")
+    for note in counted.notes:
+        print_message(f"note: {note}")
+
+
+def _asks_for_table(args: argparse.Namespace) -> bool:
+    """Return whether an option asks for a table: its rows, columns, format or file."""
+    given = (args.by, args.columns, args.sort, args.top, args.format, args.output)
+    return _view(args) != "report" or any(value is not None for value in given)
 
 
 def _notes(report: Report) -> list[str]:

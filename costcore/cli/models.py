@@ -15,19 +15,21 @@ from costcore.api.estimate import estimate
 from costcore.api.load_model import (
     INPUT_FORMS,
     check_target,
+    evaluate,
     load_model,
     module_search_path,
     parse_dims,
     parse_inputs,
     parse_shapes,
 )
+from costcore.counting.conventions.catalog import named
 from costcore.errors import CostError, CostWarning, UnknownOptionError
 from costcore.messages import did_you_mean
 from costcore.registry.frontends import applicable_options, specs
 from costcore.reports.caveats import n_assumptions
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
-from costcore.reports.serialization.targets import save_output
+from costcore.reports.serialization.targets import save, save_output
 from costcore.reports.text.escape import printable
 from costcore.reports.text.units import UNITS
 
@@ -126,6 +128,25 @@ def add_frontend_switches(parser: argparse.ArgumentParser) -> None:
                 raise CostError(f"the {spec.name} frontend cannot have an option {name!r}: {error}") from error
 
 
+def add_convention(parser: argparse.ArgumentParser) -> None:
+    """Add ``--convention``."""
+    parser.add_argument(
+        "--convention",
+        metavar="NAME",
+        help="count FLOPs as another tool does: a name that `costcore conventions` lists, or a .toml file with rules",
+    )
+
+
+def spelled_for(convention: str | None) -> bool:
+    """Return whether a convention needs the functions by which calls were spelled.
+
+    Raises:
+        ValueError: if there is no convention of that name.
+        CostError, OSError: if a file with rules cannot be read.
+    """
+    return convention is not None and named(convention).needs_functions
+
+
 def add_unit(parser: argparse.ArgumentParser) -> None:
     """Add ``--unit``; ``none`` stands for exact numbers."""
     parser.add_argument(
@@ -194,6 +215,11 @@ def write_output(show: Callable[[IO[str]], None], path: str | None) -> None:
         save_output(show, path)
 
 
+def write_text(text: str, path: str | None) -> None:
+    """Write a text to standard output, or to the file of that path."""
+    save(text, sys.stdout if path is None else path)
+
+
 def check_model(target: str) -> None:
     """Check that ``target`` names a model or a saved report.
 
@@ -212,6 +238,8 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
     """
     options: dict[str, Any] = {"fma_1flop": not args.no_fma, "layout": args.layout}
     options |= dict.fromkeys(args.frontend_options, True)
+    if getattr(args, "spelled", False):
+        options["spelled"] = True
     if args.dim:
         options["dims"] = parse_dims(args.dim)
     if args.shape:
@@ -252,6 +280,8 @@ def report_of(
     with module_search_path(args.python_path, target), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CostWarning)
         model = load_model(target)
+        if getattr(args, "as_published", False) and not args.backward:
+            evaluate(model)
         options = estimate_options(args) if is_alone else applicable_options(target, estimate_options(args))
         try:
             report = estimate(model, parsed, progress=progress, **options)

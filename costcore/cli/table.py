@@ -13,6 +13,7 @@ from costcore.cli.models import (
     FAILURE,
     MODEL,
     SUCCESS,
+    add_convention,
     add_digits,
     add_frontend_switches,
     add_model_options,
@@ -60,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_model_options(parser)
     parser.add_argument("--jobs", type=int, metavar="N", help="number of processes (needs joblib); -1: one per core")
     add_output(parser, [*renderers()], "table", FILES)
+    add_convention(parser)
     add_unit(parser)
     add_digits(parser, default=2)
     add_frontend_switches(parser)
@@ -78,7 +80,7 @@ def _table(args: argparse.Namespace) -> int:
     mode = format_of(args, "table", FILES)
     inputs, options = parse_inputs(args.input), estimate_options(args)
     models = [_named_model(text, inputs) for text in args.models]
-    result = table(models, jobs=args.jobs, python_path=args.python_path, **options)
+    result = table(models, jobs=args.jobs, python_path=args.python_path, convention=args.convention, **options)
     write_output(lambda out: result.show(out, mode, unit_of(args), args.digits), args.output)
     return FAILURE if result.failed else SUCCESS
 

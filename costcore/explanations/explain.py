@@ -17,6 +17,9 @@ from costcore.explanations.number import PrintedNumber, read_number
 from costcore.explanations.readings import ANOTHER_NETWORK, Base, Reading, bases, other_amounts
 from costcore.reports.report import Report
 
+MOST_USED = ("macs", "torch", "fvcore", "timm", "thop", "ptflops", "deepspeed", "torchvision")
+"""The conventions to name first, of several that give the same or are equally likely."""
+
 MOST_SHOWN = 5
 """The maximum number of readings that are shown."""
 
@@ -112,7 +115,7 @@ def _at_other_sizes(number: PrintedNumber, sizes: Mapping[str, Callable[[], Repo
 
 def _answers(found: list[Reading], number: PrintedNumber) -> tuple[Answer, ...]:
     """Return the readings with equal values as one answer, by price, then by distance from the number."""
-    rank = {name: i for i, name in enumerate(("macs", *conventions()))}
+    rank = {name: i for i, name in enumerate((*MOST_USED, *(name for name in conventions() if name not in MOST_USED)))}
     groups: dict[tuple[Fraction, int], list[Reading]] = {}
     cheapest: dict[Fraction, int] = {}
     for reading in found:
@@ -123,7 +126,7 @@ def _answers(found: list[Reading], number: PrintedNumber) -> tuple[Answer, ...]:
         Answer(value, price, tuple(sorted(readings, key=lambda r: (r.price, rank.get(r.base, len(rank))))))
         for (value, price), readings in groups.items()
     ]
-    answers.sort(key=lambda answer: (answer.price, abs(answer.value - number.value)))
+    answers.sort(key=lambda a: (a.price, a.readings[0].base not in MOST_USED, abs(a.value - number.value)))
     return tuple(answers[:MOST_SHOWN])
 
 

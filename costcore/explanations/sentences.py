@@ -79,7 +79,8 @@ def _breakdown(reading: Reading) -> Iterator[str]:
         calls = [(records[i], amounts[i]) for i in positions]
         words = rule_in_words(calls, (text for i in positions for text in expressions[i]))
         parts.append(f"{op} {_amount(Fraction(sum(amounts[i] for i in positions)))} ({words})")
-    yield f"  {UNIT_NAMES[reading.unit]}: {'; '.join(parts)}"
+    before = " before that" if reading.changes else ""
+    yield f"  {UNIT_NAMES[reading.unit]}{before}: {'; '.join(parts)}"
 
 
 def _nearest_operator(reading: Reading, explanation: ExplanationData) -> str:

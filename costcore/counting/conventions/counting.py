@@ -101,10 +101,18 @@ def count(trace: Trace, convention: Convention) -> Counts:
 def _notes(facts: _Facts, each: Pass) -> Iterator[str]:
     if each.live and not facts.trace.run.returned:
         yield "calls on which no returned value depends are counted too: the run lacks what was returned"
+    if any("training" in rule.names for rule in each.rules.values()) and _is_training(facts.trace):
+        yield "batch_norm ran in training mode, which counts more. Numbers are usually published for model.eval()."
     if each.by == "function" and not facts.is_spelled:
         yield "functions are taken as torch.nn modules spell them. For those that the model calls, pass spelled=True."
     if each.by == "module call" and not facts.trace.run.module_calls:
         yield "a module that is called twice in a row counts once. To count each of its calls, pass spelled=True."
+
+
+def _is_training(trace: Trace) -> bool:
+    """Return whether a batch norm of the forward pass ran in training mode."""
+    forward = (call.layer for call in trace.calls if call.phase == "forward")
+    return any(layer.op == "batch_norm" and layer.attrs.get("training") for layer in forward)
 
 
 def _count_calls(facts: _Facts, each: Pass, keys: Callable[[CallCost], Iterator[str]]) -> Iterator[Line]:

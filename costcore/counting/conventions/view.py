@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,8 @@ from costcore.counting.conventions.counting import Counts, Line
 from costcore.dims import Dim
 from costcore.errors import CostError
 from costcore.ir import Cost
-from costcore.symbolic import as_text, expanded_sum
+from costcore.reports.text.units import check_digits, check_unit, prefix_for, scaled
+from costcore.symbolic import as_text, expanded_sum, magnitude
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
@@ -30,13 +31,12 @@ class View:
         report: a report whose FLOPs are the amounts of the convention.
 
     Attributes:
-        report: that report.
         counts: the convention, and a line for every call that one of its rules counts.
     """
 
     def __init__(self, counts: Counts, trace: Trace, report: Any) -> None:
         self.counts = counts
-        self.report = report
+        self._report = report
         self._trace = trace
 
     def __repr__(self) -> str:
@@ -44,13 +44,25 @@ class View:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith(("show_", "to_")) or name == "tree":
-            if self._is_whole:
-                raise CostError(
-                    f"{name}: convention {self.name!r} is a closed form of the whole network, without amounts of its "
-                    "calls. Use total and by_term."
-                )
             return getattr(self.report, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    @property
+    def report(self) -> Any:
+        """The report with the amounts of the convention as FLOPs, a :class:`costcore.Report`.
+
+        Raises:
+            CostError: if the convention is a closed form, which has no amounts of calls.
+        """
+        if self._is_whole:
+            raise CostError(
+                f"convention {self.name!r} is a closed form of the whole network, without amounts of its calls. "
+                "Use total and by_term."
+            )
+        return self._report
 
     @property
     def name(self) -> str:
@@ -101,7 +113,7 @@ class View:
             TypeError: if there is no key, or if a key is not a string.
             ValueError: if a key is unknown.
         """
-        return {group: sums["flops"] for group, sums in self.report.by(*keys).items()}
+        return {group: sums["flops"] for group, sums in self._report.by(*keys).items()}
 
     @cached_property
     def ignored(self) -> dict[str, list[str]]:
@@ -112,6 +124,35 @@ class View:
             if record.cost is not None and amount == 0 and _does_arithmetic(record.cost):
                 ignored.setdefault(call.layer.op, []).append(call.name)
         return {} if self._is_whole else ignored
+
+    def describe(self, unit: str | None = "auto", n_digits: int | None = 3) -> str:
+        """Return the total with its parts, and what the convention ignores, as text.
+
+        Args:
+            unit: a prefix of numbers as for :meth:`costcore.Report.show_report`.
+            n_digits: digits after the decimal point.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+        """
+        check_unit(unit)
+        digits = check_digits(n_digits)
+        parts = self.by_term if self._is_whole else self.by("op")
+        prefix = prefix_for([self.total], "flops") if unit in ("auto", "autoaligned") else unit or ""
+
+        def text(amount: Dim) -> str:
+            return scaled(amount, prefix, "flops", digits, fixed=True)
+
+        convention = self.counts.convention
+        says = f" calls them {convention.calls_it}" if convention.calls_it else ""
+        amounts = ", ".join(f"{name} {text(amount)}" for name, amount in _largest_first(parts) if amount != 0)
+        lines = [
+            f"{text(self.total)} {prefix}{UNIT_NAMES[self.unit]} ({convention.label}{says}): {amounts or 'nothing'}"
+        ]
+        if self.ignored:
+            ignored = ", ".join(f"{op} {len(names)}" for op, names in self.ignored.items())
+            lines.append(f"calls that {convention.tool} ignores: {ignored}")
+        return "\n".join(lines)
 
     @cached_property
     def lines(self) -> list[tuple[Call | None, Line]]:
@@ -137,6 +178,10 @@ class View:
     @property
     def _is_whole(self) -> bool:
         return any(line.position is None for line in self.counts.lines)
+
+
+def _largest_first(parts: Mapping[str, Dim]) -> list[tuple[str, Dim]]:
+    return sorted(parts.items(), key=lambda item: -magnitude(item[1]))
 
 
 def amounts(counts: Counts, trace: Trace) -> list[Dim]:

@@ -1,0 +1,62 @@
+"""``costcore conventions``: the known counting conventions, or the rules of one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from costcore.cli.models import SUCCESS, add_output, format_of, parse_arguments, run_command, write_text
+from costcore.counting.conventions.catalog import conventions, named
+from costcore.counting.conventions.convention import Convention
+from costcore.reports.columns import Table
+from costcore.reports.tables.renderers import rendered, renderers
+
+FILES = (".csv", ".md")
+"""Suffixes of the file of ``--output``."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = argparse.ArgumentParser(
+        prog="costcore conventions",
+        usage="costcore conventions [NAME] [options]      (--help lists the options)",
+        description="List the counting conventions that --convention takes, or the rules of one of them.",
+        epilog="exit codes: 0 success, 1 a convention cannot be read, 2 usage error",
+    )
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a convention, or a .toml file with rules")
+    add_output(parser, [*renderers()], "table", FILES)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = build_parser()
+    args = parse_arguments(parser, argv)
+    return run_command(parser, lambda: _list(args))
+
+
+def _list(args: argparse.Namespace) -> int:
+    mode = format_of(args, "table", FILES)
+    table = _known() if args.name is None else rules(named(args.name))
+    write_text(rendered(table, mode), args.output)
+    return SUCCESS
+
+
+def _known() -> Table:
+    """Return all conventions, one a row."""
+    titles = ["Name", "Tool", "Unit", "It says", "# Rules", "What it counts"]
+    rows = [
+        [each.name, each.label, each.unit, each.calls_it, str(each.n_rules), each.description]
+        for each in conventions().values()
+    ]
+    return Table([(title, "") for title in titles], rows, [title == "# Rules" for title in titles])
+
+
+def rules(convention: Convention) -> Table:
+    """Return the rules of a convention, one a row."""
+    rows = []
+    for each in convention.counts:
+        rows += [[each.by, key, expression.text] for key, expression in each.rules.items()]
+        if each.default is not None:
+            rows.append([each.by, "every other", each.default.text])
+    return Table([("By", ""), ("Rule for", ""), (convention.unit, "")], rows, [False] * 3)

@@ -1,0 +1,82 @@
+"""``costcore explain MODEL NUMBER``: by which rules a printed number comes about."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from costcore.api.load_model import parse_inputs
+from costcore.cli.models import (
+    FAILURE,
+    MODEL,
+    SUCCESS,
+    add_frontend_switches,
+    add_model_options,
+    check_model,
+    parse_arguments,
+    report_of,
+    run_command,
+)
+from costcore.explanations.explain import explain
+from costcore.explanations.number import read_number
+from costcore.explanations.sizes import other_sizes
+from costcore.reports.report import Report
+
+EPILOG = """examples:
+  costcore explain torchvision.models:resnet50 4.14G --input 1x3x224x224
+  costcore explain net.onnx "8.2 GOPS" --json
+
+exit codes: 0 the number is explained, 1 model error, or nothing gives this number, 2 usage error"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = argparse.ArgumentParser(
+        prog="costcore explain",
+        usage="costcore explain MODEL NUMBER [options]      (--help lists the options)",
+        description="Say by which counting rules, and which changes, somebody got a number for a network.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument(
+        "number", metavar="NUMBER", help="the number with its prefix and unit: 4.14G, '8.2 GOPS', 4.1e9"
+    )
+    parser.add_argument("--significant", type=int, metavar="N", help="its significant digits; default: those written")
+    parser.add_argument("--json", action="store_true", help="write the readings as data")
+    add_model_options(parser)
+    add_frontend_switches(parser)
+    parser.set_defaults(spelled=True, as_published=True)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = build_parser()
+    args = parse_arguments(parser, argv)
+    return run_command(parser, lambda: _explain(args))
+
+
+def _explain(args: argparse.Namespace) -> int:
+    check_model(args.model)
+    read_number(args.number, args.significant)
+    report = report_of(args.model, args, is_alone=True)
+    explanation = explain(report, args.number, args.significant, sizes=_sizes(args))
+    if args.json:
+        sys.stdout.write(json.dumps(explanation.to_dict(), indent=2) + "\n")
+    else:
+        explanation.show()
+    return FAILURE if explanation.best is None else SUCCESS
+
+
+def _sizes(args: argparse.Namespace) -> Mapping[str, Callable[[], Report]]:
+    """Return reports of the model at other usual input sizes; none for a saved report or several inputs."""
+    if args.model.endswith(".json") or len(args.input) != 1:
+        return {}
+    return {
+        text: partial(report_of, args.model, args, [text], is_alone=True, is_quiet=True)
+        for text in other_sizes(args.input[0], parse_inputs(args.input))
+    }

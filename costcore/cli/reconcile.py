@@ -1,0 +1,84 @@
+"""``costcore reconcile MODEL OLD NEW``: why two conventions give different totals."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from costcore.cli.models import (
+    MODEL,
+    SUCCESS,
+    add_frontend_switches,
+    add_model_options,
+    add_output,
+    check_model,
+    format_of,
+    parse_arguments,
+    report_of,
+    run_command,
+    write_output,
+    write_text,
+)
+from costcore.counting.conventions.catalog import named
+from costcore.explanations.reconcile import MODES, reconcile
+
+EPILOG = """examples:
+  costcore reconcile torchvision.models:resnet50 timm torchvision --input 1x3x224x224
+  costcore reconcile net.py:make fvcore ptflops --other old_net.py:make --input 1x3x224x224 --output why.html
+
+costcore conventions lists the conventions.
+
+exit codes: 0 success, 1 model error, 2 usage error"""
+
+FILES = (".html", ".json", ".md", ".csv")
+"""Suffixes of the file of ``--output``."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = argparse.ArgumentParser(
+        prog="costcore reconcile",
+        usage="costcore reconcile MODEL OLD NEW [options]      (--help lists the options)",
+        description="List the operators by which two counting conventions differ; the lines add up exactly.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("old", metavar="OLD", help="a convention, or a .toml file with rules")
+    parser.add_argument("new", metavar="NEW", help="the convention to compare it with")
+    parser.add_argument("--other", metavar="MODEL", help="the model that NEW counts; default: the same")
+    parser.add_argument("--input-other", action="append", metavar="SHAPE", help="its inputs, instead of --input")
+    add_model_options(parser)
+    add_output(parser, (*MODES, "json"), "table", FILES)
+    add_frontend_switches(parser)
+    parser.set_defaults(spelled=True, as_published=True)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    parser = build_parser()
+    args = parse_arguments(parser, argv)
+    return run_command(parser, lambda: _reconcile(args))
+
+
+def _reconcile(args: argparse.Namespace) -> int:
+    for target in filter(None, (args.model, args.other)):
+        check_model(target)
+    mode = format_of(args, "table", FILES)
+    named(args.old)
+    named(args.new)
+    report = report_of(args.model, args)
+    other = None if args.other is None else report_of(args.other, args, args.input_other)
+    result = reconcile(report, args.old, args.new, other)
+    if mode == "html":
+        result.to_html(args.output)
+    elif mode == "json":
+        write_text(json.dumps(result.to_dict(), indent=2) + "\n", args.output)
+    else:
+        write_output(lambda out: result.show(out, mode), args.output)
+    for note in result.notes:
+        sys.stderr.write(f"note: {note}\n")
+    return SUCCESS
