@@ -35,7 +35,7 @@ class ExplanationData:
     Attributes:
         number: the number as it was printed.
         macs: the MACs of the network.
-        answers: the readings that give the number, best first, at most five.
+        answers: the readings that give the number, best first, all of them.
         nearest: the three readings nearest to it, if none gives it.
         hints: known facts about this number and network.
     """

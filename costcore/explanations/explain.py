@@ -14,14 +14,11 @@ from costcore.explanations import sentences
 from costcore.explanations.answers import Answer, ExplanationData
 from costcore.explanations.known import hints
 from costcore.explanations.number import PrintedNumber, read_number
-from costcore.explanations.readings import ANOTHER_NETWORK, Base, Reading, bases, other_amounts
+from costcore.explanations.readings import ANOTHER_NETWORK, CUT, Base, Reading, bases, other_amounts
 from costcore.reports.report import Report
 
 MOST_USED = ("macs", "torch", "fvcore", "timm", "thop", "ptflops", "deepspeed", "torchvision")
 """The conventions to name first, of several that give the same or are equally likely."""
-
-MOST_SHOWN = 5
-"""The maximum number of readings that are shown."""
 
 
 class Explanation(ExplanationData):
@@ -126,8 +123,12 @@ def _answers(found: list[Reading], number: PrintedNumber) -> tuple[Answer, ...]:
         Answer(value, price, tuple(sorted(readings, key=lambda r: (r.price, rank.get(r.base, len(rank))))))
         for (value, price), readings in groups.items()
     ]
-    answers.sort(key=lambda a: (a.price, a.readings[0].base not in MOST_USED, abs(a.value - number.value)))
-    return tuple(answers[:MOST_SHOWN])
+    return tuple(sorted(answers, key=lambda answer: _order(answer, number)))
+
+
+def _order(answer: Answer, number: PrintedNumber) -> tuple[int, bool, bool, Fraction]:
+    first = answer.readings[0]
+    return answer.price, CUT in first.changes, first.base not in MOST_USED, abs(answer.value - number.value)
 
 
 def _nearest(tried: list[Base], number: PrintedNumber) -> tuple[Reading, ...]:

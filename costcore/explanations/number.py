@@ -16,7 +16,7 @@ PREFIXES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "
 
 _NUMBER = re.compile(
     r"(?P<digits>\d[\d,_']*(?:\.\d*)?|\.\d+)(?:[eE](?P<exponent>[+-]?\d{1,3}))?\s*"
-    r"(?P<prefix>[kKMGTPEB](?![a-z]{3}))?(?P<word>[A-Za-z][A-Za-z/ -]*)?"
+    r"(?P<prefix>[kKMGTPEB](?!A[Cc]|ac|Add|ADD|[Uu][Ll][Tt]))?\s*(?P<word>[A-Za-z][A-Za-z/ -]*)?"
 )
 
 

@@ -38,6 +38,12 @@ ANOTHER_NETWORK = 4
 """Readings of this price or more are less likely than that the number belongs to another network."""
 
 MAX_BATCH = 1024
+"""The largest batch that is tried."""
+
+MOST_COINCIDENCE = Fraction(1, 20)
+"""How much of the total all values may cover together that are printed as the number without one part or another."""
+
+CUT = "cut, not rounded"
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,7 @@ class Base:
                 if number.rounds(value):
                     yield self._reading(value, price + more, (*changes, *words))
                 elif number.cuts(value):
-                    yield self._reading(value, price + more + PRICES["cut off"], (*changes, *words, "cut, not rounded"))
+                    yield self._reading(value, price + more + PRICES["cut off"], (*changes, *words, CUT))
 
     def _reading(self, value: Fraction, price: int, changes: tuple[str, ...]) -> Reading:
         return Reading(value, self.price + price, self.name, self.view.unit, changes, self.view, self.size)
@@ -114,16 +120,21 @@ class Base:
         """Yield the total, and parts of it that differ from it by more than the number says."""
         yield self.total, 0, ()
         width = 2 * number.half
-        for op, amount in self.by_operator.items():
+        for op, amount in self.by_operator.items() if self._are_told_apart(self.by_operator, width) else ():
             if width <= amount < self.total:
                 yield amount, PRICES["one operator"], (f"{op} only",)
                 if 2 * amount < self.total:
                     yield self.total - amount, PRICES["without an operator"], (f"without {op}",)
-        for module, amount in self._by_top_module.items():
+        modules = self._by_top_module
+        for module, amount in modules.items() if self._are_told_apart(modules, width) else ():
             if width <= amount and 2 * amount < self.total:
                 yield self.total - amount, PRICES["without a module"], (f"without module {module!r}",)
         if width <= self._head and 2 * self._head < self.total:
             yield self.total - self._head, PRICES["without the head"], ("without the last linear and pooling",)
+
+    def _are_told_apart(self, parts: Mapping[str, int], width: Fraction) -> bool:
+        """Return whether it would be a coincidence if the total without one of the parts were the number."""
+        return len(parts) * width < MOST_COINCIDENCE * self.total
 
     @cached_property
     def by_operator(self) -> dict[str, int]:

@@ -11,6 +11,9 @@ from costcore.explanations.answers import Answer, ExplanationData
 from costcore.explanations.readings import ANOTHER_NETWORK, Reading
 from costcore.explanations.wording import rule_in_words
 
+MOST_SHOWN = 5
+"""The maximum number of readings that are shown."""
+
 MOST_FAR_FETCHED = 3
 """The maximum number of far-fetched readings that are shown, where nothing better is known."""
 
@@ -32,7 +35,7 @@ def lines(explanation: ExplanationData) -> Iterator[str]:
         if explanation.is_ambiguous:
             values = [answer.value for answer in explanation.likely]
             yield f"These digits do not decide: {_amount(min(values))} to {_amount(max(values))} are all printed so."
-        yield from (f"Also {_sentence(answer)}" for answer in answers[1:] if answer.price < ANOTHER_NETWORK)
+        yield from (f"Also {_sentence(answer)}" for answer in answers[1:MOST_SHOWN] if answer.price < ANOTHER_NETWORK)
     for reading in explanation.nearest:
         away = float(reading.value / explanation.number.value - 1)
         gap = _nearest_operator(reading, explanation)

@@ -1,0 +1,142 @@
+"""What people print for well-known networks, and what it counts."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+import costcore
+from tests.whole_networks import pytorch_models
+
+pytest.importorskip("torch")
+
+
+@cache
+def report(name: str) -> costcore.Report:
+    build = getattr(pytorch_models, name)
+    return costcore.estimate(pytorch_models.without_data(build).eval(), (1, 3, 224, 224), spelled=True)
+
+
+RESNET50 = {
+    "macs": 4_089_184_256,
+    "torchvision": 4_089_184_256,
+    "deepspeed-macs": 4_089_184_256,
+    "calflops-macs": 4_089_184_256,
+    "ptflops-aten": 4_089_185_256,
+    "torchinfo": 4_089_238_376,
+    "torchprofile": 4_100_300_288,
+    "fvcore": 4_111_512_576,
+    "mmengine": 4_111_512_576,
+    "timm": 4_111_512_576,
+    "torch-scan": 4_111_916_032,
+    "ptflops-modules": 4_121_925_096,
+    "ptflops": 4_132_436_968,
+    "thop": 4_133_742_592,
+    "ultralytics-thop": 4_133_742_592,
+    "thop-2019": 4_135_789_592,
+    "torch": 8_178_368_512,
+    "deepspeed": 8_211_108_352,
+    "calflops": 8_211_108_352,
+}
+"""What these tools print for torchvision's resnet50 at 224 x 224, measured with the versions of the conventions."""
+
+
+@pytest.mark.parametrize(("convention", "printed"), RESNET50.items(), ids=RESNET50)
+def test_resnet50_as_other_tools_print_it(convention, printed):
+    assert report("resnet50").under(convention).total == printed
+
+
+@pytest.mark.parametrize(
+    ("network", "number", "convention", "changes"),
+    [
+        ("resnet50", "4.09G", "macs", ()),
+        ("resnet50", "4.11G", "fvcore", ()),
+        ("resnet50", "4.12 GMac", "ptflops-modules", ()),
+        ("resnet50", "4.13G", "ptflops", ()),
+        ("resnet50", "4.14G", "thop-2019", ()),
+        ("resnet50", "8.2 GOPS", "deepspeed", ()),
+        ("resnet50", "8.18 GFLOPs", "macs", ("doubled",)),
+        ("resnet50", "8.21 GFLOPs", "deepspeed", ()),
+        ("resnet50", "8.22 GFLOPs", "fvcore", ("doubled",)),
+        ("resnet50", 4_109_464_576, "fvcore", ("without linear",)),
+        ("resnet50", "4,109,364,224", "fvcore", ("without the last linear and pooling",)),
+        ("resnet50", "25.6M params", "parameters", ()),
+        ("resnet50", "32.7 GMACs", "macs", ("batch of 8",)),
+        ("mobilenet_v2", "300M", "torchinfo", ("without linear",)),
+        ("mobilenet_v2", "301M", "macs", ()),
+        ("mobilenet_v2", "314M", "fvcore", ()),
+        ("mobilenet_v2", "327.6M", "thop", ()),
+    ],
+)
+def test_the_first_answer(network, number, convention, changes):
+    best = costcore.explain(report(network), number).best
+    assert (best.base, best.changes) == (convention, changes)
+
+
+def test_the_paper_of_resnet_counts_another_variant():
+    explanation = costcore.explain(report("resnet50"), "3.8G")
+    assert explanation.is_another_network
+    assert explanation.best is None
+    first, hint, *far_fetched = str(explanation).splitlines()
+    assert first.startswith("3.8G: no known convention gives this for this network at this size; another network")
+    assert "3,857,973,248 MACs" in hint
+    assert far_fetched[0].startswith("Far-fetched: the MACs of all products, divided by 2^30, not 10^9")
+    assert far_fetched[-1] == "In MACs alone: 4,089,184,256."
+
+
+def test_two_digits_do_not_decide():
+    explanation = costcore.explain(report("resnet50"), "4.1G")
+    assert explanation.is_ambiguous
+    assert explanation.best.base == "macs"
+    assert "These digits do not decide: 4,089,184,256 to 4,135,789,592 are all printed so." in str(explanation)
+
+
+def test_a_number_of_the_old_thop_in_sentences():
+    lines = str(costcore.explain(report("resnet50"), "4.14G")).splitlines()
+    assert lines == [
+        "4.14G is what thop 0.0.31 (of 2019) counts: 4,135,789,592.",
+        "  MACs: conv 4,087,136,256 (MACs); batch_norm 44,455,936 (4 per input element); linear 4,095,000 (2 per MAC "
+        "\N{MINUS SIGN} 1 per output element); avg_pool 102,400 (50 per output element)",
+        "In MACs alone: 4,089,184,256.",
+    ]
+
+
+def test_nothing_near():
+    explanation = costcore.explain(report("resnet50"), "5.5G")
+    assert explanation.answers == ()
+    assert [reading.base for reading in explanation.nearest] == ["thop-2019", "ultralytics-thop", "ptflops"]
+    assert explanation.to_dict()["another_network"] is True
+
+
+def test_other_sizes_are_tried_last():
+    def at(side):
+        return lambda: costcore.estimate(
+            pytorch_models.without_data(pytorch_models.resnet50).eval(), (1, 3, side, side), spelled=True
+        )
+
+    best = costcore.explain(report("resnet50"), "5.34G", sizes={"256x256": at(256), "64x64": at(64)}).best
+    assert (best.base, best.size, best.value) == ("macs", "256x256", 5_340_348_416)
+
+
+def test_timm_and_torchvision_reconciled():
+    result = costcore.reconcile(report("resnet50"), "timm", "torchvision")
+    assert [(line.op, line.amount, line.n_calls, line.old, line.new) for line in result.lines] == [
+        ("batch_norm", -22_227_968, 53, "2 per input element", "not counted"),
+        ("avg_pool", -100_352, 1, "1 per input element", "not counted"),
+    ]
+    assert result.totals == (4_111_512_576, 4_089_184_256)
+
+
+@pytest.mark.parametrize("network", ["resnet50", "mobilenet_v2"])
+@pytest.mark.parametrize(("old", "new"), [("ptflops", "timm"), ("thop", "deepspeed"), ("torchinfo", "costcore")])
+def test_the_lines_add_up(network, old, new):
+    result = costcore.reconcile(report(network), old, new)
+    assert result.lines
+    assert sum(line.amount for line in result.lines) == result.difference == result.totals[1] - result.totals[0]
+
+
+def test_two_networks_reconciled():
+    result = costcore.reconcile(report("mobilenet_v2"), "timm", "thop", other=report("resnet50"))
+    assert result.totals == (314_193_216, 4_133_742_592)
+    assert sum(line.amount for line in result.lines) == result.difference
