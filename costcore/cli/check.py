@@ -85,7 +85,7 @@ def _check(args: argparse.Namespace) -> int:
         return USAGE_ERROR
     if args.strict:
         budget = budget.as_strict()
-    args.spelled = spelled_for(budget.convention or None)
+    args.spelled, args.as_published = spelled_for(budget.convention or None), bool(budget.convention)
     report = report_of(args.model, args, is_alone=True)
     violations = check(report, budget)
     missing = "" if violations else not_counted(report.trace)

@@ -11,6 +11,9 @@ from costcore._version import __version__
 from costcore.dims import Dim
 from costcore.trace.call import Assumption, Module, ModuleCall
 
+FLOPS = "FLOPs"
+"""The unit of the counting rules of costcore."""
+
 CONVENTION = "costcore-1"
 """Name of the counting rules of this version, which DETAILS.md lists."""
 
@@ -78,6 +81,6 @@ class Run:
     regrouped: tuple[Regrouping, ...] = ()
     version: str = __version__
     convention: str = CONVENTION
-    unit: str = "FLOPs"
+    unit: str = FLOPS
     returned: tuple[int, ...] = ()
     module_calls: tuple[ModuleCall, ...] = ()

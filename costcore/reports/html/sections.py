@@ -14,6 +14,7 @@ from costcore.reports.text.escape import printable
 from costcore.reports.text.units import rounded
 from costcore.symbolic import as_text
 from costcore.trace.call import Uncounted
+from costcore.trace.run import FLOPS
 
 if TYPE_CHECKING:
     from costcore.reports.report_data import ReportData
@@ -56,6 +57,8 @@ def settings(report: ReportData) -> str:
     fma = "a fused multiply-add counts as one FLOP" if run.fma_1flop else "a fused multiply-add counts as two FLOPs"
     layout = "data movement is counted" if run.layout == "framework" else "data movement is ignored"
     versions = (f"{name} {version}" for name, version in report.versions.items() if name != "convention")
+    if run.unit != FLOPS:
+        fma = f"FLOPs are {run.unit} as {run.convention} counts them"
     phrases = [*versions, f"convention {run.convention}", fma, layout]
     return " · ".join(map(text, phrases))
 
@@ -67,7 +70,7 @@ def totals(report: ReportData) -> str:
     unused = n_params - total["n_params"]
     note = "" if unused == 0 else f"{exact(total['n_params'])} of them read by these calls"
     cards = [
-        _amount_card("FLOPs", total["flops"], "flops"),
+        _amount_card(report.trace.run.unit, total["flops"], "flops"),
         _amount_card("MACs", total["macs"], "macs"),
         _amount_card("Parameters", n_params, "n_params", note),
         _amount_card("Bytes read", total["mread"], "mread"),

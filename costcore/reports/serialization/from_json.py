@@ -18,7 +18,7 @@ from costcore.reports.serialization.codec import Decoder, malformed
 from costcore.reports.serialization.expression_parts import MOST_BITS
 from costcore.reports.serialization.to_json import SCHEMA
 from costcore.trace.call import PHASES, Assumption, Call, Module, ModuleCall, Uncounted
-from costcore.trace.run import Regrouping, Run
+from costcore.trace.run import FLOPS, Regrouping, Run
 from costcore.trace.trace import CallCost, Trace
 
 ROLES = ("data", "param", "state", "const")
@@ -294,6 +294,7 @@ def _run(file: _Object, decoder: Decoder) -> Run:
     run = Run(
         fma_1flop=settings.field("fma_1flop", bool),
         layout=settings.choice("layout", LAYOUTS),
+        unit=settings.field("unit", str, FLOPS),
         parameters=parameters,
         n_params_model=None if n_params_model is None else _amount(n_params_model, "n_params_model", decoder),
         modules=modules,

@@ -14,6 +14,7 @@ from costcore.reports.ledger import flops_of
 from costcore.reports.serialization.codec import Encoder
 from costcore.reports.serialization.targets import Target, save
 from costcore.trace.call import Module, ModuleCall
+from costcore.trace.run import FLOPS, Run
 from costcore.trace.trace import CallCost, Trace
 
 SCHEMA = "costcore.report/1"
@@ -45,7 +46,7 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
         "schema": SCHEMA,
         "versions": {"costcore": run.version, "convention": run.convention, "frameworks": dict(run.frameworks)},
         "status": trace.status,
-        "settings": {"fma_1flop": run.fma_1flop, "layout": run.layout},
+        "settings": {"fma_1flop": run.fma_1flop, "layout": run.layout, **_unit(run)},
         "total": {key: encoder.dim(total[key]) for key in TOTAL if key in total},
         "assumptions": [{"what": a.what, "where": a.where, "line": a.line, "times": a.times} for a in run.assumptions],
         "notes": [*run.notes, *map(str, run.regrouped)],
@@ -62,6 +63,10 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
     if run.module_calls:
         entries["module_calls"] = [_module_call(call, encoder) for call in run.module_calls]
     return entries
+
+
+def _unit(run: Run) -> dict[str, str]:
+    return {} if run.unit == FLOPS else {"unit": run.unit}
 
 
 class _UniqueEntries:
