@@ -47,13 +47,15 @@ def install(tmp_path, monkeypatch):
         (
             HEAD + "def costcore_row(frontend): return []",
             "cannot be registered: PluginValidationError: unknown hook 'costcore_row' "
-            "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers). "
+            "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers, "
+            "costcore_conventions). "
             "Did you mean 'costcore_rows'?",
         ),
         (
             HEAD + "def prices(): return []",
             "cannot be registered: PluginValidationError: unknown hook 'prices' "
-            "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers)",
+            "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers, "
+            "costcore_conventions)",
         ),
         (
             HEAD + "def costcore_renderers(): return ['svg']",

@@ -189,7 +189,8 @@ def test_an_unknown_hook_is_refused(registered):
         registered(plugin)
     assert str(caught.value) == (
         "plug-in 'Misspelled' cannot be registered: PluginValidationError: unknown hook 'costcore_calculator' "
-        "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers). "
+        "(expected costcore_calculators, costcore_frontends, costcore_rows, costcore_renderers, "
+        "costcore_conventions). "
         "Did you mean 'costcore_calculators'?"
     )
     assert isinstance(caught.value.__cause__, pluggy.PluginValidationError)

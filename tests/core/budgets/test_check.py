@@ -159,7 +159,7 @@ def test_a_file(write):
     [
         ("[total]\nflops = \n", 2, "Invalid value"),
         ("[total]\nflop = 1\n", 2, "total: unknown key 'flop' (expected flops, macs"),
-        ("[totals]\nflops = 1\n", 1, ": unknown key 'totals' (expected strict, baseline"),
+        ("[totals]\nflops = 1\n", 1, ": unknown key 'totals' (expected strict, convention, baseline"),
         ("strict = 1\n", 1, "strict must be true or false (got 1)"),
         ('[total]\nmacs = 1\n\nmread = "100M"\n', 4, 'total: mread must be an integer or a string such as "100 MiB"'),
         ("[total]\nflops = 1.5\n", 2, "total: flops must be an int"),
