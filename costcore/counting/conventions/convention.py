@@ -38,8 +38,8 @@ class Pass:
         outside: types (and their subclasses) in which, at any depth, calls are not counted.
         bound: functions by the type of module that keeps its own reference to them, made before the tool replaces the
             function; its calls of them are not counted.
-        skip_self_attention: do not count ``nn.MultiheadAttention`` of one sequence with itself, which runs as one
-            fused operator.
+        skip_self_attention: do not count ``nn.MultiheadAttention`` of one sequence with itself, nor
+            ``nn.TransformerEncoderLayer`` around it, if each runs as one fused operator without gradients.
     """
 
     by: str
@@ -108,4 +108,4 @@ class Convention:
     @property
     def needs_modules(self) -> bool:
         """Whether it depends on the types of modules, which only PyTorch captures know."""
-        return any(each.by in ("module", "function", "module call") for each in self.counts)
+        return all(each.by in ("module", "function", "module call") for each in self.counts)

@@ -16,7 +16,7 @@ from costcore.counting.conventions.spelling import guessed_function, is_spelled,
 from costcore.counting.conventions.whole import count_whole
 from costcore.dims import Dim, floor_div
 from costcore.errors import CostError
-from costcore.ir import Layer
+from costcore.ir import Layer, prod
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
@@ -117,7 +117,7 @@ def _is_training(trace: Trace) -> bool:
 
 def _count_calls(facts: _Facts, each: Pass, keys: Callable[[CallCost], Iterator[str]]) -> Iterator[Line]:
     live = live_calls(facts.trace) if each.live else None
-    skipped = _self_attention(facts) if each.skip_self_attention else frozenset()
+    fused = _fused_attention(facts) if each.skip_self_attention else frozenset()
     items = _items(facts.trace) if each.per_item else 1
     for position, record in enumerate(facts.trace.records):
         call = record.call
@@ -125,7 +125,7 @@ def _count_calls(facts: _Facts, each: Pass, keys: Callable[[CallCost], Iterator[
             continue
         if each.outside and _is_inside(facts.modules, call.module, each.outside):
             continue
-        if call.module in skipped:
+        if fused and not fused.isdisjoint((call.module, *facts.modules.ancestors(call.module))):
             continue
         key = next((key for key in keys(record) if key in each.rules), None)
         expression = each.default if key is None else each.rules[key]
@@ -133,7 +133,7 @@ def _count_calls(facts: _Facts, each: Pass, keys: Callable[[CallCost], Iterator[
             continue
         amount = facts.value(expression, record)
         if each.alias:
-            amount = amount * facts.modules.n_parents(call.module) ** each.alias
+            amount = amount * facts.modules.n_paths(call.module) ** each.alias
         if each.per_item:
             amount = floor_div(amount, items)
         yield Line(position, key or "", expression.text, amount * call.times)
@@ -198,30 +198,53 @@ def _is_inside(modules: ModuleIndex, path: str, types: tuple[str, ...]) -> bool:
     return any(not kinds.isdisjoint(modules.types(each)) for each in (path, *modules.ancestors(path)))
 
 
-def _self_attention(facts: _Facts) -> frozenset[str]:
-    """Return the paths of attention modules whose queries, keys and values are one product of one input."""
-    packed = set()
+def _fused_attention(facts: _Facts) -> frozenset[str]:
+    """Return the paths of modules that PyTorch runs as one fused operator without gradients.
+
+    These are attention of one sequence with itself whose batch comes first, and encoder layers around it. The queries,
+    keys and values of such attention are one product of one input, which was transposed before.
+    """
+    modules = facts.modules
+    transposed: set[str] = set()
+    batches: dict[str, Dim] = {}
+    fused: set[str] = set()
     for call in facts.trace.calls:
-        kinds = facts.modules.types(call.module)
-        if kinds[:1] == ("nn.MultiheadAttention",) and call.layer.op == "linear":
-            x, w = call.layer["x"], call.layer["w"]
-            if w.shape[0] == 3 * x.shape[-1]:
-                packed.add(call.module)
-    return frozenset(packed)
+        path, layer = call.module, call.layer
+        if modules.types(path)[:1] != ("nn.MultiheadAttention",):
+            continue
+        if call.native == "aten::transpose" and path not in batches:
+            transposed.add(path)
+        elif layer.op == "linear" and path not in batches:
+            x, w = layer["x"], layer["w"]
+            is_packed = path in transposed and x.ndim == 3 and w.shape[0] == 3 * x.shape[-1] and "b" in layer
+            batches[path] = x.shape[1] if is_packed else 0
+        elif layer.op in ("attention", "matmul") and batches.get(path, 0) != 0:
+            heads = floor_div(prod(next(iter(layer.inputs.values())).shape[:-2]), batches[path])
+            if heads % 2 == 0:
+                fused.add(path)
+    return frozenset(fused | {_encoder_layer(modules, path) for path in fused} - {""})
+
+
+def _encoder_layer(modules: ModuleIndex, path: str) -> str:
+    """Return the path of the encoder layer that holds an attention module; ``""`` if another module holds it."""
+    parent = path.rpartition(".")[0]
+    return parent if modules.types(parent)[:1] == ("nn.TransformerEncoderLayer",) else ""
 
 
 def _items(trace: Trace) -> Dim:
-    """Return the first dimension of the first input of the model."""
+    """Return the first dimension of the input of the model; 1 if it has several inputs, which are passed by name."""
     for module_call in trace.run.module_calls[:1]:
-        if module_call.inputs and module_call.inputs[0]:
-            return module_call.inputs[0][0]
+        shapes = module_call.inputs
+        return shapes[0][0] if len(shapes) == 1 and shapes[0] else 1
     made: set[int] = set()
+    given: dict[int, tuple[Dim, ...]] = {}
     for call in trace.calls:
         for (_, tensor), each in zip(call.layer.inputs.items(), call.inputs, strict=False):
             if tensor.role == "data" and tensor.shape and each not in made:
-                return tensor.shape[0]
+                given[each] = tensor.shape
         made.update(call.outputs)
-    return 1
+    shapes = tuple(given.values())
+    return shapes[0][0] if len(shapes) == 1 else 1
 
 
 _COUNTERS: Mapping[str, Callable[[_Facts, Pass], Iterator[Line]]] = {

@@ -2,33 +2,70 @@
 
 from __future__ import annotations
 
+import string
+from collections.abc import Mapping
+from itertools import combinations
+from typing import TypeAlias
+
 from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
+from costcore.ir import prod
+
+MAX_OPERANDS = 6
+"""The maximum number of operands of which every order of contraction is tried."""
+
+_Shapes: TypeAlias = "tuple[tuple[Dim, ...], ...]"
 
 
-def _sides(equation: str) -> tuple[list[str], str]:
+def _sides(equation: str, shapes: _Shapes) -> tuple[list[str], str]:
+    """Return the indices of each operand and of the result, with letters for the dimensions of an ellipsis."""
     inputs, arrow, output = equation.replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    free = [letter for letter in string.ascii_letters if letter not in equation]
+    ranks = [max(len(shape) - len(term) + 3, 0) for term, shape in zip(terms, shapes, strict=False) if "..." in term]
+    dots = "".join(free[: max(ranks, default=0)])
     if not arrow:
-        letters = inputs.replace(",", "")
-        output = "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
-    return inputs.split(","), output
+        letters = inputs.replace(",", "").replace("...", "")
+        output = dots + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
+    expanded = [
+        term.replace("...", dots[len(dots) - len(shape) + len(term) - 3 :] if "..." in term else "")
+        for term, shape in zip(terms, shapes, strict=False)
+    ]
+    return expanded, output.replace("...", dots)
 
 
-def sizes(equation: str, shapes: tuple[tuple[Dim, ...], ...]) -> dict[str, Dim]:
-    """Return the size of every index; an equation with an ellipsis has none."""
-    if "..." in equation:
-        return {}
-    return {
-        index: size
-        for text, shape in zip(_sides(equation)[0], shapes, strict=False)
-        for index, size in zip(text, shape, strict=False)
-    }
+def _sizes(inputs: list[str], shapes: _Shapes) -> dict[str, Dim]:
+    """Return the size of every index; that of a dimension of 1 which is broadcast is the other one."""
+    found: dict[str, Dim] = {}
+    for term, shape in zip(inputs, shapes, strict=False):
+        for index, size in zip(term, shape, strict=False):
+            if found.get(index, 1) == 1:
+                found[index] = size
+    return found
 
 
-def is_summing(equation: str, shapes: tuple[tuple[Dim, ...], ...]) -> bool:
+def product_of_sizes(equation: str, shapes: _Shapes) -> Dim:
+    """Return the product of the sizes of all indices; 0 for an equation with an ellipsis, as torchprofile does."""
+    return 0 if "..." in equation else prod(_sizes(_sides(equation, shapes)[0], shapes).values())
+
+
+def products_of_a_pair(equation: str, shapes: _Shapes) -> Dim:
+    """Return the products of two operands, after each is summed over indices that only it has; 0 for more operands."""
+    if len(shapes) != 2:
+        return 0
+    inputs, output = _sides(equation, shapes)
+    first, second = (
+        {index: size for index, size in zip(term, shape, strict=False) if size != 1}
+        for term, shape in zip(inputs, shapes, strict=True)
+    )
+    kept = [index for index in {**first, **second} if (index in first and index in second) or index in output]
+    return prod(first.get(index, second.get(index, 1)) for index in kept)
+
+
+def is_summing(equation: str, shapes: _Shapes) -> bool:
     """Return whether any index of an operand is not one of the result."""
-    inputs, output = _sides(equation)
-    return any(index not in output for text in inputs for index in text if index != ".")
+    inputs, output = _sides(equation, shapes)
+    return any(index not in output for term in inputs for index in term)
 
 
 def with_letters_in_order(equation: str) -> str:
@@ -38,20 +75,53 @@ def with_letters_in_order(equation: str) -> str:
     return compact.translate({ord(letter): 97 + i for i, letter in enumerate(letters)})
 
 
-def flops_that_numpy_prints(equation: str, shapes: tuple[tuple[Dim, ...], ...]) -> int:
+def flops_that_numpy_prints(equation: str, shapes: _Shapes) -> int:
     """Return the "optimized FLOP count" of ``numpy.einsum_path``, which has four significant digits.
 
-    It is the size of all indices times the number of operands, one less if nothing is summed, and 1. With three or
-    more operands it depends on the path that numpy chooses, which this does not know: all are contracted at once.
+    A contraction costs the size of all its indices, times the number of its operands, one less if nothing is summed.
+    Of three or more operands numpy takes the order of pairs that costs least, without results larger than the largest
+    operand or the result. It adds 1.
 
     Raises:
-        CostError: if a size is symbolic, as digits cannot be rounded then, or the equation has an ellipsis.
+        CostError: if a size is symbolic, as digits cannot be rounded then, or there are too many operands.
     """
-    by_index = sizes(equation, shapes)
-    if not by_index or any(map(is_symbolic, by_index.values())):
+    inputs, output = _sides(equation, shapes)
+    by_index = _sizes(inputs, shapes)
+    if any(map(is_symbolic, by_index.values())):
         raise CostError(f"einsum {equation!r}: numpy's rounded count needs the sizes of all indices as numbers")
-    total = 1
-    for size in by_index.values():
-        total *= int(size)
-    factor = max(1, len(shapes) - 1) + is_summing(equation, shapes)
-    return int(float(f"{total * factor + 1:.3e}"))
+    if len(inputs) > MAX_OPERANDS:
+        raise CostError(f"einsum {equation!r} has {len(inputs)} operands (expected at most {MAX_OPERANDS})")
+    operands = tuple(map(frozenset, inputs))
+    limit = max(_size(term, by_index) for term in (*operands, frozenset(output)))
+    if len(operands) <= 2:
+        cost = _cost_of_one(operands, frozenset(output), by_index)
+    else:
+        cost = _least_cost(operands, frozenset(output), by_index, limit)
+    return int(float(f"{cost + 1:.3e}"))
+
+
+def _size(indices: frozenset[str], by_index: Mapping[str, Dim]) -> int:
+    return int(prod(by_index.get(index, 1) for index in indices))
+
+
+def _cost_of_one(operands: tuple[frozenset[str], ...], kept: frozenset[str], by_index: Mapping[str, Dim]) -> int:
+    """Return the cost of contracting all operands at once."""
+    indices: frozenset[str] = frozenset().union(*operands)
+    return _size(indices, by_index) * (max(1, len(operands) - 1) + bool(indices - kept))
+
+
+def _least_cost(
+    operands: tuple[frozenset[str], ...], output: frozenset[str], by_index: Mapping[str, Dim], limit: int
+) -> int:
+    """Return the least cost of contracting operands pair by pair; all at once if every pair is too large."""
+    if len(operands) == 1:
+        return 0
+    costs = []
+    for pair in combinations(range(len(operands)), 2):
+        taken = tuple(operands[i] for i in pair)
+        rest = tuple(operand for i, operand in enumerate(operands) if i not in pair)
+        kept = output.union(*rest)
+        made = (taken[0] | taken[1]) & kept
+        if _size(made, by_index) <= limit:
+            costs.append(_cost_of_one(taken, kept, by_index) + _least_cost((*rest, made), output, by_index, limit))
+    return min(costs, default=_cost_of_one(operands, output, by_index))

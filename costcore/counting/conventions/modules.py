@@ -35,6 +35,7 @@ class ModuleIndex:
         self.has_types = any(module.bases for module in self._modules.values())
         self._bases: dict[str, tuple[str, ...]] = {}
         self._parents: dict[str, set[str]] = {}
+        self._n_paths: dict[str, int] = {}
         for path, module in self._modules.items():
             if path:
                 parent = self._first(path.rpartition(".")[0])
@@ -65,9 +66,13 @@ class ModuleIndex:
         """Return whether a module has no children."""
         return path not in self._has_children
 
-    def n_parents(self, path: str) -> int:
-        """Return the number of different modules that hold a module; 1 for the model itself."""
-        return max(1, len(self._parents.get(path, ())))
+    def n_paths(self, path: str) -> int:
+        """Return the number of ways to a module from the model; a parent that holds it under two names is one way."""
+        found = self._n_paths.get(path)
+        if found is None:
+            parents = self._parents.get(path, ())
+            found = self._n_paths[path] = sum(map(self.n_paths, parents)) if path and parents else 1
+        return found
 
     def ancestors(self, path: str) -> Iterator[str]:
         """Yield the paths of the modules around a module, from the inside out."""

@@ -34,10 +34,11 @@ AMOUNTS: Mapping[str, str] = {
     "cmp": "comparisons",
     "special": "evaluations of exp, log, sqrt and such",
     "params": "parameters that the call reads",
-    "W": "elements of all weights of a recurrent layer",
+    "W": "elements of all weights of a recurrent layer for inputs and states",
     "B": "elements of all its biases",
     "I": "features of its input",
     "H": "its hidden size",
+    "P": "its projected size, 0 without a projection",
     "D": "its directions, 1 or 2",
     "layers": "its layers",
     "steps": "its time steps, of all sequences of the batch",
@@ -45,9 +46,11 @@ AMOUNTS: Mapping[str, str] = {
     "scores": "attention scores",
     "rows": "rows that softmax normalizes",
     "taps": "elements of the kernel",
+    "batch_first": "whether the batch, more than 1, is the first dimension of a recurrent layer's input",
     "affine": "1 with an affine weight, else 0",
     "bias": "1 with a bias, else 0",
     "training": "whether the layer is in training mode",
+    "running": "whether a norm keeps running statistics",
     "groups": "groups",
     "mode": "mode of interpolation: nearest, linear, cubic",
 }
@@ -68,7 +71,8 @@ FUNCTIONS: Mapping[str, tuple[int, str]] = {
     "square_kernel": (0, "square_kernel(): elements of the kernel, one side only if it was given as an int"),
     "einsum_numpy": (0, "einsum_numpy(): the optimized FLOP count that numpy.einsum_path prints, 4 digits"),
     "einsum_equation": (0, "einsum_equation(): its equation with letters in order, abc,abd->acd"),
-    "einsum_sizes": (0, "einsum_sizes(): product of the sizes of all its indices"),
+    "einsum_sizes": (0, "einsum_sizes(): product of the sizes of all its indices, 0 with an ellipsis"),
+    "einsum_pair": (0, "einsum_pair(): products of two operands, each summed before over what only it has"),
     "einsum_sums": (0, "einsum_sums(): whether it sums over an index"),
     "left_broadcast": (0, "left_broadcast(): elements of the two shapes lined up from the left"),
 }
@@ -160,21 +164,25 @@ class Quantities:
     def _params(self) -> Dim:
         return self._layer.n_params
 
-    def _sum_of(self, letter: str) -> Dim:
-        named = [tensor for name, tensor in self._layer.inputs.items() if name.rstrip("0123456789") == letter]
-        return sum(tensor.size for tensor in named)
+    def _all_named(self, letter: str) -> list[Tensor]:
+        return [tensor for name, tensor in self._layer.inputs.items() if name.rstrip("0123456789") == letter]
 
     def _W(self) -> Dim:  # noqa: N802 - the name in rules
-        return self._sum_of("w")
+        weights = self._all_named("w")
+        has_projection = self._P() != 0
+        return sum(tensor.size for i, tensor in enumerate(weights) if not has_projection or i % 3 != 2)
 
     def _B(self) -> Dim:  # noqa: N802 - the name in rules
-        return self._sum_of("b")
+        return sum(tensor.size for tensor in self._all_named("b"))
 
     def _I(self) -> Dim:  # noqa: N802 - the name in rules
         return self._last("x")
 
     def _H(self) -> Dim:  # noqa: N802 - the name in rules
         return self._attribute("hidden", 0)
+
+    def _P(self) -> Dim:  # noqa: N802 - the name in rules
+        return self._attribute("projection") or 0
 
     def _D(self) -> int:  # noqa: N802 - the name in rules
         return 2 if self._attribute("bidirectional", False) else 1
@@ -187,6 +195,10 @@ class Quantities:
 
     def _gates(self) -> int:
         return _GATES.get(self._layer.op, 0)
+
+    def _batch_first(self) -> bool:
+        x, h0 = self._tensor("x").shape, self._tensor("h0").shape
+        return len(x) == 3 and 1 not in x[:2] and x[0] == h0[1] and x[1] != h0[1]
 
     def _scores(self) -> Dim:
         return prod(self._tensor("y").shape[:-1]) * self._tensor("k").shape[-2]
@@ -207,6 +219,9 @@ class Quantities:
 
     def _training(self) -> bool:
         return bool(self._attribute("training", False))
+
+    def _running(self) -> bool:
+        return "mean" in self._layer
 
     def _groups(self) -> Dim:
         return self._attribute("groups", 1)
@@ -261,7 +276,10 @@ class Quantities:
         return einsum.with_letters_in_order(self._einsum()[0])
 
     def _einsum_sizes(self) -> Dim:
-        return prod(einsum.sizes(*self._einsum()).values())
+        return einsum.product_of_sizes(*self._einsum())
+
+    def _einsum_pair(self) -> Dim:
+        return einsum.products_of_a_pair(*self._einsum())
 
     def _einsum_sums(self) -> bool:
         return einsum.is_summing(*self._einsum())
