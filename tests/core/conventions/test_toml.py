@@ -48,7 +48,11 @@ def read(tmp_path, text):
 def test_everything_a_file_can_say_is_kept(tmp_path):
     convention = read(tmp_path, WHOLE)
     assert (convention.name, convention.tool, convention.version, convention.unit) == ("mine", "my counter", "3", "MAC")
-    assert (convention.calls_it, convention.description, convention.label) == ("flops", "What we count.", "my counter 3")
+    assert (convention.calls_it, convention.description, convention.label) == (
+        "flops",
+        "What we count.",
+        "my counter 3",
+    )
     assert (convention.aliases, convention.sources, convention.notes) == (("ours",), ("page 3",), ("Not more.",))
     (each,) = convention.counts
     assert (each.by, each.types, each.alias, each.listed) == ("module", "subclasses", 2, ("nn.Dropout",))

@@ -1,0 +1,32 @@
+"""Every convention gives the number that the tool itself printed for the same network.
+
+tests/data/conventions.csv has one row per network and one column per convention. The numbers were printed by the tools:
+calflops 0.3.2, DeepSpeed 0.19.8, fvcore 0.1.5, mmengine 0.10.7, ptflops 0.7.5, thop 0.1.1, torch 2.13.0, torch-scan
+0.2.0, torchinfo 1.8.0, torchprofile 0.1.0, ultralytics-thop 2.2.3. A cell is empty where a tool fails.
+``python benchmarks/conventions.py`` compares larger networks.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from tests.frontends.pytorch.conventions.networks import NETWORKS
+
+TABLE = Path(__file__).parents[3] / "data" / "conventions.csv"
+ROWS = {row.pop("network"): row for row in csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines())}
+
+
+def test_the_table_is_large_enough():
+    numbers = [number for row in ROWS.values() for number in row.values() if number]
+    assert ROWS.keys() == NETWORKS.keys()
+    assert len(ROWS) >= 90 and len(numbers) >= 1500
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_numbers_are_those_of_the_tools(name):
+    report = NETWORKS[name].estimated()
+    expected = {convention: int(number) for convention, number in ROWS[name].items() if number}
+    assert {convention: report.under(convention).total for convention in expected} == expected
