@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from costcore.counting.conventions.convention import Convention, Pass
 from costcore.counting.conventions.expression import Expression
+from costcore.counting.conventions.learned import learned_inputs
 from costcore.counting.conventions.live import live_calls
 from costcore.counting.conventions.module_calls import count_module_calls
 from costcore.counting.conventions.modules import ModuleIndex
@@ -59,18 +61,25 @@ class _Facts:
         self.trace = trace
         self.modules = ModuleIndex(trace.run)
         self.is_spelled = is_spelled(trace)
-        self._quantities: dict[tuple[int, tuple[int, ...], bool | None], tuple[Layer, Quantities]] = {}
+        self._quantities: dict[tuple[Any, ...], tuple[Layer, Quantities]] = {}
         self._values: dict[tuple[int, str], Dim] = {}
 
-    def value(self, expression: Expression, record: CallCost) -> Dim:
+    @cached_property
+    def _learned(self) -> list[tuple[int, ...]]:
+        return learned_inputs(self.trace)
+
+    def value(self, expression: Expression, position: int) -> Dim:
         """Return the value of an expression for a call; equal layers are computed once."""
+        record = self.trace.records[position]
         call = record.call
+        learned = self._learned[position] if "learned" in expression.names else ()
         module = self.modules.get(call.module)
         is_int = None if module is None or not module.bases else module.kernel_is_int
-        key = id(call.layer), call.strided, is_int
+        key = id(call.layer), call.strided, is_int, learned
         found = self._quantities.get(key)
         if found is None:
-            found = self._quantities[key] = call.layer, Quantities(call.layer, record.cost, call.strided, is_int)
+            quantities = Quantities(call.layer, record.cost, call.strided, is_int, learned)
+            found = self._quantities[key] = call.layer, quantities
         memo = id(found[1]), expression.text
         if memo not in self._values:
             self._values[memo] = expression(found[1])
@@ -131,7 +140,7 @@ def _count_calls(facts: _Facts, each: Pass, keys: Callable[[CallCost], Iterator[
         expression = each.default if key is None else each.rules[key]
         if expression is None:
             continue
-        amount = facts.value(expression, record)
+        amount = facts.value(expression, position)
         if each.alias:
             amount = amount * facts.modules.n_paths(call.module) ** each.alias
         if each.per_item:

@@ -21,6 +21,7 @@ OPERANDS: Mapping[str, str] = {
     "q": "elements of the queries",
     "k": "elements of the keys",
     "v": "elements of the values",
+    "mask": "elements of the attention mask",
 }
 """Operands by name; each stands for its number of elements, 0 if the call has none."""
 
@@ -61,6 +62,7 @@ FUNCTIONS: Mapping[str, tuple[int, str]] = {
     "last": (1, "last(x): the last dimension of an operand"),
     "ndim": (1, "ndim(x): the number of dimensions of an operand"),
     "strided": (1, "strided(x): whether an operand is not contiguous"),
+    "learned": (1, "learned(x): whether an operand is a parameter or computed from one"),
     "bits": (1, "bits(x): bits of one element of an operand"),
     "windows": (0, "windows(): inputs that all windows of an average pool take in"),
     "float_windows": (0, "float_windows(): input by output positions of an adaptive pool, in floating point"),
@@ -92,14 +94,21 @@ class Quantities:
         cost: its cost; None if it has none.
         strided: positions of its inputs that are not contiguous.
         kernel_is_int: whether the module was given its kernel size as an int; None if that is unknown.
+        learned: positions of its inputs that are parameters or computed from one.
     """
 
     def __init__(
-        self, layer: Layer, cost: Cost | None, strided: tuple[int, ...] = (), kernel_is_int: bool | None = None
+        self,
+        layer: Layer,
+        cost: Cost | None,
+        strided: tuple[int, ...] = (),
+        kernel_is_int: bool | None = None,
+        learned: tuple[int, ...] = (),
     ) -> None:
         self._layer = layer
         self._cost = cost
         self._positions_strided = strided
+        self._positions_learned = learned
         self._kernel_is_int = kernel_is_int
 
     def __call__(self, name: str) -> Any:
@@ -241,6 +250,9 @@ class Quantities:
 
     def _strided(self, operand: str) -> bool:
         return any(list(self._layer.inputs)[i] == operand for i in self._positions_strided)
+
+    def _learned(self, operand: str) -> bool:
+        return any(list(self._layer.inputs)[i] == operand for i in self._positions_learned)
 
     def _bits(self, operand: str) -> int:
         return BITS[self._tensor(operand).dtype]

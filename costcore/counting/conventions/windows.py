@@ -15,7 +15,7 @@ def pooled_axes(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> list[tuple[Dim, Dim]]
 
 
 def taps_of_average_pool(layer: Layer) -> Dim:
-    """Return the inputs in all windows of an average pool: padding counts, what lies beyond it does not.
+    """Return the inputs in all windows of an average pool: padding counts where it is averaged, never what lies beyond.
 
     The windows of an adaptive pool from ``n`` inputs to ``m`` outputs overlap by one input where ``m`` does not divide
     ``n``: ``n + m - gcd(n, m)`` in all.
@@ -25,20 +25,21 @@ def taps_of_average_pool(layer: Layer) -> Dim:
     if kernel is None or padding is None:
         return prod(x.shape[:2]) * prod(i + o - gcd(i, o) for i, o in pooled_axes(x.shape, y.shape))
     dims = len(kernel)
-    taps = [*map(_taps, x.shape[-dims:], y.shape[-dims:], kernel, stride or kernel, padding)]
+    counted = padding if layer.attrs.get("count_include_pad", True) else (0,) * dims
+    taps = [*map(_taps, x.shape[-dims:], y.shape[-dims:], kernel, stride or kernel, padding, counted)]
     return prod(x.shape[:-dims]) * prod(taps)
 
 
-def _taps(size: Dim, outputs: Dim, kernel: int, stride: int, padding: int) -> Dim:
+def _taps(size: Dim, outputs: Dim, kernel: int, stride: int, padding: int, counted: int) -> Dim:
     if is_symbolic(size) or is_symbolic(outputs):
         return outputs * kernel
-    return sum(_window_lengths(size, outputs, kernel, stride, padding))
+    return sum(_window_lengths(size, outputs, kernel, stride, padding, counted))
 
 
-def _window_lengths(size: int, outputs: int, kernel: int, stride: int, padding: int) -> Iterator[int]:
+def _window_lengths(size: int, outputs: int, kernel: int, stride: int, padding: int, counted: int) -> Iterator[int]:
     for i in range(outputs):
         start = i * stride - padding
-        yield max(min(start + kernel, size + padding) - start, 0)
+        yield max(min(start + kernel, size + counted) - max(start, -counted), 0)
 
 
 def quotient_in_floats(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from costcore.translate import Arguments, Row, Source
 
 from ..operators.saved_for_backward import is_differentiated
-from .arguments import X, first_argument, ntuple, requested_indices
+from .arguments import X, first_argument, non_default, ntuple, requested_indices
 
 
 def _window(rank: int) -> dict[str, Source]:
@@ -24,6 +24,11 @@ def _saved_indices(args: Arguments) -> str | None:
 def _max_pool(name: str, rank: int, attrs: dict[str, Source]) -> Row:
     settings: dict[str, Source] = {"ceil_mode": "ceil_mode", "dilation": ntuple("dilation", rank)}
     return Row(f"aten::{name}", "max_pool", X, {**_window(rank), **settings, **attrs})
+
+
+def _avg_pool_attributes(rank: int) -> dict[str, Source]:
+    counted: dict[str, Source] = {"count_include_pad": non_default("count_include_pad", True)}
+    return {**_window(rank), "ceil_mode": "ceil_mode", **counted}
 
 
 def _adaptive_pool(name: str, kind: str, rank: int) -> Row:
@@ -49,7 +54,7 @@ def _adaptive_pool(name: str, kind: str, rank: int) -> Row:
 FORWARD = (
     *(_max_pool(f"max_pool{rank}d", rank, {"indices": _saved_indices}) for rank in (1, 2, 3)),
     *(_max_pool(f"max_pool{rank}d_with_indices", rank, {}) for rank in (1, 2, 3)),
-    *(Row(f"aten::avg_pool{rank}d", "avg_pool", X, {**_window(rank), "ceil_mode": "ceil_mode"}) for rank in (1, 2, 3)),
+    *(Row(f"aten::avg_pool{rank}d", "avg_pool", X, _avg_pool_attributes(rank)) for rank in (1, 2, 3)),
     *(_adaptive_pool(f"adaptive_{kind}_pool{rank}d", kind, rank) for kind in ("avg", "max") for rank in (1, 2, 3)),
     *(_adaptive_pool(f"_adaptive_avg_pool{rank}d", "avg", rank) for rank in (2, 3)),
     *(
