@@ -239,7 +239,9 @@ class Operations:
 
     def flops(self, fma_1flop: bool = True) -> Dim:
         """Return the sum of all classes, with an ``fma`` counted as 1, or as 2 if ``fma_1flop`` is False."""
-        return self.fma * (1 if fma_1flop else 2) + self.mul + self.add + self.div + self.cmp + self.special
+        terms = (self.fma if fma_1flop else 2 * self.fma, self.mul, self.add, self.div, self.cmp, self.special)
+        counted = [n for n in terms if type(n) is not int or n]  # 0 is as slow to add to an expression as any number
+        return sum(counted[1:], start=counted[0]) if counted else 0
 
 
 OPERATION_CLASSES = tuple(field.name for field in fields(Operations))

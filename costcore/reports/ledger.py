@@ -116,18 +116,21 @@ def _of_total(amounts: Mapping[str, Any]) -> dict[str, Any]:
 def _amounts(call: Call, cost: Cost, fma_1flop: bool) -> dict[str, Any]:
     """Return the amounts that are equal for all calls with the same layer, cost and repetition count."""
     operations, times = cost.flops, call.times
-    by_class = isinstance(operations, Operations)
+    by_class = {name: getattr(operations, name) for name in OPERATION_CLASSES if isinstance(operations, Operations)}
     return {
-        "flops": flops_of(cost, fma_1flop) * times,
-        "operations": {name: n for name in OPERATION_CLASSES if (n := getattr(operations, name) * times) != 0}
-        if by_class
-        else {},
-        "macs": cost.macs * times,
-        "mread": cost.mread * times,
-        "mwrite": cost.mwrite * times,
-        "mrw": (cost.mread + cost.mwrite) * times,
+        "flops": multiplied(flops_of(cost, fma_1flop), times),
+        "operations": {name: n for name, amount in by_class.items() if (n := multiplied(amount, times)) != 0},
+        "macs": multiplied(cost.macs, times),
+        "mread": multiplied(cost.mread, times),
+        "mwrite": multiplied(cost.mwrite, times),
+        "mrw": multiplied(cost.mread + cost.mwrite, times),
         "n_params": call.layer.n_params,
     }
+
+
+def multiplied(amount: Dim, times: Dim) -> Dim:
+    """Return the product; with 1, which is most frequent, sympy would take as long as with any other number."""
+    return amount if type(times) is int and times == 1 else amount * times
 
 
 def _entry(call: Call, cost: Cost, amounts: Mapping[str, Any]) -> dict[str, Any]:

@@ -209,7 +209,7 @@ class Report(ReportData):
 
         contents = read(source)
         report = cls(contents.trace)
-        if report.to_dict()["total"] != contents.total:
+        if not contents.is_consistent:
             raise CostError(
                 f"{contents.source}: total is not the sum of the calls; the file was edited, or written by another "
                 "version"

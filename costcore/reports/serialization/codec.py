@@ -64,13 +64,16 @@ def malformed(where: str, problem: str, value: object, expected: str) -> CostErr
 class Encoder:
     """Converts dimensions and attributes to JSON values.
 
+    Args:
+        keys: the keys of symbols that are declared already.
+
     Attributes:
         symbols: name and assumptions of each symbol encoded so far, by the key that stands for it in the file.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keys: Mapping[Any, str] | None = None) -> None:
         self.symbols: dict[str, dict[str, Any]] = {}
-        self._keys: dict[Any, str] = {}
+        self._keys: dict[Any, str] = dict(keys or {})
         self._encoded: dict[Any, Any] = {}
 
     def dim(self, value: Dim | None) -> Any:
@@ -160,8 +163,16 @@ class Decoder:
     def __init__(self, symbols: Mapping[str, tuple[str, Mapping[str, bool]]]) -> None:
         self._declared = symbols
         self._symbols: dict[str, Part] = {}
-        self._built: dict[Any, Part] = {}
+        self._numbers: dict[int, Part] = {}
+        self._built: dict[tuple[object, ...], Part] = {}
+        """The expressions by function and the ids of their operands: equal parts are one object."""
+        self._shapes: dict[tuple[int, ...], tuple[Dim, ...]] = {}
         self._denominator = 1
+
+    @property
+    def keys(self) -> dict[Any, str]:
+        """The key of each symbol that occurred so far."""
+        return {part.value: key for key, part in self._symbols.items()}
 
     def dim(self, value: Any, where: str) -> Dim:
         """Return the dimension that :meth:`Encoder.dim` encoded.
@@ -180,11 +191,15 @@ class Decoder:
             CostError: if it is, or one of them is not a dimension.
         """
         parts = [self._part(size, where, size) for size in sizes]
-        try:
-            self._in_total(checked(product(parts)), where)
-        except ValueError as error:
-            raise CostError(f"{where}: {short_repr([part.value for part in parts])} is not a shape: {error}") from error
-        return tuple(part.value for part in parts)
+        key = tuple(map(id, parts))
+        if key not in self._shapes:
+            shape = tuple([part.value for part in parts])
+            try:
+                self._in_total(checked(product(parts)), where)
+            except ValueError as error:
+                raise CostError(f"{where}: {short_repr(list(shape))} is not a shape: {error}") from error
+            self._shapes[key] = shape
+        return self._shapes[key]
 
     def _in_total(self, part: Part, where: str) -> Part:
         """Check that sums of amounts have a denominator that is not too large, and return the amount."""
@@ -197,17 +212,23 @@ class Decoder:
     def _part(self, value: Any, where: str, whole: Any) -> Part:
         """Return a part of an expression, with its bounds; ``whole`` is the expression, for messages."""
         if type(value) is int:
-            return number(value)
+            if value not in self._numbers:
+                self._numbers[value] = number(value)
+            return self._numbers[value]
         if isinstance(value, str):
             return self._symbol(value, where)
         if not (isinstance(value, list) and len(value) > 1 and isinstance(value[0], str)):
             raise malformed(where, "wrong type", value, "an integer, a symbol or an expression")
         if value[0] not in builders():
             raise malformed(where, "unknown function", value[0], f"one of {', '.join(builders())}")
-        operands = [self._part(item, where, whole) for item in value[1:]]
-        key = (value[0], *(part.value for part in operands))
+        symbols = self._symbols
+        operands = [
+            symbols[item] if type(item) is str and item in symbols else self._part(item, where, whole)
+            for item in value[1:]
+        ]
+        key = (value[0], *map(id, operands))
         try:
-            if key not in self._built:  # equal parts are one object, which is compared and hashed faster
+            if key not in self._built:
                 self._built[key] = build(value[0], operands)
             return self._built[key]
         except ValueError as error:

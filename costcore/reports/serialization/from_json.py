@@ -13,11 +13,13 @@ from costcore.dims import Dim
 from costcore.errors import CostError
 from costcore.ir import BITS, OPERATION_CLASSES, Cost, Layer, Operations, Tensor
 from costcore.messages import error_text, short_repr
-from costcore.reports.ledger import flops_of
-from costcore.reports.serialization.codec import Decoder, malformed
+from costcore.reports.ledger import Ledger, flops_of, multiplied
+from costcore.reports.serialization.codec import Decoder, Encoder, malformed
 from costcore.reports.serialization.expression_parts import MOST_BITS
-from costcore.reports.serialization.to_json import SCHEMA
+from costcore.reports.serialization.to_json import SCHEMA, total_entry
+from costcore.symbolic import expanded_sum
 from costcore.trace.call import PHASES, Assumption, Call, Module, ModuleCall, Uncounted
+from costcore.trace.gc_paused import collector_off
 from costcore.trace.run import FLOPS, Regrouping, Run
 from costcore.trace.trace import CallCost, Trace
 
@@ -40,11 +42,44 @@ class Contents(NamedTuple):
         trace: the run with the cost of every call.
         total: the total as the file states it, not yet compared with the sum of the calls.
         source: the path of the file, or ``the report``, for messages.
+        keys: the key of each symbol in the file.
+        flops: the FLOPs of each cost in the file, by its id.
     """
 
     trace: Trace
     total: Mapping[str, Any]
     source: str
+    keys: Mapping[Any, str]
+    flops: Mapping[int, Dim]
+
+    @property
+    def is_consistent(self) -> bool:
+        """True if the total is the sum of the calls."""
+        sums = (self._sums, lambda: Ledger(self.trace).total)  # a ledger sums in another order, and takes longer
+        return any(total_entry(total(), Encoder(self.keys)) == self.total for total in sums)
+
+    def _sums(self) -> dict[str, Dim]:
+        """Return the sums of all calls, as a ledger has them, but without an entry for each call."""
+        counted = [(call, cost) for call, cost, _, _, _ in self.trace.records if cost is not None]
+        parameters = {parameter for call, _ in counted for parameter in call.parameters}
+        amounts: dict[Any, tuple[Dim, ...]] = {}
+        for call, cost in counted:
+            key = id(cost), call.times
+            if key not in amounts:
+                once = self.flops[id(cost)], cost.macs, cost.mread, cost.mwrite
+                amounts[key] = tuple([multiplied(amount, call.times) for amount in once])
+        of_calls = zip(*(amounts[id(cost), call.times] for call, cost in counted), strict=True)
+        flops, macs, mread, mwrite = map(expanded_sum, of_calls if counted else [()] * 4)
+        sizes = (self.trace.run.parameters[parameter] for parameter in parameters)
+        return {
+            "flops": flops,
+            "macs": macs,
+            "mread": mread,
+            "mwrite": mwrite,
+            "mrw": expanded_sum((mread, mwrite)),
+            "n_layers": len(counted),
+            "n_params": expanded_sum(sizes),
+        }
 
 
 def read(source: str | bytes | PathLike[str]) -> Contents:
@@ -67,8 +102,9 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
     if not isinstance(text, (str, bytes)):
         raise TypeError(f"expected a report as JSON text or as a path (got {source!r})")
     try:
-        data = json.loads(text, parse_constant=_reject_constant, parse_int=_integer)
-        return _contents(_Object(data, ""), name)
+        with collector_off():
+            data = json.loads(text, parse_constant=_reject_constant, parse_int=_integer)
+            return _contents(_Object(data, ""), name)
     except CostError as error:
         raise CostError(f"{name} is not a {SCHEMA} report: {error}") from error
     except RecursionError as error:
@@ -210,7 +246,11 @@ def _contents(file: _Object, source: str) -> Contents:
     decoder = Decoder(symbols)
     run = _run(file, decoder)
     layers = [_layer(entry, decoder) for entry in file.objects("layers")]
-    costs = [_cost(entry, run.fma_1flop, decoder) for entry in file.objects("costs")]
+    costs, flops = [], {}
+    for entry in file.objects("costs"):
+        cost, amount = _cost(entry, run.fma_1flop, decoder)
+        costs.append(cost)
+        flops[id(cost)] = amount
     trace = Trace(tuple(_call(entry, layers, costs, run, decoder) for entry in file.objects("calls")), run)
     if len({call.name for call in trace.calls}) != len(trace):
         raise CostError("calls: two calls have the same name")
@@ -219,7 +259,7 @@ def _contents(file: _Object, source: str) -> Contents:
         raise malformed("status", "it contradicts the calls", stated, repr(trace.status))
     total = file.field("total", dict)
     file.end()
-    return Contents(trace, total, source)
+    return Contents(trace, total, source, decoder.keys, flops)
 
 
 def _parameters(file: _Object, decoder: Decoder) -> dict[int, Dim]:
@@ -350,7 +390,8 @@ def _tensor(entry: _Object, decoder: Decoder) -> Tensor:
     return tensor
 
 
-def _cost(entry: _Object, fma_1flop: bool, decoder: Decoder) -> Cost:
+def _cost(entry: _Object, fma_1flop: bool, decoder: Decoder) -> tuple[Cost, Dim]:
+    """Return a cost and its FLOPs."""
     flops = decoder.dim(entry.field("flops", (int, str, list)), entry.path_of("flops"))
     operations = entry.field("operations", dict, None)
     flops_or_operations: Any = flops
@@ -367,7 +408,7 @@ def _cost(entry: _Object, fma_1flop: bool, decoder: Decoder) -> Cost:
     entry.end()
     if flops_of(cost, fma_1flop) != flops:
         raise CostError(f"{entry.where}: 'flops' is not the sum of 'operations'")
-    return cost
+    return cost, flops
 
 
 def _call(entry: _Object, layers: list[Layer], costs: list[Cost], run: Run, decoder: Decoder) -> CallCost:

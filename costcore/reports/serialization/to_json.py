@@ -47,7 +47,7 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
         "versions": {"costcore": run.version, "convention": run.convention, "frameworks": dict(run.frameworks)},
         "status": trace.status,
         "settings": {"fma_1flop": run.fma_1flop, "layout": run.layout, **_unit(run)},
-        "total": {key: encoder.dim(total[key]) for key in TOTAL if key in total},
+        "total": total_entry(total, encoder),
         "assumptions": [{"what": a.what, "where": a.where, "line": a.line, "times": a.times} for a in run.assumptions],
         "notes": [*run.notes, *map(str, run.regrouped)],
         "parameters": [{"id": identity, "size": encoder.dim(size)} for identity, size in run.parameters.items()],
@@ -67,6 +67,11 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unit(run: Run) -> dict[str, str]:
     return {} if run.unit == FLOPS else {"unit": run.unit}
+
+
+def total_entry(total: Mapping[str, Any], encoder: Encoder) -> dict[str, Any]:
+    """Return the total in plain JSON types."""
+    return {key: encoder.dim(total[key]) for key in TOTAL if key in total}
 
 
 class _UniqueEntries:

@@ -53,5 +53,13 @@ def origin(node: Any) -> str:
 
 def source_line(node: Any) -> str:
     """Return the source line that called the operation a node was written for; ``""`` without metadata."""
-    trace = next((str(entry.value) for entry in node.metadata_props if entry.key == TRACE), "")
-    return next(reversed(trace.splitlines()), "")
+    return next(reversed(_trace(node).splitlines()), "")
+
+
+def call_site(node: Any) -> tuple[tuple[str, ...], str]:
+    """Return the modules around a node, and all source lines that led to its operation."""
+    return tuple(scopes(node) or ()), _trace(node)
+
+
+def _trace(node: Any) -> str:
+    return next((str(entry.value) for entry in node.metadata_props if entry.key == TRACE), "")

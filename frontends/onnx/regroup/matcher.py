@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from math import isinf
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from costcore.dims import Dim
 
+from ..reading.exporter_metadata import origin, source_line
 from ..values.value import Value
 from ..walk.history import RecordedNode
 from .exported_program import Program
@@ -62,16 +64,27 @@ class Either:
 
 @dataclass(frozen=True, init=False)
 class Op:
-    """A node of an op_type with operands; its further inputs must be constants. Sums and products commute."""
+    """A node of an op_type with operands; its further inputs must be constants. Sums and products commute.
+
+    Args:
+        kind: the op_type.
+        operands: patterns of its first inputs; without any, its inputs do not matter.
+        check: what else holds for the node.
+        output: which of its outputs is meant.
+    """
 
     kind: str
     operands: tuple[Pattern, ...]
     check: Callable[[RecordedNode], bool] | None
+    output: int
 
-    def __init__(self, kind: str, *operands: Pattern, check: Callable[[RecordedNode], bool] | None = None) -> None:
+    def __init__(
+        self, kind: str, *operands: Pattern, check: Callable[[RecordedNode], bool] | None = None, output: int = 0
+    ) -> None:
         object.__setattr__(self, "kind", kind)
         object.__setattr__(self, "operands", operands)
         object.__setattr__(self, "check", check)
+        object.__setattr__(self, "output", output)
 
 
 Pattern: TypeAlias = "Operand | Number | Named | Either | Op"
@@ -106,10 +119,12 @@ def matches(pattern: Pattern, value: Value | None, producers: Producers, found: 
 
 def _produced_by(pattern: Op, value: Value, producers: Producers, found: Match) -> Iterator[Match]:
     recorded = producers.get(value)
-    if recorded is None or recorded.node.key != f"ai.onnx::{pattern.kind}" or recorded.node.outputs[0] is not value:
+    if recorded is None or recorded.node.key != f"ai.onnx::{pattern.kind}":
+        return
+    if pattern.output >= len(recorded.node.outputs) or recorded.node.outputs[pattern.output] is not value:
         return
     inputs, count = recorded.node.inputs, len(pattern.operands)
-    if len(inputs) < count or any(x is not None and x.role != "const" for x in inputs[count:]):
+    if len(inputs) < count or (count and any(x is not None and x.role != "const" for x in inputs[count:])):
         return
     if pattern.check is not None and not pattern.check(recorded):
         return
@@ -181,6 +196,7 @@ class Group(NamedTuple):
         operands: its operands by canonical name.
         attrs: its attributes.
         nodes: the nodes, the root first.
+        outputs: its outputs; empty for those of the root.
     """
 
     op: str
@@ -188,6 +204,7 @@ class Group(NamedTuple):
     operands: Mapping[str, Value]
     attrs: Mapping[str, Any]
     nodes: tuple[RecordedNode, ...]
+    outputs: tuple[Value, ...] = ()
 
 
 class Extension(Protocol):
@@ -199,6 +216,15 @@ class Extension(Protocol):
 
     def whole(self, value: Value) -> Value:
         """Return the tensor that a value is a slice of, else the value itself."""
+
+    def producer(self, value: Value) -> RecordedNode | None:
+        """Return the counted node that produces a value."""
+
+    def readers(self, value: Value) -> list[RecordedNode | None]:
+        """Return the nodes that read the elements of a value; None for a reader that is not counted."""
+
+    def is_separate(self, match: Match, outputs: Collection[Value]) -> bool:
+        """Return True if nothing outside reads between the nodes of a match, except for these outputs."""
 
     def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
         """Return the longer match; None if ``pattern`` does not fit, or if other nodes read between its nodes.
@@ -216,9 +242,27 @@ class Decomposition(NamedTuple):
         build: returns the group for a match; None if the match does not compute the operator. It may raise
             :class:`DependsOnSizes`.
         source_call: the call, as a regular expression, that PyTorch itself decomposes before its exporter sees it.
+        outputs: names of values of the match that other nodes may read, as further outputs of the operator.
+        is_hook: whether these nodes (``NodeProto``) come from a hook of PyTorch, which no line of the program calls.
+        needs_origin: whether nodes without any origin are not taken for the operator, as they are often something else.
     """
 
     roots: tuple[str, ...]
     pattern: Pattern
     build: Callable[[Match, Extension], Group | None]
     source_call: str = ""
+    outputs: tuple[str, ...] = ()
+    is_hook: Callable[[Collection[Any]], bool] | None = None
+    needs_origin: bool = False
+
+    def is_written_for(self, nodes: Collection[Any]) -> bool:
+        """Return True if the exporter wrote these nodes (``NodeProto``) for one operation, or for one call.
+
+        A node without an origin was written by the exporter's optimizer, in place of others between these.
+        """
+        origins = {origin(node): node for node in nodes}
+        if len(origins) == 1:
+            return not self.needs_origin or "" not in origins
+        if self.source_call and all(re.search(self.source_call, source_line(p)) for o, p in origins.items() if o):
+            return True
+        return self.is_hook is not None and self.is_hook(nodes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import string
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from costcore.translate import ROLES
 
 from ..graph.messages import joined
 from ..graph.node import Node
-from ..reading.exporter_metadata import origin, source_line
+from ..reading.exporter_metadata import origin
 from ..values.value import StoredTensor, Value
 from ..walk.history import NodeHistory, RecordedNode
 from ..walk.recording import Recording
@@ -126,6 +125,7 @@ class Search:
         self.replaced: dict[int, Call] = {}
         self._recording = recording
         self._readers = readers
+        self._recorded = {recorded.node: recorded for recorded in nodes}
         self._match_hand_written = match_hand_written
         self._stored: dict[int, StoredTensor] = {}
         self._undecided: dict[tuple[str, Equal], dict[str, None]] = {}
@@ -142,21 +142,25 @@ class Search:
 
     def _groups(self, name: str, decomposition: Decomposition, root: RecordedNode) -> Iterator[Group]:
         for match in matches(decomposition.pattern, root.node.outputs[0], self.producers):
-            if self.is_separate(match.nodes, decomposition.source_call):
+            outputs = [match.values[output] for output in decomposition.outputs if output in match.values]
+            if self.is_separate(match.nodes, decomposition, outputs):
                 try:
-                    group = decomposition.build(match, SearchExtension(self, decomposition.source_call))
+                    group = decomposition.build(match, SearchExtension(self, decomposition))
                 except DependsOnSizes as some:
                     self._undecided.setdefault((name, some.equal), {})[root.node.label] = None
                     continue
                 if group is not None and all(value.shape is not None for value in group.operands.values()):
                     yield group
 
-    def is_separate(self, nodes: tuple[RecordedNode, ...], source_call: str = "") -> bool:
+    def is_separate(
+        self, nodes: tuple[RecordedNode, ...], decomposition: Decomposition, outputs: Collection[Value] = ()
+    ) -> bool:
         """Return True if nothing outside reads between these nodes, and one operation was decomposed into them.
 
         Args:
             nodes: the nodes, the root first.
-            source_call: the call in the user's program, as a regular expression, that PyTorch itself decomposes.
+            decomposition: how exporters decompose the operator.
+            outputs: values that may be read outside.
         """
         root, inside = nodes[0], {recorded.node for recorded in nodes}
         if inside & self.taken:
@@ -165,17 +169,14 @@ class Search:
             recorded.call.times != root.call.times or recorded.call.region != root.call.region for recorded in nodes
         ):
             return False
-        between = (value for node in inside if node is not root.node for value in node.outputs)
+        between = (value for node in inside if node is not root.node for value in node.outputs if value not in outputs)
         if any(value is not None and not self._readers.get(value, set()) <= inside for value in between):
             return False
         if any(value is not None and self._readers.get(value) for value in root.node.outputs[1:]):
             return False
         if self._match_hand_written:
             return True
-        origins = {origin(node.proto) for node in inside}
-        if len(origins) == 1 or not source_call:
-            return len(origins) == 1
-        return all(re.search(source_call, source_line(node.proto)) for node in inside)
+        return decomposition.is_written_for([node.proto for node in inside])
 
     def _take(self, root: RecordedNode, group: Group) -> None:
         nodes = sorted(
@@ -189,7 +190,8 @@ class Search:
         tensors = {
             name: value.tensor(ROLES.get(name.rstrip(string.digits), "data")) for name, value in group.operands.items()
         }
-        layer = self._recording.recorder.intern(Layer(group.op, tensors, root.call.layer.outputs, group.attrs))
+        outputs = [value.tensor("data") for value in group.outputs] or root.call.layer.outputs
+        layer = self._recording.recorder.intern(Layer(group.op, tensors, outputs, group.attrs))
         inputs = tuple(self._recording.identity(value) for value in group.operands.values())
         self.replaced[id(root.call)] = root.call._replace(
             layer=layer,
@@ -197,9 +199,14 @@ class Search:
             native=f"ai.onnx::{group.type}",
             module=_common_module([recorded.call.module for recorded in nodes]),
             inputs=inputs,
+            outputs=tuple(map(self._recording.identity, group.outputs)) or root.call.outputs,
             parameters=tuple(i for i, t in zip(inputs, layer.inputs.values(), strict=True) if t.role == "param"),
         )
         self.found.append(Regrouping(group.op, tuple(recorded.node.label for recorded in nodes)))
+
+    def readers(self, value: Value) -> list[RecordedNode | None]:
+        """Return the nodes that read the elements of a value; None for a reader that is not counted."""
+        return [None if node is None else self._recorded.get(node) for node in self._readers.get(value, ())]
 
     def remove_unread_parameters(self) -> None:
         """Remove the parameters that only replaced nodes read, such as the ones and zeros of a normalization."""
@@ -226,7 +233,7 @@ class SearchExtension:
     """The search for further nodes of a group, see ``matcher.Extension``."""
 
     search: Search
-    source_call: str
+    decomposition: Decomposition
 
     @property
     def program(self) -> Program:
@@ -240,13 +247,25 @@ class SearchExtension:
             value, recorded = source, self.search.producers.get(source)
         return value
 
+    def producer(self, value: Value) -> RecordedNode | None:
+        """Return the counted node that produces a value."""
+        return self.search.producers.get(value)
+
+    def readers(self, value: Value) -> list[RecordedNode | None]:
+        """Return the nodes that read the elements of a value; None for a reader that is not counted."""
+        return self.search.readers(value)
+
+    def is_separate(self, match: Match, outputs: Collection[Value]) -> bool:
+        """Return True if nothing outside reads between the nodes of a match, except for these outputs."""
+        return self.search.is_separate(match.nodes, self.decomposition, outputs)
+
     def __call__(self, match: Match, value: Value, pattern: Pattern, shared: bool = False) -> Match | None:
         """Return ``match`` with the nodes that produced ``value``, if they fit ``pattern``.
 
         Unless they may be ``shared``, nothing outside may read from them.
         """
         found = matches(pattern, value, self.search.producers, match)
-        separate = (longer for longer in found if shared or self.search.is_separate(longer.nodes, self.source_call))
+        separate = (longer for longer in found if shared or self.search.is_separate(longer.nodes, self.decomposition))
         return next(separate, None)
 
 

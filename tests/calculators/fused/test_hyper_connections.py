@@ -19,6 +19,18 @@ def test_reduced_streams() -> None:
     assert (result.flops, result.macs) == (2 * count(reduced, (3, 4), (3,)), 2 * 3 * 4)
 
 
+@pytest.mark.parametrize("settings", [{}, {"scale": 1}], ids=["absent", "1"])
+def test_a_scale_of_one_multiplies_nothing(settings):
+    result = layer_cost("reduce_streams", {"x": (2, 3, 4), "gate": (2, 3)}, (2, 4), streams=3, **settings)
+    assert result.flops == 2 * count(lambda x, gate: [dot(x[:, i], gate) for i in range(4)], (3, 4), (3,))
+
+
+def test_streams_with_a_gate_for_every_feature_are_no_matrix_product():
+    result = layer_cost("reduce_streams", {"x": (2, 3, 4), "gate": (2, 3, 4)}, (2, 4), streams=3)
+    assert result.flops == 2 * count(lambda x, gate: [dot(x[:, i], gate[:, i]) for i in range(4)], (3, 4), (3, 4))
+    assert result.macs == 0
+
+
 def mixed(x, z, gate, m):
     for k, row in enumerate(x):
         for i in range(len(z)):
@@ -30,6 +42,18 @@ def test_mixed_streams() -> None:
     operands = {"x": (2, 3, 4), "z": (2, 4), "gate": (2, 3), "m": (2, 3, 3)}
     result = layer_cost("mix_streams", operands, (2, 3, 4), streams=3)
     assert (result.flops, result.macs) == (2 * count(mixed, (3, 4), (4,), (3,), (3, 3)), 2 * 3 * 3 * 4)
+
+
+def test_streams_that_are_not_mixed():
+    """Per element of y, 2 * 3 * 4 of them, one product that is added: no MACs."""
+    result = layer_cost("mix_streams", {"x": (2, 3, 4), "z": (2, 4), "gate": (2, 3)}, (2, 3, 4), streams=3)
+    assert (result.flops, result.macs) == (2 * count(added, (3, 4), (4,), (3,)), 0)
+
+
+def added(x, z, gate):
+    for k, row in enumerate(x):
+        for i in range(len(z)):
+            fma(gate[k], z[i], row[i])
 
 
 def gated(q, k, v, w0, w1, w2):

@@ -24,6 +24,7 @@ from .data_movement import AS_STRIDED, GATHER, ROLL, SLICE, TORCHSCRIPT_ROLL
 from .elementwise import IDENTITY, NOT_EQUAL, RSQRT
 from .linear import CONV, LINEAR
 from .normalization import GROUP_NORM, LAYER_NORM, RMS_NORM, WEIGHT_NORM
+from .recurrent import GRU_CELL, LSTM_CELL, RNN, RNN_CELL
 
 PATTERNS: Mapping[str, Decomposition] = {
     "attention": ATTENTION,
@@ -53,6 +54,10 @@ PATTERNS: Mapping[str, Decomposition] = {
     "adaptive_avg_pool": ADAPTIVE_AVG_POOL,
     "baddbmm": BADDBMM,
     "bilinear": BILINEAR,
+    "rnn": RNN,
+    "rnn_cell": RNN_CELL,
+    "lstm_cell": LSTM_CELL,
+    "gru_cell": GRU_CELL,
 }
 """The patterns that ``regroup=True`` looks for, by name."""
 

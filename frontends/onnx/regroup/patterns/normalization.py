@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
+from ...reading.exporter_metadata import classes, origin
 from ...values.value import FLOATS
 from ...walk.history import RecordedNode
+from ..exported_program import operation
 from ..matcher import Decomposition, Either, Extension, Group, Match, Named, Number, Op, Operand
 from .checks import is_learned, is_shape, preserves_x, scalar
 
@@ -110,6 +113,19 @@ def _weight_norm(match: Match, _: Extension) -> Group | None:
     )
 
 
+def _is_weight_norm_hook(nodes: Collection[Any]) -> bool:
+    """Return True for nodes of ``torch.nn.utils.weight_norm``: a hook that runs before ``forward`` of a module.
+
+    It names the parameters ``weight_v`` and ``weight_g``. The modules of ``torch.nn`` compute no norms of parameters.
+    """
+    steps = {each.name: each for each in map(operation, {origin(node) for node in nodes}) if each is not None}
+    if steps.keys() != {"linalg_vector_norm", "div", "mul"}:
+        return False
+    v, g = steps["mul"].args[0], steps["div"].args[0]
+    is_named_so = v.startswith("%p_") and v.endswith("_v") and g == f"{v[:-2]}_g"
+    return is_named_so and all(next(reversed(classes(node)), "").startswith("torch.nn.modules.") for node in nodes)
+
+
 LAYER_NORM = Decomposition(
     ("Add", "Mul", "Div", "Cast"), _affine(_LAYER_NORM, True), _norm("layer_norm", "LayerNormalization")
 )
@@ -119,5 +135,5 @@ RMS_NORM = Decomposition(
     _norm("rms_norm", "RMSNormalization"),
     r"\b(F|functional|torch)\.rms_norm\(",
 )
-WEIGHT_NORM = Decomposition(("Mul",), _WEIGHT_NORM, _weight_norm, r"\b_weight_norm\(")
+WEIGHT_NORM = Decomposition(("Mul",), _WEIGHT_NORM, _weight_norm, r"\b_weight_norm\(", is_hook=_is_weight_norm_hook)
 GROUP_NORM = Decomposition(("Add",), Op("Add", Op("Mul", _GROUP_NORM, _as("w")), _as("b")), _group_norm)

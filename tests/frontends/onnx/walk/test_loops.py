@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
+from costcore import estimate
 from tests.frontends.onnx.read_model import read, total
 from tests.frontends.onnx.small_models import loop, model, node
 from tests.whole_networks.onnx_models import Graph
@@ -418,3 +419,33 @@ def test_an_unknown_count_and_condition_are_both_assumed():
         "data-dependent loop condition: all iterations are counted",
         "the shape of a carried value changes between iterations: its first shape is counted",
     ]
+
+
+SILU = [node("Sigmoid", ["v"], ["gate"]), node("Mul", ["v", "gate"], ["u"])]
+
+
+def test_what_is_decomposed_in_single_iterations_is_regrouped_in_each():
+    """SiLU, 5 FLOPs per element, of 4, 8 and 16 elements: 140."""
+    body = body_of(*SILU, node("Concat", ["u", "u"], ["w"], axis=1), carried=("v",), outputs=("w",))
+    report = estimate(looped(body, 3, ["x"], ["z"], node("Relu", ["z"], ["y"]), x=(1, 4)), regroup=True)
+    found = [(call.layer.op, call.layer.out.size, call.region) for call in report.calls if call.region]
+    assert [each for each in found if each[0] not in ("identity", "concat")] == [
+        ("silu", 4, "again.body[0]"),
+        ("silu", 8, "again.body[1]"),
+        ("silu", 16, "again.body[2]"),
+    ]
+    assert report.total_report["flops"] == 5 * (4 + 8 + 16) + 32, "and the Relu of 32 elements"
+
+
+def test_what_is_decomposed_in_equal_iterations_is_regrouped_once_for_all():
+    """The first slice begins elsewhere every time, so that 7 iterations are walked: SiLU of 3 elements in each."""
+    part = [
+        node("Constant", [], ["one"], value_ints=[1]),
+        node("Reshape", ["i", "one"], ["begin"]),
+        node("Add", ["begin", "one"], ["end"]),
+        node("Slice", ["x", "begin", "end", "one"], ["v"]),
+        *SILU,
+    ]
+    made = looped(body_of(*part, outputs=("u",)), 7, [], ["all"], node("Relu", ["all"], ["y"]), x=(3, 7))
+    (call,) = (call for call in estimate(made, regroup=True).calls if call.layer.op in ("silu", "sigmoid", "mul"))
+    assert (call.layer.op, call.times, call.layer.out.shape, call.region) == ("silu", 7, (3, 1), "again.body")
