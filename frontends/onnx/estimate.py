@@ -35,7 +35,7 @@ from .walk.functions import ModelFunctions
 from .walk.node_budget import NodeBudget
 from .walk.recording import Notes, Recording
 from .walk.schema_functions import SchemaFunctions
-from .walk.unmarked import unmarked_note
+from .walk.unmarked import folded_note, unmarked_note
 from .walk.walker import Handlers, WalkConfig, Walker
 
 
@@ -178,9 +178,8 @@ def _walk(
     if walker.history is not None:
         recorder.regrouped.extend(regroup_nodes(recording, walker.history, regroup, proto.producer_name))
     stored = walker.initializers.tensors
-    unmarked = unmarked_note(stored, recorder.calls)
-    if unmarked:
-        note(unmarked)
+    for text in filter(None, (unmarked_note(stored, recorder.calls), folded_note(stored))):
+        note(text)
     returned = [scope.values[entry.name] for entry in graph.output if entry.name in scope.values]
     recorder.returned += map(recording.identity, returned)
     recorder.modules.update(recording.modules.tree(stored, recording.stored_identity))

@@ -336,14 +336,14 @@ def compared_once() -> dict[str, int]:
 
 
 def assigned_by_axes() -> dict[str, int]:
-    """Return the difference if the values and the zeros are stored: an assignment then looks like a copy.
+    """Return the difference if the values and the zeros are stored as constants: an assignment then looks like a copy.
 
     Each region is scattered into a copy of its rows (by columns), and these into a copy of the whole.
     """
     mread = sum(4 * 8 * height + 8 * width + 4 * height * width for height, width in REGIONS)
     mread += sum(4 * 64 + 8 * height + 4 * 8 * height for height, _ in REGIONS)
     mwrite = sum(4 * 8 * height + 4 * 64 for height, _ in REGIONS)
-    return {**stored(8 * 8), "mread": mread, "mwrite": mwrite - 2 * 4 * 64}
+    return {"mread": mread, "mwrite": mwrite - 2 * 4 * 64}
 
 
 def folding(name: str, exporter: str, report: Report) -> dict[str, int]:
@@ -356,8 +356,8 @@ def folding(name: str, exporter: str, report: Report) -> dict[str, int]:
             return total(stored((16 - 64) * 64), looked_up, words)
         case "vit", "newer":  # the class token for each of 2 images
             return stored(32)
-        case "causal", "newer":  # a mask of 16 x 16, added to the scores of 2 x 4 heads
-            return {**stored(256), "flops": 2 * 4 * 256, "mread": 4 * 256}
+        case "causal", "newer":  # a mask of 16 x 16, added to the scores of 2 x 4 heads; no parameter is in it
+            return {"flops": 2 * 4 * 256, "mread": 4 * 256}
         case "swin", _:
             return biases_folded()
         case "shifted swin", "older":
@@ -382,3 +382,52 @@ def test_constant_folding_makes_the_expected_difference(name, exporter):
     expected = total(expected_difference(name, exporter), folding(name, exporter, torch_report))
     assert differing(torch_report, onnx_report) == expected
     assert not onnx_report.ignored_layers
+
+
+@pytest.mark.parametrize(
+    ("name", "stored_name", "elements", "source"),
+    [
+        ("bert", "embedding_1", 16 * 64, "positions.weight"),
+        ("vit", "expand", 2 * 32, "first"),
+        ("swin", "unsqueeze", 2 * 16 * 16, "2.body.1.biases"),
+    ],
+)
+def test_parameters_in_folded_constants_are_noted(name, stored_name, elements, source):
+    report = estimate(exported(name, "newer", folded=True))
+    (note,) = report.notes
+    assert note == (
+        f"the exporter folded constants: {stored_name!r} ({elements} elements, from {source!r}) counts as a parameter "
+        "with the number of elements in the file, which may differ from that of the module. "
+        "torch.onnx.export(…, optimize=False) keeps the parameters"
+    )
+    assert estimate(exported(name, "newer")).notes == []
+
+
+def buffered(kind: str) -> Any:
+    """Return a network with a float buffer: a bias of the logits, as in BART, or coordinates, as in Swin v2."""
+
+    class Buffered(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head, self.positions = nn.Linear(16, 8), nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 8))
+            shape = {"final_logits_bias": (1, 8), "relative_coords_table": (16, 2)}[kind]
+            self.register_buffer(kind, torch.ones(shape))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            buffer = getattr(self, kind)
+            return self.head(x) + (buffer if kind == "final_logits_bias" else self.positions(buffer))
+
+    return Buffered()
+
+
+@pytest.mark.parametrize(("kind", "elements"), [("final_logits_bias", 8), ("relative_coords_table", 32)])
+def test_float_buffers_of_the_older_exporter_are_noted_and_those_of_the_newer_one_are_known(kind, elements):
+    module = all_different(buffered(kind))
+    older, newer = (estimate(export(module, (torch.zeros(2, 16, 16),), name, 18)) for name in ("older", "newer"))
+    (note,) = older.notes
+    assert note == (
+        f"the file does not mark which tensors are learned: {kind!r} ({elements} elements) counts as a parameter, but "
+        "may be a buffer. torch.onnx.export(…, dynamo=True) marks them"
+    )
+    assert newer.notes == []
+    assert older.total_report["n_params"] == newer.total_report["n_params"] + elements

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from onnx import TensorProto
 
@@ -19,6 +19,15 @@ from .protobuf_wire import SMALL
 
 INPUT_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 """Metadata key under which PyTorch's exporter marks a tensor as a parameter or a buffer of a module."""
+
+FOLDED_FROM = "pkg.onnxscript.optimizer.folded_from"
+"""Metadata key under which PyTorch's exporter lists the names of all values from which it computed a constant."""
+
+SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
+"""Metadata key, of a graph, under which PyTorch's exporter lists the inputs of the program, parameters included."""
+
+_STORED_INPUT = re.compile(r"^\w+: ([A-Z_]+) target='([^'\n]*)'", re.MULTILINE)
+_QUOTED = re.compile(r"'([^']*)'")
 
 PARAMETER_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
 """The name of a tensor of a module, ``head.0.weight``; exporters do not name computed constants like this."""
@@ -51,7 +60,9 @@ def read_initializers(
     for name, count in names.most_common(1):
         if count > 1:
             raise CostError(f"the graph has {count} initializers named {name!r} (expected unique names)")
-    kinds = {
+    kinds = _kinds_by_signature(graph)
+    folded_from = _folded(graph, [name for name, kind in kinds.items() if kind == "PARAMETER"])
+    kinds |= {
         entry.name: data.value for entry in graph.value_info for data in entry.metadata_props if data.key == INPUT_KIND
     }
     has_parameter_names = has_parameter_names and not kinds
@@ -66,10 +77,46 @@ def read_initializers(
             kind = "PARAMETER"
         elif not kind and tensor.name in configuring:
             kind = "BUFFER"
+        folded = folded_from.get(tensor.name)
+        if folded is not None and value.stored is not None:
+            kind = kind if folded.parameters else "BUFFER"
+            value.stored.folded_from = "" if folded.is_one_parameter else ", ".join(map(repr, folded.parameters))
         yield tensor.name, _of_kind(value, kind)
     for sparse in graph.sparse_initializer:
         name = sparse.values.name
         yield name, stored_value(sparse.values, name, f"initializer {name!r}").viewed(tuple(sparse.dims))
+
+
+class _Folded(NamedTuple):
+    """A constant that the exporter computed.
+
+    Attributes:
+        parameters: the learned tensors from which it was computed.
+        is_one_parameter: whether nothing else was needed: it is the parameter in another layout.
+    """
+
+    parameters: tuple[str, ...]
+    is_one_parameter: bool
+
+
+def _kinds_by_signature(graph: Any) -> dict[str, str]:
+    """Return the kinds of the tensors of the program, by name, if the exporter lists them."""
+    signature = next((str(entry.value) for entry in graph.metadata_props if entry.key == SIGNATURE), "")
+    return {name: kind for kind, name in _STORED_INPUT.findall(signature)}
+
+
+def _folded(graph: Any, parameters: Collection[str]) -> dict[str, _Folded]:
+    """Return the constants that the exporter computed, by name; none unless the parameters of the program are known."""
+    if not parameters:
+        return {}
+    folded = {
+        entry.name: _QUOTED.findall(str(data.value))
+        for entry in graph.value_info
+        for data in entry.metadata_props
+        if data.key == FOLDED_FROM
+    }
+    found = {name: tuple(source for source in sources if source in parameters) for name, sources in folded.items()}
+    return {name: _Folded(learned, len(learned) == len(folded[name]) == 1) for name, learned in found.items()}
 
 
 def _parameter_names(graph: Any) -> Callable[[str], bool]:

@@ -62,6 +62,7 @@ class StoredTensor:
         is_number: whether a node holds it, in a file whose exporter keeps learned tensors as initializers.
         is_learned: whether the exporter marks it as a parameter, which may have a single element.
         is_unmarked: whether the exporter marks neither parameters nor buffers.
+        folded_from: the parameters from which the exporter computed it, together with other values; ``""`` otherwise.
     """
 
     name: str
@@ -73,6 +74,7 @@ class StoredTensor:
     is_number: bool = False
     is_learned: bool = False
     is_unmarked: bool = False
+    folded_from: str = ""
 
     @property
     def is_parameter(self) -> bool:

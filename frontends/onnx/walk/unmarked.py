@@ -1,4 +1,4 @@
-"""Stored tensors of which neither the file nor their use shows whether they are learned: buffers look like them."""
+"""Notes on stored tensors that are not the parameters of the module: buffers that look like them, folded constants."""
 
 from __future__ import annotations
 
@@ -43,4 +43,21 @@ def unmarked_note(stored: Iterable[StoredTensor], calls: Iterable[Call]) -> str:
         f"the file does not mark which tensors are learned: {joined([repr(t.name) for t in open_ones.values()])} "
         f"({elements} elements) {'counts as a parameter' if count == 1 else 'count as parameters'}, but may be "
         f"{'a buffer' if count == 1 else 'buffers'}. torch.onnx.export(…, dynamo=True) marks them"
+    )
+
+
+def folded_note(stored: Iterable[StoredTensor]) -> str:
+    """Return a note on the parameters that the exporter replaced by constants computed from them; ``""`` if none.
+
+    A gathered, repeated or sliced parameter has another number of elements than the parameter of the module.
+    """
+    folded = [tensor for tensor in stored if tensor.folded_from and tensor.is_parameter]
+    if not folded:
+        return ""
+    each = [f"{tensor.name!r} ({tensor.size} elements, from {tensor.folded_from})" for tensor in folded]
+    counts = "counts as a parameter" if len(each) == 1 else "count as parameters"
+    return (
+        f"the exporter folded constants: {joined(each)} {counts} "
+        "with the number of elements in the file, which may differ from that of the module. "
+        "torch.onnx.export(…, optimize=False) keeps the parameters"
     )

@@ -6,7 +6,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from costcore import estimate
-from costcore.frontends.onnx.reading.initializers import INPUT_KIND
+from costcore.frontends.onnx.reading.initializers import FOLDED_FROM, INPUT_KIND, SIGNATURE
 from tests.whole_networks.onnx_models import Graph
 
 FLOAT = TensorProto.FLOAT
@@ -173,3 +173,48 @@ def test_a_tensor_that_may_be_a_buffer_is_noted():
 @pytest.mark.parametrize("options", [{"producer": "tf2onnx"}, {"kind": "PARAMETER"}])
 def test_only_files_of_the_exporter_that_marks_nothing_get_the_note(options):
     assert estimate(unmarked(**options)).notes == []
+
+
+def folded(
+    sources: str, signature: str = "p_w: PARAMETER target='w'\nb_table: BUFFER target='table' persistent=True"
+) -> ModelProto:
+    """A constant of 4 by 5 that the exporter computed from ``sources``, added to data."""
+    g = Graph()
+    model = g.model({"x": (3, 4, 5)}, g("Add", "x", g.weight(4, 5)), producer_name="pytorch")
+    name = model.graph.initializer[0].name
+    model.graph.value_info.add(name=name).metadata_props.add(key=FOLDED_FROM, value=sources)
+    if signature:
+        model.graph.metadata_props.add(key=SIGNATURE, value=f"\n# inputs\n{signature}\nx: USER_INPUT\n")
+    return model
+
+
+@pytest.mark.parametrize(
+    ("sources", "elements", "notes"),
+    [
+        ("['w']", 20, 0),
+        ("['arange', 'val_1', 'w']", 20, 1),
+        ("['arange', 'val_1']", 0, 0),
+        ("['table', 'val_1']", 0, 0),
+        ("[]", 0, 0),
+    ],
+)
+def test_a_folded_constant_is_learned_if_a_parameter_is_in_it(sources, elements, notes):
+    report = estimate(folded(sources))
+    assert report.total_report["n_params"] == report.total_report["n_params_model"] == elements
+    assert len(report.notes) == notes
+    assert all("(20 elements, from 'w') counts as a parameter" in note for note in report.notes)
+
+
+def test_folded_constants_of_a_file_that_lists_no_parameters_count_by_their_use():
+    report = estimate(folded("['arange', 'val_1']", signature=""))
+    assert report.total_report["n_params"] == 20
+    assert not any("folded" in note for note in report.notes)
+
+
+def test_the_list_of_parameters_marks_them_where_a_tool_dropped_the_marks():
+    model = unmarked()
+    listed = "p_head_bias: PARAMETER target='head.bias'\nb_final: BUFFER target='final_logits_bias' persistent=True"
+    model.graph.metadata_props.add(key=SIGNATURE, value=listed)
+    report = estimate(model)
+    assert report.total_report["n_params"] == 4 * 5 + 5
+    assert report.notes == []

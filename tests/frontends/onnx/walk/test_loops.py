@@ -449,3 +449,51 @@ def test_what_is_decomposed_in_equal_iterations_is_regrouped_once_for_all():
     made = looped(body_of(*part, outputs=("u",)), 7, [], ["all"], node("Relu", ["all"], ["y"]), x=(3, 7))
     (call,) = (call for call in estimate(made, regroup=True).calls if call.layer.op in ("silu", "sigmoid", "mul"))
     assert (call.layer.op, call.times, call.layer.out.shape, call.region) == ("silu", 7, (3, 1), "again.body")
+
+
+def test_carried_values_behind_a_sequence_keep_their_places():
+    """The body is walked once for 70 iterations; the sequence has one more item after each of them."""
+    steps = [node("SequenceInsert", ["s", "v"], ["t"]), node("Exp", ["v"], ["w"])]
+    after = [node("SequenceLength", ["last"], ["length"]), node("Relu", ["z"], ["y"])]
+    made = looped(
+        body_of(*steps, carried=("s", "v"), outputs=("t", "w")), 70, ["items", "x"], ["last", "z"], *after, x=(5,)
+    )
+    made.graph.node.insert(0, node("SequenceConstruct", ["x"], ["items"]))
+    recorder = read(made)
+    assert (recorder.calls[-1].type, recorder.calls[-1].layer.out.shape) == ("Relu", (5,))
+
+
+def test_a_sequence_that_becomes_a_tensor_has_no_shape_after_the_loop():
+    steps = [node("ConcatFromSequence", ["s"], ["t"], axis=0)]
+    made = looped(
+        body_of(*steps, carried=("s",), outputs=("t",)), 70, ["items"], ["z"], node("Relu", ["z"], ["y"]), x=(5,)
+    )
+    made.graph.node.insert(0, node("SequenceConstruct", ["x"], ["items"]))
+    call = read(made).calls[-1]
+    assert call.type == "Relu"
+    assert call.uncounted is not None
+
+
+def test_what_iterations_return_has_no_shape_where_that_is_unknown():
+    steps = [helper.make_node("Unheard", ["v"], ["e"], domain="acme"), node("Exp", ["v"], ["w"])]
+    made = looped(
+        body_of(*steps, carried=("v",), outputs=("w", "e")),
+        5,
+        ["x"],
+        ["z", "all"],
+        node("Relu", ["all"], ["y"]),
+        x=(5,),
+    )
+    made.opset_import.append(helper.make_opsetid("acme", 1))
+    call = read(made).calls[-1]
+    assert call.type == "Relu"
+    assert call.uncounted is not None
+
+
+def test_an_attempt_to_walk_iterations_one_by_one_leaves_no_assumptions():
+    made = counting(3, [], [node("ReduceMax", ["v"], ["high"], keepdims=0), node("Less", ["high", "high"], ["go_on"])])
+    del made.graph.node[0]
+    trips = [node("ReduceMax", ["x"], ["most"], keepdims=0), node("Cast", ["most"], ["m"], to=INT64)]
+    for part in reversed(trips):
+        made.graph.node.insert(0, part)
+    assert [assumption.times for assumption in read(made).assumptions] == [1, 1, 1]
