@@ -15,7 +15,7 @@ from ..shapes.windows import Windows
 from ..values.value import Shape, Value
 from .spec import NHWC, OperatorSpec
 
-ALWAYS_LAST = frozenset(("NhwcConv", "NhwcFusedConv", "NhwcMaxPool"))
+ALWAYS_LAST = frozenset(("NhwcConv", "NhwcFusedConv", "NhwcMaxPool", "MaxPoolNHWC"))
 """Operators whose channels are always last; others have an attribute ``channels_last``, or none."""
 
 

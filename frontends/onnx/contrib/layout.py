@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costcore.dims import Dim
+from costcore.ir import prod
 
 from ..graph.node import Node
 from ..rows.arguments import numbers
@@ -13,9 +14,10 @@ from ..schema.signature import ONNX
 from ..shapes.layout import rearrange
 from ..shapes.layout.creation import range_of
 from ..shapes.rules import like, positive
+from ..shapes.windows import windows
 from ..values.value import Value
 from .channels_last import channels_last
-from .spec import NCHWC, OperatorSpec, row
+from .spec import NCHWC, QONNX, OperatorSpec, row
 
 
 def reordered(node: Node) -> Sequence[Value]:
@@ -23,6 +25,17 @@ def reordered(node: Node) -> Sequence[Value]:
     x = node.value("X")
     count: Dim = node.args.get("channels") or x.known_shape[1]
     return [node.result((x.known_shape[0], count, *x.known_shape[2:]), x.dtype)]
+
+
+def patches(node: Node) -> Sequence[Value]:
+    """Infer the windows of images with channels last, ``[N, H, W, K * C]``."""
+    x, kernel = node.value("X"), tuple(node.args.get("kernel_size") or ())
+    if len(x.known_shape) != 4:
+        raise node.error(f"needs images [N, H, W, C] (got the shape {x.known_shape})")
+    for name, given in (("strides", "stride"), ("pads", "pad_amount")):
+        node.args[name] = node.args.get(given)
+    found = windows(node, x.known_shape[1:3], kernel)
+    return [node.result((x.known_shape[0], *found.out, prod(kernel) * x.known_shape[3]), x.dtype)]
 
 
 def expanded(node: Node) -> Sequence[Value]:
@@ -155,6 +168,17 @@ SPECS: tuple[OperatorSpec, ...] = (
         infer=rearrange.slice_,
         rows=[row("slice", {"x": "data"}, {"start": numbers("starts"), "stop": numbers("ends")})],
         domain=ONNX,
+    ),
+    *(
+        OperatorSpec(
+            "Im2Col",
+            "X",
+            attributes="pad_value depthwise",
+            infer=patches,
+            rows=[row("im2col", {"x": "X"})],
+            domain=domain,
+        )
+        for domain in QONNX
     ),
     *(
         OperatorSpec(

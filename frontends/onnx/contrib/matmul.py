@@ -11,7 +11,7 @@ from ..graph.node import Node
 from ..rows.arguments import node_of
 from ..shapes.matmul import product
 from ..values.value import DTYPES, Shape, Value
-from .spec import OperatorSpec, row
+from .spec import QONNX, OperatorSpec, row
 
 
 def transposed(node: Node, name: str) -> Shape:
@@ -90,6 +90,17 @@ def _columns(a: Arguments) -> Any:
 
 
 SPECS: tuple[OperatorSpec, ...] = (
+    *(
+        OperatorSpec(
+            "XnorPopcountMatMul",  # of binary operands: their products are XNOR, which are counted
+            "A B",
+            required=2,
+            infer=matmul,
+            rows=[row("matmul", MATRICES)],
+            domain=domain,
+        )
+        for domain in QONNX
+    ),
     *(
         OperatorSpec(
             op,

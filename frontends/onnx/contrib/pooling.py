@@ -13,7 +13,7 @@ from ..shapes import pooling as standard
 from ..shapes.windows import Windows, kernel_of, windows
 from ..values.value import Shape, Undetermined, Value
 from .channels_last import channel_view, channels_back, channels_first, channels_last, rule_with_channels_last
-from .spec import NCHWC, OperatorSpec, row
+from .spec import NCHWC, QONNX, OperatorSpec, row
 
 
 def pool(node: Node) -> Inferred:
@@ -66,6 +66,14 @@ def max_unpool(node: Node) -> Sequence[Value] | Inferred:
     if wanted is not None:
         return [node.result(wanted, node.value("X").dtype)]
     return rule_with_channels_last(standard.max_unpool)(node)
+
+
+def quantized_average(node: Node) -> Inferred:
+    """Infer an average of QONNX, whose windows are square and not padded."""
+    size, stride = node.args.get("kernel", 1), node.args.get("stride", 1)
+    node.args.update(kernel_shape=(size, size), strides=(stride, stride))
+    node.args["channels_last"] = node.args.get("data_layout") == "NHWC"
+    return pool(node)
 
 
 def _sampling(a: Arguments) -> str:
@@ -157,6 +165,28 @@ SPECS: tuple[OperatorSpec, ...] = (
         "X",
         standard.RULES,
         ROWS,
+    ),
+    *(
+        spec
+        for domain in QONNX
+        for spec in (
+            OperatorSpec(
+                "MaxPoolNHWC",
+                "X",
+                attributes="ceil_mode",
+                infer=pool,
+                rows=[row("max_pool", {"x": channel_view("X")}, POOL)],
+                domain=domain,
+            ),
+            OperatorSpec(
+                "QuantAvgPool2d",  # a sum that is shifted, which is the division of an average
+                "X",
+                attributes="kernel stride ibits obits signed",
+                infer=quantized_average,
+                rows=[row("avg_pool", {"x": channel_view("X")}, POOL)],
+                domain=domain,
+            ),
+        )
     ),
     channels_last(
         "GlobalLpPool",

@@ -24,6 +24,9 @@ NHWC = "com.ms.internal.nhwc"
 EXTENSIONS = ("ai.onnx.contrib", "com.microsoft.extensions")
 """Domains of the operators of onnxruntime-extensions."""
 
+QONNX = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "finn")
+"""Domains of QONNX: its own, that of older exports of Brevitas, and those of older versions of FINN."""
+
 NEWEST = 99
 """Version of these operators: rules and rows that they share with the standard treat them as its newest version."""
 

@@ -11,10 +11,7 @@ from costcore.translate import Arguments
 
 from ...rows.arguments import number
 from ...shapes.rules import like
-from ..spec import OperatorSpec, row
-
-DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "finn")
-"""The domain of these operators, that of older exports of Brevitas, and those of older versions of FINN."""
+from ..spec import QONNX, OperatorSpec, row
 
 SCALED = {"x": "X", "scale": "scale", "zero_point": "zeropt"}
 
@@ -88,4 +85,4 @@ def _specs(domain: str) -> tuple[OperatorSpec, ...]:
     )
 
 
-SPECS: tuple[OperatorSpec, ...] = tuple(spec for domain in DOMAINS for spec in _specs(domain))
+SPECS: tuple[OperatorSpec, ...] = tuple(spec for domain in QONNX for spec in _specs(domain))

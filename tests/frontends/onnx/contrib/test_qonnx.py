@@ -64,6 +64,46 @@ def test_thresholds_are_learned(attrs, fma):
     assert recorder.n_params_model == 18
 
 
+@pytest.mark.parametrize("domain", [QONNX, "finn.custom_op.general"])
+def test_a_pooling_with_channels_last(domain):
+    """Windows of 2 by 2 with stride 2 over (5, 6): 2 by 3 outputs, or 3 by 3 rounded up; 3 comparisons for each."""
+    attrs = {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [0] * 4, "domain": domain}
+    for ceil_mode, rows in ((0, 2), (1, 3)):
+        layer, cost, _ = priced("MaxPoolNHWC", (1, 5, 6, 7), ceil_mode=ceil_mode, **attrs)
+        assert layer.out.shape == (1, rows, 3, 7)
+        assert cost.flops == Operations(cmp=rows * 3 * 7 * 3)
+        assert (cost.mread, cost.mwrite) == (4 * 5 * 6 * 7, 4 * rows * 3 * 7)
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape", "made"), [("NCHW", (1, 7, 5, 6), (1, 7, 2, 3)), ("NHWC", (1, 5, 6, 7), (1, 2, 3, 7))]
+)
+def test_a_quantized_average(layout, shape, made):
+    """Of 2 by 2 elements: 3 sums, and 1 shift that stands for the division."""
+    attrs = {"kernel": 2, "stride": 2, "ibits": 4, "obits": 4, "signed": 0, "data_layout": layout}
+    layer, cost, _ = priced("QuantAvgPool2d", shape, domain=QONNX, **attrs)
+    assert (layer.op, layer.out.shape) == ("avg_pool", made)
+    assert cost.flops == Operations(add=42 * 3, div=42)
+    assert (cost.mread, cost.mwrite) == (4 * 210, 4 * 42)
+
+
+def test_patches():
+    """3 by 2 windows over (5, 6), padded by 1 above and below, stride 2 by 1: (5 + 2 - 3) // 2 + 1 = 3 by 5 of 42."""
+    attrs = {"kernel_size": [3, 2], "stride": [2, 1], "pad_amount": [1, 0, 1, 0], "input_shape": "(1, 5, 6, 7)"}
+    layer, cost, _ = priced("Im2Col", (1, 5, 6, 7), domain=QONNX, **attrs)
+    assert (layer.op, layer.out.shape) == ("im2col", (1, 3, 5, 3 * 2 * 7))
+    assert cost.flops == Operations()
+    assert (cost.mread, cost.mwrite) == (4 * 210, 4 * 630)
+
+
+def test_a_product_of_binary_matrices():
+    """15 dot products of length 4."""
+    layer, cost, _ = priced("XnorPopcountMatMul", (3, 4), {(4, 5)}, domain=QONNX)
+    assert (layer.op, layer.out.shape, cost.macs) == ("matmul", (3, 5), 60)
+    assert cost.flops == Operations(mul=15, fma=45)
+    assert (cost.mread, cost.mwrite) == (4 * (12 + 20), 4 * 15)
+
+
 def network() -> ModelProto:
     """A linear layer of 4 by 5 whose weight and input are quantized, as Brevitas exports it."""
     g = Graph()
