@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, Tensor, ceil_log2, covers
+from costcore.ir import Cost, Layer, Operations, PerElement, Tensor, ceil_log2, covers, element_wise
 
 from .layout import calc_creation
 
@@ -22,6 +22,7 @@ FEATURE_DROPOUTS = ("feature_dropout", "feature_alpha_dropout")
 """The operators that drop whole channels."""
 
 
+@element_wise
 @covers(DROPOUTS)
 def calc_dropout(layer: Layer) -> Cost:
     """Dropout: in training every element is kept and scaled or dropped; at inference zero cost.
@@ -58,6 +59,7 @@ def calc_dropout_backward(layer: Layer) -> Cost:
     return Cost(Operations(mul=size, cmp=choice), layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_bernoulli(layer: Layer) -> Cost:
     """Bernoulli samples with the probabilities x: one cmp with a random number per element.
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from costcore.plugins import hookimpl as hookimpl
     from costcore.reports.columns import GroupColumns as GroupColumns
     from costcore.reports.columns import LayerColumns as LayerColumns
+    from costcore.reports.columns import ReceptiveFieldColumns as ReceptiveFieldColumns
     from costcore.reports.columns import ReportColumns as ReportColumns
     from costcore.reports.columns import SummaryColumns as SummaryColumns
     from costcore.reports.columns import TreeColumns as TreeColumns
@@ -45,6 +46,7 @@ _MODULES = {
     "Layer": "ir",
     "LayerColumns": "reports.columns",
     "Operations": "ir",
+    "ReceptiveFieldColumns": "reports.columns",
     "Report": "reports.report",
     "ReportColumns": "reports.columns",
     "SummaryColumns": "reports.columns",
@@ -69,6 +71,7 @@ __all__ = [
     "Layer",
     "LayerColumns",
     "Operations",
+    "ReceptiveFieldColumns",
     "Report",
     "ReportColumns",
     "SummaryColumns",

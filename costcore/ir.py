@@ -24,6 +24,7 @@ __all__ = [
     "ceil_log2",
     "counts_with_empty",
     "covers",
+    "element_wise",
     "frozen",
     "gcd",
     "is_symbolic",
@@ -304,6 +305,15 @@ def covers(*ops: str | Mapping[str, object]) -> Callable[[_F], _F]:
 def layout_operator(function: _F) -> _F:
     """Mark a calculator as one of data movement only, which ``layout="free"`` counts as zero-cost."""
     function.is_layout = True  # type: ignore[attr-defined]
+    return function
+
+
+def element_wise(function: _F) -> _F:
+    """Mark a calculator of operators whose outputs read one element of each operand, at the same place.
+
+    Operands are broadcast to the shape of the outputs. Analyses of places, such as the receptive field, follow them.
+    """
+    function.is_element_wise = True  # type: ignore[attr-defined]
     return function
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, element_wise
 
 from .._shared import row_count, saved_bytes
 
@@ -38,6 +38,7 @@ SIGMOID = ACTIVATIONS["sigmoid"].operations
 """The operations of one sigmoid."""
 
 
+@element_wise
 @covers(ACTIVATIONS)
 def calc_activation(layer: Layer) -> Cost:
     """Activation functions of one input: the operations of the definition, once per element.
@@ -53,6 +54,7 @@ def calc_activation(layer: Layer) -> Cost:
     return Cost(elements * ACTIVATIONS[layer.op].operations, layer.read, written, layer.attrs)
 
 
+@element_wise
 def calc_prelu(layer: Layer) -> Cost:
     """Leaky ReLU with a learned slope, ``max(x, w * x)``: one mul and one cmp per element.
 
@@ -69,6 +71,7 @@ GELU: Mapping[str, PerElement] = {
 }
 
 
+@element_wise
 def calc_gelu(layer: Layer) -> Cost:
     """Gaussian error linear unit, x times the normal distribution function of x.
 
@@ -86,6 +89,7 @@ def calc_gelu(layer: Layer) -> Cost:
     return Cost(layer["x"].size * element.operations, layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_softplus(layer: Layer) -> Cost:
     """Smooth ReLU, ``1 / beta * log(1 + exp(beta * x))``: 2 special and 1 add per element.
 
@@ -98,6 +102,7 @@ def calc_softplus(layer: Layer) -> Cost:
     return Cost(layer["x"].size * operations, layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_swish(layer: Layer) -> Cost:
     """SiLU with a factor, ``x * (1 / (1 + exp(-(beta * x))))``.
 
@@ -157,6 +162,7 @@ def calc_hardmax(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_zoneout(layer: Layer) -> Cost:
     """Zoneout: a random choice between two operands in training, their blend at inference.
 

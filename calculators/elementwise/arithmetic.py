@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, element_wise
 
 from .._shared import power_operations
 
@@ -50,6 +50,7 @@ UNARY: Mapping[str, PerElement] = {
 }
 
 
+@element_wise
 @covers(UNARY)
 def calc_unary(layer: Layer) -> Cost:
     """Functions of one operand: the operations of the definition, once per element.
@@ -88,6 +89,7 @@ NARY: Mapping[str, PerElement] = {
 }
 
 
+@element_wise
 @covers(NARY)
 def calc_nary(layer: Layer) -> Cost:
     """Arithmetic and comparisons of N operands: (N - 1) * |y| operations.
@@ -107,6 +109,7 @@ SUMS: Mapping[str, PerElement] = {
 }
 
 
+@element_wise
 @covers(SUMS)
 def calc_sum_of_operands(layer: Layer) -> Cost:
     """Sum or difference of N operands: (N - 1) * |y| additions.
@@ -121,6 +124,7 @@ def calc_sum_of_operands(layer: Layer) -> Cost:
     return Cost(layer.out.size * operations, layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_pow(layer: Layer) -> Cost:
     """Power with broadcasting: one special per element; with the constant exponent 2 or 3, 1 or 2 mul.
 
@@ -154,6 +158,7 @@ BINARY: Mapping[str, PerElement] = {
 }
 
 
+@element_wise
 @covers(BINARY)
 def calc_binary(layer: Layer) -> Cost:
     """Functions of two operands: the operations of the definition, once per output element.
@@ -169,6 +174,7 @@ TERNARY: Mapping[str, PerElement] = {
 }
 
 
+@element_wise
 @covers(TERNARY)
 def calc_ternary(layer: Layer) -> Cost:
     """Functions of three operands: the operations of the definition, once per output element.
@@ -181,6 +187,7 @@ def calc_ternary(layer: Layer) -> Cost:
     return Cost(layer.out.size * TERNARY[layer.op].operations, layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_addcmul(layer: Layer) -> Cost:
     """Product added to an operand, ``x0 + value * x1 * x2``: one fma per element.
 
@@ -192,6 +199,7 @@ def calc_addcmul(layer: Layer) -> Cost:
     return Cost(layer.out.size * Operations(fma=1, mul=scaled), layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_addcdiv(layer: Layer) -> Cost:
     """Quotient added to an operand, ``x0 + value * (x1 / x2)``: one div and one add per element.
 
@@ -203,6 +211,7 @@ def calc_addcdiv(layer: Layer) -> Cost:
     return Cost(layer.out.size * operations, layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_where(layer: Layer) -> Cost:
     """Selection by a condition, ``x0`` if it holds, else ``x1``: one cmp per output element.
 
@@ -213,6 +222,7 @@ def calc_where(layer: Layer) -> Cost:
     return Cost(layer.out.size * CMP, layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_clip(layer: Layer) -> Cost:
     """Values limited to an interval: one cmp per element and bound.
 
@@ -225,6 +235,7 @@ def calc_clip(layer: Layer) -> Cost:
     return Cost(layer["x"].size * Operations(cmp=bounds), layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_elementwise_mean(layer: Layer) -> Cost:
     """Mean of N operands with broadcasting: N - 1 additions and one division per output element.
 
@@ -234,6 +245,7 @@ def calc_elementwise_mean(layer: Layer) -> Cost:
     return Cost(layer.out.size * operations, layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_polar(layer: Layer) -> Cost:
     """Complex numbers from modulus and angle, ``x0 * cos(x1)`` and ``x0 * sin(x1)``.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, element_wise
 
 CHAINS: Mapping[str, PerElement] = {
     "gated_add": PerElement(Operations(fma=1), "fma(x1, gate, x0)"),
@@ -15,6 +15,7 @@ CHAINS: Mapping[str, PerElement] = {
 }
 
 
+@element_wise
 @covers(CHAINS)
 def calc_chain(layer: Layer) -> Cost:
     """Chains of elementwise functions: the operations of the definition, once per output element.

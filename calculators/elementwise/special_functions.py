@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, element_wise
 
 SPECIAL = Operations(special=1)
 
@@ -18,6 +18,7 @@ UNARY: Mapping[str, PerElement] = {
 }
 
 
+@element_wise
 @covers(UNARY)
 def calc_special_function(layer: Layer) -> Cost:
     """Special functions of one operand: one special per element.
@@ -37,6 +38,7 @@ POLYNOMIALS: Mapping[str, PerElement] = {
 }
 
 
+@element_wise
 @covers(POLYNOMIALS)
 def calc_orthogonal_polynomial(layer: Layer) -> Cost:
     """Orthogonal polynomials of the element x0 and the degree x1: one special per output element.
@@ -48,6 +50,7 @@ def calc_orthogonal_polynomial(layer: Layer) -> Cost:
     return Cost(layer.out.size * POLYNOMIALS[layer.op].operations, layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_multivariate_lgamma(layer: Layer) -> Cost:
     """Logarithm of the multivariate gamma function of dimension p.
 
@@ -61,6 +64,7 @@ def calc_multivariate_lgamma(layer: Layer) -> Cost:
     return Cost(layer["x"].size * Operations(special=p, add=2 * p - 1), layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_frexp(layer: Layer) -> Cost:
     """Mantissa and exponent of a number, which are some of its bits: one cmp per element.
 

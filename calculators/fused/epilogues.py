@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Calculator, Cost, Layer, Operations, covers
+from costcore.ir import Calculator, Cost, Layer, Operations, covers, element_wise
 
 from .._shared import operations_of, row_count
 from ..activation.activations import ACTIVATIONS, GELU
@@ -114,6 +114,7 @@ def calc_embed_norm(layer: Layer) -> Cost:
     return Cost(operations, read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_biased_activation(layer: Layer) -> Cost:
     """Activation of x + b: 1 add per element if b is given, and the operations of the ``activation``.
 
@@ -148,6 +149,7 @@ def calc_biased_softmax(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_biased_dropout(layer: Layer) -> Cost:
     """Dropout of x + b, then the sum with a residual ``z``.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, element_wise
 
 
+@element_wise
 def calc_quantize(layer: Layer) -> Cost:
     """Linear quantization, ``min(max(round(x / scale) + zero_point, lowest), largest)`` of every element.
 
@@ -19,6 +20,7 @@ def calc_quantize(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_dequantize(layer: Layer) -> Cost:
     """Real values of quantized ones, ``(x - zero_point) * scale``: 1 add and 1 mul per element.
 
@@ -30,6 +32,7 @@ def calc_dequantize(layer: Layer) -> Cost:
     return Cost(layer["x"].size * Operations(add=shift, mul=1), layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_fake_quantize(layer: Layer) -> Cost:
     """Quantization and dequantization in real numbers: ``quantize`` and ``dequantize`` with zero point.
 

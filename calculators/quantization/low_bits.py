@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations
+from costcore.ir import Cost, Layer, Operations, element_wise
 
 
+@element_wise
 def calc_bipolar_quantize(layer: Layer) -> Cost:
     """Sign of every element times a scale, ``(1 if x >= 0 else -1) * scale``: 1 cmp and 1 mul.
 
@@ -15,6 +16,7 @@ def calc_bipolar_quantize(layer: Layer) -> Cost:
     return Cost(layer["x"].size * Operations(mul=1, cmp=1), layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_truncate_bits(layer: Layer) -> Cost:
     """Quantized values without their lowest bits.
 
@@ -31,6 +33,7 @@ def calc_truncate_bits(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@element_wise
 def calc_float_quantize(layer: Layer) -> Cost:
     """Rounding to floats of fewer bits, ``v = x / scale``, to a multiple of ``2 ** (floor(log2(abs(v))) - mantissa)``.
 

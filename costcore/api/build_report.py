@@ -61,6 +61,8 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
         regrouped=tuple(recorder.regrouped),
         returned=tuple(recorder.returned),
         module_calls=tuple(recorder.module_calls),
+        inputs=tuple(recorder.inputs),
+        buffers=tuple(recorder.buffers),
     )
     with collector_off():
         return Report(Trace(_costs(recorder, custom, layout), run))

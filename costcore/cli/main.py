@@ -39,12 +39,14 @@ from costcore.reports.caveats import MODES_WITH_REMARKS
 from costcore.reports.columns import (
     GROUPS,
     LAYERS,
+    RECEPTIVE_FIELDS,
     REPORT,
     SUMMARY,
     TREE,
     Column,
     GroupColumns,
     LayerColumns,
+    ReceptiveFieldColumns,
     ReportColumns,
     SummaryColumns,
     TreeColumns,
@@ -122,6 +124,7 @@ VIEWS: Mapping[str, View] = {
     "summary": View(Report.show_summary_report, SUMMARY, SummaryColumns),
     "layers": View(Report.show_layers, LAYERS, LayerColumns),
     "tree": View(Report.show_tree, TREE, TreeColumns),
+    "receptive_field": View(Report.show_receptive_field, RECEPTIVE_FIELDS, ReceptiveFieldColumns),
     "by": View(Report.show_by, GROUPS, GroupColumns),
 }
 
@@ -149,6 +152,9 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     view.add_argument("--summary", action="store_true", help="one row per type of operator, not per operator call")
     view.add_argument("--layers", action="store_true", help="one row per operator call, in torchstat's format")
     view.add_argument("--tree", action="store_true", help="the module hierarchy, one row per module")
+    view.add_argument(
+        "--receptive-field", action="store_true", help="which input positions each output position sees, per call"
+    )
     view.add_argument("--by", metavar="KEYS", help=f"one row per group, by {', '.join(KEYS)}, or several (module,op)")
     parser.add_argument("--depth", type=int, metavar="N", help="maximum depth of --tree; default: no limit")
     parser.add_argument(
@@ -268,7 +274,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 def _view(args: argparse.Namespace) -> str:
     if args.by is not None:
         return "by"
-    return next((name for name in ("summary", "layers", "tree") if getattr(args, name)), "report")
+    return next((name for name in ("summary", "layers", "tree", "receptive_field") if getattr(args, name)), "report")
 
 
 def _report(args: argparse.Namespace) -> Report:

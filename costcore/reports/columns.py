@@ -40,6 +40,9 @@ PERCENT = (
     Column("mwrite%", "MemWrite", "percent"),
     Column("mrw%", "MemR+W", "percent"),
 )
+RECEPTIVE_FIELD = Column("receptive_field", "Receptive field")
+"""The column that follows the first input through the run, which takes as long as the rest of a table."""
+
 MEASURED = (Column("seconds", "Measured time", "seconds"), Column("seconds%", "Measured time", "percent"))
 """The columns of a run with ``measure_time=True``."""
 
@@ -65,6 +68,7 @@ REPORT = _by_key(
     Column("params", "Attributes", "attributes"),
     Column("operations", "Operations", "attributes"),
     Column("traceback", "Traceback"),
+    RECEPTIVE_FIELD,
 )
 SUMMARY = _by_key(
     Column("type", "Layer type"),
@@ -104,6 +108,7 @@ LAYERS = _by_key(
     MACS,
     *BYTES,
     *PERCENT,
+    RECEPTIVE_FIELD,
     *MEASURED,
 )
 TREE = _by_key(
@@ -123,16 +128,30 @@ TREE = _by_key(
     *BYTES,
     *PERCENT,
     Column("depth", "Depth", "count"),
+    RECEPTIVE_FIELD,
     *MEASURED,
+)
+RECEPTIVE_FIELDS = _by_key(
+    *(REPORT[key] for key in ("name", "type", "op", "module")),
+    Column("output_shape", "Output shape", "shape"),
+    Column("size", "Size"),
+    Column("stride", "Stride"),
+    Column("padding", "Padding"),
+    Column("centre", "Centre"),
+    Column("remark", "Remark"),
+    RECEPTIVE_FIELD,
 )
 
 
 class ReportColumns:
-    """Column sets of ``show_report``. ``ALL`` omits ``traceback``; name it in ``columns`` to show it."""
+    """Column sets of ``show_report``.
+
+    ``ALL`` omits ``traceback`` and ``receptive_field``; name them in ``columns`` to show them.
+    """
 
     DEFAULT = ("name", "flops", "mread", "mwrite", "mrw")
     DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
-    ALL = tuple(key for key in REPORT if key != "traceback")
+    ALL = tuple(key for key in REPORT if key not in ("traceback", RECEPTIVE_FIELD.key))
 
 
 class SummaryColumns:
@@ -152,23 +171,33 @@ class GroupColumns:
 
 
 class LayerColumns:
-    """Column sets of ``show_layers``. If time was measured, the columns of time follow those of ``DEFAULT``."""
+    """Column sets of ``show_layers``. If time was measured, the columns of time follow those of ``DEFAULT``.
+
+    ``ALL`` omits them and ``receptive_field``; name them in ``columns`` to show them.
+    """
 
     DEFAULT = (
         *("module", "name", "input_shape", "output_shape", "n_params", "memory", "madd", "flops_fma1"),
         *("mread", "mwrite", "mrw", "flops%"),
     )
-    ALL = tuple(key for key in LAYERS if key not in {column.key for column in MEASURED})
+    ALL = tuple(key for key in LAYERS if key not in {column.key for column in (*MEASURED, RECEPTIVE_FIELD)})
 
 
 class TreeColumns:
-    """Column sets of ``show_tree``. ``ALL`` omits measured time; name it in ``columns`` to show it."""
+    """Column sets of ``show_tree``. ``ALL`` omits measured time and ``receptive_field``; name them to show them."""
 
     DEFAULT = (
         *("module", "type", "output_shape", "n_trainable", "n_frozen", "n_shared", "n_buffers", "activations"),
         *("flops", "macs", "mread", "mwrite", "flops%"),
     )
-    ALL = tuple(key for key in TREE if key not in {column.key for column in MEASURED})
+    ALL = tuple(key for key in TREE if key not in {column.key for column in (*MEASURED, RECEPTIVE_FIELD)})
+
+
+class ReceptiveFieldColumns:
+    """Column sets of ``show_receptive_field``."""
+
+    DEFAULT = ("name", "module", "output_shape", "size", "stride", "padding", "remark")
+    ALL = tuple(key for key in RECEPTIVE_FIELDS if key != RECEPTIVE_FIELD.key)
 
 
 def choose(columns: Mapping[str, Column], names: Sequence[str]) -> list[Column]:

@@ -10,12 +10,15 @@ from costcore.errors import CostError
 from costcore.reports.columns import (
     GROUPS,
     LAYERS,
+    RECEPTIVE_FIELD,
+    RECEPTIVE_FIELDS,
     REPORT,
     SUMMARY,
     TREE,
     Column,
     GroupColumns,
     LayerColumns,
+    ReceptiveFieldColumns,
     ReportColumns,
     SummaryColumns,
     TreeColumns,
@@ -25,7 +28,7 @@ from costcore.reports.exports.dataframe import to_dataframe
 from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.targets import Target, save, save_output
 from costcore.reports.serialization.to_json import to_dict, to_json
-from costcore.reports.tables.arrange import TableRow, arrange
+from costcore.reports.tables.arrange import TableRow, arrange, check_top, in_order
 from costcore.reports.tables.layer_rows import TORCHSTAT_SUMS, layer_rows
 from costcore.reports.tables.module_tree import tree_rows
 from costcore.reports.tables.show import TableOptions, one_stream, show
@@ -75,6 +78,7 @@ class Report(ReportData):
             TypeError, ValueError: if an argument is invalid.
         """
         rows = [TableRow(self.ledger.entries[call.name], [call]) for call, _ in self.ledger.counted]
+        rows = self._with_fields(rows, columns, sort)
         entries = [*arrange(rows, REPORT, sort, top, self.ledger), self.ledger.total]
         self._show(entries, choose(REPORT, columns), TableOptions(one_stream(ost, dst), mode, unit, n_digits))
 
@@ -132,8 +136,9 @@ class Report(ReportData):
         *calls, total = layer_rows(self.ledger)
         measured = ("seconds", "seconds%") if "seconds" in total else ()
         rows = [TableRow(entry, [call]) for entry, (call, _) in zip(calls, self.ledger.counted, strict=True)]
-        entries = [*arrange(rows, LAYERS, sort, top, self.ledger, "module", TORCHSTAT_SUMS), total]
         names = (*LayerColumns.DEFAULT, *measured) if columns is None else columns
+        rows = self._with_fields(rows, names, sort)
+        entries = [*arrange(rows, LAYERS, sort, top, self.ledger, "module", TORCHSTAT_SUMS), total]
         self._show(entries, choose(LAYERS, names), TableOptions(ost, mode, unit, n_digits))
 
     def show_tree(
@@ -154,7 +159,12 @@ class Report(ReportData):
         parents. ``sort`` and ``top`` apply to the children of each module.
         """
         order = None if sort is None else choose(TREE, [sort])[0]
-        rows = tree_rows(self.tree(), depth, order, top, mode)
+        tree = self.tree()
+        if RECEPTIVE_FIELD.key in (sort, *columns):
+            from costcore.receptive_field.cells import in_tree
+
+            in_tree(tree, self.trace, self.receptive_field())
+        rows = tree_rows(tree, depth, order, top, mode)
         self._show(rows, choose(TREE, columns), TableOptions(ost, mode, unit, n_digits), total=0)
 
     def under(self, convention: str | PathLike[str]) -> View:
@@ -175,6 +185,31 @@ class Report(ReportData):
 
         counts = count(self.trace, named(convention))
         return View(counts, self.trace, type(self)(counted_trace(self.trace, counts)))
+
+    def show_receptive_field(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "csv",
+        unit: str | None = "autoaligned",
+        columns: Sequence[str] = ReceptiveFieldColumns.DEFAULT,
+        n_digits: int | None = 3,
+        *,
+        sort: str | None = None,
+        top: int | None = None,
+        input: int | None = None,
+        axes: Sequence[int] | None = None,
+    ) -> None:
+        """Write a table of :meth:`receptive_field`, one row per call that depends on the input.
+
+        Arguments as for :meth:`show_report` and :meth:`receptive_field`. A size of several axes is ``35x17``. Behind an
+        upsampling, the size depends on the position: the table shows the largest.
+        """
+        rows = self.receptive_field(input, axes).rows()
+        if sort is not None:
+            rows = in_order(rows, choose(RECEPTIVE_FIELDS, [sort])[0], lambda row: row)
+        check_top(top)
+        options = TableOptions(ost, mode, unit, n_digits)
+        show(rows[:top], choose(RECEPTIVE_FIELDS, columns), options, self.remarks, len(rows))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report in plain JSON types, as ``costcore/reports/report.schema.json`` describes them."""
@@ -274,6 +309,14 @@ class Report(ReportData):
         from costcore.reports.exports.model_card import to_model_card
 
         return save(to_model_card(self), target)
+
+    def _with_fields(self, rows: list[TableRow], columns: Sequence[str], sort: str | None) -> list[TableRow]:
+        """Return rows of single calls with their receptive fields, if the table needs them."""
+        if RECEPTIVE_FIELD.key not in (sort, *columns):
+            return rows
+        from costcore.receptive_field.cells import in_rows
+
+        return in_rows(rows, self.receptive_field())
 
     def _show(
         self, entries: Sequence[Mapping[str, Any]], columns: Sequence[Column], options: TableOptions, total: int = -1

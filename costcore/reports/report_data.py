@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from costcore.counting.substitution import substitute_values
 from costcore.dims import is_symbolic
@@ -17,6 +17,9 @@ from costcore.symbolic import as_text
 from costcore.trace.call import Assumption, Call
 from costcore.trace.run import Regrouping
 from costcore.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from costcore.receptive_field.fields import ReceptiveFields
 
 _Self = TypeVar("_Self", bound="ReportData")
 
@@ -180,6 +183,27 @@ class ReportData:
     def ledger(self) -> Ledger:
         """The entries of all counted calls, and sums over groups of calls; not a copy."""
         return Ledger(self._trace)
+
+    def receptive_field(self, input: int | None = None, axes: Sequence[int] | None = None) -> ReceptiveFields:
+        """Return the receptive field of every forward call: which positions of an input can change one output position.
+
+        The result is a mapping by name of the call. Sizes, strides and paddings are per axis of the input and exact,
+        through branches, transposed convolutions and interpolation; padding is not clipped. What depends on the whole
+        input is global, and what cannot be followed is unknown, both with the call that causes it::
+
+            field = estimate(net, (1, 3, 224, 224)).receptive_field().last
+            print(field, field.stride, field.padding, field.region(3, 3), field.is_global)
+
+        Args:
+            input: the number of the input, in order of first use; default: the first one that is an image or sequence.
+            axes: the axes of the input; default: those along which convolutions, poolings and the like move.
+
+        Raises:
+            CostError: if there is no such input or axis.
+        """
+        from costcore.receptive_field.fields import receptive_fields
+
+        return receptive_fields(self._trace, input, axes)
 
     def _rows_by_type(self) -> list[TableRow]:
         """Return one row per type, in order of first call."""

@@ -76,6 +76,10 @@ class Recorder:
         self._assumed: list[tuple[str, str, str]] = []
         self.notes: list[str] = []
         """Remarks for the reader of the report on how the run was captured."""
+        self.inputs: list[int] = []
+        """Operand ids of the values that the model is given, in order of first use."""
+        self.buffers: list[int] = []
+        """Operand ids of values that the model holds without learning them."""
         self.regrouped: list[Regrouping] = []
         """Nodes that were counted as one operator."""
         self.new_id = count(1).__next__

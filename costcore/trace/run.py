@@ -62,6 +62,8 @@ class Run:
         assumptions: what was assumed about data, and where.
         notes: remarks on how the run was captured, without the regrouped nodes.
         regrouped: nodes that were counted as one operator.
+        inputs: operand ids of the values that the model is given, in order of first use; empty if unknown.
+        buffers: operand ids of values that the model holds without learning them, if ``inputs`` are known.
         version: version of costcore.
         convention: name of the counting rules.
         unit: what the amounts are that tables show as FLOPs; another convention may count ``MACs``.
@@ -84,3 +86,5 @@ class Run:
     unit: str = FLOPS
     returned: tuple[int, ...] = ()
     module_calls: tuple[ModuleCall, ...] = ()
+    inputs: tuple[int, ...] = ()
+    buffers: tuple[int, ...] = ()

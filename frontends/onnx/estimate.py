@@ -158,6 +158,7 @@ def _walk(
     initializers = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     scope = Scope()
     scope.values.update(bind_inputs(graph.input, inputs, dimensions, initializers, note))
+    entering = list(scope.values.values())
     recording = Recording(recorder, rows("onnx"), dimensions, note, InputHints(scope.values))
     config = WalkConfig(
         functions,
@@ -177,6 +178,7 @@ def _walk(
         note(f"unused initializers: {joined([*map(repr, unused)])}")
     if walker.history is not None:
         recorder.regrouped.extend(regroup_nodes(recording, walker.history, regroup, proto.producer_name))
+    recorder.inputs += [value.identity for value in entering if value.identity]
     stored = walker.initializers.tensors
     for text in filter(None, (unmarked_note(stored, recorder.calls), folded_note(stored))):
         note(text)

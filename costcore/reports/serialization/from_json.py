@@ -346,6 +346,8 @@ def _run(file: _Object, decoder: Decoder) -> Run:
         convention=versions.field("convention", str),
         returned=file.integers("returned"),
         module_calls=_module_calls(file, decoder),
+        inputs=file.integers("inputs"),
+        buffers=file.integers("buffers"),
     )
     settings.end()
     versions.end()

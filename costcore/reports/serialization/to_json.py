@@ -24,6 +24,10 @@ TOTAL = ("flops", "macs", "mread", "mwrite", "mrw", "n_layers", "n_params")
 """The keys of the total in a file."""
 
 
+RUN_IDS = ("inputs", "buffers", "returned")
+"""The lists of operand ids of a run; empty ones are omitted."""
+
+
 def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
     """Return the report in plain JSON types, as ``report.schema.json`` describes them.
 
@@ -52,14 +56,13 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
         "notes": [*run.notes, *map(str, run.regrouped)],
         "parameters": [{"id": identity, "size": encoder.dim(size)} for identity, size in run.parameters.items()],
         "n_params_model": encoder.dim(run.n_params_model),
+        **{key: list(ids) for key in RUN_IDS if (ids := getattr(run, key))},
         "modules": [_module(path, module, encoder) for path, module in run.modules.items()],
         "layers": layers.entries,
         "costs": costs.entries,
         "calls": calls,
         "symbols": encoder.symbols,
     }
-    if run.returned:
-        entries["returned"] = list(run.returned)
     if run.module_calls:
         entries["module_calls"] = [_module_call(call, encoder) for call in run.module_calls]
     return entries

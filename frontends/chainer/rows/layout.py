@@ -44,6 +44,37 @@ def new_axis(args: Arguments) -> int | None:
     return non_negative_axis(args["function"].axis, args["inputs"][0].ndim + 1)
 
 
+def before(args: Arguments) -> tuple[int, ...]:
+    """Return the width of the border before each axis."""
+    return tuple(int(width) for width, _ in args["function"].pad_bw.tolist())
+
+
+def sliced_axes(args: Arguments) -> list[tuple[int, int, int | None, int | None]]:
+    """Return axis, start, stop and step of every index of ``x[...]``; an integer has no step."""
+    given, rank = list(args["function"].slices), args["inputs"][0].ndim
+    named = sum(index is not None and index is not Ellipsis for index in given)
+    if Ellipsis in given:
+        at = given.index(Ellipsis)
+        given[at : at + 1] = [slice(None)] * (rank - named)
+    found: list[tuple[int, int, int | None, int | None]] = []
+    for at, index in enumerate(index for index in given if index is not None):
+        size = args["inputs"][0].shape[at]
+        if isinstance(index, slice):
+            start, stop, step = index.indices(size)
+            found.append((at, start, stop if stop >= 0 else None, step))
+        else:
+            found.append((at, int(index) % size, None, None))
+    return found
+
+
+def slice_part(part: int) -> Source:
+    """Return a source for one of axis, start, stop and step of all indices of ``x[...]``."""
+    return lambda args: tuple(index[part] for index in sliced_axes(args))
+
+
+SLICES: Mapping[str, Source] = {name: slice_part(i) for i, name in enumerate(("axis", "start", "stop", "step"))}
+
+
 ROWS: tuple[Row, ...] = (
     row("Identity", "identity", X),
     # the values after the first; the first only connects the graph, and its gradient is zeros
@@ -70,7 +101,7 @@ ROWS: tuple[Row, ...] = (
     row("Im2ColGrad", "col2im", X, **WINDOW_2D, dilation=DILATION_2D),
     row("Shift", "shift", X, kernel=attributes("kh", "kw"), dilation=DILATION_2D),
     # slices; the rows of indexing.py translate the other ways to index
-    Row("chainer::GetItem", "slice", X, when=lambda args: not index_arrays(args)),
+    Row("chainer::GetItem", "slice", X, SLICES, when=lambda args: not index_arrays(args)),
     # joining, splitting, repeating
     row("Concat", "concat", ALL_INPUTS, axis=axis),
     row("CudnnRNNWeightConcat", "concat", ALL_INPUTS),
@@ -83,7 +114,7 @@ ROWS: tuple[Row, ...] = (
     row("Separate", "unbind", X, axis=axis),
     row("Tile", "tile", X, repeats=attribute("reps")),
     row("Repeat", "repeat", X, repeats=attribute("repeats"), axis=axis),
-    row("Pad", "pad", X, padding=lambda args: args["function"].pad_bw.tolist(), mode=attribute("mode")),
+    row("Pad", "pad", X, padding=lambda args: args["function"].pad_bw.tolist(), mode=attribute("mode"), before=before),
     row("PadSequence", "pad_sequence", ALL_INPUTS),
     row("TransposeSequence", "transpose_sequence", ALL_INPUTS),
     # gradients

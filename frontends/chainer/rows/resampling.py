@@ -7,7 +7,6 @@ from costcore.translate import Arguments, Row
 from .arguments import (
     DY,
     X,
-    attribute,
     constant,
     input_at,
     operands,
@@ -23,7 +22,17 @@ def resize_mode(args: Arguments) -> str:
     return "linear" if args["function"].mode == "bilinear" else "nearest"
 
 
-RESIZE = {"mode": resize_mode, "align_corners": attribute("align_corners")}
+def aligns_corners(args: Arguments) -> bool | None:
+    """Return whether linear interpolation aligns the corners; the mode nearest has no such option."""
+    return None if resize_mode(args) == "nearest" else bool(args["function"].align_corners)
+
+
+def coordinates(args: Arguments) -> str | None:
+    """Return where samples are taken: of the mode nearest, at the first corner of elements."""
+    return "asymmetric" if resize_mode(args) == "nearest" else None
+
+
+RESIZE = {"mode": resize_mode, "align_corners": aligns_corners, "coordinates": coordinates}
 
 ROWS: tuple[Row, ...] = (
     row("ResizeImages", "resize", X, **RESIZE),

@@ -21,12 +21,26 @@ def _is_embedding(a: Arguments) -> bool:
     )
 
 
+def _constant_index(a: Arguments) -> int | None:
+    """Return the index of a gather that selects one constant index of an axis; None for any other."""
+    indices = a.get("indices")
+    if not isinstance(indices, Value) or indices.shape != () or indices.data is None:
+        return None
+    found = indices.data.ravel()[0]
+    return found if isinstance(found, int) else None
+
+
 REDUCTION = {"reduction": lambda a: a.get("reduction", "none")}
 
 
 ROWS: tuple[Row, ...] = (
     Row("ai.onnx::Gather", "embedding", {"x": "indices", "w": "data"}, when=_is_embedding),
-    Row("ai.onnx::Gather", "gather", {"x": "data", "indices": "indices"}, {"axis": axis("data")}),
+    Row(
+        "ai.onnx::Gather",
+        "gather",
+        {"x": "data", "indices": "indices"},
+        {"axis": axis("data"), "index": _constant_index},
+    ),
     Row("ai.onnx::GatherElements", "gather_elements", {"x": "data", "indices": "indices"}, {"axis": axis("data")}),
     Row("ai.onnx::GatherND", "gather_nd", {"x": "data", "indices": "indices"}),
     Row(

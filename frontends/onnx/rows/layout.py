@@ -6,6 +6,7 @@ from typing import Any
 
 from costcore.translate import Arguments, Row
 
+from ..graph.node import Node
 from ..shapes.layout.rearrange import FAR
 from ..values.value import Container, Value
 from .arguments import axis, determined, first_given, node_of, number, numbers
@@ -37,6 +38,15 @@ def _slice_ends(a: Arguments) -> Any:
     """Return the ends of slices; None for those at the end of the axis."""
     ends = numbers("ends")(a)
     return ends and tuple(None if isinstance(end, int) and end >= FAR else end for end in ends)
+
+
+def _padding_before(node: Node) -> tuple[Any, ...]:
+    """Return the width of the border before each axis."""
+    rank = len(node.value("data").known_shape)
+    pads = node.numbers("pads", "paddings") or ()
+    axes = node.axes(rank, "axes") or tuple(range(rank))
+    widths = dict(zip(axes, pads, strict=False))
+    return tuple(widths.get(axis, 0) for axis in range(rank))
 
 
 def _triangle(a: Arguments) -> str:
@@ -96,7 +106,11 @@ ROWS: tuple[Row, ...] = (
         "ai.onnx::Pad",
         "pad",
         {"x": "data"},
-        {"mode": "mode", "padding": determined(lambda n: n.numbers("pads", "paddings"))},
+        {
+            "mode": "mode",
+            "padding": determined(lambda n: n.numbers("pads", "paddings")),
+            "before": determined(_padding_before),
+        },
     ),
     Row("ai.onnx::CenterCropPad", "center_crop_pad", {"x": "input_data"}),
     Row("ai.onnx::Trilu", _triangle, {"x": "input"}, {"diagonal": triangle_diagonal}, ops=("triu", "tril")),

@@ -71,7 +71,12 @@ class Identities:
         parameter = self._parameter_at(tensor, memory)
         if not parameter and memory[2] == EXTERNAL and tensor._is_view() and isinstance(tensor._base, Parameter):
             parameter = self._parameter(tensor._base, memory)
-        return self._register(tensor, memory, parameter)
+        identity = self._register(tensor, memory, parameter)
+        if identity[2] == EXTERNAL:
+            self._recorder.inputs.append(identity[1])
+        elif identity[2] == BUFFER:
+            self._recorder.buffers.append(identity[1])
+        return identity
 
     def register_result(self, tensor: Tensor) -> Identity:
         """Register a tensor that an operator returned: a new value, in new memory or in that of an operand.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.translate import Row, Source
+from costcore.translate import Arguments, Row, Source
 
 from .arguments import X, constant, enum_name, first_argument, needed_gradients, rows_by_name
 
@@ -29,9 +29,38 @@ _ANTIALIASED = {
 
 _MODE = enum_name("interpolation_mode", "linear", "nearest", "cubic")
 
+
+def _aligns_corners(args: Arguments) -> bool | None:
+    return True if args.get("align_corners") else None
+
+
+def _inexact_scale(args: Arguments) -> tuple[float, ...] | None:
+    """Return the factors that samples are taken at, if the sizes are not exactly these multiples."""
+    x, sizes = first_argument(args).shape[2:], args.get("output_size")
+    given = args.get("scale_factors") or [args.get(f"scales_{name}") for name in "dhw"[-len(x) :]]
+    if len(x) == 1 and args.get("scales") is not None:
+        given = [args["scales"]]
+    if any(factor is None for factor in given):
+        return None
+    sizes = [int(size * factor) for size, factor in zip(x, given, strict=True)] if sizes is None else sizes
+    is_exact = all(size * factor == new for size, factor, new in zip(x, given, sizes, strict=True))
+    return None if is_exact else tuple(map(float, given))
+
+
+def _sampling(name: str, mode: str) -> dict[str, Source]:
+    """Return the attributes of a resize: its mode, and where it takes samples if not at the centers of elements."""
+    attrs: dict[str, Source] = {"mode": constant(mode), "align_corners": _aligns_corners, "scale": _inexact_scale}
+    if mode != "nearest":
+        return attrs
+    is_centered = "exact" in name
+    attrs["coordinates"] = constant(None if is_centered else "asymmetric")
+    attrs["rounding"] = constant("round_prefer_ceil" if is_centered else None)
+    return attrs
+
+
 FORWARD = (
-    *(Row(f"aten::{name}", "resize", X, {"mode": constant(mode)}) for name, mode in _RESIZE.items()),
-    *(Row(f"aten::{name}", "antialiased_resize", X, {"mode": constant(mode)}) for name, mode in _ANTIALIASED.items()),
+    *(Row(f"aten::{name}", "resize", X, _sampling(name, mode)) for name, mode in _RESIZE.items()),
+    *(Row(f"aten::{name}", "antialiased_resize", X, _sampling(name, mode)) for name, mode in _ANTIALIASED.items()),
     *(
         Row(f"aten::grid_sampler_{rank}d", "grid_sample", {"x": "input", "grid": "grid"}, {"mode": _MODE})
         for rank in (2, 3)

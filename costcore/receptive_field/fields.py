@@ -1,0 +1,273 @@
+"""The receptive fields of the outputs of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from costcore.dims import Dim, is_symbolic
+from costcore.receptive_field.dependence import Dependence
+from costcore.receptive_field.periodic_map import PeriodicMap
+from costcore.receptive_field.propagate import (
+    Followed,
+    choose_source,
+    follow,
+    node_name,
+    reported_axes,
+    sources,
+)
+from costcore.symbolic import as_text
+from costcore.trace.trace import Trace
+
+Number = int | Fraction
+
+
+def _number(value: Fraction) -> Number:
+    return int(value) if value.denominator == 1 else value
+
+
+@dataclass(frozen=True, slots=True)
+class ReceptiveField:
+    """The input positions that can change one position of a value, along each reported axis of the input.
+
+    The input is endless: padding is not clipped. An element of a tuple is None where there is no bounded field.
+
+    Attributes:
+        lengths: the sizes of the input along these axes.
+        maps: for each axis, the interval of input positions that each position sees; None if there is none.
+        global_by: for each axis, the first call through which everything depends on the whole axis; empty if there is
+            none. :attr:`size` is then that of the paths beside it, such as the convolutions beside a gate.
+        unknown_by: the call from which on the field is unknown, with the reason; empty if it is known.
+        misaligned_by: the call that joins branches of different strides, so that the field grows with the position.
+        bounded_by: the call from which on size and region are upper bounds, as behind aligned corners.
+        wrapped_by: the call from which on positions wrap around the border, which the field does not include.
+    """
+
+    lengths: tuple[Dim, ...]
+    maps: tuple[PeriodicMap | None, ...]
+    global_by: tuple[str, ...]
+    unknown_by: str = ""
+    misaligned_by: str = ""
+    bounded_by: str = ""
+    wrapped_by: str = ""
+
+    @property
+    def size(self) -> tuple[int | None, ...]:
+        """The largest number of input positions that one position sees."""
+        return tuple(None if each is None else max(each.sizes) for each in self.maps)
+
+    @property
+    def sizes(self) -> tuple[tuple[int, ...] | None, ...]:
+        """The numbers of input positions of all phases: behind an upsampling they depend on the position."""
+        return tuple(None if each is None else each.sizes for each in self.maps)
+
+    @property
+    def stride(self) -> tuple[Number | None, ...]:
+        """The input positions per position; a fraction behind an upsampling."""
+        return tuple(None if each is None else _number(each.stride) for each in self.maps)
+
+    @property
+    def padding(self) -> tuple[int | None, ...]:
+        """The positions before the input that position 0 sees."""
+        firsts = [None if each is None else each(0) for each in self.maps]
+        return tuple(None if first is None else -first[0] for first in firsts)
+
+    @property
+    def centre(self) -> tuple[Number | None, ...]:
+        """The middle of what position 0 sees."""
+        found = [None if each is None else each(0) for each in self.maps]
+        return tuple(None if ends is None else _number(Fraction(sum(ends), 2)) for ends in found)
+
+    @property
+    def is_global(self) -> bool:
+        """Whether everything depends on the whole input, along every axis."""
+        return bool(self.global_by) and all(self.global_by)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the field is neither unknown nor misaligned."""
+        return not self.unknown_by and not self.misaligned_by
+
+    def region(self, *position: int) -> tuple[tuple[int, int] | None, ...]:
+        """Return the first and the last input position that a position sees along each axis, clipped to the input.
+
+        It is the whole axis if the value depends on all of it, and None if it sees none of the input, or if that is
+        unknown.
+
+        Args:
+            position: one number for each axis, or one for all of them.
+
+        Raises:
+            ValueError: if the numbers are neither.
+        """
+        if len(position) not in (1, len(self.maps)):
+            raise ValueError(f"region expects 1 or {len(self.maps)} numbers (got {len(position)})")
+        positions = position * len(self.maps) if len(position) == 1 else position
+        regions: list[tuple[int, int] | None] = []
+        for at, one_map, length, whole in zip(positions, self.maps, self.lengths, self.global_by, strict=True):
+            seen = None if one_map is None or not self.is_known else one_map(at)
+            if whole and self.is_known:
+                regions.append(None if is_symbolic(length) else (0, length - 1))
+            elif seen is None:
+                regions.append(None)
+            else:
+                last = seen[1] if is_symbolic(length) else min(seen[1], length - 1)
+                regions.append((max(seen[0], 0), last) if last >= max(seen[0], 0) else None)
+        return tuple(regions)
+
+    def __str__(self) -> str:
+        if self.unknown_by:
+            return f"unknown since {self.unknown_by}"
+        if self.misaligned_by:
+            return f"misaligned by {self.misaligned_by}"
+        bound = "at most " if self.bounded_by and any(self.maps) else ""
+        parts = ["all" if size is None else f"{bound}{size}" for size in self.size]
+        local = "" if all(size is None for size in self.size) else "x".join(parts)
+        causes = list(dict.fromkeys(filter(None, self.global_by)))
+        return ", ".join(filter(None, (local, f"global by {' and '.join(causes)}" if causes else "")))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the field in plain JSON types; strides and centers that are fractions are strings such as ``1/3``."""
+        plain = [[str(v) if isinstance(v, Fraction) else v for v in values] for values in (self.stride, self.centre)]
+        return {
+            "size": list(self.size),
+            "stride": plain[0],
+            "padding": list(self.padding),
+            "centre": plain[1],
+            "global_by": list(self.global_by),
+            "unknown_by": self.unknown_by,
+            "misaligned_by": self.misaligned_by,
+            "bounded_by": self.bounded_by,
+            "wrapped_by": self.wrapped_by,
+        }
+
+
+class ReceptiveFields(Mapping[str, ReceptiveField]):
+    """The receptive field of the first output of every forward call that depends on an input, by name of the call.
+
+    Attributes:
+        axes: the axes of the input to which sizes, strides and regions refer.
+        input_shape: the shape of the input.
+    """
+
+    def __init__(self, trace: Trace, followed: Followed, axes: tuple[int, ...]) -> None:
+        self.axes = axes
+        self.input_shape = followed.source.shape
+        self._lengths = tuple(followed.source.shape[axis] for axis in axes)
+        self._by_call: dict[str, tuple[ReceptiveField | None, ...]] = {}
+        for name, outputs in followed.outputs.items():
+            self._by_call[name] = tuple(
+                self._field([by_axis[axis] for axis in axes]) if by_axis else None for by_axis in outputs
+            )
+        self._read = {identity for call in trace.calls if call.phase == "forward" for identity in call.inputs}
+        self._calls = {call.name: call for call in trace.calls}
+
+    def __getitem__(self, name: str) -> ReceptiveField:
+        found = next(iter(self._by_call[name]), None)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, fields in self._by_call.items() if fields and fields[0] is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def of_outputs(self, name: str) -> tuple[ReceptiveField | None, ...]:
+        """Return the field of each output of a call; None for an output that does not depend on the input."""
+        return self._by_call[name]
+
+    @property
+    def outputs(self) -> dict[str, ReceptiveField]:
+        """The fields of the values that no call reads: the outputs of the model, by name of the call."""
+        found = {}
+        for name in self:
+            if not any(identity in self._read for identity in self._calls[name].outputs):
+                found[name] = self[name]
+        return found
+
+    @property
+    def last(self) -> ReceptiveField:
+        """The field of the last call that depends on the input."""
+        return self[list(self)[-1]]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one entry per call that depends on the input, for a table."""
+        rows = []
+        for name, one in self.items():
+            call = self._calls[name]
+            rows.append(
+                {
+                    "name": name,
+                    "module": call.module,
+                    "type": call.type,
+                    "op": call.layer.op,
+                    "output_shape": call.layer.out.shape,
+                    "receptive_field": str(one),
+                    "size": _cell(one, one.size),
+                    "stride": _cell(one, one.stride),
+                    "padding": _cell(one, one.padding),
+                    "centre": _cell(one, one.centre),
+                    "remark": remark(one),
+                }
+            )
+        return rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields in plain JSON types, by name of the call."""
+        return {
+            "axes": list(self.axes),
+            "input_shape": [as_text(size) if is_symbolic(size) else size for size in self.input_shape],
+            "fields": {name: one.to_dict() for name, one in self.items()},
+        }
+
+    def _field(self, dependences: Sequence[Dependence | None]) -> ReceptiveField | None:
+        if all(dependence is None for dependence in dependences):
+            return None
+        found = [Dependence() if dependence is None else dependence for dependence in dependences]
+
+        def first(name: str) -> str:
+            return next((text for each in found if (text := getattr(each, name))), "")
+
+        return ReceptiveField(
+            self._lengths,
+            tuple(None if each.path is None else each.path.map for each in found),
+            tuple(each.global_by for each in found),
+            *(first(name) for name in ("unknown", "misaligned", "bounded", "wrapped")),
+        )
+
+
+def _cell(one: ReceptiveField, values: Sequence[Number | None]) -> str:
+    """Return the numbers along all axes as one cell."""
+    if not one.is_known or all(value is None for value in values):
+        return ""
+    return "x".join("-" if value is None else str(value) for value in values)
+
+
+def remark(one: ReceptiveField) -> str:
+    """Return what a table says about a field beside its numbers."""
+    if not one.is_known:
+        return str(one)
+    causes = " and ".join(dict.fromkeys(filter(None, one.global_by)))
+    return ", ".join(
+        filter(
+            None,
+            (
+                f"global by {causes}" if causes else "",
+                f"upper bound since {one.bounded_by}" if one.bounded_by else "",
+                f"without wrapping around by {one.wrapped_by}" if one.wrapped_by else "",
+            ),
+        )
+    )
+
+
+def receptive_fields(trace: Trace, index: int | None = None, axes: Sequence[int] | None = None) -> ReceptiveFields:
+    """Return the receptive fields of all forward calls, see :meth:`costcore.Report.receptive_field`."""
+    followed = follow(trace, choose_source(sources(trace), index))
+    return ReceptiveFields(trace, followed, reported_axes(followed, axes))
+
+
+__all__ = ["ReceptiveField", "ReceptiveFields", "node_name", "receptive_fields"]

@@ -1,0 +1,32 @@
+"""Gathers and embeddings: an index keeps its position, an axis that is indexed loses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.receptive_field.dependence import CannotFollowError, Dependence, moved
+from costcore.receptive_field.rules.layout import select
+from costcore.receptive_field.site import Rule, Site
+
+
+def _embedding(site: Site) -> list[Dependence | None]:
+    if "w" in site.operands:
+        raise CannotFollowError("a table that depends on the input")
+    return site.all_outputs(site.operands.get("x"))
+
+
+def _gather(site: Site) -> list[Dependence | None]:
+    """The axes of the indices take the place of the axis; a constant index is a selection."""
+    if "index" in site.layer.attrs:
+        return select(site)
+    axis, dependence = site.attribute("axis"), site.operands.get("x")
+    if len(site.operands) > (dependence is not None) or not isinstance(axis, int):
+        raise CannotFollowError("indices that depend on the input")
+    if dependence is None:
+        return site.all_outputs(None)
+    added = site.y.ndim - site.layer["x"].ndim
+    numbers = (None if i == axis else i + added * (i > axis) for i in range(site.layer["x"].ndim))
+    return site.all_outputs(moved(dependence, numbers))
+
+
+RULES: Mapping[str, Rule] = {"embedding": _embedding, "gather": _gather}
