@@ -73,7 +73,19 @@ def sources(trace: Trace) -> list[Source]:
             if identity and is_input and identity not in found:
                 found[identity] = Source(identity, tensor.shape)
         produced.update(call.outputs)
-    return list(found.values())
+    return list(found.values()) or _created(trace)
+
+
+def _created(trace: Trace) -> list[Source]:
+    """Return the values that calls outside of modules create from nothing: inputs made inside a hook."""
+    read = {identity for call in _forward(trace) for identity in call.inputs}
+    return [
+        Source(identity, tensor.shape)
+        for call in _forward(trace)
+        if not call.inputs and not call.module
+        for identity, tensor in zip(call.outputs, call.layer.outputs, strict=False)
+        if identity in read
+    ]
 
 
 def choose_source(found: Sequence[Source], index: int | None) -> Source:
@@ -115,9 +127,13 @@ def follow(trace: Trace, source: Source) -> Followed:
             operands.append(_seen_as(values[identity], shapes.get(identity, tensor.shape), tensor.shape, node))
             if i < len(call.storages):
                 memory.setdefault(call.storages[i], []).append(identity)
-        outputs = _outputs(call, node, operands, result.slid)
+        outputs = _outputs(call, node, operands, len(own), result.slid)
         _write(call, node, outputs, values, memory)
-        values.update(zip(call.outputs, outputs, strict=False))
+        values.update(
+            (identity, found)
+            for identity, found in zip(call.outputs, outputs, strict=False)
+            if identity != source.identity
+        )
         shapes.update(zip(call.outputs, (tensor.shape for tensor in call.layer.outputs), strict=False))
         result.outputs[call.name] = outputs
     return result
@@ -135,13 +151,10 @@ def _seen_as(found: ByAxis, produced: tuple[Dim, ...], read: tuple[Dim, ...], no
     return tuple(each if each is None or each.path is None else each.marks(reason) for each in found)
 
 
-def _outputs(call: Call, node: str, operands: Sequence[ByAxis], slid: set[int]) -> tuple[ByAxis, ...]:
+def _outputs(call: Call, node: str, operands: Sequence[ByAxis], rank: int, slid: set[int]) -> tuple[ByAxis, ...]:
     """Return how the outputs of a call depend on each axis of the input, and add the axes that windows moved along."""
     layer = call.layer
-    if not layer.outputs:
-        return ()
     columns: list[Sequence[Dependence | None]] = []
-    rank = len(operands[0]) if operands else 0
     for axis in range(rank):
         dependent = {
             name: found[axis] for name, found in zip(layer.inputs, operands, strict=False) if found[axis] is not None

@@ -91,6 +91,9 @@ def estimate(
     passed = [*args, *kwargs.values()]
     with _keep_random_state(), _keep_hooks(model), capture(recorder, is_estimate=True) as mode:
         mode.values.update(values)
+        for log in mode.recording.logs:
+            if log.recorder is recorder:
+                log.identities.limit_inputs(tensors_of(args, kwargs))
         regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
         with torch.set_grad_enabled(backward), ModelErrorContext(model, mode.recording, "forward", passed), regrouping:
             result = meta_model(*args, **kwargs)

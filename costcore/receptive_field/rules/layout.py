@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -169,7 +169,7 @@ def _split(site: Site) -> list[Dependence | None]:
 
 
 def _view(site: Site) -> list[Dependence | None]:
-    """A view: its attributes tell which one; without attributes it is a reshape or a repetition."""
+    """A view of the kind that its attributes state; without attributes, a reshape or a repetition."""
     attrs = site.layer.attrs
     if "rearranged" in attrs:
         raise CannotFollowError("a view with other strides")
@@ -185,30 +185,53 @@ def _view(site: Site) -> list[Dependence | None]:
 
 
 def _joined(site: Site, axis: int, shapes: Mapping[str, Shape]) -> Dependence | None:
-    """Return the dependence of operands joined along an axis, whose indices only one of them may count."""
-    total, offset = site.y.shape[axis], 0
-    parts: list[Dependence | None] = []
-    carriers = 0
+    """Return the dependence of operands joined along an axis, whose indices only one of them may count.
+
+    The exception is a value cut in two, of which the parts change places: a cyclic shift, as exporters write it.
+    """
+    total: Dim = 0
+    parts: list[tuple[Dependence, Shape, Dim]] = []
     for name, shape in shapes.items():
-        dependence = site.operands.get(name)
-        path = None if dependence is None else dependence.path
-        if dependence is not None and path is not None:
-            others = tuple(total if i == axis else size for i, size in enumerate(site.y.shape))
-            own = tuple(shape[axis] if i == axis else size for i, size in enumerate(others))
-            on_axis = [digit for digit in path.digits if digit.axis == axis]
-            carriers += bool(on_axis)
-            if on_axis and len(shapes) > 1:
-                digits = (replace(d, start=d.start + offset) if d.axis == axis else d for d in path.digits)
-                dependence = dependence.with_path(Path(path.map, tuple(digits)))
-            dependence = broadcast(dependence, shape, own, site.node)
-        if is_symbolic(shape[axis]) or is_symbolic(offset):
-            offset = offset + shape[axis]
-        else:
-            offset += int(shape[axis])
-        parts.append(dependence)
-    if carriers > 1:
-        raise CannotFollowError("parts joined along an axis with positions")
-    return site.unite(parts)
+        if name in site.operands:
+            parts.append((site.operands[name], shape, total))
+        total = total + shape[axis]
+    if sum(carries(dependence, axis) for dependence, _, _ in parts) > 1:
+        rolled = _rolled(site, axis, parts)
+        if rolled is None:
+            raise CannotFollowError("parts joined along an axis with positions")
+        return rolled
+    moved_parts = []
+    for dependence, shape, offset in parts:
+        path = dependence.path
+        if path is not None and carries(dependence, axis) and len(shapes) > 1:
+            digits = (replace(d, start=d.start + offset) if d.axis == axis else d for d in path.digits)
+            dependence = dependence.with_path(Path(path.map, tuple(digits)))
+        own = tuple(shape[axis] if i == axis else size for i, size in enumerate(site.y.shape))
+        moved_parts.append(broadcast(dependence, shape, own, site.node))
+    return site.unite(moved_parts)
+
+
+def _rolled(site: Site, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]]) -> Dependence | None:
+    """Return the dependence of a cyclic shift: its larger part, if the other one continues it at the other end."""
+    if len(parts) != 2 or len(site.layer.inputs) != 2:
+        return None
+    (one, first, _), (other, second, cut) = parts
+    size = site.y.shape[axis]
+    if one.path is None or other.path is None or any(map(is_symbolic, (first[axis], second[axis]))):
+        return None
+    early, late = (plain_digit(path, axis, shape[axis]) for path, shape in ((one.path, first), (other.path, second)))
+    if early is None or late is None or early[1].weight != late[1].weight:
+        return None
+    weight, length = early[1].weight, number(size, "an axis")
+    before = early[0].map.through(Taps.every(1, -weight * length))
+    after = late[0].map.through(Taps.every(1, -weight * number(cut, "a part")))
+    rest = [tuple(d for d in path.digits if d != digit) for path, digit in (early, late)]
+    if rest[0] != rest[1] or before != after:
+        return None
+    shifted, digit = (early[0].map, early[1]) if 2 * first[axis] >= length else (after, late[1])
+    digits = (replace(digit, size=size), *rest[0])
+    path = Path(shifted, tuple(sorted(digits, key=lambda each: -each.weight)))
+    return one.with_path(path).marks(other).marks(Dependence(wrapped=site.node))
 
 
 def _concat(site: Site) -> list[Dependence | None]:

@@ -12,7 +12,7 @@ from costcore.receptive_field.site import Rule, Site
 
 
 def _pool(site: Site) -> list[Dependence | None]:
-    """A window that covers the whole axis, without padding, is global, however large the image is."""
+    """An adaptive pooling to one element is global, whatever the size of the image; other windows are windows."""
     windows = windows_of(site)
     dependence = site.unite(site.operands.values())
     x, y, rank = site.x, site.y, len(windows.kernel)
@@ -20,7 +20,7 @@ def _pool(site: Site) -> list[Dependence | None]:
         if dependence is None:
             break
         size = x.shape[axis]
-        if size != 1 and windows.kernel[i] == size and y.shape[axis] == 1 and windows.before[i] == 0:
+        if site.layer.attrs.get("adaptive") and y.shape[axis] == 1:
             dependence = site.pool(dependence, axis)
         else:
             dependence = site.slide(dependence, axis, windows.axis_taps(i), size, y.shape[axis])

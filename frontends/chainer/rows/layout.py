@@ -46,7 +46,8 @@ def new_axis(args: Arguments) -> int | None:
 
 def before(args: Arguments) -> tuple[int, ...]:
     """Return the width of the border before each axis."""
-    return tuple(int(width) for width, _ in args["function"].pad_bw.tolist())
+    pairs = numpy.broadcast_to(args["function"].pad_bw, (args["inputs"][0].ndim, 2))
+    return tuple(int(width) for width, _ in pairs.tolist())
 
 
 def sliced_axes(args: Arguments) -> list[tuple[int, int, int | None, int | None]]:

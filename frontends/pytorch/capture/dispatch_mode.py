@@ -246,9 +246,12 @@ class CaptureMode(TorchDispatchMode):
         if not self.is_paused:
             self._follow_uncached(plan, args, kwargs, result)
         self.recording.watch_unrecorded(plan, result)
-        if plan.is_alias and isinstance(result, Tensor) and not self.in_composite:
+        if isinstance(result, Tensor) and not self.in_composite:
             for log in self.recording.logs:
-                log.identities.register_alias(result, args[0])
+                if plan.is_alias:
+                    log.identities.register_alias(result, args[0])
+                else:
+                    log.identities.register_created(result)
         return result
 
     def is_known(self, tensor: Tensor) -> bool:

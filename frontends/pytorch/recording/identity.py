@@ -5,7 +5,7 @@ Python reuses the address of a dead object, and so does the allocator; every id 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 from weakref import ref
 
@@ -53,6 +53,8 @@ class Identities:
         self.parameters: dict[int, int] = {}
         self._memories: dict[int, tuple[ref[UntypedStorage], int, int]] = {}
         """The memories by the address of the storage object, which is one object as long as the memory is in use."""
+        self._created: dict[int, ref[Tensor]] = {}
+        self._given: set[int] | None = None
         self._parameters_in: dict[int, dict[tuple[int, int], int]] = {}
         """Ids of the parameters in a memory by offset and size, by the id of the memory."""
 
@@ -72,11 +74,22 @@ class Identities:
         if not parameter and memory[2] == EXTERNAL and tensor._is_view() and isinstance(tensor._base, Parameter):
             parameter = self._parameter(tensor._base, memory)
         identity = self._register(tensor, memory, parameter)
-        if identity[2] == EXTERNAL:
-            self._recorder.inputs.append(identity[1])
-        elif identity[2] == BUFFER:
-            self._recorder.buffers.append(identity[1])
+        if identity[2] != LEARNED:
+            is_input = identity[2] == EXTERNAL and self._is_given(tensor)
+            (self._recorder.inputs if is_input else self._recorder.buffers).append(identity[1])
         return identity
+
+    def limit_inputs(self, tensors: Iterable[Tensor]) -> None:
+        """Take only these tensors as inputs of the model; they must live as long as the run."""
+        self._given = {id(tensor) for tensor in tensors}
+
+    def register_created(self, tensor: Tensor) -> None:
+        """Note a tensor that an operator without a call creates, such as ``empty``: it is not an input."""
+        self._created[id(tensor)] = ref(tensor)
+
+    def _is_given(self, tensor: Tensor) -> bool:
+        created = self._created.get(id(tensor))
+        return (self._given is None or id(tensor) in self._given) and (created is None or created() is not tensor)
 
     def register_result(self, tensor: Tensor) -> Identity:
         """Register a tensor that an operator returned: a new value, in new memory or in that of an operand.

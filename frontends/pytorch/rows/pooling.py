@@ -45,7 +45,7 @@ def _adaptive_pool(name: str, kind: str, rank: int) -> Row:
         f"aten::{name}",
         lambda args: f"{kind}_pool" if divides(args) else f"adaptive_{kind}_pool",
         X,
-        {"kernel": kernel, "stride": kernel},
+        {"kernel": kernel, "stride": kernel, "adaptive": lambda args: True if divides(args) else None},
         outputs=requested_indices if kind == "max" else None,
         ops=(f"{kind}_pool", f"adaptive_{kind}_pool"),
     )

@@ -1,0 +1,417 @@
+"""Rules of operators against explicit sets: every element of a value is followed to the elements of the input."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from fractions import Fraction
+
+import pytest
+
+from costcore import CostError, Report
+from costcore.dims import is_symbolic
+from costcore.ir import Layer, Tensor, prod
+from costcore.receptive_field.fields import receptive_fields
+from costcore.receptive_field.propagate import choose_source, follow, sources
+from costcore.trace.call import Call
+from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
+
+
+class Graph:
+    """A trace of single layers, and of every element of every value the input elements that it depends on.
+
+    Args:
+        shape: the shape of the input.
+    """
+
+    def __init__(self, *shape):
+        self.calls = []
+        self.shapes = {1: shape}
+        self.seen = {1: {index: {index} for index in itertools.product(*map(range, shape))}}
+        self.inputs = (1,)
+
+    def call(self, op, inputs, *shapes, reads=None, **attrs):
+        """Append a call. ``reads`` returns, for an index of output i, pairs of operand number and index read."""
+        names = ["x"] if len(inputs) == 1 else [f"x{i}" for i in range(len(inputs))]
+        names = attrs.pop("names", names)
+        operands = {name: Tensor(self.shapes[i]) for name, i in zip(names, inputs, strict=True)}
+        ids = tuple(100 * (len(self.calls) + 1) + i for i in range(len(shapes)))
+        layer = Layer(op, operands, [Tensor(shape) for shape in shapes], attrs)
+        name = f"{op}-{len(self.calls) + 1}"
+        self.calls.append(Call(layer, op, name=name, inputs=tuple(inputs), outputs=ids))
+        for i, (identity, shape) in enumerate(zip(ids, shapes, strict=True)):
+            self.shapes[identity] = shape
+            if reads is not None and all(i in self.seen for i in inputs):
+                self.seen[identity] = {
+                    index: set().union(*(self.seen[inputs[n]][at] for n, at in reads(i, index)))
+                    for index in itertools.product(*map(range, shape))
+                }
+        return ids if len(ids) > 1 else ids[0]
+
+    @property
+    def trace(self):
+        return Trace(tuple(CallCost(call, None) for call in self.calls), Run(inputs=self.inputs))
+
+    def fields(self, *axes):
+        return receptive_fields(self.trace, axes=axes or None)
+
+    def check(self, identity):
+        """Compare the path of a value with what every element depends on; return along how many axes it has one."""
+        followed = follow(self.trace, choose_source(sources(self.trace), None))
+        call = next(call for call in self.calls if identity in call.outputs)
+        dependences = followed.outputs[call.name][call.outputs.index(identity)]
+        followed_axes = 0
+        for axis, dependence in enumerate(dependences):
+            if dependence is None:
+                assert not any(self.seen[identity].values())
+                continue
+            if dependence.path is None or dependence.global_by:
+                assert dependence.path is not None or dependence.global_by or dependence.unknown
+                continue
+            followed_axes += 1
+            for index, seen in self.seen[identity].items():
+                position = 0
+                for digit in dependence.path.digits:
+                    position += (index[digit.axis] - digit.start) // digit.unit % digit.size * digit.weight
+                expected = {each[axis] for each in seen}
+                found = dependence.path.map(position)
+                clipped = (
+                    None if found is None else range(max(found[0], 0), min(found[1], self.shapes[1][axis] - 1) + 1)
+                )
+                assert (min(expected), max(expected)) == (clipped[0], clipped[-1]), (axis, index)
+        return followed_axes
+
+    def reshape(self, identity, shape):
+        old = list(itertools.product(*map(range, self.shapes[identity])))
+        new = {index: at for at, index in zip(old, itertools.product(*map(range, shape)), strict=True)}
+        return self.call("reshape", [identity], tuple(shape), reads=lambda i, index: [(0, new[index])])
+
+    def transpose(self, identity, axes):
+        shape = tuple(self.shapes[identity][axis] for axis in axes)
+        at = {axis: i for i, axis in enumerate(axes)}
+        return self.call(
+            "transpose",
+            [identity],
+            shape,
+            axes=tuple(axes),
+            reads=lambda _, index: [(0, tuple(index[at[axis]] for axis in range(len(axes))))],
+        )
+
+    def pool(self, identity, kernel):
+        """Pool the last axis, without padding."""
+        *lead, size = self.shapes[identity]
+        return self.call(
+            "max_pool",
+            [identity],
+            (*lead, size - kernel + 1),
+            kernel=(kernel,),
+            stride=(1,),
+            reads=lambda _, index: [(0, (*index[:-1], index[-1] + t)) for t in range(kernel)],
+        )
+
+    def reduce(self, identity, axis):
+        shape = self.shapes[identity]
+        rest = tuple(size for i, size in enumerate(shape) if i != axis)
+        return self.call(
+            "reduce_sum",
+            [identity],
+            rest,
+            axis=(axis,),
+            reads=lambda _, index: [(0, (*index[:axis], i, *index[axis:])) for i in range(shape[axis])],
+        )
+
+    def slice(self, identity, axis, start, stop, step):
+        shape = list(self.shapes[identity])
+        taken = range(shape[axis])[slice(start, stop, step)]
+        shape[axis] = len(taken)
+        return self.call(
+            "slice",
+            [identity],
+            tuple(shape),
+            axis=(axis,),
+            start=(start,),
+            step=(step,),
+            reads=lambda _, index: [(0, tuple(taken[j] if i == axis else j for i, j in enumerate(index)))],
+        )
+
+
+def divisors(n):
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_random_rearrangements_are_followed(seed):
+    """Reshapes, transposes, slices, reductions and element-wise unions, against every element's own dependence."""
+    rng = random.Random(seed)
+    graph = Graph(2, rng.choice((4, 6)), rng.choice((4, 6)))
+    value = 1
+    for _ in range(rng.randint(2, 6)):
+        shape = graph.shapes[value]
+        kind = rng.randrange(5)
+        if kind == 0:
+            total, new = prod(shape), []
+            for _ in range(rng.randint(0, 3)):
+                new.append(rng.choice(divisors(total)))
+                total //= new[-1]
+            value = graph.reshape(value, (*new, total))
+        elif kind == 1:
+            value = graph.transpose(value, rng.sample(range(len(shape)), len(shape)))
+        elif kind == 2 and shape[-1] > 2:
+            value = graph.slice(value, len(shape) - 1, rng.choice((0, 0, 1)), None, rng.choice((1, 1, 2)))
+        elif kind == 3 and len(shape) > 2:
+            value = graph.reduce(value, rng.randrange(len(shape)))
+        elif shape[-1] > 3:
+            value = graph.pool(value, 2)
+        graph.check(value)
+
+
+def test_windows_of_positions_are_followed_exactly():
+    """Attention inside windows of 2, as by view, transpose and matrix product: each token sees its window."""
+    graph = Graph(1, 8, 3)
+    windows = graph.reshape(1, (4, 2, 3))
+    mixed = graph.call(
+        "matmul",
+        [windows, graph.transpose(windows, (0, 2, 1))],
+        (4, 2, 2),
+        reads=lambda _, i: [(n, at) for c in range(3) for n, at in ((0, (i[0], i[1], c)), (1, (i[0], c, i[2])))],
+    )
+    summed = graph.call(
+        "matmul",
+        [mixed, windows],
+        (4, 2, 3),
+        reads=lambda _, i: [(n, at) for k in range(2) for n, at in ((0, (i[0], i[1], k)), (1, (i[0], k, i[2])))],
+    )
+    tokens = graph.reshape(summed, (1, 8, 3))
+    assert graph.check(tokens) == 2
+    field = graph.fields(1).last
+    assert (field.size, field.stride, field.region(5), field.is_global) == ((2,), (1,), ((4, 5),), False)
+
+
+def test_a_patch_merging_has_twice_the_stride():
+    graph = Graph(1, 8, 3)
+    parts = [graph.slice(1, 1, start, None, 2) for start in (0, 1)]
+    merged = graph.call("concat", parts, (1, 4, 6), axis=2, reads=lambda _, i: [(i[2] // 3, (*i[:2], i[2] % 3))])
+    field = graph.fields(1).last
+    assert (field.size, field.stride, field.region(1)) == ((2,), (2,), ((2, 3),))
+    assert merged
+
+
+def test_a_token_in_front_moves_the_others():
+    """A class token is not part of the image: token i + 1 is patch i again after it is cut off."""
+    graph = Graph(1, 6, 3)
+    graph.shapes[2] = (1, 1, 3)
+    graph.seen[2] = {(0, 0, c): set() for c in range(3)}
+    graph.inputs = (1, 2)
+    joined = graph.call(
+        "concat",
+        [2, 1],
+        (1, 7, 3),
+        axis=1,
+        reads=lambda _, i: [(0, i)] if i[1] == 0 else [(1, (i[0], i[1] - 1, i[2]))],
+    )
+    cut = graph.slice(joined, 1, 1, None, 1)
+    first = graph.slice(joined, 1, 0, 1, 1)
+    trace = graph.trace
+    found = receptive_fields(trace, index=0 if sources(trace)[0].identity == 1 else 1, axes=[1])
+    assert found["slice-2"].region(3) == ((3, 3),)
+    assert found["slice-2"].size == (1,)
+    assert "slice-3" not in found
+    assert cut and first
+
+
+def conv(graph, x, kernel=3, stride=1, padding=1, channels=4):
+    _, _, size = graph.shapes[x]
+    new = (size + 2 * padding - kernel) // stride + 1
+    graph.shapes[9] = (channels, 4, kernel)
+    layer = {"kernel": (kernel,), "stride": (stride,), "padding": (padding,), "dilation": (1,), "groups": 1}
+    return graph.call("conv", [x], (1, channels, new), **layer)
+
+
+def test_a_gate_is_global_beside_its_local_path():
+    graph = Graph(1, 4, 16)
+    x = conv(graph, 1)
+    pooled = graph.call("avg_pool", [x], (1, 4, 1), kernel=(16,), stride=(16,), adaptive=True)
+    gate = graph.call("sigmoid", [pooled], (1, 4, 1))
+    graph.call("mul", [x, gate], (1, 4, 16))
+    found = graph.fields()
+    assert found.axes == (2,)
+    assert str(found["conv-1"]) == "3" and not found["conv-1"].is_global
+    assert str(found["sigmoid-3"]) == "global by avg_pool-2"
+    assert str(found.last) == "3, global by avg_pool-2"
+    assert (found.last.is_global, found.last.global_by, found.last.region(4)) == (True, ("avg_pool-2",), ((0, 15),))
+
+
+def test_a_window_of_all_positions_is_global_once_it_is_repeated():
+    """The size of a window does not depend on the image: 3 + 15 = 18 positions. Repeated, each position sees it."""
+    graph = Graph(1, 4, 16)
+    x = conv(graph, 1)
+    pooled = graph.call("avg_pool", [x], (1, 4, 1), kernel=(16,), stride=(16,))
+    graph.call("mul", [x, pooled], (1, 4, 16))
+    found = graph.fields()
+    assert (str(found["avg_pool-2"]), found["avg_pool-2"].region(0)) == ("18", ((0, 15),))
+    assert str(found.last) == "3, global by mul-3"
+
+
+def test_an_operator_without_a_rule_is_unknown_and_stays_so():
+    graph = Graph(1, 4, 16)
+    x = conv(graph, 1)
+    lost = graph.call("roi_align", [x], (1, 4, 16))
+    graph.call("add", [lost, x], (1, 4, 16))
+    last = graph.fields(2).last
+    assert str(last) == "unknown since roi_align-2 (no rule for 'roi_align')"
+    assert (last.is_known, last.size, last.region(3)) == (False, (None,), (None,))
+
+
+def test_a_scalar_depends_on_everything():
+    graph = Graph(1, 4, 16)
+    graph.call("mse_loss", [conv(graph, 1)], ())
+    assert str(graph.fields().last) == "global by mse_loss-2"
+
+
+def test_branches_of_different_strides_are_misaligned():
+    graph = Graph(1, 4, 16)
+    graph.call("add", [conv(graph, 1, stride=2), graph.slice(1, 2, 0, 8, 1)], (1, 4, 8))
+    last = graph.fields(2).last
+    assert str(last) == "misaligned by add-3"
+    assert (last.is_known, last.size) == (False, (None,))
+    graph.call("relu", [300], (1, 4, 8))
+    assert str(graph.fields(2).last) == "misaligned by add-3"
+
+
+def test_parts_joined_along_the_axis_are_unknown():
+    graph = Graph(1, 4, 16)
+    graph.call("concat", [conv(graph, 1), conv(graph, 1, 5, 1, 2)], (1, 4, 32), axis=2)
+    assert "joined along an axis" in str(graph.fields(2).last)
+
+
+def test_a_value_that_no_call_produces_is_unknown():
+    graph = Graph(1, 4, 16)
+    graph.shapes[7] = (1, 4, 16)
+    graph.call("add", [conv(graph, 1), 7], (1, 4, 16))
+    assert "reads a value that no recorded call produces" in str(graph.fields(2).last)
+    graph.inputs = ()  # a frontend that does not record inputs: every such value is one
+    assert str(graph.fields(2).last) == "3"
+
+
+def test_writing_into_a_part_of_a_value_is_unknown():
+    graph = Graph(1, 4, 16)
+    x = conv(graph, 1)
+    part = graph.slice(x, 2, 0, 8, 1)
+    written = graph.call("add", [part, graph.slice(x, 2, 8, 16, 1)], (1, 4, 8))
+    graph.call("relu", [x], (1, 4, 16))
+    memory = {1: 1, x: 2, part: 2, 300: 2, written: 2, 500: 3}
+    graph.calls = [
+        call._replace(storages=tuple(memory.get(i, i) for i in (*call.inputs, *call.outputs))) for call in graph.calls
+    ]
+    found = graph.fields(2)
+    assert str(found["conv-1"]) == "3"
+    assert "writes in place" in str(found["relu-5"])
+
+
+def test_in_place_functions_keep_what_views_see():
+    graph = Graph(1, 4, 16)
+    x = conv(graph, 1)
+    graph.call("relu", [x], (1, 4, 16))
+    graph.call("sigmoid", [x], (1, 4, 16))
+    graph.calls = [call._replace(storages=(1, 2) if i == 0 else (2, 2)) for i, call in enumerate(graph.calls)]
+    assert str(graph.fields(2).last) == "3"
+
+
+def test_a_value_read_in_another_shape_is_unknown():
+    graph = Graph(1, 4, 16)
+    x = conv(graph, 1)
+    graph.shapes[x] = (1, 16, 4)
+    graph.call("relu", [x], (1, 16, 4))
+    assert "another shape" in str(graph.fields(2).last)
+
+
+@pytest.mark.parametrize(
+    ("mode", "size", "new", "coordinates", "first", "last"),
+    [
+        # linear: sample o is at (o + 1/2) * size / new - 1/2, between two elements unless that is whole
+        ("linear", 8, 16, "half_pixel", [-1, 0, 0, 1], [0, 1, 1, 2]),  # -1/4, 1/4, 3/4, 5/4
+        ("linear", 16, 8, "half_pixel", [0, 2, 4, 6], [1, 3, 5, 7]),  # 1/2, 5/2, ...
+        ("linear", 6, 2, "half_pixel", [1, 4, 7, 10], [1, 4, 7, 10]),  # 1, 4, ...
+        ("linear", 8, 16, "asymmetric", [0, 0, 1, 1], [0, 1, 1, 2]),  # 0, 1/2, 1, 3/2
+        ("nearest", 8, 12, "asymmetric", [0, 0, 1, 2], [0, 0, 1, 2]),  # 0, 2/3, 4/3, 2
+        ("cubic", 8, 16, "half_pixel", [-2, -1, -1, 0], [1, 2, 2, 3]),  # four elements around -1/4, 1/4, ...
+    ],
+)
+def test_resizes_read_the_elements_around_each_sample(mode, size, new, coordinates, first, last):
+    graph = Graph(1, 1, size)
+    graph.call("resize", [1], (1, 1, new), mode=mode, coordinates=coordinates)
+    field = graph.fields(2).last
+    assert [field.maps[0](o) for o in range(4)] == list(zip(first, last, strict=True))
+    assert (field.stride, field.bounded_by) == ((Fraction(size, new),), "")
+
+
+@pytest.mark.parametrize(("size", "new"), [(8, 16), (5, 9), (16, 8), (9, 5), (7, 3), (3, 7), (32, 48)])
+def test_aligned_corners_are_bounded(size, new):
+    graph = Graph(1, 1, size)
+    graph.call("resize", [1], (1, 1, new), mode="linear", align_corners=True)
+    field = graph.fields(2).last
+    for o in range(new):
+        exact, rest = divmod(o * (size - 1), new - 1)
+        low, high = field.maps[0](o)
+        assert low <= exact <= exact + (rest > 0) <= high
+        assert high - low <= 2 + size // new
+    assert field.bounded_by == "resize-1" and str(field).startswith("at most ")
+    assert field.stride == (Fraction(size, new),)
+
+
+@pytest.mark.parametrize(("size", "new"), [(7, 3), (10, 4), (12, 5), (6, 6), (5, 7)])
+def test_adaptive_poolings_read_their_windows(size, new):
+    graph = Graph(1, 1, size)
+    graph.call("adaptive_avg_pool", [1], (1, 1, new))
+    field = graph.fields(2).last
+    for i in range(new):
+        assert field.maps[0](i) == (i * size // new, -(-(i + 1) * size // new) - 1)
+
+
+def test_symbolic_sizes_have_the_same_fields():
+    sympy = pytest.importorskip("sympy")
+    height = sympy.Symbol("height", integer=True, positive=True)
+    graph = Graph(1, 4, 16)
+    graph.shapes[1] = (1, 4, height)
+    x = graph.call("conv", [1], (1, 4, height // 2), kernel=(3,), stride=(2,), padding=(1,), dilation=(1,), groups=1)
+    up = graph.call("resize", [x], (1, 4, 2 * (height // 2)), mode="nearest", coordinates="asymmetric")
+    flat = graph.call("reshape", [up], (1, 8 * (height // 2)))
+    graph.call("reduce_mean", [up], (1, 4), axis=(2,))
+    found = graph.fields(2)
+    # nearest x2 repeats the field of 3 of a convolution with stride 2, so that positions are 1 apart
+    assert (str(found["resize-2"]), found["resize-2"].stride, found["resize-2"].padding) == ("3", (1,), (1,))
+    assert found["resize-2"].region(9) == ((7, 9),)
+    assert str(found["reshape-3"]) == "3"
+    assert str(found.last) == "global by reduce_mean-4"
+    assert found.last.region(0) == (None,)
+    assert is_symbolic(found.input_shape[2]) and json.dumps(found.to_dict())
+    assert flat
+
+
+def test_a_report_shows_fields_in_its_tables(capsys):
+    graph = Graph(1, 4, 16)
+    graph.call("relu", [conv(graph, 1)], (1, 4, 16))
+    report = Report(graph.trace)
+    report.show_receptive_field(columns=["name", "output_shape", "size", "stride", "padding", "centre", "remark"])
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        "Layer name,Output shape,Size,Stride,Padding,Centre,Remark",
+        'conv-1,"(1, 4, 16)",3,1,1,0,',
+        'relu-2,"(1, 4, 16)",3,1,1,0,',
+    ]
+    assert report.receptive_field().outputs.keys() == {"relu-2"}
+
+
+def test_wrong_arguments_are_explained():
+    graph = Graph(1, 4, 16)
+    conv(graph, 1)
+    report = Report(graph.trace)
+    with pytest.raises(CostError, match="no input 3: the calls read 1 input"):
+        report.receptive_field(input=3)
+    with pytest.raises(CostError, match="axes"):
+        report.receptive_field(axes=[5])
+    with pytest.raises(ValueError, match="region expects 1 or 1 numbers"):
+        report.receptive_field().last.region(1, 2, 3)
+    with pytest.raises(CostError, match="no call reads an input"):
+        Report(Trace((), Run())).receptive_field()
