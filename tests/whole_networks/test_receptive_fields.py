@@ -146,12 +146,10 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
             logger.setLevel(level)
         return estimate(file.getvalue())
 
-    def gradient_extent(net: nn.Module, shape: tuple[int, ...], position: int) -> tuple[int, int] | None:
+    def gradient_extent(y: Any, x: Any, position: int) -> tuple[int, int] | None:
         """The first and last row of the input that the channels of a row of the output depend on."""
-        x = torch.full(shape, 0.5, dtype=torch.float64, requires_grad=True)
-        y = net(x)
-        y[:, :, position].sum().backward()
-        rows = x.grad.abs().sum((0, 1, 3)).nonzero().flatten().tolist()
+        (gradient,) = torch.autograd.grad(y[:, :, position].sum(), x, retain_graph=True)
+        rows = gradient.abs().sum((0, 1, 3)).nonzero().flatten().tolist()
         return (rows[0], rows[-1]) if rows else None
 
     class Positive(nn.Module):
@@ -270,7 +268,7 @@ def test_windows_of_attention_are_exact():
     assert found.last.region(3)[0] == (int(rows[0]), int(rows[-1]))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 def test_random_networks_depend_on_their_regions(seed):
     """The extent of gradients at rows in the middle, for every phase of the pattern."""
     torch.manual_seed(seed)
@@ -280,23 +278,28 @@ def test_random_networks_depend_on_their_regions(seed):
     if field.misaligned_by:
         pytest.skip("branches of different strides")
     assert field.is_known, field
-    height = net(torch.zeros(shape, dtype=torch.float64)).shape[2]
-    probed = 0
-    for position in range(height // 3, min(height // 3 + field.maps[0].period, height)):
-        low, high = field.maps[0](position) or (0, 0)
-        if low < 8 or high > 55:
+    x = torch.full(shape, 0.5, dtype=torch.float64, requires_grad=True)
+    y = net(x)
+    start, probed = y.shape[2] // 3, 0
+    for position in range(start, min(start + field.maps[0].period, y.shape[2])):
+        low, high = field.maps[0](position) or (8, 8)
+        if low < 8 or high > 55 or probed > 6:
             continue  # the border is near: resizes clip there
-        assert gradient_extent(net, shape, position) == (field.maps[0](position) and (low, high))
+        assert gradient_extent(y, x, position) == (field.maps[0](position) and (low, high))
         probed += 1
     assert probed or field.size[0] > 20
 
 
-@pytest.mark.parametrize("name", ["vgg", "resnet", "gate", "movements", "patches", "swin"])
-@pytest.mark.parametrize("exporter", ["dynamo", "torchscript", "symbolic"])
+@pytest.mark.parametrize(
+    ("name", "exporter"),
+    [
+        *((name, "torchscript") for name in ("vgg", "resnet", "gate", "movements", "patches", "swin")),
+        *((name, "symbolic") for name in ("vgg", "resnet", "gate", "movements")),
+        *((name, "dynamo") for name in ("movements", "patches", "swin")),
+    ],
+)
 def test_exports_have_the_fields_of_the_network(name, exporter):
     """Maps, and what is global, are equal; with symbolic heights and widths too."""
-    if (name, exporter) in {("patches", "symbolic"), ("swin", "symbolic")}:
-        pytest.skip("splits positions at sizes that are fixed")
     net = NETS[name]().eval()
     options: dict[str, Any] = {"dynamo": {"dynamo": True}, "torchscript": {}}.get(
         exporter, {"dynamic_axes": {"x": {2: "height", 3: "width"}}}
@@ -339,7 +342,6 @@ def test_views_written_in_place_are_unknown():
     assert "writes in place" in str(estimate(Circular(), (1, 1, 8, 8)).receptive_field().last)
 
 
-@pytest.mark.frontend("chainer")
 def test_the_hook_takes_an_input_made_inside_it():
     from costcore import ComputationalCostHook
 
@@ -349,6 +351,29 @@ def test_the_hook_takes_an_input_made_inside_it():
     assert str(hook.report.receptive_field().last) == "3x3"
 
 
+def test_the_command_line_and_the_tables_show_fields(tmp_path, capsys):
+    from costcore.cli.main import main
+
+    file = tmp_path / "gated.py"
+    file.write_text(
+        "from torch import nn\n\n\n"
+        "def make():\n    return nn.Sequential(nn.Conv2d(3, 4, 5, 2, 2), nn.AdaptiveAvgPool2d(1))\n"
+    )
+    target = [f"{file}:make", "--input", "1x3x32x32", "--format", "csv"]
+    assert main([*target, "--receptive-field"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "Layer name,Module,Output shape,Size,Stride,Padding,Remark",
+        'conv2d-1,0,"(1, 4, 16, 16)",5x5,2x2,2x2,',
+        'adaptive_avg_pool2d-1,1,"(1, 4, 1, 1)",,,,global by adaptive_avg_pool2d-1 in 1',
+    ]
+    shown = ["5x5", "global by adaptive_avg_pool2d-1 in 1"]
+    for view, total in (([], '""'), (["--layers"], '""'), (["--tree"], shown[1])):
+        assert main([*target, *view, "--columns", "receptive_field"]) == 0
+        rows = capsys.readouterr().out.splitlines()[1:]
+        assert rows == ([total, *shown] if view == ["--tree"] else [*shown, total])
+
+
+@pytest.mark.frontend("chainer")
 def test_chainer_has_the_same_fields():
     import costcore.frontends.chainer.compat  # noqa: F401 - Chainer needs it
 

@@ -48,6 +48,12 @@ def test_the_options_of_the_report(model, capsys):
     assert main([f"{model}:made", "--input", "1x3", "--columns", "all", "--no-fma", "--layout", "free"]) == 0
 
 
+def test_a_receptive_field_needs_an_input(model, capsys):
+    """The toy framework has no operand ids, so that no call reads an input."""
+    assert main([f"{model}:made", "--input", "2x3", "--receptive-field"]) == 1
+    assert "no call reads an input of the model" in capsys.readouterr().err
+
+
 def test_unknown_operators_are_reported_on_standard_error(model, capsys):
     assert main([f"{model}:make", "--input", "2x3"]) == 0
     assert "no calculator for 'toy::Wave'" in capsys.readouterr().err
