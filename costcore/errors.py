@@ -47,3 +47,7 @@ class UnknownOptionError(TypeError):
 
 class CostWarning(UserWarning):
     """Something that affects the numbers: calls that are not counted, an unused or a replaced calculator."""
+
+
+class ArenaError(CostError):
+    """A memory plan that cannot be made of a run; the message states what is missing and how to give it."""

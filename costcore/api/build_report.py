@@ -63,6 +63,7 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
         module_calls=tuple(recorder.module_calls),
         inputs=tuple(recorder.inputs),
         buffers=tuple(recorder.buffers),
+        dataflow=recorder.dataflow,
     )
     with collector_off():
         return Report(Trace(_costs(recorder, custom, layout), run))

@@ -15,6 +15,7 @@ from costcore.ir import OPERATION_CLASSES, Cost, Operations
 from costcore.messages import unknown
 from costcore.symbolic import as_text
 from costcore.trace.call import Call, Module, ModuleCall
+from costcore.trace.dataflow import Dataflow, Value
 from costcore.trace.trace import CallCost, Trace
 
 
@@ -52,6 +53,7 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
         n_params_model=substitute(run.n_params_model),
         modules={path: _in_module(module, substitute) for path, module in run.modules.items()},
         module_calls=tuple(_in_module_call(call, substitute) for call in run.module_calls),
+        dataflow=None if run.dataflow is None else _in_dataflow(run.dataflow, substitute),
     )
     return Trace(tuple(_in_record(record, substitute, run.layout) for record in trace), new_run)
 
@@ -64,6 +66,14 @@ def _in_module(module: Module, substitute: Callable[[Any], Any]) -> Module:
 def _in_module_call(call: ModuleCall, substitute: Callable[[Any], Any]) -> ModuleCall:
     inputs, outputs = (tuple(tuple(map(substitute, shape)) for shape in shapes) for shapes in call[2:])
     return call._replace(inputs=inputs, outputs=outputs)
+
+
+def _in_dataflow(flow: Dataflow, substitute: Callable[[Any], Any]) -> Dataflow:
+    def values(found: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(value._replace(nbytes=substitute(value.nbytes)) for value in found)
+
+    steps = tuple(step._replace(makes=values(step.makes)) if step.makes else step for step in flow.steps)
+    return flow._replace(inputs=values(flow.inputs), stored=values(flow.stored), steps=steps)
 
 
 def _sizes(given: Mapping[str, Any], symbols: Mapping[str, Any]) -> Callable[[str], Dim]:
@@ -82,6 +92,8 @@ def symbols_in(trace: Trace) -> set[Any]:
     A cost may depend on a dimension that no operand has, such as the pages per sequence of a cache.
     """
     dims: list[Any] = [call.times for call in trace.calls]
+    if trace.run.dataflow is not None:
+        dims += [value.nbytes for value in trace.run.dataflow.values()]
     for record in trace:
         for tensor in (*record.call.layer.inputs.values(), *record.call.layer.outputs):
             dims += tensor.shape

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from costcore.counting.substitution import substitute_values
 from costcore.dims import is_symbolic
+from costcore.memory.arena_report import Arena
 from costcore.reports import caveats
 from costcore.reports.ledger import Ledger, ignored
 from costcore.reports.module_tree import build
@@ -136,6 +137,24 @@ class ReportData:
         if not isinstance(values, Mapping | None):
             raise TypeError(f"subs expects a mapping of names to integers such as {{'batch': 8}} (got {values!r})")
         return type(self)(substitute_values(self._trace, {**(values or {}), **named}))
+
+    def arena(self, align: int = 64, inplace: bool = False, count_inputs: bool = True) -> Arena:
+        """Return the memory that the values of an inference run need if all are placed in one arena beforehand.
+
+        ``peak`` is the largest sum of live values in the order of the calls, ``size`` the bytes of a layout with
+        ``offsets``, ``weights`` the bytes of stored tensors, and ``lower_bound`` what every order of the calls needs:
+        ``lower_bound <= peak <= size``. See :class:`costcore.memory.arena_report.Arena`.
+
+        Args:
+            align: offsets and sizes in the layout are multiples of this: 64 in TensorFlow Lite, 16 in its version for
+                microcontrollers.
+            inplace: whether element-wise operators write over an operand that nothing else needs.
+            count_inputs: whether inputs of the model are part of the arena.
+
+        Raises:
+            ArenaError: if the run has a backward pass, or if lifetimes of values are unknown.
+        """
+        return Arena(self._trace, align, inplace, count_inputs)
 
     def by(self, *keys: str) -> dict[Any, dict[str, Any]]:
         """Return the sums of the calls, grouped by one or several keys, in order of first call.

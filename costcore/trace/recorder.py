@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from costcore.dims import Dim
 from costcore.ir import Calculator, Cost, Layer
 from costcore.trace.call import Assumption, Call, Module, ModuleCall
+from costcore.trace.dataflow import Dataflow
 from costcore.trace.run import Regrouping
 
 
@@ -71,6 +72,8 @@ class Recorder:
         """Operand ids of the tensors that the outermost module returned."""
         self.module_calls: list[ModuleCall] = []
         """The module calls in the order in which they began, if ``spelled``."""
+        self.dataflow: Dataflow | None = None
+        """Values beside those of calls, if the frontend reads a graph."""
         self.frameworks: dict[str, str] = {}
         """Versions of the frameworks, by name."""
         self._assumed: list[tuple[str, str, str]] = []

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from costcore._version import __version__
 from costcore.dims import Dim
 from costcore.trace.call import Assumption, Module, ModuleCall
+from costcore.trace.dataflow import Dataflow
 
 FLOPS = "FLOPs"
 """The unit of the counting rules of costcore."""
@@ -70,6 +71,7 @@ class Run:
         returned: operand ids of the tensors that the outermost module returned, in order, also of those inside lists,
             tuples, dicts and dataclasses; those of all its calls, if several ran. Empty if unknown.
         module_calls: every call of a module in the order in which they began; recorded only with ``spelled=True``.
+        dataflow: values that the model states beside those of calls, as an ONNX graph does; None if calls show all.
     """
 
     fma_1flop: bool = True
@@ -88,3 +90,4 @@ class Run:
     module_calls: tuple[ModuleCall, ...] = ()
     inputs: tuple[int, ...] = ()
     buffers: tuple[int, ...] = ()
+    dataflow: Dataflow | None = None

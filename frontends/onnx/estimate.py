@@ -157,7 +157,8 @@ def _walk(
     functions = ModelFunctions(proto)
     initializers = {tensor.name for tensor in graph.initializer} | {s.values.name for s in graph.sparse_initializer}
     scope = Scope()
-    scope.values.update(bind_inputs(graph.input, inputs, dimensions, initializers, note))
+    bound = bind_inputs(graph.input, inputs, dimensions, initializers, note)
+    scope.values.update(bound)
     entering = list(scope.values.values())
     recording = Recording(recorder, rows("onnx"), dimensions, note, InputHints(scope.values))
     config = WalkConfig(
@@ -184,6 +185,7 @@ def _walk(
         note(text)
     returned = [scope.values[entry.name] for entry in graph.output if entry.name in scope.values]
     recorder.returned += map(recording.identity, returned)
+    recorder.dataflow = recording.dataflow.dataflow(bound, stored, walker.function_cache is not None)
     recorder.modules.update(recording.modules.tree(stored, recording.stored_identity))
     recorder.n_params_model = sum(tensor.size for tensor in stored if tensor.is_parameter)
     return scope.values, note

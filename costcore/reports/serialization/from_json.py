@@ -19,6 +19,7 @@ from costcore.reports.serialization.expression_parts import MOST_BITS
 from costcore.reports.serialization.to_json import SCHEMA, total_entry
 from costcore.symbolic import expanded_sum
 from costcore.trace.call import PHASES, Assumption, Call, Module, ModuleCall, Uncounted
+from costcore.trace.dataflow import Dataflow, Step, Value
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.run import FLOPS, Regrouping, Run
 from costcore.trace.trace import CallCost, Trace
@@ -182,6 +183,14 @@ class _Object:
         if any(type(value) is not int for value in values):
             raise malformed(self.path_of(key), "wrong type", values, "integers")
         return tuple(values)
+
+    def pairs(self, key: str) -> tuple[tuple[int, int], ...]:
+        """Return a list of pairs of integers; empty if the field is omitted."""
+        values = self.field(key, list, [])
+        for value in values:
+            if type(value) is not list or len(value) != 2 or any(type(each) is not int for each in value):
+                raise malformed(self.path_of(key), "wrong type", value, "pairs of integers")
+        return tuple((first, second) for first, second in values)
 
     def strings(self, key: str, default: Any = _REQUIRED) -> list[str]:
         """Return a list of strings."""
@@ -348,6 +357,7 @@ def _run(file: _Object, decoder: Decoder) -> Run:
         module_calls=_module_calls(file, decoder),
         inputs=file.integers("inputs"),
         buffers=file.integers("buffers"),
+        dataflow=_dataflow(file, decoder),
     )
     settings.end()
     versions.end()
@@ -361,6 +371,45 @@ def _parameter_ids(entry: _Object, key: str, parameters: Mapping[int, Dim]) -> t
         if identity not in parameters:
             raise CostError(f"{entry.path_of(key)}: parameter {identity} is not declared in 'parameters'")
     return identities
+
+
+def _dataflow(file: _Object, decoder: Decoder) -> Dataflow | None:
+    data = file.field("dataflow", dict, None)
+    if data is None:
+        return None
+    entry = _Object(data, "dataflow")
+    flow = Dataflow(
+        inputs=_values(entry, "inputs", decoder),
+        stored=_values(entry, "stored", decoder),
+        steps=tuple(_step(each, decoder) for each in entry.objects("steps", [])),
+        views=entry.pairs("views"),
+        spans=entry.pairs("spans"),
+        unknown=tuple(entry.strings("unknown", [])),
+    )
+    entry.end()
+    return flow
+
+
+def _step(entry: _Object, decoder: Decoder) -> Step:
+    step = Step(
+        at=entry.field("at", int),
+        reads=entry.integers("reads"),
+        makes=_values(entry, "makes", decoder),
+        takes=entry.pairs("takes"),
+        overwrites=entry.pairs("overwrites"),
+        views=entry.pairs("views"),
+        name=entry.field("name", str, ""),
+    )
+    entry.end()
+    return step
+
+
+def _values(entry: _Object, key: str, decoder: Decoder) -> tuple[Value, ...]:
+    values = []
+    for each in entry.objects(key, []):
+        values.append(Value(each.field("id", int), each.amount("nbytes", decoder), each.field("name", str, "")))
+        each.end()
+    return tuple(values)
 
 
 def _layer(entry: _Object, decoder: Decoder) -> Layer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from costcore.reports.ledger import flops_of
 from costcore.reports.serialization.codec import Encoder
 from costcore.reports.serialization.targets import Target, save
 from costcore.trace.call import Module, ModuleCall
+from costcore.trace.dataflow import Dataflow, Value
 from costcore.trace.run import FLOPS, Run
 from costcore.trace.trace import CallCost, Trace
 
@@ -65,6 +66,8 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
     }
     if run.module_calls:
         entries["module_calls"] = [_module_call(call, encoder) for call in run.module_calls]
+    if run.dataflow is not None:
+        entries["dataflow"] = _dataflow(run.dataflow, encoder)
     return entries
 
 
@@ -125,6 +128,29 @@ def _module_call(call: ModuleCall, encoder: Encoder) -> dict[str, Any]:
     if call.parent:
         entry["parent"] = call.parent
     return entry | {key: [[*map(encoder.dim, shape)] for shape in value] for key, value in shapes.items() if value}
+
+
+def _dataflow(flow: Dataflow, encoder: Encoder) -> dict[str, Any]:
+    """Return the values that a graph states beside those of calls; empty lists are omitted."""
+
+    def values(found: Iterable[Value]) -> list[dict[str, Any]]:
+        return [{"id": v.id, "nbytes": encoder.dim(v.nbytes)} | ({"name": v.name} if v.name else {}) for v in found]
+
+    steps = []
+    for step in flow.steps:
+        lists = {"reads": list(step.reads), "makes": values(step.makes)}
+        pairs = {key: [*map(list, getattr(step, key))] for key in ("takes", "overwrites", "views")}
+        content = {**lists, **pairs, "name": step.name}
+        steps.append({"at": step.at} | {key: value for key, value in content.items() if value})
+    entry = {
+        "inputs": values(flow.inputs),
+        "stored": values(flow.stored),
+        "steps": steps,
+        "views": [*map(list, flow.views)],
+        "spans": [*map(list, flow.spans)],
+        "unknown": list(flow.unknown),
+    }
+    return {key: value for key, value in entry.items() if value}
 
 
 def _layer(layer: Layer, encoder: Encoder) -> dict[str, Any]:

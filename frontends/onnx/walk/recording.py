@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from costcore.ir import Layer, Role, Tensor
 from costcore.registry.calculators import calculators
 from costcore.trace.call import Assumption, Call, Uncounted, new_call
+from costcore.trace.dataflow import Step
 from costcore.trace.recorder import Checkpoint, Recorder
 from costcore.translate import Native, Row, Translation, Translator, settings
 from costcore.translate import role_of as canonical_role
@@ -19,10 +20,18 @@ from ..graph.scope import GraphContext
 from ..operators import arguments_of_any_version
 from ..values.dimensions import Dimensions, describe_size
 from ..values.value import Container, StoredTensor, Value
+from .dataflow import DataflowLog
 from .unranked import UnrankedValues, is_unranked, shapes_argument
 
 ZERO_COST = frozenset(("Constant", "Shape", "Size", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"))
 """Operators that always cost nothing. Any operator costs nothing if its outputs are constants."""
+
+
+class Mark(NamedTuple):
+    """How much was recorded up to some point."""
+
+    recorder: Checkpoint
+    steps: int
 
 
 class Notes:
@@ -63,14 +72,16 @@ class Recording:
         self.hints = hints
         self.modules = Modules()
         self.unranked = UnrankedValues(dims, self.identity)
+        self.dataflow = DataflowLog(recorder, dims, self.unranked)
         self._translator = Translator(rows, _operand, _role_of, arguments_of_any_version)
         self._zero_cost_translator = self._translator.by(_unread_operand)
 
     def record(self, node: Node, context: GraphContext) -> Call:
         """Record a node as a call."""
+        self.dataflow.ids(node.inputs)  # an operand that is a view of an input has the id of the input
         translation, uncounted = self.translate(node, context.prefix)
         translation = translation._replace(layer=self.recorder.intern(translation.layer))
-        call = self.write(node.proto, node.key, translation, node.inputs, context, uncounted)
+        call = self.write(node.proto, node.key, translation, node.inputs, node.outputs, context, uncounted)
         for what in node.assumed:
             self.assume(what, node.label)
         for what in node.noted:
@@ -113,6 +124,7 @@ class Recording:
         native: str,
         translation: Translation,
         inputs: Sequence[Value | None],
+        outputs: Sequence[Value | None],
         context: GraphContext,
         uncounted: Uncounted | None = None,
     ) -> Call:
@@ -123,6 +135,7 @@ class Recording:
             native: full name of its operator.
             translation: its layer, and the values that this reads and produces.
             inputs: all inputs of the node.
+            outputs: all outputs of the node.
             context: of the graph it is in.
             uncounted: why it cannot be counted, if so.
         """
@@ -144,6 +157,7 @@ class Recording:
             uncounted=uncounted,
         )
         self.recorder.record(call)
+        self.dataflow.operands(call, inputs, outputs)
         return call
 
     def _unranked_layer(self, node: Node, prefix: str) -> tuple[Translation, Uncounted | None]:
@@ -193,31 +207,42 @@ class Recording:
         """Add an assumption; the same one at the same node is reported once."""
         self.recorder.assume(what, where)
 
-    def checkpoint(self) -> Checkpoint:
+    def checkpoint(self) -> Mark:
         """Return the current point of the run."""
-        return self.recorder.checkpoint()
+        return Mark(self.recorder.checkpoint(), len(self.dataflow.steps))
 
-    def rollback(self, mark: Checkpoint) -> None:
-        """Remove the calls and assumptions recorded since ``mark``."""
-        self.recorder.rollback(mark)
+    def rollback(self, mark: Mark) -> None:
+        """Remove the calls and assumptions recorded since ``mark``, and what was noted of their values."""
+        self.recorder.rollback(mark.recorder)
+        del self.dataflow.steps[mark.steps :]
 
-    def calls_since(self, mark: Checkpoint) -> list[Call]:
+    def calls_since(self, mark: Mark) -> list[Call]:
         """Return the calls recorded since ``mark``."""
-        return self.recorder.calls[mark.calls :]
+        return self.recorder.calls[mark.recorder.calls :]
 
-    def take_calls(self, mark: Checkpoint) -> list[Call]:
+    def take_calls(self, mark: Mark) -> list[Call]:
         """Remove the calls recorded since ``mark`` from the run and return them; assumptions stay."""
         taken = self.calls_since(mark)
-        del self.recorder.calls[mark.calls :]
+        del self.recorder.calls[mark.recorder.calls :]
+        return taken
+
+    def steps_since(self, mark: Mark) -> list[Step]:
+        """Return what was noted of values since ``mark``."""
+        return self.dataflow.steps[mark.steps :]
+
+    def take_steps(self, mark: Mark) -> list[Step]:
+        """Remove what was noted of values since ``mark``, and return it."""
+        taken = self.steps_since(mark)
+        del self.dataflow.steps[mark.steps :]
         return taken
 
     def add_calls(self, calls: Iterable[Call]) -> None:
         """Append calls that were taken from the run."""
         self.recorder.calls.extend(calls)
 
-    def assumptions_since(self, mark: Checkpoint) -> list[Assumption]:
+    def assumptions_since(self, mark: Mark) -> list[Assumption]:
         """Return the assumptions added since ``mark``."""
-        return self.recorder.assumptions_since(mark)
+        return self.recorder.assumptions_since(mark.recorder)
 
 
 def _role_of(operand: str) -> Role:

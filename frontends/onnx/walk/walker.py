@@ -280,7 +280,7 @@ class Walker:
     ) -> list[Value | None]:
         """Record a node that equals an earlier one, and return its outputs."""
         outputs, translation = cached.replay(inputs)
-        call = self.recording.write(proto, cached.native, translation, inputs, context)
+        call = self.recording.write(proto, cached.native, translation, inputs, outputs, context)
         if self.history is not None:
             node = self._bind(proto, inputs, attributes, scope, context)
             node.outputs = outputs

@@ -1,0 +1,189 @@
+"""The arena of a run: peak, layout, bound and order, against definitions executed directly and hand counts."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from costcore.errors import ArenaError, CostError
+from costcore.memory.arena import Life, plan
+from costcore.memory.arena_report import Arena
+from costcore.memory.elementwise import ELEMENTWISE, VIEWS
+from costcore.memory.liveness import lives_of
+from costcore.memory.order import best_order
+from costcore.registry.calculators import calculators
+from tests.core.memory.graphs import Node, least_memory, random_trace, trace
+from tests.work import at_most
+
+
+@pytest.mark.parametrize("seed", range(28))
+def test_the_exact_bound_is_the_least_memory_of_all_orders(seed):
+    graph = random_trace(Random(seed), 1 + seed % 7)
+    for inplace in (False, True):
+        for count_inputs in (False, True):
+            arena = Arena(graph, 1, inplace, count_inputs)
+            assert arena.is_exact
+            assert arena.lower_bound == arena.order_peak == least_memory(graph, inplace, count_inputs)
+            assert sorted(arena.order) == sorted(call.name for call in graph.calls)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bound_peak_and_size_are_in_order_and_values_never_overlap(seed):
+    graph = random_trace(Random(1000 + seed), 40)
+    for inplace in (False, True):
+        arena = Arena(graph, 8, inplace)
+        assert arena.lower_bound <= arena.order_peak <= arena.peak <= arena.size
+        assert all(offset % 8 == 0 for offset in arena.offsets.values())
+        for a, b in combinations(arena.slots, 2):
+            if a.born <= b.dies and b.born <= a.dies and a.nbytes and b.nbytes:
+                assert a.offset + a.nbytes <= b.offset or b.offset + b.nbytes <= a.offset
+        assert max(slot.offset + slot.nbytes for slot in arena.slots) <= arena.size
+        alive = [sum(s.nbytes for s in arena.slots if s.born <= i <= s.dies) for i in range(40)]
+        assert [live for _, live in arena.timeline] == alive
+        assert max(alive) == arena.peak
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_bound_from_less_search_holds(seed):
+    lives = lives_of(random_trace(Random(2000 + seed), 12))
+    for inplace in (False, True):
+        exact, bound = best_order(lives, inplace, True), best_order(lives, inplace, True, most_states=0)
+        assert exact.is_exact
+        assert bound.lower_bound <= exact.lower_bound <= bound.peak
+        assert bound.is_exact == (bound.lower_bound == bound.peak)
+
+
+def test_a_value_lives_from_its_call_to_its_last_reader():
+    # 1 (4 B) -> conv 10 (8 B) -> relu 11 (8 B) -> add with the input 12 (4 B)
+    nodes = [Node("conv", (1,), 10, 8), Node("relu", (10,), 11, 8), Node("conv", (11, 1), 12, 4)]
+    arena = Arena(trace(nodes, {1: 4}, [12]))
+    assert arena.timeline == [("conv-0", 4 + 8), ("relu-1", 4 + 8 + 8), ("conv-2", 4 + 8 + 4)]
+    assert arena.by_call == dict(arena.timeline)
+    assert (arena.peak, arena.at) == (20, "relu-1")
+    assert Arena(trace(nodes, {1: 4}, [12]), inplace=True).peak == 4 + 8 + 4, "the relu writes over its operand"
+    assert Arena(trace(nodes, {1: 4}, [12]), inplace=True, count_inputs=False).peak == 8 + 4
+
+
+def test_what_is_written_over_is_never_an_input_or_has_another_reader():
+    def inplace(nodes, inputs, returned):
+        return Arena(trace(nodes, inputs, returned), inplace=True).peak
+
+    assert inplace([Node("relu", (1,), 10, 4)], {1: 4}, [10]) == 8, "an input of the model"
+    twice = [Node("conv", (1,), 10, 4), Node("relu", (10,), 11, 4), Node("conv", (10, 11), 12, 1)]
+    assert inplace(twice, {1: 1}, [12]) == 4 + 4 + 1, "the last convolution reads the operand of the relu"
+    returned = [Node("conv", (1,), 10, 4), Node("relu", (10,), 11, 4)]
+    assert inplace(returned, {1: 1}, [10, 11]) == 8, "the caller gets the operand"
+    view = [Node("conv", (1,), 10, 4), Node("reshape", (10,), 11, 4), Node("relu", (11,), 12, 4)]
+    assert inplace(view, {1: 1}, [12]) == 5, "nothing reads the viewed value later"
+    assert inplace([*view, Node("conv", (10, 12), 13, 1)], {1: 1}, [13]) == 9, "the last convolution reads it"
+    twice = [Node("conv", (1,), 10, 4), Node("add", (10, 10), 11, 4)]
+    assert inplace(twice, {1: 1}, [11]) == 5, "one operand twice is one value"
+
+
+def test_an_output_that_is_also_read_inside_lives_to_the_end():
+    made = zip(range(10, 14), (8, 2, 4, 1), strict=True)
+    nodes = [Node("conv", (max(i - 1, 9) if i > 10 else 1,), i, size) for i, size in made]
+    assert [live for _, live in Arena(trace(nodes, {1: 1}, [10, 13])).timeline] == [9, 10, 14, 13]
+    assert [live for _, live in Arena(trace(nodes, {1: 1}, [13])).timeline] == [9, 10, 6, 5]
+
+
+def test_chains_of_views_take_no_memory():
+    nodes = [Node("conv", (1,), 10, 8), *(Node("identity", (i,), i + 1, 8) for i in range(10, 40))]
+    arena = Arena(trace([*nodes, Node("conv", (40,), 41, 1)], {1: 4}, [41]))
+    assert arena.peak == 12
+    assert list(arena.offsets) == ["input 1", "conv-0", "conv-31"]
+
+
+def test_a_better_order_finishes_one_branch_before_the_other():
+    # s 8 -> two branches of 64 -> 8 each -> 8: side by side 8 + 64 + 64, one after the other 8 + 64 + 8
+    nodes = [
+        *(Node("conv", (1,), 10, 8), Node("conv", (10,), 11, 64), Node("conv", (10,), 12, 64)),
+        *(Node("conv", (11,), 13, 8), Node("conv", (12,), 14, 8), Node("add", (13, 14), 15, 8)),
+    ]
+    arena = Arena(trace(nodes, {1: 8}, [15]))
+    assert arena.peak == 8 + 64 + 64
+    assert arena.lower_bound == arena.order_peak == 8 + 64 + 8
+    first, second = (arena.order.index(name) for name in ("conv-3", "conv-4"))
+    assert min(first, second) < max(arena.order.index("conv-1"), arena.order.index("conv-2"))
+
+
+def test_one_hundred_thousand_calls_are_planned_with_work_that_grows_with_their_number():
+    def residual(blocks: int) -> Arena:
+        nodes, x, made = [], 1, 10
+        for _ in range(blocks):
+            a, b, c, y = range(made, made + 4)
+            nodes += [Node("conv", (x,), a, 4), Node("relu", (a,), b, 4), Node("conv", (b,), c, 4)]
+            nodes.append(Node("add", (c, x), y, 4))
+            x, made = y, made + 4
+        return Arena(trace(nodes, {1: 4}, [x]))
+
+    small, large = residual(20), residual(200)
+    work = []
+    for arena in (small, large):
+        with at_most(2_000_000) as counted:
+            assert (arena.peak, arena.size, arena.lower_bound) == (12, 3 * 64, 12)
+        work.append(counted.calls)
+    assert work[1] < 11 * work[0]
+
+
+def test_planner_places_by_hand():
+    # three values of 4, 6 and 4 bytes; the first and the last never live together
+    plan_of = plan([Life(4, 0, 1), Life(6, 1, 2), Life(4, 2, 3)], 1)
+    assert (plan_of.size, plan_of.offsets) == (10, [6, 0, 6])
+    aligned = plan([Life(4, 0, 1), Life(6, 1, 2), Life(4, 2, 3)], 16)
+    assert (aligned.size, aligned.offsets) == (32, [16, 0, 16]) or aligned.offsets == [0, 16, 0]
+    assert plan([], 16).size == 0
+    assert plan([Life(0, 0, 5)], 16).offsets == [0]
+
+
+def test_the_smallest_layout_of_all_strategies_wins():
+    random = Random(7)
+    for _ in range(200):
+        lives = []
+        for _ in range(random.randint(1, 30)):
+            born = random.randint(0, 20)
+            lives.append(Life(random.randint(0, 40), born, born + random.randint(0, 8)))
+        found = plan(lives, 4)
+        assert found.size == min(found.sizes.values()) == found.sizes[found.strategy]
+        assert set(found.sizes) == {"size", "conflicts", "birth"}
+        peak = max(sum(-(-x.nbytes // 4) * 4 for x in lives if x.born <= i <= x.dies) for i in range(30))
+        assert found.size >= peak
+
+
+def test_elementwise_operators_and_views_are_supported_operators():
+    assert not (ELEMENTWISE | VIEWS) - calculators().keys()
+
+
+def test_arguments_are_checked():
+    graph = trace([Node("relu", (1,), 10, 4)], {1: 4}, [10])
+    with pytest.raises(TypeError, match="align must be an integer"):
+        Arena(graph, align=1.5)
+    with pytest.raises(ArenaError, match="align must be at least 1"):
+        Arena(graph, align=0)
+    with pytest.raises(TypeError, match="inplace must be True or False"):
+        Arena(graph, inplace=1)
+    assert issubclass(ArenaError, CostError)
+
+
+def test_a_training_step_is_refused():
+    graph = trace([Node("relu", (1,), 10, 4)], {1: 4}, [10])
+    record = graph.records[0]
+    backward = record._replace(call=record.call._replace(phase="backward"))
+    with pytest.raises(ArenaError, match=r"inference only.*backward.*memory=True"):
+        Arena(type(graph)((record, backward), graph.run))
+
+
+def test_a_call_without_operand_ids_is_refused():
+    graph = trace([Node("relu", (1,), 10, 4)], {1: 4}, [10])
+    record = graph.records[0]._replace(call=graph.calls[0]._replace(inputs=()))
+    with pytest.raises(ArenaError, match="relu-0 has no operand ids"):
+        Arena(type(graph)((record,), graph.run))
+
+
+def test_a_run_whose_outputs_are_unknown_keeps_what_is_never_read():
+    nodes = [Node("conv", (1,), 10, 8), Node("conv", (1,), 11, 2), Node("conv", (11,), 12, 4)]
+    arena = Arena(trace(nodes, {1: 1}, []))
+    assert [live for _, live in arena.timeline] == [9, 11, 8 + 2 + 4]
+    assert "values without a reader are assumed to be returned" in arena.notes[0]
