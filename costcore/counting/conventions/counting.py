@@ -107,7 +107,15 @@ def count(trace: Trace, convention: Convention) -> Counts:
     return Counts(convention, tuple(lines), (*convention.notes, *dict.fromkeys(notes)))
 
 
+EXPORTED = (
+    "the graph counts as it was exported: norms that the exporter folded are gone, and an operator that it took apart "
+    "counts by its parts unless regroup=True puts them together"
+)
+
+
 def _notes(facts: _Facts, each: Pass) -> Iterator[str]:
+    if "onnx" in facts.trace.run.frameworks and len(each.rules) > 1:
+        yield EXPORTED
     if each.live and not facts.trace.run.returned:
         yield "calls on which no returned value depends are counted too: the run lacks what was returned"
     if any("training" in rule.names for rule in each.rules.values()) and _is_training(facts.trace):
