@@ -2,7 +2,7 @@
 
 Run in the root of the repository, in an environment with torchvision: ``python -m benchmarks.receptive_field
 [--only NAME]``. Prints one line per row of ``data/receptive_field.csv``, and exits with 1 if a row differs. Networks of
-torchvision are skipped if it is not installed, as are published networks of TF-slim that torchvision does not have.
+torchvision are skipped if it is not installed.
 
 The rows are fields along the height. Those of source ``probe`` were measured with torch 2.13 on the CPU: the extent of
 non-zero gradients of the sum of all channels at one output row, with positive weights, neutral batch norm, ReLU as the
@@ -99,8 +99,122 @@ SMALL: Mapping[str, Callable[[], nn.Module]] = {
 }
 """Networks without torchvision."""
 
-PUBLISHED: Mapping[str, str] = {"vgg_16": "vgg16", "inception_v3": "inception_v3"}
-"""Published networks that torchvision has, too."""
+
+class Chain(nn.Module):
+    """Windows one after another along one axis, padded as TensorFlow does.
+
+    Args:
+        windows: sizes, each followed by ``/`` and the stride unless that is 1, and by ``v`` if nothing is padded
+            (``VALID``), ``p`` if both ends are padded by half of the size before a stride (``conv2d_same``), or else
+            as much as keeps the size of the output at that of the input by the stride (``SAME``).
+    """
+
+    def __init__(self, windows: str) -> None:
+        super().__init__()
+        self.windows, self.convs = windows.split(), nn.ModuleList()
+        for window in self.windows:
+            size, _, stride = window.rstrip("vp").partition("/")
+            self.convs.append(nn.Conv1d(1, 1, int(size), int(stride or 1)))
+
+    def forward(self, x: Any) -> Any:
+        """Run the windows."""
+        for window, conv in zip(self.windows, self.convs, strict=True):
+            (size,), (stride,), length = conv.kernel_size, conv.stride, x.shape[2]
+            total = max((-(-length // stride) - 1) * stride + size - length, 0)
+            if window.endswith("p"):
+                total = size - 1
+            if total and not window.endswith("v"):
+                x = nn.functional.pad(x, (total // 2, total - total // 2))
+            x = conv(x)
+        return x
+
+
+class Mixed(nn.Module):
+    """Branches of chains, added or, with ``residual``, added to their input."""
+
+    def __init__(self, *branches: str, residual: bool = False) -> None:
+        super().__init__()
+        self.branches, self.residual = nn.ModuleList(map(Chain, branches)), residual
+
+    def forward(self, x: Any) -> Any:
+        """Run all branches."""
+        outputs = [branch(x) for branch in self.branches]
+        return sum(outputs) + x if self.residual else torch.cat(outputs, 1).sum(1, keepdim=True)
+
+
+class Unit(nn.Module):
+    """A bottleneck of ResNet whose window has a stride; the shortcut is subsampled."""
+
+    def __init__(self, stride: int) -> None:
+        super().__init__()
+        self.window, self.short = Chain(f"3/{stride}p"), Chain(f"1/{stride}v")
+
+    def forward(self, x: Any) -> Any:
+        """Add the shortcut."""
+        return self.window(x) + self.short(x)
+
+
+def resnet_v1(*counts: int) -> nn.Module:
+    """Return a ResNet of TF-slim, in which the last unit of each block but the last one has the stride."""
+    strides = [2 if i < 3 and unit == count - 1 else 1 for i, count in enumerate(counts) for unit in range(count)]
+    return nn.Sequential(Chain("7/2p 3/2"), *map(Unit, strides))
+
+
+def inception_v2() -> nn.Module:
+    """Return the network of Ioffe and Szegedy, 2015, as TF-slim has it."""
+    same = ("1", "1 3", "1 3 3", "3 1")
+    half = ("1 3/2", "1 3 3/2", "3/2")
+    blocks = [same] * 2 + [half] + [same] * 4 + [half] + [same] * 2
+    return nn.Sequential(Chain("7/2 3/2 1 3 3/2"), *(Mixed(*block) for block in blocks))
+
+
+def inception_v4() -> nn.Module:
+    """Return Inception-v4 along the height, on which windows of 1 x 7 are 1 and those of 7 x 1 are 7."""
+    a, b, c = ("1", "1 3", "1 3 3", "3 1"), ("1", "1 7", "1 7 7", "3 1"), ("1", "1 3", "1 3 3", "3 1")
+    stem = [Chain("3/2v 3v 3"), Mixed("3/2v", "3/2v"), Mixed("1 3v", "1 7 3v"), Mixed("3/2v", "3/2v")]
+    blocks = [a] * 4 + [("3/2v", "1 3 3/2v", "3/2v")] + [b] * 7 + [("1 3/2v", "1 7 3/2v", "3/2v")] + [c] * 3
+    return nn.Sequential(*stem, *(Mixed(*block) for block in blocks))
+
+
+def inception_resnet_v2() -> nn.Module:
+    """Return Inception-ResNet-v2 along the height."""
+    parts: list[nn.Module] = [Chain("3/2v 3v 3 3/2v 1 3v 3/2v"), Mixed("1", "1 5", "1 3 3", "3 1")]
+    parts += [Mixed("1", "1 3", "1 3 3", residual=True) for _ in range(10)]
+    parts.append(Mixed("3/2v", "1 3 3/2v", "3/2v"))
+    parts += [Mixed("1", "1 7", residual=True) for _ in range(20)]
+    parts.append(Mixed("1 3/2v", "1 3/2v", "1 3 3/2v", "3/2v"))
+    return nn.Sequential(*parts, *(Mixed("1", "1 3", residual=True) for _ in range(10)))
+
+
+SLIM: Mapping[str, Callable[[], nn.Module]] = {
+    "alexnet_v2": lambda: Chain("11/4v 3/2v 5 3/2v 3 3 3 3/2v"),
+    "vgg_16": lambda: Chain("3 3 2/2v 3 3 2/2v 3 3 3 2/2v 3 3 3 2/2v 3 3 3 2/2v"),
+    "mobilenet_v1": lambda: Chain("3/2 3 3/2 3 3/2 3 3/2 3 3 3 3 3 3/2 3"),
+    "inception_v2": inception_v2,
+    "inception_v4": inception_v4,
+    "inception_resnet_v2": inception_resnet_v2,
+    "resnet_v1_50": lambda: resnet_v1(3, 4, 6, 3),
+    "resnet_v1_101": lambda: resnet_v1(3, 4, 23, 3),
+    "resnet_v1_152": lambda: resnet_v1(3, 8, 36, 3),
+    "resnet_v1_200": lambda: resnet_v1(3, 24, 36, 3),
+}
+"""The networks of the published table, along one axis and with one channel: only windows matter to the field."""
+
+LENGTHS = {"inception_v4": 299, "inception_resnet_v2": 299}
+"""Input sizes other than 224, which decide how ``SAME`` pads."""
+
+PUBLISHED: Mapping[str, str] = {"inception_v3": "inception_v3"}
+"""Published networks that are compared with those of torchvision."""
+
+
+def field_of(row: Mapping[str, str]) -> Any:
+    """Return the receptive field of the network of a row."""
+    name = row["net"]
+    if name in SLIM:
+        return estimate(SLIM[name](), (1, 1, LENGTHS.get(name, 224))).receptive_field().last
+    model = SMALL[name]() if name in SMALL else of_torchvision(PUBLISHED.get(name, name))
+    shape = row["input"] or "3x1024x1024"
+    return estimate(model.eval(), (1, *map(int, shape.split("x")))).receptive_field().last
 
 
 def of_torchvision(name: str) -> nn.Module:
@@ -142,23 +256,17 @@ def main() -> int:
     failed = 0
     with DATA.open(newline="") as lines:
         for row in csv.DictReader(lines):
-            net, name = row["net"], PUBLISHED.get(row["net"], row["net"])
+            net = row["net"]
             if only and only not in net:
                 continue
-            if row["source"] == "published" and net not in PUBLISHED:
-                print(f"skip  {net}: TF-slim")
-                continue
-            if name not in SMALL and not find_spec("torchvision"):
+            if net not in SMALL and net not in SLIM and not find_spec("torchvision"):
                 print(f"skip  {net}: no torchvision")
                 continue
-            if name not in fields:
-                model = SMALL[name]() if name in SMALL else of_torchvision(name)
-                shape = row["input"] or "3x1024x1024"
-                report = estimate(model.eval(), (1, *map(int, shape.split("x"))))
-                fields[name] = report.receptive_field().last
-            wrong = differences(row, fields[name])
+            if net not in fields:
+                fields[net] = field_of(row)
+            wrong = differences(row, fields[net])
             failed += bool(wrong)
-            print(f"{'FAIL' if wrong else 'ok  '}  {net} {row['position']}: {', '.join(wrong) or fields[name]}")
+            print(f"{'FAIL' if wrong else 'ok  '}  {net} {row['position']}: {', '.join(wrong) or fields[net]}")
     return 1 if failed else 0
 
 

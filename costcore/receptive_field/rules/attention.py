@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.receptive_field.dependence import Dependence
+from costcore.receptive_field.dependence import CannotFollowError, Dependence
 from costcore.receptive_field.site import Rule, Site
+from costcore.receptive_field.union import broadcast
 
 
 def _attention(site: Site) -> list[Dependence | None]:
@@ -15,8 +16,10 @@ def _attention(site: Site) -> list[Dependence | None]:
         dependence = site.operands.get(name)
         if dependence is None:
             continue
-        last = tensor.ndim - 1
-        parts.append(site.contract(dependence, [last] if name == "q" else [last - 1, last]))
+        rank, kept = tensor.ndim, 1 if name in ("q", "mask") else 0  # of a mask too, the axis of the keys is combined
+        dependence = site.contract(dependence, range(rank - 2 + kept, rank))
+        shape = (*tensor.shape[: rank - 2 + kept], *(1,) * (2 - kept))
+        parts.append(broadcast(dependence, shape, site.y.shape, site.node))
     return site.all_outputs(site.unite(parts))
 
 
@@ -31,7 +34,16 @@ def _multi_head_attention(site: Site) -> list[Dependence | None]:
     return site.all_outputs(None if united is None else site.in_context(united, [site.y.ndim - 2]))
 
 
+def _rotary_embedding(site: Site) -> list[Dependence | None]:
+    """Pairs of features of one token are rotated, by angles that other operands give for it."""
+    found = site.of_x
+    if found is None or len(site.operands) > 1:
+        raise CannotFollowError("angles that depend on the input")
+    return site.all_outputs(site.contract(found, [site.x.ndim - 1]))
+
+
 RULES: Mapping[str, Rule] = {
     "attention": _attention,
+    "rotary_embedding": _rotary_embedding,
     **dict.fromkeys(("multi_head_attention", "transformer_encoder_layer"), _multi_head_attention),
 }

@@ -29,4 +29,19 @@ def _gather(site: Site) -> list[Dependence | None]:
     return site.all_outputs(moved(dependence, numbers))
 
 
-RULES: Mapping[str, Rule] = {"embedding": _embedding, "gather": _gather}
+def _at_data(site: Site) -> list[Dependence | None]:
+    """Read places that are values of an operand."""
+    raise CannotFollowError("places that depend on data")
+
+
+AT_DATA = """
+grid_sample deform_conv roi_align ps_roi_align roi_max_pool roi_avg_pool ps_roi_avg_pool crop_and_resize gather_elements
+gather_nd masked_select masked_gather compress upsample fractional_max_pool
+"""
+"""Operators that read or write places that only a run knows."""
+
+RULES: Mapping[str, Rule] = {
+    "embedding": _embedding,
+    "gather": _gather,
+    **dict.fromkeys(AT_DATA.split(), _at_data),
+}
