@@ -32,6 +32,7 @@ class Pass:
         leaf: count only calls of modules without children.
         closed: do not count calls inside the children of a module that has a rule.
         listed: further types whose children are not counted if ``closed``.
+        last_call: count only the last call of each module, as tools do that overwrite the amounts of earlier calls.
         alias: how a module counts that the model holds under several parents: 0 once, 1 once for each parent, 2 the
             square of that.
         per_item: divide amounts by the first dimension of the model's first input.
@@ -50,6 +51,7 @@ class Pass:
     types: str = "exact"
     leaf: bool = False
     closed: bool = False
+    last_call: bool = False
     listed: tuple[str, ...] = ()
     alias: int = 0
     per_item: bool = False
@@ -99,6 +101,15 @@ class Convention:
     def n_rules(self) -> int:
         """The number of rules."""
         return sum(len(each.rules) + (each.default is not None) for each in self.counts)
+
+    @property
+    def native_namespaces(self) -> frozenset[str]:
+        """The namespaces of native operators, if all rules are for these and no other framework has them."""
+        keys = [key for each in self.counts for key in each.rules]
+        is_native = all(each.by == "op" and each.default is None for each in self.counts)
+        if not is_native or not all(":" in key for key in keys):
+            return frozenset()
+        return frozenset(key.partition(":")[0] for key in keys)
 
     @property
     def needs_functions(self) -> bool:

@@ -99,6 +99,13 @@ def count(trace: Trace, convention: Convention) -> Counts:
             f"convention {convention.name!r} counts by the modules and functions of PyTorch, which a capture of "
             f"{frameworks} lacks. Use one that counts by operators, such as fvcore or torch."
         )
+    namespaces = {_namespace(call) for call in trace.calls}
+    if convention.native_namespaces and namespaces.isdisjoint(convention.native_namespaces):
+        frameworks = ", ".join(trace.run.frameworks) or "this kind"
+        raise CostError(
+            f"convention {convention.name!r} counts operators of {', '.join(sorted(convention.native_namespaces))}, "
+            f"which a capture of {frameworks} lacks. Use one that counts by canonical operators, such as macs."
+        )
     lines: list[Line] = []
     notes: list[str] = []
     for each in convention.counts:
@@ -156,9 +163,12 @@ def _count_calls(facts: _Facts, each: Pass, keys: Callable[[CallCost], Iterator[
         yield Line(position, key or "", expression.text, amount * call.times)
 
 
+def _namespace(call: Call) -> str:
+    return call.native.partition("::")[0].rpartition(".")[2]
+
+
 def _operator_keys(call: Call) -> Iterator[str]:
-    namespace, _, name = call.native.partition("::")
-    namespace = namespace.rpartition(".")[2]
+    namespace, name = _namespace(call), call.native.partition("::")[2]
     if call.overload:
         yield f"{namespace}:{name}.{call.overload}"
     yield f"{namespace}:{name}"
@@ -187,7 +197,11 @@ def _count_by_module(facts: _Facts, each: Pass) -> Iterator[Line]:
         for key in _operator_keys(call):
             yield f"{own}/{key}"
 
-    return _count_calls(facts, each, keys)
+    lines = _count_calls(facts, each, keys)
+    if not each.last_call:
+        return lines
+    records = facts.trace.records
+    return iter({records[line.position or 0].call.module: line for line in lines}.values())
 
 
 def _count_by_function(facts: _Facts, each: Pass) -> Iterator[Line]:
@@ -239,13 +253,8 @@ def _fused_attention(facts: _Facts) -> frozenset[str]:
             heads = floor_div(prod(next(iter(layer.inputs.values())).shape[:-2]), batches[path])
             if heads % 2 == 0:
                 fused.add(path)
-    return frozenset(fused | {_encoder_layer(modules, path) for path in fused} - {""})
-
-
-def _encoder_layer(modules: ModuleIndex, path: str) -> str:
-    """Return the path of the encoder layer that holds an attention module; ``""`` if another module holds it."""
-    parent = path.rpartition(".")[0]
-    return parent if modules.types(parent)[:1] == ("nn.TransformerEncoderLayer",) else ""
+    around = {path.rpartition(".")[0] for path in fused if path}
+    return frozenset(fused | {path for path in around if modules.types(path)[:1] == ("nn.TransformerEncoderLayer",)})
 
 
 def _items(trace: Trace) -> Dim:

@@ -35,6 +35,7 @@ AMOUNTS: Mapping[str, str] = {
     "cmp": "comparisons",
     "special": "evaluations of exp, log, sqrt and such",
     "params": "parameters that the call reads",
+    "n_operands": "number of its operands",
     "W": "elements of all weights of a recurrent layer for inputs and states",
     "B": "elements of all its biases",
     "I": "features of its input",
@@ -169,6 +170,9 @@ class Quantities:
 
     def _special(self) -> Dim:
         return self._operations().special
+
+    def _n_operands(self) -> int:
+        return len(self._layer.inputs)
 
     def _params(self) -> Dim:
         return self._layer.n_params

@@ -1,0 +1,99 @@
+"""Every key of every rule names something that exists in the installed frameworks, so that a typo is noticed."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+from functools import cache
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import costcore
+from costcore.registry.calculators import calculators
+
+CONVENTIONS = costcore.conventions()
+OTHER_PACKAGES = ("timm.", "transformers.", "torchvision.")
+"""Packages whose classes are resolved only if they are installed."""
+
+
+def keys(*kinds):
+    return [
+        (name, key)
+        for name, convention in CONVENTIONS.items()
+        for each in convention.counts
+        if each.by in kinds
+        for key in each.rules
+    ]
+
+
+def type_exists(name):
+    if name.startswith("nn."):
+        short = name.removeprefix("nn.")
+        return any(hasattr(namespace, short) for namespace in (nn, *vars(nn.modules).values()))
+    if name.startswith(OTHER_PACKAGES):
+        module, _, short = name.rpartition(".")
+        try:
+            return hasattr(importlib.import_module(module), short)
+        except ModuleNotFoundError:
+            return True
+    return False
+
+
+def function_exists(name):
+    function = name.partition("(")[0]
+    for prefix, namespace in (("F.", functional), ("torch.Tensor.", torch.Tensor), ("torch.", torch)):
+        if function.startswith(prefix):
+            return callable(getattr(namespace, function.removeprefix(prefix), None))
+    return function.startswith("operator.") and hasattr(operator, function.removeprefix("operator."))
+
+
+@cache
+def onnx_operators():
+    onnx = pytest.importorskip("onnx")
+    return {schema.name for schema in onnx.defs.get_all_schemas_with_history()}
+
+
+def operator_exists(key):
+    if key.startswith("aten:"):
+        name, _, overload = key.removeprefix("aten:").partition(".")
+        packet = getattr(torch.ops.aten, name, None)
+        return packet is not None and (not overload or overload in packet.overloads())
+    if key.startswith("onnx:"):
+        return key.removeprefix("onnx:") in onnx_operators()
+    return key in calculators()
+
+
+@pytest.mark.parametrize(("convention", "key"), keys("op"))
+def test_operators_exist(convention, key):
+    assert operator_exists(key)
+
+
+@pytest.mark.parametrize(("convention", "key"), keys("module"))
+def test_modules_and_their_operators_exist(convention, key):
+    module, _, op = key.partition("/")
+    assert type_exists(module)
+    assert operator_exists(op)
+
+
+@pytest.mark.parametrize(("convention", "key"), keys("function"))
+def test_functions_exist(convention, key):
+    assert function_exists(key)
+
+
+@pytest.mark.parametrize("name", CONVENTIONS)
+def test_types_and_functions_of_options_exist(name):
+    for each in CONVENTIONS[name].counts:
+        assert all(map(type_exists, (*each.listed, *each.outside, *each.bound)))
+        assert all(function_exists(function) for functions in each.bound.values() for function in functions)
+
+
+def test_a_typo_is_noticed():
+    assert not operator_exists("convolution2d")
+    assert not operator_exists("aten:conv2")
+    assert not operator_exists("aten:conv2d.pad")
+    assert not type_exists("nn.Conv2D")
+    assert not function_exists("F.reluu")
+    assert not function_exists("operator.times")
