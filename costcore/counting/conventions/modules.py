@@ -26,13 +26,13 @@ class ModuleIndex:
         run: the run.
 
     Attributes:
-        has_types: whether the capture knows the qualified types of modules.
+        has_types: whether the capture knows the qualified types of modules of PyTorch.
     """
 
     def __init__(self, run: Run) -> None:
         self._modules: Mapping[str, Module] = run.modules
         self._has_children = {path.rpartition(".")[0] for path in self._modules if path}
-        self.has_types = any(module.bases for module in self._modules.values())
+        self.has_types = "torch" in run.frameworks and any(module.bases for module in self._modules.values())
         self._bases: dict[str, tuple[str, ...]] = {}
         self._parents: dict[str, set[str]] = {}
         self._n_paths: dict[str, int] = {}

@@ -93,9 +93,11 @@ class _Transformer:
     @cached_property
     def n_embedding(self) -> Dim:
         parameters = self._trace.run.parameters
+        if not self._embeddings:
+            return 0
         read = {parameter for call in self._embeddings for parameter in call.parameters}
         head = [call for call in self._calls if call.layer.op == "linear" and call.layer["w"].shape[0] == self.vocab]
-        read |= {parameter for call in head[-1:] for parameter in call.parameters if self.vocab}
+        read |= {parameter for call in head[-1:] for parameter in call.parameters}
         return expanded_sum(parameters[parameter] for parameter in read)
 
     @cached_property

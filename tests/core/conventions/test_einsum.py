@@ -32,7 +32,7 @@ def test_what_numpy_prints(equation, shapes, expected):
 def test_symbols_have_no_digits_to_round():
     with pytest.raises(CostError, match="needs the sizes of all indices as numbers"):
         einsum.flops_that_numpy_prints("ij,jk->ik", ((2, sympy.Symbol("n", integer=True)), (3, 5)))
-    with pytest.raises(CostError, match="has 7 operands .expected at most 6."):
+    with pytest.raises(CostError, match=r"has 7 operands .expected at most 6."):
         einsum.flops_that_numpy_prints("a,a,a,a,a,a,a->a", ((2,),) * 7)
 
 
