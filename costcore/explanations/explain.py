@@ -17,7 +17,7 @@ from costcore.explanations.number import PrintedNumber, read_number
 from costcore.explanations.readings import ANOTHER_NETWORK, CUT, Base, Reading, bases, other_amounts
 from costcore.reports.report import Report
 
-MOST_USED = ("macs", "torch", "fvcore", "timm", "thop", "ptflops", "deepspeed", "torchvision")
+MOST_USED = ("macs", "torch", "fvcore", "timm", "thop", "ptflops", "ptflops-modules", "deepspeed", "torchvision")
 """The conventions to name first, of several that give the same or are equally likely."""
 
 

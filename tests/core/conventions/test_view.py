@@ -29,7 +29,7 @@ def test_the_total_is_exact_and_has_a_unit(report):
     view = report.under("fvcore")
     assert (view.total, view.unit, view.name, view.status) == (52, "MAC", "fvcore", "complete")
     assert type(view.total) is int
-    assert repr(view) == "<52 MACs as fvcore FlopCountAnalysis 0.1.5 counts>"
+    assert repr(view) == "<52 MACs as fvcore 0.1.5 counts>"
     doubled = report.under("torch")
     assert (doubled.total, doubled.unit) == (104, "FLOP")
 
