@@ -30,20 +30,23 @@ def module_tree(model: TorchModule, identities: Identities) -> dict[str, Module]
     tree: dict[str, Module] = {}
     paths: dict[int, str] = {}
     bases_of: dict[type, tuple[str, ...]] = {}
-    sizes = identities.sizes
+    sizes, new = identities.sizes, tuple.__new__
     for path, module, is_first in walk(model):
         kind = type(module)
         bases = bases_of.get(kind)
         if bases is None:
             bases = bases_of[kind] = _bases_of(kind)
-        has_int = type(module.__dict__.get("kernel_size")) is int
+        fields = module.__dict__  # PyTorch's own lookup of an attribute takes as long as all the rest
+        has_int = type(fields.get("kernel_size")) is int
         if not is_first:
-            tree[path] = Module(kind.__name__, (), (), 0, paths[id(module)], bases, (), has_int)
+            tree[path] = new(Module, (kind.__name__, (), (), 0, paths[id(module)], bases, (), has_int))
             continue
         paths[id(module)] = path
-        parameters, stored = module._parameters, module._buffers  # looking them up takes as long as all the rest
+        parameters, stored = fields.get("_parameters"), fields.get("_buffers")
+        if parameters is None or stored is None:  # a traced module looks them up elsewhere
+            parameters, stored = module._parameters, module._buffers
         if not parameters and not stored:
-            tree[path] = Module(kind.__name__, (), (), 0, "", bases, (), has_int)
+            tree[path] = new(Module, (kind.__name__, (), (), 0, "", bases, (), has_int))
             continue
         is_trained: dict[int, bool] = {}
         own = []
@@ -54,7 +57,8 @@ def module_tree(model: TorchModule, identities: Identities) -> dict[str, Module]
                 own.append((name, sizes[identity]))
         frozen = tuple([identity for identity, trained in is_trained.items() if not trained])
         buffers = [x.numel() for x in stored.values() if x is not None and not is_lazy(x)]
-        tree[path] = Module(kind.__name__, tuple(is_trained), frozen, sum(buffers), "", bases, tuple(own), has_int)
+        entry = kind.__name__, tuple(is_trained), frozen, sum(buffers), "", bases, tuple(own), has_int
+        tree[path] = new(Module, entry)
     return tree
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+import pytest
 import torch
 from torch import nn
 
@@ -79,3 +80,13 @@ def test_a_hook_finds_the_same_as_an_estimate():
     found = record(lambda: model(torch.ones(1, 3, 8, 8))).modules
     assert [m[5:] for m in found.values()] == [m[5:] for m in modules(model, 1, 3, 8, 8).values()]
     assert found["3"].own == (("weight", 72), ("bias", 2))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("compile", [torch.jit.script, lambda model: torch.jit.trace(model, torch.ones(1, 4))])
+def test_parameters_of_compiled_modules(compile):
+    model = compile(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)).eval())
+    found = record(lambda: model(torch.ones(1, 4))).modules
+    assert found["0"].own == (("weight", 8), ("bias", 2))
+    assert found["1"].own == (("weight", 2), ("bias", 2))
+    assert found["1"].buffers == 2 + 2 + 1  # mean, variance and the number of batches
