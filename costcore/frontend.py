@@ -21,6 +21,8 @@ class FrontendSpec(NamedTuple):
         suffixes: suffixes of the model files that it reads, ``(".onnx",)``.
         options: options of :func:`costcore.estimate` for these files only, each with a help text of a few words. On the
             command line ``dims`` is ``--dim`` and ``shapes`` is ``--shape``; every other option is a switch.
+        model_options: names of the options of :func:`costcore.estimate` for models that it runs, so that messages of
+            other frontends can name it.
         native_calculators: whether it calls custom calculators ``calculator(function, inputs, **options)`` itself, with
             the framework's own function and arrays (:attr:`Recorder.native_calculators`).
     """
@@ -31,6 +33,7 @@ class FrontendSpec(NamedTuple):
     suffixes: tuple[str, ...] = ()
     options: Mapping[str, str] = MappingProxyType({})
     native_calculators: bool = False
+    model_options: tuple[str, ...] = ()
 
 
 class Frontend(Protocol):

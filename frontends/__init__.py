@@ -16,12 +16,18 @@ ONNX_OPTIONS = {
     "max_nodes": "most nodes that functions, loops and branches expand to",
 }
 
+PYTORCH_OPTIONS = ("backward", "dtype", "regroup", "memory", "optimizer", "step", "loss")
+
 
 @hookimpl
 def costcore_frontends() -> tuple[FrontendSpec, ...]:
     """Return the built-in frontends."""
     return (
-        FrontendSpec("pytorch", "torch", f"{__name__}.pytorch"),
-        FrontendSpec("chainer", "chainer", f"{__name__}.chainer.frontend", native_calculators=True),
+        FrontendSpec("pytorch", "torch", f"{__name__}.pytorch", model_options=PYTORCH_OPTIONS),
+        FrontendSpec(
+            *("chainer", "chainer", f"{__name__}.chainer.frontend"),
+            native_calculators=True,
+            model_options=("backward",),
+        ),
         FrontendSpec("onnx", "onnx", f"{__name__}.onnx", (".onnx",), ONNX_OPTIONS),
     )

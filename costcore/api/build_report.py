@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from costcore.counting.pricing import Pricer
 from costcore.errors import AssumedReportError, CostError, CostWarning, IncompleteReportError, PartialReportError
+from costcore.memory.ledger import decide_kinds
+from costcore.memory.saved import with_saved
 from costcore.messages import unknown
 from costcore.registry.custom import CustomCalculators
 from costcore.reports.caveats import uncounted_operators
@@ -46,7 +48,12 @@ def check_arguments(fma_1flop: object, layout: object, **switches: object) -> No
 def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, layout: str) -> Report:
     """Return the report of the calls that were recorded so far."""
     recorder.flush()
-    notes = [*recorder.notes, *custom.unused(recorder.calls)]
+    memory, calls = None, recorder.calls
+    if recorder.memory_ledger is not None:
+        raw = recorder.memory_ledger()
+        memory = decide_kinds(raw, [call.phase for call in calls])
+        calls = with_saved(calls, raw, memory)
+    notes = [*recorder.notes, *custom.unused(calls)]
     if recorder.measure_time and recorder.calls and not recorder.seconds:
         notes.append("no time was measured: the frontends of this run do not measure single calls")
     run = Run(
@@ -64,17 +71,18 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
         inputs=tuple(recorder.inputs),
         buffers=tuple(recorder.buffers),
         dataflow=recorder.dataflow,
+        memory=memory,
     )
     with collector_off():
-        return Report(Trace(_costs(recorder, custom, layout), run))
+        return Report(Trace(_costs(recorder, calls, custom, layout), run))
 
 
-def _costs(recorder: Recorder, custom: CustomCalculators, layout: str) -> tuple[CallCost, ...]:
+def _costs(recorder: Recorder, calls: Sequence[Call], custom: CustomCalculators, layout: str) -> tuple[CallCost, ...]:
     """Return every recorded call, with its name and cost."""
     pricer = Pricer(custom.table(), layout)
     seconds = recorder.seconds if recorder.measure_time else {}  # another active hook may have measured them
     records = []
-    for i, call in enumerate(recorder.progress(_with_names(recorder.calls), "computing costs")):
+    for i, call in enumerate(recorder.progress(_with_names(calls), "computing costs")):
         if i in recorder.costs:
             record = CallCost(call, recorder.costs[i])
         elif i in recorder.failures:

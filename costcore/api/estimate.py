@@ -47,6 +47,15 @@ def estimate(
             * ``backward`` (bool, default False; PyTorch, Chainer): count the backward pass too.
             * ``dtype`` (str or ``torch.dtype``, default: that of the model's parameters; PyTorch): the dtype of inputs
               given as shapes, such as ``"int64"``.
+            * ``memory`` (bool, default False; PyTorch): record when memory is allocated and freed, for
+              :attr:`Report.memory` and :meth:`Report.show_memory`.
+            * ``optimizer`` (str or function, default: none; PyTorch): count a step of this optimizer too, after the
+              backward pass: ``"sgd"``, ``"sgd_momentum"``, ``"adam"``, ``"adamw"``, or a function that takes the
+              parameters and returns a ``torch.optim.Optimizer``.
+            * ``step`` (str, default ``"steady"``; PyTorch): ``"first"`` counts the step that makes the state of the
+              optimizer, ``"steady"`` any later one.
+            * ``loss`` (function, default: the sum of all floating-point outputs, which is not counted; PyTorch):
+              returns the loss from what the model returned.
             * ``dims`` (dict, default: none; ONNX): values of symbolic dimensions, ``{"batch": 8}``, or
               expressions, ``{"total": "past + new"}``.
             * ``shapes`` (dict, default: none; ONNX): shapes that cannot be inferred, by name of the value,

@@ -16,6 +16,11 @@ from costcore.registry.frontends import load, loaded
 from costcore.reports.report import Report
 from costcore.trace.recorder import Recorder
 
+_NO_MEMORY = (
+    "memory=True: no frontend of this hook records memory. That of PyTorch does, if torch is imported before the hook "
+    "is entered."
+)
+
 
 class ComputationalCostHook:
     """A context manager that counts what runs inside it, in every imported framework.
@@ -37,6 +42,7 @@ class ComputationalCostHook:
             ``seconds``, and in the last columns of ``show_layers``.
         strict: raise an error at the end of the block if the status of the report is not ``complete``. The report
             stays available.
+        memory: record when memory is allocated and freed (PyTorch): :attr:`Report.memory`, :meth:`Report.show_memory`.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -53,8 +59,10 @@ class ComputationalCostHook:
         frontends: Sequence[str] | None = None,
         measure_time: bool = False,
         strict: bool = False,
+        memory: bool = False,
     ) -> None:
         switches = {"tracebacks": tracebacks, "spelled": spelled, "measure_time": measure_time, "strict": strict}
+        switches["memory"] = memory
         check_arguments(fma_1flop, layout, **switches)
         if isinstance(frontends, str):
             raise TypeError(
@@ -69,6 +77,8 @@ class ComputationalCostHook:
         self._spelled = spelled
         self._measure_time = measure_time
         self._strict = strict
+        self._memory = memory
+        self._watched: list[Any] = []
         self._custom = CustomCalculators(fma_1flop)
         self._recorder = Recorder()
         self._stack: ExitStack | None = None
@@ -91,14 +101,43 @@ class ComputationalCostHook:
         self._custom.add(op, calculator)
         self._report = None
 
+    def watch(self, *values: Any) -> None:
+        """Count memory that lives before the block, even if no operator reads it.
+
+        Without it, memory that lives before the block is counted if an operator reads or writes it.
+
+        Args:
+            values: models, optimizers and tensors, or lists, tuples and dicts of these.
+
+        Raises:
+            CostError: without ``memory=True``, or if no imported framework records memory.
+            TypeError: for anything else.
+        """
+        if not self._memory:
+            raise CostError("watch needs ComputationalCostHook(memory=True), which records memory")
+        if self._stack is None:
+            self._watched += values
+        elif self._recorder.watch_memory is None:
+            raise CostError(_NO_MEMORY)
+        else:
+            self._recorder.watch_memory(values)
+            self._report = None
+
     def __enter__(self) -> ComputationalCostHook:
         if self._stack is not None:
             raise CostError("this ComputationalCostHook is already active. To nest hooks, create a second one.")
         self._recorder = Recorder(
-            self._tracebacks, self._custom.by_native, measure_time=self._measure_time, spelled=self._spelled
+            self._tracebacks,
+            self._custom.by_native,
+            measure_time=self._measure_time,
+            spelled=self._spelled,
+            memory=self._memory,
         )
         self._report = None
         self._stack = self._capture(self._recorder)
+        watched, self._watched = self._watched, []
+        if watched:
+            self.watch(*watched)
         self._thread = threading.get_ident()
         return self
 
@@ -108,6 +147,8 @@ class ComputationalCostHook:
                 context = load(name).capture(recorder)
                 if context is not None:
                     stack.enter_context(context)
+            if recorder.memory and recorder.memory_ledger is None:
+                raise CostError(_NO_MEMORY)
             return stack.pop_all()
 
     def __exit__(

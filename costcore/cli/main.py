@@ -37,6 +37,7 @@ from costcore.errors import CostError
 from costcore.messages import did_you_mean, unknown
 from costcore.reports.caveats import MODES_WITH_REMARKS
 from costcore.reports.columns import (
+    BLOCKS,
     GROUPS,
     LAYERS,
     RECEPTIVE_FIELDS,
@@ -46,6 +47,7 @@ from costcore.reports.columns import (
     Column,
     GroupColumns,
     LayerColumns,
+    MemoryColumns,
     ReceptiveFieldColumns,
     ReportColumns,
     SummaryColumns,
@@ -98,6 +100,7 @@ EPILOG = """examples:
   costcore torchvision.models:resnet50 --input 1x3x224x224 --tree --depth 2 --unit G
   costcore torchvision.models:resnet50 --input 1x3x224x224 --by module,op --sort flops --top 10
   costcore my_model.py:make --input ids=1x128:int64 --columns name,macs,n_params
+  costcore torchvision.models:resnet50 --input 8x3x224x224 --memory --optimizer adamw
   costcore model.onnx --output report.json
 
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error
@@ -126,6 +129,7 @@ VIEWS: Mapping[str, View] = {
     "tree": View(Report.show_tree, TREE, TreeColumns),
     "receptive_field": View(Report.show_receptive_field, RECEPTIVE_FIELDS, ReceptiveFieldColumns),
     "by": View(Report.show_by, GROUPS, GroupColumns),
+    "memory": View(Report.show_memory, BLOCKS, MemoryColumns),
 }
 
 
@@ -155,6 +159,10 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     view.add_argument(
         "--receptive-field", action="store_true", help="which input positions each output position sees, per call"
     )
+    view.add_argument(
+        "--memory", action="store_true", help="peak of memory, and the blocks alive at it (PyTorch); --train: of a step"
+    )
+    parser.add_argument("--train", action="store_true", help="the same as --backward")
     view.add_argument("--by", metavar="KEYS", help=f"one row per group, by {', '.join(KEYS)}, or several (module,op)")
     parser.add_argument("--depth", type=int, metavar="N", help="maximum depth of --tree; default: no limit")
     parser.add_argument(
@@ -254,10 +262,15 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     check_digits(args.digits)
     format_of(args, DEFAULT_FORMAT, [*FILES])
     options: dict[str, Any] = {"keys": keys, "sort": args.sort, "top": args.top, "n_digits": args.digits}
+    if name == "memory" and args.sort is not None:
+        raise ValueError("--sort cannot be used with --memory, whose largest blocks come first")
     if args.sort is not None:
         choose(view.columns, [args.sort])
     if name == "tree":
         options["depth"] = args.depth
+    if name == "memory":
+        del options["sort"]
+        options["top"] = 20 if args.top is None else args.top
     if args.columns not in (None, ["default"]):
         sets = view.column_sets
         by_name = {
@@ -274,12 +287,15 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 def _view(args: argparse.Namespace) -> str:
     if args.by is not None:
         return "by"
-    return next((name for name in ("summary", "layers", "tree", "receptive_field") if getattr(args, name)), "report")
+    names = ("summary", "layers", "tree", "receptive_field", "memory")
+    return next((name for name in names if getattr(args, name)), "report")
 
 
 def _report(args: argparse.Namespace) -> Report:
+    args.backward |= args.train
     if args.model.endswith(".json"):
         flags = {"--input": args.input, "--shape": args.shape, "--backward": args.backward}
+        flags["--optimizer"] = args.optimizer
         flags |= {flag_of(name): True for name in args.frontend_options} | {"--layout": args.layout != "framework"}
         if given := [flag for flag, value in flags.items() if value]:
             raise ValueError(f"{args.model}: {', '.join(given)} cannot be used with a saved report")

@@ -85,6 +85,11 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         help=f"most nodes that functions, loops and branches expand to ({files_with('max_nodes')}); default: 100000",
     )
     parser.add_argument("--backward", action="store_true", help="count the backward pass too (PyTorch, Chainer)")
+    parser.add_argument(
+        "--optimizer",
+        metavar="NAME",
+        help="count a training step with this optimizer: sgd, sgd_momentum, adam, adamw (PyTorch); implies --backward",
+    )
     parser.add_argument("--no-fma", action="store_true", help="count a fused multiply-add as two FLOPs")
     parser.add_argument(
         "--layout",
@@ -248,6 +253,10 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
         options["max_nodes"] = args.max_nodes
     if args.backward:
         options["backward"] = True
+    if args.optimizer is not None:
+        options["optimizer"] = args.optimizer
+    if getattr(args, "memory", False):
+        options["memory"] = True
     return options
 
 

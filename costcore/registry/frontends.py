@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from os import PathLike, fsdecode
@@ -154,7 +154,18 @@ def check_options(spec: FrontendSpec, options: Mapping[str, Any], common: Mappin
     names = f"option{'s' * (len(refused) > 1)} {', '.join(map(repr, refused))}"
     expected = f"expected {', '.join(own_options)}" if own_options else "it has no options"
     error = UnknownOptionError(
-        f"unknown {names} for the {spec.name} frontend ({expected}){did_you_mean(refused, [*own_options, *common])}"
+        f"unknown {names} for the {spec.name} frontend ({expected}){_frontends_with(refused)}"
+        f"{did_you_mean(refused, [*own_options, *common])}"
     )
     error.frontend, error.options = spec.name, tuple(refused)
     raise error
+
+
+def _frontends_with(options: Sequence[str]) -> str:
+    """Return which frontends have the options, as the end of a message; empty if there is none."""
+    found = []
+    for option in options:
+        names = [spec.name for spec in specs().values() if option in spec.options or option in spec.model_options]
+        if names:
+            found.append(f"; {option!r} is an option of {' and '.join(names)}")
+    return "".join(found)

@@ -45,6 +45,16 @@ RECEPTIVE_FIELD = Column("receptive_field", "Receptive field")
 
 MEASURED = (Column("seconds", "Measured time", "seconds"), Column("seconds%", "Measured time", "percent"))
 """The columns of a run with ``measure_time=True``."""
+MEMORY = (
+    Column("live", "Live", "bytes"),
+    Column("live_peak", "Live peak", "bytes"),
+    Column("saved", "Saved", "bytes"),
+)
+"""The columns of a run with ``memory=True``: bytes alive after a call, most bytes alive while it runs, bytes that it
+made and that autograd keeps."""
+
+OPTIONAL = frozenset(column.key for column in (*MEASURED, *MEMORY, RECEPTIVE_FIELD))
+"""The columns that only some runs have, or that take long; no set of columns includes them."""
 
 
 def _by_key(*columns: Column) -> dict[str, Column]:
@@ -69,6 +79,7 @@ REPORT = _by_key(
     Column("operations", "Operations", "attributes"),
     Column("traceback", "Traceback"),
     RECEPTIVE_FIELD,
+    *MEMORY,
 )
 SUMMARY = _by_key(
     Column("type", "Layer type"),
@@ -110,6 +121,7 @@ LAYERS = _by_key(
     *PERCENT,
     RECEPTIVE_FIELD,
     *MEASURED,
+    *MEMORY,
 )
 TREE = _by_key(
     Column("module", "Module"),
@@ -130,6 +142,7 @@ TREE = _by_key(
     Column("depth", "Depth", "count"),
     RECEPTIVE_FIELD,
     *MEASURED,
+    *MEMORY,
 )
 RECEPTIVE_FIELDS = _by_key(
     *(REPORT[key] for key in ("name", "type", "op", "module")),
@@ -143,15 +156,31 @@ RECEPTIVE_FIELDS = _by_key(
 )
 
 
+BLOCKS = _by_key(
+    Column("kind", "Kind"),
+    Column("module", "Module"),
+    Column("name", "Name"),
+    Column("call", "Made by"),
+    Column("born", "Born"),
+    Column("dies", "Dies"),
+    Column("shape", "Shape", "shape"),
+    Column("dtype", "Element type"),
+    Column("nbytes", "Memory", "bytes"),
+    Column("nbytes%", "Memory", "percent"),
+)
+"""The columns of the table of the blocks that are alive at the peak."""
+
+
 class ReportColumns:
     """Column sets of ``show_report``.
 
-    ``ALL`` omits ``traceback`` and ``receptive_field``; name them in ``columns`` to show them.
+    ``ALL`` omits ``traceback``, ``receptive_field``, and ``live``, ``live_peak`` and ``saved``, which runs with
+    ``memory=True`` have; name them in ``columns`` to show them.
     """
 
     DEFAULT = ("name", "flops", "mread", "mwrite", "mrw")
     DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
-    ALL = tuple(key for key in REPORT if key not in ("traceback", RECEPTIVE_FIELD.key))
+    ALL = tuple(key for key in REPORT if key not in OPTIONAL and key != "traceback")
 
 
 class SummaryColumns:
@@ -180,17 +209,17 @@ class LayerColumns:
         *("module", "name", "input_shape", "output_shape", "n_params", "memory", "madd", "flops_fma1"),
         *("mread", "mwrite", "mrw", "flops%"),
     )
-    ALL = tuple(key for key in LAYERS if key not in {column.key for column in (*MEASURED, RECEPTIVE_FIELD)})
+    ALL = tuple(key for key in LAYERS if key not in OPTIONAL)
 
 
 class TreeColumns:
-    """Column sets of ``show_tree``. ``ALL`` omits measured time and ``receptive_field``; name them to show them."""
+    """Column sets of ``show_tree``. ``ALL`` omits time, memory and ``receptive_field``; name them to show them."""
 
     DEFAULT = (
         *("module", "type", "output_shape", "n_trainable", "n_frozen", "n_shared", "n_buffers", "activations"),
         *("flops", "macs", "mread", "mwrite", "flops%"),
     )
-    ALL = tuple(key for key in TREE if key not in {column.key for column in (*MEASURED, RECEPTIVE_FIELD)})
+    ALL = tuple(key for key in TREE if key not in OPTIONAL)
 
 
 class ReceptiveFieldColumns:
@@ -198,6 +227,13 @@ class ReceptiveFieldColumns:
 
     DEFAULT = ("name", "module", "output_shape", "size", "stride", "padding", "remark")
     ALL = tuple(key for key in RECEPTIVE_FIELDS if key != RECEPTIVE_FIELD.key)
+
+
+class MemoryColumns:
+    """Column sets of ``show_memory``."""
+
+    DEFAULT = ("kind", "module", "name", "call", "shape", "dtype", "nbytes", "nbytes%")
+    ALL = tuple(BLOCKS)
 
 
 def choose(columns: Mapping[str, Column], names: Sequence[str]) -> list[Column]:

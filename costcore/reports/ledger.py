@@ -8,6 +8,7 @@ from typing import Any
 
 from costcore.dims import Dim
 from costcore.ir import OPERATION_CLASSES, Cost, Operations
+from costcore.memory.report import Memory
 from costcore.messages import unknown
 from costcore.symbolic import expanded_sum, share
 from costcore.trace.call import Call
@@ -49,9 +50,14 @@ class Ledger:
                 entry = self.entries[call.name] = _entry(call, cost, amounts[key])
                 if seconds is not None:
                     entry["seconds"] = seconds
+            memory = None if run.memory is None else Memory(run.memory, trace.calls)
+            if memory is not None:
+                _add_memory(self.entries, memory)
         self.total = {"name": "total", "type": "total", **self._sums([call for call, _ in self.counted])}
         if run.n_params_model is not None:
             self.total["n_params_model"] = run.n_params_model
+        if memory is not None:
+            self.total |= {"live": memory.end, "live_peak": memory.peak, "saved": memory.saved}
         for each in amounts.values():
             each.update(shares(each, self.total))
         for (call, cost), entry in zip(self.counted, self.entries.values(), strict=True):
@@ -107,6 +113,13 @@ class Ledger:
         }
         measured = [entry["seconds"] for entry in entries if "seconds" in entry]
         return {**sums, "seconds": fsum(measured)} if measured else sums
+
+
+def _add_memory(entries: Mapping[str, dict[str, Any]], memory: Memory) -> None:
+    """Add to every entry the bytes alive after the call, the most while it ran, and those it made that are saved."""
+    for (name, live, live_peak), saved in zip(memory.live_by_call(), memory.saved_by_call(), strict=True):
+        if name in entries:
+            entries[name].update(live=live, live_peak=live_peak, saved=saved)
 
 
 def _of_total(amounts: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from costcore.dims import Dim
+from costcore.memory.report import Memory
 from costcore.reports.ledger import SUMS, Ledger, memory, shares
 from costcore.reports.module_paths import below, parent_of
 from costcore.symbolic import expanded_sum
@@ -63,6 +64,8 @@ def build(trace: Trace, ledger: Ledger) -> dict[str, Any]:
     for position, node in enumerate(nodes):
         _count(node, position, records, run, ledger, held, first_node)
     shared = _add_up(nodes, run, first_node)
+    if run.memory is not None:
+        _add_memory(nodes, Memory(run.memory, trace.calls))
     for node, n_shared in zip(reversed(nodes), reversed(shared), strict=True):
         node.entry.update(_entry(node, records, n_shared, bool(run.modules), root.sums))
         node.entry["children"] = [child.entry for child in node.children]
@@ -196,6 +199,18 @@ def _add_up(nodes: list[_Node], run: Run, first_node: dict[int, int]) -> list[Di
             node.repeated = {parameter for parameter in node.repeated if first_node[parameter] < position}
         shared.append(sum(run.parameters[parameter] for parameter in sorted(node.repeated)))
     return shared[::-1]
+
+
+def _add_memory(nodes: Sequence[_Node], memory: Memory) -> None:
+    """Add to all nodes the most bytes alive while they run, those they leave behind, and those that autograd keeps."""
+    amounts, saved = memory.live_by_call(), memory.saved_by_call()
+    calls: dict[int, list[int]] = {}
+    for node in reversed(nodes):
+        below = [call for child in node.children for call in calls.pop(id(child))]
+        made = calls[id(node)] = [*node.calls, *below]
+        node.sums["live_peak"] = max((amounts[call][2] for call in made), default=0)
+        node.sums["live"] = memory.left_behind(made)
+        node.sums["saved"] = sum(saved[call] for call in made)
 
 
 def _entry(

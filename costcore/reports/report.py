@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from costcore.errors import CostError
 from costcore.reports.columns import (
+    BLOCKS,
     GROUPS,
     LAYERS,
     RECEPTIVE_FIELD,
@@ -18,6 +19,7 @@ from costcore.reports.columns import (
     Column,
     GroupColumns,
     LayerColumns,
+    MemoryColumns,
     ReceptiveFieldColumns,
     ReportColumns,
     SummaryColumns,
@@ -30,6 +32,7 @@ from costcore.reports.serialization.targets import Target, save, save_output
 from costcore.reports.serialization.to_json import to_dict, to_json
 from costcore.reports.tables.arrange import TableRow, arrange, check_top, in_order
 from costcore.reports.tables.layer_rows import TORCHSTAT_SUMS, layer_rows
+from costcore.reports.tables.memory_rows import memory_rows
 from costcore.reports.tables.module_tree import tree_rows
 from costcore.reports.tables.show import TableOptions, one_stream, show
 
@@ -210,6 +213,31 @@ class Report(ReportData):
         check_top(top)
         options = TableOptions(ost, mode, unit, n_digits)
         show(rows[:top], choose(RECEPTIVE_FIELDS, columns), options, self.remarks, len(rows))
+
+    def show_memory(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "table",
+        unit: str | None = "auto",
+        columns: Sequence[str] = MemoryColumns.DEFAULT,
+        n_digits: int | None = 3,
+        *,
+        top: int | None = 20,
+    ) -> None:
+        """Write a table of the blocks of memory that are alive at the peak, their sums by kind, and the total.
+
+        Other arguments are as for :meth:`show_report`.
+
+        Raises:
+            CostError: if memory was not recorded.
+        """
+        memory = self.memory
+        if memory is None:
+            raise CostError(
+                "memory was not recorded. Pass memory=True to estimate (PyTorch) or to ComputationalCostHook."
+            )
+        options = TableOptions(ost, mode, unit, n_digits)
+        show(memory_rows(memory, top), choose(BLOCKS, columns), options, [*memory.notes, *self.remarks])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report in plain JSON types, as ``costcore/reports/report.schema.json`` describes them."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from costcore.counting.substitution import substitute_values
 from costcore.dims import is_symbolic
 from costcore.memory.arena_report import Arena
+from costcore.memory.report import Memory
 from costcore.reports import caveats
 from costcore.reports.ledger import Ledger, ignored
 from costcore.reports.module_tree import build
@@ -67,7 +68,8 @@ class ReportData:
     def layer_report(self) -> dict[str, dict[str, Any]]:
         """Every counted call by name, in order of execution: costs, location, shapes, attributes and shares.
 
-        ``params`` are the attributes of the operator. ``seconds`` and ``seconds%`` exist only if time was measured.
+        ``params`` are the attributes of the operator. ``seconds`` and ``seconds%`` exist only if time was measured,
+        ``live``, ``live_peak`` and ``saved`` only if memory was recorded.
         """
         return {name: _copied(entry) for name, entry in self.ledger.entries.items()}
 
@@ -78,7 +80,10 @@ class ReportData:
 
     @property
     def total_report(self) -> dict[str, Any]:
-        """Sums of all counted calls; ``n_params_model`` are the parameters of the model, if one was given."""
+        """Sums of all counted calls; ``n_params_model`` are the parameters of the model, if one was given.
+
+        ``live`` (bytes alive at the end), ``live_peak`` and ``saved`` exist only if memory was recorded.
+        """
         return dict(self.ledger.total)
 
     @property
@@ -120,6 +125,12 @@ class ReportData:
     def remarks(self) -> list[str]:
         """The lines below a table: operators that are not counted, with bytes and call sites, and assumptions."""
         return caveats.remarks(self._trace)
+
+    @property
+    def memory(self) -> Memory | None:
+        """The memory of the run: its peak and what is alive at it. None unless ``memory=True`` asked for it."""
+        ledger = self._trace.run.memory
+        return None if ledger is None else Memory(ledger, self._trace.calls)
 
     def subs(self: _Self, values: Mapping[str, Any] | None = None, /, **named: Any) -> _Self:
         """Return this report with values for its symbolic dimensions, ``report.subs(batch=8)``.
@@ -186,6 +197,8 @@ class ReportData:
         * The costs ``flops``, ``macs``, ``mread``, ``mwrite`` and ``mrw``, and their shares of the total.
         * ``n_layers`` and ``n_unknown``: the number of calls with and without a cost.
         * ``activations``: the bytes that forward calls write; views are not included.
+        * ``live_peak``, ``live`` and ``saved``, if memory was recorded: the most bytes alive while the module runs,
+          those that its forward calls leave behind, and those that autograd keeps of them.
         * ``n_params``: the elements of all parameters below. An earlier node holds ``n_shared`` of them too; the
           remaining ones are ``n_trainable`` or ``n_frozen``.
         * ``n_buffers``: the elements of all buffers below. It is None without a model, as are ``n_trainable`` and

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from costcore.dims import Dim
 from costcore.ir import Calculator, Cost, Layer
+from costcore.memory.ledger import RawLedger
 from costcore.trace.call import Assumption, Call, Module, ModuleCall
 from costcore.trace.dataflow import Dataflow
 from costcore.trace.run import Regrouping
@@ -35,6 +36,7 @@ class Recorder:
         calculators: calculators of this run only, by canonical or native name.
         spelled: whether the function that the user's code called is recorded with every call, and every module call.
             Frontends that do not support it ignore it.
+        memory: whether a frontend that runs the model records the memory of the run.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Recorder:
         measure_time: bool = False,
         calculators: Mapping[str, Calculator] | None = None,
         spelled: bool = False,
+        memory: bool = False,
     ) -> None:
         self.tracebacks = tracebacks
         self.native_calculators = {} if native_calculators is None else native_calculators
@@ -52,6 +55,11 @@ class Recorder:
         self.measure_time = measure_time
         self.calculators = {} if calculators is None else calculators
         self.spelled = spelled
+        self.memory = memory
+        self.memory_ledger: Callable[[], RawLedger] | None = None
+        """Returns the memory of the run so far; None if no frontend records it."""
+        self.watch_memory: Callable[[Iterable[Any]], None] | None = None
+        """Registers models, optimizers and tensors that live before the run; None if no frontend records memory."""
         self.calls: list[Call] = []
         """All recorded calls in order, except those that frontends still hold back (:attr:`pending`)."""
         self.pending: list[Callable[[], None]] = []

@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 from costcore._version import __version__
 from costcore.dims import Dim
+from costcore.memory.ledger import MemoryLedger
 from costcore.trace.call import Assumption, Module, ModuleCall
 from costcore.trace.dataflow import Dataflow
 
 FLOPS = "FLOPs"
 """The unit of the counting rules of costcore."""
+
 
 CONVENTION = "costcore-1"
 """Name of the counting rules of this version, which DETAILS.md lists."""
@@ -72,6 +74,7 @@ class Run:
             tuples, dicts and dataclasses; those of all its calls, if several ran. Empty if unknown.
         module_calls: every call of a module in the order in which they began; recorded only with ``spelled=True``.
         dataflow: values that the model states beside those of calls, as an ONNX graph does; None if calls show all.
+        memory: every block of memory of the run; None unless requested.
     """
 
     fma_1flop: bool = True
@@ -91,3 +94,4 @@ class Run:
     inputs: tuple[int, ...] = ()
     buffers: tuple[int, ...] = ()
     dataflow: Dataflow | None = None
+    memory: MemoryLedger | None = None

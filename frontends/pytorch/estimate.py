@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch.nn import Module
 
-from costcore.errors import CostError
 from costcore.trace.recorder import Recorder
 
 from .capture.context import capture
 from .capture.python_functions import RegroupedFunctions, check_regroup
 from .inputs import model_arguments, torch_dtype
 from .meta.model_copy import meta_copy
-from .meta.operands import tensors_of, without_data
+from .meta.operands import tensors_in, tensors_of, without_data
 from .meta.values import Values
 from .meta.wrappers import wrapper_names
 from .model_errors import ModelErrorContext
 from .module_walk import modules_of
 from .packed_weights import PackedWeights
-from .tensors import nested_tensors
+from .training import (
+    OptimizerFactory,
+    check_training,
+    make_optimizer,
+    own_tensors,
+    run_backward,
+    run_optimizer,
+)
 
 NO_COMMUNICATION = "what one process computes is counted, with whole parameters; communication is not counted"
 
@@ -46,6 +52,10 @@ def estimate(
     backward: bool = False,
     dtype: torch.dtype | str | None = None,
     regroup: bool | Collection[str] = False,
+    memory: bool = False,
+    optimizer: str | OptimizerFactory | None = None,
+    step: str = "steady",
+    loss: Callable[[Any], Any] | None = None,
 ) -> None:
     """Record one pass of ``model`` on ``inputs``.
 
@@ -65,13 +75,24 @@ def estimate(
             floating-point parameter.
         regroup: whether functions that PyTorch writes in Python out of several operators (``F.normalize``) are counted
             as one operator in the forward pass, and listed in ``recorder.regrouped``; or names of these operators.
+        memory: whether the memory of the run is recorded.
+        optimizer: runs a step of this optimizer after the backward pass: ``"sgd"``, ``"sgd_momentum"``, ``"adam"``,
+            ``"adamw"``, or a function that takes the parameters and returns a ``torch.optim.Optimizer``.
+        step: ``"steady"``: the optimizer has its state before the step; ``"first"``: the step makes it.
+        loss: returns the scalar whose backward pass is run from what the model returned; default: the sum of all
+            floating-point outputs, whose own operators are not recorded. A loss and an optimizer imply ``backward``.
 
     Raises:
-        TypeError: for an input in any other form, or an invalid ``regroup``.
-        ValueError: for a name in ``regroup`` that is not one of these operators.
+        TypeError: for an input in any other form, or an invalid option.
+        ValueError: for an unknown name in ``regroup``, ``optimizer`` or ``step``.
         CostError: if the model has lazy modules, or fails; the message includes the module and the reason.
     """
     operators = check_regroup(regroup)
+    check_training(optimizer, step, loss)
+    if not isinstance(memory, bool):
+        raise TypeError(f"memory must be True or False (got {memory!r})")
+    backward = backward or optimizer is not None or loss is not None
+    recorder.memory = memory
     examples = None
     if _is_program(model):
         examples = model.example_inputs
@@ -89,27 +110,27 @@ def estimate(
     else:
         args, kwargs = model_arguments(inputs, dtype or _parameter_dtype(meta_model), values)
     passed = [*args, *kwargs.values()]
+    made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model)
     with _keep_random_state(), _keep_hooks(model), capture(recorder, is_estimate=True) as mode:
         mode.values.update(values)
         for log in mode.recording.logs:
             if log.recorder is recorder:
                 log.identities.limit_inputs(tensors_of(args, kwargs))
+        ledger = mode.recording.logs[-1].ledger
+        if ledger is not None:
+            ledger.watch((meta_model, made_optimizer))
+            ledger.watch(own_tensors(args, kwargs))
         regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
         with torch.set_grad_enabled(backward), ModelErrorContext(model, mode.recording, "forward", passed), regrouping:
             result = meta_model(*args, **kwargs)
         if backward:
-            with mode.paused():
-                outputs = [
-                    x for x in nested_tensors(result) if x.requires_grad and (x.is_floating_point() or x.is_complex())
-                ]
-                gradients = [torch.ones_like(x) for x in outputs]
-            if not outputs:
-                raise CostError(
-                    f"{type(model).__name__} has no backward pass: no floating-point output depends on a tensor that "
-                    "requires a gradient"
-                )
             with ModelErrorContext(model, mode.recording, "backward", passed):
-                torch.autograd.backward(outputs, gradients)
+                held = run_backward(mode, result, loss, type(model).__name__)
+            if ledger is not None:
+                ledger.returned(tensors_in(held))
+        if made_optimizer is not None:
+            with ModelErrorContext(model, mode.recording, "optimizer step", passed):
+                run_optimizer(mode, made_optimizer, step)
 
 
 @contextmanager

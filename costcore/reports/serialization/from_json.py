@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +14,7 @@ from typing import Any, NamedTuple
 from costcore.dims import Dim
 from costcore.errors import CostError
 from costcore.ir import BITS, OPERATION_CLASSES, Cost, Layer, Operations, Tensor
+from costcore.memory.ledger import KINDS, Block, MemoryLedger
 from costcore.messages import error_text, short_repr
 from costcore.reports.ledger import Ledger, flops_of, multiplied
 from costcore.reports.serialization.codec import Decoder, Encoder, malformed
@@ -260,7 +263,8 @@ def _contents(file: _Object, source: str) -> Contents:
         cost, amount = _cost(entry, run.fma_1flop, decoder)
         costs.append(cost)
         flops[id(cost)] = amount
-    trace = Trace(tuple(_call(entry, layers, costs, run, decoder) for entry in file.objects("calls")), run)
+    records = tuple(_call(entry, layers, costs, run, decoder) for entry in file.objects("calls"))
+    trace = Trace(records, replace(run, memory=_memory(file, len(records))))
     if len({call.name for call in trace.calls}) != len(trace):
         raise CostError("calls: two calls have the same name")
     stated = file.choice("status", ("complete", "assumed", "partial"))
@@ -362,6 +366,40 @@ def _run(file: _Object, decoder: Decoder) -> Run:
     settings.end()
     versions.end()
     return run
+
+
+def _memory(file: _Object, n_calls: int) -> MemoryLedger | None:
+    """Return the memory of the run; None if the file has none."""
+    data = file.field("memory", dict, None)
+    if data is None:
+        return None
+    entry = _Object(data, "memory")
+    events = entry.integers("events")
+    if any(not 0 <= call <= n_calls for call in events) or any(a > b for a, b in pairwise(events)):
+        raise CostError(f"memory.events: expected indices of calls in order, at most {n_calls}")
+    blocks = tuple(_block(block, events, n_calls) for block in entry.objects("blocks"))
+    notes, approximations = (tuple(entry.strings(key)) for key in ("notes", "approximations"))
+    entry.end()
+    return MemoryLedger(blocks, events, notes, approximations)
+
+
+def _block(entry: _Object, events: Sequence[int], n_calls: int) -> Block:
+    block = Block(
+        id=entry.field("id", int),
+        nbytes=entry.field("nbytes", int),
+        kind=entry.choice("kind", KINDS),
+        born=entry.field("born", int),
+        died=entry.field("died", int, None),
+        call=entry.field("call", int),
+        shape=entry.integers("shape"),
+        dtype=entry.field("dtype", str),
+        name=entry.field("name", str, ""),
+    )
+    entry.end()
+    last = len(events) if block.died is None else block.died
+    if not 0 <= block.born <= last <= len(events) or block.nbytes < 0 or not -1 <= block.call <= n_calls:
+        raise CostError(f"{entry.where}: size, events or call of the block are impossible")
+    return block
 
 
 def _parameter_ids(entry: _Object, key: str, parameters: Mapping[int, Dim]) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 from costcore.dims import is_symbolic
 from costcore.errors import CostError
 from costcore.ir import OPERATION_CLASSES, Cost, Layer, Operations, Tensor
+from costcore.memory.ledger import MemoryLedger
 from costcore.reports.ledger import flops_of
 from costcore.reports.serialization.codec import Encoder
 from costcore.reports.serialization.targets import Target, save
@@ -62,6 +63,7 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
         "layers": layers.entries,
         "costs": costs.entries,
         "calls": calls,
+        **({} if run.memory is None else {"memory": _memory(run.memory)}),
         "symbols": encoder.symbols,
     }
     if run.module_calls:
@@ -78,6 +80,20 @@ def _unit(run: Run) -> dict[str, str]:
 def total_entry(total: Mapping[str, Any], encoder: Encoder) -> dict[str, Any]:
     """Return the total in plain JSON types."""
     return {key: encoder.dim(total[key]) for key in TOTAL if key in total}
+
+
+def _memory(ledger: MemoryLedger) -> dict[str, Any]:
+    """Return the entry of the memory of a run; the end of a block that is never freed, and empty names, are omitted."""
+    blocks = []
+    for block in ledger.blocks:
+        entry = {**block._asdict(), "shape": list(block.shape)}
+        blocks.append({key: value for key, value in entry.items() if value is not None and value != ""})
+    return {
+        "events": list(ledger.calls),
+        "blocks": blocks,
+        "notes": list(ledger.notes),
+        "approximations": list(ledger.approximations),
+    }
 
 
 class _UniqueEntries:

@@ -44,7 +44,9 @@ def tabulate(
             prefix = prefix_for(numbers, column.kind) if unit == "autoaligned" else (unit or "")
             unit_name = "" if unit == "auto" else _unit_name(prefix, column.kind)
             texts = [
-                _with_unit(v, column.kind, digits, fixed)
+                ""
+                if v == ""
+                else _with_unit(v, column.kind, digits, fixed)
                 if unit == "auto"
                 else scaled(v, prefix, column.kind, digits, fixed)
                 for v in values

@@ -11,17 +11,17 @@ the first capture, which takes a millisecond, and stay registered. They do not a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 
-from ..meta import sdpa
+from ..meta import lstm, sdpa
 from ..meta.follow import follow
 from ..meta.operands import PLAIN, are_distributed, have_data, is_mixed, tensors_of, without_data
-from ..operators.composite_ops import COMPOSITES, WITHOUT_GRADIENT, overload
+from ..operators.composite_ops import ADDS_IN_PLACE, COMPOSITES, WITHOUT_GRADIENT, overload
 from ..operators.plan import OperatorPlan
 from . import autocast
 from .dispatch_keys import AFTER, AFTER_CAPTURE
@@ -30,6 +30,9 @@ from .dispatch_mode import CaptureMode
 _grad_enabled = torch.is_grad_enabled
 _functorch_level = torch._C._functorch.maybe_current_level
 _mode_count = torch._C._len_torch_dispatch_stack
+
+STAND_INS: Mapping[str, Callable[..., Any]] = {sdpa.NAME: sdpa.fused_attention, lstm.NAME: lstm.fused_lstm}
+"""Functions that run what a CPU runs where PyTorch decomposes an operator on the meta device; they may return None."""
 
 _libraries: list[torch.library.Library] = []
 """The libraries of the kernels, kept alive: PyTorch unregisters kernels when their library is deleted."""
@@ -96,22 +99,38 @@ def _call(
             return operator(*autocast.cast(args, dtype), **autocast.cast(kwargs, dtype))
         if plan.native in autocast.CASTS_INSIDE:
             key = cached = None  # what it returns depends on more than its operands
+    ledgers = mode.ledgers
     is_only_mode = _mode_count() == 1
-    if is_only_mode and cached is not None and cached.replay is not None and not _grad_enabled():
+    replay = None if cached is None or (ledgers and cached.frame is None) else cached.replay
+    if is_only_mode and cached is not None and replay is not None and not _grad_enabled():
         with mode.without_capture:
-            result = cached.replay(args)
-    elif is_only_mode and (have_data(tensors) if cached is None else cached.have_data):
-        # No inner operator could be replayed or assumed: they run as without a capture.
+            result = replay(args)
+        for ledger in ledgers:
+            ledger.replay_frame(cached.frame, args, result)
+    elif (
+        is_only_mode
+        and (have_data(tensors) if cached is None else cached.have_data)
+        and not (ledgers and _sees_inner(plan))
+    ):  # no inner operator could be replayed or assumed: they run as without a capture
         start = perf_counter()
         with mode.without_capture:
             result = redispatch(keyset & AFTER_CAPTURE, *args, **kwargs)
         if mode.recording.measures_time:
             mode.recording.seconds = perf_counter() - start
+        for ledger in ledgers:
+            ledger.see(operator, args, kwargs, result)
     else:
         passed = (args, kwargs)
         if mode.is_estimate and is_mixed(tensors):
             passed = without_data((args, kwargs), keeps_integers=True)
+        mark = ledgers[0].begin_frame() if ledgers else 0
         result = _run(mode, plan, redispatch, keyset & AFTER, *passed)
+        if cached is None:
+            cached = mode.add_call(plan, key, args, kwargs, tensors, result)
+        for ledger in ledgers:
+            ledger.see(operator, args, kwargs, result)
+        if ledgers and cached.replay is not None and cached.frame is None:
+            cached.frame = ledgers[0].frame(mark, result)
     if cached is None:
         cached = mode.add_call(plan, key, args, kwargs, tensors, result)
     if cached.carries:
@@ -120,20 +139,37 @@ def _call(
     return result
 
 
+def _sees_inner(plan: OperatorPlan) -> bool:
+    """Return whether a memory ledger sees the operators inside a composite operator, which are not recorded.
+
+    Inside a dispatch mode those of :data:`.autocast.CASTS_INSIDE` would not be cast.
+    """
+    return not (plan.native in autocast.CASTS_INSIDE and autocast.is_any_enabled())
+
+
 def _run(
     mode: CaptureMode, plan: OperatorPlan, redispatch: Callable[..., Any], keyset: Any, args: Any, kwargs: Any
 ) -> Any:
     """Run an operator whose inner operators arrive in the mode, which does not record them."""
     mode.in_composite = True
+    if plan.native in ADDS_IN_PLACE:
+        for ledger in mode.ledgers:
+            ledger.adds_in_place = True
     try:
         start = perf_counter()
         if plan.native == autocast.LOWER_AS_A_WHOLE and autocast.is_any_enabled():
             args = autocast.cast(args, autocast.lower_dtype())
-        result = sdpa.fused_attention(*args, **kwargs) if plan.native == sdpa.NAME else None
+        stand_in = STAND_INS.get(plan.native)
+        result = None if stand_in is None else stand_in(*args, **kwargs)
+        if result is not None and plan.native == lstm.NAME and _grad_enabled():
+            for ledger in mode.ledgers:
+                ledger.note(lstm.RESERVE, is_approximation=True)
         if result is None:
             result = redispatch(keyset, *args, **kwargs)
         if mode.recording.measures_time:
             mode.recording.seconds = perf_counter() - start
     finally:
         mode.in_composite = False
+        for ledger in mode.ledgers:
+            ledger.adds_in_place = False
     return result

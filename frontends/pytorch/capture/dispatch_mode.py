@@ -21,7 +21,16 @@ from torch.utils._python_dispatch import (
 
 from ..meta.choices import assumptions_of
 from ..meta.follow import Change, choose, follow
-from ..meta.operands import PLAIN, all_tensors, has_complex, is_mixed, is_plain_meta, tensors_of, without_data
+from ..meta.operands import (
+    PLAIN,
+    all_tensors,
+    has_complex,
+    is_mixed,
+    is_plain_meta,
+    tensors_in,
+    tensors_of,
+    without_data,
+)
 from ..meta.values import Values
 from ..operators.call_cache import CachedCall, CallCache
 from ..operators.control_flow import CONTROL_FLOW
@@ -48,6 +57,7 @@ class CaptureMode(TorchDispatchMode):
     Attributes:
         cache: the calls seen before.
         recording: what is recorded of the run.
+        ledgers: the memory ledgers of the captures that have one.
         values: what is known of the values of meta tensors.
         is_paused: whether operators run without being recorded.
         in_composite: whether a composite operator is running, whose inner operators are not recorded.
@@ -78,6 +88,7 @@ class CaptureMode(TorchDispatchMode):
         self.find_call = self.cache.find
         self.add_call = self.cache.add
         self.record = self.recording.record
+        self.ledgers = self.recording.ledgers
         self._plans = self.cache.plans.by_id
         self._packed = PackedWeights()
         logs = self.recording.logs
@@ -136,18 +147,29 @@ class CaptureMode(TorchDispatchMode):
             self._register_shards(args)
             return NotImplemented  # it comes again as operators on the local tensors
         if not plan.is_plain or self.is_paused:
-            return self._call_special(plan, args, kwargs or {})
+            result = self._call_special(plan, args, kwargs or {})
+            if self.ledgers:
+                self._see(func, args, kwargs, result)
+            return result
         return self._call(plan, args, kwargs)
+
+    def _see(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Register the memory of the results of an operator."""
+        for ledger in self.ledgers:
+            ledger.see(func, args, kwargs, result)
 
     def _call(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """Find a call in the cache, replay or run it, and record it."""
         if self.in_composite and not (self.has_replay and any(isinstance(x, Tensor) and x.is_meta for x in args)):
             if any(isinstance(x, Tensor) and x.is_complex() for x in args):
                 with LazyValues():
-                    return plan.run(*args, **kwargs or {})
-            result = plan.run(*args, **kwargs) if kwargs else plan.run(*args)
+                    result = plan.run(*args, **kwargs or {})
+            else:
+                result = plan.run(*args, **kwargs) if kwargs else plan.run(*args)
             if isinstance(result, Tensor) and result.numel():
                 self._follow_uncached(plan, args, kwargs, result)
+            if self.ledgers:
+                self._see(plan.func, args, kwargs, result)
             return result
         key, cached, tensors = self.find_call(plan, args, kwargs)
         if cached is not None and cached.replay is not None:
@@ -162,6 +184,8 @@ class CaptureMode(TorchDispatchMode):
                 cached = self.add_call(plan, key, args, kwargs, tensors, result)
         if cached.carries:
             follow(self.values, plan.follow_rule, args, kwargs, tensors, result)
+        if self.ledgers:
+            self._see(plan.func, args, kwargs, result)
         if not self.in_composite:
             self.record(cached, tensors, args, kwargs, result)
         return result
@@ -299,12 +323,20 @@ class CaptureMode(TorchDispatchMode):
             result = run()
         finally:
             self.in_composite = was_in_composite
+        if self.ledgers:
+            self._see(operator, args, kwargs, result)
         if not self.in_composite:
             if self.recording.measures_time:
                 self.recording.seconds = perf_counter() - start
             call = CachedCall(self.cache.plans.of(operator))
             self.record(call, tensors_of(args, kwargs), args, kwargs, result)
         return result
+
+    def note_returned(self, result: Any) -> None:
+        """Note what an outermost module returned: its memory is output."""
+        if torch._C._current_autograd_node() is None:
+            for ledger in self.ledgers:
+                ledger.returned(tensors_in(result))
 
     def _register_shards(self, args: Any) -> None:
         """Register the local shards of distributed parameters as parameters."""

@@ -9,8 +9,8 @@ timed, and if a program calls it without the module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -21,7 +21,7 @@ from torch._ops import OpOverload
 from torch.nn import Module, MultiheadAttention, TransformerEncoderLayer
 
 from ..meta.model_copy import meta_copy
-from ..meta.operands import have_data, tensors_of
+from ..meta.operands import PLAIN, have_data, tensors_of
 from ..meta.values import Values
 from ..module_walk import join
 from ..operators.composite_ops import FAST_PATHS
@@ -35,6 +35,16 @@ _mode_count = torch._C._len_torch_dispatch_stack
 
 _ATTENTION_MASK, _PADDING_MASK, _MERGED_MASK = range(3)
 """What the mask of a fused operator is, by its argument ``mask_type``; a merged one is [N, heads, T, T]."""
+
+MODULES = (TransformerEncoderLayer, MultiheadAttention)
+"""The modules that have a fast path."""
+
+FUSED = (
+    "memory: transformer modules in inference are counted as the fused operators that CPU and CUDA run; with "
+    "torch.backends.mha.set_fastpath_enabled(False) they need more"
+)
+
+MERGED = "memory: the merged mask of a fused transformer operator is not counted"
 
 _libraries: list[torch.library.Library] = []
 """The libraries of the kernels, kept alive: PyTorch unregisters kernels when their library is deleted."""
@@ -122,7 +132,12 @@ def _run(mode: CaptureMode, operator: OpOverload, args: Any, kwargs: Any, fused:
     if module is None or is_whole or not _runs(module, passed):
         return mode.run_as_one_call(operator, args, kwargs, run)
     result = run()
-    _record(mode, module, passed, result)
+    for ledger in mode.ledgers:
+        ledger.see(operator, args, kwargs, result)
+    with ExitStack() as stack:
+        for ledger in mode.ledgers:
+            stack.enter_context(ledger.paused())
+        _record(mode, module, passed, result)
     return result
 
 
@@ -154,6 +169,51 @@ def _runs(module: Module, passed: dict[str, Any]) -> bool:
     if isinstance(module, MultiheadAttention):
         return forward is MultiheadAttention.forward and module.in_proj_weight is passed["qkv_weight"]
     return False
+
+
+def is_fused_with_data(module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a module that is called on meta tensors would be one fused operator if they had data.
+
+    PyTorch never takes the fast path on the meta device. The conditions are those of the ``forward`` methods.
+    """
+    if isinstance(module, TransformerEncoderLayer):
+        attention, is_own = module.self_attn, type(module).forward is TransformerEncoderLayer.forward
+        hooks = (len(child._forward_hooks) + len(child._forward_pre_hooks) for child in module.modules())
+        is_possible = module.activation_relu_or_gelu and module.norm1.eps == module.norm2.eps and not any(hooks)
+        if attention.in_proj_bias is None:
+            return False
+    elif isinstance(module, MultiheadAttention):
+        attention, is_own = module, type(module).forward is MultiheadAttention.forward
+        operands = [*args, *(kwargs[name] for name in ("query", "key", "value") if name in kwargs)][:3]
+        is_possible = all(x is operands[0] for x in operands) and attention.bias_k is None and attention.bias_v is None
+        is_possible = is_possible and not attention.add_zero_attn
+    else:
+        return False
+    if not (is_own and is_possible) or module.training or not torch.backends.mha.get_fastpath_enabled():
+        return False
+    if not (attention.batch_first and attention._qkv_same_embed_dim) or attention.num_heads % 2:
+        return False
+    passed = tensors_of(args, kwargs)
+    tensors = [*passed, *module.parameters()]
+    if not passed or passed[0].dim() != 3 or not all(type(x) in PLAIN and x.is_meta for x in tensors):
+        return False
+    return not (torch.is_autocast_enabled() or (torch.is_grad_enabled() and any(x.requires_grad for x in tensors)))
+
+
+@contextmanager
+def as_one_operator(
+    mode: CaptureMode, module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[None]:
+    """Count the memory of a module as that of a fused operator, if it would be one with data."""
+    with ExitStack() as stack:
+        if is_fused_with_data(module, args, kwargs):
+            has_mask = len(tensors_of(args, kwargs)) > (3 if isinstance(module, MultiheadAttention) else 1)
+            for ledger in mode.ledgers:
+                ledger.note(FUSED)
+                if has_mask:
+                    ledger.note(MERGED, is_approximation=True)
+                stack.enter_context(ledger.whole())
+        yield
 
 
 def _forward(module: Module, arguments: dict[str, Any], mask: Tensor | None) -> Any:

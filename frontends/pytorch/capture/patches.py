@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ..recording.module_calls import ModuleCalls, shapes_of
@@ -53,6 +54,7 @@ def acquire(has_composites: bool) -> None:
             with ExitStack() as stack:
                 _patch_module_calls(stack)
                 _hook_optimizer_steps(stack)
+                _watch_random_states(stack)
                 _patch_compile(stack)
                 _allow_flex_attention_on_meta(stack)
                 nested_tensors.patch_attention(stack, _active_mode)
@@ -118,6 +120,8 @@ class _ModuleCalls(NamedTuple):
         original: calls a module as without a capture.
         is_pytorchs_own: whether that is PyTorch's function.
         end_module_call: records what a module returned.
+        fast_modules: modules that may run as one operator.
+        as_one_operator: a context in which such a module runs so, for the memory of a run.
     """
 
     thread: _Thread
@@ -126,6 +130,8 @@ class _ModuleCalls(NamedTuple):
     original: Callable[..., Any]
     is_pytorchs_own: bool
     end_module_call: Callable[[Any, Any], None]
+    fast_modules: tuple[type, ...] = fast_path.MODULES
+    as_one_operator: Callable[..., Any] = fast_path.as_one_operator
 
 
 def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: Any) -> Any:
@@ -139,7 +145,10 @@ def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: An
     modules.enter(self)
     begun = recording.begin_module_call(args) if recording.has_module_calls else None
     try:
-        if _costcore.is_pytorchs_own and self._compiled_call_impl is None:  # as the original, with one frame less
+        if mode.ledgers and isinstance(self, _costcore.fast_modules):
+            with _costcore.as_one_operator(mode, self, args, kwargs):
+                result = _costcore.original(self, *args, **kwargs)
+        elif _costcore.is_pytorchs_own and self._compiled_call_impl is None:  # as the original, with one frame less
             result = self._call_impl(*args, **kwargs)
         else:
             result = _costcore.original(self, *args, **kwargs)
@@ -147,6 +156,8 @@ def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: An
             _costcore.end_module_call(begun, result)
         if len(modules.running) == 1:
             recording.record_returned(result)
+            if mode.ledgers:
+                mode.note_returned(result)
         return result
     finally:
         modules.leave()
@@ -245,11 +256,33 @@ def _hide_spellings(stack: ExitStack) -> None:
 def _hook_optimizer_steps(stack: ExitStack) -> None:
     """Report every step of an optimizer to the capture."""
 
-    def hook(*_: object) -> None:
+    def hook(optimizer: Optimizer, *_: object) -> None:
         if THREAD.mode is not None:
             THREAD.mode.recording.locator.begin_optimizer_step()
+            for ledger in THREAD.mode.ledgers:
+                ledger.use_optimizer(optimizer)
 
     stack.callback(register_optimizer_step_pre_hook(hook).remove)
+
+
+def _watch_random_states(stack: ExitStack) -> None:
+    """Report every copy of the state of the random generator, which ``checkpoint`` keeps, to the memory ledgers."""
+    original = torch.get_rng_state
+
+    @wraps(original)
+    def get_rng_state() -> Tensor:
+        state = original()
+        if THREAD.mode is not None:
+            for ledger in THREAD.mode.ledgers:
+                ledger.allocated(state)
+        return state
+
+    def restore() -> None:
+        if torch.get_rng_state is get_rng_state:
+            torch.get_rng_state = original
+
+    torch.get_rng_state = get_rng_state
+    stack.callback(restore)
 
 
 def run_compiled_models_eagerly(stack: ExitStack) -> None:

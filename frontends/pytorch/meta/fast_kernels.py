@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .lstm import lstm_layer, lstm_layer_backward
+
 FAST_DTYPES = (torch.float32, torch.float64)
 
 _ELEMENTWISE = """
@@ -74,5 +76,7 @@ FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
     **{f"aten::{name}_": _in_place for name in _ELEMENTWISE.split()},
     "aten::native_batch_norm": _batch_norm,
     "aten::native_layer_norm": _layer_norm,
+    "aten::mkldnn_rnn_layer": lstm_layer,
+    "aten::mkldnn_rnn_layer_backward": lstm_layer_backward,
 }
 """Functions that return the result of an operator on meta tensors, or None, by the name in its schema."""

@@ -76,10 +76,11 @@ class CachedCall:
         have_data: whether all their operands are ordinary tensors with data.
         has_complex: whether any of their operands is complex.
         carries: whether they may change what is known of the values of meta tensors.
+        frame: the memory that a composite operator allocates and frees inside; None if that was not recorded.
         templates: how they are recorded, by the origins of their operands.
     """
 
-    __slots__ = ("carries", "has_complex", "have_data", "plan", "replay", "templates")
+    __slots__ = ("carries", "frame", "has_complex", "have_data", "plan", "replay", "templates")
 
     def __init__(
         self,
@@ -94,6 +95,7 @@ class CachedCall:
         self.have_data = have_data
         self.has_complex = has_complex
         self.carries = carries
+        self.frame: Any = None
         self.templates: dict[int, CallTemplate] = {}
 
 

@@ -36,6 +36,11 @@ PyTorch then computes singular values and eigenvalues alone. Inside a dispatch m
 may be needed, and computes the vectors as well, by another algorithm with other rounding errors.
 """
 
+_RECURRENT = (f"aten::{name}{cell}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for cell in ("", "_cell"))
+
+ADDS_IN_PLACE = frozenset(("aten::linear", *_RECURRENT))
+"""The operators that add a bias in place to a product that they made, but not inside a dispatch mode."""
+
 FAST_PATHS = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
 """The operators of ``aten`` as which transformer modules run in inference."""
 

@@ -49,19 +49,28 @@ def _replay_new(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> 
     """Replay an operator that returns new tensors.
 
     Some operators return their input although their schema does not say so (dropout in inference, a cast to the same
-    dtype); these are not replayed.
+    dtype); these are not replayed. Neither are results that share memory, or do not fill it.
     """
     outputs = (result,) if isinstance(result, Tensor) else result
     if not tensors or not isinstance(outputs, tuple) or not all(map(is_plain_meta, (*tensors, *outputs))):
         return None
     inputs = {tensor.untyped_storage()._cdata for tensor in tensors}
-    if any(tensor.untyped_storage()._cdata in inputs for tensor in outputs):
+    made = {tensor.untyped_storage()._cdata for tensor in outputs}
+    if len(made) < len(outputs) or made & inputs or any(map(_is_part, outputs)):
         return None
     makers = [partial(torch.empty_strided, x.shape, x.stride(), dtype=x.dtype, device=x.device) for x in outputs]
     first = makers[0]
     if isinstance(result, Tensor):
         return lambda args: first()
     return lambda args: tuple([make() for make in makers])
+
+
+def _is_part(tensor: Tensor) -> bool:
+    """Return whether the memory of a tensor holds more than its elements."""
+    if not tensor.numel():
+        return False
+    extent = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return bool(tensor.untyped_storage().nbytes() != extent * tensor.element_size())
 
 
 def _replay_in_place(args: Sequence[Any], tensors: Sequence[Tensor], result: Any) -> Replay | None:

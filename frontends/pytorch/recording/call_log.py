@@ -21,6 +21,7 @@ from ..operators.call_cache import CachedCall, CallTemplate
 from ..operators.plan import OperatorPlan
 from ..tensors import DataOperand, Number, is_contiguous, is_twice_ragged, operand
 from .identity import BUFFER, COMPUTED, LEARNED, Identities
+from .ledger import StorageLedger
 from .module_calls import ModuleCalls
 from .module_stack import ModuleStack
 from .spelling import UNKNOWN, Spellings
@@ -74,6 +75,16 @@ class CallLog:
         self._modules: dict[int, str] = {}
         """Path of the module that first read a parameter, by the id of the parameter."""
         recorder.pending.append(self.flush)
+        self.ledger: StorageLedger | None = None
+        """The memory of the run, if the recorder asks for it."""
+        if recorder.memory:
+            self.ledger = StorageLedger(self.identities, self.n_calls)
+            recorder.memory_ledger = self.ledger.result
+            recorder.watch_memory = self.ledger.watch_all
+
+    def n_calls(self) -> int:
+        """Return how many calls were recorded so far."""
+        return len(self.recorder.calls) + len(self._rows)
 
     def append(
         self,
@@ -106,6 +117,8 @@ class CallLog:
             found = by_address.get(id(tensor))
             if found is None or found[0]() is not tensor:
                 found = identities.register_external(tensor)
+                if self.ledger is not None:
+                    self.ledger.watch_operand(tensor)
             values.append(found[1])
             origins = 4 * origins + found[2]
         for value in results:
@@ -167,6 +180,8 @@ class CallLog:
     def close(self) -> None:
         """Flush the log; no call follows."""
         self.flush()
+        if self.ledger is not None:
+            self.ledger.close()
         self.recorder.pending.remove(self.flush)
         self.identities.release()
 

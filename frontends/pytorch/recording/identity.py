@@ -111,6 +111,15 @@ class Identities:
         identity = self.by_address[id(tensor)] = (ref(tensor), operand, memory[2])
         return identity
 
+    def storage_at(self, address: int) -> int:
+        """Return the storage id that was given last to the memory of the storage object at an address; 0 for none."""
+        found = self._memories.get(address)
+        return 0 if found is None else found[1]
+
+    def is_buffer(self, tensor: Tensor) -> bool:
+        """Return whether a tensor is a buffer of a module that runs."""
+        return self._is_buffer(tensor.untyped_storage())
+
     def release(self) -> None:
         """Release the modules, and with them the model: no tensor is registered any more."""
         self._is_buffer = _is_no_buffer

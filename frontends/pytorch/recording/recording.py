@@ -16,6 +16,7 @@ from ..operators.scalar_fills import FillStep, ScalarFills
 from ..tensors import nested_tensors
 from .assumptions import Assumptions
 from .call_log import CallLog
+from .ledger import StorageLedger
 from .location import Locator
 from .module_calls import ModuleCalls, shapes_of
 
@@ -33,6 +34,7 @@ class Recording:
     Attributes:
         logs: one for every active capture of the thread; captures nest.
         has_module_calls: whether any log records the calls of modules.
+        ledgers: the memory ledgers of those that have one.
         locator: finds module and phase of a call.
         modules: the modules that are running.
         assumptions: what is assumed about data.
@@ -42,6 +44,7 @@ class Recording:
 
     def __init__(self, plans: OperatorPlans) -> None:
         self.logs: list[CallLog] = []
+        self.ledgers: list[StorageLedger] = []
         self.locator = Locator(self.logs, _sequence_number())
         self.modules = self.locator.modules
         self.assumptions = Assumptions(self.logs, self.modules)
@@ -68,12 +71,16 @@ class Recording:
         self._has_coroutines |= any(number not in entered for number in self._numbers.values())
         self._numbers[log] = coroutines.enter()
         self.logs.append(log)
+        if log.ledger is not None:
+            self.ledgers.append(log.ledger)
         self._logs_changed()
 
     def remove(self, log: CallLog) -> None:
         """Append calls to a log no longer."""
         coroutines.leave(self._numbers.pop(log))
         self.logs.remove(log)
+        if log.ledger is not None:
+            self.ledgers.remove(log.ledger)
         self._has_coroutines &= len(self.logs) > 1
         self._logs_changed()
 

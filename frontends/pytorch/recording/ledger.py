@@ -1,0 +1,571 @@
+"""The memory ledger of one capture: when the memory behind every tensor is allocated and freed.
+
+Every storage that an operator returns is watched by a weak reference. Meta tensors die by reference count exactly as
+tensors with data do, so that no model of autograd is needed: saved tensors, gradients and the state of an optimizer
+live as long as they really would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from weakref import WeakSet, ref
+
+import torch
+from torch import Tensor, UntypedStorage
+from torch.nn import Module, Parameter
+from torch.optim import Optimizer
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from costcore.memory.ledger import Block, RawBlock, RawLedger
+
+from ..meta.contents import without_capture
+from ..meta.operands import PLAIN, all_tensors
+from ..module_walk import join, walk
+from ..tensors import dtype_name
+from .identity import Identities
+
+_grad_enabled = torch.is_grad_enabled
+_current_node = torch._C._current_autograd_node
+_ADD = torch.ops.aten.add.Tensor
+_LIFT_FRESH = torch.ops.aten.lift_fresh.default
+_LIFT = torch.ops.aten.lift.default
+
+_PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+"""The methods that return the tensors of which a sparse tensor consists, by its layout."""
+
+UNSEEN = "memory: tensors of {type} keep their memory where it cannot be seen; it is not counted"
+
+
+class FrameEvent(NamedTuple):
+    """An event inside a composite operator whose calls can be replayed.
+
+    Attributes:
+        block: number of the block inside the operator.
+        is_birth: whether the block is allocated; otherwise it is freed.
+        nbytes, shape, dtype: of a block that is allocated.
+        output: position of the result whose memory the block is; -1 for a block that is freed inside the operator.
+    """
+
+    block: int
+    is_birth: bool
+    nbytes: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    output: int
+
+
+class _Watch(ref[UntypedStorage]):
+    """A weak reference to a storage, with the number of its block."""
+
+    __slots__ = ("address", "nbytes", "number", "object_address")
+    address: int
+    object_address: int
+    nbytes: int
+    number: int
+
+
+class _Block:
+    """A block while the run lasts.
+
+    Attributes:
+        nbytes: its size; what is counted may be less than its storage has.
+        kind: its kind if that is known already.
+        is_base: whether it lived before the run.
+        shape, dtype: of the first tensor in it.
+        name: name of a parameter, buffer or input.
+        storage: storage id of the operands of recorded calls that are in it; 0 for none.
+        earlier: storage id of what was at the same address before.
+        before: the block that became this one when its storage changed its size.
+        with_gradient: whether gradients were recorded when it was made.
+    """
+
+    __slots__ = (
+        *("before", "dtype", "earlier", "is_base", "kind", "name", "nbytes", "shape", "storage", "with_gradient"),
+    )
+
+    def __init__(
+        self, nbytes: int, shape: Sequence[int], dtype: torch.dtype, kind: str, is_base: bool, name: str
+    ) -> None:
+        self.nbytes = nbytes
+        self.shape = shape
+        self.dtype = dtype
+        self.kind = kind
+        self.is_base = is_base
+        self.name = name
+        self.storage = self.earlier = 0
+        self.before: _Block | None = None
+        self.with_gradient = _grad_enabled()
+
+
+class StorageLedger:
+    """The blocks of memory of one capture.
+
+    Args:
+        identities: the ids of the storages of recorded calls.
+        n_calls: returns how many calls were recorded so far.
+
+    Attributes:
+        is_paused: whether nothing is watched, because what runs would not run without the capture.
+        adds_in_place: whether a composite operator runs that adds in place, but not inside a dispatch mode.
+    """
+
+    def __init__(self, identities: Identities, n_calls: Callable[[], int]) -> None:
+        self.is_paused = False
+        self.adds_in_place = False
+        self._identities = identities
+        self._n_calls = n_calls
+        self._watches: dict[int, _Watch] = {}
+        self._blocks: list[_Block | None] = []
+        self._events: list[tuple[int, int, int]] = []
+        """For each event the number of calls before it, and the numbers of the blocks that end and begin; -1: none."""
+        self._meeting: tuple[_Watch, int, int, tuple[int, int, int]] | None = None
+        """A sum that may take the place of its first operand: its watch, the number of the block of the operand, and
+        the event of its allocation with its position. It is allocated only if the operand lives on."""
+        self._was_backward = False
+        self._leaves: dict[int, tuple[ref[Tensor], str]] = {}
+        """The tensors that may have a gradient, and their names, by address."""
+        self._optimizers: WeakSet[Optimizer] = WeakSet()
+        self._has_returned = False
+        self._notes: dict[str, None] = {}
+        self._approximations: dict[str, None] = {}
+        self._result: RawLedger | None = None
+
+    # Memory that lives before the run
+
+    def watch_all(self, values: Iterable[Any]) -> None:
+        """Register models, optimizers and tensors that live before the run.
+
+        Raises:
+            TypeError: for anything else.
+        """
+        for value in values:
+            if not isinstance(value, (Module, Optimizer, Tensor, Mapping, list, tuple, set)):
+                raise TypeError(f"watch expects modules, optimizers and tensors (got {value!r})")
+            self.watch(value)
+
+    def watch(self, value: Any, kind: str = "", name: str = "") -> None:
+        """Register what lives before the run.
+
+        Args:
+            value: a module, an optimizer, a tensor, or a list, tuple or dict of these.
+            kind: the kind of the tensors; default: parameter, buffer, state of an optimizer or input, whichever it is.
+            name: the name of a tensor.
+        """
+        if isinstance(value, Module):
+            for path, module, is_first in walk(value):
+                if is_first:
+                    self._watch_named(module._parameters, "parameter", path)
+                    self._watch_named(module._buffers, "buffer", path)
+        elif isinstance(value, Optimizer):
+            self.use_optimizer(value)
+        elif isinstance(value, Tensor):
+            self._watch_tensor(value, kind or ("parameter" if isinstance(value, Parameter) else "input"), name)
+        elif isinstance(value, Mapping):
+            self._watch_named(value, kind, name)
+        elif isinstance(value, (list, tuple, set)):
+            for i, item in enumerate(value):
+                self.watch(item, kind, join(name, str(i)) if name else "")
+
+    def _watch_named(self, values: Mapping[Any, Any], kind: str, path: str) -> None:
+        for name, value in values.items():
+            self.watch(value, kind, join(path, str(name)))
+
+    def _watch_tensor(self, tensor: Tensor, kind: str, name: str) -> None:
+        self._add_base(tensor, kind, name)
+        if tensor.requires_grad and tensor.is_leaf:
+            self._leaves[id(tensor)] = ref(tensor), name or self._name_of(tensor)
+            if tensor.grad is not None:
+                self._add_base(tensor.grad, "gradient", name)
+
+    def _name_of(self, tensor: Tensor) -> str:
+        found = self._leaves.get(id(tensor))
+        return found[1] if found is not None and found[0]() is tensor else ""
+
+    def watch_operand(self, tensor: Tensor) -> None:
+        """Register an operand that is not the result of an operator of the run: it lived before the run."""
+        if not self.is_paused:
+            kind = "parameter" if isinstance(tensor, Parameter) else "input"
+            self._watch_tensor(tensor, "buffer" if self._identities.is_buffer(tensor) else kind, "")
+
+    def use_optimizer(self, optimizer: Optimizer) -> None:
+        """Register the parameters of an optimizer, and its state if it has one already."""
+        self._optimizers.add(optimizer)
+        for group in optimizer.param_groups:
+            self.watch(group["params"])
+        self._watch_state(optimizer)
+
+    def _watch_state(self, optimizer: Optimizer) -> None:
+        for tensor, state in [*optimizer.state.items()]:
+            for part in all_tensors(state.values()):
+                self._add_base(part, "optimizer", self._name_of(tensor))
+
+    def _add_base(self, tensor: Tensor, kind: str, name: str) -> None:
+        for part in self._parts(tensor):
+            storage = part.untyped_storage()
+            block = self._block_of(storage)
+            if block is None:
+                if storage.nbytes():
+                    self._add(part, storage, kind, is_base=True, name=name)
+            elif block.is_base:
+                block.name = block.name or name
+                if block.kind == "input":
+                    block.kind = kind
+
+    # Memory that the run allocates and frees
+
+    def see(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Register the memory of the results of an operator."""
+        if self.is_paused:
+            return
+        if self._meeting is not None:
+            self._settle()
+        is_backward = _current_node() is not None
+        if is_backward is not self._was_backward:
+            self._was_backward = is_backward
+            if not is_backward:
+                self._find_gradients()
+        if isinstance(result, Tensor):
+            if func is _LIFT_FRESH or func is _LIFT:  # the operand is memory that torch.tensor has just made
+                args = ()
+            self._see(result, args, kwargs)
+            if func is _ADD and (self.adds_in_place or (is_backward and not _grad_enabled())):
+                self._meet(args, kwargs, result)
+        elif isinstance(result, (list, tuple)):
+            for value in all_tensors(result):
+                self._see(value, args, kwargs)
+
+    def _see(self, tensor: Tensor, args: Any, kwargs: Any) -> None:
+        if type(tensor) in PLAIN and tensor.layout is torch.strided:
+            self._see_storage(tensor, args, kwargs)
+        else:
+            for part in self._parts(tensor):
+                self._see_storage(part, args, kwargs)
+
+    def _see_storage(self, tensor: Tensor, args: Any, kwargs: Any) -> None:
+        storage = tensor.untyped_storage()
+        watch = self._watches.get(storage._cdata)
+        nbytes = storage.nbytes()
+        if watch is not None and watch() is storage:
+            if nbytes != watch.nbytes:
+                self._resize(watch, nbytes)
+            return
+        if not nbytes:
+            return
+        operand = _in_memory(storage, args)
+        if operand is None and kwargs:
+            operand = _in_memory(storage, kwargs.values())
+        if operand is not None:
+            self.watch_operand(operand)
+            return
+        number = self._add(tensor, storage, "", is_base=False, name="")
+        self._events.append((self._n_calls(), -1, number))
+
+    def _add(self, tensor: Tensor, storage: UntypedStorage, kind: str, is_base: bool, name: str) -> int:
+        watch = _Watch(storage, self._freed)
+        watch.address, watch.object_address = storage._cdata, id(storage)
+        watch.nbytes = storage.nbytes()
+        number = watch.number = len(self._blocks)
+        self._watches[watch.address] = watch
+        block = _Block(watch.nbytes, tensor.shape, tensor.dtype, kind, is_base, name)
+        block.earlier = self._identities.storage_at(watch.object_address)
+        self._blocks.append(block)
+        return number
+
+    def _freed(self, watch: _Watch) -> None:
+        """Register that a storage is freed; Python calls this when its last reference is gone."""
+        if self._watches.get(watch.address) is watch:
+            del self._watches[watch.address]
+        if self._meeting is not None:
+            if self._meeting[1] == watch.number:
+                self._take_over(watch)
+                return
+            if self._meeting[0] is watch:
+                self._settle()
+        self._note_storage(watch)
+        self._events.append((self._n_calls(), watch.number, -1))
+
+    def _resize(self, watch: _Watch, nbytes: int) -> None:
+        """Register that a storage changed its size: its block ends, and another one with the same id begins."""
+        self._note_storage(watch)
+        old = self._blocks[watch.number]
+        assert old is not None
+        new = _Block(nbytes, old.shape, old.dtype, old.kind, False, old.name)
+        new.storage, new.earlier, new.with_gradient, new.before = old.storage, old.earlier, old.with_gradient, old
+        self._events.append((self._n_calls(), watch.number, len(self._blocks)))
+        watch.number, watch.nbytes = len(self._blocks), nbytes
+        self._blocks.append(new)
+
+    def _note_storage(self, watch: _Watch) -> None:
+        """Note the storage id of a block, if it belongs to an operand of a recorded call."""
+        block = self._blocks[watch.number]
+        storage = self._identities.storage_at(watch.object_address)
+        if block is not None and storage != block.earlier:
+            block.storage = storage
+
+    def _block_of(self, storage: UntypedStorage) -> _Block | None:
+        watch = self._watches.get(storage._cdata)
+        return self._blocks[watch.number] if watch is not None and watch() is storage else None
+
+    # Sums that are made in place, but not inside a dispatch mode
+
+    def _meet(self, args: Any, kwargs: Any, result: Tensor) -> None:
+        """Note that two tensors were added, and that the sum may take the place of the first.
+
+        Where two gradients of one tensor meet, the engine of autograd adds in place if it holds the last reference to
+        the first. So does ``linear`` with a bias. Inside a dispatch mode, which may return tensors of any type, they
+        never do.
+        """
+        first, second = args[0], args[1]
+        if kwargs or not isinstance(second, Tensor) or first.shape != result.shape or first.dtype != result.dtype:
+            return
+        if not self.adds_in_place and (first.shape != second.shape or first.dtype != second.dtype):
+            return
+        if not self._events or self._events[-1][2] != len(self._blocks) - 1 or not _is_dense(first):
+            return
+        watch = self._watches.get(result.untyped_storage()._cdata)
+        old = self._watches.get(first.untyped_storage()._cdata)
+        if watch is None or old is None or watch.number != len(self._blocks) - 1:
+            return
+        block = self._blocks[old.number]
+        if block is not None and block.nbytes == old.nbytes:
+            self._meeting = watch, old.number, len(self._events) - 1, self._events.pop()
+
+    def _settle(self) -> None:
+        """Allocate a sum: its first operand lives on."""
+        assert self._meeting is not None
+        _, _, position, event = self._meeting
+        self._meeting = None
+        self._events.insert(position, event)
+
+    def _take_over(self, old: _Watch) -> None:
+        """Let a sum take the place of its first operand, which is freed."""
+        assert self._meeting is not None
+        watch = self._meeting[0]
+        self._meeting = None
+        self._note_storage(old)
+        self._blocks[watch.number] = None
+        watch.number = old.number
+
+    def allocated(self, tensor: Tensor) -> None:
+        """Register a tensor that no operator returned, such as the state of a random generator."""
+        self.see(None, (), None, tensor)
+
+    # Composite operators whose calls are replayed
+
+    def begin_frame(self) -> int:
+        """Return a mark of the events so far."""
+        return len(self._events)
+
+    def frame(self, mark: int, result: Any) -> tuple[FrameEvent, ...] | None:
+        """Return the events since ``mark``, which a composite operator caused; None if they cannot be replayed."""
+        if self._meeting is not None:
+            return None
+        outputs: dict[int, int] = {}
+        for i, tensor in enumerate(all_tensors((result,))):
+            watch = self._watches.get(tensor.untyped_storage()._cdata) if tensor.layout is torch.strided else None
+            if watch is not None:
+                outputs.setdefault(watch.number, i)
+        events: list[FrameEvent] = []
+        local: dict[int, int] = {}
+        for _, ends, begins in self._events[mark:]:
+            if begins >= 0 and ends < 0:
+                block = self._blocks[begins]
+                if block is None:
+                    return None
+                local[begins] = len(local)
+                output = outputs.get(begins, -1)
+                shape = tuple(block.shape)
+                events.append(FrameEvent(local[begins], True, block.nbytes, shape, block.dtype, output))
+            elif ends in local and begins < 0:
+                events.append(FrameEvent(local.pop(ends), False, 0, (), torch.float32, -1))
+            else:
+                return None
+        return tuple(events) if all(number in outputs for number in local) else None
+
+    def replay_frame(self, events: Iterable[FrameEvent], args: Any, result: Any) -> None:
+        """Register the memory of a composite operator whose call is replayed."""
+        if self.is_paused:
+            return
+        if self._meeting is not None:
+            self._settle()
+        results = [*all_tensors((result,))]
+        numbers: dict[int, int] = {}
+        for event in events:
+            if not event.is_birth:
+                self._events.append((self._n_calls(), numbers[event.block], -1))
+            elif event.output >= 0:
+                n_blocks = len(self._blocks)
+                self._see_storage(results[event.output], args, None)
+                if len(self._blocks) > n_blocks and (made := self._blocks[-1]) is not None:
+                    made.shape, made.dtype = event.shape, event.dtype
+            else:
+                numbers[event.block] = len(self._blocks)
+                self._events.append((self._n_calls(), -1, len(self._blocks)))
+                self._blocks.append(_Block(event.nbytes, event.shape, event.dtype, "", False, ""))
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Run what a kernel of the CPU computes as one operator: blocks that are freed inside are not counted."""
+        mark = len(self._events)
+        try:
+            yield
+        finally:
+            self._forget_inner(mark)
+
+    def _forget_inner(self, mark: int) -> None:
+        if self._meeting is not None:
+            self._settle()
+        events = self._events[mark:]
+        inner = {ends for _, ends, _ in events if ends >= 0} & {begins for _, _, begins in events if begins >= 0}
+        self._events[mark:] = [event for event in events if event[1] not in inner and event[2] not in inner]
+        for number in inner:
+            self._blocks[number] = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Run what would not run without the capture: nothing is watched."""
+        was_paused, self.is_paused = self.is_paused, True
+        try:
+            yield
+        finally:
+            self.is_paused = was_paused
+
+    # Kinds
+
+    def count_as(self, tensor: Tensor, nbytes: int) -> None:
+        """Count the memory of a tensor as ``nbytes``: in a run it is an expanded view of fewer elements."""
+        block = self._block_of(tensor.untyped_storage())
+        if block is not None:
+            block.nbytes = nbytes
+
+    def returned(self, tensors: Iterable[Tensor], kind: str = "output") -> None:
+        """Register what the model returned."""
+        self._has_returned = True
+        for tensor in tensors:
+            self._set_kind(tensor, kind)
+
+    def _set_kind(self, tensor: Tensor, kind: str, name: str = "") -> None:
+        for part in self._parts(tensor):
+            block = self._block_of(part.untyped_storage())
+            if block is not None and not block.is_base and block.kind in ("", "output"):
+                block.kind, block.name = kind, name
+
+    def _find_gradients(self) -> None:
+        for reference, name in [*self._leaves.values()]:
+            leaf = reference()
+            if leaf is not None and leaf.grad is not None:
+                self._set_kind(leaf.grad, "gradient", name)
+
+    def _parts(self, tensor: Tensor) -> Sequence[Tensor]:
+        """Return the ordinary tensors of which a tensor consists; itself if it is one."""
+        if type(tensor) not in PLAIN and is_traceable_wrapper_subclass(tensor):
+            with without_capture():
+                names, _ = tensor.__tensor_flatten__()
+                inner = [getattr(tensor, name) for name in names]
+            return [part for each in inner if isinstance(each, Tensor) for part in self._parts(each)]
+        if tensor.layout in _PARTS:
+            with without_capture():
+                return [getattr(tensor, name)() for name in _PARTS[tensor.layout]]
+        if _storage_of(tensor) is None:
+            self._notes[UNSEEN.format(type=f"{type(tensor).__name__} ({tensor.layout})")] = None
+            return ()
+        return (tensor,)
+
+    # The result
+
+    def note(self, note: str, is_approximation: bool = False) -> None:
+        """Add a remark on the figures."""
+        (self._approximations if is_approximation else self._notes)[note] = None
+
+    def close(self) -> None:
+        """Keep the result only; nothing is watched any more."""
+        self._result = self.result()
+        self.is_paused = True
+        self._watches.clear()
+        self._blocks.clear()
+        self._leaves.clear()
+        self._optimizers.clear()
+
+    def result(self) -> RawLedger:
+        """Return the blocks and events so far."""
+        if self._result is not None:
+            return self._result
+        if self._meeting is not None:
+            self._settle()
+        self._find_gradients()
+        for optimizer in [*self._optimizers]:
+            for leaf, state in [*optimizer.state.items()]:
+                for tensor in all_tensors(state.values()):
+                    self._set_kind(tensor, "optimizer", self._name_of(leaf))
+        for watch in [*self._watches.values()]:
+            self._note_storage(watch)
+        events = [*self._events]
+        born: dict[int, tuple[int, int]] = {}
+        died: dict[int, int] = {}
+        for number, (call, ends, begins) in enumerate(events, 1):
+            if ends >= 0:
+                died[ends] = number
+            if begins >= 0:
+                born[begins] = number, call
+        blocks = []
+        storages: dict[int, int] = {}
+        ids: dict[_Block, int] = {}
+        order = sorted(range(len(self._blocks)), key=lambda number: born.get(number, (0, -1)))
+        for number in order:
+            block = self._blocks[number]
+            if block is None or (number not in born and not block.is_base):
+                continue
+            event, call = born.get(number, (0, -1))
+            shape, dtype = tuple(block.shape), dtype_name(block.dtype)
+            identity = ids[block] = len(ids) + 1 if block.before is None else ids[block.before]
+            if not block.nbytes:
+                continue
+            made = Block(identity, block.nbytes, block.kind, event, died.get(number), call, shape, dtype, block.name)
+            blocks.append(RawBlock(made, block.with_gradient))
+            if block.storage:
+                storages[block.storage] = identity
+        calls = [call for call, _, _ in events]
+        return RawLedger(blocks, calls, storages, self._has_returned, tuple(self._notes), tuple(self._approximations))
+
+
+def _in_memory(storage: UntypedStorage, values: Iterable[Any]) -> Tensor | None:
+    """Return the tensor among arguments of an operator whose memory is ``storage``."""
+    for value in values:
+        if isinstance(value, Tensor):
+            if value.layout is torch.strided and _storage_of(value) is storage:
+                return value
+        elif isinstance(value, (list, tuple)) and value and not isinstance(value[0], int):
+            found = _in_memory(storage, value)
+            if found is not None:
+                return found
+    return None
+
+
+def _storage_of(tensor: Tensor) -> UntypedStorage | None:
+    try:
+        return tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):  # sparse, batched and opaque tensors have none
+        return None
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    """Return whether a tensor is an ordinary one whose elements are one after another in memory, in any order."""
+    if type(tensor) not in PLAIN or tensor.layout is not torch.strided:
+        return False
+    if tensor.is_contiguous():
+        return True
+    expected = 1
+    for step, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1:
+            if step != expected:
+                return False
+            expected *= size
+    return True

@@ -1,0 +1,158 @@
+"""A training step on the meta device: the loss, the backward pass and the step of an optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn import Module, Parameter
+from torch.optim import SGD, Adam, AdamW, Optimizer
+
+from costcore.errors import CostError
+from costcore.messages import unknown
+
+from .capture.dispatch_mode import CaptureMode
+from .tensors import nested_tensors
+
+OptimizerFactory: TypeAlias = "Callable[[Iterable[Parameter]], Optimizer]"
+
+OPTIMIZERS: Mapping[str, OptimizerFactory] = {
+    "sgd": lambda parameters: SGD(parameters, lr=1e-3),
+    "sgd_momentum": lambda parameters: SGD(parameters, lr=1e-3, momentum=0.9),
+    "adam": lambda parameters: Adam(parameters),
+    "adamw": lambda parameters: AdamW(parameters),
+}
+"""The optimizers that have a name, with the defaults of PyTorch."""
+
+STEPS = ("steady", "first")
+"""Which step is run: one in which the optimizer has its state already, or the one that makes it."""
+
+
+def check_training(optimizer: object, step: object, loss: object) -> None:
+    """Check the options of a training step.
+
+    Raises:
+        TypeError, ValueError: if one is invalid; the message includes what is expected.
+    """
+    if isinstance(optimizer, str):
+        if optimizer not in OPTIMIZERS:
+            raise ValueError(unknown("optimizer", optimizer, OPTIMIZERS))
+    elif optimizer is not None and not callable(optimizer):
+        raise TypeError(
+            "optimizer must be a name or a function that takes the parameters and returns a torch.optim.Optimizer "
+            f"(got {optimizer!r})"
+        )
+    if step not in STEPS:
+        raise ValueError(unknown("step", step, STEPS))
+    if loss is not None and not callable(loss):
+        raise TypeError(f"loss must be a function that takes the outputs and returns a scalar (got {loss!r})")
+
+
+def make_optimizer(optimizer: str | OptimizerFactory, model: Module) -> Optimizer:
+    """Return an optimizer of the parameters of a model that are trained.
+
+    Raises:
+        TypeError: if the function returns something else.
+        CostError: if there are no such parameters.
+    """
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise CostError(f"{type(model).__name__} has no parameters that are trained, so an optimizer has no step")
+    made = (OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer)(parameters)
+    if not isinstance(made, Optimizer):
+        raise TypeError(f"optimizer must return a torch.optim.Optimizer (got {made!r})")
+    return made
+
+
+def differentiable(result: Any) -> list[Tensor]:
+    """Return the outputs of a model that have a backward pass."""
+    outputs = (x for x in nested_tensors(result) if x.is_floating_point() or x.is_complex())
+    return [x for x in outputs if x.requires_grad]
+
+
+def run_backward(mode: CaptureMode, result: Any, loss: Callable[[Any], Any] | None, name: str) -> object:
+    """Run the backward pass of a loss, and return what the caller of a training step holds until its end.
+
+    Without a loss it is the sum of all outputs. Its operators are not recorded, but their memory is watched.
+
+    Args:
+        mode: the capture.
+        result: what the model returned.
+        loss: returns the loss from it.
+        name: name of the model, for messages.
+
+    Raises:
+        CostError: if nothing in the result or the loss has a backward pass.
+    """
+    if loss is not None:
+        with torch.enable_grad():
+            value = loss(result)
+        if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
+            raise CostError(f"{name}: loss must return a scalar tensor that requires a gradient (got {value!r})")
+        torch.autograd.backward(value)
+        return value
+    outputs = differentiable(result)
+    if not outputs:
+        raise CostError(
+            f"{name} has no backward pass: no floating-point output depends on a tensor that requires a gradient"
+        )
+    with mode.paused(), torch.enable_grad():
+        gradients = [torch.ones_like(x) for x in outputs] if not mode.ledgers else None
+        total = _Sum.apply(mode, *outputs) if gradients is None else None
+        one = None if total is None else torch.ones_like(total)
+    if gradients is not None:
+        torch.autograd.backward(outputs, gradients)
+        return None
+    torch.autograd.backward(total, one)
+    return total
+
+
+class _Sum(torch.autograd.Function):
+    """The sum of all outputs, whose gradients are ones: views of a single number in a run, so that none is counted."""
+
+    @staticmethod
+    def forward(ctx: Any, mode: CaptureMode, *outputs: Tensor) -> Tensor:
+        """Return the sum."""
+        ctx.mode = mode
+        ctx.outputs = [(x.shape, x.stride(), x.dtype, x.device) for x in outputs]
+        sums: list[Any] = [x.sum() for x in outputs]
+        total = sums[0]
+        for other in sums[1:]:
+            total = total + other
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """Return a gradient of ones for every output."""
+        made = []
+        with ctx.mode.paused():
+            for shape, stride, dtype, device in ctx.outputs:
+                gradient = torch.empty_strided(shape, stride, dtype=dtype, device=device).fill_(1)
+                for ledger in ctx.mode.ledgers:
+                    ledger.count_as(gradient, 0)
+                made.append(gradient)
+        return (None, *made)
+
+
+def run_optimizer(mode: CaptureMode, optimizer: Optimizer, step: str) -> None:
+    """Run one step of an optimizer.
+
+    Before a steady step, a step that is neither recorded nor watched makes the state.
+    """
+    if step == "steady":
+        with ExitStack() as stack:
+            stack.enter_context(mode.paused())
+            for ledger in mode.ledgers:
+                stack.enter_context(ledger.paused())
+            optimizer.step()
+        for ledger in mode.ledgers:
+            ledger.use_optimizer(optimizer)
+    optimizer.step()
+
+
+def own_tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a model by name."""
+    return {**{f"inputs[{i}]" if len(args) > 1 else "inputs": value for i, value in enumerate(args)}, **kwargs}

@@ -1,0 +1,73 @@
+"""``costcore MODEL --memory``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from costcore import Report
+from costcore.cli.main import main
+
+NET = """
+import torch
+
+def make():
+    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+"""
+
+
+@pytest.fixture
+def target(tmp_path):
+    path = tmp_path / "memory_net.py"
+    path.write_text(NET, encoding="utf-8")
+    return f"{path}:make"
+
+
+def last_line(target, capsys, *options):
+    assert main([target, "--input", "2x8", "--memory", "--format", "csv", "--columns", "kind,nbytes", *options]) == 0
+    return capsys.readouterr().out.splitlines()[-1]
+
+
+def test_the_peak_of_inference(target, capsys):
+    # Parameters 848, input 64, and two results of 2 x 16 numbers.
+    assert last_line(target, capsys, "--unit", "none") == "total,1168"
+
+
+def test_the_peak_of_a_training_step(target, capsys):
+    # At the end of the backward pass: parameters and gradients 848 each, input 64, output 32, loss 4 and its gradient
+    # 4, and the gradient of the output of the first layer, 128.
+    assert last_line(target, capsys, "--unit", "none", "--train") == f"total,{2 * 848 + 64 + 32 + 8 + 128}"
+
+
+def test_the_peak_with_an_optimizer(target, capsys, tmp_path):
+    # After the backward pass: parameters and gradients 848 each, two moments 1,696, steps 16, input 64, output 32, the
+    # loss 4 and its gradient 4; and the root of the largest moment 512, its quotient 512.
+    assert last_line(target, capsys, "--unit", "none", "--optimizer", "adamw") == f"total,{848 * 4 + 120 + 1024 - 4}"
+    saved = str(tmp_path / "report.json")
+    assert main([target, "--input", "2x8", "--memory", "--optimizer", "adamw", "--output", saved]) == 0
+    assert Report.from_json(Path(saved)).memory.peak == 848 * 4 + 120 + 1024 - 4
+    capsys.readouterr()
+    assert main([saved, "--memory"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--memory", "--sort", "flops"), "--sort cannot be used with --memory"),
+        (("--memory", "--columns", "flops"), "unknown column 'flops'"),
+        (("--memory", "--tree"), "not allowed with"),
+        (("--optimizer", "adamv"), "unknown optimizer 'adamv'"),
+    ],
+)
+def test_mistakes(target, capsys, options, message):
+    with pytest.raises(SystemExit):
+        main([target, "--input", "2x8", *options])
+    assert message in capsys.readouterr().err
+
+
+def test_a_saved_report_without_memory(target, capsys, tmp_path):
+    saved = str(tmp_path / "report.json")
+    assert main([target, "--input", "2x8", "--output", saved]) == 0
+    assert main([saved, "--memory"]) == 1
+    assert "memory was not recorded" in capsys.readouterr().err

@@ -1,0 +1,47 @@
+"""The peaks of estimates and of runs equal those that were measured on a CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from costcore import estimate
+
+from .networks import MEASURED, NETWORKS, OPTIMIZERS, memory_of_run
+
+TOLERANCE = 8
+"""Bytes of a Python number that an operator turns into a tensor, which no dispatch mode sees."""
+
+ESTIMATED = [row for row in MEASURED if row.mode not in ("forward", "accum2_adamw", "amp_fwdbwd")]
+
+
+def name_of(row):
+    return f"{row.network}-{row.mode}"
+
+
+@pytest.mark.parametrize("row", ESTIMATED, ids=name_of)
+def test_an_estimate_has_the_measured_peak(row):
+    make, shape, dtype = NETWORKS[row.network]
+    optimizer = OPTIMIZERS.get(row.mode)
+    memory = estimate(
+        make().train(row.mode != "infer"),
+        (shape, dtype),
+        memory=True,
+        backward=row.mode == "fwdbwd",
+        optimizer=optimizer,
+        step="first" if row.mode == "adamw_first" else "steady",
+    ).memory
+    assert memory.base == row.base
+    assert 0 <= row.peak - (memory.peak - memory.base) <= TOLERANCE
+    assert sum(memory.by_kind.values()) == memory.peak
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("row", MEASURED, ids=name_of)
+def test_a_run_has_the_measured_peak(row, device):
+    if device == "meta" and row.network in ("lstm2", "encoder4"):
+        pytest.skip("only estimates count what the CPU runs as one operator as it")
+    make, shape, dtype = NETWORKS[row.network]
+    memory = memory_of_run(make().to(device), torch.zeros(shape, dtype=dtype, device=device), row.mode)
+    assert memory.base == row.base
+    assert 0 <= row.peak - (memory.peak - memory.base) <= TOLERANCE

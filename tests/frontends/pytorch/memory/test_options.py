@@ -1,0 +1,210 @@
+"""Options of training steps and of memory, what they refuse, and what a report with memory shows and stores."""
+
+from __future__ import annotations
+
+import inspect
+import io
+
+import pytest
+import torch
+from torch import nn
+
+from costcore import ComputationalCostHook, CostError, Report, estimate
+from costcore.frontends import pytorch
+from costcore.registry.frontends import specs
+
+
+def make_net():
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+
+
+PARAMETERS = (8 * 16 + 16 + 16 * 4 + 4) * 4
+"""The bytes of all parameters of the network: 848."""
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "states", "steps"),
+    [("sgd", 0, 0), ("sgd_momentum", 1, 0), ("adam", 2, 4), ("adamw", 2, 4)],
+)
+def test_the_state_of_an_optimizer(optimizer, states, steps):
+    """A step is a number of 4 bytes for each of 4 parameters."""
+    state = states * PARAMETERS + 4 * steps
+    steady = estimate(make_net(), (2, 8), memory=True, optimizer=optimizer).memory
+    assert steady.base == PARAMETERS + 64 + state
+    first = estimate(make_net(), (2, 8), memory=True, optimizer=optimizer, step="first").memory
+    assert first.base == PARAMETERS + 64
+    assert first.end == steady.end == 2 * PARAMETERS + 64 + state + 32 + 4  # gradients, state, output and loss
+
+
+def test_a_function_makes_the_optimizer():
+    report = estimate(make_net(), (2, 8), memory=True, optimizer=lambda p: torch.optim.Adam(p, amsgrad=True))
+    assert report.memory.base == PARAMETERS + 64 + 3 * PARAMETERS + 16
+    assert {call.phase for call in report.calls} == {"forward", "backward", "optimizer"}
+
+
+def test_parameters_without_a_gradient_have_no_state():
+    class Part(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = nn.Linear(8, 4, bias=False), nn.Linear(8, 100)
+
+        def forward(self, x):
+            return self.used(x)
+
+    memory = estimate(Part(), (2, 8), memory=True, optimizer="sgd_momentum").memory
+    assert memory.by_kind["optimizer"] == memory.by_kind["gradient"] == 128
+
+
+def test_a_loss_is_part_of_the_step():
+    target = torch.zeros(2, 4, device="meta")
+    report = estimate(make_net(), (2, 8), memory=True, loss=lambda y: nn.functional.mse_loss(y, target))
+    assert "mse_loss" in {call.type for call in report.calls}
+    assert "mse_loss_backward" in {call.type for call in report.calls if call.phase == "backward"}
+    assert estimate(make_net(), (2, 8), loss=lambda y: y.mean()).memory is None
+
+
+def test_a_step_needs_no_memory():
+    report = estimate(make_net(), (2, 8), optimizer="sgd")
+    assert report.memory is None
+    assert sum(call.phase == "optimizer" for call in report.calls) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"optimizer": "adamv"}, ValueError, "unknown optimizer 'adamv'"),
+        ({"optimizer": 3}, TypeError, "optimizer must be a name or a function"),
+        ({"optimizer": lambda parameters: 3}, TypeError, "optimizer must return a torch.optim.Optimizer"),
+        ({"step": "second"}, ValueError, "unknown step 'second'"),
+        ({"loss": "mse"}, TypeError, "loss must be a function"),
+        ({"loss": lambda y: y}, CostError, "loss must return a scalar"),
+        ({"loss": lambda y: 3}, CostError, "loss must return a scalar"),
+        ({"memory": "yes"}, TypeError, "memory must be True or False"),
+    ],
+)
+def test_invalid_options_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        estimate(make_net(), (2, 8), **options)
+
+
+def test_a_model_without_parameters_has_no_step():
+    with pytest.raises(CostError, match="no parameters that are trained"):
+        estimate(nn.ReLU(), (2, 8), optimizer="sgd")
+
+
+def test_the_declared_options_are_those_of_the_function():
+    _, _, _, *own = inspect.signature(pytorch.estimate).parameters
+    assert specs()["pytorch"].model_options == tuple(own)
+
+
+@pytest.mark.frontend("onnx")
+def test_other_frontends_name_the_one_that_has_the_option():
+    from onnx import TensorProto, helper
+
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [value], [result])
+    with pytest.raises(TypeError, match="'memory' is an option of pytorch"):
+        estimate(helper.make_model(graph), memory=True)
+
+
+@pytest.mark.frontend("onnx")
+def test_a_hook_without_pytorch_has_no_memory():
+    with pytest.raises(CostError, match="no frontend of this hook records memory"):
+        ComputationalCostHook(frontends=["onnx"], memory=True).__enter__()
+
+
+def test_what_is_watched():
+    net = make_net()
+    hook = ComputationalCostHook(memory=True)
+    hook.watch(net)
+    with hook:
+        hook.watch({"x": torch.ones(4)}, [torch.ones(2)])
+    assert hook.memory.base == PARAMETERS  # the tensors are freed at once
+    with hook:
+        pass
+    assert hook.memory.base == 0  # it was watched for one block
+    with hook, pytest.raises(TypeError, match="watch expects modules"):
+        hook.watch(3)
+
+
+def test_a_report_with_memory_comes_back_from_json():
+    from json import loads
+    from pathlib import Path
+
+    from jsonschema import Draft202012Validator
+
+    import costcore
+
+    report = estimate(nn.Sequential(nn.LSTM(8, 4)), (3, 2, 8), memory=True, backward=True)
+    text = report.to_json()
+    again = Report.from_json(text)
+    assert again == report
+    assert again.memory == report.memory
+    assert again.memory.notes == report.memory.notes != []
+    assert again.to_json() == text
+    schema = Path(costcore.__file__).parent / "reports" / "report.schema.json"
+    Draft202012Validator(loads(schema.read_text(encoding="utf-8"))).validate(loads(text))
+    assert "memory" not in loads(estimate(make_net(), (2, 8)).to_json())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda memory: memory["events"].insert(0, 99), "memory.events"),
+        (lambda memory: memory["blocks"][0].update(kind="food"), r"memory.blocks\[0\].kind"),
+        (lambda memory: memory["blocks"][0].update(nbytes=-1), r"memory.blocks\[0\]"),
+        (lambda memory: memory["blocks"][0].update(born=10**6), r"memory.blocks\[0\]"),
+        (lambda memory: memory["blocks"][-1].update(died=0), r"memory.blocks\[\d+\]"),
+        (lambda memory: memory["blocks"][0].update(color="red"), "color"),
+        (lambda memory: memory.pop("blocks"), "blocks"),
+    ],
+)
+def test_a_damaged_file_is_refused(change, message):
+    data = estimate(make_net(), (2, 8), memory=True).to_dict()
+    change(data["memory"])
+    from json import dumps
+
+    with pytest.raises(CostError, match=message):
+        Report.from_json(dumps(data))
+
+
+def test_equal_estimates_have_equal_memory():
+    def made():
+        return estimate(make_net(), (2, 8), memory=True, optimizer="adamw")
+
+    assert made().to_json() == made().to_json()
+
+
+def test_the_table_of_the_peak():
+    report = estimate(make_net().eval(), (2, 8), memory=True)
+    out = io.StringIO()
+    report.show_memory(out, mode="csv", unit=None, columns=["kind", "name", "call", "shape", "nbytes"], top=3)
+    # 848 bytes of parameters, 64 of the input, and two results of 2 x 16 numbers while the ReLU runs.
+    assert out.getvalue().splitlines() == [
+        "Kind,Name,Made by,Shape,Memory B",
+        'parameter,0.weight,,"(16, 8)",512',
+        'parameter,2.weight,,"(4, 16)",256',
+        'temporary,,linear-1,"(2, 16)",128',
+        "others,4 blocks,,,272",
+        "all parameter,,,,848",
+        "all input,,,,64",
+        "all temporary,,,,256",
+        "total,,relu-1,,1168",
+    ]
+
+
+def test_columns_of_memory():
+    report = estimate(make_net(), (2, 8), memory=True, backward=True)
+    entry = report.layer_report["relu-1"]
+    # Before: parameters 848, input 64. The first linear layer makes 128, the ReLU 128 more.
+    assert (entry["live_peak"], entry["live"], entry["saved"]) == (1168, 1168, 128)
+    tree = {node["path"]: node for node in report.tree()["children"]}
+    # Its backward pass: 912 as before, the output of the ReLU 128, y 32, the loss and its gradient 8, the gradients of
+    # the second linear layer 256 + 16, and those of the ReLU's output and input 128 each.
+    assert (tree["1"]["live_peak"], tree["1"]["saved"], tree["1"]["live"]) == (1608, 128, 128)
+    assert report.total_report["live_peak"] == report.memory.peak
+    for show in (report.show_report, report.show_tree, report.show_layers):
+        out = io.StringIO()
+        show(out, columns=["module", "live", "live_peak", "saved"], top=1)
+        assert "Live peak" in out.getvalue()
