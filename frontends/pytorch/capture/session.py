@@ -19,7 +19,9 @@ class Session:
 
     Captures may end in any order, and in another thread. PyTorch keeps the mode stack and the dispatch keys of a thread
     where no other thread reaches them. If the last capture ends in another thread, the mode therefore stays on the
-    stack of this one, without effect, until this thread runs a composite operator or captures again.
+    stack of this one, without effect, until this thread runs a composite operator or captures again. The mode that
+    follows functions stays until this thread captures again: PyTorch takes it from its stack while a function runs, and
+    puts it there again.
 
     Args:
         mode: the mode that sees the operators.
@@ -62,9 +64,9 @@ class Session:
             self._n_spelled += 1
             is_first = self._n_spelled == 1
         if is_first:
+            patches.acquire_spelled()
             self.mode.spellings = self._spellings
-            if self._spellings.start():
-                patches.acquire_spelled()
+            self._spellings.start()
         return self._spellings
 
     def stop_spelling(self) -> None:
@@ -76,10 +78,7 @@ class Session:
             self.mode.spellings = None
             self._spellings.is_over = True
             if threading.get_ident() == self._thread:
-                self._remove_spellings()
-
-    def _remove_spellings(self) -> None:
-        if self._spellings.remove():
+                self._spellings.remove()
             patches.release_spelled()
 
     def join(self) -> None:
@@ -104,7 +103,7 @@ class Session:
         """Restore the state of the thread that began the session, in that thread."""
         _THREAD.session = None
         self.mode.end_in_thread = None
-        self._remove_spellings()
+        self._spellings.remove()
         self._thread_state.close()
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,6 +11,10 @@ from torch import Tensor
 from costcore.trace.call import ModuleCall
 
 from ..tensors import nested_tensors, shape_of
+
+_tracing_state = torch._C._get_tracing_state
+_set_tracing_state = torch._C._set_tracing_state
+_without_torch_function = torch._C.DisableTorchFunction
 
 
 class ModuleCalls:
@@ -39,7 +42,8 @@ class ModuleCalls:
 
     def set_outputs(self, number: int, outputs: Sequence[tuple[int, ...]]) -> None:
         """Set what a call returned."""
-        self._calls[number - 1] = self._calls[number - 1]._replace(outputs=tuple(outputs))
+        module, parent, inputs, _ = self._calls[number - 1]
+        self._calls[number - 1] = ModuleCall(module, parent, inputs, tuple(outputs))
 
     def end(self, number: int) -> None:
         """Note that a call ended, possibly by an exception."""
@@ -47,24 +51,20 @@ class ModuleCalls:
 
 
 def shapes_of(values: Any) -> list[tuple[int, ...]]:
-    """Return the shapes of all tensors in nested lists, tuples, dicts and dataclasses, in order."""
-    with _untraced(), torch._C.DisableTorchFunction():
-        return [_shape(tensor) for tensor in nested_tensors(values)]
+    """Return the shapes of all tensors in nested lists, tuples, dicts and dataclasses, in order.
+
+    If ``torch.jit.trace`` is making a graph, reading sizes adds nothing to it.
+    """
+    state = _tracing_state()
+    if state is not None:
+        _set_tracing_state(None)
+    try:
+        with _without_torch_function():
+            return [_shape(tensor) for tensor in nested_tensors(values)]
+    finally:
+        if state is not None:
+            _set_tracing_state(state)
 
 
 def _shape(tensor: Tensor) -> tuple[int, ...]:
-    return shape_of(tensor) if tensor.is_nested else tuple([int(size) for size in tensor.shape])
-
-
-@contextmanager
-def _untraced() -> Iterator[None]:
-    """Read sizes inside the context without adding that to the graph which ``torch.jit.trace`` is making."""
-    state = torch._C._get_tracing_state()
-    if state is None:
-        yield
-        return
-    torch._C._set_tracing_state(None)
-    try:
-        yield
-    finally:
-        torch._C._set_tracing_state(state)
+    return shape_of(tensor) if tensor.is_nested else (*map(int, tensor.shape),)

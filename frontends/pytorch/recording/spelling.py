@@ -70,27 +70,21 @@ class Spellings(TorchFunctionMode):
         self._given: tuple[str, ...] = ()
         self._is_silent = False
 
-    def start(self) -> bool:
-        """Push this mode on the mode stack; return False if it is there since it was left in another thread."""
+    def start(self) -> None:
+        """Push this mode on the mode stack, unless it is there since it was left in another thread."""
         self.is_over = False
-        is_new = self not in _stack()
-        if is_new:
-            _push(self)
-        return is_new
-
-    def remove(self) -> bool:
-        """Remove this mode from the mode stack, also from below others; return False if it is not there.
-
-        While a function is running, PyTorch has taken the mode from the stack, and will put it there again.
-        """
         if self not in _stack():
-            return False
+            _push(self)
+
+    def remove(self) -> None:
+        """Remove this mode from the mode stack, also from below others."""
+        if self not in _stack():
+            return
         above = []
         while (mode := _pop()) is not self:
             above.append(mode)
         for mode in reversed(above):
             _push(mode)
-        return True
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run a function, and note that it is running."""

@@ -510,25 +510,32 @@ def test_threads():
     assert found == {str(n): ["operator.add" if n % 2 == 0 else ""] * 50 for n in range(4)}
 
 
-def test_a_hook_that_is_left_in_another_thread_stays_silent():
-    hook = ComputationalCostHook(spelled=True)
-    hook.__enter__()
-    errors = []
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_hook_that_is_left_in_another_thread(has_ended):
+    def enter():
+        hook.__enter__()
+        torch.relu(x)
 
     def leave():
-        try:
+        with pytest.raises(CostError, match="left in another thread"):
             hook.__exit__(None, None, None)
-        except CostError as error:
-            errors.append(error)
 
-    thread = threading.Thread(target=leave)
-    thread.start()
-    thread.join()
-    assert len(errors) == 1
-    torch.relu(x)
-    assert functions(lambda: torch.relu(x)) == ["torch.relu"]
-    assert not torch.overrides._len_torch_function_stack()
-    assert type(torch.overrides.has_torch_function) is type(torch.relu)
+    def in_a_thread(run):
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+
+    hook = ComputationalCostHook(spelled=True)
+    with unchanged():
+        if has_ended:
+            in_a_thread(enter)
+            leave()
+        else:
+            enter()
+            in_a_thread(leave)
+            torch.relu(x)
+            assert functions(lambda: torch.relu(x)) == ["torch.relu"]  # and this restores the thread
+    assert [call.function for call in hook.report.calls] == ["torch.relu"]
 
 
 def test_coroutines():
