@@ -142,9 +142,12 @@ def _call(
 def _sees_inner(plan: OperatorPlan) -> bool:
     """Return whether a memory ledger sees the operators inside a composite operator, which are not recorded.
 
-    Inside a dispatch mode those of :data:`.autocast.CASTS_INSIDE` would not be cast.
+    Inside a dispatch mode those of :data:`.autocast.CASTS_INSIDE` would not be cast, and PyTorch would compute others by
+    another algorithm.
     """
-    return not (plan.native in autocast.CASTS_INSIDE and autocast.is_any_enabled())
+    if plan.native.removeprefix("aten::") in WITHOUT_GRADIENT:
+        return False
+    return plan.native not in autocast.CASTS_INSIDE or not autocast.is_any_enabled()
 
 
 def _run(

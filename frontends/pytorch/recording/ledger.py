@@ -269,12 +269,14 @@ class StorageLedger:
         self._events.append((self._n_calls(), -1, number))
 
     def _add(self, tensor: Tensor, storage: UntypedStorage, kind: str, is_base: bool, name: str) -> int:
+        nbytes = storage.nbytes()
+        shape = (nbytes // tensor.element_size(),) if tensor.is_nested else tensor.shape
+        block = _Block(nbytes, shape, tensor.dtype, kind, is_base, name)
         watch = _Watch(storage, self._freed)
         watch.address, watch.object_address = storage._cdata, id(storage)
-        watch.nbytes = storage.nbytes()
+        watch.nbytes = nbytes
         number = watch.number = len(self._blocks)
         self._watches[watch.address] = watch
-        block = _Block(watch.nbytes, tensor.shape, tensor.dtype, kind, is_base, name)
         block.earlier = self._identities.storage_at(watch.object_address)
         self._blocks.append(block)
         return number

@@ -29,7 +29,15 @@ def test_a_result_that_is_the_input_under_another_object_is_not_made_anew():
 def test_one_of_several_results_that_is_an_alias_decides():
     new = torch.empty(3, 4, device="meta")
     assert replay(torch.ops.aten.native_dropout.default, (new, X[:])) is None
-    assert replay(torch.ops.aten.native_dropout.default, (new, new)) is not None
+    assert replay(torch.ops.aten.native_dropout.default, (new, torch.empty(3, 4, device="meta"))) is not None
+
+
+def test_results_that_share_memory_or_do_not_fill_it_are_not_replayed():
+    """A replay makes one tensor after another, so that a memory ledger would count other blocks."""
+    new = torch.empty(3, 4, device="meta")
+    assert replay(torch.ops.aten.native_dropout.default, (new, new)) is None
+    assert replay(torch.ops.aten.relu.default, new[:2]) is None
+    assert replay(torch.ops.aten.relu.default, new.t()) is not None
 
 
 def test_a_view_elsewhere_is_not_replayed():
