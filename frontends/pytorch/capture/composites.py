@@ -142,8 +142,8 @@ def _call(
 def _sees_inner(plan: OperatorPlan) -> bool:
     """Return whether a memory ledger sees the operators inside a composite operator, which are not recorded.
 
-    Inside a dispatch mode those of :data:`.autocast.CASTS_INSIDE` would not be cast, and PyTorch would compute others by
-    another algorithm.
+    Inside a dispatch mode those of :data:`.autocast.CASTS_INSIDE` would not be cast, and PyTorch would compute others
+    by another algorithm.
     """
     if plan.native.removeprefix("aten::") in WITHOUT_GRADIENT:
         return False

@@ -87,21 +87,17 @@ class _Block:
         with_gradient: whether gradients were recorded when it was made.
     """
 
-    __slots__ = (
-        *("before", "dtype", "earlier", "is_base", "kind", "name", "nbytes", "shape", "storage", "with_gradient"),
-    )
+    kind = ""
+    is_base = False
+    name = ""
+    storage = 0
+    before: _Block | None = None
 
-    def __init__(
-        self, nbytes: int, shape: Sequence[int], dtype: torch.dtype, kind: str, is_base: bool, name: str
-    ) -> None:
+    def __init__(self, nbytes: int, shape: Sequence[int], dtype: torch.dtype, earlier: int = 0) -> None:
         self.nbytes = nbytes
         self.shape = shape
         self.dtype = dtype
-        self.kind = kind
-        self.is_base = is_base
-        self.name = name
-        self.storage = self.earlier = 0
-        self.before: _Block | None = None
+        self.earlier = earlier
         self.with_gradient = _grad_enabled()
 
 
@@ -121,6 +117,7 @@ class StorageLedger:
         self.is_paused = False
         self.adds_in_place = False
         self._identities = identities
+        self._storage_at = identities.storage_at
         self._n_calls = n_calls
         self._watches: dict[int, _Watch] = {}
         self._blocks: list[_Block | None] = []
@@ -213,7 +210,8 @@ class StorageLedger:
             block = self._block_of(storage)
             if block is None:
                 if storage.nbytes():
-                    self._add(part, storage, kind, is_base=True, name=name)
+                    block = self._add(part, storage, storage._cdata, storage.nbytes())
+                    block.kind, block.is_base, block.name = kind, True, name
             elif block.is_base:
                 block.name = block.name or name
                 if block.kind == "input":
@@ -251,7 +249,8 @@ class StorageLedger:
 
     def _see_storage(self, tensor: Tensor, args: Any, kwargs: Any) -> None:
         storage = tensor.untyped_storage()
-        watch = self._watches.get(storage._cdata)
+        address = storage._cdata
+        watch = self._watches.get(address)
         nbytes = storage.nbytes()
         if watch is not None and watch() is storage:
             if nbytes != watch.nbytes:
@@ -265,21 +264,19 @@ class StorageLedger:
         if operand is not None:
             self.watch_operand(operand)
             return
-        number = self._add(tensor, storage, "", is_base=False, name="")
-        self._events.append((self._n_calls(), -1, number))
+        self._events.append((self._n_calls(), -1, len(self._blocks)))
+        self._add(tensor, storage, address, nbytes)
 
-    def _add(self, tensor: Tensor, storage: UntypedStorage, kind: str, is_base: bool, name: str) -> int:
-        nbytes = storage.nbytes()
+    def _add(self, tensor: Tensor, storage: UntypedStorage, address: int, nbytes: int) -> _Block:
         shape = (nbytes // tensor.element_size(),) if tensor.is_nested else tensor.shape
-        block = _Block(nbytes, shape, tensor.dtype, kind, is_base, name)
+        block = _Block(nbytes, shape, tensor.dtype, self._storage_at(id(storage)))
         watch = _Watch(storage, self._freed)
-        watch.address, watch.object_address = storage._cdata, id(storage)
+        watch.address, watch.object_address = address, id(storage)
         watch.nbytes = nbytes
-        number = watch.number = len(self._blocks)
-        self._watches[watch.address] = watch
-        block.earlier = self._identities.storage_at(watch.object_address)
+        watch.number = len(self._blocks)
+        self._watches[address] = watch
         self._blocks.append(block)
-        return number
+        return block
 
     def _freed(self, watch: _Watch) -> None:
         """Register that a storage is freed; Python calls this when its last reference is gone."""
@@ -299,8 +296,9 @@ class StorageLedger:
         self._note_storage(watch)
         old = self._blocks[watch.number]
         assert old is not None
-        new = _Block(nbytes, old.shape, old.dtype, old.kind, False, old.name)
-        new.storage, new.earlier, new.with_gradient, new.before = old.storage, old.earlier, old.with_gradient, old
+        new = _Block(nbytes, old.shape, old.dtype, old.earlier)
+        new.kind, new.name, new.storage, new.with_gradient = old.kind, old.name, old.storage, old.with_gradient
+        new.before = old
         self._events.append((self._n_calls(), watch.number, len(self._blocks)))
         watch.number, watch.nbytes = len(self._blocks), nbytes
         self._blocks.append(new)
@@ -308,7 +306,7 @@ class StorageLedger:
     def _note_storage(self, watch: _Watch) -> None:
         """Note the storage id of a block, if it belongs to an operand of a recorded call."""
         block = self._blocks[watch.number]
-        storage = self._identities.storage_at(watch.object_address)
+        storage = self._storage_at(watch.object_address)
         if block is not None and storage != block.earlier:
             block.storage = storage
 
@@ -411,7 +409,7 @@ class StorageLedger:
             else:
                 numbers[event.block] = len(self._blocks)
                 self._events.append((self._n_calls(), -1, len(self._blocks)))
-                self._blocks.append(_Block(event.nbytes, event.shape, event.dtype, "", False, ""))
+                self._blocks.append(_Block(event.nbytes, event.shape, event.dtype))
 
     @contextmanager
     def whole(self) -> Iterator[None]:
