@@ -26,7 +26,7 @@ UNCLEAR = {
 
 FILES = sorted(
     file
-    for pattern in ("costcore/**/*.py", "calculators/**/*.py", "frontends/**/*.py", "tools/*.py", "*.md")
+    for pattern in ("costcore/**/*.py", "calculators/**/*.py", "frontends/**/*.py", "tools/*.py", "*.md", "docs/*.md")
     for file in ROOT.glob(pattern)
 )
 

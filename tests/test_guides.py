@@ -1,0 +1,91 @@
+"""Every example of the pages in docs runs, and prints the output below it; so do the other tools that it compares.
+
+``python -m pytest tests/test_guides.py --overwrite`` regenerates the outputs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tests.readme_examples import FENCE, examples, run
+from tests.test_docs import CODE_BLOCK, HEADING, LINK
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+WITH_EXAMPLES = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
+NOT_RUN = ("torchstat",)
+"""Tools whose output is a table."""
+
+
+def sections(text):
+    """Return the second-level sections of a page by title."""
+    titles = list(re.finditer(r"^## (.+)$", text, re.MULTILINE))
+    ends = [match.start() for match in titles[1:]] + [len(text)]
+    return {match[1]: text[match.end() : end] for match, end in zip(titles, ends, strict=True)}
+
+
+def theirs(text):
+    """Return the blocks of other tools, which are of language ``py``, by section."""
+    found = {title: [block["body"] for block in FENCE.finditer(part)] for title, part in sections(text).items()}
+    languages = {title: [block["language"] for block in FENCE.finditer(part)] for title, part in sections(text).items()}
+    return {title: (found[title][0], found[title][-1]) for title in found if languages[title][:1] == ["py"]}
+
+
+COMPARED = theirs((ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.frontend("pytorch")
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
+def test_every_example_prints_its_output(page, tmp_path, request):
+    text, namespace = page.read_text(encoding="utf-8"), {}
+    renewed = []
+    for example in examples(text):
+        printed = run(example, tmp_path, namespace)
+        if request.config.getoption("--overwrite") and example.output is not None:
+            renewed.append((example.span, printed))
+        else:
+            assert printed == (example.output or ""), f"{page.name}:{example.line}"
+    for (start, end), printed in reversed(renewed):
+        text = text[:start] + printed + text[end:]
+    if renewed:
+        page.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.frontend("pytorch")
+@pytest.mark.parametrize("tool", [tool for tool in COMPARED if tool not in NOT_RUN])
+def test_an_installed_tool_prints_the_same(tool, tmp_path):
+    text = (ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8")
+    code, output = COMPARED[tool]
+    namespace = {}
+    run(examples(text)[0], tmp_path, namespace)
+    printed = io.StringIO()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
+        warnings.simplefilter("ignore")  # of the tool, whatever it is
+        try:
+            exec(compile(code, f"coming_from.md, {tool}", "exec"), namespace)
+        except ImportError as error:
+            pytest.skip(f"{tool} is not installed: {error}")
+    assert printed.getvalue().splitlines()[-1:] == output.splitlines()
+
+
+def test_the_tools_that_were_promised_are_compared():
+    promised = {"fvcore", "ptflops", "thop", "torchinfo", "torchstat", "DeepSpeed", "FlopCounterMode of PyTorch"}
+    assert promised <= COMPARED.keys()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    for link in LINK.findall(CODE_BLOCK.sub("", page.read_text(encoding="utf-8"))):
+        path = link.partition("#")[0]
+        assert link.startswith("https://") or (page.parent / path).exists(), link
+
+
+def test_pages_have_one_title():
+    for page in PAGES:
+        assert HEADING.findall(CODE_BLOCK.sub("", page.read_text(encoding="utf-8")))
