@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+from costcore.counting.conventions.convention import Convention, Pass
+from costcore.counting.conventions.expression import Expression
 from costcore.errors import CostError
 from costcore.ir import Cost, Operations, ceil_div, ceil_log2, covers, layout_operator, maximum, prod
 from costcore.translate import Row
@@ -134,6 +136,32 @@ def test_the_table_lists_the_operators_of_each_framework():
     assert "| [`dot`](#dot) | `dot`, `mm` | |\n" in text
     assert "| [`stay`](#nothing-is-done) |  | `Any` |\n" in text
     assert "| [`turn`](#turn) | `b::turn` | |\n" in text
+
+
+def test_a_convention_has_its_rules_by_amount_and_its_options():
+    pairs = Pass(
+        "module",
+        {key: Expression("macs + y", {"macs", "y"}, {}) for key in ("nn.Linear/linear", "nn.Conv1d/conv")},
+        default=Expression("0", (), {}),
+        types="subclasses",
+        closed=True,
+        alias=2,
+        outside=("nn.LSTM",),
+        phases=("forward", "backward"),
+    )
+    texts = ("ours",), "What.", ("a page",), ("Gap.",)
+    mine = Convention("mine", "my tool", "3", "MAC", "flops", (pairs,), *texts)
+    text = make_details_md.render(CALCULATORS, TABLES, {"mine": mine})
+    assert "| [`mine`](#mine) | my tool | 3 | MAC | 3 |" in text
+    assert section_of(text, "`mine`") == (
+        "my tool 3, which calls its MACs flops. What.\n\nAlso `ours`.\n\n"
+        "Modules: of these classes and their subclasses; nothing inside the children of a module with a rule; a module "
+        "counts once for each parent, squared; outside of nn.LSTM; in forward, backward.\n\n"
+        "| rule for | amount |\n| :-- | :-- |\n"
+        "| `nn.Linear/linear`, `nn.Conv1d/conv` | `macs + y` |\n"
+        "| every other call | `0` |\n\n"
+        "* Gap.\n\nSource: a page."
+    )
 
 
 def test_a_docstring_that_cannot_be_run_is_named():

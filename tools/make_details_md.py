@@ -22,6 +22,8 @@ sys.path.insert(0, str(ROOT))  # this checkout is documented, whatever is instal
 
 from costcore.calculators import costcore_calculators  # noqa: E402 - found by the line above
 from costcore.calculators.families import FAMILIES, family_of  # noqa: E402
+from costcore.counting.conventions.catalog import conventions  # noqa: E402
+from costcore.counting.conventions.convention import Convention  # noqa: E402
 from costcore.counting.pricing import cost_of  # noqa: E402
 from costcore.errors import CostError  # noqa: E402
 from costcore.ir import OPERATION_CLASSES, Calculator, Cost, Operations  # noqa: E402
@@ -29,6 +31,8 @@ from costcore.messages import qualified_name  # noqa: E402
 from costcore.registry.frontends import load  # noqa: E402
 from costcore.translate import Row  # noqa: E402
 from tools.calculator_docstring import CalculatorDocstring  # noqa: E402
+from tools.convention_tables import TITLE as CONVENTIONS  # noqa: E402
+from tools.convention_tables import conventions_chapter  # noqa: E402
 from tools.formula_writer import FormulaWriter  # noqa: E402
 
 TARGET = ROOT / "DETAILS.md"
@@ -333,8 +337,12 @@ def anchor(title: str) -> str:
     return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c in "-_")
 
 
-def render(calculators: Mapping[str, Calculator], tables: Mapping[str, Iterable[Row]]) -> str:
-    """Return the text of DETAILS.md.
+def render(
+    calculators: Mapping[str, Calculator],
+    tables: Mapping[str, Iterable[Row]],
+    conventions: Mapping[str, Convention] | None = None,
+) -> str:
+    """Return the text of DETAILS.md; without conventions, without the chapter on them.
 
     Raises:
         CostError: if the docstrings of calculators cannot be run, or rows cannot be read; names them.
@@ -349,7 +357,8 @@ def render(calculators: Mapping[str, Calculator], tables: Mapping[str, Iterable[
     if errors:
         raise CostError("\n".join(errors))
     by_op = {op: entry for entries in chapters.values() for entry in entries for op in entry.ops}
-    head = [HEAD, "\n".join(f"* {link(title)}" for title in (HOW_TO_READ_TITLE, EXAMPLE_TITLE, INDEX, SUPPORT))]
+    titles = [HOW_TO_READ_TITLE, EXAMPLE_TITLE, INDEX, SUPPORT, *([CONVENTIONS] if conventions else [])]
+    head = [HEAD, "\n".join(f"* {link(title)}" for title in titles)]
     head += [
         f"## {HOW_TO_READ_TITLE}",
         HOW_TO_READ,
@@ -358,7 +367,8 @@ def render(calculators: Mapping[str, Calculator], tables: Mapping[str, Iterable[
         example(calculators["linear"]),
     ]
     head += [EXAMPLE_IN_BYTES, f"## {INDEX}", index(chapters)]
-    return "\n\n".join([*head, *body, f"## {SUPPORT}", support(by_op, tables)]) + "\n"
+    rules = conventions_chapter(conventions) if conventions else ()
+    return "\n\n".join([*head, *body, f"## {SUPPORT}", support(by_op, tables), *rules]) + "\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -367,7 +377,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if DETAILS.md is not current")
     check = parser.parse_args(arguments).check
     try:
-        text = render(costcore_calculators(), {name: load(name).ROWS for name in FRONTENDS})
+        text = render(costcore_calculators(), {name: load(name).ROWS for name in FRONTENDS}, conventions())
     except CostError as error:
         sys.exit(f"DETAILS.md cannot be written: {error}")
     if not check:
