@@ -47,7 +47,8 @@ def conventions_chapter(conventions: Mapping[str, Convention]) -> Iterator[str]:
 
 def _summary(convention: Convention) -> tuple[str, ...]:
     name = f"[`{convention.name}`](#{convention.name})"
-    return name, convention.tool, convention.version, convention.unit, str(convention.n_rules)
+    tool = ", ".join(filter(None, (convention.tool, convention.variant)))
+    return name, tool, convention.version, convention.unit, str(convention.n_rules)
 
 
 def _section(convention: Convention) -> Iterator[str]:
