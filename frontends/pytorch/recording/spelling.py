@@ -48,7 +48,11 @@ _ALTERNATIVES: Mapping[Callable[..., Any], tuple[str, ...]] = {
 }
 """The functions that take either of several arguments, and the names of these."""
 
-_ENTERED = (functional.multi_head_attention_forward, Tensor.backward, torch.autograd.backward, torch.autograd.grad)
+_ENTERED = (
+    *(Tensor.backward, torch.autograd.backward, torch.autograd.grad),
+    *(functional.multi_head_attention_forward, functional.local_response_norm, functional.gumbel_softmax),
+    *(functional.lp_pool1d, functional.lp_pool2d, functional.lp_pool3d),
+)
 """Functions that do not count as the function called: those that they call do."""
 
 

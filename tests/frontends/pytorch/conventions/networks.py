@@ -658,4 +658,22 @@ NETWORKS = {
     "weightnorm": Network(
         lambda: nn.Sequential(torch.nn.utils.parametrizations.weight_norm(nn.Linear(8, 4)), nn.ReLU()), "2x8"
     ),
+    "norms": Network(
+        lambda: nn.Sequential(
+            nn.GroupNorm(2, 4, affine=False),
+            nn.InstanceNorm2d(4),
+            nn.BatchNorm2d(4, track_running_stats=False),
+            nn.LocalResponseNorm(3),
+        ),
+        "2x4x6x6",
+    ),
+    "pools_odd": Network(
+        lambda: nn.Sequential(
+            nn.MaxPool2d((3, 2), (2, 1), 1, ceil_mode=True),
+            nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+            nn.AdaptiveAvgPool2d((5, 3)),
+            nn.LPPool2d(2, 2),
+        ),
+        "2x3x19x17",
+    ),
 }
