@@ -62,8 +62,8 @@ def node_name(call: Call) -> str:
 def sources(trace: Trace) -> list[Source]:
     """Return the inputs of the run that a forward call reads, in order of first use.
 
-    If the frontend does not record which values are inputs, every value that no call produces is one, except learned
-    parameters, states and constants.
+    If the frontend does not record which values are inputs, every value that no call produces may be one, except
+    learned parameters, states and constants.
     """
     given, produced = set(trace.run.inputs), set(trace.run.buffers)
     found: dict[int, Source] = {}
@@ -121,7 +121,7 @@ def follow(trace: Trace, source: Source) -> Followed:
         operands: list[ByAxis] = []
         for i, (identity, tensor) in enumerate(zip(call.inputs, call.layer.inputs.values(), strict=False)):
             if identity not in values:
-                is_known = identity in known or tensor.role != "data" or not trace.run.inputs
+                is_known = identity in known or tensor.role != "data"
                 lost = None if is_known else Dependence(unknown=f"{node} reads a value that no recorded call produces")
                 values[identity] = (lost,) * len(own)
             operands.append(_seen_as(values[identity], shapes.get(identity, tensor.shape), tensor.shape, node))

@@ -15,9 +15,8 @@ from costcore.errors import CostError
 from costcore.ir import Tensor
 from costcore.trace.call import Module, qualified_bases
 from costcore.trace.recorder import Recorder
-from costcore.translate import flatten
 
-from .arrays import ArrayIds, array_of, is_array
+from .arrays import ArrayIds, is_array
 from .capture.function_hook import Capture
 from .capture.link_hook import dotted, link_paths
 
@@ -53,8 +52,6 @@ def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = Fa
         if backward:
             run_backward(outputs)
     recorder.returned += [capture.recording.arrays.operand(value) for value in _returned(outputs)]
-    given = (array_of(value) for value in flatten([positional, *by_name.values()]))
-    recorder.inputs += [capture.recording.arrays.operand(array) for array in given if is_array(array)]
     recorder.n_params_model = sum(parameter.size for parameter in {id(p): p for p in link.params()}.values())
     recorder.modules.update(modules(link, capture.recording.arrays))
 

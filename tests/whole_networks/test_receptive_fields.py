@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from costcore import Report, estimate
+from costcore import ComputationalCostHook, Report, estimate
 from tests import frameworks
 
 pytestmark = pytest.mark.frontend("pytorch", "onnx")
@@ -310,8 +310,6 @@ def test_exports_have_the_fields_of_the_network(name, exporter):
 
 
 def test_the_hook_finds_the_input_behind_buffers():
-    from costcore import ComputationalCostHook
-
     class Normalized(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -341,8 +339,6 @@ def test_views_written_in_place_are_unknown():
 
 
 def test_the_hook_takes_an_input_made_inside_it():
-    from costcore import ComputationalCostHook
-
     net = nn.Conv2d(3, 4, 3)
     with torch.no_grad(), ComputationalCostHook() as hook:
         net(torch.randn(1, 3, 16, 16))
@@ -375,7 +371,7 @@ def test_the_command_line_and_the_tables_show_fields(tmp_path, capsys):
 def test_chainer_has_the_same_fields():
     import costcore.frontends.chainer.compat  # noqa: F401 - Chainer needs it
 
-    chainer = pytest.importorskip("chainer")
+    chainer, np = pytest.importorskip("chainer"), pytest.importorskip("numpy")
     functions, links = chainer.functions, chainer.links
 
     class Net(chainer.Chain):
@@ -407,8 +403,12 @@ def test_chainer_has_the_same_fields():
             y = torch.cat([y[:, 4:], functional.interpolate(y[:, :4], (16, 16), mode="bilinear")], 1)[:, :, 1:]
             return functional.pad(y, (0, 0, 2, 0)).permute(0, 2, 3, 1)
 
+    net = Net()
     with chainer.using_config("train", False):
-        ours = estimate(Net(), (1, 3, 32, 32)).receptive_field()
+        ours = estimate(net, (1, 3, 32, 32)).receptive_field()
+        with ComputationalCostHook(frontends=["chainer"]) as hook:
+            net(np.zeros((1, 3, 32, 32), "float32"))
+    assert hook.report.receptive_field().last.maps == ours.last.maps and len(hook.report.trace.run.inputs) == 1
     theirs = estimate(Same().eval(), (1, 3, 32, 32)).receptive_field()
     # conv 5/2: 5, stride 2; pool 3/2: 5 + 2*2 = 9, stride 4; dilated 3: 9 + 4*4 = 25; transposed: two taps, 25 + 4 = 29
     assert ours.last.size == theirs.last.size == (29, 29)

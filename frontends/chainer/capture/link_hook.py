@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -26,12 +26,14 @@ class LinkHook(chainer.LinkHook):
 
     Args:
         on_enter: called with every link before it runs.
+        on_inputs: called with the arguments of a link that is called from outside of all other links.
     """
 
-    def __init__(self, on_enter: Callable[[Any], None]) -> None:
+    def __init__(self, on_enter: Callable[[Any], None], on_inputs: Callable[[Iterable[Any]], None]) -> None:
         super().__init__()
         self.name = f"costcore {id(self)}"
         self._on_enter = on_enter
+        self._on_inputs = on_inputs
         self._stack: list[_Running] = []
         self._model: Any = None  # held, so that the ids of its links are not reused
         self._paths: dict[int, str] = {}
@@ -51,6 +53,8 @@ class LinkHook(chainer.LinkHook):
         running = self.running()
         if not running and id(args.link) not in self._paths:
             self._model, self._paths = args.link, link_paths(args.link)
+        if not running:
+            self._on_inputs((*args.args, *args.kwargs.values()))
         path = self._paths.get(id(args.link))
         if path is None:  # a link that the model calls but does not own
             path = ".".join(filter(None, (running[-1].path, args.link.name or type(args.link).__name__)))

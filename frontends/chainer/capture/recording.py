@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import chainer
@@ -13,9 +13,9 @@ from costcore.registry.frontends import rows
 from costcore.trace.call import Call
 from costcore.trace.recorder import Recorder
 from costcore.trace.source import user_traceback
-from costcore.translate import Native, Translation, Translator
+from costcore.translate import Native, Translation, Translator, flatten
 
-from ..arrays import ArrayIds, array_of, tensor
+from ..arrays import ArrayIds, array_of, is_array, tensor
 from ..naming import function_of
 from ..rows.arguments import ARGUMENTS
 from .link_hook import LinkHook
@@ -36,7 +36,7 @@ class Recording:
 
     def __init__(self, recorder: Recorder) -> None:
         self.arrays = ArrayIds(recorder)
-        self.links = LinkHook(self._add_parameters)
+        self.links = LinkHook(self._add_parameters, self._add_inputs)
         self._recorder = recorder
         self._translate = Translator(rows("chainer"), self._tensor, names=lambda _: ARGUMENTS)
         self._update_rules: dict[int, tuple[Any, int]] = {}
@@ -129,6 +129,15 @@ class Recording:
                 self.arrays.add_parameter(parameter.array)
             if (rule := parameter.update_rule) is not None:
                 self._update_rules.setdefault(id(rule), (rule, rule.t))
+
+    def _add_inputs(self, values: Iterable[Any]) -> None:
+        """Note the arrays that a model is called with, unless this run computed them."""
+        for value in flatten(values):
+            array = array_of(value)
+            if is_array(array) and not self.arrays.is_result(array):
+                identity = self.arrays.operand(array)
+                if identity not in self._recorder.inputs:
+                    self._recorder.inputs.append(identity)
 
     def _parameter_ids(self, translation: Translation) -> tuple[int, ...]:
         operands = zip(translation.layer.inputs.values(), translation.inputs, strict=True)
