@@ -170,11 +170,8 @@ def _of_site(site: Site) -> Sequence[Dependence | None]:
     """Apply the rule of an operator to one axis of the input."""
     if not site.operands:
         return site.all_outputs(None)
-    marks = Dependence()
-    for dependence in site.operands.values():
-        marks = marks.marks(dependence)
     if all(dependence.path is None for dependence in site.operands.values()):
-        return site.all_outputs(marks)  # nothing is left to follow: what is known stays
+        return site.all_outputs(_marks(site))  # nothing is left to follow: what is known stays
     try:
         return rule_of(site.layer.op)(site)
     except CannotFollowError as error:
@@ -183,7 +180,15 @@ def _of_site(site: Site) -> Sequence[Dependence | None]:
         reason = "the pattern repeats after too many positions"
     except MisalignedError:
         reason = "operands of different strides"
-    return site.all_outputs(marks.marks(Dependence(unknown=f"{site.node} ({reason})")))
+    return site.all_outputs(_marks(site).marks(Dependence(unknown=f"{site.node} ({reason})")))
+
+
+def _marks(site: Site) -> Dependence:
+    """Return what is known of all operands together, without paths."""
+    marks = Dependence()
+    for dependence in site.operands.values():
+        marks = marks.marks(dependence)
+    return marks
 
 
 def _write(

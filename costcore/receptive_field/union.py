@@ -92,6 +92,8 @@ def broadcast(
     Raises:
         CannotFollowError: if it cannot be.
     """
+    if shape == new:
+        return dependence
     lead = len(new) - len(shape)
     if lead < 0:
         raise CannotFollowError("an operand with more axes than the result")

@@ -167,8 +167,9 @@ def test_columns_are_a_list_not_a_string(counted):
         counted.show_report(columns="name")
 
 
-def test_the_set_of_all_columns_omits_tracebacks_and_memory():
-    assert set(REPORT) - set(ReportColumns.ALL) == {"traceback", "live", "live_peak", "saved"}
+def test_the_set_of_all_columns_omits_tracebacks_memory_and_receptive_fields():
+    optional = {"traceback", "live", "live_peak", "saved", "receptive_field"}
+    assert set(REPORT) - set(ReportColumns.ALL) == optional
     assert set(SUMMARY) - set(SummaryColumns.ALL) == {"name"}
 
 

@@ -58,7 +58,8 @@ def test_the_top_rows_and_the_others_add_up(toy):
 
 
 def test_all_columns_are_all_except_those_that_only_some_runs_have(toy):
-    assert set(LAYERS) - set(LayerColumns.ALL) == {"seconds", "seconds%", "live", "live_peak", "saved"}
+    optional = {"seconds", "seconds%", "live", "live_peak", "saved", "receptive_field"}
+    assert set(LAYERS) - set(LayerColumns.ALL) == optional
     assert "Measured" not in shown(nested_report(toy), columns=LayerColumns.ALL, mode="table")
 
 
