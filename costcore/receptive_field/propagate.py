@@ -200,7 +200,8 @@ def _write(
     for storage, identity, output in zip(call.storages[first:], call.outputs, outputs, strict=False):
         others = memory.setdefault(storage, [])
         depends = any(dependence is not None for dependence in output)
-        if others and depends and not is_view and not any(values.get(other) == output for other in others):
+        read = (i for i, place in zip(call.inputs, call.storages, strict=False) if place == storage)
+        if others and depends and not is_view and not any(values[i] == output for i in read):
             reason = Dependence(unknown=f"{node} (writes in place into a part of another value)")
             for other in others:
                 values[other] = tuple(reason if each is None else each.marks(reason) for each in values[other])

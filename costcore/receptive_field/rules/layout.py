@@ -185,9 +185,9 @@ def _view(site: Site) -> list[Dependence | None]:
 
 
 def _joined(site: Site, axis: int, shapes: Mapping[str, Shape]) -> Dependence | None:
-    """Return the dependence of operands joined along an axis, whose indices only one of them may count.
+    """Return the dependence of operands joined along an axis.
 
-    The exception is a value cut in two, of which the parts change places: a cyclic shift, as exporters write it.
+    If several of them count positions there, the result is a bound, except for a cyclic shift as exporters write it.
     """
     total: Dim = 0
     parts: list[tuple[Dependence, Shape, Dim]] = []
@@ -196,10 +196,7 @@ def _joined(site: Site, axis: int, shapes: Mapping[str, Shape]) -> Dependence | 
             parts.append((site.operands[name], shape, total))
         total = total + shape[axis]
     if sum(carries(dependence, axis) for dependence, _, _ in parts) > 1:
-        rolled = _rolled(site, axis, parts)
-        if rolled is None:
-            raise CannotFollowError("parts joined along an axis with positions")
-        return rolled
+        return _rolled(site, axis, parts) or _bounded(site, axis, parts)
     moved_parts = []
     for dependence, shape, offset in parts:
         path = dependence.path
@@ -232,6 +229,22 @@ def _rolled(site: Site, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]
     digits = (replace(digit, size=size), *rest[0])
     path = Path(shifted, tuple(sorted(digits, key=lambda each: -each.weight)))
     return one.with_path(path).marks(other).marks(Dependence(wrapped=site.node))
+
+
+def _bounded(site: Site, axis: int, parts: Sequence[tuple[Dependence, Shape, Dim]]) -> Dependence | None:
+    """Return a bound of what every position of joined parts sees: what it would see in any of them."""
+    moved_parts = []
+    for dependence, shape, offset in parts:
+        found = None if dependence.path is None else plain_digit(dependence.path, axis, shape[axis])
+        if found is not None:
+            path, digit = found
+            if len(path.digits) > 1:
+                raise CannotFollowError("parts of positions joined along an axis")
+            shifted = path.map.through(Taps.every(1, -number(offset, "a part")))
+            dependence = dependence.with_path(Path(shifted, (replace(digit, size=site.y.shape[axis]),)))
+        moved_parts.append(dependence)
+    united = site.unite(moved_parts)
+    return None if united is None else united.marks(Dependence(bounded=site.node))
 
 
 def _concat(site: Site) -> list[Dependence | None]:

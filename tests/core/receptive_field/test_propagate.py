@@ -280,10 +280,25 @@ def test_branches_of_different_strides_are_misaligned():
     assert str(graph.fields(2).last) == "misaligned by add-3"
 
 
-def test_parts_joined_along_the_axis_are_unknown():
+def test_parts_joined_along_the_axis_are_bounded():
+    """Position o is o of the first part, o - 1 to o + 1, or o - 16 of the second: o - 18 to o - 14. 20 positions."""
     graph = Graph(1, 4, 16)
     graph.call("concat", [conv(graph, 1), conv(graph, 1, 5, 1, 2)], (1, 4, 32), axis=2)
-    assert "joined along an axis" in str(graph.fields(2).last)
+    last = graph.fields(2).last
+    assert (str(last), last.bounded_by, last.maps[0](20)) == ("at most 20", "concat-3", (2, 21))
+    graph = Graph(1, 4, 16)
+    graph.call("concat", [conv(graph, 1), conv(graph, 1, stride=2)], (1, 4, 24), axis=2)
+    assert str(graph.fields(2).last) == "misaligned by concat-3"
+
+
+def test_parts_that_change_places_are_a_cyclic_shift():
+    """As exporters write ``roll(x, -3)``: from index 3 on, then the first three."""
+    graph = Graph(1, 4, 16)
+    x = conv(graph, 1)
+    parts = [graph.slice(x, 2, 3, None, 1), graph.slice(x, 2, 0, 3, 1)]
+    graph.call("concat", parts, (1, 4, 16), axis=2)
+    last = graph.fields(2).last
+    assert (str(last), last.maps[0](0), last.wrapped_by) == ("3", (2, 4), "concat-4")
 
 
 def test_a_value_that_no_call_produces_is_unknown():
