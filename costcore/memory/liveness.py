@@ -157,10 +157,10 @@ def _ordered(trace: Trace) -> Iterator[_Moved]:
         else:  # of a node that is part of a larger operator: what it read is read there
             beside.setdefault(min(position, len(calls) - 1), []).append(step._replace(makes=(), overwrites=()))
     for i, call in enumerate(calls):
-        for step in before.get(i, ()):
+        for step in sorted(before.get(i, ()), key=lambda step: step.at):
             yield _Moved(None, (step,))
         yield _Moved(call, beside.get(i, ()), call.layer.op not in VIEWS and call.name not in free)
-    for step in before.get(len(calls), ()):
+    for step in sorted(before.get(len(calls), ()), key=lambda step: step.at):
         yield _Moved(None, (step,))
 
 
@@ -187,6 +187,9 @@ class _Reading:
         self._inputs: dict[int, Value] = {}
         self._layers: dict[int, _Layer] = {}
         self._guessed = 0
+        self._names: dict[str, int] = {}
+        self._touched: set[int] = set()
+        """The blocks that the step being read reads or makes."""
 
     def lives(self) -> Lives:
         """Return the values."""
@@ -262,6 +265,7 @@ class _Reading:
 
     def _moment(self, i: int, moved: _Moved) -> Moment:
         call, steps, writes = moved
+        self._touched = set()
         moment = Moment(call.name if call is not None else steps[0].name, is_call=call is not None)
         if call is not None:
             layer = self._layers.get(id(call.layer)) or self._layer(call.layer)
@@ -322,7 +326,8 @@ class _Reading:
             found.nbytes = _larger(found.nbytes, tensor.nbytes)
             if found.shape is None:
                 found.shape, found.dtype = tensor.shape, tensor.dtype
-        if block not in moment.reads:
+        if block not in self._touched:
+            self._touched.add(block)
             moment.reads.append(block)
 
     def _external(self, identity: int, nbytes: Dim, name: str, tensor: Tensor | None = None) -> int:
@@ -334,6 +339,9 @@ class _Reading:
         return self._add(root, Block(name, nbytes, 0, 0, "input", "", shape, dtype))
 
     def _add(self, root: int, block: Block) -> int:
+        times = self._names[block.name] = self._names.get(block.name, 0) + 1
+        if times > 1:
+            block.name = f"{block.name} ({times})"
         index = self._blocks[root] = len(self._found)
         self._found.append(block)
         return index
@@ -360,12 +368,14 @@ class _Reading:
             found = self._found[block]
             found.nbytes = _larger(found.nbytes, nbytes)
             found.dies = max(found.dies, i)
-            if block not in moment.reads and block not in moment.makes:
+            if block not in self._touched:
+                self._touched.add(block)
                 moment.reads.append(block)
             if writes:
                 self._written.add(block)
             return
         shape, dtype = (None, "") if tensor is None else (tensor.shape, tensor.dtype)
+        self._touched.add(len(self._found))
         moment.makes.append(self._add(root, Block(name, nbytes, i, i, "value", module, shape, dtype)))
 
 
@@ -399,7 +409,7 @@ class _Merging:
         self._lives = lives
         self._inplace = inplace
         self._range = range(first, last + 1)
-        is_whole = first == 0 and last == len(lives.moments) - 1
+        self._is_whole = is_whole = first == 0 and last == len(lives.moments) - 1
         made = [block for i in self._range for block in lives.moments[i].makes]
         self._among = range(len(lives.blocks)) if is_whole else frozenset(made)
         self._into: dict[int, int] = {}
@@ -410,16 +420,34 @@ class _Merging:
         """Return the joined blocks, in order of birth."""
         for i in self._range:
             moment = self._lives.moments[i]
-            for made, taken in moment.takes:
-                if taken in self._among and not self._join(i, made, taken):
-                    old, new = self._current(taken), self._current(made)
-                    self._dies[old] = max(self._end_of(old), self._end_of(new))
-            if self._inplace and moment.overwrites:
-                done: set[int] = set()
-                for made, taken in moment.overwrites:
-                    if made not in done and taken in self._among and self._join(i, made, taken):
-                        done.add(made)
+            self._join_all(i, moment.takes)
+        for first, last in self._lives.spans:
+            self._hold(first, last)
+        if self._inplace:
+            for i in self._range:
+                if overwrites := self._lives.moments[i].overwrites:
+                    self._join_all(i, overwrites)
         return [self._result(block) for block in sorted(self._among) if block not in self._into]
+
+    def _join_all(self, i: int, pairs: Iterable[tuple[int, int]]) -> None:
+        """Join the pairs of a step that can be joined, each block that it makes with one other."""
+        done: set[int] = set()
+        for made, taken in pairs:
+            if made not in done and taken in self._among and self._join(i, made, taken):
+                done.add(made)
+
+    def _hold(self, first: int, last: int) -> None:
+        """Keep what a loop or branch reads from outside until it ends."""
+        if self._range.start == first and self._range.stop == last + 1 and not self._is_whole:
+            return
+        for i in range(first, last + 1):
+            for block in self._lives.moments[i].reads:
+                if block in self._among and self._lives.blocks[block].born < first + self._is_input(block):
+                    current = self._current(block)
+                    self._dies[current] = max(self._end_of(current), last)
+
+    def _is_input(self, block: int) -> bool:
+        return self._lives.blocks[block].kind == "input"
 
     def _result(self, index: int) -> Block:
         block = self._lives.blocks[index]

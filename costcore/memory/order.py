@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
@@ -71,7 +72,8 @@ class _Node:
         reads: blocks from before that it needs.
         makes: blocks that it makes and that others need.
         inner: the most bytes of blocks made by it that are alive at once while it runs.
-        savings: sizes of blocks that may take over the memory of others, each with those others.
+        savings: blocks that may take over the memory of others: each with its size, and with those others.
+        needs: of a node of several steps, the bytes like ``inner`` if some blocks took over the memory of others.
         before: nodes that must have run.
         after: nodes that wait for it.
     """
@@ -80,7 +82,8 @@ class _Node:
     reads: list[int] = field(default_factory=list)
     makes: list[int] = field(default_factory=list)
     inner: int = 0
-    savings: list[tuple[int, list[int]]] = field(default_factory=list)
+    savings: list[tuple[int, int, list[int]]] = field(default_factory=list)
+    needs: Callable[[frozenset[int]], int] | None = None
     before: set[int] = field(default_factory=set)
     after: set[int] = field(default_factory=set)
 
@@ -150,18 +153,27 @@ class _Graph:
         for moment in moments:
             pairs = [*moment.takes, *moment.overwrites] if inplace else moment.takes
             for block, other in pairs:
-                if maker[other] != number and not self.is_input[other] and self.sizes[block] == self.sizes[other]:
+                if maker[other] == number or self.is_input[other] or self.sizes[block] != self.sizes[other]:
+                    continue
+                if sum(other in each.reads for each in moments) == 1:
                     others.setdefault(block, []).append(other)
-        node.savings = [(self.sizes[block], candidates) for block, candidates in others.items()]
-        node.inner = (
-            sum(self.sizes[block] for block in made) if len(moments) == 1 else self._peak_inside(node, lives, inplace)
-        )
+        node.savings = [(block, self.sizes[block], candidates) for block, candidates in others.items()]
+        node.inner = sum(self.sizes[block] for block in made)
+        if len(moments) > 1:
+            node.needs = cache(partial(self._peak_inside, node, lives, inplace))
+            node.inner = node.needs(frozenset())
 
-    def _peak_inside(self, node: _Node, lives: Lives, inplace: bool) -> int:
-        """Return the most bytes of blocks made by a node of several steps that are alive at once."""
+    def _peak_inside(self, node: _Node, lives: Lives, inplace: bool, taken: frozenset[int]) -> int:
+        """Return the most bytes of blocks made by a node of several steps that are alive at once.
+
+        Blocks in ``taken``, which continue blocks from before, do not count.
+        """
         first, last = node.steps[0], node.steps[-1]
         changes = [0] * (last - first + 2)
+        names = {lives.blocks[block].name for block in taken}
         for block in lives.merged(inplace, first, last):
+            if block.name in names:
+                continue
             changes[block.born - first] += block.nbytes
             changes[min(block.dies, last) - first + 1] -= block.nbytes
         peak = live = 0
@@ -246,7 +258,7 @@ class _Part:
     def _least_need(self, node: _Node) -> int:
         """Return what a node needs in any order, beside the blocks that stay."""
         read = sum([self._sizes[block] for block in node.reads if block in self._readers])
-        return int(read + node.inner - sum([size for size, _ in node.savings]))
+        return int(read + node.inner - _saved(node, lambda _: True))
 
     def improve(self, most_states: int) -> int:
         """Look for a better order, and for a better bound; return the number of sets that were visited."""
@@ -388,10 +400,12 @@ def _saved(node: _Node, is_last_reader: Callable[[int], bool]) -> int:
     """Return the bytes that a node saves because blocks that it makes take over the memory of others."""
     saved = 0
     used: set[int] = set()
-    for size, candidates in node.savings:
+    taken = []
+    for made, size, candidates in node.savings:
         for block in candidates:
             if block not in used and is_last_reader(block):
                 used.add(block)
+                taken.append(made)
                 saved += size
                 break
-    return saved
+    return saved if node.needs is None or not taken else node.inner - node.needs(frozenset(taken))

@@ -68,6 +68,7 @@ class SearchSizes(NamedTuple):
 def search(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
     """Walk the graphs of a search as often as they run, and record the choice of tokens."""
     ids = node.value("input_ids")
+    walker.recording.dataflow.unknown.setdefault(f"{node.label} keeps its cache between the runs of the decoder")
     batch, encoder = ids.known_shape[0], node.args.get("encoder")
     beams = _number(walker, node, context, "num_beams") if SEARCHES[node.key] == "beam" else 1
     longest = _number(walker, node, context, "max_length")

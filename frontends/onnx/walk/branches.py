@@ -10,6 +10,7 @@ from costcore.ir import Operations
 from costcore.registry.calculators import calculators
 from costcore.symbolic import magnitude
 from costcore.trace.call import Call
+from costcore.trace.dataflow import Step
 
 from ..graph.node import Node
 from ..graph.scope import GraphContext, Scope
@@ -30,13 +31,15 @@ def branch(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> O
             graphs[name], Scope(scope), context.of_subgraph(node, name)
         )
         return selected
-    recording = walker.recording
+    recording, flow = walker.recording, walker.recording.dataflow
+    first = flow.new_id()
     outputs: dict[str, list[Value]] = {}
     calls: dict[str, list[Call]] = {}
+    steps: dict[str, list[Step]] = {}
     for name, graph in graphs.items():
         mark = recording.checkpoint()
         outputs[name] = yield walker.walk_graph(graph, Scope(scope), context.of_subgraph(node, name))
-        calls[name] = recording.take_calls(mark)
+        calls[name], steps[name] = recording.take_calls(mark), recording.take_steps(mark)
     price = Pricer({**calculators(), **recording.recorder.calculators})
     flops = {name: _flops(price, part) for name, part in calls.items()}
     counted = "else" if magnitude(flops["else"]) > magnitude(flops["then"]) else "then"
@@ -54,7 +57,13 @@ def branch(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> O
         node.label,
     )
     recording.add_calls([*calls[counted], *uncounted])
-    return [computed(value) for value in outputs[counted]]
+    choice = context.of_subgraph(node, counted).region.removesuffix(f".{counted}")
+    flow.start_of(first, choice, reads=[scope.find(name) for name in values_read(node.proto)])
+    flow.skipped(first, calls[skipped], steps[skipped], outputs[skipped], context.of_subgraph(node, skipped).region)
+    flow.steps += steps[counted]
+    found = [computed(value) for value in outputs[counted]]
+    flow.end_of(first, choice, outputs[counted], found)
+    return list(found)
 
 
 def _flops(price: Pricer, calls: Sequence[Call]) -> Dim:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from costcore.dims import Dim, is_symbolic
 from costcore.ir import Layer
 from costcore.trace.call import Call
+from costcore.trace.dataflow import Step
 
 from ..graph.node import Node
 from ..graph.scope import GraphContext, Scope
@@ -32,7 +33,7 @@ def loop(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
     """
     body, carried = node.args["body"], node.args.get("v_initial") or []
     recording, entry_condition = walker.recording, node.get("cond") or _scalar("bool", True)
-    mark, visited = recording.checkpoint(), walker.budget.visited
+    mark, visited, first = recording.checkpoint(), walker.budget.visited, recording.dataflow.new_id()
     times = _trip_count(walker, node, context) if _truth(entry_condition) is not False else 0
     before_body, items = recording.checkpoint(), _carried_items(walker, node, carried, context)
     inputs = [Value((), "int64"), entry_condition, *(_entering(value, items) for value in carried)]
@@ -51,6 +52,7 @@ def loop(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
         is_open = is_short = True
     if is_open and is_short:
         calls, assumptions = recording.calls_since(mark), recording.assumptions_since(mark)
+        steps = recording.steps_since(mark)
         recording.rollback(mark)
         unrolled = yield from _one_by_one(walker, node, scope, context, [entry_condition, *carried], times, nodes)
         if unrolled is not None:
@@ -63,12 +65,18 @@ def loop(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
             return unrolled
         recording.rollback(mark)
         recording.add_calls(calls)
+        recording.dataflow.steps += steps
         for assumption in assumptions:
             recording.assume(*assumption)
     if not _truth(*outputs[:1]):
         recording.assume("data-dependent loop condition: all iterations are counted", node.label)
     final = _carried_out(walker, node, carried, outputs[1:count], items, times)
-    return [*final, *(_stacked(value, times) for value in outputs[count:])]
+    stacked = [_stacked(value, times) for value in outputs[count:]]
+    label, number = context.of_subgraph(node, "body").region, inputs[:1] if inputs[0].identity else []
+    own = inputs[1:2] if node.get("cond") is None and entry_condition.identity else []
+    recording.dataflow.start_of(first, label, carried, inputs[2:], [*number, *own, *stacked], node.inputs)
+    recording.dataflow.end_of(first, label, [*outputs[1:], *inputs, *outputs[:1]], final)
+    return [*final, *stacked]
 
 
 def _truth(*condition: Value) -> bool | None:
@@ -125,6 +133,8 @@ def _one_by_one(
     body, around, recording = node.args["body"], context.of_subgraph(node, "body"), walker.recording
     most = min(times, MOST_ITERATIONS) if isinstance(times, int) else MOST_ITERATIONS
     iterations: list[list[Call]] = []
+    history: list[_Iteration] = []
+    first, before = recording.dataflow.new_id(), list(carried)
     scanned: list[list[Value]] = []
     count, formulas, goes_on = len(carried), _formulas(carried), _truth(carried[0])
     while len(iterations) < most and goes_on is not False:
@@ -132,9 +142,11 @@ def _one_by_one(
         if not walker.budget.unroll(nodes + items):
             return None
         mark, i = recording.checkpoint(), len(iterations)
-        inner = _body_scope(scope, body, [_scalar("int64", i), *map(_numeric, carried)])
+        inputs = [_scalar("int64", i), *map(_numeric, carried)]
+        start, inner = recording.dataflow.new_id(), _body_scope(scope, body, inputs)
         outputs: list[Value] = yield walker.walk_graph(body, inner, replace(around, region=f"{around.region}[{i}]"))
         iterations.append(recording.take_calls(mark))
+        history.append(_Iteration(start, recording.dataflow.new_id(), recording.take_steps(mark), inputs, outputs))
         carried = outputs[:count]
         scanned.append(outputs[count:])
         goes_on = _truth(*carried[:1])
@@ -142,14 +154,55 @@ def _one_by_one(
             return None
     if goes_on and most != times:
         return None
-    recording.add_calls(_merged(walker, iterations, around.region))
+    runs = _runs(iterations, around.region)
+    recording.add_calls(_merged(walker, runs, around.region))
     found: list[Value | None] = [_numeric(value) for value in carried[1:]]
     for k, values in enumerate(zip(*scanned, strict=False), len(found)):
         why = "the iterations return values of different shapes, which cannot be joined: their sizes are symbols"
         found.append(
             _with_symbols(walker, node, k, _stacked(common_element(values) or Value(None), len(iterations)), why)
         )
+    _note_iterations(walker, [(history[run[0][0]], len(run)) for run in runs], around.region, before)
+    last = history[runs[-1][0][0]].outputs if runs else before
+    gathered = [value for value in found[count - 1 :] if value is not None]
+    own = before[:1] if node.get("cond") is None else []
+    recording.dataflow.start_of(first, around.region, further=[*own, *gathered], reads=node.inputs)
+    recording.dataflow.end_of(first, around.region, last[1:count], found[: count - 1])
     return found
+
+
+class _Iteration(NamedTuple):
+    """One iteration of a loop: the ids at which it begins and ends, and the values of its body."""
+
+    start: int
+    end: int
+    steps: list[Step]
+    inputs: list[Value]
+    outputs: list[Value]
+
+
+def _note_iterations(
+    walker: Walker, runs: Sequence[tuple[_Iteration, int]], region: str, before: Sequence[Value]
+) -> None:
+    """Note the values of iterations that were walked one by one, of equal neighbors only those of the first.
+
+    An iteration reads what the one before it returned. In equal iterations, which are counted as one, the values that
+    it reads and those that it returns are both alive.
+    """
+    recording, flow = walker.recording, walker.recording.dataflow
+    for iteration, times in runs:
+        number = iteration.inputs[:1] if iteration.inputs[0].identity else []
+        if times > 1:
+            flow.start_of(iteration.start, region, before, iteration.inputs[1:], number)
+        else:
+            flow.start_of(iteration.start, region, further=number)
+            for value, source in zip(iteration.inputs[1:], before, strict=False):
+                if value is not source:
+                    flow.view(value, recording.identity(source))
+        flow.steps += iteration.steps
+        needed = [*iteration.inputs, *iteration.outputs] if times > 1 else iteration.outputs
+        flow.steps.append(Step(iteration.end, tuple(flow.ids(needed)), name=f"{region}: next"))
+        before = iteration.outputs[: len(before)]
 
 
 def _formulas(values: Sequence[Value]) -> set[Dim]:
@@ -159,14 +212,18 @@ def _formulas(values: Sequence[Value]) -> set[Dim]:
     return {d for d in dims if not d.is_Symbol}
 
 
-def _merged(walker: Walker, iterations: Sequence[Sequence[Call]], region: str) -> list[Call]:
+def _runs(iterations: Sequence[Sequence[Call]], region: str) -> list[list[tuple[int, Sequence[Call]]]]:
+    """Return the iterations of a loop with their numbers, equal neighbors together."""
+    groups = groupby(enumerate(iterations), lambda pair: _iteration_key(pair[1], f"{region}[{pair[0]}]"))
+    return [list(run) for _, run in groups]
+
+
+def _merged(walker: Walker, runs: Sequence[Sequence[tuple[int, Sequence[Call]]]], region: str) -> list[Call]:
     """Return the calls of all iterations of a loop; of equal neighbors only those of the first, multiplied.
 
     The region of a call says which iterations it stands for, from 0: ``.body[3]``, ``.body[3..5]``, ``.body`` for all.
     """
     merged: list[Call] = []
-    groups = groupby(enumerate(iterations), lambda pair: _iteration_key(pair[1], f"{region}[{pair[0]}]"))
-    runs = [list(run) for _, run in groups]
     for run in runs:
         (first, calls), last = run[0], run[-1][0]
         which = "" if len(runs) == 1 else f"[{first}]" if first == last else f"[{first}..{last}]"
@@ -213,6 +270,8 @@ def scan(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
         values.append(Value(tuple(dims), value.dtype))
     times = lengths[0] * (inputs[0].known_shape[0] if batched else 1)
     inner.values.update((entry.name, value) for entry, value in zip(body.input, values, strict=False))
+    flow = walker.recording.dataflow
+    first = flow.new_id()
     outputs = yield walker.walk_graph(body, inner, context.of_subgraph(node, "body", times))
     final = _carried_out(walker, node, values[: len(states)], outputs[: len(states)])
     output_axes = node.args.get("scan_output_axes") or (0,) * len(outputs)
@@ -220,6 +279,15 @@ def scan(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Out
     found = [*final, *stacked]
     if batched:
         found = [value and Value((inputs[0].known_shape[0], *value.known_shape), value.dtype) for value in found]
+    slices = []
+    for value, source, axis in zip(values[len(states) :], scanned, axes, strict=False):
+        if axis == 0 and not batched:
+            flow.view(value, walker.recording.identity(source))
+        else:
+            slices.append(value)
+    label, gathered = context.of_subgraph(node, "body").region, [v for v in found[len(states) :] if v is not None]
+    flow.start_of(first, label, states, values[: len(states)], [*slices, *gathered], scanned)
+    flow.end_of(first, label, [*outputs[: len(states)], *values, *outputs[len(states) :]], found[: len(states)])
     return found
 
 

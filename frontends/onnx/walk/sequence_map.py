@@ -18,6 +18,7 @@ SEQUENCE_MAP = "ai.onnx::SequenceMap"
 def sequence_map(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs:
     """Walk the body of a ``SequenceMap`` for every item; items of equal shapes are walked once and counted together."""
     body = node.args["body"]
+    walker.recording.dataflow.unknown.setdefault(f"{node.label} runs its body for the items of a sequence")
     first, additional = node.value("input_sequence"), node.args.get("additional_inputs") or []
     iterations, length = _iterations(walker, node, [first, *additional], context)
     outputs_by_key: dict[tuple[Any, ...], list[Value]] = {}
