@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from costcore.reports.report import Report
-from costcore.reports.text.amounts import METRICS, exact
+from costcore.reports.text.amounts import FIGURES, exact
 
 SCOPES = ("total", "module", "operator")
 
@@ -22,7 +22,7 @@ class Limit(NamedTuple):
         scope: ``total``, ``module`` or ``operator``.
         pattern: a shell pattern for the module paths or operators to which it applies (``layer?.*``); empty for the
             total.
-        metric: a key of :data:`costcore.reports.text.amounts.METRICS`.
+        metric: a key of :data:`costcore.reports.text.amounts.FIGURES`.
         most: the maximum value; None if the increase is limited.
         increase: the maximum increase over the baseline, relative (:class:`fractions.Fraction`) or absolute (int).
     """
@@ -88,6 +88,6 @@ class Violation(NamedTuple):
         share = f", {100 * self.excess / self.limit:.2f} %" if self.limit else ""
         reason = f" ({self.reason})" if self.reason else ""
         return (
-            f"{self.where}: {exact(self.value)} {METRICS[self.metric][0]}, limit {exact(self.limit)}{reason}, "
+            f"{self.where}: {exact(self.value)} {FIGURES[self.metric][0]}, limit {exact(self.limit)}{reason}, "
             f"{exact(self.excess)} over{share}"
         )

@@ -78,14 +78,24 @@ def _exceeded(report: Report, budget: Budget, compared_with: Report | None) -> I
             unmatched.add((limit.scope, limit.pattern))
             yield Violation(str(limit), reason=f"no {limit.scope} of this model matches{costs.near_matches(limit)}")
         for target, cost in matched:
-            value = _as_int(cost[limit.metric], limit, "the report")
+            value = _as_int(_figure(report, cost, limit), limit, "the report")
             if limit.most is not None:
                 most, reason = limit.most, ""
             else:
-                old = _as_int(baseline.of(target)[limit.metric] if baseline else 0, limit, "the baseline")
+                base = (
+                    0
+                    if budget.baseline is None or baseline is None
+                    else _figure(budget.baseline, baseline.of(target), limit)
+                )
+                old = _as_int(base, limit, "the baseline")
                 most, reason = _increased(old, limit.increase or 0)
             if value > most:
                 yield Violation(str(target), limit.metric, value, most, reason)
+
+
+def _figure(report: ReportData, cost: Mapping[str, Dim], limit: Limit) -> Dim:
+    """Return the limited figure: a cost of the target, or the arena of the run."""
+    return report.arena().size if limit.metric == "arena" else cost[limit.metric]
 
 
 def _increased(old: int, increase: Fraction | int) -> tuple[int, str]:

@@ -13,7 +13,7 @@ from costcore.counting.conventions.catalog import named
 from costcore.errors import CostError
 from costcore.messages import error_text, unknown
 from costcore.reports.report import Report
-from costcore.reports.text.amounts import METRICS, parse_amount, parse_percent
+from costcore.reports.text.amounts import METRICS, PLANNED, parse_amount, parse_percent
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -42,6 +42,7 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
         [total]
         flops = "4.2G"                 # also macs, mread, mwrite, mrw, n_params
         n_params = 25_600_000
+        arena = "256 KiB"              # the layout of Report.arena(), only here
 
         [module."layer?"]              # applies to each matching module, including its submodules
         mread = "100 MiB"
@@ -130,15 +131,16 @@ class _Reader:
         for key, value in limits.items():
             if key == "max_increase":
                 yield from self._increases(scope, pattern, value, (*key_path, key))
-            elif key in METRICS:
+            elif key in METRICS or (key in PLANNED and scope == "total"):
                 yield Limit(scope, pattern, key, most=self._amount(value, key, (*key_path, key)))
             else:
-                raise self._error((*key_path, key), unknown("key", key, LIMIT_KEYS))
+                keys = (*LIMIT_KEYS, *PLANNED) if scope == "total" else LIMIT_KEYS
+                raise self._error((*key_path, key), unknown("key", key, keys))
 
     def _increases(self, scope: str, pattern: str, value: Any, key_path: tuple[str, ...]) -> Iterator[Limit]:
         by_metric = value if isinstance(value, Mapping) else dict.fromkeys(METRICS, value)
         for metric, increase in by_metric.items():
-            if metric not in METRICS:
+            if metric not in METRICS and not (metric in PLANNED and scope == "total"):
                 raise self._error((*key_path, metric), unknown("key", metric, METRICS))
             share = parse_percent(increase)
             if share is None and not isinstance(value, Mapping) and increase != 0:

@@ -25,13 +25,14 @@ from costcore.cli.models import (
 from costcore.reports.caveats import not_counted
 from costcore.reports.columns import Table
 from costcore.reports.tables.renderers import to_markdown
-from costcore.reports.text.amounts import METRICS, exact
+from costcore.reports.text.amounts import FIGURES, exact
 from costcore.reports.text.escape import printable
 
 EPILOG = """example of a budget file:
   [total]
   flops = "4.2G"
   n_params = 25_600_000
+  arena = "256 KiB"             # peak SRAM of an inference run
 
   [module."layer4*"]
   mread = "100 MiB"
@@ -107,7 +108,7 @@ def _markdown(args: argparse.Namespace, violations: Sequence[Violation]) -> list
     rows = [
         [
             violation.where,
-            METRICS[violation.metric][0] if violation.metric else violation.reason,
+            FIGURES[violation.metric][0] if violation.metric else violation.reason,
             *(
                 (exact(violation.value), exact(violation.limit), exact(violation.excess))
                 if violation.metric

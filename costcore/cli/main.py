@@ -57,6 +57,7 @@ from costcore.reports.columns import (
 from costcore.reports.ledger import KEYS
 from costcore.reports.report import Report
 from costcore.reports.serialization.targets import save_output
+from costcore.reports.tables.arena_rows import ARENA, ArenaColumns
 from costcore.reports.tables.arrange import check_top
 from costcore.reports.tables.module_tree import check_depth
 from costcore.reports.tables.renderers import renderers
@@ -101,6 +102,7 @@ EPILOG = """examples:
   costcore torchvision.models:resnet50 --input 1x3x224x224 --by module,op --sort flops --top 10
   costcore my_model.py:make --input ids=1x128:int64 --columns name,macs,n_params
   costcore torchvision.models:resnet50 --input 8x3x224x224 --memory --optimizer adamw
+  costcore model.onnx --arena --align 16 --dim batch=1
   costcore model.onnx --output report.json
 
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error
@@ -130,6 +132,7 @@ VIEWS: Mapping[str, View] = {
     "receptive_field": View(Report.show_receptive_field, RECEPTIVE_FIELDS, ReceptiveFieldColumns),
     "by": View(Report.show_by, GROUPS, GroupColumns),
     "memory": View(Report.show_memory, BLOCKS, MemoryColumns),
+    "arena": View(Report.show_arena, ARENA, ArenaColumns),
 }
 
 
@@ -164,6 +167,11 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--train", action="store_true", help="the same as --backward")
     view.add_argument("--by", metavar="KEYS", help=f"one row per group, by {', '.join(KEYS)}, or several (module,op)")
+    view.add_argument(
+        "--arena", action="store_true", help="memory of an inference run: one row per value, peak SRAM and flash"
+    )
+    parser.add_argument("--inplace", action="store_true", help="--arena: write element-wise results over operands")
+    parser.add_argument("--align", type=int, metavar="N", help="--arena: alignment of values in bytes; default: 64")
     parser.add_argument("--depth", type=int, metavar="N", help="maximum depth of --tree; default: no limit")
     parser.add_argument(
         "--sort",
@@ -257,6 +265,9 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
             raise ValueError(f"--by: {unknown('key', key, KEYS)}")
     if args.depth is not None and name != "tree":
         raise ValueError("--depth requires --tree")
+    for flag, value in (("--inplace", args.inplace), ("--align", args.align is not None)):
+        if value and name != "arena":
+            raise ValueError(f"{flag} requires --arena")
     check_depth(args.depth)
     check_top(args.top)
     check_digits(args.digits)
@@ -270,6 +281,8 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         options["depth"] = args.depth
     if name == "memory":
         del options["sort"]
+    if name == "arena":
+        options |= {"inplace": args.inplace, "align": 64 if args.align is None else args.align}
         options["top"] = 20 if args.top is None else args.top
     if args.columns not in (None, ["default"]):
         sets = view.column_sets
@@ -287,7 +300,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 def _view(args: argparse.Namespace) -> str:
     if args.by is not None:
         return "by"
-    names = ("summary", "layers", "tree", "receptive_field", "memory")
+    names = ("summary", "layers", "tree", "receptive_field", "memory", "arena")
     return next((name for name in names if getattr(args, name)), "report")
 
 

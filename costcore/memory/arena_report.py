@@ -194,6 +194,30 @@ class Arena:
         options += ["inputs of the model are not counted"] * (not self.count_inputs)
         return [*lines, *options, *self.notes]
 
+    def entries(self) -> list[dict[str, Any]]:
+        """Return a dict per value, in order of birth, as the table shows it; without offsets if sizes are symbolic.
+
+        ``born`` and ``dies`` name the first and the last step that needs the value; ``at_peak`` is ``yes`` if it is
+        alive at the peak.
+        """
+        moments, peak = self._lives.moments, first_step_of(self._live, self._peak) if self._live else 0
+        offsets: list[Any] = [None] * len(self._counted) if self.symbols else self._plan.offsets
+        return [
+            {
+                "name": block.name,
+                "nbytes": block.nbytes,
+                "offset": offset,
+                "born": moments[block.born].name if moments and block.kind != "input" else "start",
+                "dies": "end" if block.is_kept or not moments else moments[block.dies].name,
+                "at_peak": "yes" if block.born <= peak <= block.dies else "no",
+                "kind": block.kind,
+                "module": block.module,
+                "shape": block.shape,
+                "dtype": block.dtype,
+            }
+            for block, offset in zip(self._counted, offsets, strict=True)
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the figures in plain JSON types; expressions as text.
 

@@ -30,6 +30,7 @@ from costcore.reports.exports.dataframe import to_dataframe
 from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.targets import Target, save, save_output
 from costcore.reports.serialization.to_json import to_dict, to_json
+from costcore.reports.tables.arena_rows import ARENA, ArenaColumns, arena_rows
 from costcore.reports.tables.arrange import TableRow, arrange, check_top, in_order
 from costcore.reports.tables.layer_rows import TORCHSTAT_SUMS, layer_rows
 from costcore.reports.tables.memory_rows import memory_rows
@@ -238,6 +239,29 @@ class Report(ReportData):
             )
         options = TableOptions(ost, mode, unit, n_digits)
         show(memory_rows(memory, top), choose(BLOCKS, columns), options, [*memory.notes, *self.remarks])
+
+    def show_arena(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "table",
+        unit: str | None = "autoaligned",
+        columns: Sequence[str] = ArenaColumns.DEFAULT,
+        n_digits: int | None = 3,
+        *,
+        sort: str | None = None,
+        top: int | None = 20,
+        align: int = 64,
+        inplace: bool = False,
+        count_inputs: bool = True,
+    ) -> None:
+        """Write a table of the values of an inference run with their place in memory, the largest first.
+
+        Below the table are the figures of :meth:`arena`: flash, peak SRAM, and the least of all orders. ``align``,
+        ``inplace`` and ``count_inputs`` are as for :meth:`arena`, all other arguments as for :meth:`show_report`.
+        """
+        arena = self.arena(align, inplace, count_inputs)
+        rows = arena_rows(arena, None if sort is None else choose(ARENA, [sort])[0], top)
+        show(rows, choose(ARENA, columns), TableOptions(ost, mode, unit, n_digits), arena.remarks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report in plain JSON types, as ``costcore/reports/report.schema.json`` describes them."""

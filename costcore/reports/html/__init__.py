@@ -11,6 +11,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from costcore.reports.html import sections
+from costcore.reports.html.arena import arena_section
 from costcore.reports.html.data import page_data
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["to_html"]
 
-STYLES = ("page.css", "charts.css", "tables.css", "panels.css")
+STYLES = ("page.css", "charts.css", "tables.css", "panels.css", "arena.css")
 """The files that form the page's style sheet."""
 
 SCRIPTS = (
@@ -61,6 +62,7 @@ def to_html(report: ReportData, title: str = "") -> str:
         settings=sections.settings(report),
         totals=sections.totals(report),
         uncounted=sections.uncounted(report),
+        arena=arena_section(report),
         basis=sections.basis(report),
     )
 

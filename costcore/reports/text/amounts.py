@@ -21,6 +21,12 @@ METRICS: Mapping[str, tuple[str, str]] = {
 }
 """The costs that are compared and limited: key in reports -> (name in messages, kind of its prefixes)."""
 
+PLANNED: Mapping[str, tuple[str, str]] = {"arena": ("bytes of arena", "bytes")}
+"""Figures of the whole run, which are planned from it and limited like costs."""
+
+FIGURES: Mapping[str, tuple[str, str]] = {**METRICS, **PLANNED}
+"""Everything that a budget limits."""
+
 _AMOUNT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*([KMGT]?)(i?)(B?)")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
 
@@ -35,7 +41,7 @@ def parse_amount(value: object, metric: str) -> int:
         TypeError: if ``value`` is neither a whole number nor a string.
         ValueError: if it is negative, or a string of another form.
     """
-    is_bytes = METRICS[metric][1] == "bytes"
+    is_bytes = FIGURES[metric][1] == "bytes"
     example = '"100 MiB" or "100 MB"' if is_bytes else '"4.1G"'
     malformed = f"{metric} must be an integer or a string such as {example} (got {value!r})"
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1:

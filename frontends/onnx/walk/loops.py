@@ -165,7 +165,7 @@ def _one_by_one(
     _note_iterations(walker, [(history[run[0][0]], len(run)) for run in runs], around.region, before)
     last = history[runs[-1][0][0]].outputs if runs else before
     gathered = [value for value in found[count - 1 :] if value is not None]
-    own = before[:1] if node.get("cond") is None else []
+    own = before[:1] if node.get("cond") is None and before[0].identity else []
     recording.dataflow.start_of(first, around.region, further=[*own, *gathered], reads=node.inputs)
     recording.dataflow.end_of(first, around.region, last[1:count], found[: count - 1])
     return found
@@ -192,15 +192,17 @@ def _note_iterations(
     recording, flow = walker.recording, walker.recording.dataflow
     for iteration, times in runs:
         number = iteration.inputs[:1] if iteration.inputs[0].identity else []
+        unread = not iteration.inputs[1].identity  # the condition, if the body only replaces it
+        pairs = list(zip(iteration.inputs[1:], before, strict=False))[unread:]
         if times > 1:
-            flow.start_of(iteration.start, region, before, iteration.inputs[1:], number)
+            flow.start_of(iteration.start, region, [old for _, old in pairs], [new for new, _ in pairs], number)
         else:
             flow.start_of(iteration.start, region, further=number)
-            for value, source in zip(iteration.inputs[1:], before, strict=False):
+            for value, source in pairs:
                 if value is not source:
                     flow.view(value, recording.identity(source))
         flow.steps += iteration.steps
-        needed = [*iteration.inputs, *iteration.outputs] if times > 1 else iteration.outputs
+        needed = [*number, *(new for new, _ in pairs), *iteration.outputs] if times > 1 else iteration.outputs
         flow.steps.append(Step(iteration.end, tuple(flow.ids(needed)), name=f"{region}: next"))
         before = iteration.outputs[: len(before)]
 

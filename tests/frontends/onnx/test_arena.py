@@ -9,8 +9,12 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from costcore import Report, estimate
-from costcore.errors import ArenaError
+from costcore.budgets.check import check
+from costcore.budgets.toml import BudgetError
+from costcore.cli.main import main
+from costcore.errors import ArenaError, CostWarning
 from tests.frontends.onnx.small_models import model, node
+from tests.work import at_most
 
 KIB = 1024
 
@@ -185,3 +189,98 @@ def test_quantized_values_have_their_width():
     arena = estimate(made).arena()
     assert [live for _, live in arena.timeline] == [4000 + 1000, 1000 + 4000]
     assert arena.weights == 4 + 1
+
+
+def test_the_table_lists_the_largest_values_with_their_places(capsys):
+    estimate(wide()).show_arena(mode="csv", unit=None, top=2, columns=("name", "nbytes", "born", "dies", "at_peak"))
+    assert capsys.readouterr().out.splitlines() == [
+        "Value,Size B,From,To,At peak",
+        "Conv-2,65536,Conv-2,Conv-4,yes",
+        "Conv-3,65536,Conv-3,Conv-5,yes",
+        "others (5),40960,,,",
+        "arena,139264,,,",
+    ]
+    estimate(chain()).show_arena(align=16)
+    out = capsys.readouterr().out
+    assert "flash (weights and constants): 100,864 B" in out
+    assert "peak, in file order: 8,192 B, at Relu-1" in out
+    assert "peak SRAM (arena, aligned to 16): 8,192 B" in out
+    assert "best order: 8,192 B" in out
+
+
+def test_the_command_shows_the_arena_of_a_file(tmp_path, capsys):
+    file = tmp_path / "chain.onnx"
+    file.write_bytes(chain().SerializeToString())
+    assert main([str(file), "--arena", "--inplace", "--align", "16"]) == 0
+    out = capsys.readouterr().out
+    assert "peak SRAM (arena, aligned to 16): 5,120 B" in out
+    assert "element-wise results are written over operands" in out
+    with pytest.raises(SystemExit):
+        main([str(file), "--align", "16"])
+    assert "--align requires --arena" in capsys.readouterr().err
+    assert main([str(file), "--arena", "--align", "0"]) == 1
+    assert "align must be at least 1 (got 0)" in capsys.readouterr().err
+
+
+def test_a_budget_limits_the_arena():
+    report = estimate(chain())
+    assert check(report, {"total": {"arena": "8 KiB"}}) == []
+    violation = check(report, {"total": {"arena": 8000}})
+    assert [str(each) for each in violation] == ["total: 8,192 bytes of arena, limit 8,000, 192 over, 2.40 %"]
+    grown = {"baseline": report, "total": {"max_increase": {"arena": "1%"}}}
+    assert [each.value for each in check(estimate(wide()), grown)] == [139264]
+    with pytest.raises(BudgetError, match="unknown key 'arena'"):
+        check(report, {"module": {"*": {"arena": 1}}})
+    symbolic = estimate(graph(node("Relu", ["x"], ["y"]), x=("n", 4)))
+    with pytest.raises(ArenaError, match="sizes depend on n"):
+        check(symbolic, {"total": {"arena": "1 KiB"}})
+
+
+def test_the_page_has_a_picture_of_the_arena():
+    page = estimate(wide()).to_html()
+    picture = page[page.index("<section id='arena'") : page.index('id="basis"')]
+    assert picture.count("<rect class='value'") - 1 == 5, "x and y have another class; one more is in the key"
+    assert "Conv-2: 65,536 B at" in picture
+    assert "139,264 B, peak SRAM, aligned to 64 bytes" in picture
+    symbolic = estimate(graph(node("Relu", ["x"], ["y"]), x=("n", 4))).to_html()
+    assert "A layout needs numbers for n." in symbolic
+
+
+def test_names_in_the_picture_are_escaped():
+    made = graph(node("Relu", ["<script>x</script>"], ["y"]))
+    made.graph.input[0].name = "<script>x</script>"
+    assert "<script>x" not in estimate(made).to_html()
+
+
+def test_values_of_unknown_rank_have_a_symbol_each():
+    made = graph(node("Unknown", ["x"], ["u"], domain="acme"), node("Relu", ["u"], ["y"]), x=(1, 4))
+    made.opset_import.append(helper.make_opsetid("acme", 1))
+    with pytest.warns(CostWarning):
+        arena = estimate(made).arena()
+    assert len(arena.symbols) == 2
+    assert all("elements" in symbol for symbol in arena.symbols)
+    with pytest.raises(ArenaError, match="elements"):
+        _ = arena.size
+
+
+def test_regrouped_nodes_are_one_call_of_the_arena():
+    made = graph(
+        node("Sigmoid", ["x"], ["s"]),
+        node("Mul", ["x", "s"], ["a"]),
+        node("Relu", ["a"], ["y"]),
+        x=(1, 4),
+    )
+    report = estimate(made, regroup=("silu",))
+    assert [call.type for call in report.calls][-1] == "Relu"
+    assert report.arena().lower_bound <= report.arena().peak <= 3 * 16
+
+
+def test_work_of_a_file_grows_with_its_nodes():
+    def work(n: int) -> int:
+        nodes = [node("Relu", ["x" if i == 0 else f"a{i}"], ["y" if i == n - 1 else f"a{i + 1}"]) for i in range(n)]
+        arena = estimate(graph(*nodes)).arena()
+        with at_most(1_000_000) as counted:
+            assert (arena.peak, arena.size, arena.lower_bound) == (32, 128, 32)
+        return counted.calls
+
+    assert work(2000) < 11 * work(200)

@@ -1,0 +1,104 @@
+"""The picture of the arena: every value as a rectangle, its lifetime across and its place in memory upwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from costcore.dims import Dim, is_symbolic
+from costcore.errors import ArenaError
+from costcore.memory.arena_report import Arena, Slot
+from costcore.reports.html.sections import card, text
+from costcore.reports.text.amounts import exact, readable
+from costcore.symbolic import as_text
+
+if TYPE_CHECKING:
+    from costcore.reports.report_data import ReportData
+
+MOST_CALLS = 20_000
+"""Runs of more calls have no picture: they would make the page slow."""
+
+MOST_DRAWN = 1000
+"""The maximum number of rectangles; the largest values are drawn."""
+
+WIDTH, HEIGHT = 1000, 300
+"""The size of the picture in its own units."""
+
+
+def arena_section(report: ReportData) -> str:
+    """Return the section with the memory of an inference run; empty if there is none, as for a training step."""
+    if not report.trace.records or len(report.trace) > MOST_CALLS:
+        return ""
+    try:
+        arena = report.arena()
+        if arena.peak == 0:
+            return ""
+        cards, picture = _cards(arena), "" if arena.symbols else _picture(arena)
+    except ArenaError:
+        return ""
+    notes = "".join(f"<p class='note'>{text(note)}</p>" for note in arena.notes)
+    hint = ""
+    if arena.symbols:
+        hint = f"<p class='note'>A layout needs numbers for {text(', '.join(arena.symbols))}.</p>"
+    return (
+        "<section id='arena' aria-labelledby='arena-title'><h2 id='arena-title'>Memory of one inference</h2>"
+        f"<dl class='cards'>{cards}</dl>{picture}{hint}{notes}</section>"
+    )
+
+
+def _cards(arena: Arena) -> str:
+    cards = [
+        _bytes_card("Peak of live values", arena.peak, f"in execution order, at {arena.at}"),
+        _bytes_card("Weights and constants", arena.weights, "flash"),
+    ]
+    if not arena.symbols:
+        bound = "the best order needs no more" if arena.is_exact else "no order needs less"
+        cards.insert(1, _bytes_card("Arena", arena.size, f"peak SRAM, aligned to {arena.align} bytes"))
+        cards.insert(2, _bytes_card("Lower bound", arena.lower_bound, bound))
+    return "\n".join(cards)
+
+
+def _bytes_card(title: str, value: Dim, note: str) -> str:
+    if is_symbolic(value):
+        return card(title, as_text(value), note, is_expression=True)
+    return card(title, readable(value, "mread"), f"{exact(value)} B, {note}")
+
+
+def _picture(arena: Arena) -> str:
+    """Return the picture, with the name of each value as a tooltip."""
+    slots = [slot for slot in arena.slots if slot.nbytes]
+    drawn = sorted(slots, key=lambda slot: (-slot.nbytes, slot.born, slot.offset))[:MOST_DRAWN]
+    steps = arena.timeline
+    across, up = WIDTH / len(steps), HEIGHT / max(arena.size, 1)
+    shapes = "".join(_rectangle(slot, steps, across, up) for slot in drawn)
+    peak = next(i for i, (_, live) in enumerate(steps) if live == arena.peak)
+    x = _number((peak + 0.5) * across)
+    line = (
+        f"<line class='peak' x1='{x}' x2='{x}' y1='0' y2='{HEIGHT}'><title>peak: {text(steps[peak][0])}</title></line>"
+    )
+    omitted = f" The {len(drawn)} largest of {len(slots)} values are drawn." if len(drawn) < len(slots) else ""
+    keys = "".join(
+        f"<svg viewBox='0 0 1 1' aria-hidden='true'><rect class='{kind}' width='1' height='1'/></svg>{label}"
+        for kind, label in (("input", "inputs"), ("value", "values between calls"), ("output", "outputs"))
+    )
+    return (
+        f"<svg id='arena-map' viewBox='0 0 {WIDTH} {HEIGHT}' preserveAspectRatio='none' role='img' aria-label='"
+        f"Place in memory of {len(drawn)} values over {len(steps)} steps'>{shapes}{line}</svg>"
+        f"<p class='note arena-key'>Across: execution order. Upwards: offset, to {exact(arena.size)} B. Line: peak."
+        f"{keys}.{omitted}</p>"
+    )
+
+
+def _rectangle(slot: Slot, steps: list[tuple[str, Dim]], across: float, up: float) -> str:
+    height = slot.nbytes * up
+    lifetime = f"{steps[slot.born][0]} to {steps[slot.dies][0]}"
+    label = f"{slot.name}: {exact(slot.nbytes)} B at {exact(slot.offset)}, {lifetime}"
+    x, y = _number(slot.born * across), _number(HEIGHT - slot.offset * up - height)
+    return (
+        f"<rect class='{slot.kind}' x='{x}' y='{y}' "
+        f"width='{_number((slot.dies - slot.born + 1) * across)}' height='{_number(height)}'>"
+        f"<title>{text(label)}</title></rect>"
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}".rstrip("0").rstrip(".")
