@@ -75,13 +75,20 @@ def highest(amounts: Iterable[Dim]) -> Dim:
     return as_dim(Max(*kept, evaluate=False))
 
 
-def _sample(evaluate: Evaluation, amount: Dim) -> Any:
-    return evaluate(amount) if is_symbolic(amount) else amount
+def _sample(evaluate: Evaluation, amount: Dim) -> int:
+    """Return the value of an amount; -1 if it has none, as after a division by zero."""
+    if not is_symbolic(amount):
+        return int(amount)
+    try:
+        value = evaluate(amount)
+    except (ArithmeticError, ValueError, TypeError):
+        return -1
+    return value if isinstance(value, int) else -1
 
 
 def _is_at_most(a: Any, b: Any, known: Mapping[Any, Sequence[Any]]) -> bool:
     """Return True if ``a <= b`` is proved for all positive sizes of their symbols."""
-    if any(x > y for x, y in zip(known[a], known[b], strict=True)):
+    if any(x > y or x < 0 or y < 0 for x, y in zip(known[a], known[b], strict=True)):
         return False
     difference = expanded(b - a)
     if not is_symbolic(difference):

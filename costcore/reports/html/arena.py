@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from costcore.dims import Dim, is_symbolic
+from costcore.counting.substitution import symbols_in
+from costcore.dims import Dim
 from costcore.errors import ArenaError
 from costcore.memory.arena_report import Arena, Slot
 from costcore.reports.html.sections import card, text
 from costcore.reports.text.amounts import exact, readable
-from costcore.symbolic import as_text
 
 if TYPE_CHECKING:
     from costcore.reports.report_data import ReportData
@@ -28,38 +28,35 @@ def arena_section(report: ReportData) -> str:
     """Return the section with the memory of an inference run; empty if there is none, as for a training step."""
     if not report.trace.records or len(report.trace) > MOST_CALLS:
         return ""
+    if symbols_in(report.trace):
+        return _section("<p class='note'>A layout needs numbers for the symbolic sizes, as from report.subs(…).</p>")
     try:
         arena = report.arena()
-        if arena.peak == 0:
+        if arena.peak == 0 or arena.symbols:
             return ""
-        cards, picture = _cards(arena), "" if arena.symbols else _picture(arena)
+        content = f"<dl class='cards'>{_cards(arena)}</dl>{_picture(arena)}"
     except ArenaError:
         return ""
-    notes = "".join(f"<p class='note'>{text(note)}</p>" for note in arena.notes)
-    hint = ""
-    if arena.symbols:
-        hint = f"<p class='note'>A layout needs numbers for {text(', '.join(arena.symbols))}.</p>"
-    return (
-        "<section id='arena' aria-labelledby='arena-title'><h2 id='arena-title'>Memory of one inference</h2>"
-        f"<dl class='cards'>{cards}</dl>{picture}{hint}{notes}</section>"
-    )
+    return _section(content + "".join(f"<p class='note'>{text(note)}</p>" for note in arena.notes))
+
+
+def _section(content: str) -> str:
+    title = "<h2 id='arena-title'>Memory of one inference</h2>"
+    return f"<section id='arena' aria-labelledby='arena-title'>{title}{content}</section>"
 
 
 def _cards(arena: Arena) -> str:
+    bound = "the best order needs no more" if arena.is_exact else "no order needs less"
     cards = [
         _bytes_card("Peak of live values", arena.peak, f"in execution order, at {arena.at}"),
+        _bytes_card("Arena", arena.size, f"peak SRAM, aligned to {arena.align} bytes"),
+        _bytes_card("Lower bound", arena.lower_bound, bound),
         _bytes_card("Weights and constants", arena.weights, "flash"),
     ]
-    if not arena.symbols:
-        bound = "the best order needs no more" if arena.is_exact else "no order needs less"
-        cards.insert(1, _bytes_card("Arena", arena.size, f"peak SRAM, aligned to {arena.align} bytes"))
-        cards.insert(2, _bytes_card("Lower bound", arena.lower_bound, bound))
     return "\n".join(cards)
 
 
 def _bytes_card(title: str, value: Dim, note: str) -> str:
-    if is_symbolic(value):
-        return card(title, as_text(value), note, is_expression=True)
     return card(title, readable(value, "mread"), f"{exact(value)} B, {note}")
 
 
@@ -68,8 +65,8 @@ def _picture(arena: Arena) -> str:
     slots = [slot for slot in arena.slots if slot.nbytes]
     drawn = sorted(slots, key=lambda slot: (-slot.nbytes, slot.born, slot.offset))[:MOST_DRAWN]
     steps = arena.timeline
-    across, up = WIDTH / len(steps), HEIGHT / max(arena.size, 1)
-    shapes = "".join(_rectangle(slot, steps, across, up) for slot in drawn)
+    across, size = WIDTH / len(steps), max(arena.size, 1)
+    shapes = "".join(_rectangle(slot, steps, across, size) for slot in drawn)
     peak = next(i for i, (_, live) in enumerate(steps) if live == arena.peak)
     x = _number((peak + 0.5) * across)
     line = (
@@ -88,11 +85,11 @@ def _picture(arena: Arena) -> str:
     )
 
 
-def _rectangle(slot: Slot, steps: list[tuple[str, Dim]], across: float, up: float) -> str:
-    height = slot.nbytes * up
+def _rectangle(slot: Slot, steps: list[tuple[str, Dim]], across: float, size: int) -> str:
+    height, offset = HEIGHT * slot.nbytes / size, HEIGHT * slot.offset / size
     lifetime = f"{steps[slot.born][0]} to {steps[slot.dies][0]}"
     label = f"{slot.name}: {exact(slot.nbytes)} B at {exact(slot.offset)}, {lifetime}"
-    x, y = _number(slot.born * across), _number(HEIGHT - slot.offset * up - height)
+    x, y = _number(slot.born * across), _number(HEIGHT - offset - height)
     return (
         f"<rect class='{slot.kind}' x='{x}' y='{y}' "
         f"width='{_number((slot.dies - slot.born + 1) * across)}' height='{_number(height)}'>"

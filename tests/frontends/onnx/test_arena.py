@@ -243,7 +243,7 @@ def test_the_page_has_a_picture_of_the_arena():
     assert "Conv-2: 65,536 B at" in picture
     assert "139,264 B, peak SRAM, aligned to 64 bytes" in picture
     symbolic = estimate(graph(node("Relu", ["x"], ["y"]), x=("n", 4))).to_html()
-    assert "A layout needs numbers for n." in symbolic
+    assert "A layout needs numbers for the symbolic sizes" in symbolic
 
 
 def test_names_in_the_picture_are_escaped():
