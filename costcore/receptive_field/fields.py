@@ -162,6 +162,7 @@ class ReceptiveFields(Mapping[str, ReceptiveField]):
                 self._field([by_axis[axis] for axis in axes]) if by_axis else None for by_axis in outputs
             )
         self._read = {identity for call in trace.calls if call.phase == "forward" for identity in call.inputs}
+        self._returned = set(trace.run.returned)
         self._calls = {call.name: call for call in trace.calls}
 
     def __getitem__(self, name: str) -> ReceptiveField:
@@ -182,11 +183,16 @@ class ReceptiveFields(Mapping[str, ReceptiveField]):
 
     @property
     def outputs(self) -> dict[str, ReceptiveField]:
-        """The fields of the values that no call reads: the outputs of the model, by name of the call."""
-        found = {}
-        for name in self:
-            if not any(identity in self._read for identity in self._calls[name].outputs):
-                found[name] = self[name]
+        """The fields of the outputs of the model by name of the call: what it returns, else values that no call reads.
+
+        Of several outputs of one call, the first.
+        """
+        found: dict[str, ReceptiveField] = {}
+        for name, fields in self._by_call.items():
+            for identity, one in zip(self._calls[name].outputs, fields, strict=False):
+                is_output = identity in self._returned if self._returned else identity not in self._read
+                if is_output and one is not None:
+                    found.setdefault(name, one)
         return found
 
     @property

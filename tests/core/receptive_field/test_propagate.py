@@ -431,3 +431,12 @@ def test_wrong_arguments_are_explained():
         report.receptive_field().last.region(1, 2, 3)
     with pytest.raises(CostError, match="no call reads an input"):
         Report(Trace((), Run())).receptive_field()
+
+
+def test_outputs_are_what_the_model_returns():
+    graph = Graph(1, 4, 16)
+    x = conv(graph, 1)
+    graph.call("relu", [x], (1, 4, 16))
+    assert receptive_fields(graph.trace).outputs.keys() == {"relu-2"}
+    trace = Trace(graph.trace.records, Run(inputs=(1,), returned=(x, 200)))
+    assert receptive_fields(trace).outputs.keys() == {"conv-1", "relu-2"}
