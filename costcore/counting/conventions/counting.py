@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -111,7 +112,14 @@ def count(trace: Trace, convention: Convention) -> Counts:
     for each in convention.counts:
         lines += _COUNTERS[each.by](facts, each)
         notes += _notes(facts, each)
-    return Counts(convention, tuple(lines), (*convention.notes, *dict.fromkeys(notes)))
+    known = (note for note in convention.notes if _applies(note, facts.modules))
+    return Counts(convention, tuple(lines), (*known, *dict.fromkeys(notes)))
+
+
+def _applies(note: str, modules: ModuleIndex) -> bool:
+    """Return whether a note names no type of modules, or one that the model has."""
+    types = set(re.findall(r"\bnn\.\w+", note))
+    return not types or any(not types.isdisjoint(modules.types(path)) for path in modules)
 
 
 EXPORTED = (

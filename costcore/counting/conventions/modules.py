@@ -46,6 +46,9 @@ class ModuleIndex:
         module = self._modules.get(path)
         return module.same_as or path if module is not None else path
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
     def __contains__(self, path: str) -> bool:
         return path in self._modules
 
