@@ -183,6 +183,7 @@ class _Reading:
         self._found: list[Block] = []
         self._made_at: dict[int, int] = {}
         self._written: set[int] = set()
+        self._read_ids: set[int] = set()
         self._stored: dict[int, Dim] = {}
         self._inputs: dict[int, Value] = {}
         self._layers: dict[int, _Layer] = {}
@@ -208,9 +209,9 @@ class _Reading:
         returned = {self._root(identity) for identity in run.returned}
         notes = []
         if not run.returned:
-            read = {block for moment in moments for block in moment.reads}
-            unread = [root for root, block in self._blocks.items() if block not in read]
-            returned = {root for root in unread if self._found[self._blocks[root]].kind != "input"}
+            returned = {
+                self._root(identity) for identity in self._made_at.keys() - self._read_ids
+            } & self._blocks.keys()
             if returned:
                 notes.append("what the run returns is unknown: values without a reader are assumed to be returned")
         for root in returned & self._blocks.keys():
@@ -304,6 +305,7 @@ class _Reading:
         if not identity:
             return
         root = self._root(identity)
+        self._read_ids.add(identity)
         if identity in self._made_at:
             moment.after.add(self._made_at[identity])
         if root in self._stored:
