@@ -76,15 +76,22 @@ class _Facts:
         learned = self._learned[position] if "learned" in expression.names else ()
         module = self.modules.get(call.module)
         is_int = None if module is None or not module.bases else module.kernel_is_int
-        key = id(call.layer), call.strided, is_int, learned
+        in_place = "in_place" in expression.names and _is_in_place(call)
+        key = id(call.layer), call.strided, is_int, learned, in_place
         found = self._quantities.get(key)
         if found is None:
-            quantities = Quantities(call.layer, record.cost, call.strided, is_int, learned)
+            quantities = Quantities(call.layer, record.cost, call.strided, is_int, learned, in_place)
             found = self._quantities[key] = call.layer, quantities
         memo = id(found[1]), expression.text
         if memo not in self._values:
             self._values[memo] = expression(found[1])
         return self._values[memo]
+
+
+def _is_in_place(call: Call) -> bool:
+    storages = dict(zip((*call.inputs, *call.outputs), call.storages, strict=False))
+    written = [storages.get(each, 0) for each in (*call.inputs[:1], *call.outputs[:1])]
+    return len(written) == 2 and written[0] == written[1] != 0
 
 
 def count(trace: Trace, convention: Convention) -> Counts:

@@ -51,6 +51,7 @@ AMOUNTS: Mapping[str, str] = {
     "batch_first": "whether the batch, more than 1, is the first dimension of a recurrent layer's input",
     "affine": "1 with an affine weight, else 0",
     "bias": "1 with a bias, else 0",
+    "in_place": "whether the call writes its first output to the memory of its first input",
     "training": "whether the layer is in training mode",
     "running": "whether a norm keeps running statistics",
     "groups": "groups",
@@ -96,6 +97,7 @@ class Quantities:
         strided: positions of its inputs that are not contiguous.
         kernel_is_int: whether the module was given its kernel size as an int; None if that is unknown.
         learned: positions of its inputs that are parameters or computed from one.
+        in_place: whether its first output has the memory of its first input.
     """
 
     def __init__(
@@ -105,11 +107,13 @@ class Quantities:
         strided: tuple[int, ...] = (),
         kernel_is_int: bool | None = None,
         learned: tuple[int, ...] = (),
+        in_place: bool = False,
     ) -> None:
         self._layer = layer
         self._cost = cost
         self._positions_strided = strided
         self._positions_learned = learned
+        self._is_in_place = in_place
         self._kernel_is_int = kernel_is_int
 
     def __call__(self, name: str) -> Any:
@@ -229,6 +233,9 @@ class Quantities:
 
     def _bias(self) -> int:
         return int("b" in self._layer or "b0" in self._layer)
+
+    def _in_place(self) -> bool:
+        return self._is_in_place
 
     def _training(self) -> bool:
         return bool(self._attribute("training", False))

@@ -273,6 +273,11 @@ def test_backward_counts_only_where_the_convention_says_so():
     assert report.under("macs").total < report.under("torch").total
 
 
+def test_what_is_written_in_place(total):
+    network = nn.Sequential(nn.Linear(4, 4), nn.LeakyReLU(inplace=True), nn.LeakyReLU())
+    assert total(network, 'by = "op"', 'leaky_relu = "100 if in_place else 1"') == 101
+
+
 def test_default_counts_every_call_without_a_rule(total):
     network = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Tanh())
     assert total(network, 'default = "10000"', 'linear = "macs"\nrelu = 0') == LINEAR + 10000
