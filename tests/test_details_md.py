@@ -149,12 +149,18 @@ def test_a_convention_has_its_rules_by_amount_and_its_options():
         outside=("nn.LSTM",),
         phases=("forward", "backward"),
     )
-    texts = ("ours",), "What.", ("a page",), ("Gap.",)
-    mine = Convention("mine", "my tool", "3", "MAC", "flops", (pairs,), *texts)
+    mine = Convention(
+        *("mine", "my tool", "3", "MAC", "flops", (pairs,)),
+        variant="its option",
+        aliases=("ours",),
+        description="What.",
+        sources=("a page",),
+        notes=("Gap.",),
+    )
     text = make_details_md.render(CALCULATORS, TABLES, {"mine": mine})
-    assert "| [`mine`](#mine) | my tool | 3 | MAC | 3 |" in text
+    assert "| [`mine`](#mine) | my tool, its option | 3 | MAC | 3 |" in text
     assert section_of(text, "`mine`") == (
-        "my tool 3, which calls its MACs flops. What.\n\nAlso `ours`.\n\n"
+        "my tool 3, its option, which calls its MACs flops. What.\n\nAlso `ours`.\n\n"
         "Modules: of these classes and their subclasses; nothing inside the children of a module with a rule; a module "
         "counts once for each parent, squared; outside of nn.LSTM; in forward, backward.\n\n"
         "| rule for | amount |\n| :-- | :-- |\n"
