@@ -220,5 +220,5 @@ class DataflowLog:
 
 
 def _stored_bytes(tensor: StoredTensor) -> Dim:
-    """Return the bytes of a stored tensor; 0 if nothing reads it."""
+    """Return the bytes of a stored tensor, 0 without a reader."""
     return Tensor((tensor.size,), tensor.dtype).nbytes if tensor.uses else 0
