@@ -65,6 +65,18 @@ class Reconciliation:
         """New total minus old total."""
         return expanded_sum((self.totals[1], -self.totals[0]))
 
+    @property
+    def summary(self) -> str:
+        """The difference and the operator with the largest part of it, in one sentence."""
+        old, new = self.names
+        if not self.lines:
+            return f"{old} and {new} count the same."
+        largest = self.lines[0]
+        return (
+            f"{new} differs from {old} by {_grouped(self.difference, '+')}; {largest.op} has the largest part, "
+            f"{_grouped(largest.amount, '+')}: {largest.old} → {largest.new}."
+        )
+
     def __str__(self) -> str:
         return rendered(self._table(), "table")
 
@@ -88,7 +100,7 @@ class Reconciliation:
 
         totals = [(name, _grouped(total)) for name, total in zip(self.names, self.totals, strict=True)]
         totals.append(("Difference", _grouped(self.difference, "+")))
-        return save(to_html(self.names, totals, self._table(), self.notes, title), target)
+        return save(to_html(self.names, totals, self._table(), [self.summary, *self.notes], title), target)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the reconciliation in plain JSON types; symbolic amounts are texts."""

@@ -69,7 +69,7 @@ class Run:
         buffers: operand ids of values that the model holds without learning them, if ``inputs`` are known.
         version: version of costcore.
         convention: name of the counting rules.
-        unit: what the amounts are that tables show as FLOPs; another convention may count ``MACs``.
+        unit: what the amounts are that tables show as FLOPs; another convention may count ``MACs (fvcore)``.
         returned: operand ids of the tensors that the outermost module returned, in order, also of those inside lists,
             tuples, dicts and dataclasses; those of all its calls, if several ran. Empty if unknown.
         module_calls: every call of a module in the order in which they began; recorded only with ``spelled=True``.

@@ -17,7 +17,7 @@ def counted_trace(trace: Trace, counts: Counts) -> Trace:
     An amount of several executions of a call stands for all of them, so such a call is counted as executed once.
     """
     records = [_counted(record, amount) for record, amount in zip(trace, amounts(counts, trace), strict=True)]
-    unit = UNIT_NAMES[counts.convention.unit]
+    unit = f"{UNIT_NAMES[counts.convention.unit]} ({counts.convention.name})"  # beside the MACs of costcore
     return Trace(tuple(records), replace(trace.run, convention=counts.convention.name, unit=unit))
 
 

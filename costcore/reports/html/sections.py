@@ -58,7 +58,7 @@ def settings(report: ReportData) -> str:
     layout = "data movement is counted" if run.layout == "framework" else "data movement is ignored"
     versions = (f"{name} {version}" for name, version in report.versions.items() if name != "convention")
     if run.unit != FLOPS:
-        fma = f"FLOPs are {run.unit} as {run.convention} counts them"
+        fma = f"FLOPs are {run.unit}"
     phrases = [*versions, f"convention {run.convention}", fma, layout]
     return " · ".join(map(text, phrases))
 

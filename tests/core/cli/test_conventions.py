@@ -51,7 +51,7 @@ def test_a_table_of_a_convention(net, capsys):
     assert main([net, "--input", "1x3x10x10", *options]) == 0
     out = capsys.readouterr().out.splitlines()
     assert out == [
-        "Layer name,MACs",
+        "Layer name,MACs (fvcore)",
         f"conv2d-1,{MACS}",
         f"batch_norm-1,{2 * OUT}",
         "relu-1,0",
@@ -63,7 +63,7 @@ def test_a_saved_report_keeps_the_unit_of_its_convention(net, tmp_path, capsys):
     file = tmp_path / "report.json"
     assert main([net, "--input", "1x3x10x10", "--convention", "fvcore", "--output", str(file)]) == 0
     report = Report.from_json(file)
-    assert (report.trace.run.convention, report.trace.run.unit) == ("fvcore", "MACs")
+    assert (report.trace.run.convention, report.trace.run.unit) == ("fvcore", "MACs (fvcore)")
     assert report.total_report["flops"] == MACS + 2 * OUT
 
 
@@ -147,7 +147,8 @@ def test_reconcile(net, tmp_path, capsys):
     assert f"batch_norm | \N{MINUS SIGN}{4 * OUT:,} | 1 call | 4 per input element → not counted |" in out
     for suffix in ("html", "json", "md", "csv"):
         assert main([*command, "--output", str(tmp_path / f"why.{suffix}")]) == 0
-    assert "batch_norm" in (tmp_path / "why.html").read_text()
+    summary = f"macs differs from thop by \N{MINUS SIGN}{4 * OUT:,}; batch_norm has the largest part"
+    assert summary in (tmp_path / "why.html").read_text(encoding="utf-8")
     assert json.loads((tmp_path / "why.json").read_text())["difference"] == -4 * OUT
 
 
