@@ -173,7 +173,10 @@ def bases(report: Report, size: str = "") -> list[Base]:
         size: the input size to state, if it is not the one that was asked for.
     """
     found = []
-    for name in conventions():
+    frameworks = report.trace.run.frameworks.keys()
+    for name, convention in conventions().items():
+        if convention.frameworks and frameworks.isdisjoint(convention.frameworks):
+            continue
         try:
             view = report.under(name)
         except CostError:  # such as conventions of modules for an ONNX model

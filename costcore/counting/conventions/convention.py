@@ -77,6 +77,7 @@ class Convention:
         counts: the passes, which add up.
         notes: what it cannot reproduce, with the size of the gap.
         is_printed: whether people publish such numbers; explanations try others first.
+        frameworks: the frameworks whose models the tool counts; explanations try it for these only. Empty for all.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Convention:
     sources: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     is_printed: bool = True
+    frameworks: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:

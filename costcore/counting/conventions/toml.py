@@ -22,7 +22,7 @@ else:
     import tomli as tomllib
 
 TEXTS = ("name", "tool", "version", "unit", "variant", "calls_it", "description", "extends")
-LISTS = ("aliases", "sources", "notes")
+LISTS = ("aliases", "sources", "notes", "frameworks")
 PASS_KEYS = tuple(field.name for field in fields(Pass))
 
 _NAMES: Mapping[str, tuple[Iterable[str], Mapping[str, int]]] = {

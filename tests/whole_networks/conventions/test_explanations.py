@@ -8,13 +8,22 @@ import pytest
 
 import costcore
 from tests.whole_networks import pytorch_models
+from tests.whole_networks.conventions import transformers_of_images
 
 pytest.importorskip("torch")
 
 
+BUILDERS = {
+    "resnet50": pytorch_models.resnet50,
+    "mobilenet_v2": pytorch_models.mobilenet_v2,
+    "vit_b_16": transformers_of_images.ViT,
+    "swin_t": transformers_of_images.Swin,
+}
+
+
 @cache
 def report(name: str) -> costcore.Report:
-    build = getattr(pytorch_models, name)
+    build = BUILDERS[name]
     return costcore.estimate(pytorch_models.without_data(build).eval(), (1, 3, 224, 224), spelled=True)
 
 
@@ -63,6 +72,16 @@ def test_resnet50_as_other_tools_print_it(convention, printed):
         ("resnet50", "4,109,364,224", "fvcore", ("without the last linear and pooling",)),
         ("resnet50", "25.6M params", "parameters", ()),
         ("resnet50", "32.7 GMACs", "macs", ("batch of 8",)),
+        ("vit_b_16", "17.58G", "timm", ()),
+        ("vit_b_16", "17.56G", "macs", ()),
+        ("vit_b_16", "16.87G", "fvcore", ()),
+        ("vit_b_16", "16.86G", "ptflops-aten", ()),
+        ("vit_b_16", "17.61G", "ptflops", ()),
+        ("vit_b_16", "11.3G", "thop", ()),
+        ("vit_b_16", "35.1G", "macs", ("doubled",)),
+        ("swin_t", "4.5G", "macs", ()),
+        ("swin_t", "4.36G", "ptflops-aten", ("without matmul",)),
+        ("swin_t", "4.49G", "macs", ()),
         ("mobilenet_v2", "300M", "torchinfo", ("without linear",)),
         ("mobilenet_v2", "301M", "macs", ()),
         ("mobilenet_v2", "314M", "fvcore", ()),
@@ -117,6 +136,18 @@ def test_other_sizes_are_tried_last():
 
     best = costcore.explain(report("resnet50"), "5.34G", sizes={"256x256": at(256), "64x64": at(64)}).best
     assert (best.base, best.size, best.value) == ("macs", "256x256", 5_340_348_416)
+
+
+def test_ptflops_and_timm_of_a_transformer_reconciled():
+    result = costcore.reconcile(report("vit_b_16"), "ptflops", "timm")
+    assert {line.op: line.amount for line in result.lines} == {
+        "linear": -16_340_968,  # the bias
+        "layer_norm": 15_129_600,  # 1 to 5 per element
+        "gelu": -14_524_416,  # 2 to 0
+        "attention": -7_404_048,  # softmax and scaling
+        "conv": -150_528,  # the bias
+    }
+    assert result.difference == -23_290_360 == sum(line.amount for line in result.lines)
 
 
 def test_timm_and_torchvision_reconciled():
