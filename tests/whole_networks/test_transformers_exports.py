@@ -226,7 +226,6 @@ def folded() -> dict[tuple[str, str], dict[str, int]]:
     words = {"mread": -(4 * D + 8) * N * T, "mwrite": -4 * D * N * T, **stored((N * T - 64) * D)}
     evaluated = {"mwrite": -8 * (AUDIO + T)}  # ``arange``
     patches = N * PATCHES**2
-    stored_mask = patches + (N - 1) * D  # of floats; and the class token, once per image
     return {
         ("bert", "older"): stored_twice,
         ("bert", "newer"): {**one_mask, **stored_twice},
@@ -245,7 +244,7 @@ def folded() -> dict[tuple[str, str], dict[str, int]]:
         ("vit", "newer"): {
             "flops": LAYERS * HEADS * patches,
             "mread": LAYERS * 4 * patches + CLASS_TOKEN["mread"],
-            **stored(stored_mask),
+            **stored((N - 1) * D),  # the class token, once per image
         },
     }
 

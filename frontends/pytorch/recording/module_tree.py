@@ -54,7 +54,7 @@ def module_tree(model: TorchModule, identities: Identities) -> dict[str, Module]
             if parameter is not None and not is_lazy(parameter):
                 identity = _parameter_id(parameter, identities)
                 is_trained[identity] = is_trained.get(identity, True) and parameter.requires_grad
-                own.append((name, sizes[identity]))
+                own.append((name, sizes[identity] if identity else parameter.numel()))
         frozen = tuple([identity for identity, trained in is_trained.items() if not trained])
         buffers = [x.numel() for x in stored.values() if x is not None and not is_lazy(x)]
         entry = kind.__name__, tuple(is_trained), frozen, sum(buffers), "", bases, tuple(own), has_int
