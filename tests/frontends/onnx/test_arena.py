@@ -71,7 +71,7 @@ def wide() -> ModelProto:
     )
 
 
-# from /work/shared/notes/memory.md, section 4; ONNX Runtime 1.31 and 1.32 measured the in-place figure of the first,
+# by hand; ONNX Runtime 1.31 and 1.32 measured the in-place figure of the first,
 # 24,576 for the second, and 81,920 for the third, which it runs depth first
 @pytest.mark.parametrize(
     ("make", "peak", "inplace", "best", "weights"),
