@@ -227,7 +227,6 @@ def _main(argv: Sequence[str]) -> int:
     args = parse_arguments(parser, argv)
     try:
         options = _options(args)
-        args.spelled, args.as_published = spelled_for(args.convention), args.convention is not None
         parse_inputs(args.input)
         parse_dims(args.dim)
         parse_shapes(args.shape)
@@ -235,6 +234,7 @@ def _main(argv: Sequence[str]) -> int:
     except (TypeError, ValueError) as error:
         parser.error(str(error))
     try:
+        args.spelled, args.as_published = spelled_for(args.convention), args.convention is not None
         report = _report(args)
         if args.convention is None:
             _show(report, args, options)

@@ -12,11 +12,22 @@ from costcore.messages import short_repr
 MAX_LENGTH = 60
 """The maximum number of characters of a number with its unit."""
 
-PREFIXES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
+POWERS = {"": 0, "k": 3, "K": 3, "thousand": 3, "M": 6, "million": 6, "G": 9, "B": 9, "billion": 9}
+POWERS |= {"T": 12, "trillion": 12, "P": 15, "E": 18}
+"""The power of ten that a prefix or word stands for."""
+
+UNITS = re.compile(
+    r"(fl|b)?ops?|macs?|m(ul)?-?adds?|mult(iply)?-?adds?|mul(t|s|ts)?|fmas?|params?|parameters|operations",
+    re.IGNORECASE,
+)
+"""The units that may follow a number."""
+
+RATE = re.compile(r"(/|p)s(ec(onds?)?)?$", re.IGNORECASE)
 
 _NUMBER = re.compile(
     r"(?P<digits>\d[\d,_']*(?:\.\d*)?|\.\d+)(?:[eE](?P<exponent>[+-]?\d{1,3}))?\s*"
-    r"(?P<prefix>[kKMGTPEB](?!A[Cc]|ac|Add|ADD|[Uu][Ll][Tt]))?\s*(?P<word>[A-Za-z][A-Za-z/ -]*)?"
+    r"(?P<prefix>thousand|million|billion|trillion|[kKMGTPE](?!A[Cc]|ac|Add|ADD|[Uu][Ll][Tt])|B(?![Oo][Pp]))?\s*"
+    r"(?P<word>[A-Za-z][A-Za-z/ -]*)?"
 )
 
 
@@ -77,13 +88,18 @@ def read_number(number: str | int | float, digits: int | None = None) -> Printed
     if not match:
         raise ValueError(f"{short_repr(number)} is not a number (expected digits, a prefix and a unit: 4.14 GFLOPs)")
     written = re.sub(r"[,_']", "", match["digits"])
-    scale = Fraction(PREFIXES[match["prefix"] or ""]) * Fraction(10) ** int(match["exponent"] or 0)
+    scale = Fraction(10) ** (POWERS[match["prefix"] or ""] + int(match["exponent"] or 0))
     value = Fraction(Decimal(written)) * scale
     if value <= 0:
         raise ValueError(f"{short_repr(number)} is not positive; only amounts above 0 can be explained")
-    return PrintedNumber(
-        text.strip(), value, *_precision(number, written, value, scale, digits), (match["word"] or "").strip()
-    )
+    word = (match["word"] or "").strip()
+    if word and not UNITS.fullmatch(word):
+        if RATE.search(word):
+            raise ValueError(f"{short_repr(number)} is a rate, operations per second; only amounts can be explained")
+        raise ValueError(
+            f"{short_repr(number)} has an unknown unit {word!r} (expected FLOPs, MACs, MAdds, OPs or params)"
+        )
+    return PrintedNumber(text.strip(), value, *_precision(number, written, value, scale, digits), word)
 
 
 def _precision(

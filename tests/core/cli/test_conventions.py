@@ -94,6 +94,20 @@ def test_an_unknown_convention(net, capsys):
     assert "unknown convention 'fvcor' (expected" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [(None, "cannot be read: No such file or directory"), ("name = 3", "name must be a text (got 3)"), ("[[", "TOML")],
+)
+def test_a_file_that_is_no_convention(net, tmp_path, capsys, text, sentence):
+    file = tmp_path / "mine.toml"
+    if text is not None:
+        file.write_text(text)
+    given = str(file)
+    for command in ([net, "--convention", given], ["conventions", given], ["reconcile", net, given, "macs"]):
+        assert main([*command, *(["--input", "1x3x10x10"] if net in command else [])]) == 1
+        assert sentence in capsys.readouterr().err
+
+
 def test_all_conventions_are_listed(capsys):
     assert main(["conventions", "--format", "csv"]) == 0
     lines = capsys.readouterr().out.splitlines()

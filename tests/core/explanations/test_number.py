@@ -14,6 +14,9 @@ from costcore.explanations.number import read_number
         ("8.2 GOPS", 8_200_000_000, 50_000_000, 2, "OPS"),
         ("300M", 300_000_000, 500_000, 3, ""),
         ("25.6M params", 25_600_000, 50_000, 3, "params"),
+        ("4.1 billion", 4_100_000_000, 50_000_000, 2, ""),
+        ("1.5 BOPs", Fraction(3, 2), Fraction(1, 20), 2, "BOPs"),
+        ("569 million mult-adds", 569_000_000, 500_000, 3, "mult-adds"),
         ("4,089,184,256", 4_089_184_256, Fraction(1, 2), 10, ""),
         ("0.58 GMac", 580_000_000, 5_000_000, 2, "Mac"),
         ("1.20e+3 MACs", 1200, 5, 3, "MACs"),
@@ -45,6 +48,8 @@ def test_rounding_and_cutting():
     [
         ("many", ValueError, "'many' is not a number (expected digits, a prefix and a unit: 4.14 GFLOPs)"),
         ("-4G", ValueError, "'-4G' is not a number"),
+        ("4.1X", ValueError, "'4.1X' has an unknown unit 'X' (expected FLOPs, MACs, MAdds, OPs or params)"),
+        ("989 TFLOP/s", ValueError, "'989 TFLOP/s' is a rate, operations per second; only amounts can be explained"),
         ("0", ValueError, "'0' is not positive; only amounts above 0 can be explained"),
         ("1" * 100, ValueError, "a number to explain has 100 characters (expected at most 60)"),
         ("1e9999", ValueError, "is not a number"),
