@@ -20,6 +20,7 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import nn
 
 from costcore import CostError, Tensor, estimate
+from tests.frontends.pytorch.conventions.networks import First, Fn
 
 CONVENTIONS = {
     ("calflops calculate_flops", "flops"): "calflops",
@@ -45,26 +46,6 @@ CONVENTIONS = {
     },
 }
 """Conventions by tool and metric, and by settings where the tool has several."""
-
-
-class Fn(nn.Module):
-    def __init__(self, function: Any, **children: nn.Module) -> None:
-        super().__init__()
-        self._function = function
-        for name, child in children.items():
-            setattr(self, name, child)
-
-    def forward(self, *inputs: Any) -> Any:
-        return self._function(self, *inputs)
-
-
-class First(nn.Module):
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.m = module
-
-    def forward(self, *inputs: Any) -> Any:
-        return self.m(*inputs)[0]
 
 
 class WithoutCache(nn.Module):

@@ -83,3 +83,19 @@ def _shell(command: str, folder: Path) -> str:
         check=False,
     )
     return done.stdout + done.stderr
+
+
+def check(page: Path, folder: Path, overwrite: bool) -> None:
+    """Check that every example of a page prints the output below it, or write that output into the page."""
+    text, namespace = page.read_text(encoding="utf-8"), {}
+    renewed = []
+    for example in examples(text):
+        printed = run(example, folder, namespace)
+        if overwrite and example.output is not None:
+            renewed.append((example.span, printed))
+        else:
+            assert printed == (example.output or ""), f"{page.name}:{example.line}"
+    for (start, end), printed in reversed(renewed):
+        text = text[:start] + printed + text[end:]
+    if renewed:
+        page.write_text(text, encoding="utf-8")

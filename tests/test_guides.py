@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.readme_examples import FENCE, examples, run
+from tests.readme_examples import FENCE, check, examples, run
 from tests.test_docs import CODE_BLOCK, HEADING, LINK
 
 ROOT = Path(__file__).parents[1]
@@ -43,18 +43,7 @@ COMPARED = theirs((ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8")
 @pytest.mark.frontend("pytorch")
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
 def test_every_example_prints_its_output(page, tmp_path, request):
-    text, namespace = page.read_text(encoding="utf-8"), {}
-    renewed = []
-    for example in examples(text):
-        printed = run(example, tmp_path, namespace)
-        if request.config.getoption("--overwrite") and example.output is not None:
-            renewed.append((example.span, printed))
-        else:
-            assert printed == (example.output or ""), f"{page.name}:{example.line}"
-    for (start, end), printed in reversed(renewed):
-        text = text[:start] + printed + text[end:]
-    if renewed:
-        page.write_text(text, encoding="utf-8")
+    check(page, tmp_path, request.config.getoption("--overwrite"))
 
 
 @pytest.mark.frontend("pytorch")

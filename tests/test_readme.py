@@ -7,24 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.readme_examples import README, examples, run
+from tests.readme_examples import README, check, examples, run
 
 pytestmark = pytest.mark.frontend("pytorch", "onnx", "chainer")
 
 
 def test_every_example_prints_its_output(tmp_path, request):
-    text, namespace = README.read_text(encoding="utf-8"), {}
-    renewed = []
-    for example in examples(text):
-        printed = run(example, tmp_path, namespace)
-        if request.config.getoption("--overwrite") and example.output is not None:
-            renewed.append((example.span, printed))
-        else:
-            assert printed == (example.output or ""), f"README.md:{example.line}"
-    for (start, end), printed in reversed(renewed):
-        text = text[:start] + printed + text[end:]
-    if renewed:
-        README.write_text(text, encoding="utf-8")
+    check(README, tmp_path, request.config.getoption("--overwrite"))
 
 
 def test_the_two_commands_stand_in_the_readme():

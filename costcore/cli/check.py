@@ -17,7 +17,6 @@ from costcore.cli.models import (
     add_frontend_switches,
     add_model_options,
     check_model,
-    parse_arguments,
     report_of,
     run_command,
     spelled_for,
@@ -72,9 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    parser = build_parser()
-    args = parse_arguments(parser, argv)
-    return run_command(parser, lambda: _check(args))
+    return run_command(build_parser(), argv, _check)
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from costcore.cli.models import SUCCESS, add_output, format_of, parse_arguments, run_command, write_text
+from costcore.cli.models import SUCCESS, add_output, format_of, run_command, write_text
 from costcore.counting.conventions.catalog import conventions, named
 from costcore.counting.conventions.convention import Convention
 from costcore.reports.columns import Table
@@ -30,9 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    parser = build_parser()
-    args = parse_arguments(parser, argv)
-    return run_command(parser, lambda: _list(args))
+    return run_command(build_parser(), argv, _list)
 
 
 def _list(args: argparse.Namespace) -> int:

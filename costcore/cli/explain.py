@@ -16,7 +16,6 @@ from costcore.cli.models import (
     add_frontend_switches,
     add_model_options,
     check_model,
-    parse_arguments,
     report_of,
     run_command,
 )
@@ -55,9 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    parser = build_parser()
-    args = parse_arguments(parser, argv)
-    return run_command(parser, lambda: _explain(args))
+    return run_command(build_parser(), argv, _explain)
 
 
 def _explain(args: argparse.Namespace) -> int:

@@ -315,10 +315,13 @@ def _unknown_options(target: str, error: UnknownOptionError) -> str:
     return f"{target}: {flags} cannot be used with the {error.frontend} frontend{hint}"
 
 
-def run_command(parser: argparse.ArgumentParser, action: Callable[[], int]) -> int:
-    """Run the ``action`` of a command and return its exit code; an error is printed without a traceback."""
+def run_command(
+    parser: argparse.ArgumentParser, argv: Sequence[str] | None, action: Callable[[argparse.Namespace], int]
+) -> int:
+    """Run the ``action`` of a command with its arguments and return its exit code; an error has no traceback."""
+    args = parse_arguments(parser, argv)
     try:
-        code = action()
+        code = action(args)
         sys.stdout.flush()
         return code
     except BrokenPipeError:

@@ -15,7 +15,6 @@ from costcore.cli.models import (
     add_output,
     check_model,
     format_of,
-    parse_arguments,
     report_of,
     run_command,
     write_output,
@@ -59,9 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    parser = build_parser()
-    args = parse_arguments(parser, argv)
-    return run_command(parser, lambda: _reconcile(args))
+    return run_command(build_parser(), argv, _reconcile)
 
 
 def _reconcile(args: argparse.Namespace) -> int:

@@ -22,7 +22,6 @@ from costcore.cli.models import (
     check_model,
     estimate_options,
     format_of,
-    parse_arguments,
     run_command,
     unit_of,
     write_output,
@@ -70,9 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    parser = build_parser()
-    args = parse_arguments(parser, argv)
-    return run_command(parser, lambda: _table(args))
+    return run_command(build_parser(), argv, _table)
 
 
 def _table(args: argparse.Namespace) -> int:

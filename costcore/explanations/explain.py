@@ -83,9 +83,11 @@ def explain(
             nothing cheaper fits.
 
     Raises:
-        TypeError, ValueError: if ``number`` cannot be read.
+        TypeError, ValueError: if ``report`` is not a report, or ``number`` cannot be read.
         CostError: if the report has symbolic dimensions; bind them with ``subs`` first.
     """
+    if not isinstance(report, Report):
+        raise TypeError(f"explain expects a report, such as that of estimate (got {type(report).__name__})")
     printed = read_number(number, digits)
     macs = report.total_report["macs"]
     if is_symbolic(macs):
@@ -132,6 +134,7 @@ def _order(answer: Answer, number: PrintedNumber) -> tuple[int, bool, bool, Frac
 
 
 def _nearest(tried: list[Base], number: PrintedNumber) -> tuple[Reading, ...]:
-    readings = [Reading(Fraction(base.total), base.price, base.name, base.view.unit, (), base.view) for base in tried]
+    usual = [base for base in tried if base.view.counts.convention.is_printed]
+    readings = [Reading(Fraction(base.total), base.price, base.name, base.view.unit, (), base.view) for base in usual]
     by_value = {reading.value: reading for reading in sorted(readings, key=lambda r: -r.price)}
     return tuple(sorted(by_value.values(), key=lambda reading: abs(reading.value - number.value))[:3])

@@ -25,6 +25,8 @@ MOST_PER_ELEMENT = 64
 MOST_CASES = 3
 """The maximum number of wordings that one rule with conditions may have."""
 
+_AMOUNTS = {"macs": "MACs", "flops": "all operations"}
+
 NOT_COUNTED = "not counted"
 
 MINUS = "\N{MINUS SIGN}"
@@ -45,7 +47,7 @@ def rule_in_words(amounts: Sequence[tuple[CallCost, Dim]], expressions: Iterable
     if words is None and len(texts) == 1:
         each = {_words([one], texts) for one in amounts}
         words = " or ".join(sorted(filter(None, each))) if None not in each and len(each) <= MOST_CASES else None
-    return words or ", or ".join(texts)
+    return words or ", or ".join(re.sub(r"\b(macs|flops)\b", lambda match: _AMOUNTS[match[0]], text) for text in texts)
 
 
 def _words(amounts: Sequence[tuple[CallCost, Dim]], texts: Sequence[str]) -> str | None:

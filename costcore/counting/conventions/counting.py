@@ -158,6 +158,7 @@ def _count_calls(facts: _Facts, each: Pass, keys: Callable[[CallCost], Iterator[
     live = live_calls(facts.trace) if each.live else None
     fused = _fused_attention(facts) if each.skip_self_attention else frozenset()
     items = _items(facts.trace) if each.per_item else 1
+    rest: Dim = 0
     for position, record in enumerate(facts.trace.records):
         call = record.call
         if call.phase not in each.phases or (live is not None and position not in live):
@@ -173,9 +174,12 @@ def _count_calls(facts: _Facts, each: Pass, keys: Callable[[CallCost], Iterator[
         amount = facts.value(expression, position)
         if each.alias:
             amount = amount * facts.modules.n_paths(call.module) ** each.alias
-        if each.per_item:
-            amount = floor_div(amount, items)
-        yield Line(position, key or "", expression.text, amount * call.times)
+        amount = amount * call.times
+        if each.per_item:  # the tool divides the sum: what one call leaves over is added to the next
+            whole = amount + rest
+            amount = floor_div(whole, items)
+            rest = whole - amount * items
+        yield Line(position, key or "", expression.text, amount)
 
 
 def _namespace(call: Call) -> str:

@@ -83,6 +83,9 @@ class Expression:
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
 
+    def __reduce__(self) -> tuple[type, tuple[str, Collection[str], Mapping[str, int]]]:
+        return type(self), (self.text, self._allowed, self._functions)
+
     def _error(self, problem: str) -> CostError:
         return CostError(f"{short_repr(self.text)} {problem}")
 

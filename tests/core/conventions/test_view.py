@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 
 import pytest
 
@@ -32,6 +33,11 @@ def test_the_total_is_exact_and_has_a_unit(report):
     assert repr(view) == "<52 MACs as fvcore 0.1.5 counts>"
     doubled = report.under("torch")
     assert (doubled.total, doubled.unit) == (104, "FLOP")
+
+
+def test_a_view_can_be_pickled(report):
+    view = report.under("fvcore")
+    assert pickle.loads(pickle.dumps(view)).by_call == view.by_call
 
 
 def test_amounts_by_call_group_and_rule(report):

@@ -2,6 +2,7 @@ from fractions import Fraction
 
 import pytest
 
+import costcore
 from costcore.explanations.number import read_number
 
 
@@ -67,3 +68,8 @@ def test_what_is_not_a_number(wrong, error, sentence):
 def test_wrong_digits():
     with pytest.raises(ValueError, match=r"digits must be at least 1 \(got 0\)"):
         read_number("4.1G", digits=0)
+
+
+def test_what_is_no_report():
+    with pytest.raises(TypeError, match=r"explain expects a report, such as that of estimate \(got str\)"):
+        costcore.explain("net.onnx", "4.1G")

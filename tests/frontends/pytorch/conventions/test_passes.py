@@ -23,6 +23,17 @@ class Twice(nn.Module):
         return self.second(self.first(x))
 
 
+class FirstRow(nn.Module):
+    """A linear layer that gets one row of what it is passed."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.linear(x[:1])
+
+
 class TwoNames(nn.Module):
     def __init__(self):
         super().__init__()
@@ -141,6 +152,11 @@ def test_only_the_last_call_of_a_module(total):
 def test_amounts_per_item_of_the_first_input(total):
     assert total(nn.Linear(4, 4), 'by = "module"\nper_item = true', inputs=[(5, 4)]) == 4 * 4
     assert total(nn.Linear(4, 4), 'by = "module"\nper_item = true', inputs=[(5, 7, 4)]) == 7 * 4 * 4
+    # the tool divides the sum of all modules: (4 + 4) // 3, where each alone would give 4 // 3
+    rules = '"nn.Linear/linear" = "y"'
+    assert (
+        total(nn.Sequential(FirstRow(), FirstRow()), 'by = "module"\nper_item = true', rules, [(3, 4)]) == (4 + 4) // 3
+    )
     # several inputs are passed by name, and then the tool takes the batch size as 1
     network = nn.Bilinear(4, 4, 3)
     rules = '"nn.Bilinear/bilinear" = "y"'
