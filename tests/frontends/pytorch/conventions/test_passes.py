@@ -152,11 +152,9 @@ def test_only_the_last_call_of_a_module(total):
 def test_amounts_per_item_of_the_first_input(total):
     assert total(nn.Linear(4, 4), 'by = "module"\nper_item = true', inputs=[(5, 4)]) == 4 * 4
     assert total(nn.Linear(4, 4), 'by = "module"\nper_item = true', inputs=[(5, 7, 4)]) == 7 * 4 * 4
-    # the tool divides the sum of all modules: (4 + 4) // 3, where each alone would give 4 // 3
-    rules = '"nn.Linear/linear" = "y"'
-    assert (
-        total(nn.Sequential(FirstRow(), FirstRow()), 'by = "module"\nper_item = true', rules, [(3, 4)]) == (4 + 4) // 3
-    )
+    # the tool divides the sum of all modules: 12 // 3 = 4, where 4 // 3 = 1 of each would add up to 3
+    network = nn.Sequential(FirstRow(), FirstRow(), FirstRow())
+    assert total(network, 'by = "module"\nper_item = true', '"nn.Linear/linear" = "y"', [(3, 4)]) == 4
     # several inputs are passed by name, and then the tool takes the batch size as 1
     network = nn.Bilinear(4, 4, 3)
     rules = '"nn.Bilinear/bilinear" = "y"'
