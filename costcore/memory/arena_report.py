@@ -9,7 +9,9 @@ from costcore.dims import Dim, is_symbolic
 from costcore.errors import ArenaError
 from costcore.evaluation import symbols_of
 from costcore.memory.arena import Life, Plan, plan
-from costcore.memory.liveness import Block, Lives, lives_of
+from costcore.memory.liveness import lives_of
+from costcore.memory.lives import Block, Lives
+from costcore.memory.merging import merged
 from costcore.memory.order import BestOrder, best_order
 from costcore.memory.timeline import first_step_of, highest, live_bytes
 from costcore.symbolic import as_text
@@ -239,7 +241,7 @@ class Arena:
 
     @cached_property
     def _merged(self) -> list[Block]:
-        return self._lives.merged(self.inplace)
+        return merged(self._lives, self.inplace)
 
     @cached_property
     def _counted(self) -> list[Block]:

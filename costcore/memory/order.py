@@ -8,7 +8,8 @@ from functools import cache, partial
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
-from costcore.memory.liveness import Lives
+from costcore.memory.lives import Lives
+from costcore.memory.merging import merged
 
 MOST_STATES = 100_000
 """The maximum number of sets of finished nodes that the search for the best order visits, in all parts together."""
@@ -171,7 +172,7 @@ class _Graph:
         first, last = node.steps[0], node.steps[-1]
         changes = [0] * (last - first + 2)
         names = {lives.blocks[block].name for block in taken}
-        for block in lives.merged(inplace, first, last):
+        for block in merged(lives, inplace, first, last):
             if block.name in names:
                 continue
             changes[block.born - first] += block.nbytes

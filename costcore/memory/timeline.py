@@ -9,7 +9,7 @@ from typing import Any
 
 from costcore.dims import Dim, as_dim, is_symbolic
 from costcore.evaluation import Evaluation, symbols_of
-from costcore.memory.liveness import Block
+from costcore.memory.lives import Block
 from costcore.symbolic import expanded
 
 SAMPLES = (1, 2, 64, 4096)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,15 +13,15 @@ from typing import Any, NamedTuple
 from costcore.dims import Dim
 from costcore.errors import CostError
 from costcore.ir import BITS, OPERATION_CLASSES, Cost, Layer, Operations, Tensor
-from costcore.memory.ledger import KINDS, Block, MemoryLedger
 from costcore.messages import error_text, short_repr
 from costcore.reports.ledger import Ledger, flops_of, multiplied
 from costcore.reports.serialization.codec import Decoder, Encoder, malformed
 from costcore.reports.serialization.expression_parts import MOST_BITS
+from costcore.reports.serialization.file_object import REQUIRED, FileObject, checked_amount, checked_sign
+from costcore.reports.serialization.memory_entries import dataflow_of, memory_of
 from costcore.reports.serialization.to_json import SCHEMA, total_entry
 from costcore.symbolic import expanded_sum
 from costcore.trace.call import PHASES, Assumption, Call, Module, ModuleCall, Uncounted
-from costcore.trace.dataflow import Dataflow, Step, Value
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.run import FLOPS, Regrouping, Run
 from costcore.trace.trace import CallCost, Trace
@@ -35,8 +34,6 @@ FOUND_BY_FRONTENDS = (Uncounted.NO_SHAPES, Uncounted.OTHER_THREADS)
 
 MOST_DIGITS = len(str(1 << MOST_BITS))
 """The maximum number of digits of a number."""
-
-_REQUIRED: Any = object()
 
 
 class Contents(NamedTuple):
@@ -108,7 +105,7 @@ def read(source: str | bytes | PathLike[str]) -> Contents:
     try:
         with collector_off():
             data = json.loads(text, parse_constant=_reject_constant, parse_int=_integer)
-            return _contents(_Object(data, ""), name)
+            return _contents(FileObject(data, ""), name)
     except CostError as error:
         raise CostError(f"{name} is not a {SCHEMA} report: {error}") from error
     except RecursionError as error:
@@ -136,120 +133,13 @@ def _reject_constant(constant: str) -> None:
     raise _ConstantError(f"{constant} is not a JSON number")
 
 
-class _Object:
-    """A JSON object of the file. Each field is read once; :meth:`end` reports the fields that were not read.
-
-    Attributes:
-        where: location of the object in the file; empty for the file itself.
-    """
-
-    def __init__(self, data: Any, where: str) -> None:
-        self.where = where
-        if not isinstance(data, dict):
-            raise malformed(where or "the file", "wrong type", data, "an object")
-        self._unread = dict(data)
-
-    def field(self, key: str, kind: type | tuple[type, ...], default: Any = _REQUIRED) -> Any:
-        """Return the value of a field of exactly this type; true is not an integer."""
-        value = self._unread.pop(key, default)
-        if value is _REQUIRED:
-            raise CostError(f"{self.where or 'the file'}: {key!r} is missing")
-        if value is not default and type(value) not in (kind if isinstance(kind, tuple) else (kind,)):
-            raise malformed(self.path_of(key), "wrong type", value, _type_names(kind))
-        return value
-
-    def choice(self, key: str, choices: tuple[str, ...] | Mapping[str, Any], default: Any = _REQUIRED) -> str:
-        """Return a string that must be one of ``choices``."""
-        value: str = self.field(key, str, default)
-        if value not in choices:
-            raise malformed(self.path_of(key), "unknown value", value, f"one of {', '.join(choices)}")
-        return value
-
-    def amount(self, key: str, decoder: Decoder, default: Any = _REQUIRED) -> Dim:
-        """Return an integer of at least 0, or a symbolic expression."""
-        return _amount(self.field(key, (int, str, list), default), self.path_of(key), decoder)
-
-    def objects(self, key: str, default: Any = _REQUIRED) -> list[_Object]:
-        """Return a list of objects."""
-        return [_Object(data, f"{self.path_of(key)}[{i}]") for i, data in enumerate(self.field(key, list, default))]
-
-    def shapes(self, key: str, decoder: Decoder) -> tuple[tuple[Dim, ...], ...]:
-        """Return a list of shapes; empty if the field is omitted."""
-        where, shapes = self.path_of(key), self.field(key, list, [])
-        if any(type(shape) is not list for shape in shapes):
-            raise malformed(where, "wrong type", shapes, "lists of sizes")
-        return tuple(tuple(_amount(size, where, decoder) for size in shape) for shape in shapes)
-
-    def integers(self, key: str) -> tuple[int, ...]:
-        """Return a list of integers; empty if the field is omitted."""
-        values = self.field(key, list, [])
-        if any(type(value) is not int for value in values):
-            raise malformed(self.path_of(key), "wrong type", values, "integers")
-        return tuple(values)
-
-    def pairs(self, key: str) -> tuple[tuple[int, int], ...]:
-        """Return a list of pairs of integers; empty if the field is omitted."""
-        values = self.field(key, list, [])
-        for value in values:
-            if type(value) is not list or len(value) != 2 or any(type(each) is not int for each in value):
-                raise malformed(self.path_of(key), "wrong type", value, "pairs of integers")
-        return tuple((first, second) for first, second in values)
-
-    def strings(self, key: str, default: Any = _REQUIRED) -> list[str]:
-        """Return a list of strings."""
-        values: list[str] = self.field(key, list, default)
-        if any(type(value) is not str for value in values):
-            raise malformed(self.path_of(key), "wrong type", values, "strings")
-        return values
-
-    def attributes(self, key: str, decoder: Decoder) -> dict[str, Any]:
-        """Return the attributes of an operator by name."""
-        where = self.path_of(key)
-        return {name: decoder.value(value, f"{where}.{name}") for name, value in self.field(key, dict).items()}
-
-    def end(self) -> None:
-        """Check that every field was read.
-
-        Raises:
-            CostError: if the object has a field that the schema does not define.
-        """
-        if self._unread:
-            raise CostError(f"{self.where or 'the file'}: unknown {', '.join(map(short_repr, self._unread))}")
-
-    def path_of(self, key: str) -> str:
-        """Return the location of a field in the file."""
-        return f"{self.where}.{key}" if self.where else key
-
-
-def _amount(value: Any, where: str, decoder: Decoder) -> Dim:
-    return _check_sign(decoder.dim(value, where), where)
-
-
-def _check_sign(amount: Dim, where: str) -> Dim:
-    if isinstance(amount, int) and amount < 0:
-        raise malformed(where, "negative", amount, "at least 0")
-    return amount
-
-
-def _type_names(kind: type | tuple[type, ...]) -> str:
-    names = {
-        dict: "an object",
-        list: "a list",
-        str: "a string",
-        int: "an integer",
-        bool: "true or false",
-        float: "a number",
-    }
-    return " or ".join(names[each] for each in (kind if isinstance(kind, tuple) else (kind,)))
-
-
-def _contents(file: _Object, source: str) -> Contents:
+def _contents(file: FileObject, source: str) -> Contents:
     schema = file.field("schema", str)
     if schema != SCHEMA:
         raise malformed("schema", "unknown schema", schema, repr(SCHEMA))
     symbols = {}
     for key, data in file.field("symbols", dict).items():
-        entry = _Object(data, f"symbols.{short_repr(key)}")
+        entry = FileObject(data, f"symbols.{short_repr(key)}")
         assumptions = entry.field("assumptions", dict)
         if any(type(value) is not bool for value in assumptions.values()):
             raise malformed(entry.path_of("assumptions"), "wrong type", assumptions, "true or false for each")
@@ -264,7 +154,7 @@ def _contents(file: _Object, source: str) -> Contents:
         costs.append(cost)
         flops[id(cost)] = amount
     records = tuple(_call(entry, layers, costs, run, decoder) for entry in file.objects("calls"))
-    trace = Trace(records, replace(run, memory=_memory(file, len(records))))
+    trace = Trace(records, replace(run, memory=memory_of(file, len(records))))
     if len({call.name for call in trace.calls}) != len(trace):
         raise CostError("calls: two calls have the same name")
     stated = file.choice("status", ("complete", "assumed", "partial"))
@@ -275,7 +165,7 @@ def _contents(file: _Object, source: str) -> Contents:
     return Contents(trace, total, source, decoder.keys, flops)
 
 
-def _parameters(file: _Object, decoder: Decoder) -> dict[int, Dim]:
+def _parameters(file: FileObject, decoder: Decoder) -> dict[int, Dim]:
     parameters = {}
     for entry in file.objects("parameters"):
         identity = entry.field("id", int)
@@ -286,7 +176,7 @@ def _parameters(file: _Object, decoder: Decoder) -> dict[int, Dim]:
     return parameters
 
 
-def _modules(file: _Object, parameters: Mapping[int, Dim], decoder: Decoder) -> dict[str, Module]:
+def _modules(file: FileObject, parameters: Mapping[int, Dim], decoder: Decoder) -> dict[str, Module]:
     modules = {}
     for entry in file.objects("modules"):
         path = entry.field("path", str)
@@ -302,14 +192,16 @@ def _modules(file: _Object, parameters: Mapping[int, Dim], decoder: Decoder) -> 
             buffers,
             same_as,
             tuple(entry.strings("bases", [])),
-            tuple((name, _amount(size, f"{entry.path_of('own')}.{name}", decoder)) for name, size in own.items()),
+            tuple(
+                (name, checked_amount(size, f"{entry.path_of('own')}.{name}", decoder)) for name, size in own.items()
+            ),
             entry.field("kernel_is_int", bool, False),
         )
         entry.end()
     return modules
 
 
-def _module_calls(file: _Object, decoder: Decoder) -> tuple[ModuleCall, ...]:
+def _module_calls(file: FileObject, decoder: Decoder) -> tuple[ModuleCall, ...]:
     calls: list[ModuleCall] = []
     for entry in file.objects("module_calls", []):
         parent = entry.field("parent", int, 0)
@@ -321,7 +213,7 @@ def _module_calls(file: _Object, decoder: Decoder) -> tuple[ModuleCall, ...]:
     return tuple(calls)
 
 
-def _assumptions(file: _Object) -> tuple[Assumption, ...]:
+def _assumptions(file: FileObject) -> tuple[Assumption, ...]:
     assumptions = []
     for entry in file.objects("assumptions"):
         what, where, line = entry.field("what", str), entry.field("where", str), entry.field("line", str, "")
@@ -333,12 +225,12 @@ def _assumptions(file: _Object) -> tuple[Assumption, ...]:
     return tuple(assumptions)
 
 
-def _run(file: _Object, decoder: Decoder) -> Run:
+def _run(file: FileObject, decoder: Decoder) -> Run:
     parameters = _parameters(file, decoder)
     modules = _modules(file, parameters, decoder)
     assumptions = _assumptions(file)
-    settings = _Object(file.field("settings", dict), "settings")
-    versions = _Object(file.field("versions", dict), "versions")
+    settings = FileObject(file.field("settings", dict), "settings")
+    versions = FileObject(file.field("versions", dict), "versions")
     frameworks = versions.field("frameworks", dict)
     if any(type(version) is not str for version in frameworks.values()):
         raise malformed("versions.frameworks", "wrong type", frameworks, "strings")
@@ -349,7 +241,7 @@ def _run(file: _Object, decoder: Decoder) -> Run:
         layout=settings.choice("layout", LAYOUTS),
         unit=settings.field("unit", str, FLOPS),
         parameters=parameters,
-        n_params_model=None if n_params_model is None else _amount(n_params_model, "n_params_model", decoder),
+        n_params_model=None if n_params_model is None else checked_amount(n_params_model, "n_params_model", decoder),
         modules=modules,
         frameworks=frameworks,
         assumptions=assumptions,
@@ -361,48 +253,14 @@ def _run(file: _Object, decoder: Decoder) -> Run:
         module_calls=_module_calls(file, decoder),
         inputs=file.integers("inputs"),
         buffers=file.integers("buffers"),
-        dataflow=_dataflow(file, decoder),
+        dataflow=dataflow_of(file, decoder),
     )
     settings.end()
     versions.end()
     return run
 
 
-def _memory(file: _Object, n_calls: int) -> MemoryLedger | None:
-    """Return the memory of the run; None if the file has none."""
-    data = file.field("memory", dict, None)
-    if data is None:
-        return None
-    entry = _Object(data, "memory")
-    events = entry.integers("events")
-    if any(not 0 <= call <= n_calls for call in events) or any(a > b for a, b in pairwise(events)):
-        raise CostError(f"memory.events: expected indices of calls in order, at most {n_calls}")
-    blocks = tuple(_block(block, events, n_calls) for block in entry.objects("blocks"))
-    notes, approximations = (tuple(entry.strings(key)) for key in ("notes", "approximations"))
-    entry.end()
-    return MemoryLedger(blocks, events, notes, approximations)
-
-
-def _block(entry: _Object, events: Sequence[int], n_calls: int) -> Block:
-    block = Block(
-        id=entry.field("id", int),
-        nbytes=entry.field("nbytes", int),
-        kind=entry.choice("kind", KINDS),
-        born=entry.field("born", int),
-        died=entry.field("died", int, None),
-        call=entry.field("call", int),
-        shape=entry.integers("shape"),
-        dtype=entry.field("dtype", str),
-        name=entry.field("name", str, ""),
-    )
-    entry.end()
-    last = len(events) if block.died is None else block.died
-    if not 0 <= block.born <= last <= len(events) or block.nbytes < 0 or not -1 <= block.call <= n_calls:
-        raise CostError(f"{entry.where}: size, events or call of the block are impossible")
-    return block
-
-
-def _parameter_ids(entry: _Object, key: str, parameters: Mapping[int, Dim]) -> tuple[int, ...]:
+def _parameter_ids(entry: FileObject, key: str, parameters: Mapping[int, Dim]) -> tuple[int, ...]:
     """Return a list of parameter ids, each of which must be declared in the file."""
     identities = entry.integers(key)
     for identity in identities:
@@ -411,46 +269,7 @@ def _parameter_ids(entry: _Object, key: str, parameters: Mapping[int, Dim]) -> t
     return identities
 
 
-def _dataflow(file: _Object, decoder: Decoder) -> Dataflow | None:
-    data = file.field("dataflow", dict, None)
-    if data is None:
-        return None
-    entry = _Object(data, "dataflow")
-    flow = Dataflow(
-        inputs=_values(entry, "inputs", decoder),
-        stored=_values(entry, "stored", decoder),
-        steps=tuple(_step(each, decoder) for each in entry.objects("steps", [])),
-        views=entry.pairs("views"),
-        spans=entry.pairs("spans"),
-        unknown=tuple(entry.strings("unknown", [])),
-    )
-    entry.end()
-    return flow
-
-
-def _step(entry: _Object, decoder: Decoder) -> Step:
-    step = Step(
-        at=entry.field("at", int),
-        reads=entry.integers("reads"),
-        makes=_values(entry, "makes", decoder),
-        takes=entry.pairs("takes"),
-        overwrites=entry.pairs("overwrites"),
-        views=entry.pairs("views"),
-        name=entry.field("name", str, ""),
-    )
-    entry.end()
-    return step
-
-
-def _values(entry: _Object, key: str, decoder: Decoder) -> tuple[Value, ...]:
-    values = []
-    for each in entry.objects(key, []):
-        values.append(Value(each.field("id", int), each.amount("nbytes", decoder), each.field("name", str, "")))
-        each.end()
-    return tuple(values)
-
-
-def _layer(entry: _Object, decoder: Decoder) -> Layer:
+def _layer(entry: FileObject, decoder: Decoder) -> Layer:
     inputs: dict[str, Tensor] = {}
     for operand in entry.objects("inputs"):
         name = operand.field("name", str)
@@ -467,25 +286,27 @@ def _layer(entry: _Object, decoder: Decoder) -> Layer:
     return layer
 
 
-def _tensor(entry: _Object, decoder: Decoder) -> Tensor:
+def _tensor(entry: FileObject, decoder: Decoder) -> Tensor:
     where = entry.path_of("shape")
     shape = decoder.shape(entry.field("shape", list), where)
     for size in shape:
-        _check_sign(size, where)
+        checked_sign(size, where)
     role: Any = entry.choice("role", ROLES)
     dtype, stored = entry.choice("dtype", BITS), entry.field("stored", (int, str, list), None)
-    tensor = Tensor(shape, dtype, role, None if stored is None else _amount(stored, entry.path_of("stored"), decoder))
+    tensor = Tensor(
+        shape, dtype, role, None if stored is None else checked_amount(stored, entry.path_of("stored"), decoder)
+    )
     entry.end()
     return tensor
 
 
-def _cost(entry: _Object, fma_1flop: bool, decoder: Decoder) -> tuple[Cost, Dim]:
+def _cost(entry: FileObject, fma_1flop: bool, decoder: Decoder) -> tuple[Cost, Dim]:
     """Return a cost and its FLOPs."""
     flops = decoder.dim(entry.field("flops", (int, str, list)), entry.path_of("flops"))
     operations = entry.field("operations", dict, None)
     flops_or_operations: Any = flops
     if operations is not None:
-        by_class = _Object(operations, entry.path_of("operations"))
+        by_class = FileObject(operations, entry.path_of("operations"))
         amounts = {name: by_class.field(name, (int, str, list), 0) for name in OPERATION_CLASSES}
         by_class.end()
         decoded = {name: decoder.dim(amount, by_class.path_of(name)) for name, amount in amounts.items()}
@@ -500,8 +321,8 @@ def _cost(entry: _Object, fma_1flop: bool, decoder: Decoder) -> tuple[Cost, Dim]
     return cost, flops
 
 
-def _call(entry: _Object, layers: list[Layer], costs: list[Cost], run: Run, decoder: Decoder) -> CallCost:
-    def referenced(key: str, entries: list[Any], default: Any = _REQUIRED) -> Any:
+def _call(entry: FileObject, layers: list[Layer], costs: list[Cost], run: Run, decoder: Decoder) -> CallCost:
+    def referenced(key: str, entries: list[Any], default: Any = REQUIRED) -> Any:
         """Return the layer or cost to which the call refers by its index."""
         index = entry.field(key, int, default)
         if index is not None and not 0 <= index < len(entries):
