@@ -34,6 +34,7 @@ from costcore.cli.models import (
     unit_of,
 )
 from costcore.errors import CostError
+from costcore.memory.caching import POLICIES
 from costcore.messages import did_you_mean, unknown
 from costcore.reports.caveats import MODES_WITH_REMARKS
 from costcore.reports.columns import (
@@ -165,6 +166,9 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     view.add_argument(
         "--memory", action="store_true", help="peak of memory, and the blocks alive at it (PyTorch); --train: of a step"
     )
+    parser.add_argument(
+        "--allocator", choices=POLICIES, help="--memory: what this allocator takes from the device, in one more line"
+    )
     parser.add_argument("--train", action="store_true", help="the same as --backward")
     view.add_argument("--by", metavar="KEYS", help=f"one row per group, by {', '.join(KEYS)}, or several (module,op)")
     view.add_argument(
@@ -265,6 +269,8 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
             raise ValueError(f"--by: {unknown('key', key, KEYS)}")
     if args.depth is not None and name != "tree":
         raise ValueError("--depth requires --tree")
+    if args.allocator is not None and name != "memory":
+        raise ValueError("--allocator requires --memory")
     for flag, value in (("--inplace", args.inplace), ("--align", args.align is not None)):
         if value and name != "arena":
             raise ValueError(f"{flag} requires --arena")
@@ -330,8 +336,18 @@ def _show(report: Report, args: argparse.Namespace, options: dict[str, Any]) -> 
     if args.output is not None or args.format not in (None, *MODES_WITH_REMARKS):
         for remark in report.remarks:
             print_message(remark)
+    if args.allocator is not None and report.memory is not None:
+        _show_allocator(report.memory.allocator(args.allocator).describe(), args)
     for note in _notes(report):
         print_message(f"note: {note}")
+
+
+def _show_allocator(line: str, args: argparse.Namespace) -> None:
+    """Write the line of an allocator below the table; to standard error if programs read the output."""
+    if args.output is None and args.format in (None, *MODES_WITH_REMARKS):
+        print(line)
+    else:
+        print_message(line)
 
 
 def _show_counted(report: Report, args: argparse.Namespace, options: dict[str, Any]) -> None:

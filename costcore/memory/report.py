@@ -9,6 +9,7 @@ from functools import cached_property
 from io import StringIO
 from typing import Any
 
+from costcore.memory.allocator import Allocator, replay
 from costcore.memory.ledger import KINDS, Block, MemoryLedger
 from costcore.reports.serialization.targets import Target, save
 from costcore.trace.call import PHASES, Call
@@ -153,6 +154,18 @@ class Memory:
             if block.kind == "saved" and 0 <= block.call < len(sums):
                 sums[block.call] += block.nbytes
         return sums
+
+    def allocator(self, policy: str = "cuda", **settings: Any) -> Allocator:
+        """Return what a caching allocator takes from the device for this run: ``.allocated`` and ``.reserved``.
+
+        Args:
+            policy: the name of the allocator, ``"cuda"``: that of PyTorch for GPUs, on one stream.
+            settings: its settings by name, :class:`~costcore.memory.caching.Settings`.
+
+        Raises:
+            TypeError, ValueError: for an unknown allocator or setting, or an invalid value.
+        """
+        return replay(self.ledger, policy, **settings)
 
     def to_csv(self, target: Target = None) -> str:
         """Return the timeline as CSV, one row per call, and write it to ``target`` if given."""

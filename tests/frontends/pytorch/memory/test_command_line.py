@@ -51,12 +51,26 @@ def test_the_peak_with_an_optimizer(target, capsys, tmp_path):
     assert main([saved, "--memory"]) == 0
 
 
+def test_the_line_of_an_allocator(target, capsys):
+    # Parameters 512 + 64 + 256 + 16, the input 64, two results of 128: blocks of 512 each, in one segment.
+    assert main([target, "--input", "2x8", "--memory", "--allocator", "cuda"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "allocator cuda: 3.5 KiB allocated for 1.141 KiB of tensors, 2 MiB reserved in 1 segment; workspace of kernels "
+        "is not included"
+    )
+    assert main([target, "--input", "2x8", "--memory", "--allocator", "cuda", "--format", "csv"]) == 0
+    captured = capsys.readouterr()
+    assert "allocator" not in captured.out
+    assert "allocator cuda: 3.5 KiB" in captured.err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--memory", "--sort", "flops"), "--sort cannot be used with --memory"),
         (("--memory", "--columns", "flops"), "unknown column 'flops'"),
         (("--memory", "--tree"), "not allowed with"),
+        (("--allocator", "cuda"), "--allocator requires --memory"),
         (("--optimizer", "adamv"), "unknown optimizer 'adamv'"),
     ],
 )
