@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, PerElement, covers, minimum
+from costcore.ir import Cost, Dim, Layer, Operations, PerElement, covers, minimum, pattern
 
 from ._shared import dot_products, power_operations, row_count
 from .activation.softmax import softmax_operations
@@ -16,6 +16,7 @@ FEATURES: Mapping[str, PerElement] = {
 }
 
 
+@pattern("map")
 @covers(FEATURES)
 def calc_feature(layer: Layer) -> Cost:
     """Preparation of single features: the operations of the definition, once per element.
@@ -29,6 +30,7 @@ def calc_feature(layer: Layer) -> Cost:
     return Cost(layer["x"].size * FEATURES[layer.op].operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_max_normalize(layer: Layer) -> Cost:
     """Rows divided by their maximum: c - 1 comparisons and c divisions per row of length c.
 
@@ -59,6 +61,7 @@ def decision_operations(layer: Layer, count: Dim, classes: Dim) -> Operations:
     return operations + Operations(cmp=scores - count if layer.attrs.get("classify") else 0)
 
 
+@pattern("product")
 def calc_linear_model(layer: Layer) -> Cost:
     """Linear classifier or regressor: the scores of a ``linear`` layer, their transform, the best class.
 
@@ -84,6 +87,7 @@ KERNELS: Mapping[str, PerElement] = {
 }
 
 
+@pattern("product")
 def calc_support_vectors(layer: Layer) -> Cost:
     """Support vector machine: a kernel of every row with every support vector, then weighted sums.
 
@@ -121,6 +125,7 @@ def calc_support_vectors(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("opaque")
 def calc_tree_ensemble(layer: Layer) -> Cost:
     """Ensemble of decision trees: every row descends from the root of each tree to a leaf.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, covers
+from costcore.ir import Cost, Layer, Operations, covers, pattern
 
 COMMUNICATION: Mapping[str, str] = {
     "all_gather": "x of every process, received by every process",
@@ -17,6 +17,7 @@ COMMUNICATION: Mapping[str, str] = {
 }
 
 
+@pattern("opaque")
 @covers(COMMUNICATION)
 def calc_communication(layer: Layer) -> Cost:
     """Communication between processes: not counted.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, covers, layout_operator, maximum, minimum, prod
+from costcore.ir import Cost, Dim, Layer, Operations, covers, layout_operator, maximum, minimum, pattern, prod
 
 ZERO_COST: Mapping[str, str] = {
     "reshape": "x in another shape",
@@ -17,6 +17,7 @@ ZERO_COST: Mapping[str, str] = {
 }
 
 
+@pattern("free", constant="make", shape="make", size="make", empty="make")
 @covers(ZERO_COST)
 def calc_zero_cost(layer: Layer) -> Cost:
     """Zero-cost operators: nothing is computed, and no element is read or written.
@@ -43,6 +44,7 @@ COPIES: Mapping[str, str] = {
 }
 
 
+@pattern("move")
 @layout_operator
 @covers(COPIES)
 def calc_copy(layer: Layer) -> Cost:
@@ -62,6 +64,7 @@ SLICES: Mapping[str, str] = {
 }
 
 
+@pattern("move")
 @layout_operator
 @covers(SLICES)
 def calc_slice_copy(layer: Layer) -> Cost:
@@ -79,6 +82,7 @@ OVERLAPPING: Mapping[str, str] = {
 }
 
 
+@pattern("move")
 @layout_operator
 @covers(OVERLAPPING)
 def calc_overlapping_copy(layer: Layer) -> Cost:
@@ -90,6 +94,7 @@ def calc_overlapping_copy(layer: Layer) -> Cost:
     return Cost(Operations(), x.bytes_of_part(minimum(layer.out.size, x.size)), layer.written, layer.attrs)
 
 
+@pattern("opaque")
 @layout_operator
 def calc_assign(layer: Layer) -> Cost:
     """Updates written over a part of x in place; the other elements are neither read nor written.
@@ -119,6 +124,7 @@ DATA_MOVEMENTS: Mapping[str, str] = {
 }
 
 
+@pattern("move", broadcast_arrays="map", cast="map", bitcast="map", complex="map", one_hot="map")
 @covers(DATA_MOVEMENTS)
 def calc_data_movement(layer: Layer) -> Cost:
     """Joined, repeated, padded or converted elements: no operations.
@@ -131,6 +137,7 @@ def calc_data_movement(layer: Layer) -> Cost:
     return Cost(Operations(), layer.read, layer.written, layer.attrs)
 
 
+@pattern("move")
 def calc_pad(layer: Layer) -> Cost:
     """X with a border: constant, reflected, replicated or wrapped; a negative width cuts.
 
@@ -167,6 +174,7 @@ def _below(rows: Dim, columns: Dim, diagonal: Dim) -> Dim:
     return unbounded - surplus
 
 
+@pattern("map")
 @covers(TRIANGLES)
 def calc_triangle(layer: Layer) -> Cost:
     """A triangle of each matrix, zeros elsewhere: its elements are read, y is written completely.
@@ -191,6 +199,7 @@ CROPS: Mapping[str, str] = {
 }
 
 
+@pattern("move")
 @covers(CROPS)
 def calc_crop(layer: Layer) -> Cost:
     """Copies that omit elements: at most as many elements are read as written, none twice.
@@ -201,6 +210,7 @@ def calc_crop(layer: Layer) -> Cost:
     return Cost(Operations(), x.bytes_of_part(minimum(layer.out.size, x.size)), layer.written, layer.attrs)
 
 
+@pattern("window")
 def calc_col2im(layer: Layer) -> Cost:
     """Columns added back as overlapping patches: one add per input element, to an output of zeros.
 
@@ -218,6 +228,7 @@ CREATED: Mapping[str, str] = {
 }
 
 
+@pattern("make")
 @covers(CREATED)
 def calc_creation(layer: Layer) -> Cost:
     """New tensors: no operations; only the output is written.
@@ -230,6 +241,7 @@ def calc_creation(layer: Layer) -> Cost:
     return Cost(Operations(), scalars, layer.written, layer.attrs)
 
 
+@pattern("window")
 def calc_repeat_backward(layer: Layer) -> Cost:
     """Gradient of repeat: the sum of dy over the copies of each element.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from costcore.ir import Cost, Layer, Operations, covers
+from costcore.ir import Cost, Layer, Operations, covers, pattern
 
 
 class Step(NamedTuple):
@@ -41,6 +41,7 @@ STEPS: Mapping[str, Step] = {
 }
 
 
+@pattern("map")
 @covers(STEPS)
 def calc_optimizer_step(layer: Layer) -> Cost:
     """Steps of optimizers: the operations of the definition, once per parameter.
@@ -78,6 +79,7 @@ def calc_optimizer_step(layer: Layer) -> Cost:
     return Cost(size * (step.operations + extra), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_update_loss_scale(layer: Layer) -> Cost:
     """Next scale of the loss in mixed-precision training, from whether a gradient was not finite.
 

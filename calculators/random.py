@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, Tensor, ceil_log2, covers, element_wise
+from costcore.ir import Cost, Layer, Operations, PerElement, Tensor, ceil_log2, covers, element_wise, pattern
 
 from .layout import calc_creation
 
@@ -23,6 +23,7 @@ FEATURE_DROPOUTS = ("feature_dropout", "feature_alpha_dropout")
 
 
 @element_wise
+@pattern(lambda layer: "map" if layer.attrs.get("training") else "free")
 @covers(DROPOUTS)
 def calc_dropout(layer: Layer) -> Cost:
     """Dropout: in training every element is kept and scaled or dropped; at inference zero cost.
@@ -46,6 +47,7 @@ def calc_dropout(layer: Layer) -> Cost:
     return Cost(DROPOUTS[layer.op].operations * x.size, layer.read, layer.written + mask, layer.attrs)
 
 
+@pattern("map")
 @covers("dropout_backward", "feature_dropout_backward")
 def calc_dropout_backward(layer: Layer) -> Cost:
     """Backward of dropout: dx = where(mask, scale * dy, 0), one mul and one cmp per element.
@@ -68,6 +70,7 @@ def calc_bernoulli(layer: Layer) -> Cost:
     return Cost(Operations(cmp=layer["x"].size), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_multinomial(layer: Layer) -> Cost:
     """Classes drawn by unnormalized log-probabilities.
 
@@ -84,6 +87,7 @@ def calc_multinomial(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("make")
 def calc_random(layer: Layer) -> Cost:
     """New tensor of random numbers of any distribution: no operations; only the output is written.
 
@@ -94,6 +98,7 @@ def calc_random(layer: Layer) -> Cost:
     return calc_creation(layer)
 
 
+@pattern("map")
 def calc_normal(layer: Layer) -> Cost:
     """Normal random numbers with means x0 and deviations x1, mean + deviation * noise: one fma each.
 
@@ -102,6 +107,7 @@ def calc_normal(layer: Layer) -> Cost:
     return Cost(Operations(fma=layer.out.size), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_sample(layer: Layer) -> Cost:
     """Random numbers of a distribution with tensors as parameters.
 

@@ -16,6 +16,7 @@ __all__ = [
     "Dim",
     "Layer",
     "Operations",
+    "Pattern",
     "PerElement",
     "Role",
     "Tensor",
@@ -31,10 +32,13 @@ __all__ = [
     "layout_operator",
     "maximum",
     "minimum",
+    "pattern",
     "prod",
 ]
 
 Role: TypeAlias = Literal["data", "param", "state", "const"]
+
+Pattern: TypeAlias = Literal["free", "map", "reduce", "window", "move", "make", "product", "opaque"]
 
 BITS: Mapping[str, int] = {
     **dict.fromkeys(("int1", "uint1"), 1),
@@ -312,9 +316,49 @@ def element_wise(function: _F) -> _F:
     """Mark a calculator of operators whose outputs read one element of each operand, at the same place.
 
     Operands are broadcast to the shape of the outputs. Analyses of places, such as the receptive field, follow them.
+    Their pattern is ``map`` unless :func:`pattern` states another.
     """
     function.is_element_wise = True  # type: ignore[attr-defined]
+    if not hasattr(function, "pattern"):
+        function.pattern = "map"  # type: ignore[attr-defined]
     return function
+
+
+def pattern(
+    default: Pattern | Callable[[Layer], Pattern],
+    *,
+    rows: Callable[[Layer], Dim] | None = None,
+    **by_op: Pattern,
+) -> Callable[[_F], _F]:
+    """Mark a calculator with the pattern of its operators: what an element of an output needs of the inputs.
+
+    Compilers fuse operators by it, see :mod:`costcore.fusion`. Without the mark the pattern is ``opaque``, which is
+    fused with nothing.
+
+    * ``free``: the output is the first input, in other words or in another shape; nothing runs.
+    * ``map``: one element of each operand, with broadcasting.
+    * ``reduce``: a row; rows are independent.
+    * ``window``: several elements, or elements at places that are computed.
+    * ``move``: one element of one of the operands, which is copied.
+    * ``make``: nothing.
+    * ``product``: the work of a matrix engine or of a tuned library.
+    * ``opaque``: anything else.
+
+    Args:
+        default: the pattern, or a function that returns it for a layer, if attributes decide.
+        rows: of a reduction, the function that returns the number of rows of a layer. By default every element of a
+            smaller output is one row; if the output is as large as the input, the attribute ``axis`` names the axes of
+            a row.
+        by_op: the pattern of single operators that have another one.
+    """
+
+    def mark(function: _F) -> _F:
+        function.pattern = default  # type: ignore[attr-defined]
+        function.pattern_by_op = by_op  # type: ignore[attr-defined]
+        function.rows = rows  # type: ignore[attr-defined]
+        return function
+
+    return mark
 
 
 def counts_with_empty(*operands: str) -> Callable[[_F], _F]:

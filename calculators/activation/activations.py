@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers, element_wise
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, element_wise, pattern
 
 from .._shared import row_count, saved_bytes
 
@@ -116,6 +116,7 @@ def calc_swish(layer: Layer) -> Cost:
     return Cost(layer["x"].size * operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("map")
 def calc_swiglu(layer: Layer) -> Cost:
     """Gated SiLU of two operands, ``x0 * (1 / (1 + exp(-x0))) * x1``.
 
@@ -130,6 +131,7 @@ def calc_swiglu(layer: Layer) -> Cost:
     return Cost(layer.out.size * operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("map")
 def calc_glu(layer: Layer) -> Cost:
     """Gated linear unit: one half of x times the sigmoid of the other half, ``x0 * (1 / (1 + exp(-x1)))``.
 
@@ -141,6 +143,7 @@ def calc_glu(layer: Layer) -> Cost:
     return Cost(layer.out.size * operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("map")
 def calc_crelu(layer: Layer) -> Cost:
     """Concatenated ReLU, ``max(x, 0)`` and ``max(-x, 0)``: one negation and two maxima per input element.
 
@@ -151,6 +154,7 @@ def calc_crelu(layer: Layer) -> Cost:
     return Cost(layer["x"].size * Operations(add=1, cmp=2), layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_hardmax(layer: Layer) -> Cost:
     """One at the first maximum of each row, zero elsewhere: c - 1 comparisons per row of length c.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, pattern
 
 GRADIENTS: Mapping[str, PerElement] = {
     "relu_backward": PerElement(Operations(cmp=1), "where(y > 0, dy, 0)"),
@@ -40,6 +40,7 @@ GRADIENTS: Mapping[str, PerElement] = {
 }
 
 
+@pattern("map")
 @covers(GRADIENTS)
 def calc_activation_backward(layer: Layer) -> Cost:
     """Gradients of activation functions: the operations of the derivative, once per element of dy.
@@ -56,6 +57,7 @@ def calc_activation_backward(layer: Layer) -> Cost:
 ELU_DERIVATIVE = PerElement(Operations(add=1, cmp=1), "where(x > 0, one, y + alpha)")
 
 
+@pattern("map")
 def calc_elu_derivative(layer: Layer) -> Cost:
     """Derivative of ELU, 1 if x > 0, else y + alpha: 1 add and 1 cmp per element.
 
@@ -79,6 +81,7 @@ GELU_GRADIENTS: Mapping[str, PerElement] = {
 }
 
 
+@pattern("map")
 def calc_gelu_backward(layer: Layer) -> Cost:
     """Gradient of GELU, ``dy * (P(x) + x * p(x))`` with the normal distribution function P and density p.
 
@@ -92,6 +95,7 @@ def calc_gelu_backward(layer: Layer) -> Cost:
     return Cost(layer["dy"].size * element.operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce", rows=lambda layer: layer.outputs[-1].size)
 def calc_prelu_backward(layer: Layer) -> Cost:
     """Gradients of PReLU for x and for the slope w.
 
@@ -104,6 +108,7 @@ def calc_prelu_backward(layer: Layer) -> Cost:
     return Cost(Operations(mul=2 * n, add=sums, cmp=2 * n), layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce", rows=lambda layer: layer["beta"].size)
 def calc_swish_backward(layer: Layer) -> Cost:
     """Gradients of x * s(beta x), with the sigmoid s, for x and for a learned beta.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations
+from costcore.ir import Cost, Dim, Layer, Operations, pattern
 
 from .._shared import dot_products, row_count
 
@@ -17,6 +17,7 @@ def log_softmax_operations(elements: Dim, count: Dim) -> Operations:
     return Operations(add=2 * elements - count, special=elements + count)
 
 
+@pattern("reduce")
 def calc_softmax(layer: Layer) -> Cost:
     """Softmax, exp(x) / sum(exp(x)) along ``axis`` (a tuple of several axes is allowed).
 
@@ -37,6 +38,7 @@ def calc_softmax(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_log_softmax(layer: Layer) -> Cost:
     """Logarithm of softmax, x - log(sum(exp(x))) along ``axis``.
 
@@ -51,6 +53,7 @@ def calc_log_softmax(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_softmin(layer: Layer) -> Cost:
     """Softmin: the softmax of -x along ``axis``, with one negation more per element.
 
@@ -62,6 +65,7 @@ def calc_softmin(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_softmax_backward(layer: Layer) -> Cost:
     """Backward of softmax, dx = y (dy - sum(dy y)) along ``axis``.
 
@@ -75,6 +79,7 @@ def calc_softmax_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_log_softmax_backward(layer: Layer) -> Cost:
     """Backward of log_softmax, dx = dy - exp(y) sum(dy) along ``axis``.
 
@@ -89,6 +94,7 @@ def calc_log_softmax_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_softmin_backward(layer: Layer) -> Cost:
     """Backward of softmin, dx = y (sum(dy y) - dy): the same operations as ``softmax_backward``.
 
@@ -98,6 +104,7 @@ def calc_softmin_backward(layer: Layer) -> Cost:
     return calc_softmax_backward(layer)
 
 
+@pattern("reduce")
 def calc_masked_softmax(layer: Layer) -> Cost:
     """Softmax along ``axis`` of the elements that a mask selects: 1 cmp per element, and the softmax.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, Tensor, counts_with_empty, prod
+from costcore.ir import Cost, Dim, Layer, Operations, Tensor, counts_with_empty, pattern, prod
 
 from .._shared import dot_products, operations_of, saved_bytes, without_quantization
 from ..activation.softmax import softmax_operations
 
 
+@pattern("product")
 @counts_with_empty("q", "k")
 def calc_attention(layer: Layer) -> Cost:
     """Scaled dot-product attention, softmax(scale * q k^T + mask) v.
@@ -72,6 +73,7 @@ def attention_operations(layer: Layer, rows: Dim, keys: Dim, queries: Dim, outpu
     return operations, (queries + outputs) * keys
 
 
+@pattern("product")
 def calc_multi_head_attention(layer: Layer) -> Cost:
     """Multi-head attention with its projections in one operator.
 
@@ -114,6 +116,7 @@ def calc_multi_head_attention(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_quantized_multi_head_attention(layer: Layer) -> Cost:
     """``multi_head_attention`` whose projections multiply quantized inputs by quantized weights.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations
+from costcore.ir import Cost, Layer, Operations, pattern
 
 from .._shared import dot_products
 from .attention import query_rows
 
 
+@pattern("product")
 def calc_attention_backward(layer: Layer) -> Cost:
     """Backward of attention: dq, dk and dv from dy, given the attention weights p of the forward pass.
 

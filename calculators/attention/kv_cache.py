@@ -5,7 +5,7 @@ Inference engines fuse the steps before the scores with it: biases, norms, rotar
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, maximum, minimum, prod
+from costcore.ir import Cost, Dim, Layer, Operations, maximum, minimum, pattern, prod
 
 from .._shared import dot_products, input_bytes, operations_of
 from ..normalization.norms import rms_norm_operations
@@ -16,6 +16,7 @@ CACHE_OPERANDS = ("past_k", "past_v", "more_k", "more_v", "indices", "counts")
 """Operands of caches and of selected keys, which ``decoder_attention`` alone does not have."""
 
 
+@pattern("product")
 def calc_decoder_attention(layer: Layer) -> Cost:
     """Scaled dot-product attention of new queries to past and new keys and values.
 
@@ -84,6 +85,7 @@ def projection(count: Dim, width: Dim, biased: bool) -> tuple[Operations, Dim]:
     return dot_products(count, count * width, biased), count * width
 
 
+@pattern("product")
 def calc_cached_attention(layer: Layer) -> Cost:
     """Attention of a decoder layer with its projections, whose keys and values may come from a cache.
 
@@ -106,6 +108,7 @@ def calc_cached_attention(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, attrs, macs)
 
 
+@pattern("product")
 def calc_paged_attention(layer: Layer) -> Cost:
     """Attention of concatenated sequences whose caches are stored in pages.
 

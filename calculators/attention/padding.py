@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations
+from costcore.ir import Cost, Layer, Operations, pattern
 
 from .._shared import input_bytes
 
 
+@pattern("move")
 def calc_unpad(layer: Layer) -> Cost:
     """Concatenated sequences without their padding.
 
@@ -19,6 +20,7 @@ def calc_unpad(layer: Layer) -> Cost:
     return Cost(Operations(), read, layer.written, layer.attrs)
 
 
+@pattern("move")
 def calc_repad(layer: Layer) -> Cost:
     """Concatenated sequences separated again and padded with zeros: x and indices are read, y is written.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, prod
+from costcore.ir import Cost, Layer, Operations, pattern, prod
 
 from .._shared import dot_products
 from ..activation.activations import SIGMOID
@@ -11,6 +11,7 @@ ROTATION = Operations(mul=2, add=1)
 """The operations of a rotary embedding per rotated element."""
 
 
+@pattern("map")
 def calc_rotary_embedding(layer: Layer) -> Cost:
     """Rotary position embedding: every pair (a, b) of features becomes (a cos - b sin, a sin + b cos).
 
@@ -31,6 +32,7 @@ def calc_rotary_embedding(layer: Layer) -> Cost:
     return Cost(Operations(mul=2, add=1) * rotated, read, layer.written, layer.attrs)
 
 
+@pattern("map")
 def calc_rotated_pair(layer: Layer) -> Cost:
     """Rotary embedding of queries and keys from angles: x0 cos + x1 sin and x2 cos + x3 sin.
 
@@ -45,6 +47,7 @@ def calc_rotated_pair(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("move")
 def calc_relative_position_bias(layer: Layer) -> Cost:
     """Learned bias of attention scores by the distance between query and key.
 
@@ -58,6 +61,7 @@ def calc_relative_position_bias(layer: Layer) -> Cost:
     return Cost(Operations(), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_gated_position_bias(layer: Layer) -> Cost:
     """Bias of attention scores by relative position, scaled by a gate that is computed from each query.
 

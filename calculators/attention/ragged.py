@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, prod
+from costcore.ir import Cost, Layer, Operations, pattern, prod
 
 from .attention import attention_operations
 
 
+@pattern("product")
 def calc_ragged_attention(layer: Layer) -> Cost:
     """``attention`` of samples of different lengths, packed along T.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, minimum
+from costcore.ir import Cost, Dim, Layer, Operations, minimum, pattern
 
 from .._shared import dot_products, input_bytes, operations_of
 from ..normalization.norms import rms_norm_operations
@@ -12,6 +12,7 @@ from .kv_cache import CACHE_OPERANDS, calc_decoder_attention, in_place, projecti
 from .position import ROTATION
 
 
+@pattern("product")
 def calc_longformer_attention(layer: Layer) -> Cost:
     """Attention within a window: each query attends to itself and to ``window`` keys on either side.
 
@@ -40,6 +41,7 @@ def calc_longformer_attention(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_quantized_longformer_attention(layer: Layer) -> Cost:
     """``longformer_attention`` with integer projections and a quantized output.
 
@@ -53,6 +55,7 @@ def calc_quantized_longformer_attention(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, plain.macs)
 
 
+@pattern("product")
 def calc_selected_attention(layer: Layer) -> Cost:
     """Attention of each query to keys that were selected for it, and to a ``local`` window of the cache.
 
@@ -89,6 +92,7 @@ def calc_selected_attention(layer: Layer) -> Cost:
     return Cost(operations, read, written, attrs, plain.macs)
 
 
+@pattern("product")
 def calc_attention_indexer(layer: Layer) -> Cost:
     """Selection of the keys that a sparse attention reads, by a small attention of its own.
 

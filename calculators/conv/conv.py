@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, minimum, prod
+from costcore.ir import Cost, Layer, Operations, minimum, pattern, prod
 
 from .._shared import dot_products
 
 
+@pattern("product")
 def calc_conv(layer: Layer) -> Cost:
     """Convolution over any number of spatial axes, grouped or not.
 
@@ -23,6 +24,7 @@ def calc_conv(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_conv_transpose(layer: Layer) -> Cost:
     """Transposed convolution over any number of spatial axes, grouped or not.
 
@@ -37,6 +39,7 @@ def calc_conv_transpose(layer: Layer) -> Cost:
     return Cost(Operations(fma=macs), layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_local_conv(layer: Layer) -> Cost:
     """Convolution with a separate kernel for every output position (unshared weights).
 
@@ -47,6 +50,7 @@ def calc_local_conv(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_deform_conv(layer: Layer) -> Cost:
     """Deformable convolution: every tap is a bilinear sample at a position shifted by ``offset``.
 

@@ -5,11 +5,12 @@ The attribute ``needs`` names the operands that receive a gradient; the outputs 
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, minimum, prod
+from costcore.ir import Cost, Layer, Operations, minimum, pattern, prod
 
 from .._shared import dot_products, gradient_input_bytes, gradient_product_count, needed_gradients
 
 
+@pattern("product")
 def calc_conv_backward(layer: Layer) -> Cost:
     """Backward of a convolution: dx, dw and db from dy, as named by ``needs``.
 
@@ -37,6 +38,7 @@ def calc_conv_backward(layer: Layer) -> Cost:
     )
 
 
+@pattern("product")
 def calc_conv_transpose_backward(layer: Layer) -> Cost:
     """Backward of a transposed convolution: dx, dw and db from dy, as named by ``needs``.
 
@@ -65,6 +67,7 @@ def calc_conv_transpose_backward(layer: Layer) -> Cost:
     )
 
 
+@pattern("product")
 def calc_deform_conv_backward(layer: Layer) -> Cost:
     """Backward of a deformable convolution: gradients of x, w, the offsets, the mask and the bias, from dy.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers, element_wise
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, element_wise, pattern
 
 CHAINS: Mapping[str, PerElement] = {
     "gated_add": PerElement(Operations(fma=1), "fma(x1, gate, x0)"),
@@ -33,6 +33,7 @@ COMPLEX: Mapping[str, str] = {
 }
 
 
+@pattern("map")
 @covers(COMPLEX)
 def calc_complex_pairs(layer: Layer) -> Cost:
     """Products of complex numbers stored as pairs: real and imaginary part adjacent along the last axis.
@@ -44,6 +45,7 @@ def calc_complex_pairs(layer: Layer) -> Cost:
     return Cost(layer.out.size * Operations(mul=2, add=1), layer.read, layer.written, layer.attrs)
 
 
+@pattern("map")
 def calc_integer_mul(layer: Layer) -> Cost:
     """Product of quantized values as integers: 1 mul per output element.
 

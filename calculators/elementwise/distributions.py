@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, pattern
 
 UNARY: Mapping[str, PerElement] = {
     "laplace_cdf": PerElement(
@@ -18,6 +18,7 @@ UNARY: Mapping[str, PerElement] = {
 }
 
 
+@pattern("map")
 @covers(UNARY)
 def calc_distribution_function(layer: Layer) -> Cost:
     """Cumulative distribution functions and their inverses: the operations of the definition, once per element.
@@ -37,6 +38,7 @@ BINARY: Mapping[str, PerElement] = {
 }
 
 
+@pattern("map")
 @covers(BINARY)
 def calc_distribution_terms(layer: Layer) -> Cost:
     """Logarithms of probabilities and terms of an entropy: the operations of the definition, once per output element.

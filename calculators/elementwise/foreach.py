@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, pattern
 
 from .._shared import power_operations
 from ..activation.activations import ACTIVATIONS
@@ -29,6 +29,7 @@ SCALED: Mapping[str, PerElement] = {
 }
 
 
+@pattern("map")
 @covers(FOREACH)
 def calc_foreach(layer: Layer) -> Cost:
     """Elementwise operators on lists of tensors: the operations of one element, for every output element.
@@ -55,6 +56,7 @@ def calc_foreach(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("map")
 def calc_foreach_unscale(layer: Layer) -> Cost:
     """Every tensor of a list times one factor, and a test for infinities: 1 mul and 1 cmp per element.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, pattern
 
 from .._shared import power_operations
 
@@ -38,6 +38,7 @@ GRADIENTS: Mapping[str, PerElement] = {
 }
 
 
+@pattern("map")
 @covers(GRADIENTS)
 def calc_pointwise_backward(layer: Layer) -> Cost:
     """Gradients of elementwise functions: the operations of the derivative, once per element of dy.
@@ -50,6 +51,7 @@ def calc_pointwise_backward(layer: Layer) -> Cost:
     return Cost(layer["dy"].size * GRADIENTS[layer.op].operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("map")
 def calc_clip_backward(layer: Layer) -> Cost:
     """Gradient of clip: dy if x lies between the bounds, one cmp per element and bound.
 
@@ -60,6 +62,7 @@ def calc_clip_backward(layer: Layer) -> Cost:
     return Cost(layer["dy"].size * Operations(cmp=bounds), layer.read, layer.written, layer.attrs)
 
 
+@pattern("map")
 def calc_pow_backward(layer: Layer) -> Cost:
     """Gradients of a power; the cost depends on the exponent.
 
@@ -84,6 +87,7 @@ CONSTANT_GRADIENTS: Mapping[str, PerElement] = {
 }
 
 
+@pattern("map")
 @covers(CONSTANT_GRADIENTS)
 def calc_constant_backward(layer: Layer) -> Cost:
     """Gradients of a constant divided by x, and of a constant raised to the power x, per element.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Calculator, Cost, Layer, Operations, covers, element_wise
+from costcore.ir import Calculator, Cost, Layer, Operations, covers, element_wise, pattern
 
 from .._shared import operations_of, row_count
 from ..activation.activations import ACTIVATIONS, GELU
@@ -43,6 +43,7 @@ PRODUCTS: Mapping[str, Calculator] = {
 }
 
 
+@pattern("product")
 @covers(*PRODUCTS)
 def calc_fused_product(layer: Layer) -> Cost:
     """Matrix product or convolution with epilogue: the product, the sum with ``z``, an ``activation``.
@@ -69,6 +70,7 @@ NORMS: Mapping[str, Calculator] = {
 }
 
 
+@pattern("reduce")
 @covers(*NORMS)
 def calc_fused_norm(layer: Layer) -> Cost:
     """Norm of a sum with epilogue: x plus ``skip`` plus ``bias``, the norm, an ``activation`` or a gate.
@@ -92,6 +94,7 @@ def calc_fused_norm(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_embed_norm(layer: Layer) -> Cost:
     """Sum of word, position and segment embeddings, then a layer norm, the first layer of BERT.
 
@@ -125,6 +128,7 @@ def calc_biased_activation(layer: Layer) -> Cost:
     return Cost(layer["x"].size * (shift + activation_operations(layer)), layer.read, layer.written, layer.attrs)
 
 
+@pattern("map")
 def calc_biased_gated_activation(layer: Layer) -> Cost:
     """One half of x + b times the activation of the other half.
 
@@ -138,6 +142,7 @@ def calc_biased_gated_activation(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_biased_softmax(layer: Layer) -> Cost:
     """Softmax of x + b along ``axis``: 1 add per element, and the softmax.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations
+from costcore.ir import Cost, Layer, Operations, pattern
 
 from .._shared import dot_products
 from ..activation.activations import SIGMOID
 from ..normalization.norms import rms_norm_operations
 
 
+@pattern("window")
 def calc_reduce_streams(layer: Layer) -> Cost:
     """Weighted sum of C streams, y_h = ``scale`` * sum_c x_ch gate_ch.
 
@@ -28,6 +29,7 @@ def calc_reduce_streams(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, products if is_product else 0)
 
 
+@pattern("product")
 def calc_mix_streams(layer: Layer) -> Cost:
     """C mixed streams plus the gated output of a layer, y_k = sum_c m_ck x_c + gate_k z.
 
@@ -45,6 +47,7 @@ def calc_mix_streams(layer: Layer) -> Cost:
     return Cost(mixed + Operations(fma=y), layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("opaque")
 def calc_similarity_gate(layer: Layer) -> Cost:
     """Value gated by the similarity of a query and a key: sigmoid(sign(s) sqrt(max(|s|, eps))) v.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations
+from costcore.ir import Cost, Layer, Operations, pattern
 
 from .._shared import dot_products
 
 
+@pattern("product")
 def calc_linear_cross_entropy(layer: Layer) -> Cost:
     """Linear layer and softmax cross entropy; scores are not materialized.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, minimum
+from costcore.ir import Cost, Dim, Layer, Operations, minimum, pattern
 
 from .._shared import dot_products
 from ..activation.softmax import softmax_operations
@@ -15,6 +15,7 @@ WEIGHTS: Mapping[str, str] = {"w0": "b0", "w1": "b1", "w2": "b2"}
 """The weights of the experts, and the bias of each."""
 
 
+@pattern("product")
 def calc_moe(layer: Layer) -> Cost:
     """Mixture of experts: every row is processed by the ``k`` best of E experts, two-layer networks.
 

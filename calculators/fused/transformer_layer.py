@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, prod
+from costcore.ir import Cost, Layer, Operations, pattern, prod
 
 from .._shared import dot_products, operations_of
 from ..activation.activations import GELU
@@ -10,6 +10,7 @@ from ..attention.attention import calc_multi_head_attention
 from ..normalization.norms import moment_operations
 
 
+@pattern("product")
 def calc_transformer_encoder_layer(layer: Layer) -> Cost:
     """Encoder layer of a transformer: self-attention and a perceptron, each with a sum and a layer norm.
 
@@ -40,6 +41,7 @@ def calc_transformer_encoder_layer(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, attended.macs + 2 * products)
 
 
+@pattern("map")
 def calc_scaled_split_heads(layer: Layer) -> Cost:
     """Packed projections prepared for attention: bias, scale of the queries, separation of the heads.
 

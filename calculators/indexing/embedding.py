@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations
+from costcore.ir import Cost, Layer, Operations, pattern
 
 from .._shared import dot_products, input_bytes, saved_bytes
 
 
+@pattern("move")
 def calc_embedding(layer: Layer) -> Cost:
     """Rows of a weight matrix by index: no operations; |y| elements of w are read, and the indices x.
 
@@ -16,6 +17,7 @@ def calc_embedding(layer: Layer) -> Cost:
     return Cost(Operations(), x.nbytes + w.bytes_of(layer.out.size), layer.written, layer.attrs)
 
 
+@pattern("window")
 def calc_embedding_bag(layer: Layer) -> Cost:
     """Rows of a weight matrix by index, reduced within bags: |x| rows are reduced to |y| / D bags.
 
@@ -44,6 +46,7 @@ def calc_embedding_bag(layer: Layer) -> Cost:
     return Cost(operations, read, layer.written + saved_bytes(layer, saved), layer.attrs)
 
 
+@pattern("opaque")
 def calc_embedding_bag_backward(layer: Layer) -> Cost:
     """Gradient of embedding_bag for its weight: dy of each bag, added to the rows that its indices select.
 
@@ -63,6 +66,7 @@ def calc_embedding_bag_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_embedding_bag_weights_backward(layer: Layer) -> Cost:
     """Gradient of embedding_bag for its per-sample weights.
 
@@ -76,6 +80,7 @@ def calc_embedding_bag_weights_backward(layer: Layer) -> Cost:
     return Cost(dot_products(count, products), read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_scaled_embedding_backward(layer: Layer) -> Cost:
     """Gradient of an embedding that is divided by the frequency of each index.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, covers, minimum
+from costcore.ir import Cost, Layer, Operations, covers, minimum, pattern
 
 GATHERS: Mapping[str, str] = {
     "gather": "slices of x at indices along an axis (index_select, take), or by several index arrays",
@@ -13,6 +13,7 @@ GATHERS: Mapping[str, str] = {
 }
 
 
+@pattern("move")
 @covers(GATHERS)
 def calc_gather(layer: Layer) -> Cost:
     """Elements of x at given indices: no operations; |y| elements of x are read, and all indices.
@@ -41,6 +42,7 @@ UPDATES: Mapping[str, Operations] = {
 """The operations that join one update to an element, by the attribute ``reduction``."""
 
 
+@pattern("opaque")
 @covers(SCATTERS)
 def calc_scatter(layer: Layer) -> Cost:
     """Copy of x with updates at given indices: one operation per update, none if updates replace elements.
@@ -68,6 +70,7 @@ OVERWRITES: Mapping[str, str] = {
 }
 
 
+@pattern("move")
 @covers(OVERWRITES)
 def calc_overwrite(layer: Layer) -> Cost:
     """Copy of x with a region replaced: no operations.
@@ -90,6 +93,7 @@ SELECTION_GRADIENTS: Mapping[str, str] = {
 }
 
 
+@pattern("move")
 @covers(SELECTION_GRADIENTS)
 def calc_selection_gradient(layer: Layer) -> Cost:
     """Gradient of a selection: no operations; dy at its original positions, zeros elsewhere.
@@ -108,6 +112,7 @@ GATHER_GRADIENTS: Mapping[str, str] = {
 }
 
 
+@pattern("opaque")
 @covers(GATHER_GRADIENTS)
 def calc_gather_gradient(layer: Layer) -> Cost:
     """Gradient of elements selected by index: every element of dy is added to a gradient of zeros.
@@ -121,6 +126,7 @@ def calc_gather_gradient(layer: Layer) -> Cost:
     return Cost(Operations(add=layer["dy"].size), read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_compress(layer: Layer) -> Cost:
     """Slices of x for which a condition holds: no operations.
 

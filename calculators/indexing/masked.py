@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, covers
+from costcore.ir import Cost, Layer, Operations, covers, pattern
 
 
+@pattern("opaque")
 def calc_masked_gather(layer: Layer) -> Cost:
     """Elements of x at indices, and a fill value if the mask does not hold: 1 cmp per element of y.
 
@@ -19,6 +20,7 @@ def calc_masked_gather(layer: Layer) -> Cost:
     return Cost(Operations(cmp=y.size), read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_masked_scatter_add(layer: Layer) -> Cost:
     """Copy of x with updates added at indices if the mask holds: 1 cmp and 1 add per update.
 
@@ -28,6 +30,7 @@ def calc_masked_scatter_add(layer: Layer) -> Cost:
     return Cost(Operations(add=n, cmp=n), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_masked_scatter_backward(layer: Layer) -> Cost:
     """Gradient of masked_scatter for its updates: the elements of dy under the mask, no operations.
 
@@ -42,6 +45,7 @@ MASKED: Mapping[str, str] = {
 }
 
 
+@pattern("opaque")
 @covers(MASKED)
 def calc_masked(layer: Layer) -> Cost:
     """Elements moved from or to the positions that a mask selects: no operations.

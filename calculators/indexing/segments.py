@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations
+from costcore.ir import Cost, Layer, Operations, pattern
 
 from .gather_scatter import UPDATES
 
@@ -12,6 +12,7 @@ DIVISIONS: Mapping[str, Operations] = {"mean": Operations(div=1)}
 """The operations per output element, by the attribute ``reduction``; none for the others."""
 
 
+@pattern("opaque")
 def calc_segment_reduce(layer: Layer) -> Cost:
     """Reduction of consecutive segments along an axis, whose lengths are data.
 
@@ -37,6 +38,7 @@ SEGMENT_GRADIENTS: Mapping[str, Operations] = {
 """The operations per element of x: dy, dy / n, dy if x equals y, dy y / x."""
 
 
+@pattern("opaque")
 def calc_segment_reduce_backward(layer: Layer) -> Cost:
     """Gradient of segment_reduce: every element receives dy of its segment.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations
+from costcore.ir import Cost, Layer, Operations, pattern
 
 
+@pattern("window")
 def calc_cross(layer: Layer) -> Cost:
     """Cross product of vectors of three elements, with broadcasting: 2 mul and 1 add per output element.
 

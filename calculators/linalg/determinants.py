@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations
+from costcore.ir import Cost, Dim, Layer, Operations, pattern
 
 from .factorizations import batch_and_shape, batch_and_size, elimination
 
@@ -17,6 +17,7 @@ def square_elimination(n: Dim) -> Operations:
     return Operations(fma=(n - 1) * n * (2 * n - 1) // 6, div=pairs, cmp=pairs)
 
 
+@pattern("opaque")
 def calc_det(layer: Layer) -> Cost:
     """Determinants by Gaussian elimination.
 
@@ -31,6 +32,7 @@ def calc_det(layer: Layer) -> Cost:
     return Cost(count * (square_elimination(n) + Operations(mul=n - 1)), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_log_det(layer: Layer) -> Cost:
     """Sign and logarithm of the absolute value of determinants, by Gaussian elimination.
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from costcore.ir import Cost, Dim, Layer, Operations, PerElement, maximum
+from costcore.ir import Cost, Dim, Layer, Operations, PerElement, maximum, pattern
 
 from .._shared import dot_products, power_operations
 from ..reduction.norms import norm_operations
 
 
+@pattern("opaque")
 def calc_pairwise_distances(layer: Layer) -> Cost:
     """Distance of every row of x0 to every row of x1: the p-norm of their difference.
 
@@ -35,6 +36,7 @@ def calc_pairwise_distances(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_self_distances(layer: Layer) -> Cost:
     """Distance of every two rows of x, each pair once: ``pairwise_distances`` for N (N-1) / 2 pairs.
 
@@ -46,6 +48,7 @@ def calc_self_distances(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_distance(layer: Layer) -> Cost:
     """Distance of two tensors, with broadcasting: the p-norm of all elements of their difference.
 
@@ -88,6 +91,7 @@ def _gradient_operations(layer: Layer, pairs: Dim, features: Dim, sides: int) ->
     return pairs * pair.operations + pairs * features * (element.operations + other_side)
 
 
+@pattern("opaque")
 def calc_pairwise_distances_backward(layer: Layer) -> Cost:
     """Gradient of ``pairwise_distances`` for x0.
 
@@ -107,6 +111,7 @@ def calc_pairwise_distances_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_self_distances_backward(layer: Layer) -> Cost:
     """Gradient of ``self_distances``: that of ``pairwise_distances``, added to both rows of a pair.
 
@@ -118,6 +123,7 @@ def calc_self_distances_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_squared_distances(layer: Layer) -> Cost:
     """Squared Euclidean distance of every row of x0 to every row of x1.
 
@@ -132,6 +138,7 @@ def calc_squared_distances(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_cosine_similarity(layer: Layer) -> Cost:
     """Cosine of the angle between x0 and x1 along ``axis``, x0 . x1 / (max(|x0|, eps) * max(|x1|, eps)).
 
@@ -146,6 +153,7 @@ def calc_cosine_similarity(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_pairwise_distance(layer: Layer) -> Cost:
     """Distance of the rows of x0 and x1, the p-norm of x0 - x1 + eps.
 

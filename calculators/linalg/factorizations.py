@@ -5,7 +5,7 @@ Matrices are m x n with k = min(m, n); each batch entry is one matrix.
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, Tensor, minimum, prod
+from costcore.ir import Cost, Dim, Layer, Operations, Tensor, minimum, pattern, prod
 
 
 def batch_and_size(layer: Layer) -> tuple[Dim, Dim]:
@@ -20,6 +20,7 @@ def triangle_bytes(x: Tensor, diagonal: bool = True) -> Dim:
     return x.bytes_of_part(prod(x.shape[:-2]) * (n * (n + 1 if diagonal else n - 1) // 2))
 
 
+@pattern("opaque")
 def calc_cholesky(layer: Layer) -> Cost:
     """Cholesky factor of symmetric positive definite matrices: lower triangular L with L L^T = x.
 
@@ -72,6 +73,7 @@ def elimination(m: Dim, n: Dim, pivoting: bool = True) -> Operations:
     )
 
 
+@pattern("opaque")
 def calc_lu(layer: Layer) -> Cost:
     """LU decomposition P L U = x by Gaussian elimination with partial pivoting, as separate factors.
 
@@ -90,6 +92,7 @@ def calc_lu(layer: Layer) -> Cost:
     return Cost(count * operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_lu_factor(layer: Layer) -> Cost:
     """LU decomposition as ``lu``, both factors in one matrix, and the pivots.
 
@@ -98,6 +101,7 @@ def calc_lu_factor(layer: Layer) -> Cost:
     return calc_lu(layer)
 
 
+@pattern("opaque")
 def calc_unpack_lu(layer: Layer) -> Cost:
     """The factors of ``lu_factor`` as separate matrices: no operations; both operands are read.
 
@@ -143,6 +147,7 @@ def form_q(k: Dim, m: Dim, n: Dim) -> Operations:
     return Operations(fma=2 * trailing_elements(k, m, n), mul=right + elements_below_diagonal(k, m), add=right + k)
 
 
+@pattern("opaque")
 def calc_qr(layer: Layer) -> Cost:
     """QR decomposition by Householder reflections: the triangular R, and Q unless ``mode`` is "r".
 
@@ -165,6 +170,7 @@ def calc_qr(layer: Layer) -> Cost:
     return Cost(count * operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_qr_factor(layer: Layer) -> Cost:
     """QR decomposition with Q as reflections: R above the diagonal, the vectors below, their factors tau.
 
@@ -176,6 +182,7 @@ def calc_qr_factor(layer: Layer) -> Cost:
     return Cost(count * householder_triangularization(minimum(m, n), m, n), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_householder_product(layer: Layer) -> Cost:
     """The first columns of the product of the reflections of ``qr_factor``, backward accumulated.
 
@@ -187,6 +194,7 @@ def calc_householder_product(layer: Layer) -> Cost:
     return Cost(count * form_q(layer["tau"].shape[-1], m, n), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_householder_multiply(layer: Layer) -> Cost:
     """A matrix times the orthogonal matrix of reflections, applied one by one.
 
@@ -201,6 +209,7 @@ def calc_householder_multiply(layer: Layer) -> Cost:
     return Cost(count * apply_reflections(layer["tau"].shape[-1], m, vectors), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_ldl_factor(layer: Layer) -> Cost:
     """LDL decomposition of symmetric matrices that may be indefinite, with symmetric pivoting.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, minimum, prod
+from costcore.ir import Cost, Dim, Layer, Operations, minimum, pattern, prod
 
 from .._shared import dot_products
 from .factorizations import batch_and_size, triangle_bytes
 from .spectral import svd_operations
 
 
+@pattern("opaque")
 def calc_inverse(layer: Layer) -> Cost:
     """Inverses by Gauss-Jordan elimination in place, with partial pivoting.
 
@@ -39,6 +40,7 @@ def triangular_inverse_operations(n: Dim) -> Operations:
     return Operations(fma=(n - 1) * n * (n + 1) // 6 - pairs, mul=pairs, add=pairs, div=pairs + n)
 
 
+@pattern("opaque")
 def calc_triangular_inverse(layer: Layer) -> Cost:
     """Inverses of triangular matrices by substitution; the zeros are neither read nor multiplied.
 
@@ -55,6 +57,7 @@ def calc_triangular_inverse(layer: Layer) -> Cost:
     return Cost(operations, triangle_bytes(layer["x"]), layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_cholesky_inverse(layer: Layer) -> Cost:
     """Inverses of symmetric positive definite matrices from their Cholesky factor L: L^-T L^-1.
 
@@ -74,6 +77,7 @@ def calc_cholesky_inverse(layer: Layer) -> Cost:
     return Cost(count * operations, triangle_bytes(layer["x"]), layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_pseudo_inverse(layer: Layer) -> Cost:
     """Pseudo-inverses V S^+ U^T from the thin singular value decomposition, as ``singular_values``.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, covers, maximum, minimum, prod
+from costcore.ir import Cost, Dim, Layer, Operations, covers, maximum, minimum, pattern, prod
 
 from .factorizations import apply_reflections, elimination, householder_triangularization, triangle_bytes
 
@@ -25,6 +25,7 @@ def _size_and_right_hand_sides(layer: Layer) -> tuple[Dim, Dim]:
     return n, layer.out.size // n
 
 
+@pattern("opaque")
 def calc_solve(layer: Layer) -> Cost:
     """Solution y of x0 y = x1: Gaussian elimination of x0, two triangular systems per right-hand side.
 
@@ -52,6 +53,7 @@ SUBSTITUTIONS: Mapping[str, tuple[str, ...]] = {
 """The systems that are solved one after another: a triangle, one with a unit diagonal, a diagonal."""
 
 
+@pattern("opaque")
 @covers(*SUBSTITUTIONS)
 def calc_substitution(layer: Layer) -> Cost:
     """Systems of equations given by factors: one triangular system after another.
@@ -82,6 +84,7 @@ def calc_substitution(layer: Layer) -> Cost:
     return Cost(operations, read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_least_squares(layer: Layer) -> Cost:
     """Least squares solution of x0 y = x1 for matrices of full rank, by Householder QR.
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, maximum, minimum, prod
+from costcore.ir import Cost, Dim, Layer, Operations, maximum, minimum, pattern, prod
 
 from .._shared import dot_products
 from .factorizations import batch_and_size, triangle_bytes
 
 
+@pattern("opaque")
 def calc_symmetric_eigen(layer: Layer) -> Cost:
     """Eigenvalues of symmetric or Hermitian matrices, and their eigenvectors unless ``vectors`` is false.
 
@@ -30,6 +31,7 @@ def calc_symmetric_eigen(layer: Layer) -> Cost:
     return Cost(count * operations, triangle_bytes(layer["x"]), layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_eigen(layer: Layer) -> Cost:
     """Eigenvalues of general matrices, and their eigenvectors unless ``vectors`` is false.
 
@@ -61,6 +63,7 @@ def svd_operations(m: Dim, n: Dim, vectors: str) -> Operations:
     return Operations(fma=2 * r * r * k + 4 * r * k * k + 9 * k * k * k // 2)
 
 
+@pattern("opaque")
 def calc_singular_values(layer: Layer) -> Cost:
     """Singular values, and with ``vectors`` "thin" or "full" the vectors of both sides: U S V^T = x.
 
@@ -84,6 +87,7 @@ TAYLOR: Mapping[str, tuple[int, int]] = {"b1": (1, 2), "b2": (1, 3), "b3": (1, 3
 """The five sums of powers in the Taylor polynomial of degree 18: mul and fma per element of each."""
 
 
+@pattern("opaque")
 def calc_matrix_exp(layer: Layer) -> Cost:
     """Exponential of matrices: the Taylor polynomial of degree 18 in 5 matrix products.
 

@@ -6,12 +6,13 @@ to be the largest possible.
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, minimum, prod
+from costcore.ir import Cost, Dim, Layer, Operations, minimum, pattern, prod
 
 from ..activation.softmax import log_softmax_operations
 from .losses import reduction_operations
 
 
+@pattern("opaque")
 def calc_ctc_loss(layer: Layer) -> Cost:
     """CTC loss of log-probabilities: the forward recursion in logarithms over all steps.
 
@@ -34,6 +35,7 @@ def calc_ctc_loss(layer: Layer) -> Cost:
     return Cost(operations + reduction_operations(layer, samples), read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_ctc_loss_backward(layer: Layer) -> Cost:
     """Gradient of CTC for log-probabilities x: exp(x) - p, times dy, with the posterior p of the classes.
 
@@ -59,6 +61,7 @@ def _state_visits(layer: Layer) -> tuple[Dim, Dim]:
     return steps * (2 * layer["target"].size + samples), samples
 
 
+@pattern("opaque")
 def calc_ctc_loss_with_logits(layer: Layer) -> Cost:
     """CTC loss of logits: the log_softmax of every step, then the forward recursion as in ``ctc_loss``.
 
@@ -77,6 +80,7 @@ def calc_ctc_loss_with_logits(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_ctc_loss_with_logits_backward(layer: Layer) -> Cost:
     """Gradient of CTC for the logits, (softmax(x) - p) dy, with the posterior p of the classes per step.
 

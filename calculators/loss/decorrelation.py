@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations
+from costcore.ir import Cost, Dim, Layer, Operations, pattern
 
 from .._shared import dot_products
 
@@ -23,6 +23,7 @@ def _covariance_operations(layer: Layer, rows: Dim, products: Dim) -> Operations
     return operations
 
 
+@pattern("opaque")
 def calc_cross_covariance(layer: Layer) -> Cost:
     """Covariance of every column of x0 with every column of x1; as a loss, half the sum of its squares.
 
@@ -45,6 +46,7 @@ def calc_cross_covariance(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, products * rows)
 
 
+@pattern("opaque")
 def calc_decov_loss(layer: Layer) -> Cost:
     """Covariance of all pairs of columns with a zero diagonal; as a loss, half the sum of its squares.
 
@@ -59,6 +61,7 @@ def calc_decov_loss(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, products * rows)
 
 
+@pattern("opaque")
 def calc_decov_loss_backward(layer: Layer) -> Cost:
     """Gradient of decov_loss, 2 h cov dy / N, from the centered columns h and their covariance.
 

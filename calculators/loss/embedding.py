@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, prod
+from costcore.ir import Cost, Layer, Operations, pattern, prod
 
 from .._shared import dot_products
 from ..reduction.norms import norm_operations
 from .losses import reduction_operations
 
 
+@pattern("reduce")
 def calc_cosine_embedding_loss(layer: Layer) -> Cost:
     """Cosine embedding loss: 1 - cos(x0, x1) if the target is 1, else max(cos(x0, x1) - margin, 0).
 
@@ -24,6 +25,7 @@ def calc_cosine_embedding_loss(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_triplet_margin_loss(layer: Layer) -> Cost:
     """Triplet loss of anchor, positive and negative rows, max(|x0 - x1| - |x0 - x2| + margin, 0).
 
@@ -40,6 +42,7 @@ def calc_triplet_margin_loss(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_squared_triplet_loss(layer: Layer) -> Cost:
     """Triplet loss of squared distances, max(|x0 - x1|^2 - |x0 - x2|^2 + margin, 0).
 
@@ -57,6 +60,7 @@ def calc_squared_triplet_loss(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_contrastive_loss(layer: Layer) -> Cost:
     """Contrastive loss, (t d^2 + (1 - t) max(margin - d, 0)^2) / 2.
 

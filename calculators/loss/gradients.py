@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers, prod
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, pattern, prod
 
 from .._shared import input_bytes
 from .losses import mean_division
 
 
+@pattern("map")
 def calc_cross_entropy_backward(layer: Layer) -> Cost:
     """Gradient of softmax cross entropy, (softmax(x) - one_hot(target)) dy.
 
@@ -31,6 +32,7 @@ def calc_cross_entropy_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("map")
 def calc_nll_loss_backward(layer: Layer) -> Cost:
     """Gradient of the negative log likelihood: -dy at the target of every row, zero elsewhere.
 
@@ -69,6 +71,7 @@ LOSS_GRADIENTS: Mapping[str, PerElement] = {
 }
 
 
+@pattern("map")
 @covers(LOSS_GRADIENTS)
 def calc_elementwise_loss_backward(layer: Layer) -> Cost:
     """Gradients of elementwise losses: the operations of the derivative, times dy, once per element.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations
+from costcore.ir import Cost, Dim, Layer, Operations, pattern
 
 from .._shared import dot_products, input_bytes
 
@@ -14,6 +14,7 @@ def _path_products(layer: Layer) -> tuple[Dim, Dim, Dim]:
     return nodes, products, layer["w"].bytes_of(products)
 
 
+@pattern("opaque")
 def calc_hierarchical_softmax_loss(layer: Layer) -> Cost:
     """Hierarchical softmax: the sum of log(1 + exp(-c x w_i)) over the nodes i on the path to the target of each row.
 
@@ -35,6 +36,7 @@ def calc_hierarchical_softmax_loss(layer: Layer) -> Cost:
     return Cost(operations, layer.read - layer["w"].nbytes + rows, layer.written, layer.attrs, products)
 
 
+@pattern("opaque")
 def calc_hierarchical_softmax_loss_backward(layer: Layer) -> Cost:
     """Gradients of hierarchical softmax, g = -dy c / (1 + exp(c f)) for each score f, dx = g w, dw_i += g x.
 

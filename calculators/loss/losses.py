@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, PerElement, covers, prod
+from costcore.ir import Cost, Dim, Layer, Operations, Pattern, PerElement, covers, pattern, prod
 
 from .._shared import dot_products, saved_bytes
 from ..activation.softmax import log_softmax_operations
@@ -25,6 +25,11 @@ def weighted_reduction_operations(layer: Layer, terms: Dim) -> Operations:
     if layer.attrs.get("reduction", "mean") == "none":
         return Operations(mul=terms)
     return dot_products(layer.out.size, terms) + Operations(div=plain.div)
+
+
+def loss_pattern(layer: Layer) -> Pattern:
+    """Return ``map`` for a loss of every element, ``reduce`` for one that is summed."""
+    return "map" if layer.attrs.get("reduction", "mean") == "none" else "reduce"
 
 
 def mean_division(layer: Layer) -> Operations:
@@ -54,6 +59,7 @@ LOSSES: Mapping[str, PerElement] = {
 }
 
 
+@pattern(loss_pattern)
 @covers(LOSSES)
 def calc_elementwise_loss(layer: Layer) -> Cost:
     """Elementwise losses: the operations of the definition, once per element, then the reduction.
@@ -82,6 +88,7 @@ def _accumulated_products(layer: Layer, size: Dim) -> Operations:
     return dot_products(1, size) + Operations(div=1 if "mean" in reduction else 0)
 
 
+@pattern(loss_pattern)
 def calc_kl_div(layer: Layer) -> Cost:
     """KL divergence of target probabilities from log-probabilities, sum(target * (log(target) - x)).
 
@@ -97,6 +104,7 @@ def calc_kl_div(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern(loss_pattern)
 def calc_mse_loss(layer: Layer) -> Cost:
     """Mean squared error, mean((x - target)^2).
 
@@ -131,6 +139,7 @@ def class_weight_bytes(layer: Layer, count: Dim) -> Dim:
     return layer["w"].bytes_of(count) - layer["w"].nbytes if "w" in layer else 0
 
 
+@pattern("reduce")
 def calc_cross_entropy(layer: Layer) -> Cost:
     """Softmax cross entropy, -log_softmax(x)[target] of every row, then the reduction.
 
@@ -162,6 +171,7 @@ def calc_cross_entropy(layer: Layer) -> Cost:
     return Cost(operations, read, layer.written + saved_bytes(layer, size), layer.attrs)
 
 
+@pattern("reduce")
 def calc_nll_loss(layer: Layer) -> Cost:
     """Negative log likelihood, -x[target] of every row of log-probabilities, then the reduction.
 
@@ -177,6 +187,7 @@ def calc_nll_loss(layer: Layer) -> Cost:
     return Cost(operations, read, layer.written, layer.attrs)
 
 
+@pattern(loss_pattern)
 def calc_poisson_nll_loss(layer: Layer) -> Cost:
     """Poisson negative log likelihood, exp(x) - target * x.
 
@@ -194,6 +205,7 @@ def calc_poisson_nll_loss(layer: Layer) -> Cost:
     return Cost(element * size + reduction_operations(layer, size), layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_kl_div_with_logits(layer: Layer) -> Cost:
     """KL divergence between the softmax of logits and a target distribution.
 

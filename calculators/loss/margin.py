@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, prod
+from costcore.ir import Cost, Dim, Layer, Operations, pattern, prod
 
 from .._shared import dot_products
 from .losses import (
@@ -20,6 +20,7 @@ def _rows_and_last_axis(layer: Layer) -> tuple[Dim, Dim]:
     return prod(shape[:-1]), shape[-1]
 
 
+@pattern("reduce")
 def calc_margin_ranking_loss(layer: Layer) -> Cost:
     """Margin ranking loss, max(-target * (x0 - x1) + margin, 0), then the reduction.
 
@@ -33,6 +34,7 @@ def calc_margin_ranking_loss(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_hinge_loss(layer: Layer) -> Cost:
     """Multi-class hinge loss of Chainer, max(1 + s * x, 0) with s = -1 for the target class, else 1.
 
@@ -52,6 +54,7 @@ def calc_hinge_loss(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_multi_margin_loss(layer: Layer) -> Cost:
     """Multi-class margin loss: the sum of max(margin - x[target] + x, 0) over the other classes, divided by C.
 
@@ -72,6 +75,7 @@ def calc_multi_margin_loss(layer: Layer) -> Cost:
     return Cost(row * count + reduce(layer, count), read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_multi_margin_loss_backward(layer: Layer) -> Cost:
     """Gradient of multi_margin_loss.
 
@@ -98,6 +102,7 @@ def _target_pairs(classes: Dim) -> Dim:
     return (classes // 2) * (classes - classes // 2)
 
 
+@pattern("opaque")
 def calc_multilabel_margin_loss(layer: Layer) -> Cost:
     """Margin loss of several targets per row: the sum of max(1 - x[t] + x[i], 0), divided by C.
 
@@ -115,6 +120,7 @@ def calc_multilabel_margin_loss(layer: Layer) -> Cost:
     return Cost(row * count + reduction_operations(layer, count), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_multilabel_margin_loss_backward(layer: Layer) -> Cost:
     """Gradient of multilabel_margin_loss: dy / C if 1 - x[t] + x[i] > 0, added at i and subtracted at t.
 
@@ -129,6 +135,7 @@ def calc_multilabel_margin_loss_backward(layer: Layer) -> Cost:
     return Cost(row * count + mean_division(layer), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_hinge_loss_backward(layer: Layer) -> Cost:
     """Gradient of hinge_loss: s dy if 1 + s x > 0, with s = -1 for the target class, else 1.
 

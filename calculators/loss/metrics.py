@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, prod
+from costcore.ir import Cost, Dim, Layer, Operations, pattern, prod
 
 from .._shared import dot_products
 
@@ -12,6 +12,7 @@ def _elements_and_rows(layer: Layer) -> tuple[Dim, Dim]:
     return layer["x"].size, layer["target"].size
 
 
+@pattern("reduce")
 def calc_accuracy(layer: Layer) -> Cost:
     """Share of the rows whose largest score is at their target, sum(argmax(x) == target) / N.
 
@@ -28,6 +29,7 @@ def calc_accuracy(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_binary_accuracy(layer: Layer) -> Cost:
     """Share of the scores whose sign agrees with their target, 0 or 1; targets of -1 are excluded.
 
@@ -40,6 +42,7 @@ def calc_binary_accuracy(layer: Layer) -> Cost:
     return Cost(Operations(cmp=3 * n + 1, add=2 * n - 2, div=1), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_classification_summary(layer: Layer) -> Cost:
     """Precision, recall, F score and support of every class.
 
@@ -54,6 +57,7 @@ def calc_classification_summary(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_r2_score(layer: Layer) -> Cost:
     """Coefficient of determination per column, 1 - sum((t - x)^2) / sum((t - mean(t))^2), with target t.
 

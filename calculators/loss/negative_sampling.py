@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations
+from costcore.ir import Cost, Dim, Layer, Operations, pattern
 
 from .._shared import dot_products, input_bytes
 
@@ -14,6 +14,7 @@ def _sampled_products(layer: Layer) -> tuple[Dim, Dim, Dim]:
     return pairs, products, layer["w"].bytes_of(products)
 
 
+@pattern("opaque")
 def calc_negative_sampling_loss(layer: Layer) -> Cost:
     """Negative sampling: log(1 + exp(-x w_t)) of the target t plus log(1 + exp(x w_k)) of all samples k.
 
@@ -36,6 +37,7 @@ def calc_negative_sampling_loss(layer: Layer) -> Cost:
     return Cost(operations, layer.read - layer["w"].nbytes + rows, layer.written, layer.attrs, products)
 
 
+@pattern("opaque")
 def calc_negative_sampling_loss_backward(layer: Layer) -> Cost:
     """Gradients of negative sampling, g = dy / (1 + exp(-f)) for each score f, dx = g w, dw_k += g x.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer
+from costcore.ir import Cost, Layer, pattern
 
 from .._shared import dot_products
 
 
+@pattern("product")
 def calc_biaffine(layer: Layer) -> Cost:
     """Bilinear layer with linear terms, y_o = x0^T W_o x1 + x0^T u_o + x1^T v_o + b_o.
 
@@ -24,6 +25,7 @@ def calc_biaffine(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, vector * first + last)
 
 
+@pattern("product")
 def calc_bilinear(layer: Layer) -> Cost:
     """Bilinear layer, y_o = x0^T W_o x1 + b_o for every output feature o, evaluated from left to right.
 

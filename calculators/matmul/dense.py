@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations
+from costcore.ir import Cost, Layer, Operations, pattern
 
 from .._shared import dot_products
 
@@ -14,6 +14,7 @@ def scaling_products(layer: Layer) -> Operations:
     return Operations(mul=alpha + beta)
 
 
+@pattern("product")
 def calc_linear(layer: Layer) -> Cost:
     """Fully connected layer: every output is one dot product over the input features, plus the bias.
 
@@ -27,6 +28,7 @@ def calc_linear(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_matmul(layer: Layer) -> Cost:
     """Matrix product, batched and broadcast like numpy.matmul: one dot product of length K per output.
 
@@ -43,6 +45,7 @@ def calc_matmul(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_dropconnect_linear(layer: Layer) -> Cost:
     """Fully connected layer whose weights are dropped at random in training, per row or for all rows.
 

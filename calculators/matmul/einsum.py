@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from itertools import chain
 
-from costcore.ir import Cost, Dim, Layer, Operations, Tensor, maximum, prod
+from costcore.ir import Cost, Dim, Layer, Operations, Pattern, Tensor, maximum, pattern, prod
 
 from .._shared import dot_products, input_bytes
 
 
+def einsum_pattern(layer: Layer) -> Pattern:
+    """Return ``product`` if operands are contracted, ``map`` for outer and elementwise products.
+
+    Of one operand it is ``reduce`` for a sum, ``move`` for a transpose or a diagonal.
+    """
+    tensors = [tensor for name, tensor in layer.inputs.items() if name != "b"]
+    terms, result = einsum_labels(layer.attrs["equation"], [tensor.ndim for tensor in tensors])
+    is_sum = bool(set(chain(*terms)) - set(result))
+    if len(tensors) == 1:
+        return "reduce" if is_sum else "move"
+    return "product" if is_sum else "map"
+
+
+@pattern(einsum_pattern)
 def calc_einsum(layer: Layer) -> Cost:
     """Einstein summation of any number of operands, with ellipsis, repeated indices and implicit output.
 

@@ -6,11 +6,12 @@ gradient is a product of the size of the forward product.
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, prod
+from costcore.ir import Cost, Dim, Layer, Operations, pattern, prod
 
 from .._shared import dot_products, gradient_input_bytes, gradient_product_count, needed_gradients
 
 
+@pattern("product")
 def calc_linear_backward(layer: Layer) -> Cost:
     """Backward of a fully connected layer: dx, dw and db from dy, as named by ``needs``.
 
@@ -38,6 +39,7 @@ def calc_linear_backward(layer: Layer) -> Cost:
     )
 
 
+@pattern("product")
 def calc_matmul_backward(layer: Layer) -> Cost:
     """Backward of a matrix product: the gradients of both operands, as named by ``needs``.
 
@@ -73,6 +75,7 @@ def _bilinear_gradients(layer: Layer, weight: str) -> tuple[Operations, Dim]:
     return operations, 2 * matrix * (features + 1)
 
 
+@pattern("product")
 def calc_bilinear_backward(layer: Layer) -> Cost:
     """Backward of a bilinear layer: gradients of both operands and of the weight.
 
@@ -87,6 +90,7 @@ def calc_bilinear_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_biaffine_backward(layer: Layer) -> Cost:
     """Backward of a bilinear layer with linear terms: ``bilinear_backward`` and the linear terms.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations
+from costcore.ir import Cost, Dim, Layer, Operations, pattern
 
 from .._shared import dot_products, operations_of
 from .dense import calc_matmul
@@ -18,6 +18,7 @@ def _scale_products(layer: Layer) -> Dim:
     return vectors or (1 if scales else 0)
 
 
+@pattern("product")
 def calc_scaled_matmul(layer: Layer) -> Cost:
     """Matrix product of low-precision operands, times their scales.
 
@@ -37,6 +38,7 @@ def calc_scaled_matmul(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_grouped_matmul(layer: Layer) -> Cost:
     """Matrix products of groups of rows, each with its own matrix.
 
@@ -57,6 +59,7 @@ def calc_grouped_matmul(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_foreach_matmul(layer: Layer) -> Cost:
     """Matrix products of the pairs of two lists.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, covers
+from costcore.ir import Cost, Dim, Layer, Operations, covers, pattern
 
 from .._shared import dot_products, needed_gradients
 from ..indexing.gather_scatter import UPDATES
@@ -23,6 +23,7 @@ def _index_bytes(layer: Layer) -> Dim:
     return 8 * count
 
 
+@pattern("product")
 def calc_sparse_dense_matmul(layer: Layer) -> Cost:
     """Sparse matrix times dense matrix: each of Z values times ``width`` elements, added to the output.
 
@@ -49,6 +50,7 @@ def calc_sparse_dense_matmul(layer: Layer) -> Cost:
     return Cost(operations, layer.read + _index_bytes(layer), layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_sparse_dense_matmul_backward(layer: Layer) -> Cost:
     """Gradients of a sparse matrix x0 times a dense matrix x1, as named by ``needs``.
 
@@ -69,6 +71,7 @@ def calc_sparse_dense_matmul_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read + _index_bytes(layer), layer.written, layer.attrs, products * len(needed))
 
 
+@pattern("product")
 def calc_sparse_matmul(layer: Layer) -> Cost:
     """Sparse matrix times dense matrix: every stored value times a row of x1, added to an output of zeros.
 
@@ -82,6 +85,7 @@ def calc_sparse_matmul(layer: Layer) -> Cost:
     return Cost(Operations(fma=macs), layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_sampled_product(layer: Layer) -> Cost:
     """Elements of a matrix product at the Z positions of a sparse matrix x, each added to its value.
 
@@ -98,6 +102,7 @@ def calc_sampled_product(layer: Layer) -> Cost:
     return Cost(Operations(fma=macs, mul=scaled), layer.read + places, layer.written + places, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_sampled_matmul(layer: Layer) -> Cost:
     """Chosen elements of a matrix product: one dot product of length K each.
 
@@ -111,6 +116,7 @@ def calc_sampled_matmul(layer: Layer) -> Cost:
     return Cost(dot_products(count, count * length), layer.read, layer.written, layer.attrs, count * length)
 
 
+@pattern("opaque")
 def calc_to_sparse(layer: Layer) -> Cost:
     """Nonzero values of a dense tensor and their indices: 1 cmp per element of x.
 
@@ -128,6 +134,7 @@ CONVERSIONS: Mapping[str, str] = {
 }
 
 
+@pattern("opaque")
 @covers(CONVERSIONS)
 def calc_sparse_conversion(layer: Layer) -> Cost:
     """Conversions between sparse and dense tensors: no operations.

@@ -6,7 +6,7 @@ outputs are these gradients. Default: all.
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, prod
+from costcore.ir import Cost, Dim, Layer, Operations, pattern, prod
 
 from .._shared import dot_products, input_bytes, needed_gradients, row_count
 from .norms import channel_count
@@ -17,6 +17,7 @@ def _gradient_input_bytes(layer: Layer, needed: tuple[str, ...]) -> Dim:
     return layer.read - input_bytes(layer, "b", *(() if "x" in needed else ("w",)))
 
 
+@pattern(lambda layer: "reduce" if len(layer.outputs) > 1 or layer.attrs.get("training") else "map", rows=channel_count)
 def calc_batch_norm_backward(layer: Layer) -> Cost:
     """Backward of batch normalization.
 
@@ -49,6 +50,7 @@ def calc_batch_norm_backward(layer: Layer) -> Cost:
     return Cost(operations, _gradient_input_bytes(layer, needed), layer.written, layer.attrs)
 
 
+@pattern("reduce", rows=lambda layer: layer["w"].size)
 def calc_batch_renorm_backward(layer: Layer) -> Cost:
     """Backward of batch renormalization, dx = (w r / std) (dy - (db + n sum(dy n)) / m).
 
@@ -93,6 +95,7 @@ def _standardization_backward(layer: Layer, count: Dim) -> Cost:
     return Cost(operations, _gradient_input_bytes(layer, needed), layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_layer_norm_backward(layer: Layer) -> Cost:
     """Backward of layer normalization, dx = (g - mean(g) - n mean(g n)) / std.
 
@@ -110,6 +113,7 @@ def calc_layer_norm_backward(layer: Layer) -> Cost:
     return _standardization_backward(layer, row_count(layer["x"].shape, layer.attrs["axis"]))
 
 
+@pattern("reduce", rows=lambda layer: layer["x"].shape[0] * layer.attrs["groups"])
 def calc_group_norm_backward(layer: Layer) -> Cost:
     """Backward of group normalization: ``layer_norm_backward`` over the groups of every sample.
 
@@ -119,6 +123,7 @@ def calc_group_norm_backward(layer: Layer) -> Cost:
     return _standardization_backward(layer, layer["x"].shape[0] * layer.attrs["groups"])
 
 
+@pattern("reduce", rows=lambda layer: prod(layer["x"].shape[:2]))
 def calc_instance_norm_backward(layer: Layer) -> Cost:
     """Backward of instance normalization: ``layer_norm_backward`` over every sample and channel.
 
@@ -128,6 +133,7 @@ def calc_instance_norm_backward(layer: Layer) -> Cost:
     return _standardization_backward(layer, prod(layer["x"].shape[:2]))
 
 
+@pattern("reduce")
 def calc_normalize_rows_backward(layer: Layer) -> Cost:
     """Gradient through standardized rows n and their statistics.
 
@@ -141,6 +147,7 @@ def calc_normalize_rows_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce", rows=lambda layer: layer["w"].size)
 def calc_scale_shift_backward(layer: Layer) -> Cost:
     """Gradients of x * w + b with a weight and bias per channel: dx = dy w, dw = sum(dy x), db = sum(dy).
 
@@ -151,6 +158,7 @@ def calc_scale_shift_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_rms_norm_backward(layer: Layer) -> Cost:
     """Backward of RMS normalization, dx = (g - n mean(g n)) / rms, with normalized n and g = dy w.
 
@@ -176,6 +184,7 @@ def calc_rms_norm_backward(layer: Layer) -> Cost:
     return Cost(operations, _gradient_input_bytes(layer, needed), layer.written, layer.attrs)
 
 
+@pattern("window")
 def calc_local_response_norm_backward(layer: Layer) -> Cost:
     """Gradient of local response normalization.
 
@@ -192,6 +201,7 @@ def calc_local_response_norm_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce", rows=lambda layer: layer["w1"].size)
 def calc_weight_norm_backward(layer: Layer) -> Cost:
     """Gradients of w * (g / |w|): dg = sum(dy w) / |w| and dw = (dy - w dg / |w|) g / |w|, norms given.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, prod
+from costcore.ir import Cost, Dim, Layer, Operations, pattern, prod
 
 from .._shared import row_count, saved_bytes, scale_and_shift
 
@@ -13,6 +13,7 @@ def channel_count(layer: Layer) -> Dim:
     return vectors[0].size if vectors else layer["x"].shape[1]
 
 
+@pattern(lambda layer: "reduce" if layer.attrs.get("training") else "map", rows=channel_count)
 def calc_batch_norm(layer: Layer) -> Cost:
     """Batch normalization: per channel, (x - mean) / sqrt(var + eps) * w + b.
 
@@ -52,6 +53,7 @@ def calc_batch_norm(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written + updated + saved_bytes(layer, 2 * count), layer.attrs)
 
 
+@pattern("reduce", rows=lambda layer: layer["w"].size)
 def calc_batch_renorm(layer: Layer) -> Cost:
     """Batch renormalization in training, ((x - mean) / std * r + d) * w + b.
 
@@ -93,6 +95,7 @@ def _standardization(layer: Layer, count: Dim) -> Cost:
     return Cost(operations, layer.read, layer.written + saved_bytes(layer, 2 * count), layer.attrs)
 
 
+@pattern("reduce")
 def calc_layer_norm(layer: Layer) -> Cost:
     """Layer normalization, (x - mean) / sqrt(var + eps) * w + b over the axes ``axis`` of every row.
 
@@ -114,6 +117,7 @@ def calc_layer_norm(layer: Layer) -> Cost:
     return _standardization(layer, row_count(layer["x"].shape, layer.attrs["axis"]))
 
 
+@pattern("reduce", rows=lambda layer: layer["x"].shape[0] * layer.attrs["groups"])
 def calc_group_norm(layer: Layer) -> Cost:
     """Group normalization: a layer norm over the channels of a group and all positions.
 
@@ -127,6 +131,7 @@ def calc_group_norm(layer: Layer) -> Cost:
     return _standardization(layer, layer["x"].shape[0] * layer.attrs["groups"])
 
 
+@pattern("reduce", rows=lambda layer: prod(layer["x"].shape[:2]))
 def calc_instance_norm(layer: Layer) -> Cost:
     """Instance normalization: a layer norm over the positions of every sample and channel.
 
@@ -139,6 +144,7 @@ def calc_instance_norm(layer: Layer) -> Cost:
     return _standardization(layer, prod(layer["x"].shape[:2]))
 
 
+@pattern("map")
 def calc_normalize_rows(layer: Layer) -> Cost:
     """Rows minus their mean, times their reciprocal deviation, both given: 1 add and 1 mul per element.
 
@@ -147,6 +153,7 @@ def calc_normalize_rows(layer: Layer) -> Cost:
     return Cost(layer["x"].size * Operations(add=1, mul=1), layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_mean_variance_norm(layer: Layer) -> Cost:
     """Mean variance normalization, (x - mean) / (sqrt(var) + eps) over the axes ``axis``, without weight.
 
@@ -168,6 +175,7 @@ def rms_norm_operations(elements: Dim, count: Dim) -> Operations:
     return Operations(fma=elements - count, mul=count + 2 * elements, add=count, div=2 * count, special=count)
 
 
+@pattern("reduce")
 def calc_rms_norm(layer: Layer) -> Cost:
     """Root mean square normalization, x / sqrt(mean(x^2) + eps) * w over the axes ``axis`` of every row.
 
@@ -190,6 +198,7 @@ def calc_rms_norm(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_l2_normalize(layer: Layer) -> Cost:
     """L2 normalization, x / (sqrt(sum(x^2)) + eps) over the axes ``axis``.
 
@@ -204,6 +213,7 @@ def calc_l2_normalize(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_l1_normalize(layer: Layer) -> Cost:
     """L1 normalization, x / sum(|x|) over the axes ``axis``: 2c - 1 add and c div per row of c elements.
 
@@ -217,6 +227,7 @@ def calc_l1_normalize(layer: Layer) -> Cost:
     return Cost(Operations(add=2 * size - count, div=size), layer.read, layer.written, layer.attrs)
 
 
+@pattern("window")
 def calc_local_response_norm(layer: Layer) -> Cost:
     """Local response normalization, x * (k + alpha * s)^-beta.
 
@@ -233,6 +244,7 @@ def calc_local_response_norm(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce", rows=lambda layer: layer["w1"].size)
 def calc_weight_norm(layer: Layer) -> Cost:
     """Weight normalization, w * (g / ||w||), the norm over all axes except ``axis``.
 

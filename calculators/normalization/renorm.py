@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, prod
+from costcore.ir import Cost, Dim, Layer, Operations, pattern, prod
 
 from ..reduction.norms import norm_operations
 
@@ -14,6 +14,7 @@ def _norm_limit(layer: Layer, elements: Dim, count: Dim) -> Operations:
     )
 
 
+@pattern("reduce", rows=lambda layer: layer["x"].shape[layer.attrs["axis"]])
 def calc_renorm(layer: Layer) -> Cost:
     """Slices along an axis limited to a norm of at most ``limit``.
 
@@ -27,6 +28,7 @@ def calc_renorm(layer: Layer) -> Cost:
     return Cost(_norm_limit(layer, x.size, x.shape[layer.attrs["axis"]]), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_renorm_rows(layer: Layer) -> Cost:
     """Rows of a weight, selected by indices, limited in place to a norm of at most ``limit``.
 

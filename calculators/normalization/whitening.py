@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations
+from costcore.ir import Cost, Dim, Layer, Operations, pattern
 
 from .._shared import dot_products
 from ..linalg.spectral import symmetric_eigen_operations
@@ -18,6 +18,7 @@ def _group_sizes(layer: Layer) -> tuple[Dim, Dim, Dim]:
     return groups, width, x.size * width
 
 
+@pattern("opaque")
 def calc_decorrelated_batch_norm(layer: Layer) -> Cost:
     """Decorrelated batch normalization in training: channels of a group, centered and whitened.
 
@@ -50,6 +51,7 @@ def calc_decorrelated_batch_norm(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written + updated, layer.attrs, macs)
 
 
+@pattern("opaque")
 def calc_decorrelated_batch_norm_backward(layer: Layer) -> Cost:
     """Backward of decorrelated batch normalization.
 
@@ -78,6 +80,7 @@ def calc_decorrelated_batch_norm_backward(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, 4 * products)
 
 
+@pattern("product")
 def calc_fixed_decorrelated_batch_norm(layer: Layer) -> Cost:
     """Decorrelated batch normalization at inference.
 
@@ -91,6 +94,7 @@ def calc_fixed_decorrelated_batch_norm(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, products)
 
 
+@pattern("opaque")
 def calc_fixed_decorrelated_batch_norm_backward(layer: Layer) -> Cost:
     """Backward of fixed_decorrelated_batch_norm.
 

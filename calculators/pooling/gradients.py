@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, ceil_div, covers, prod
+from costcore.ir import Cost, Layer, Operations, ceil_div, covers, pattern, prod
 
 from .._shared import input_bytes
 from .pooling import adaptive_elements
 
 
+@pattern("window")
 def calc_max_pool_backward(layer: Layer) -> Cost:
     """Gradient of max pooling: every element of dy is added at the position of its maximum, to zeros.
 
@@ -24,6 +25,7 @@ def calc_max_pool_backward(layer: Layer) -> Cost:
     return Cost(Operations(add=dy.size, cmp=searches), layer.read, layer.written, layer.attrs)
 
 
+@pattern("window")
 def calc_avg_pool_backward(layer: Layer) -> Cost:
     """Gradient of average pooling: dy is divided once and added to all k elements of its window.
 
@@ -35,6 +37,7 @@ def calc_avg_pool_backward(layer: Layer) -> Cost:
     return Cost(operations, dy.nbytes, layer.written, layer.attrs)
 
 
+@pattern("window")
 def calc_adaptive_max_pool_backward(layer: Layer) -> Cost:
     """Gradient of adaptive max pooling: every element of dy is added at the position of its maximum.
 
@@ -44,6 +47,7 @@ def calc_adaptive_max_pool_backward(layer: Layer) -> Cost:
     return Cost(Operations(add=layer["dy"].size), read, layer.written, layer.attrs)
 
 
+@pattern("window")
 def calc_adaptive_avg_pool_backward(layer: Layer) -> Cost:
     """Gradient of adaptive average pooling: dy is divided once and added to all elements of its window.
 
@@ -57,6 +61,7 @@ def calc_adaptive_avg_pool_backward(layer: Layer) -> Cost:
 _INDEX_OPERANDS = ("dy", "rois", "roi_indices", "indices")
 
 
+@pattern("opaque")
 def calc_roi_max_pool_backward(layer: Layer) -> Cost:
     """Gradient of roi_max_pool: every element of dy is added at the position of its maximum, to zeros.
 
@@ -65,6 +70,7 @@ def calc_roi_max_pool_backward(layer: Layer) -> Cost:
     return Cost(Operations(add=layer["dy"].size), input_bytes(layer, *_INDEX_OPERANDS), layer.written, layer.attrs)
 
 
+@pattern("opaque")
 @covers("roi_avg_pool_backward", "ps_roi_avg_pool_backward")
 def calc_roi_avg_pool_backward(layer: Layer) -> Cost:
     """Gradient of roi_avg_pool and ps_roi_avg_pool: dy is divided once and added to all elements of its window.
@@ -78,6 +84,7 @@ def calc_roi_avg_pool_backward(layer: Layer) -> Cost:
     return Cost(Operations(add=elements, div=dy.size), input_bytes(layer, *_INDEX_OPERANDS), layer.written, layer.attrs)
 
 
+@pattern("opaque")
 @covers("roi_align_backward", "ps_roi_align_backward")
 def calc_roi_align_backward(layer: Layer) -> Cost:
     """Gradient of roi_align and ps_roi_align: weighted dy is added to the four elements of x that each sample needed.
@@ -97,6 +104,7 @@ def calc_roi_align_backward(layer: Layer) -> Cost:
     return Cost(operations, input_bytes(layer, *_INDEX_OPERANDS), layer.written, layer.attrs)
 
 
+@pattern("window")
 def calc_unpool_backward(layer: Layer) -> Cost:
     """Gradient of unpooling: the sum of dy over the copies of each element, or its element at the index.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from costcore.ir import Cost, Dim, Layer, Operations, Tensor, covers, gcd, prod
+from costcore.ir import Cost, Dim, Layer, Operations, Pattern, Tensor, covers, gcd, pattern, prod
 
 from .._shared import operations_of, power_operations
 
@@ -30,6 +30,16 @@ AVERAGE = WindowReduction(Operations(add=1), Operations(div=1), "sum(x) / n")
 POOLS: Mapping[str, WindowReduction] = {"max_pool": MAX, "avg_pool": AVERAGE, "fractional_max_pool": MAX}
 
 
+def pool_pattern(layer: Layer) -> Pattern:
+    """Return ``reduce`` for global pooling, whose windows are whole axes, else ``window``."""
+    x, y = layer["x"].shape, layer.out.shape
+    pooled = [size for size, count in zip(x, y, strict=False) if size != count]
+    is_one = len(x) == len(y) and all(count in (1, size) for size, count in zip(x, y, strict=False))
+    kernel = layer.attrs.get("kernel")
+    return "reduce" if is_one and (kernel is None or prod(kernel) == prod(pooled)) else "window"
+
+
+@pattern(pool_pattern)
 @covers(POOLS)
 def calc_pool(layer: Layer) -> Cost:
     """Pooling over windows of k elements.
@@ -63,6 +73,7 @@ def adaptive_elements(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> Dim:
     return prod(size + count - gcd(size, count) for size, count in zip(x, y, strict=True))
 
 
+@pattern(pool_pattern)
 @covers(ADAPTIVE)
 def calc_adaptive_pool(layer: Layer) -> Cost:
     """Adaptive pooling: a given output size, windows that may differ in size.
@@ -88,6 +99,7 @@ LP: Mapping[object, tuple[Operations, WindowReduction]] = {
 }
 
 
+@pattern(pool_pattern)
 def calc_lp_pool(layer: Layer) -> Cost:
     """The p-norm of every window of k elements.
 
@@ -112,6 +124,7 @@ INVERSES: Mapping[str, str] = {
 }
 
 
+@pattern("opaque")
 @covers(INVERSES)
 def calc_unpool(layer: Layer) -> Cost:
     """Inverses of pooling by copying: no operations; x is read, and the indices if they are an operand.
@@ -121,6 +134,7 @@ def calc_unpool(layer: Layer) -> Cost:
     return Cost(Operations(), layer.read, layer.written, layer.attrs)
 
 
+@pattern("window")
 def calc_masked_max_pool(layer: Layer) -> Cost:
     """``max_pool`` of the elements that a mask selects: 1 cmp per element of x more; the mask is read.
 

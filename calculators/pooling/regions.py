@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, ceil_div, covers, minimum, prod
+from costcore.ir import Cost, Layer, Operations, ceil_div, covers, minimum, pattern, prod
 
 from .._shared import input_bytes
 from ..resampling.interpolation import calc_resize
@@ -13,6 +13,7 @@ from .pooling import AVERAGE, MAX, WindowReduction, adaptive_elements
 ROI_POOLS: Mapping[str, WindowReduction] = {"roi_max_pool": MAX, "roi_avg_pool": AVERAGE, "ps_roi_avg_pool": AVERAGE}
 
 
+@pattern("window")
 @covers(ROI_POOLS)
 def calc_roi_pool(layer: Layer) -> Cost:
     """Pooling of regions of interest; in ``ps_roi_avg_pool`` every position of a window has channels of its own.
@@ -39,6 +40,7 @@ ROI_ALIGNS: Mapping[str, str] = {
 }
 
 
+@pattern("window")
 @covers(ROI_ALIGNS)
 def calc_roi_align(layer: Layer) -> Cost:
     """Bilinear samples of regions of interest: s samples per bin.
@@ -66,6 +68,7 @@ def calc_roi_align(layer: Layer) -> Cost:
     return Cost(operations, read, layer.written, layer.attrs)
 
 
+@pattern("window")
 def calc_crop_and_resize(layer: Layer) -> Cost:
     """Crops of images at boxes that are data, each resized by interpolation as in ``resize``.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers, element_wise
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, element_wise, pattern
 
 
 @element_wise
@@ -41,6 +41,7 @@ def calc_fake_quantize(layer: Layer) -> Cost:
     return Cost(layer["x"].size * Operations(mul=1, add=2, div=1, cmp=3), layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_dynamic_quantize(layer: Layer) -> Cost:
     """Linear quantization by the range of x, which is determined first and includes 0.
 
@@ -64,6 +65,7 @@ BLOCKS: Mapping[str, PerElement] = {
 }
 
 
+@pattern("reduce", dequantize_blocks="map")
 @covers(BLOCKS)
 def calc_blocks(layer: Layer) -> Cost:
     """Block floating point: the elements of a block as integers times one power of two.

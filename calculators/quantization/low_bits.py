@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, element_wise
+from costcore.ir import Cost, Layer, Operations, element_wise, pattern
 
 
 @element_wise
@@ -49,6 +49,7 @@ def calc_float_quantize(layer: Layer) -> Cost:
     return Cost(layer["x"].size * per_element, layer.read, layer.written, layer.attrs)
 
 
+@pattern("map")
 def calc_multi_threshold(layer: Layer) -> Cost:
     """Number of the channel's T thresholds that every element reaches: T cmp and T - 1 add.
 

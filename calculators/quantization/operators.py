@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Calculator, Cost, Dim, Layer, Operations, covers
+from costcore.ir import Calculator, Cost, Dim, Layer, Operations, covers, pattern
 
 from .._shared import operations_of, without_quantization
 from ..activation.activations import calc_activation, calc_gelu
@@ -52,6 +52,7 @@ PRODUCTS: Mapping[str, Calculator] = {
 }
 
 
+@pattern("product")
 @covers(*PRODUCTS)
 def calc_quantized_product(layer: Layer) -> Cost:
     """Convolution or linear layer of quantized values, in integers: products, zero points and scales.
@@ -79,6 +80,7 @@ def calc_quantized_product(layer: Layer) -> Cost:
     return _integer_products(layer, PRODUCTS[layer.op], layer.op.removeprefix("quantized_"))
 
 
+@pattern("product")
 def calc_quantized_matmul(layer: Layer) -> Cost:
     """Matrix product of quantized values, in integers; zero points and scales as in ``quantized_linear``.
 
@@ -87,6 +89,7 @@ def calc_quantized_matmul(layer: Layer) -> Cost:
     return _integer_products(layer, calc_matmul, "matmul")
 
 
+@pattern("product")
 def calc_dynamic_quantized_matmul(layer: Layer) -> Cost:
     """Matrix product of real and quantized values: x0 is quantized by its range first.
 
@@ -111,6 +114,7 @@ DYNAMIC_PRODUCTS: Mapping[str, Calculator] = {
 }
 
 
+@pattern("product")
 @covers(*DYNAMIC_PRODUCTS)
 def calc_dynamic_quantized_product(layer: Layer) -> Cost:
     """Convolution or linear layer of real values with quantized weights: x is quantized by its range first.
@@ -157,6 +161,13 @@ UNARY: Mapping[str, Calculator] = {
 }
 
 
+@pattern(
+    "map",
+    quantized_softmax="reduce",
+    quantized_layer_norm="reduce",
+    quantized_reduce_mean="reduce",
+    quantized_avg_pool="window",
+)
 @covers(*UNARY)
 def calc_quantized_unary(layer: Layer) -> Cost:
     """Operators of one quantized input: dequantize, the operator on real numbers, quantize.
@@ -178,6 +189,7 @@ NARY: Mapping[str, Calculator] = {
 }
 
 
+@pattern("map", quantized_concat="move")
 @covers(*NARY)
 def calc_quantized_nary(layer: Layer) -> Cost:
     """Operators of several quantized inputs: dequantize, the operator on real numbers, quantize.
@@ -191,6 +203,7 @@ def calc_quantized_nary(layer: Layer) -> Cost:
     return _on_dequantized_operands(layer, NARY[layer.op])
 
 
+@pattern("map")
 def calc_quantized_where(layer: Layer) -> Cost:
     """Selection between quantized values: dequantize, ``where``, quantize; the condition is not quantized.
 
@@ -199,6 +212,7 @@ def calc_quantized_where(layer: Layer) -> Cost:
     return _on_dequantized_operands(layer, calc_where)
 
 
+@pattern("reduce")
 def calc_quantized_embed_norm(layer: Layer) -> Cost:
     """``embed_norm`` of quantized tables, weight and bias: the elements read of them are dequantized.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, prod
+from costcore.ir import Cost, Layer, Operations, pattern, prod
 
 from .._shared import dot_products
 from ..fused.epilogues import activation_operations
@@ -11,6 +11,7 @@ from ..normalization.norms import rms_norm_operations
 from .operators import with_extra_operations
 
 
+@pattern("product")
 def calc_packed_linear(layer: Layer) -> Cost:
     """Linear layer with a packed weight, which is dequantized, then multiplied.
 
@@ -28,6 +29,7 @@ def calc_packed_linear(layer: Layer) -> Cost:
     return with_extra_operations(layer, calc_linear(Layer("linear", inputs, layer.outputs, layer.attrs)), real)
 
 
+@pattern("move")
 def calc_packed_embedding(layer: Layer) -> Cost:
     """Rows of a packed matrix by index, dequantized.
 
@@ -49,6 +51,7 @@ def calc_packed_embedding(layer: Layer) -> Cost:
 WEIGHTS = ("w0", "w1", "w2")
 
 
+@pattern("product")
 def calc_packed_projections(layer: Layer) -> Cost:
     """Several linear layers of one input with packed weights, with a sum and a norm before them.
 
@@ -82,6 +85,7 @@ def calc_packed_projections(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_packed_matmul(layer: Layer) -> Cost:
     """Matrix product with a weight of few bits, which is dequantized as it is used.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, pattern
 
 from ..activation.activations import SIGMOID
 
@@ -16,6 +16,7 @@ LSTM_UNIT = Operations(fma=1, mul=2, add=6, div=3, special=5)
 """The operations per hidden unit: three sigmoids, two tanh, f c + i g, o tanh(c')."""
 
 
+@pattern("map")
 def calc_lstm_gates(layer: Layer) -> Cost:
     """Elementwise part of an LSTM step, given the products of its gates.
 
@@ -70,6 +71,7 @@ CELLS: Mapping[str, PerElement] = {
 }
 
 
+@pattern("map")
 @covers(CELLS)
 def calc_recurrent_cell(layer: Layer) -> Cost:
     """Steps of recurrent cells, given their gates: the operations of the definition, once per hidden unit.
@@ -99,6 +101,7 @@ def _child_count(layer: Layer) -> int:
     return sum(1 for name in layer.inputs if name.removeprefix("c").isdigit())
 
 
+@pattern("map")
 def calc_tree_lstm_gates(layer: Layer) -> Cost:
     """Cell of a tree whose node joins n children: c = s(i) tanh(a) + sum(s(f_k) c_k), h = s(o) tanh(c).
 
@@ -113,6 +116,7 @@ def calc_tree_lstm_gates(layer: Layer) -> Cost:
     return Cost(layer.out.size * unit, layer.read, layer.written, layer.attrs)
 
 
+@pattern("map")
 def calc_tree_lstm_gates_backward(layer: Layer) -> Cost:
     """Gradients of tree_lstm_gates.
 
@@ -145,6 +149,7 @@ SUMMED_GATES: Mapping[str, tuple[int, PerElement]] = {
 }
 
 
+@pattern("map")
 @covers({op: unit for op, (_, unit) in SUMMED_GATES.items()})
 def calc_summed_gates(layer: Layer) -> Cost:
     """Recurrent cells on two products, of the input x0 and of the state x1: their sum, then the cell.
@@ -182,6 +187,7 @@ SUMMED_GATE_GRADIENTS: Mapping[str, tuple[int, PerElement]] = {
 }
 
 
+@pattern("map")
 @covers({op: unit for op, (_, unit) in SUMMED_GATE_GRADIENTS.items()})
 def calc_summed_gates_backward(layer: Layer) -> Cost:
     """Gradients of recurrent cells on two products: the definition, once per hidden unit.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, pattern
 
 from .layers import sequence_sizes
 
@@ -28,6 +28,7 @@ RECURRENT_GRADIENTS: Mapping[str, PerElement] = {
 GATE_COUNTS: Mapping[str, int] = {"lstm_backward": 4, "gru_backward": 3, "rnn_backward": 1}
 
 
+@pattern("product")
 @covers(RECURRENT_GRADIENTS)
 def calc_recurrent_backward(layer: Layer) -> Cost:
     """Backward of recurrent layers.

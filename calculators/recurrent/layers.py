@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, prod
+from costcore.ir import Cost, Dim, Layer, Operations, pattern, prod
 
 from .._shared import dot_products, operations_of, without_quantization
 from ..activation.softmax import softmax_operations
@@ -30,6 +30,7 @@ def _has_bias(layer: Layer) -> bool:
     return "b" in layer or "b0" in layer
 
 
+@pattern("product")
 def calc_lstm(layer: Layer) -> Cost:
     """Long short-term memory: gates i, f, g, o from input and state; c' = f c + i g, h' = o tanh(c').
 
@@ -60,6 +61,7 @@ def calc_lstm(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_gru(layer: Layer) -> Cost:
     """Gated recurrent unit: gates r and z from input and state, a candidate n; h' = (1 - z) n + z h.
 
@@ -86,6 +88,7 @@ def calc_gru(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, 3 * products)
 
 
+@pattern("product")
 def calc_rnn(layer: Layer) -> Cost:
     """Elman recurrent layer, h' = tanh(W x + U h + b); relu with the attribute ``activation`` "relu".
 
@@ -104,6 +107,7 @@ def calc_rnn(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, products)
 
 
+@pattern("product")
 def calc_dynamic_quantized_lstm(layer: Layer) -> Cost:
     """``lstm`` with quantized weights, whose inputs and states are quantized by their range.
 
@@ -129,6 +133,7 @@ def calc_dynamic_quantized_lstm(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, plain.macs)
 
 
+@pattern("product")
 def calc_attention_lstm(layer: Layer) -> Cost:
     """``lstm`` with attention to a memory after every step, whose result is a part of the next input.
 

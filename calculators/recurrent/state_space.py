@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, Tensor, prod
+from costcore.ir import Cost, Dim, Layer, Operations, Tensor, pattern, prod
 
 from .._shared import dot_products, operations_of
 from ..activation.activations import ACTIVATIONS, SIGMOID
 
 
+@pattern("product")
 def calc_linear_attention(layer: Layer) -> Cost:
     """Linear attention: a state S per key head is updated at every step and read by the queries.
 
@@ -50,6 +51,7 @@ def calc_linear_attention(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs, macs)
 
 
+@pattern("product")
 def calc_causal_conv(layer: Layer) -> Cost:
     """Causal convolution of every channel by itself, with the last K - 1 inputs as a state.
 
@@ -73,6 +75,7 @@ SOFTPLUS = Operations(add=1, special=2)
 """The operations of one softplus."""
 
 
+@pattern("product")
 def calc_gated_delta_net(layer: Layer) -> Cost:
     """Linear attention of concatenated sequences, with preparation of its operands.
 
@@ -111,6 +114,7 @@ def _l2_normalization(count: Dim, width: Dim) -> Operations:
     return count * Operations(fma=width - 1, mul=1, add=1, div=width, special=1)
 
 
+@pattern("map")
 def calc_decay_gate(layer: Layer) -> Cost:
     """Decay and update rate of a gated delta rule.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from costcore.ir import Cost, Layer, Operations, covers, maximum, prod
+from costcore.ir import Cost, Layer, Operations, covers, maximum, pattern, prod
 
 from .reduce import ADD, CMP, MUL
 
@@ -25,6 +25,7 @@ CUMULATIVE: Mapping[str, Running] = {
 }
 
 
+@pattern("opaque")
 @covers(CUMULATIVE)
 def calc_cumulative(layer: Layer) -> Cost:
     """Cumulative sum, product or extremum along an axis: n - 1 operations per row of length n.
@@ -43,6 +44,7 @@ def calc_cumulative(layer: Layer) -> Cost:
     return Cost(steps * CUMULATIVE[layer.op].operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_logcumsumexp(layer: Layer) -> Cost:
     """Logarithm of a cumulative sum of exponentials: 2 special per element, n - 1 add per row of length n.
 
@@ -54,6 +56,7 @@ def calc_logcumsumexp(layer: Layer) -> Cost:
     return Cost(Operations(add=x.size - rows, special=2 * x.size), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_linear_recurrence(layer: Layer) -> Cost:
     """Linear recurrence along ``axis``, y_0 = x0_0 and y_i = x1_i y_(i-1) + x0_i.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations
+from costcore.ir import Cost, Layer, Operations, pattern
 
 from .norms import NORMS, norm_operations
 
 
+@pattern("opaque")
 def calc_foreach_norm(layer: Layer) -> Cost:
     """The norm of every tensor of a list.
 
@@ -20,6 +21,7 @@ def calc_foreach_norm(layer: Layer) -> Cost:
     return Cost(norm_operations(layer.attrs.get("p", 2), n, count), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_foreach_powsum(layer: Layer) -> Cost:
     """The sum of powers of every tensor of a list: ``foreach_norm`` without the root.
 
@@ -30,6 +32,7 @@ def calc_foreach_powsum(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_foreach_max(layer: Layer) -> Cost:
     """The largest element of every tensor of a list: n - 1 cmp for n elements.
 

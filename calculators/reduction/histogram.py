@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, ceil_log2, prod
+from costcore.ir import Cost, Layer, Operations, ceil_log2, pattern, prod
 
 
+@pattern("opaque")
 def calc_bin_count(layer: Layer) -> Cost:
     """Frequency of each integer, or the sum of its weights: one add per element of x.
 
@@ -13,6 +14,7 @@ def calc_bin_count(layer: Layer) -> Cost:
     return Cost(Operations(add=layer["x"].size), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_histogram(layer: Layer) -> Cost:
     """Histogram over equal bins.
 
@@ -23,6 +25,7 @@ def calc_histogram(layer: Layer) -> Cost:
     return Cost(layer["x"].size * Operations(mul=1, add=2, cmp=1), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_binned_histogram(layer: Layer) -> Cost:
     """Histogram of points with D coordinates over a grid of bins, equal ones or between given edges.
 
@@ -48,6 +51,7 @@ def calc_binned_histogram(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_bin_edges(layer: Layer) -> Cost:
     """Edges of equal bins over the range of points: least and largest of each coordinate, 2 (n - 1) cmp.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from costcore.ir import Cost, Layer, Operations, covers, maximum
+from costcore.ir import Cost, Layer, Operations, covers, maximum, pattern
 
 from .._shared import power_operations
 
@@ -65,6 +65,7 @@ def lp_reduction(p: object) -> Reduction:
     return REDUCTIONS["reduce_lp"]._replace(each=ADD + power_operations(p))
 
 
+@pattern("reduce")
 @covers(REDUCTIONS)
 def calc_reduction(layer: Layer) -> Cost:
     """Sums, means, extrema and norms over axes: the definition, once per element of y.
@@ -84,6 +85,7 @@ def calc_reduction(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_trace(layer: Layer) -> Cost:
     """Sum of a matrix's diagonal: one addition less than it has elements; only the diagonal is read.
 
@@ -94,6 +96,7 @@ def calc_trace(layer: Layer) -> Cost:
     return Cost(Operations(add=n - 1), x.bytes_of_part(n), layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_reduce_xor(layer: Layer) -> Cost:
     """Exclusive or of the bits of all elements along axes, a hash: n - 1 cmp for n elements.
 
@@ -102,6 +105,7 @@ def calc_reduce_xor(layer: Layer) -> Cost:
     return Cost(Operations(cmp=layer["x"].size - layer.out.size), layer.read, layer.written, layer.attrs)
 
 
+@pattern("map")
 def calc_reduce_sum_square_backward(layer: Layer) -> Cost:
     """Gradient of reduce_sum_square, 2 x dy: 2 mul per element.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, ceil_div, ceil_log2, covers, minimum, prod
+from costcore.ir import Cost, Dim, Layer, Operations, ceil_div, ceil_log2, covers, minimum, pattern, prod
 
 SORTS: Mapping[str, str] = {
     "sort": "the elements in order",
@@ -37,6 +37,7 @@ def _rows_and_length(layer: Layer) -> tuple[Dim, Dim]:
     return prod(size for i, size in enumerate(shape) if i != axis), shape[axis]
 
 
+@pattern("opaque")
 @covers(SORTS)
 def calc_sort(layer: Layer) -> Cost:
     """Sorts along an axis: at most n * ceil(log2(n)) cmp per row of length n.
@@ -57,6 +58,7 @@ SELECTIONS: Mapping[str, str] = {
 }
 
 
+@pattern("opaque")
 @covers(SELECTIONS)
 def calc_selection(layer: Layer) -> Cost:
     """Selections along an axis: at most n * ceil(log2(k + 1)) cmp per row of length n.
@@ -80,6 +82,7 @@ SORTED_AND_COUNTED: Mapping[str, str] = {
 }
 
 
+@pattern("opaque")
 @covers(SORTED_AND_COUNTED)
 def calc_unique(layer: Layer) -> Cost:
     """Distinct or most frequent elements: a sort, then n - 1 cmp of neighbors, per row of length n.
@@ -92,6 +95,7 @@ def calc_unique(layer: Layer) -> Cost:
     return Cost(Operations(cmp=rows * (sort_comparisons(n) + n - 1)), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_search_sorted(layer: Layer) -> Cost:
     """Position of each x among n sorted values by bisection.
 
@@ -103,6 +107,7 @@ def calc_search_sorted(layer: Layer) -> Cost:
     return Cost(Operations(cmp=layer["x"].size * ceil_log2(n + 1)), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_is_in(layer: Layer) -> Cost:
     """Membership of each element of x among n values, which are sorted and searched by bisection.
 
@@ -115,6 +120,7 @@ def calc_is_in(layer: Layer) -> Cost:
     return Cost(Operations(cmp=compared), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_nonzero(layer: Layer) -> Cost:
     """Indices of the nonzero elements: one cmp per element.
 
@@ -125,6 +131,7 @@ def calc_nonzero(layer: Layer) -> Cost:
     return Cost(Operations(cmp=layer["x"].size), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_non_max_suppression(layer: Layer) -> Cost:
     """Boxes in order of score, except those that overlap a better one: a sort, and all pairs at most.
 

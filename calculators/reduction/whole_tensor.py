@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations
+from costcore.ir import Cost, Layer, Operations, pattern
 
 from ..elementwise.arithmetic import BINARY, UNARY
 
 
+@pattern("reduce")
 def calc_all_equal(layer: Layer) -> Cost:
     """Equality of two tensors: n cmp, and n - 1 cmp to join them. Tensors of different shapes are not read.
 
@@ -17,6 +18,7 @@ def calc_all_equal(layer: Layer) -> Cost:
     return Cost(Operations(cmp=2 * layer["x0"].size - 1), layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_all_close(layer: Layer) -> Cost:
     """Equality of two tensors up to a tolerance: ``isclose`` of every element, and n - 1 cmp to join them.
 
@@ -27,6 +29,7 @@ def calc_all_close(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_all_true(layer: Layer) -> Cost:
     """Test that a mask satisfies a condition of the framework: one cmp per element.
 
@@ -35,6 +38,7 @@ def calc_all_true(layer: Layer) -> Cost:
     return Cost(Operations(cmp=layer["x"].size), layer.read, layer.written, layer.attrs)
 
 
+@pattern("reduce")
 def calc_all_finite(layer: Layer) -> Cost:
     """Test that all elements of all operands are finite.
 

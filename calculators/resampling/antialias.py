@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, ceil_div, maximum, prod
+from costcore.ir import Cost, Dim, Layer, Operations, ceil_div, maximum, pattern, prod
 
 SUPPORT: Mapping[str, int] = {"linear": 2, "cubic": 4, "lanczos": 6}
 """Elements that a sample needs along an axis that does not shrink, by mode."""
@@ -23,6 +23,7 @@ def _axis_passes(mode: str, large: tuple[Dim, ...], small: tuple[Dim, ...]) -> l
     return passes
 
 
+@pattern("window")
 def calc_antialiased_resize(layer: Layer) -> Cost:
     """Resizing with antialiasing, one axis after another: every output is a weighted sum of t elements.
 
@@ -37,6 +38,7 @@ def calc_antialiased_resize(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("window")
 def calc_antialiased_resize_backward(layer: Layer) -> Cost:
     """Gradient of antialiased_resize: each weighted sample is added to its t elements, t mul and t add.
 

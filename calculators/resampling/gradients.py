@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, minimum
+from costcore.ir import Cost, Layer, Operations, minimum, pattern
 
 from .._shared import dot_products, needed_gradients
 from .interpolation import SAMPLES
 
 
+@pattern("window")
 def calc_resize_backward(layer: Layer) -> Cost:
     """Gradient of resizing: weighted dy is added to all elements of x that its sample needed.
 
@@ -22,6 +23,7 @@ def calc_resize_backward(layer: Layer) -> Cost:
     return Cost(dy.size * operations, dy.nbytes, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_grid_sample_backward(layer: Layer) -> Cost:
     """Gradients of grid_sample for x and for the points, as named by ``needs``.
 
@@ -50,6 +52,7 @@ def calc_grid_sample_backward(layer: Layer) -> Cost:
     return Cost(operations, read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_affine_grid_backward(layer: Layer) -> Cost:
     """Gradient of affine_grid: dy times the points in homogeneous coordinates, (p_1, ..., p_r, 1).
 

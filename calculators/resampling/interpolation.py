@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from costcore.ir import Cost, Dim, Layer, Operations, minimum
+from costcore.ir import Cost, Dim, Layer, Operations, minimum, pattern
 
 from .._shared import dot_products
 
@@ -24,6 +24,7 @@ def _sampling(layer: Layer, points: Dim) -> tuple[Operations, Dim]:
     return points * operations, x.bytes_of_part(minimum(taps * points, x.size))
 
 
+@pattern("window")
 def calc_resize(layer: Layer) -> Cost:
     """Resizing by interpolation: every output element is a sample of x.
 
@@ -43,6 +44,7 @@ def calc_resize(layer: Layer) -> Cost:
     return Cost(operations, read, layer.written, layer.attrs)
 
 
+@pattern("window")
 def calc_grid_sample(layer: Layer) -> Cost:
     """Samples of x at points that are data (spatial transformer), interpolated as in ``resize``.
 
@@ -57,6 +59,7 @@ def calc_grid_sample(layer: Layer) -> Cost:
     return Cost(operations, read + layer["grid"].nbytes, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_affine_grid(layer: Layer) -> Cost:
     """Sampling points of an affine map: each of r coordinates is a dot product with (p_1, ..., p_r, 1).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, ceil_log2
+from costcore.ir import Cost, Dim, Layer, Operations, ceil_log2, pattern
 
 
 def fft_operations(points: Dim, length: Dim) -> Operations:
@@ -14,6 +14,7 @@ def fft_operations(points: Dim, length: Dim) -> Operations:
     return Operations(mul=2, add=3) * points * ceil_log2(length)
 
 
+@pattern("opaque")
 def calc_fft(layer: Layer) -> Cost:
     """Discrete Fourier transform along ``axes`` (default: the last), forward or inverse.
 
@@ -53,6 +54,7 @@ def _other_axes_operations(layer: Layer, points: Dim, shape: tuple[Dim, ...]) ->
     return sum((fft_operations(points, shape[axis]) for axis in layer.attrs["axes"][:-1]), Operations())
 
 
+@pattern("opaque")
 def calc_real_fft(layer: Layer) -> Cost:
     """Discrete Fourier transform of real x: real along the last of ``axes``, complex along the others.
 
@@ -74,6 +76,7 @@ def calc_real_fft(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_inverse_real_fft(layer: Layer) -> Cost:
     """Real signal of half a spectrum x: complex along ``axes`` except the last, real along the last.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, PerElement, covers
+from costcore.ir import Cost, Layer, Operations, PerElement, covers, pattern
 
 from .fft import fft_operations
 
@@ -17,6 +17,7 @@ WINDOWS: Mapping[str, PerElement] = {
 }
 
 
+@pattern("make")
 @covers(WINDOWS)
 def calc_window(layer: Layer) -> Cost:
     """Window functions: the operations of the definition, once per element; only the output is written.
@@ -28,6 +29,7 @@ def calc_window(layer: Layer) -> Cost:
     return Cost(layer.out.size * WINDOWS[layer.op].operations, 0, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_stft(layer: Layer) -> Cost:
     """Short-time Fourier transform: the ``fft`` of every frame of a signal, after its window.
 
@@ -43,6 +45,7 @@ def calc_stft(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_stft_power(layer: Layer) -> Cost:
     """Squared magnitudes of a short-time Fourier transform, ``stft`` and ``re * re + im * im`` of every bin.
 
@@ -59,6 +62,7 @@ def calc_stft_power(layer: Layer) -> Cost:
     return Cost(operations, layer.read, layer.written, layer.attrs)
 
 
+@pattern("make")
 def calc_mel_weights(layer: Layer) -> Cost:
     """Triangular filters from frequency bins to mel bins.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, covers
+from costcore.ir import Cost, Layer, Operations, covers, pattern
 
 CONTAINERS: Mapping[str, str] = {
     "container": "sequences, maps and optionals: construction, insertion, extraction",
 }
 
 
+@pattern("opaque")
 @covers(CONTAINERS)
 def calc_container(layer: Layer) -> Cost:
     """Containers of values: zero cost.

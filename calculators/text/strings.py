@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, covers
+from costcore.ir import Cost, Layer, Operations, covers, pattern
 
 TEXT: Mapping[str, str] = {
     "string_concat": "strings concatenated in pairs",
@@ -26,6 +26,7 @@ TEXT: Mapping[str, str] = {
 }
 
 
+@pattern("opaque")
 @covers(TEXT)
 def calc_text(layer: Layer) -> Cost:
     """Operators on strings and encoded data: no operations on numbers; operands are read, y is written.
@@ -39,6 +40,7 @@ def calc_text(layer: Layer) -> Cost:
     return Cost(Operations(), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_count_ngrams(layer: Layer) -> Cost:
     """Frequency of each n-gram of a table in a sequence: at most one add per position, length and skip.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations
+from costcore.ir import Cost, Layer, Operations, pattern
 
 
+@pattern("opaque")
 def calc_time_warping(layer: Layer) -> Cost:
     """Cheapest path through a matrix of costs.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.ir import Cost, Layer, Operations, covers, maximum, minimum
+from costcore.ir import Cost, Layer, Operations, covers, maximum, minimum, pattern
 
 from .._shared import dot_products, input_bytes
 from ..reduction.sort_search import selection_comparisons, sort_comparisons
 
 
+@pattern("opaque")
 def calc_token_search(layer: Layer) -> Cost:
     """Choice of the next token for every row, ``steps`` times, from scores that a decoder computed.
 
@@ -41,6 +42,7 @@ def calc_token_search(layer: Layer) -> Cost:
     return Cost(steps * operations, read, layer.written, attrs)
 
 
+@pattern("opaque")
 def calc_block_ngrams(layer: Layer) -> Cost:
     """Scores of tokens that would repeat an n-gram, set to minus infinity.
 
@@ -58,6 +60,7 @@ def calc_block_ngrams(layer: Layer) -> Cost:
     return Cost(Operations(cmp=rows * places * (n - 1)), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_match_suffix(layer: Layer) -> Cost:
     """Verification of a draft, and search of the source text for the last n-grams of the tokens generated so far.
 
@@ -86,6 +89,7 @@ HASHES: Mapping[str, str] = {
 }
 
 
+@pattern("opaque")
 @covers(HASHES)
 def calc_hash(layer: Layer) -> Cost:
     """Hashes of elements: index arithmetic without operations; all operands are read.
@@ -95,6 +99,7 @@ def calc_hash(layer: Layer) -> Cost:
     return Cost(Operations(), layer.read, layer.written, layer.attrs)
 
 
+@pattern("opaque")
 def calc_word_convolution(layer: Layer) -> Cost:
     """Vectors of words from characters.
 

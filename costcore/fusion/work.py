@@ -1,0 +1,92 @@
+"""What one call does, as far as fusion needs it: its pattern, its size and the bytes of each operand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from costcore.counting.layout import is_layout
+from costcore.dims import Dim
+from costcore.fusion.patterns import pattern_of, rows_of
+from costcore.ir import Cost, Layer, Pattern, Tensor
+from costcore.registry.calculators import calculators
+from costcore.symbolic import is_negative, magnitude
+from costcore.trace.trace import CallCost
+
+
+class Work(NamedTuple):
+    """One execution of a call. Equal layers have equal work.
+
+    Attributes:
+        pattern: its pattern.
+        elements: the number of elements that it runs over: those of a reduction's input, of any other output.
+        rows: the number of rows of a reduction; None for any other pattern, or if it is unknown.
+        reads: bytes of every input.
+        unread: bytes of the inputs that are not needed, as an embedding needs few rows of its table.
+        writes: bytes of every output.
+        unwritten: bytes of the outputs that are not written.
+        more_read: bytes read beside the inputs.
+        more_written: bytes written beside the outputs, as a mask for the backward pass.
+    """
+
+    pattern: Pattern
+    elements: Dim
+    rows: Dim | None
+    reads: tuple[Dim, ...]
+    unread: Dim
+    writes: tuple[Dim, ...]
+    unwritten: Dim
+    more_read: Dim
+    more_written: Dim
+
+
+class Works:
+    """The work of calls, computed once for equal layers.
+
+    Args:
+        is_free_layout: whether operators that only move data are free.
+    """
+
+    def __init__(self, is_free_layout: bool) -> None:
+        self._is_free_layout = is_free_layout
+        self._by_identity: dict[tuple[int, int], tuple[CallCost, Work]] = {}
+        """By ``id`` of layer and cost; storing the record keeps these ids valid."""
+
+    def __call__(self, record: CallCost) -> Work:
+        """Return the work of a call."""
+        key = (id(record.call.layer), id(record.cost))
+        found = self._by_identity.get(key)
+        if found is None:
+            found = self._by_identity[key] = (record, self._work(record))
+        return found[1]
+
+    def _work(self, record: CallCost) -> Work:
+        layer, cost = record.call.layer, record.cost
+        if cost is None:
+            return Work("opaque", 0, None, (0,) * len(layer.inputs), 0, (0,) * len(layer.outputs), 0, 0, 0)
+        if self._is_free_layout and is_layout(calculators().get(layer.op)):
+            return work_of(layer, cost, "free")
+        return work_of(layer, cost, pattern_of(layer))
+
+
+def work_of(layer: Layer, cost: Cost, pattern: Pattern) -> Work:
+    """Return the work of a layer with a given pattern."""
+    reads = tuple(tensor.nbytes for tensor in layer.inputs.values())
+    writes = tuple(tensor.nbytes for tensor in layer.outputs)
+    unread, more_read = _difference(sum(reads), cost.mread)
+    unwritten, more_written = _difference(sum(writes), cost.mwrite)
+    reduces = pattern == "reduce" and bool(layer.inputs)
+    elements = _largest([*layer.inputs.values()] if reduces else layer.outputs)
+    rows = rows_of(layer) if reduces else None
+    return Work(pattern, elements, rows, reads, unread, writes, unwritten, more_read, more_written)
+
+
+def _difference(whole: Dim, counted: Dim) -> tuple[Dim, Dim]:
+    """Return how much of ``whole`` is not counted, and how much is counted beside it."""
+    if whole == counted:
+        return 0, 0
+    rest = whole - counted
+    return (0, -rest) if is_negative(rest) else (rest, 0)
+
+
+def _largest(tensors: list[Tensor] | tuple[Tensor, ...]) -> Dim:
+    return max((tensor.size for tensor in tensors), key=magnitude, default=0)
