@@ -28,8 +28,8 @@ class Block(NamedTuple):
         call: index of the call that made it; -1 if it lived before the run.
         shape: the shape of the first tensor in it.
         dtype: the dtype of that tensor.
-        name: the name of a parameter, buffer or input, or that of the parameter whose gradient or state of an optimizer
-            it is; empty for all other blocks.
+        name: the name of a parameter, buffer or input, or that of the parameter whose gradient it is, or whose state of
+            an optimizer, as in ``fc.weight (exp_avg)``; empty for all other blocks.
     """
 
     id: int

@@ -62,6 +62,15 @@ class Memory:
         return self._calls[call].name if 0 <= call < len(self._calls) else ""
 
     @property
+    def where(self) -> str:
+        """Where the peak is, as a phrase: the call with its phase and module, or before or after all calls."""
+        call = self._call_of(self._event)
+        if not 0 <= call < len(self._calls):
+            return "before the first call" if call < 0 else "after the last call"
+        found = self._calls[call]
+        return f"at {found.name} ({', '.join(filter(None, (found.phase, found.module)))})"
+
+    @property
     def by_kind(self) -> dict[str, int]:
         """The bytes of every kind that are alive at the peak; see :data:`~costcore.memory.ledger.KINDS`."""
         sums = dict.fromkeys(KINDS, 0)
@@ -86,8 +95,8 @@ class Memory:
         """Return the blocks that are alive at the peak, the largest first.
 
         Each is a dict with ``nbytes``, ``kind``, ``name`` (of a parameter, buffer or input), ``module``, ``call`` (the
-        name of the call that made it), ``shape``, ``dtype``, ``born`` and ``dies`` (names of the calls that ran when
-        it was allocated and freed; empty for the start and the end of the run).
+        name of the call that made it) and ``phase`` (of that call), ``shape``, ``dtype``, ``born`` and ``dies`` (names
+        of the calls that ran when it was allocated and freed; empty for the start and the end of the run).
 
         Args:
             top: the maximum number of blocks; default: all.
@@ -224,6 +233,7 @@ class Memory:
             "name": block.name,
             "module": self._module_of(block),
             "call": self._name_of(block.call),
+            "phase": self._calls[block.call].phase if 0 <= block.call < len(self._calls) else "",
             "shape": block.shape,
             "dtype": block.dtype,
             "born": self._name_of(self._call_of(block.born)),

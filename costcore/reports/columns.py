@@ -161,6 +161,7 @@ BLOCKS = _by_key(
     Column("module", "Module"),
     Column("name", "Name"),
     Column("call", "Made by"),
+    Column("phase", "Phase"),
     Column("born", "Born"),
     Column("dies", "Dies"),
     Column("shape", "Shape", "shape"),

@@ -33,7 +33,7 @@ from costcore.reports.serialization.to_json import to_dict, to_json
 from costcore.reports.tables.arena_rows import ARENA, ArenaColumns, arena_rows
 from costcore.reports.tables.arrange import TableRow, arrange, check_top, in_order
 from costcore.reports.tables.layer_rows import TORCHSTAT_SUMS, layer_rows
-from costcore.reports.tables.memory_rows import memory_rows
+from costcore.reports.tables.memory_rows import memory_remarks, memory_rows
 from costcore.reports.tables.module_tree import tree_rows
 from costcore.reports.tables.show import TableOptions, one_stream, show
 
@@ -238,7 +238,9 @@ class Report(ReportData):
                 "memory was not recorded. Pass memory=True to estimate (PyTorch) or to ComputationalCostHook."
             )
         options = TableOptions(ost, mode, unit, n_digits)
-        show(memory_rows(memory, top), choose(BLOCKS, columns), options, [*memory.notes, *self.remarks])
+        chosen = choose(BLOCKS, columns)
+        rows = memory_rows(memory, top, with_module=BLOCKS["module"] in chosen)
+        show(rows, chosen, options, [*memory_remarks(memory), *self.remarks])
 
     def show_arena(
         self,

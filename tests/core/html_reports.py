@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from costcore.ir import Cost, Layer, Operations, Tensor
+from costcore.memory.ledger import Block, MemoryLedger
 from costcore.reports.report import Report
 from costcore.trace.call import Assumption, Call, Module, Uncounted
 from costcore.trace.run import Run
@@ -85,6 +86,31 @@ def many(n: int = 10_000) -> Report:
         )
 
     return report((record(i) for i in range(n)), parameters={i: i + 1 for i in range(n)})
+
+
+def step() -> Report:
+    """Return a report of a forward, a backward and an optimizer call, with its memory.
+
+    ======  =================================  ====================================
+    call    what                               live
+    ======  =================================  ====================================
+    –       parameter 1024                     1024
+    0       saved 512                          1536
+    1       saved freed, gradient 1024, t 256  2048 + 256 before it is freed = 2816
+    2       temporary 128                      2176
+    ======  =================================  ====================================
+    """
+    calls = [call("linear", "fc", 600, 100, 20), call("mm", "fc", 900, 80, 28, phase="backward")]
+    calls.append(call("sgd_step", "", 50, 80, 28, phase="optimizer"))
+    weight, saved, gradient, temporary, last = (
+        Block(1, 1024, "parameter", 0, None, -1, (256,), "float32", "fc.weight"),
+        Block(2, 512, "saved", 1, 4, 0, (128,), "float32"),
+        Block(3, 1024, "gradient", 2, None, 1, (256,), "float32", "fc.weight"),
+        Block(4, 256, "temporary", 3, 5, 1, (64,), "float32"),
+        Block(5, 128, "temporary", 6, 7, 2, (32,), "float32"),
+    )
+    ledger = MemoryLedger((weight, saved, gradient, temporary, last), (0, 1, 1, 1, 1, 2, 2), ("a note",), ())
+    return report(calls, memory=ledger)
 
 
 def hostile() -> Report:

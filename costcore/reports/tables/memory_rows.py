@@ -6,21 +6,41 @@ from typing import Any
 
 from costcore.memory.report import Memory
 from costcore.reports.tables.arrange import check_top
+from costcore.reports.text.amounts import exact, readable
 
 
-def memory_rows(memory: Memory, top: int | None) -> list[dict[str, Any]]:
+def memory_rows(memory: Memory, top: int | None, with_module: bool = False) -> list[dict[str, Any]]:
     """Return one row per block, one per kind, and the total.
 
     Args:
         memory: the memory of the run.
         top: the maximum number of blocks; a row ``others`` sums the remaining ones. None for all.
+        with_module: whether the table shows the module of a block too, so that its name need not repeat it.
     """
     check_top(top)
     blocks = memory.blocks()
     rows = blocks[:top]
+    if with_module:
+        rows = [{**row, "name": row["name"].removeprefix(f"{row['module']}.")} for row in rows]
     if len(blocks) > len(rows):
         others = blocks[len(rows) :]
         rows.append({"kind": "others", "name": f"{len(others)} blocks", "nbytes": sum(b["nbytes"] for b in others)})
     rows += [{"kind": f"all {kind}", "nbytes": nbytes} for kind, nbytes in memory.by_kind.items()]
     rows.append({"kind": "total", "call": memory.at, "nbytes": memory.peak})
     return [{**row, "nbytes%": 100 * row["nbytes"] / memory.peak if memory.peak else 0} for row in rows]
+
+
+def memory_remarks(memory: Memory) -> list[str]:
+    """Return the lines below the table: the peak and where it is, the peaks of the phases, and the notes."""
+    phases = ", ".join(f"{phase} {_bytes(nbytes)}" for phase, nbytes in memory.phases.items())
+    saved = [f"kept for the backward pass: {_bytes(memory.saved)}"] if memory.saved else []
+    return [
+        f"peak: {_bytes(memory.peak)} ({exact(memory.peak)} B), {memory.where}",
+        f"before the run: {_bytes(memory.base)}; highest in {phases}; after the run: {_bytes(memory.end)}",
+        *saved,
+        *memory.notes,
+    ]
+
+
+def _bytes(value: int) -> str:
+    return readable(value, "mread")

@@ -178,7 +178,7 @@ class StorageLedger:
     def _watch_tensor(self, tensor: Tensor, kind: str, name: str) -> None:
         self._add_base(tensor, kind, name)
         if tensor.requires_grad and tensor.is_leaf:
-            self._leaves[id(tensor)] = ref(tensor), name or self._name_of(tensor)
+            self._leaves[id(tensor)] = ref(tensor), self._name_of(tensor) or name
             if tensor.grad is not None:
                 self._add_base(tensor.grad, "gradient", name)
 
@@ -200,9 +200,17 @@ class StorageLedger:
         self._watch_state(optimizer)
 
     def _watch_state(self, optimizer: Optimizer) -> None:
-        for tensor, state in [*optimizer.state.items()]:
-            for part in all_tensors(state.values()):
-                self._add_base(part, "optimizer", self._name_of(tensor))
+        for part, name in self._state_of(optimizer):
+            self._add_base(part, "optimizer", name)
+
+    def _state_of(self, optimizer: Optimizer) -> list[tuple[Tensor, str]]:
+        """Return the state of an optimizer, each tensor with a name such as ``fc.weight (exp_avg)``."""
+        return [
+            (part, f"{self._name_of(leaf)} ({key})")
+            for leaf, state in [*optimizer.state.items()]
+            for key, value in [*state.items()]
+            for part in all_tensors([value])
+        ]
 
     def _add_base(self, tensor: Tensor, kind: str, name: str) -> None:
         for part in self._parts(tensor):
@@ -502,9 +510,8 @@ class StorageLedger:
             self._settle()
         self._find_gradients()
         for optimizer in [*self._optimizers]:
-            for leaf, state in [*optimizer.state.items()]:
-                for tensor in all_tensors(state.values()):
-                    self._set_kind(tensor, "optimizer", self._name_of(leaf))
+            for tensor, name in self._state_of(optimizer):
+                self._set_kind(tensor, "optimizer", name)
         for watch in [*self._watches.values()]:
             self._note_storage(watch)
         events = [*self._events]

@@ -118,7 +118,7 @@ def test_gradients_and_the_state_of_an_optimizer_that_exist_are_base(device):
     optimizer.step()
     memory = memory_of(lambda: None, net, optimizer)
     assert memory.by_kind == {"parameter": 256, "gradient": 256, "optimizer": 256}
-    assert {block["name"] for block in memory.blocks()} == {"weight"}
+    assert {block["name"] for block in memory.blocks()} == {"weight", "weight (momentum_buffer)"}
 
 
 @DEVICES
