@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from costcore.reports.html import sections
 from costcore.reports.html.arena import arena_section
 from costcore.reports.html.data import page_data
+from costcore.reports.html.memory import memory_section
 
 if TYPE_CHECKING:
     from costcore.reports.report_data import ReportData
 
 __all__ = ["to_html"]
 
-STYLES = ("page.css", "charts.css", "tables.css", "panels.css", "arena.css")
+STYLES = ("page.css", "charts.css", "tables.css", "panels.css", "memory.css", "arena.css")
 """The files that form the page's style sheet."""
 
 SCRIPTS = (
@@ -31,6 +32,7 @@ SCRIPTS = (
     "bars.js",
     "treemap.js",
     "scatter.js",
+    "memory.js",
     "rows.js",
     "table.js",
     "page.js",
@@ -62,6 +64,7 @@ def to_html(report: ReportData, title: str = "") -> str:
         settings=sections.settings(report),
         totals=sections.totals(report),
         uncounted=sections.uncounted(report),
+        memory=memory_section(report),
         arena=arena_section(report),
         basis=sections.basis(report),
     )

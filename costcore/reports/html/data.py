@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from costcore.dims import Dim, is_symbolic
 from costcore.reports.caveats import call_site
+from costcore.reports.html.memory import memory_data
 from costcore.reports.ledger import SUMS, Ledger, ignored
 from costcore.reports.module_tree import walk
 from costcore.reports.text.escape import printable
@@ -83,6 +84,7 @@ def page_data(report: ReportData) -> dict[str, Any]:
         "layers": {"columns": LAYER, "rows": [list(layer) for layer in layers]},
         "calls": {"columns": CALL, "rows": calls},
         "ranks": exact.ranks,
+        "memory": memory_data(report),
     }
 
 

@@ -92,6 +92,7 @@ find("app").hidden = false;
 setTheme("auto");
 refresh();
 drawCharts();
+if (memoryMap) watchMemory(reveal);
 let width = innerWidth;
 new ResizeObserver(() => {
   updateView();

@@ -1,0 +1,102 @@
+"""The section of the page about the memory of a run: its course as a picture, and what is alive at its peak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from costcore.memory.report import Memory
+from costcore.reports.columns import BLOCKS, MemoryColumns, choose
+from costcore.reports.html.memory_picture import STACK, Moment, columns_of, picture
+from costcore.reports.html.sections import card, text
+from costcore.reports.tables.memory_rows import memory_rows
+from costcore.reports.tables.tabulate import tabulate
+from costcore.reports.text.amounts import exact, readable
+
+if TYPE_CHECKING:
+    from costcore.reports.report_data import ReportData
+
+MOST_BLOCKS = 100
+"""The maximum number of blocks in the table; one row sums the others."""
+
+COLUMNS = (*MemoryColumns.DEFAULT, "born", "dies")
+
+
+def memory_section(report: ReportData) -> str:
+    """Return the section; empty if memory was not recorded."""
+    memory = report.memory
+    if memory is None:
+        return ""
+    columns = columns_of(memory, report.trace.calls)
+    drawn = _figure(memory, columns, report) if columns and memory.peak else ""
+    notes = "".join(f"<p class='note'>{text(note)}</p>" for note in memory.notes)
+    title = "<h2 id='memory-title'>Memory of the run</h2>"
+    return (
+        f"<section id='memory' aria-labelledby='memory-title'>{title}<dl class='cards'>{_cards(memory)}</dl>{drawn}"
+        f"{_blocks(memory)}{notes}</section>"
+    )
+
+
+def memory_data(report: ReportData) -> dict[str, Any] | None:
+    """Return the columns of the picture for the page's script, exact numbers as text; None if there is no picture."""
+    memory = report.memory
+    columns = [] if memory is None else columns_of(memory, report.trace.calls)
+    if not columns:
+        return None
+    kinds = [kind for kind in STACK if any(kind in column.by_kind for column in columns)]
+    rows = [[column.call, str(column.live), *(str(column.by_kind.get(k, 0)) for k in kinds)] for column in columns]
+    return {"kinds": kinds, "rows": rows}
+
+
+def _cards(memory: Memory) -> str:
+    accuracy = "exact" if memory.is_exact else "approximate"
+    cards = [
+        _bytes_card("Peak", memory.peak, f"{accuracy}, {memory.where}"),
+        _bytes_card("Before the run", memory.base, "parameters, inputs and other state"),
+        *([_bytes_card("Kept for backward", memory.saved, "saved by autograd")] if memory.saved else []),
+        _bytes_card("After the run", memory.end, "what the caller holds"),
+    ]
+    return "\n".join(cards)
+
+
+def _bytes_card(title: str, value: int, note: str) -> str:
+    return card(title, readable(value, "mread"), f"{exact(value)} B, {note}")
+
+
+def _figure(memory: Memory, columns: Sequence[Moment], report: ReportData) -> str:
+    calls = report.trace.calls
+    keys = "".join(
+        f"<span><svg class='key' viewBox='0 0 1 1' aria-hidden='true'><rect class='{kind}' width='1' height='1'/></svg>"
+        f"{kind} {readable(memory.by_kind[kind], 'mread')}</span>"
+        for kind in reversed(STACK)
+        if kind in memory.by_kind
+    )
+    several = " A column shows the highest moment of several calls." if len(columns) < len(calls) else ""
+    phases = ", ".join(f"{phase} {readable(nbytes, 'mread')}" for phase, nbytes in memory.phases.items())
+    most = f"; most in {phases}" if len(memory.phases) > 1 else ""
+    note = f"Live bytes over {exact(len(calls))} calls{most}.{several} At the peak:"
+    label = f"Live bytes over {exact(len(calls))} calls, by kind; arrow keys move between calls"
+    return (
+        f"<svg id='memory-map' tabindex='0' role='img' aria-label='{label}'>{picture(columns, calls, memory.peak)}"
+        "<line class='cursor' y1='0' y2='90%' visibility='hidden'/></svg>"
+        f"<p class='note memory-key'>{note}{keys}</p>"
+    )
+
+
+def _blocks(memory: Memory) -> str:
+    """Return the table of the blocks that are alive at the peak, sums by kind, and the total."""
+    table = tabulate(
+        choose(BLOCKS, COLUMNS), memory_rows(memory, MOST_BLOCKS, with_module=True), "auto", 3, fixed=False
+    )
+    head = _row("th scope='col'", [f"{title} {unit}".rstrip() for title, unit in table.titles], table.numeric)
+    rows = "".join(_row("td", row, table.numeric) for row in table.rows)
+    return (
+        "<h3>Alive at the peak</h3><div class='scroll' tabindex='0' role='group' aria-label='Alive at the peak'>"
+        f"<table class='plain'><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _row(tag: str, cells: Sequence[str], numeric: Sequence[bool]) -> str:
+    ends = [" class='n'>" if is_number else ">" for is_number in numeric]
+    name = tag.split()[0]
+    return f"<tr>{''.join(f'<{tag}{end}{text(cell)}</{name}>' for cell, end in zip(cells, ends, strict=True))}</tr>"
