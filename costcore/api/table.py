@@ -3,105 +3,16 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
-from dataclasses import dataclass
 from os import PathLike
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import Any
 
-from costcore.api.estimate import estimate
-from costcore.api.load_model import evaluate, load_model, module_search_path
 from costcore.counting.conventions.catalog import named
-from costcore.counting.conventions.view import UNIT_NAMES
-from costcore.dims import Dim
-from costcore.errors import CostError, CostWarning
-from costcore.registry.frontends import applicable_options
-from costcore.reports.columns import Column
-from costcore.reports.exports.facts import status
-from costcore.reports.ledger import memory
-from costcore.reports.report import Report
-from costcore.reports.serialization.saved import saved_report
-from costcore.reports.serialization.targets import writable
-from costcore.reports.tables.renderers import rendered
-from costcore.reports.tables.tabulate import tabulate
-
-COLUMNS = (
-    Column("name", "Model"),
-    Column("n_params", "Params", "flops"),
-    Column("flops", "FLOPs", "flops"),
-    Column("macs", "MACs", "flops"),
-    Column("mread", "MemRead", "bytes"),
-    Column("mwrite", "MemWrite", "bytes"),
-    Column("activations", "Activations", "bytes"),
-    Column("status", "Status"),
-)
-
-
-class ModelRow(NamedTuple):
-    """The row of one model.
-
-    Attributes:
-        name: the name of the model.
-        costs: ``n_params``, ``flops``, ``macs``, ``mread``, ``mwrite`` and ``activations`` (bytes of the outputs of the
-            counted calls in the forward pass); empty if the model failed.
-        status: ``complete``, ``partial`` with the operators that are not counted, or the error if the model failed.
-        failed: True if the costs of the model could not be computed.
-    """
-
-    name: str
-    costs: Mapping[str, Dim]
-    status: str
-    failed: bool = False
-
-
-@dataclass(frozen=True)
-class ModelTable:
-    """The costs of several models, one row per model, in the given order.
-
-    Attributes:
-        rows: one row per model.
-        convention: the convention by which FLOPs are counted; empty for that of costcore.
-    """
-
-    rows: tuple[ModelRow, ...]
-    convention: str = ""
-
-    @property
-    def failed(self) -> list[ModelRow]:
-        """The rows of the models that failed."""
-        return [row for row in self.rows if row.failed]
-
-    def show(
-        self,
-        ost: IO[str] | None = None,
-        mode: str = "table",
-        unit: str | None = "autoaligned",
-        n_digits: int | None = 2,
-    ) -> None:
-        """Write the table to a stream.
-
-        Args:
-            ost: the stream; default: standard output.
-            mode: see :meth:`Report.show_report`.
-            unit: see :meth:`Report.show_report`.
-            n_digits: see :meth:`Report.show_report`.
-
-        Raises:
-            TypeError, ValueError: if an argument is invalid.
-        """
-        entries = [{"name": row.name, "status": row.status, **row.costs} for row in self.rows if not row.failed]
-        titles = {"flops": f"{UNIT_NAMES[named(self.convention).unit]} ({self.convention})"} if self.convention else {}
-        columns = [column._replace(title=titles.get(column.key, column.title)) for column in COLUMNS]
-        table = tabulate(columns, entries, unit, n_digits, fixed=mode == "table")
-        counted = iter(table.rows)
-        blank = [""] * (len(COLUMNS) - 2)
-        rows = [[row.name, *blank, f"failed: {row.status}"] if row.failed else next(counted) for row in self.rows]
-        writable(ost or sys.stdout).write(rendered(table._replace(rows=rows), mode))
-
-
-NamedModel: TypeAlias = "tuple[str, Any, Any]"
-"""Name, model and inputs."""
+from costcore.errors import CostError
+from costcore.sweeps.figures import check_columns
+from costcore.sweeps.model_table import ModelTable
+from costcore.sweeps.row import ModelRow, NamedModel, Settings, row_of
 
 
 def table(
@@ -111,6 +22,7 @@ def table(
     jobs: int | None = None,
     python_path: Sequence[str] = (),
     convention: str | PathLike[str] | None = None,
+    columns: Iterable[str] | None = None,
     **options: Any,
 ) -> ModelTable:
     """Compute the costs of several models, one row per model. If a model fails, its row has the error.
@@ -124,6 +36,9 @@ def table(
             ``joblib.parallel_config``, with its backend (such as Dask or Ray), or else no parallelism.
         python_path: folders to search for the modules of targets, before the current folder.
         convention: the convention by which FLOPs are counted, see :meth:`costcore.Report.under`; default: costcore's.
+        columns: the figures to show, in order: names in :data:`costcore.sweeps.figures.FIGURES` (``"macs"``,
+            ``"peak_memory"``), and conventions (``"fvcore"``). An option that a figure needs, such as ``memory=True``,
+            is turned on. Default: parameters, FLOPs, MACs, bytes read and written, and activations.
         options: further arguments of :func:`costcore.estimate`, the same for all models. Options for files of one type
             (``dims``, ``shapes``, ``regroup``, ``check_shapes``, ``max_nodes``: ``.onnx``) are ignored for other
             targets, except that ``dims`` also applies to saved reports.
@@ -139,26 +54,24 @@ def table(
     rules = None if convention is None else named(convention)
     if rules is not None and rules.needs_functions:
         options = {"spelled": True, **options}
+    settings = Settings(check_columns(columns), convention, list(python_path), options)
     several = [_named(model, inputs) for model in (models.items() if isinstance(models, Mapping) else models)]
-    tasks = _rows(several, jobs, list(python_path), {"convention": convention, **options})
-    rows = dict(_progress(tasks, len(several)))
+    rows = dict(_progress(_rows(several, jobs, settings), len(several)))
     ordered = tuple(rows[position] for position in range(len(several)))
-    return ModelTable(ordered, "" if rules is None else str(convention))
+    return ModelTable(ordered, "" if rules is None else str(convention), settings.columns)
 
 
 def _named(model: Any, inputs: Any) -> NamedModel:
     if isinstance(model, tuple):
         if len(model) not in (2, 3) or not isinstance(model[0], str):
             raise TypeError(f"a tuple in models must be (name, model) or (name, model, inputs) (got {model!r})")
-        return model[0], model[1], model[2] if len(model) == 3 else inputs
-    return str(model) if isinstance(model, str) else type(model).__name__, model, inputs
+        return NamedModel(model[0], model[1], model[2] if len(model) == 3 else inputs)
+    return NamedModel(model if isinstance(model, str) else type(model).__name__, model, inputs)
 
 
-def _rows(
-    named: Sequence[NamedModel], jobs: int | None, python_path: list[str], options: Mapping[str, Any]
-) -> Iterator[tuple[int, ModelRow]]:
+def _rows(models: Sequence[NamedModel], jobs: int | None, settings: Settings) -> Iterator[tuple[int, ModelRow]]:
     """Yield every row with its position, in the order in which they are finished."""
-    tasks = [(position, *model, python_path, options) for position, model in enumerate(named)]
+    tasks = [(position, model, settings) for position, model in enumerate(models)]
     joblib = _joblib(jobs)
     if joblib is None:
         yield from (_row(*task) for task in tasks)
@@ -203,44 +116,13 @@ def _in_own_process(joblib: Any, task: tuple[Any, ...]) -> tuple[int, ModelRow]:
     except BrokenExecutor as error:
         reason = str(error).splitlines()[0]
         return task[0], ModelRow(
-            task[1], {}, f"the process of this model ended (out of memory?): {reason}", failed=True
+            task[1].name, {}, f"the process of this model ended (out of memory?): {reason}", failed=True
         )
 
 
-def _row(
-    position: int, name: str, model: Any, inputs: Any, python_path: Sequence[str], options: Mapping[str, Any]
-) -> tuple[int, ModelRow]:
+def _row(position: int, model: NamedModel, settings: Settings) -> tuple[int, ModelRow]:
     """Return the row of one model with its position. This may run in another process."""
-    try:
-        with module_search_path(python_path, model), warnings.catch_warnings():
-            warnings.simplefilter("ignore", CostWarning)  # the row lists the operators that are not counted
-            convention, others = options["convention"], {k: v for k, v in options.items() if k != "convention"}
-            report = _report(model, inputs, others, as_published=convention is not None)
-            flops = {} if convention is None else {"flops": report.under(convention).total}
-    except Exception as error:  # a failing model must not affect the rows of the others
-        message = str(error) if isinstance(error, CostError) else f"{type(error).__name__}: {error}"
-        return position, ModelRow(name, {}, message, failed=True)
-    total = report.total_report
-    costs = {key: total[key] for key in ("flops", "macs", "mread", "mwrite")}
-    forward = [(call, cost) for call, cost, *_ in report.trace if call.phase == "forward"]
-    activations = sum(memory(call, cost) for call, cost in forward if cost is not None)
-    n_params = total.get("n_params_model", total["n_params"])
-    return position, ModelRow(
-        name, {"n_params": n_params, **costs, **flops, "activations": activations}, status(report)
-    )
-
-
-def _report(model: Any, inputs: Any, options: Mapping[str, Any], as_published: bool) -> Report:
-    if isinstance(model, Report):
-        return model
-    if not isinstance(model, str):
-        return estimate(model, inputs, **options)
-    if model.endswith(".json"):
-        return saved_report(model, options.get("fma_1flop", True), options.get("dims"))
-    loaded = load_model(model)
-    if as_published and not options.get("backward"):
-        evaluate(loaded)
-    return estimate(loaded, inputs, **applicable_options(model, options))
+    return position, row_of(model, settings)
 
 
 def _progress(rows: Iterable[tuple[int, ModelRow]], total: int) -> Iterable[tuple[int, ModelRow]]:

@@ -6,7 +6,8 @@ import joblib
 import pytest
 
 from costcore import CostError, estimate
-from costcore.api.table import ModelTable, table
+from costcore.api.table import table
+from costcore.sweeps.model_table import ModelTable
 
 ROOT = str(Path(__file__).parents[3])
 
@@ -72,6 +73,52 @@ def test_partial_and_failed_rows_have_the_reason(toy):
     assert result.rows[0].status == "partial: not counted: 2 calls of 1 unsupported operator (Wave)"
     assert result.rows[1].failed and "is not a supported model" in result.rows[1].status
     assert flops(result) == [0, None, 6]
+
+
+def test_any_figure_and_any_convention_is_a_column(toy):
+    """6 elements of 4 bytes are read and 6 written, 48 bytes; fvcore counts no operator that it does not list."""
+    columns = ["mrw", "fvcore", "n_layers"]
+    result = table([("a", toy.Model("toy::Double"))], (2, 3), columns=columns)
+    assert result.rows == (("a", {"mrw": 48, "fvcore": 0, "n_layers": 1}, "complete", False),)
+    out = io.StringIO()
+    result.show(out, "csv", None)
+    assert out.getvalue() == "Model,MemR+W B,MACs (fvcore),# Layers,Status\na,48,0,1,complete\n"
+
+
+def test_a_figure_that_a_report_does_not_have_is_unknown_with_the_reason(toy):
+    result = table([("a", toy.Model("toy::Double"))], (2, 3), columns=["flops", "peak_memory"])
+    assert result.rows[0].costs == {"flops": 6, "peak_memory": None}
+    assert result.rows[0].status == (
+        "complete; peak_memory is unknown: memory was not recorded, which only PyTorch models support"
+    )
+    out = io.StringIO()
+    result.show(out, "csv", None)
+    assert out.getvalue().splitlines()[1].startswith('a,6,,"complete; peak_memory is unknown')
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "message"),
+    [
+        ("flops", TypeError, "columns must be a list of names"),
+        ([1], TypeError, "columns must be a list of names"),
+        ([], ValueError, "columns is empty"),
+        (["flops", "flops"], ValueError, "column 'flops' is given twice"),
+        (["flop"], ValueError, "unknown column 'flop' .* Did you mean 'flops'"),
+    ],
+)
+def test_columns_are_names_of_figures(columns, error, message):
+    with pytest.raises(error, match=message):
+        table([], columns=columns)
+
+
+@pytest.mark.frontend("pytorch")
+def test_a_column_of_peak_memory_records_memory():
+    """At the peak are the input, the weights (4 x 3 and 4) and the output; ptflops counts the bias as 4 more."""
+    import torch
+
+    linear = torch.nn.Linear(3, 4)
+    (row,) = table([("linear", linear)], (1, 3), columns=["peak_memory", "ptflops"]).rows
+    assert row.costs == {"peak_memory": 4 * (3 + 16 + 4), "ptflops": 4 * 3 + 4}
 
 
 def test_a_table_is_shown_with_its_failures(toy):

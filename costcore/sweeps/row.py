@@ -1,0 +1,101 @@
+"""The row of one model in a table of models."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, NamedTuple
+
+from costcore.api.estimate import estimate
+from costcore.api.load_model import evaluate, load_model, module_search_path
+from costcore.dims import Dim
+from costcore.errors import CostError, CostWarning
+from costcore.registry.frontends import applicable_options, frontend_of
+from costcore.reports.exports.facts import status
+from costcore.reports.report import Report
+from costcore.reports.serialization.saved import saved_report
+from costcore.sweeps.figures import figures_of, needed_options
+
+
+class ModelRow(NamedTuple):
+    """The row of one model.
+
+    Attributes:
+        name: the name of the model.
+        costs: the figures by name of their column, ``flops``, ``n_params``, …; None for a figure that is unknown. Empty
+            if the model failed.
+        status: ``complete``, ``partial`` with the operators that are not counted, or the error if the model failed;
+            with the reason for each unknown figure.
+        failed: True if the costs of the model could not be computed.
+    """
+
+    name: str
+    costs: Mapping[str, Dim | None]
+    status: str
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all rows of a table have in common.
+
+    Attributes:
+        columns: the names of the figures, see :mod:`costcore.sweeps.figures`.
+        convention: the convention by which FLOPs are counted; None for that of costcore.
+        python_path: folders to search for the modules of targets, before the current folder.
+        options: further arguments of :func:`costcore.estimate`.
+    """
+
+    columns: Sequence[str]
+    convention: str | PathLike[str] | None = None
+    python_path: Sequence[str] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class NamedModel(NamedTuple):
+    """A model to count: its name, the model as for :func:`costcore.table`, and its inputs."""
+
+    name: str
+    model: Any
+    inputs: Any = None
+
+
+def row_of(named: NamedModel, settings: Settings) -> ModelRow:
+    """Return the row of one model. An exception is the status of its row."""
+    try:
+        with module_search_path(settings.python_path, named.model), warnings.catch_warnings():
+            warnings.simplefilter("ignore", CostWarning)  # the row lists the operators that are not counted
+            report = _report(named.model, named.inputs, settings)
+            costs, reasons = figures_of(report, settings.columns)
+            if settings.convention is not None and "flops" in costs:
+                costs["flops"] = report.under(settings.convention).total
+            return ModelRow(named.name, costs, "; ".join([status(report), *reasons]))
+    except Exception as error:  # a failing model must not affect the rows of the others
+        message = str(error) if isinstance(error, CostError) else f"{type(error).__name__}: {error}"
+        return ModelRow(named.name, {}, message, failed=True)
+
+
+def _report(model: Any, inputs: Any, settings: Settings) -> Report:
+    options = settings.options
+    if isinstance(model, Report):
+        return model
+    if not isinstance(model, str):
+        return estimate(model, inputs, **_needed(model, settings), **options)
+    if model.endswith(".json"):
+        return saved_report(model, options.get("fma_1flop", True), options.get("dims"))
+    loaded = load_model(model)
+    if settings.convention is not None and not options.get("backward"):
+        evaluate(loaded)
+    return estimate(loaded, inputs, **_needed(loaded, settings), **applicable_options(model, options))
+
+
+def _needed(model: Any, settings: Settings) -> dict[str, Any]:
+    """Return the options that the columns need, which are not given, and which the model accepts."""
+    needed = needed_options(settings.columns)
+    if not needed:
+        return {}
+    spec = frontend_of(model)
+    accepted = {"spelled", *spec.options, *spec.model_options} - settings.options.keys()
+    return {name: value for name, value in needed.items() if name in accepted}
