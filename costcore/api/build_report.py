@@ -16,7 +16,7 @@ from costcore.reports.caveats import uncounted_operators
 from costcore.reports.report import Report
 from costcore.trace.call import Call, Uncounted
 from costcore.trace.gc_paused import collector_off
-from costcore.trace.recorder import Recorder
+from costcore.trace.recorder import CPU_TIME, Recorder
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
 
@@ -45,6 +45,19 @@ def check_arguments(fma_1flop: object, layout: object, **switches: object) -> No
             raise TypeError(f"{name} must be True or False (got {value!r})")
 
 
+def check_clock(measure_time: object) -> None:
+    """Check the argument ``measure_time`` of the hook.
+
+    Raises:
+        ValueError: if it is not a bool or the name of a clock.
+    """
+    if not isinstance(measure_time, bool) and measure_time != CPU_TIME:
+        raise ValueError(
+            f"measure_time must be True (time on the device that runs a call), {CPU_TIME!r} (CPU time of the thread) "
+            f"or False (got {measure_time!r})"
+        )
+
+
 def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, layout: str) -> Report:
     """Return the report of the calls that were recorded so far."""
     recorder.flush()
@@ -56,6 +69,8 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
     notes = [*recorder.notes, *custom.unused(calls)]
     if recorder.measure_time and recorder.calls and not recorder.seconds:
         notes.append("no time was measured: the frontends of this run do not measure single calls")
+    elif recorder.measure_time == CPU_TIME and recorder.seconds:
+        notes.append("measured time is CPU time of the thread that ran the calls, without that of other threads")
     run = Run(
         fma_1flop=fma_1flop,
         layout=layout,

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, NoReturn, SupportsIndex
 
-from costcore.api.build_report import check_arguments, make_report, warn_about
+from costcore.api.build_report import check_arguments, check_clock, make_report, warn_about
 from costcore.errors import CostError
 from costcore.messages import did_you_mean
 from costcore.registry.custom import CustomCalculators
@@ -38,8 +38,10 @@ class ComputationalCostHook:
         spelled: record by which function or symbol the code called every operator (``torch.nn.functional.relu``,
             ``operator.add``), and every module call, as some counting conventions need; PyTorch only.
         frontends: names of the frontends to use, ``["pytorch"]``. Default: those whose framework is imported.
-        measure_time: measure the time of every call, if the framework runs calls one by one. It is reported as
-            ``seconds``, and in the last columns of ``show_layers``.
+        measure_time: True measures the time of every call, if the framework runs calls one by one: with the clock of
+            the host, and with events on its stream if an accelerator runs it (PyTorch). ``"cpu_time"`` measures CPU
+            time of the thread, which other programs do not lengthen, but which lacks the time of other threads. It is
+            reported as ``seconds``, and in the last columns of ``show_layers``.
         strict: raise an error at the end of the block if the status of the report is not ``complete``. The report
             stays available.
         memory: record when memory is allocated and freed (PyTorch): :attr:`Report.memory`, :meth:`Report.show_memory`.
@@ -57,13 +59,14 @@ class ComputationalCostHook:
         tracebacks: bool = False,
         spelled: bool = False,
         frontends: Sequence[str] | None = None,
-        measure_time: bool = False,
+        measure_time: bool | str = False,
         strict: bool = False,
         memory: bool = False,
     ) -> None:
-        switches = {"tracebacks": tracebacks, "spelled": spelled, "measure_time": measure_time, "strict": strict}
+        switches = {"tracebacks": tracebacks, "spelled": spelled, "strict": strict}
         switches["memory"] = memory
         check_arguments(fma_1flop, layout, **switches)
+        check_clock(measure_time)
         if isinstance(frontends, str):
             raise TypeError(
                 f"frontends must be a list of names, such as [{frontends!r}] (got the string {frontends!r})"

@@ -15,6 +15,9 @@ from costcore.trace.call import Assumption, Call, Module, ModuleCall
 from costcore.trace.dataflow import Dataflow
 from costcore.trace.run import Regrouping
 
+CPU_TIME = "cpu_time"
+"""The value of ``measure_time`` that measures CPU time of the thread."""
+
 
 class Checkpoint(NamedTuple):
     """How many calls and assumptions were recorded up to some point, repeated assumptions included."""
@@ -32,7 +35,8 @@ class Recorder:
             ``calculator(function, inputs)``. They return elements, and the frontend passes their cost to ``record``.
             Empty unless the frontend declares them (``FrontendSpec.native_calculators``).
         progress: wraps the iterable of a long loop, ``progress(items, description)``.
-        measure_time: whether a frontend that runs the model measures the duration of every call.
+        measure_time: whether a frontend that runs the model measures the duration of every call: on the device that
+            runs it (True), or as CPU time of the thread (:data:`CPU_TIME`).
         calculators: calculators of this run only, by canonical or native name.
         spelled: whether the function that the user's code called is recorded with every call, and every module call.
             Frontends that do not support it ignore it.
@@ -44,7 +48,7 @@ class Recorder:
         tracebacks: bool = False,
         native_calculators: Mapping[str, partial[Any]] | None = None,
         progress: Callable[[Iterable[Any], str], Iterable[Any]] | None = None,
-        measure_time: bool = False,
+        measure_time: bool | str = False,
         calculators: Mapping[str, Calculator] | None = None,
         spelled: bool = False,
         memory: bool = False,

@@ -11,7 +11,7 @@ from costcore.errors import CostError
 from costcore.ir import Role, Tensor
 from costcore.registry.frontends import rows
 from costcore.trace.call import Call
-from costcore.trace.recorder import Recorder
+from costcore.trace.recorder import CPU_TIME, Recorder
 from costcore.trace.source import user_traceback
 from costcore.translate import Native, Translation, Translator, flatten
 
@@ -94,7 +94,7 @@ class Recording:
             saved=self._saved_ids(node, values["inputs"], watch.returned) if phase != "backward" else (),
             where=user_traceback("chainer") if self._recorder.tracebacks or not translation.has_row else "",
         )
-        seconds = watch.seconds if self._recorder.measure_time else None
+        seconds = self._seconds(watch)
         calculator = self._recorder.native_calculators.get(native)
         if calculator is None:
             self._recorder.record(call, seconds=seconds)
@@ -105,6 +105,13 @@ class Recording:
             self._recorder.record(call, failure=str(error), seconds=seconds)
         else:
             self._recorder.record(call, cost, seconds=seconds)
+
+    def _seconds(self, watch: MethodWatch) -> float | None:
+        """Return the duration of a call by the clock that was asked for; None if time is not measured."""
+        clock = self._recorder.measure_time
+        if clock is False:
+            return None
+        return watch.cpu_seconds if clock == CPU_TIME else watch.seconds
 
     def _tensor(self, value: Any, role: Role) -> Tensor | None:
         """Return the tensor of a value, in the role "param" only if it is a learned parameter."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 _ABSENT = object()
@@ -26,7 +26,8 @@ class MethodWatch:
     Attributes:
         function: the function object.
         returned: the return value of the method; None before the call, and if it raised.
-        seconds: the duration of the call.
+        seconds: the duration of the call by the clock of the host.
+        cpu_seconds: CPU time of the thread in the call.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class MethodWatch:
     ) -> None:
         self.function = function
         self.returned: Any = None
-        self.seconds = 0.0
+        self.seconds = self.cpu_seconds = 0.0
         self._method = method
         self._on_end = on_end
         self._context = nullcontext() if context is None else context
@@ -51,9 +52,10 @@ class MethodWatch:
         method = getattr(self.function, self._method)
         try:
             with self._context:
-                start = perf_counter()
+                cpu, start = thread_time(), perf_counter()
                 self.returned = method(*args)
                 self.seconds = perf_counter() - start
+                self.cpu_seconds = thread_time() - cpu
             return self.returned
         finally:
             self._on_end(self)

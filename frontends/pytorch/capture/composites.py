@@ -12,7 +12,6 @@ the first capture, which takes a millisecond, and stay registered. They do not a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -23,6 +22,7 @@ from ..meta.follow import follow
 from ..meta.operands import PLAIN, are_distributed, have_data, is_mixed, tensors_of, without_data
 from ..operators.composite_ops import ADDS_IN_PLACE, COMPOSITES, WITHOUT_GRADIENT, overload
 from ..operators.plan import OperatorPlan
+from ..recording.stopwatch import Stopwatch
 from . import autocast
 from .dispatch_keys import AFTER, AFTER_CAPTURE
 from .dispatch_mode import CaptureMode
@@ -112,11 +112,11 @@ def _call(
         and (have_data(tensors) if cached is None else cached.have_data)
         and not (ledgers and _sees_inner(plan))
     ):  # no inner operator could be replayed or assumed: they run as without a capture
-        start = perf_counter()
+        watch = Stopwatch(tensors, kwargs) if mode.recording.measures_time else None
         with mode.without_capture:
             result = redispatch(keyset & AFTER_CAPTURE, *args, **kwargs)
-        if mode.recording.measures_time:
-            mode.recording.seconds = perf_counter() - start
+        if watch is not None:
+            mode.recording.reading = watch.stop()
         for ledger in ledgers:
             ledger.see(operator, args, kwargs, result)
     else:
@@ -159,7 +159,7 @@ def _run(
         for ledger in mode.ledgers:
             ledger.adds_in_place = True
     try:
-        start = perf_counter()
+        watch = Stopwatch(tensors_of(args, kwargs), kwargs) if mode.recording.measures_time else None
         if plan.native == autocast.LOWER_AS_A_WHOLE and autocast.is_any_enabled():
             args = autocast.cast(args, autocast.lower_dtype())
         stand_in = STAND_INS.get(plan.native)
@@ -169,8 +169,8 @@ def _run(
                 ledger.note(lstm.RESERVE, is_approximation=True)
         if result is None:
             result = redispatch(keyset, *args, **kwargs)
-        if mode.recording.measures_time:
-            mode.recording.seconds = perf_counter() - start
+        if watch is not None:
+            mode.recording.reading = watch.stop()
     finally:
         mode.in_composite = False
         for ledger in mode.ledgers:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -40,6 +39,7 @@ from ..operators.plan import OperatorPlan
 from ..packed_weights import PackedWeights, without_run
 from ..recording.recording import Recording
 from ..recording.spelling import Spellings
+from ..recording.stopwatch import Stopwatch
 from .dispatch_keys import CAPTURED, LazyValues
 from .torchscript import EQUAL, GraphConstants
 
@@ -199,7 +199,7 @@ class CaptureMode(TorchDispatchMode):
         if self.is_estimate and is_mixed(tensors):
             result = plan.run(*without_data(args), **without_data(kwargs))
             return args[0] if plan.written else result
-        start = perf_counter() if self.recording.measures_time else 0.0
+        watch = Stopwatch(tensors, kwargs) if self.recording.measures_time and not self.in_composite else None
         try:
             result = plan.run(*args, **kwargs)
         except RuntimeError:
@@ -207,8 +207,8 @@ class CaptureMode(TorchDispatchMode):
             if as_tensors is None:
                 raise
             result = plan.run(*as_tensors, **kwargs)
-        if self.recording.measures_time and not self.in_composite:
-            self.recording.seconds = perf_counter() - start
+        if watch is not None:
+            self.recording.reading = watch.stop()
         return result
 
     def _call_special(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
@@ -318,18 +318,18 @@ class CaptureMode(TorchDispatchMode):
     def run_as_one_call(self, operator: Any, args: Any, kwargs: Any, run: Callable[[], Any]) -> Any:
         """Return the result of ``run``, recorded as one call of ``operator``."""
         was_in_composite, self.in_composite = self.in_composite, True
-        start = perf_counter()
+        tensors = tensors_of(args, kwargs)
+        watch = Stopwatch(tensors, kwargs) if self.recording.measures_time else None
         try:
             result = run()
         finally:
             self.in_composite = was_in_composite
+        reading = None if watch is None else watch.stop()
         if self.ledgers:
             self._see(operator, args, kwargs, result)
         if not self.in_composite:
-            if self.recording.measures_time:
-                self.recording.seconds = perf_counter() - start
-            call = CachedCall(self.cache.plans.of(operator))
-            self.record(call, tensors_of(args, kwargs), args, kwargs, result)
+            self.recording.reading = reading
+            self.record(CachedCall(self.cache.plans.of(operator)), tensors, args, kwargs, result)
         return result
 
     def note_returned(self, result: Any) -> None:

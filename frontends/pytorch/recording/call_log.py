@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -25,8 +25,9 @@ from .ledger import StorageLedger
 from .module_calls import ModuleCalls
 from .module_stack import ModuleStack
 from .spelling import UNKNOWN, Spellings
+from .stopwatch import Reading, seconds_of
 
-Annotation: TypeAlias = "tuple[float | None, str, str, tuple[str, ...], int]"
+Annotation: TypeAlias = "tuple[Reading | None, str, str, tuple[str, ...], int]"
 """What few calls have: the measured duration, and ``where``, ``function``, ``given`` and ``module_call`` of a call."""
 
 _NOT_ANNOTATED: Annotation = (None, "", "", (), 0)
@@ -95,7 +96,7 @@ class CallLog:
         results: Sequence[Any],
         module: str,
         phase: str,
-        seconds: float | None,
+        reading: Reading | None,
     ) -> None:
         """Append one call.
 
@@ -107,7 +108,7 @@ class CallLog:
             results: all values that it returned.
             module: path of its module.
             phase: phase of the run.
-            seconds: its duration, if it was measured.
+            reading: its duration, if it was measured.
         """
         identities = self.identities
         by_address = identities.by_address
@@ -135,8 +136,8 @@ class CallLog:
         for i in template.learned:
             if values[i] not in identities.parameters:
                 identities.register_parameter(tensors[i], values[i])
-        if seconds is not None or not template.is_supported or self._annotates_all:
-            self._annotations[len(self._rows)] = self._annotation(template, phase, seconds)
+        if reading is not None or not template.is_supported or self._annotates_all:
+            self._annotations[len(self._rows)] = self._annotation(template, phase, reading)
         self._rows.append((number, module, phase, *values, 0))
 
     def append_returned(self, tensors: Sequence[Tensor]) -> None:
@@ -152,7 +153,7 @@ class CallLog:
         self._rows, self._annotations = [], {}
         calls = self.recorder.calls
         first = len(calls)
-        self.recorder.seconds.update({first + i: each[0] for i, each in annotations.items() if each[0] is not None})
+        self._read_clocks(first, annotations)
         templates, new = self._templates, tuple.__new__
         storage_of, parameters = self.identities.storages.__getitem__, self.identities.parameters
         read: tuple[int, ...]
@@ -176,6 +177,13 @@ class CallLog:
                     overload, strided, function, given, module_call,
                 )))
                 # fmt: on
+
+    def _read_clocks(self, first: int, annotations: Mapping[int, Annotation]) -> None:
+        """Pass the durations of calls to the recorder; ``first`` is the position of the first of them."""
+        clock = self.recorder.measure_time
+        readings = {first + i: each[0] for i, each in annotations.items() if each[0] is not None}
+        if clock is not False and readings:
+            self.recorder.seconds.update(zip(readings, seconds_of(readings.values(), clock), strict=True))
 
     def close(self) -> None:
         """Flush the log; no call follows."""
@@ -207,11 +215,11 @@ class CallLog:
         self._templates.append((layer, *names, template.strided, template.learned, pick, n_inputs))
         return number
 
-    def _annotation(self, template: CallTemplate, phase: str, seconds: float | None) -> Annotation:
+    def _annotation(self, template: CallTemplate, phase: str, reading: Reading | None) -> Annotation:
         where = "" if template.is_supported and not self.recorder.tracebacks else user_traceback("torch")
         function, given = UNKNOWN if self._spellings is None else self._spellings.facts()
         module_call = 0 if self.module_calls is None or phase == "backward" else self.module_calls.innermost
-        return seconds, where, function, given, module_call
+        return reading, where, function, given, module_call
 
     def _template(
         self,

@@ -19,6 +19,7 @@ from .call_log import CallLog
 from .ledger import StorageLedger
 from .location import Locator
 from .module_calls import ModuleCalls, shapes_of
+from .stopwatch import Reading
 
 _current_node = torch._C._current_autograd_node
 _sequence_number = torch.autograd._get_sequence_nr
@@ -39,7 +40,7 @@ class Recording:
         modules: the modules that are running.
         assumptions: what is assumed about data.
         measures_time: whether any log wants the duration of calls.
-        seconds: the duration of the call that is recorded next; None if it was not measured.
+        reading: the duration of the call that is recorded next; None if it was not measured.
     """
 
     def __init__(self, plans: OperatorPlans) -> None:
@@ -50,7 +51,7 @@ class Recording:
         self.assumptions = Assumptions(self.logs, self.modules)
         self.measures_time = False
         self.has_module_calls = False
-        self.seconds: float | None = None
+        self.reading: Reading | None = None
         self._plans = plans
         self._locate = self.locator.locate
         self._fills = ScalarFills()
@@ -85,7 +86,7 @@ class Recording:
         self._logs_changed()
 
     def _logs_changed(self) -> None:
-        self.measures_time = any(log.recorder.measure_time for log in self.logs)
+        self.measures_time = any(log.recorder.measure_time is not False for log in self.logs)
         self.has_module_calls = any(log.module_calls is not None for log in self.logs)
 
     def _logs_here(self) -> Sequence[CallLog]:
@@ -138,5 +139,5 @@ class Recording:
         else:
             results = plan.written_arguments(args, kwargs or {})
         for log in logs:
-            log.append(call, tensors, args, kwargs, results, module, phase, self.seconds)
-        self.seconds = None
+            log.append(call, tensors, args, kwargs, results, module, phase, self.reading)
+        self.reading = None
