@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -118,7 +118,8 @@ def decide_kinds(raw: RawLedger, phases: Sequence[str]) -> MemoryLedger:
     """
     n_calls = len(phases)
     calls = tuple(accumulate((min(call, n_calls) for call in raw.calls), max))
-    starts = [bisect_left(calls, call) for call in _starts_of_backward(phases)]
+    births = {block.born for block, _ in raw.blocks}
+    starts = [_start(calls, call, births) for call in _starts_of_backward(phases)]
     blocks = []
     for block, with_gradient in raw.blocks:
         call = min(block.call, n_calls)
@@ -149,6 +150,14 @@ def _kind(block: Block, phase: str, starts: Sequence[int], is_saved_at_end: bool
         if block.died is None and is_saved_at_end:
             return "saved"
     return "output" if block.died is None else "temporary"
+
+
+def _start(calls: Sequence[int], call: int, births: Collection[int]) -> int:
+    """Return the number of the last event before a call: blocks that are freed before it makes one die before it."""
+    event = bisect_left(calls, call)
+    while event < len(calls) and calls[event] == call and event + 1 not in births:
+        event += 1
+    return event
 
 
 def _starts_of_backward(phases: Sequence[str]) -> list[int]:

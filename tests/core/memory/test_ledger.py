@@ -57,6 +57,16 @@ def test_what_lives_when_the_backward_pass_begins_is_saved():
     assert kinds == {1: "parameter", 2: "input", 3: "saved", 4: "saved", 5: "gradient", 6: "temporary"}
 
 
+def test_what_is_freed_between_the_passes_is_not_saved():
+    """Block 3 is freed after call 1, the last of the forward pass, and before call 2 makes a gradient."""
+    raw = ledger()
+    blocks = [each.block for each in raw.blocks]
+    blocks[2], blocks[4] = blocks[2]._replace(died=3), blocks[4]._replace(born=4)
+    raw = raw._replace(blocks=[RawBlock(each, True) for each in blocks])
+    kinds = {each.id: each.kind for each in decide_kinds(raw, PHASES).blocks}
+    assert (kinds[3], kinds[4]) == ("temporary", "saved")
+
+
 def test_without_a_backward_pass_what_lives_at_the_end_is_saved_or_output():
     raw = ledger()._replace(blocks=[*ledger().blocks[:4]], calls=(0, 1, 1, 1))
     assert [each.kind for each in decide_kinds(raw, PHASES[:2]).blocks] == ["parameter", "input", "temporary", "saved"]
@@ -64,10 +74,10 @@ def test_without_a_backward_pass_what_lives_at_the_end_is_saved_or_output():
 
 
 def test_what_an_earlier_pass_made_and_freed_is_not_saved():
-    blocks = [RawBlock(block(1, 4, "", 1, 2, 0), True), RawBlock(block(2, 4, "", 3, 4, 2), True)]
-    raw = RawLedger(blocks, (0, 0, 2, 3), {}, True)
+    made = block(1, 4, "", 1, 2, 0), block(2, 4, "", 3, 5, 2), block(3, 4, "", 4, None, 3)
+    raw = RawLedger([RawBlock(each, True) for each in made], (0, 0, 2, 3, 3), {}, True)
     kinds = [each.kind for each in decide_kinds(raw, ("forward", "backward", "forward", "backward")).blocks]
-    assert kinds == ["temporary", "saved"]
+    assert kinds == ["temporary", "saved", "output"]
 
 
 def test_the_report_has_the_peak_and_its_parts():
