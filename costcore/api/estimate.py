@@ -51,11 +51,15 @@ def estimate(
               :attr:`Report.memory` and :meth:`Report.show_memory`.
             * ``optimizer`` (str or function, default: none; PyTorch): count a step of this optimizer too, after the
               backward pass: ``"sgd"``, ``"sgd_momentum"``, ``"adam"``, ``"adamw"``, or a function that takes the
-              parameters and returns a ``torch.optim.Optimizer``.
+              parameters and returns a ``torch.optim.Optimizer``. On CUDA it works on lists by default: add
+              ``"_foreach"`` to the name.
             * ``step`` (str, default ``"steady"``; PyTorch): ``"first"`` counts the step that makes the state of the
-              optimizer, ``"steady"`` any later one.
+              optimizer, ``"steady"`` any later one, ``"accumulated"`` the last of several micro-batches, before which
+              gradients exist too.
             * ``loss`` (function, default: the sum of all floating-point outputs, which is not counted; PyTorch):
               returns the loss from what the model returned.
+            * ``checkpoint`` (str, default: none; PyTorch): name of a class of modules, ``"BertLayer"``, whose outermost
+              ones run under ``torch.utils.checkpoint``, on a copy: they are recomputed in the backward pass.
             * ``dims`` (dict, default: none; ONNX): values of symbolic dimensions, ``{"batch": 8}``, or
               expressions, ``{"total": "past + new"}``.
             * ``shapes`` (dict, default: none; ONNX): shapes that cannot be inferred, by name of the value,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import Module
@@ -13,7 +13,9 @@ from torch.nn import Module
 from costcore.trace.recorder import Recorder
 
 from .capture.context import capture
+from .capture.dispatch_mode import CaptureMode
 from .capture.python_functions import RegroupedFunctions, check_regroup
+from .checkpointing import checkpointed
 from .inputs import model_arguments, torch_dtype
 from .meta.model_copy import meta_copy
 from .meta.operands import tensors_in, tensors_of, without_data
@@ -56,6 +58,7 @@ def estimate(
     optimizer: str | OptimizerFactory | None = None,
     step: str = "steady",
     loss: Callable[[Any], Any] | None = None,
+    checkpoint: str | None = None,
 ) -> None:
     """Record one pass of ``model`` on ``inputs``.
 
@@ -78,13 +81,16 @@ def estimate(
         memory: whether the memory of the run is recorded.
         optimizer: runs a step of this optimizer after the backward pass: ``"sgd"``, ``"sgd_momentum"``, ``"adam"``,
             ``"adamw"``, or a function that takes the parameters and returns a ``torch.optim.Optimizer``.
-        step: ``"steady"``: the optimizer has its state before the step; ``"first"``: the step makes it.
+        step: ``"steady"``: the optimizer has its state before the step; ``"first"``: the step makes it;
+            ``"accumulated"``: the last micro-batch of several, before which the gradients of the others exist too.
         loss: returns the scalar whose backward pass is run from what the model returned; default: the sum of all
             floating-point outputs, whose own operators are not recorded. A loss and an optimizer imply ``backward``.
+        checkpoint: name of a class of modules, whose outermost ones run under ``torch.utils.checkpoint``.
 
     Raises:
         TypeError: for an input in any other form, or an invalid option.
-        ValueError: for an unknown name in ``regroup``, ``optimizer`` or ``step``.
+        ValueError: for an unknown name in ``regroup``, ``optimizer`` or ``step``, or a class of ``checkpoint`` that the
+            model has no module of.
         CostError: if the model has lazy modules, or fails; the message includes the module and the reason.
     """
     operators = check_regroup(regroup)
@@ -109,28 +115,57 @@ def estimate(
         recorder.notes.append(f"no inputs were passed: the program ran on those it was exported with, {shapes}")
     else:
         args, kwargs = model_arguments(inputs, dtype or _parameter_dtype(meta_model), values)
-    passed = [*args, *kwargs.values()]
     made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model)
-    with _keep_random_state(), _keep_hooks(model), capture(recorder, is_estimate=True) as mode:
-        mode.values.update(values)
-        for log in mode.recording.logs:
-            if log.recorder is recorder:
-                log.identities.limit_inputs(tensors_of(args, kwargs))
-        ledger = mode.recording.logs[-1].ledger
-        if ledger is not None:
-            ledger.watch((meta_model, made_optimizer))
-            ledger.watch(own_tensors(args, kwargs))
-        regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
-        with torch.set_grad_enabled(backward), ModelErrorContext(model, mode.recording, "forward", passed), regrouping:
-            result = meta_model(*args, **kwargs)
-        if backward:
-            with ModelErrorContext(model, mode.recording, "backward", passed):
-                held = run_backward(mode, result, loss, type(model).__name__)
+    run = _Pass(model, meta_model, args, kwargs, values, backward, loss)
+    with _keep_random_state(), _keep_hooks(model), checkpointed(meta_model, checkpoint):
+        if backward and step == "accumulated":
+            with capture(Recorder(), is_estimate=True) as mode:
+                run.forward_and_backward(mode, nullcontext())
+        with capture(recorder, is_estimate=True) as mode:
+            for log in mode.recording.logs:
+                if log.recorder is recorder:
+                    log.identities.limit_inputs(tensors_of(args, kwargs))
+            ledger = mode.recording.logs[-1].ledger
             if ledger is not None:
-                ledger.returned(tensors_in(held))
-        if made_optimizer is not None:
-            with ModelErrorContext(model, mode.recording, "optimizer step", passed):
-                run_optimizer(mode, made_optimizer, step)
+                ledger.watch((meta_model, made_optimizer))
+                ledger.watch(own_tensors(args, kwargs))
+            regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
+            held = run.forward_and_backward(mode, regrouping)
+            if made_optimizer is not None:
+                with ModelErrorContext(model, mode.recording, "optimizer step", run.passed):
+                    run_optimizer(mode, made_optimizer, step)
+        del held  # the caller of a step holds the result and the loss until its end
+
+
+class _Pass(NamedTuple):
+    """A forward pass of the copy of a model, and the backward pass if it has one."""
+
+    model: Module
+    meta_model: Module
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    values: Values
+    backward: bool
+    loss: Callable[[Any], Any] | None
+
+    @property
+    def passed(self) -> list[Any]:
+        """All arguments."""
+        return [*self.args, *self.kwargs.values()]
+
+    def forward_and_backward(self, mode: CaptureMode, regrouping: AbstractContextManager[object]) -> object:
+        """Run the pass, and return what its caller holds until the end of a step: the result and the loss."""
+        mode.values.update(self.values)
+        forward = ModelErrorContext(self.model, mode.recording, "forward", self.passed)
+        with torch.set_grad_enabled(self.backward), forward, regrouping:
+            result = self.meta_model(*self.args, **self.kwargs)
+        if not self.backward:
+            return result
+        with ModelErrorContext(self.model, mode.recording, "backward", self.passed):
+            held = run_backward(mode, result, self.loss, type(self.model).__name__)
+        for ledger in mode.ledgers:
+            ledger.returned(tensors_in(held))
+        return result, held
 
 
 @contextmanager

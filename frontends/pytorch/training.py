@@ -24,11 +24,16 @@ OPTIMIZERS: Mapping[str, OptimizerFactory] = {
     "sgd_momentum": lambda parameters: SGD(parameters, lr=1e-3, momentum=0.9),
     "adam": lambda parameters: Adam(parameters),
     "adamw": lambda parameters: AdamW(parameters),
+    "sgd_foreach": lambda parameters: SGD(parameters, lr=1e-3, foreach=True),
+    "sgd_momentum_foreach": lambda parameters: SGD(parameters, lr=1e-3, momentum=0.9, foreach=True),
+    "adam_foreach": lambda parameters: Adam(parameters, foreach=True),
+    "adamw_foreach": lambda parameters: AdamW(parameters, foreach=True),
 }
-"""The optimizers that have a name, with the defaults of PyTorch."""
+"""The optimizers that have a name, with the defaults of PyTorch on the CPU; ``foreach`` is the default on CUDA."""
 
-STEPS = ("steady", "first")
-"""Which step is run: one in which the optimizer has its state already, or the one that makes it."""
+STEPS = ("steady", "first", "accumulated")
+"""Which step is run: one in which the optimizer has its state already, the one that makes it, or the last micro-batch
+of several, before which the gradients of the others exist too."""
 
 
 def check_training(optimizer: object, step: object, loss: object) -> None:
@@ -140,9 +145,9 @@ class _Sum(torch.autograd.Function):
 def run_optimizer(mode: CaptureMode, optimizer: Optimizer, step: str) -> None:
     """Run one step of an optimizer.
 
-    Before a steady step, a step that is neither recorded nor watched makes the state.
+    Before any but the first step, a step that is neither recorded nor watched makes the state.
     """
-    if step == "steady":
+    if step != "first":
         with ExitStack() as stack:
             stack.enter_context(mode.paused())
             for ledger in mode.ledgers:
