@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from costcore.budgets.check import BudgetLike
     from costcore.reports.report import Report
 
-LIMITS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params")
+LIMITS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params", "arena", "peak_memory")
 SECTIONS = ("strict", "baseline", "max_increase", "total", "module", "operator")
 
 
@@ -29,9 +29,10 @@ class CostBudget:
             inputs: the inputs of the model. If ``model`` is a report, its budget may be passed here.
             budget: the path of a TOML file, a mapping with the same content, or a
                 :class:`costcore.budgets.budget.Budget`.
-            arguments: limits on totals (``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw``, ``n_params``), the other
-                entries of a budget (``module={"layer?": {"macs": "1G"}}``, ``operator``, ``baseline``,
-                ``max_increase``, ``strict``), and arguments of :func:`costcore.estimate`.
+            arguments: limits on totals (``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw``, ``n_params``, ``arena``,
+                ``peak_memory``, for which memory is recorded), the other entries of a budget
+                (``module={"layer?": {"macs": "1G"}}``, ``operator``, ``baseline``, ``max_increase``, ``strict``), and
+                arguments of :func:`costcore.estimate`.
 
         Raises:
             TypeError, ValueError: if an argument is invalid.
@@ -39,7 +40,9 @@ class CostBudget:
         __tracebackhide__ = True
         from costcore.api.build_report import warn_about
         from costcore.api.estimate import estimate
+        from costcore.budgets.budget import Budget
         from costcore.budgets.check import check
+        from costcore.budgets.toml import read_budget
         from costcore.errors import UnknownOptionError
         from costcore.reports.report import Report
 
@@ -47,9 +50,11 @@ class CostBudget:
         sections = {key: arguments.pop(key) for key in SECTIONS if key in arguments}
         if limits:
             sections["total"] = {**sections.get("total", {}), **limits}
+        if isinstance(model, Report) and budget is None:
+            budget, inputs = inputs, None
+        given = [part for part in (budget, sections or None) if part is not None]
+        budgets = [part if isinstance(part, Budget) else read_budget(part) for part in given]
         if isinstance(model, Report):
-            if budget is None:
-                budget, inputs = inputs, None
             if inputs is not None or arguments:
                 names, limits_hint = (", ".join(arguments), _limits(arguments)) if arguments else ("inputs", "")
                 raise TypeError(
@@ -58,11 +63,12 @@ class CostBudget:
             report = model
             warn_about(report)
         else:
+            if any(part.needs_memory for part in budgets):
+                arguments.setdefault("memory", True)
             try:
                 report = estimate(model, inputs, **arguments)
             except UnknownOptionError as error:
                 raise TypeError(f"{error}{_limits(error.options)}") from error
-        budgets = [part for part in (budget, sections or None) if part is not None]
         if not budgets:
             raise TypeError(
                 f"cost_budget needs a budget: the path of a TOML file, or limits by name ({', '.join(LIMITS)})"

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple
 
 from costcore.reports.report import Report
-from costcore.reports.text.amounts import FIGURES, exact
+from costcore.reports.text.amounts import FIGURES, METRICS, exact
 
-SCOPES = ("total", "module", "operator")
+LIMITED: Mapping[str, tuple[str, ...]] = {
+    "total": tuple(FIGURES),
+    "module": (*METRICS, "peak_memory"),
+    "operator": tuple(METRICS),
+}
+"""The figures that can be limited in total, by module and by operator."""
+
+SCOPES = tuple(LIMITED)
 
 MAX_NAMES = 8
 """The maximum number of modules or operators in a message."""
@@ -54,6 +62,11 @@ class Budget:
     strict: bool = False
     convention: str = ""
     source: str = field(default="budget", compare=False)
+
+    @property
+    def needs_memory(self) -> bool:
+        """Whether memory must be recorded to check this budget."""
+        return any(limit.metric == "peak_memory" for limit in self.limits)
 
     def as_strict(self) -> Budget:
         """Return this budget with ``strict=True``."""

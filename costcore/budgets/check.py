@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from fractions import Fraction
+from functools import cached_property
 from os import PathLike
 from typing import Any, NamedTuple, TypeAlias
 
 from costcore.budgets.budget import MAX_NAMES, Budget, Limit, Violation
 from costcore.budgets.toml import read_budget
 from costcore.counting.conventions.catalog import named
-from costcore.dims import Dim, is_symbolic
+from costcore.dims import is_symbolic
 from costcore.errors import CostError
 from costcore.registry.calculators import calculators
 from costcore.reports.exports.facts import status
@@ -69,33 +70,23 @@ def _incomplete(report: Report, budget: Budget) -> Iterator[Violation]:
 
 
 def _exceeded(report: Report, budget: Budget, compared_with: Report | None) -> Iterator[Violation]:
-    costs = _Costs(report)
-    baseline = None if compared_with is None else _Costs(compared_with)
+    costs = _Costs(report, "the report")
+    baseline = None if compared_with is None else _Costs(compared_with, "the baseline")
     unmatched = set()
     for limit in budget.limits:
         matched = costs.matching(limit)
         if not matched and (limit.scope, limit.pattern) not in unmatched:
             unmatched.add((limit.scope, limit.pattern))
             yield Violation(str(limit), reason=f"no {limit.scope} of this model matches{costs.near_matches(limit)}")
-        for target, cost in matched:
-            value = _as_int(_figure(report, cost, limit), limit, "the report")
+        for target in matched:
+            value = costs.figure(target, limit)
             if limit.most is not None:
                 most, reason = limit.most, ""
             else:
-                base = (
-                    0
-                    if budget.baseline is None or baseline is None
-                    else _figure(budget.baseline, baseline.of(target), limit)
-                )
-                old = _as_int(base, limit, "the baseline")
+                old = 0 if baseline is None else baseline.figure(target, limit)
                 most, reason = _increased(old, limit.increase or 0)
             if value > most:
                 yield Violation(str(target), limit.metric, value, most, reason)
-
-
-def _figure(report: ReportData, cost: Mapping[str, Dim], limit: Limit) -> Dim:
-    """Return the limited figure: a cost of the target, or the arena of the run."""
-    return report.arena().size if limit.metric == "arena" else cost[limit.metric]
 
 
 def _increased(old: int, increase: Fraction | int) -> tuple[int, str]:
@@ -103,15 +94,6 @@ def _increased(old: int, increase: Fraction | int) -> tuple[int, str]:
     if isinstance(increase, Fraction):
         return old + int(old * increase), f"baseline {exact(old)} + {float(100 * increase):g} %"
     return old + increase, f"baseline {exact(old)} + {exact(increase)}"
-
-
-def _as_int(value: Dim, limit: Limit, source: str) -> int:
-    if is_symbolic(value):
-        raise CostError(
-            f"{limit}: {limit.metric} of {source} is the symbolic expression {exact(value)} (expected a number). "
-            "Substitute values for its dimensions (--dim, report.subs)."
-        )
-    return int(value)
 
 
 class LimitTarget(NamedTuple):
@@ -128,9 +110,16 @@ TOTAL = LimitTarget("total")
 
 
 class _Costs:
-    """The costs of a report in total, by module including its submodules, and by operator."""
+    """The costs of a report in total, by module including its submodules, and by operator.
 
-    def __init__(self, report: ReportData) -> None:
+    Args:
+        report: the report.
+        source: what it is, for messages.
+    """
+
+    def __init__(self, report: ReportData, source: str) -> None:
+        self._report = report
+        self._source = source
         ledger = report.ledger
         groups: dict[LimitTarget, list[Call]] = {TOTAL: [call for call, _ in ledger.counted]}
         for call, _ in ledger.counted:
@@ -140,20 +129,51 @@ class _Costs:
                 groups.setdefault(LimitTarget("operator", name), []).append(call)
         self._sums = {target: ledger.sum(calls) for target, calls in groups.items()}
 
-    def of(self, target: LimitTarget) -> Mapping[str, Dim]:
-        """Return the cost of a target; zero if this report has no such module or operator."""
-        return self._sums.get(target, dict.fromkeys(METRICS, 0))
+    def figure(self, target: LimitTarget, limit: Limit) -> int:
+        """Return the limited figure of a target; zero if this report has no such module or operator.
 
-    def matching(self, limit: Limit) -> list[tuple[LimitTarget, Mapping[str, Dim]]]:
-        """Return the targets of the limit with their costs; an operator that was not called has the cost zero."""
+        Raises:
+            CostError: if it is symbolic, or if it is the peak of memory and memory was not recorded.
+        """
+        if limit.metric == "peak_memory":
+            return self._peaks.get(target, 0)
+        if limit.metric == "arena":
+            return self._report.arena().size
+        value = self._sums.get(target, dict.fromkeys(METRICS, 0))[limit.metric]
+        if is_symbolic(value):
+            raise CostError(
+                f"{limit}: {limit.metric} of {self._source} is the symbolic expression {exact(value)} (expected a "
+                "number). Substitute values for its dimensions (--dim, report.subs)."
+            )
+        return int(value)
+
+    @cached_property
+    def _peaks(self) -> dict[LimitTarget, int]:
+        """The most bytes alive in total, and while each module runs."""
+        memory = self._report.memory
+        if memory is None:
+            raise CostError(
+                f"the budget limits peak_memory, but memory was not recorded in {self._source}. Record it: memory=True "
+                "for estimate and ComputationalCostHook, --memory on the command line (PyTorch). Of an inference "
+                "without it, as of an ONNX model, limit the arena instead."
+            )
+        peaks = {TOTAL: memory.peak}
+        for call, (_, _, live) in zip(self._report.trace.calls, memory.live_by_call(), strict=True):
+            for path in path_and_parents(call.module):
+                target = LimitTarget("module", path)
+                peaks[target] = max(peaks.get(target, 0), live)
+        return peaks
+
+    def matching(self, limit: Limit) -> list[LimitTarget]:
+        """Return the targets of the limit; an operator that was not called has the cost zero."""
         if limit.scope == TOTAL.scope:
-            return [(TOTAL, self.of(TOTAL))]
+            return [TOTAL]
         targets = [
             LimitTarget(limit.scope, name) for name in self._names(limit.scope) if fnmatchcase(name, limit.pattern)
         ]
         if not targets and limit.scope == "operator" and any(fnmatchcase(op, limit.pattern) for op in calculators()):
             targets = [LimitTarget(limit.scope, limit.pattern)]
-        return [(target, self.of(target)) for target in targets]
+        return targets
 
     def near_matches(self, limit: Limit) -> str:
         """Return the end of the message for a limit that matches nothing: near matches, or the existing names."""

@@ -8,12 +8,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from costcore.budgets.budget import SCOPES, Budget, Limit
+from costcore.budgets.budget import LIMITED, SCOPES, Budget, Limit
 from costcore.counting.conventions.catalog import named
 from costcore.errors import CostError
 from costcore.messages import error_text, unknown
 from costcore.reports.report import Report
-from costcore.reports.text.amounts import METRICS, PLANNED, parse_amount, parse_percent
+from costcore.reports.text.amounts import METRICS, parse_amount, parse_percent
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -21,8 +21,6 @@ else:
     import tomli as tomllib
 
 TOP_LEVEL_KEYS = ("strict", "convention", "baseline", "max_increase", *SCOPES)
-
-LIMIT_KEYS = (*METRICS, "max_increase")
 
 
 class BudgetError(CostError):
@@ -43,6 +41,7 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
         flops = "4.2G"                 # also macs, mread, mwrite, mrw, n_params
         n_params = 25_600_000
         arena = "256 KiB"              # the layout of Report.arena(), only here
+        peak_memory = "2 GiB"          # of a report with memory; in total, or while a module runs
 
         [module."layer?"]              # applies to each matching module, including its submodules
         mread = "100 MiB"
@@ -131,17 +130,16 @@ class _Reader:
         for key, value in limits.items():
             if key == "max_increase":
                 yield from self._increases(scope, pattern, value, (*key_path, key))
-            elif key in METRICS or (key in PLANNED and scope == "total"):
+            elif key in LIMITED[scope]:
                 yield Limit(scope, pattern, key, most=self._amount(value, key, (*key_path, key)))
             else:
-                keys = (*LIMIT_KEYS, *PLANNED) if scope == "total" else LIMIT_KEYS
-                raise self._error((*key_path, key), unknown("key", key, keys))
+                raise self._error((*key_path, key), unknown("key", key, (*LIMITED[scope], "max_increase")))
 
     def _increases(self, scope: str, pattern: str, value: Any, key_path: tuple[str, ...]) -> Iterator[Limit]:
         by_metric = value if isinstance(value, Mapping) else dict.fromkeys(METRICS, value)
         for metric, increase in by_metric.items():
-            if metric not in METRICS and not (metric in PLANNED and scope == "total"):
-                raise self._error((*key_path, metric), unknown("key", metric, METRICS))
+            if metric not in LIMITED[scope]:
+                raise self._error((*key_path, metric), unknown("key", metric, LIMITED[scope]))
             share = parse_percent(increase)
             if share is None and not isinstance(value, Mapping) and increase != 0:
                 example = 'a percentage such as "1%", 0, or a table such as { macs = "1%" }'

@@ -21,6 +21,7 @@ from costcore.cli.models import (
     run_command,
     spelled_for,
 )
+from costcore.registry.frontends import reader_of, specs
 from costcore.reports.caveats import not_counted
 from costcore.reports.columns import Table
 from costcore.reports.tables.renderers import to_markdown
@@ -32,6 +33,7 @@ EPILOG = """example of a budget file:
   flops = "4.2G"
   n_params = 25_600_000
   arena = "256 KiB"             # peak SRAM of an inference run
+  peak_memory = "2 GiB"         # of a run of a PyTorch model
 
   [module."layer4*"]
   mread = "100 MiB"
@@ -84,6 +86,8 @@ def _check(args: argparse.Namespace) -> int:
     if args.strict:
         budget = budget.as_strict()
     args.spelled, args.as_published = spelled_for(budget.convention or None), bool(budget.convention)
+    reader = reader_of(args.model)
+    args.memory = budget.needs_memory and (not reader or "memory" in specs()[reader].model_options)
     report = report_of(args.model, args, is_alone=True)
     violations = check(report, budget)
     missing = "" if violations else not_counted(report.trace)

@@ -50,7 +50,7 @@ def test_no_budget(cost_budget):
         cost_budget(estimate(TWO, (2, 3)), (2, 3), "budget.toml")
 
 def test_misspelled(cost_budget):
-    limits = ". Limits are flops, macs, mread, mwrite, mrw, n_params"
+    limits = ". Limits are flops, macs, mread, mwrite, mrw, n_params, arena, peak_memory"
     of_model = "unknown option {!r} for the toy frontend (it has no options)"
     of_report = "for a report, cost_budget accepts a budget and limits only (got {})"
     for model, start in ((TWO, of_model), (estimate(TWO, (2, 3)), of_report)):
@@ -60,7 +60,7 @@ def test_misspelled(cost_budget):
                 cost_budget(model, inputs, **{name: "10M"})
             assert str(caught.value) == start.format(name) + limits + near
     with pytest.raises(TypeError, match="fma_1flop must be True .*.got 3.$"):
-        cost_budget(TWO, (2, 3), fma_1flop=3, n_params="x")
+        cost_budget(TWO, (2, 3), fma_1flop=3, n_params=0)
 """
 
 

@@ -21,10 +21,13 @@ METRICS: Mapping[str, tuple[str, str]] = {
 }
 """The costs that are compared and limited: key in reports -> (name in messages, kind of its prefixes)."""
 
-PLANNED: Mapping[str, tuple[str, str]] = {"arena": ("bytes of arena", "bytes")}
-"""Figures of the whole run, which are planned from it and limited like costs."""
+MEMORY: Mapping[str, tuple[str, str]] = {
+    "arena": ("bytes of arena", "bytes"),
+    "peak_memory": ("bytes of memory at the peak", "bytes"),
+}
+"""Figures that are not sums over calls, and are limited like costs."""
 
-FIGURES: Mapping[str, tuple[str, str]] = {**METRICS, **PLANNED}
+FIGURES: Mapping[str, tuple[str, str]] = {**METRICS, **MEMORY}
 """Everything that a budget limits."""
 
 _AMOUNT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*([KMGT]?)(i?)(B?)")

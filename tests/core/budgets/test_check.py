@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from sympy import Symbol
 
@@ -5,6 +7,10 @@ from costcore import CostError
 from costcore.budgets.budget import Violation
 from costcore.budgets.check import check
 from costcore.budgets.toml import BudgetError, read_budget
+from costcore.memory.ledger import MemoryLedger
+from costcore.reports.report import Report
+from costcore.trace.trace import Trace
+from tests.core import html_reports
 from tests.core.given_costs import Step, dense, net, relu
 
 # macs 16 + 64; FLOPs 16 + 4 + 64 + 8; read 80 + 16 + 288 + 32; written 16 + 16 + 32 + 32; parameters 16 + 64
@@ -199,3 +205,47 @@ def test_a_baseline_that_is_not_a_report(write):
     write("{}", "base.json")
     with pytest.raises(BudgetError, match=r"line 1: baseline: .*base.json is not a costcore.report/1 report"):
         read_budget(write('baseline = "base.json"\nmax_increase = "1%"\n'))
+
+
+def with_memory():
+    """Return a report whose peak is 2816 B: 1536 B alive in a forward call of ``fc``, 2816 B in its backward call."""
+    return html_reports.step()
+
+
+@pytest.mark.parametrize(("most", "n"), [(2816, 0), ("2816 B", 0), ("2.75 KiB", 0), (2815, 1)])
+def test_the_peak_of_memory_is_limited(most, n):
+    assert len(check(with_memory(), {"total": {"peak_memory": most}})) == n
+
+
+def test_the_peak_while_a_module_runs_is_limited(write):
+    """The optimizer belongs to no module."""
+    budget = write('[module."f*"]\npeak_memory = "2 KiB"\n')
+    assert [str(violation) for violation in check(with_memory(), budget)] == [
+        "module fc: 2,816 bytes of memory at the peak, limit 2,048, 768 over, 37.50 %"
+    ]
+    assert read_budget(budget).needs_memory and not read_budget({"total": {"macs": 1}}).needs_memory
+
+
+def test_the_increase_of_the_peak_is_limited():
+    """The baseline has no backward pass: its peak is 1536 B."""
+    step = with_memory()
+    run = step.trace.run
+    first = run.memory.blocks[0], run.memory.blocks[1]._replace(died=None)
+    before = Report(Trace(step.trace.records[:1], replace(run, memory=MemoryLedger(first, (0,)))))
+    budget = {"baseline": before, "total": {"max_increase": {"peak_memory": "50%"}}}
+    (violation,) = check(step, budget)
+    assert str(violation).startswith("total: 2,816 bytes of memory at the peak, limit 2,304 (baseline 1,536 + 50 %)")
+
+
+@pytest.mark.parametrize("source", ["the report", "the baseline"])
+def test_a_limit_of_the_peak_needs_a_report_with_memory(source):
+    budget = {"total": {"peak_memory": 1}}
+    if source == "the baseline":
+        budget = {"baseline": MODEL, "total": {"max_increase": {"peak_memory": 0}}}
+    with pytest.raises(CostError, match=f"memory was not recorded in {source}. Record it: memory=True"):
+        check(MODEL if source == "the report" else with_memory(), budget)
+
+
+def test_operators_have_no_peak():
+    with pytest.raises(BudgetError, match=r"operator\.conv: unknown key 'peak_memory'"):
+        read_budget({"operator": {"conv": {"peak_memory": 1}}})

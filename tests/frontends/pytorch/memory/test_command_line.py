@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from costcore import Report
 from costcore.cli.main import main
@@ -62,6 +63,48 @@ def test_the_line_of_an_allocator(target, capsys):
     captured = capsys.readouterr()
     assert "allocator" not in captured.out
     assert "allocator cuda: 3.5 KiB" in captured.err
+
+
+def write(tmp_path, text):
+    (tmp_path / "budget.toml").write_text(text, encoding="utf-8")
+    return str(tmp_path / "budget.toml")
+
+
+def test_a_budget_of_the_peak_records_memory(target, capsys, tmp_path):
+    budget = write(tmp_path, "[total]\npeak_memory = 1168\n")
+    assert main(["check", target, "--input", "2x8", "--budget", budget]) == 0
+    assert main(["check", target, "--input", "2x8", "--budget", budget, "--backward"]) == 1
+    # The peak of a training step is that of the test above.
+    assert f"total: {2 * 848 + 64 + 32 + 8 + 128:,} bytes of memory at the peak, limit 1,168" in capsys.readouterr().out
+
+
+def test_a_budget_of_the_peak_refuses_reports_without_memory(target, capsys, tmp_path):
+    saved, budget = str(tmp_path / "report.json"), write(tmp_path, "[total]\npeak_memory = 1168\n")
+    assert main([target, "--input", "2x8", "--output", saved]) == 0
+    assert main(["check", saved, "--budget", budget]) == 1
+    assert "memory was not recorded in the report. Record it" in capsys.readouterr().err
+
+
+@pytest.mark.frontend("onnx")
+def test_a_budget_of_the_peak_refers_onnx_models_to_the_arena(capsys, tmp_path):
+    import onnx
+    from onnx import TensorProto, helper
+
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    onnx.save(helper.make_model(graph), tmp_path / "relu.onnx")
+    budget = write(tmp_path, "[total]\npeak_memory = 1168\n")
+    assert main(["check", str(tmp_path / "relu.onnx"), "--budget", budget]) == 1
+    assert "limit the arena instead" in capsys.readouterr().err
+
+
+def test_the_fixture_records_memory_for_a_limit_of_the_peak():
+    from costcore.pytest_plugin import CostBudget
+
+    net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    assert CostBudget()(net, (2, 8), peak_memory=1168).memory.peak == 1168
+    with pytest.raises(pytest.fail.Exception, match="total: 1,168 bytes of memory at the peak, limit 1,167"):
+        CostBudget()(net, (2, 8), {"total": {"peak_memory": 1167}})
 
 
 @pytest.mark.parametrize(
