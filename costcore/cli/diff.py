@@ -28,6 +28,7 @@ EPILOG = """examples:
   costcore diff yesterday.json net.py:make --input 1x3x224x224 --format md
   costcore diff net.py:make net.onnx --input 1x3x224x224          # did the export change the cost?
   costcore diff small.onnx large.onnx --exit-code
+  costcore diff before.py:make after.py:make --input 8x3x224x224 --memory --optimizer adamw
 
 exit codes: 0 success, 1 model error (with --exit-code also a difference), 2 usage error"""
 
@@ -53,6 +54,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--by",
         choices=MATCHINGS,
         help="match calls by module or in execution order; default: order if the frameworks differ, else module",
+    )
+    parser.add_argument(
+        "--memory", action="store_true", help="compare the peaks of memory too (PyTorch); saved reports may have them"
     )
     add_output(parser, MODES, "table", FILES)
     parser.add_argument(

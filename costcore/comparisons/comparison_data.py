@@ -9,11 +9,12 @@ from typing import Any
 
 from costcore.comparisons.differences import COMPARED, Delta, Difference
 from costcore.comparisons.matching import Entry, is_free
+from costcore.comparisons.memory import MemoryComparison
 from costcore.comparisons.tied_weights import stored_again
 from costcore.dims import Dim
 from costcore.reports.caveats import n_assumptions, not_counted
 from costcore.reports.report_data import ReportData
-from costcore.reports.text.amounts import METRICS, exact
+from costcore.reports.text.amounts import MEMORY, METRICS, exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +95,12 @@ class ComparisonData:
         """Bytes read and written by calls without FLOPs: copies, transposes, slices, casts, lookups."""
         return Delta(*(_data_movement(report.ledger.entries.values()) for report in (self.old, self.new)))
 
+    @cached_property
+    def memory(self) -> MemoryComparison | None:
+        """The change of the peak of memory and of the blocks alive at it; None unless both reports have memory."""
+        old, new = self.old.memory, self.new.memory
+        return None if old is None or new is None else MemoryComparison(old, new, dict(self.moved))
+
     @property
     def equal(self) -> bool:
         """Whether no call was added, removed or changed; modules can have been renamed."""
@@ -101,7 +108,7 @@ class ComparisonData:
 
     @property
     def verdict(self) -> list[str]:
-        """The summary: one sentence each on MACs, FLOPs, parameters, bytes, and calls that are not counted."""
+        """The summary: one sentence each on MACs, FLOPs, parameters, bytes, memory, and calls that are not counted."""
         totals = self.totals
         traffic = Delta(*(totals["mread"][side] + totals["mwrite"][side] for side in (0, 1)))
         lines = [
@@ -110,6 +117,8 @@ class ComparisonData:
         ]
         if not traffic.equal:
             lines.append(_sentence("of these, bytes of calls that only move data", self.data_movement))
+        if self.memory is not None:
+            lines.append(_sentence(MEMORY["peak_memory"][0], self.memory.figures["peak"]))
         for name, report in zip(self.names, (self.old, self.new), strict=True):
             if missing := not_counted(report.trace):
                 lines.append(f"{name} is partial: not counted: {missing}")
@@ -134,8 +143,11 @@ class ComparisonData:
             for key in old
             if old[key] != new[key]
         ]
+        sides = list(zip(self.names, (self.old.memory, self.new.memory), strict=True))
+        without = [name for name, memory in sides if memory is None]
+        memory = [f"peaks of memory are not compared: {without[0]} has none"] if len(without) == 1 else []
         tied = stored_again(self.old, self.new, self.names)
-        return [*omitted * any(free), *assumptions, *options, *tied, *self.suggestions]
+        return [*omitted * any(free), *assumptions, *options, *memory, *tied, *self.suggestions]
 
 
 def _data_movement(entries: Iterable[Mapping[str, Any]]) -> Dim:

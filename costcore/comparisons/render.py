@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from costcore.comparisons.comparison_data import ComparisonData
 from costcore.comparisons.conversion import ConversionChange, conversion_changes
 from costcore.comparisons.differences import COMPARED, Delta, Difference
+from costcore.comparisons.memory import BlockDelta
 from costcore.reports.columns import Table
 from costcore.reports.tables.renderers import rendered
 from costcore.reports.text.amounts import METRICS, readable
@@ -30,6 +31,9 @@ class Section(NamedTuple):
     is_detail: bool
 
 
+CHANGES = ("added", "removed", "changed")
+"""What can happen to a call or to blocks of memory."""
+
 _DELTA_TITLES = [("old", ""), ("new", ""), ("difference", ""), ("ratio", "")]
 
 
@@ -43,9 +47,10 @@ def to_text(comparison: ComparisonData, mode: str, limit: int | None) -> str:
     if comparison.equal:
         moved = f" {len(comparison.moved)} modules were renamed or moved." if comparison.moved else ""
         blocks.append(f"No call was added, removed or changed.{moved}\n")
+        sections = memory_sections(comparison)
     else:
-        totals = Section("Totals", _totals(comparison), False)
-        blocks += [_section(section, mode, limit) for section in (totals, *difference_sections(comparison))]
+        sections = [Section("Totals", _totals(comparison), False), *difference_sections(comparison)]
+    blocks += [_section(section, mode, limit) for section in sections]
     return "\n\n".join(block.rstrip("\n") for block in blocks) + "\n"
 
 
@@ -57,12 +62,41 @@ def difference_sections(comparison: ComparisonData) -> list[Section]:
         comparison.differences, key=lambda each: (_weight(each.costs), each.change == "changed"), reverse=True
     )
     candidates = (
+        *memory_sections(comparison),
         Section("By operator", _operators(operators), True),
         Section("Conversion", _conversion(conversion_changes(comparison)), False),
         Section(_heading(comparison), _calls(differences), True),
         Section("Renamed modules", _table(["old", "new"], comparison.moved), True),
     )
     return [section for section in candidates if section.table.rows]
+
+
+def memory_sections(comparison: ComparisonData) -> list[Section]:
+    """Return the tables of what changed in memory: the figures, the kinds at the peak, and the blocks alive at it."""
+    memory = comparison.memory
+    if memory is None:
+        return []
+    names = {"peak": "peak", "base": "before the run", "saved": "kept for the backward pass", "end": "after the run"}
+    deltas = {
+        **{names[key]: delta for key, delta in memory.figures.items()},
+        **{f"{kind} at the peak": delta for kind, delta in memory.by_kind.items()},
+    }
+    rows = [[name, *_cells(delta, "peak_memory")] for name, delta in deltas.items() if not delta.equal]
+    figures = Table([("memory", ""), *_DELTA_TITLES], rows, [False, True, True, True, True])
+    counts = [(sum(each.change == change for each in memory.blocks), change) for change in CHANGES]
+    heading = "Blocks at the peak: " + ", ".join(f"{count} {change}" for count, change in counts)
+    candidates = Section("Memory", figures, False), Section(heading, _blocks(memory.blocks), True)
+    return [section for section in candidates if section.table.rows]
+
+
+def _blocks(changes: Iterable[BlockDelta]) -> Table:
+    rows = []
+    for each in changes:
+        old, new = each.n_blocks
+        count = str(new or old) if each.n_blocks.equal or not (old and new) else f"{old} → {new}"
+        rows.append([each.change, each.kind, each.module, each.what, count, *_cells(each.nbytes, "peak_memory")])
+    titles = [(title, "") for title in ("change", "kind", "module", "what", "blocks")]
+    return Table([*titles, *_DELTA_TITLES], rows, [False] * 4 + [True] * 5)
 
 
 def _weight(costs: Mapping[str, Delta]) -> tuple[int, ...]:
@@ -147,7 +181,7 @@ def _cells(delta: Delta, key: str) -> list[str]:
 
 
 def _heading(comparison: ComparisonData) -> str:
-    counts = [(len(getattr(comparison, change)), change) for change in ("added", "removed", "changed")]
+    counts = [(len(getattr(comparison, change)), change) for change in CHANGES]
     return "Calls: " + ", ".join(f"{count} {change}" for count, change in counts)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from costcore.comparisons.comparison_data import ComparisonData
 from costcore.comparisons.conversion import ConversionChange, conversion_changes
 from costcore.comparisons.differences import Delta, Difference
+from costcore.comparisons.memory import MemoryComparison
 from costcore.reports.text.values import jsonable
 
 SCHEMA = "costcore-comparison-1"
@@ -39,6 +40,24 @@ def to_dict(comparison: ComparisonData) -> dict[str, Any]:
         "differences": [_difference(difference) for difference in comparison.differences],
         "moved": [{"old": old, "new": new} for old, new in comparison.moved],
         "conversion": [_conversion_change(change) for change in conversion_changes(comparison)],
+        "memory": None if comparison.memory is None else _memory(comparison.memory),
+    }
+
+
+def _memory(memory: MemoryComparison) -> dict[str, Any]:
+    blocks = [
+        {
+            **{key: getattr(each, key) for key in ("change", "kind", "module", "what")},
+            **{key: _delta(getattr(each, key)) for key in ("n_blocks", "nbytes")},
+        }
+        for each in memory.blocks
+    ]
+    old, new = memory.where
+    return {
+        **_deltas(memory.figures),
+        "where": {"old": old, "new": new},
+        "by_kind": _deltas(memory.by_kind),
+        "blocks": blocks,
     }
 
 

@@ -65,6 +65,17 @@ def test_the_line_of_an_allocator(target, capsys):
     assert "allocator cuda: 3.5 KiB" in captured.err
 
 
+def test_a_difference_of_peaks(target, capsys, tmp_path):
+    """Inference needs 848 B of parameters, 64 B of input, and two results of 128 B; the peaks differ by the batch."""
+    saved = str(tmp_path / "report.json")
+    assert main([target, "--input", "2x8", "--memory", "--output", saved]) == 0
+    assert main(["diff", saved, target, "--input", "4x8", "--memory"]) == 0
+    out = capsys.readouterr().out
+    assert "bytes of memory at the peak: 1,168 → 1,488 (+320, ×1.2740)" in out
+    assert main(["diff", saved, target, "--input", "4x8"]) == 0
+    assert f"peaks of memory are not compared: {target} has none" in capsys.readouterr().out
+
+
 def write(tmp_path, text):
     (tmp_path / "budget.toml").write_text(text, encoding="utf-8")
     return str(tmp_path / "budget.toml")

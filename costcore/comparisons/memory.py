@@ -1,0 +1,91 @@
+"""The differences between the memory of two runs: the peak, its parts by kind, and the blocks that are alive at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
+
+from costcore.comparisons.differences import Delta
+from costcore.memory.ledger import KINDS
+from costcore.memory.report import Memory
+
+Group: TypeAlias = "tuple[str, str, str]"
+"""What blocks have in common that are compared: their kind, their module, and their name or operator."""
+
+
+class BlockDelta(NamedTuple):
+    """The blocks of one kind, module and name (or operator, if they have no name) in two runs.
+
+    Attributes:
+        kind: their kind.
+        module: path of the module that made or owns them, in the new report.
+        what: the name of a parameter, its gradient or its state, else the operator that made them.
+        n_blocks: how many there are.
+        nbytes: the sum of their sizes.
+    """
+
+    kind: str
+    module: str
+    what: str
+    n_blocks: Delta
+    nbytes: Delta
+
+    @property
+    def change(self) -> str:
+        """``added``, ``removed`` or ``changed``."""
+        return "added" if self.n_blocks.old == 0 else "removed" if self.n_blocks.new == 0 else "changed"
+
+
+class MemoryComparison:
+    """The memory of two runs, in bytes.
+
+    Args:
+        old, new: the memory of the runs.
+        moved: new paths of modules by their old paths.
+    """
+
+    def __init__(self, old: Memory, new: Memory, moved: Mapping[str, str]) -> None:
+        self._sides = old, new
+        self._moved = moved
+
+    @property
+    def figures(self) -> dict[str, Delta]:
+        """The change of ``peak``, ``base`` (before the run), ``saved`` (kept for backward) and ``end``."""
+        old, new = self._sides
+        return {key: Delta(getattr(old, key), getattr(new, key)) for key in ("peak", "base", "saved", "end")}
+
+    @property
+    def where(self) -> tuple[str, str]:
+        """Where the two peaks are."""
+        return self._sides[0].where, self._sides[1].where
+
+    @property
+    def by_kind(self) -> dict[str, Delta]:
+        """The change of the bytes of every kind that are alive at the peak; they add up to the change of the peak."""
+        old, new = (side.by_kind for side in self._sides)
+        return {kind: Delta(old.get(kind, 0), new.get(kind, 0)) for kind in KINDS if kind in old or kind in new}
+
+    @cached_property
+    def blocks(self) -> list[BlockDelta]:
+        """The blocks alive at one of the peaks that came, went or changed in size, the largest change first."""
+        old, new = _groups(self._sides[0].blocks(), self._moved), _groups(self._sides[1].blocks(), {})
+        none = 0, 0
+        changes = [
+            BlockDelta(*group, *map(Delta, old.get(group, none), new.get(group, none)))
+            for group in dict.fromkeys((*new, *old))
+            if old.get(group) != new.get(group)
+        ]
+        return sorted(changes, key=lambda change: -abs(int(change.nbytes.difference)))
+
+
+def _groups(blocks: Iterable[Mapping[str, Any]], moved: Mapping[str, str]) -> dict[Group, tuple[int, int]]:
+    """Return the number of blocks and the sum of their sizes, by group."""
+    found: dict[Group, tuple[int, int]] = {}
+    for block in blocks:
+        module = block["module"]
+        what = block["name"].removeprefix(f"{module}.") or block["call"].rpartition("-")[0]
+        group = block["kind"], moved.get(module, module), what
+        count, nbytes = found.get(group, (0, 0))
+        found[group] = count + 1, nbytes + block["nbytes"]
+    return found
