@@ -46,3 +46,9 @@ def costcore_renderers() -> Mapping[str, Callable[..., str] | Renderer]:
 def costcore_conventions() -> Iterable[Path]:
     """Return the paths of TOML files with counting conventions."""
     raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_devices() -> Iterable[Path]:
+    """Return the paths of TOML files with devices."""
+    raise AssertionError("a specification is never called")

@@ -15,7 +15,8 @@ class Column(NamedTuple):
         key: the key of its values in the entries of a report.
         title: the text above it.
         kind: how its values are formatted: ``text``, ``count`` (whole numbers), ``flops`` and ``bytes`` (with a unit
-            prefix), ``percent``, ``seconds`` (printed as milliseconds), ``shape``, ``shapes`` or ``attributes``.
+            prefix), ``percent``, ``seconds`` (printed as milliseconds), ``duration`` (seconds, with a unit prefix),
+            ``shape``, ``shapes`` or ``attributes``.
     """
 
     key: str
@@ -23,7 +24,7 @@ class Column(NamedTuple):
     kind: str = "text"
 
 
-NUMERIC = ("flops", "bytes", "count", "percent", "seconds")
+NUMERIC = ("flops", "bytes", "count", "percent", "seconds", "duration")
 """The kinds of columns that hold numbers."""
 
 FLOPS = Column("flops", "FLOPs", "flops")

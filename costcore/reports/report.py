@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from typing import IO, TYPE_CHECKING, Any
 
@@ -39,6 +39,8 @@ from costcore.reports.tables.show import TableOptions, one_stream, show
 
 if TYPE_CHECKING:
     from costcore.counting.conventions.view import View
+    from costcore.devices.device import Device
+    from costcore.timing.time_report import TimeReport
 
 
 class Report(ReportData):
@@ -189,6 +191,42 @@ class Report(ReportData):
 
         counts = count(self.trace, named(convention))
         return View(counts, self.trace, type(self)(counted_trace(self.trace, counts)))
+
+    def time(
+        self,
+        device: str | PathLike[str] | Device,
+        dtype: str | None = None,
+        fusion: str = "none",
+        cores: int | None = None,
+        tf32: Collection[str] | None = None,
+    ) -> TimeReport:
+        """Return how long the run takes on a device at least, per call and in total.
+
+        ::
+
+            time = report.time(device="h100-sxm5-80gb", dtype="bfloat16")
+            print(time.bound_seconds)
+            time.show_summary_report(mode="table")
+
+        ``bound_seconds`` is a lower bound, not an estimate: no program takes less. ``seconds`` is None unless the
+        device is calibrated.
+
+        Args:
+            device: a name that ``costcore devices`` lists, the path of a TOML file, or a device.
+            dtype: dtype of weights and activations, such as ``bfloat16``; integers and quantized tensors keep theirs.
+                Default: that of the run.
+            fusion: ``none``: every call reads and writes its tensors.
+            cores: number of cores of a CPU that compute; default: all.
+            tf32: operators whose float32 products may be rounded to TF32, of ``conv`` and ``matmul`` (all other
+                products). Default: what frameworks do, ``{"conv"}`` in PyTorch and both in others.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid, or there is no device of that name.
+            CostError: if sizes are symbolic (substitute numbers with :meth:`subs`), or the device cannot be read.
+        """
+        from costcore.timing.time_report import time_report
+
+        return time_report(self.trace, device, dtype, fusion, cores, tf32)
 
     def show_receptive_field(
         self,

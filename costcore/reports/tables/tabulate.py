@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from costcore.reports.columns import NUMERIC, Column, Table
+from costcore.reports.text.durations import durations
 from costcore.reports.text.units import check_digits, check_unit, prefix_for, rounded, scaled
 from costcore.reports.text.values import attribute_text
 from costcore.symbolic import as_text
@@ -51,6 +52,8 @@ def tabulate(
                 else scaled(v, prefix, column.kind, digits, fixed)
                 for v in values
             ]
+        elif column.kind == "duration":
+            unit_name, texts = durations(values, unit, digits, fixed)
         else:
             texts = [_cell(value, column.kind, digits) for value in values]
         titles.append(_title(column, unit_name))

@@ -1,0 +1,1 @@
+"""Devices: what a processor can do at most, from TOML files with their sources."""

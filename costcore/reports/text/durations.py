@@ -1,0 +1,45 @@
+"""Durations as text: seconds with a unit that suits their size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from costcore.reports.text.units import rounded
+
+UNITS_OF_TIME = (("s", 1), ("ms", 1000), ("µs", 10**6), ("ns", 10**9))
+"""The units and how many of them are a second."""
+
+
+def duration(seconds: float, n_digits: int = 3, fixed: bool = False) -> str:
+    """Return a duration in the unit that suits it, ``1.25 ms``."""
+    name, per_second = unit_of_time([seconds])
+    return f"{rounded(Fraction(seconds) * per_second, n_digits, fixed)} {name}"
+
+
+def unit_of_time(values: Sequence[float]) -> tuple[str, int]:
+    """Return the largest unit in which the largest value is at least 1, and how many of it are a second."""
+    largest = max(values, default=0)
+    return next((unit for unit in UNITS_OF_TIME if largest * unit[1] >= 1), UNITS_OF_TIME[-1 if largest else 0])
+
+
+def durations(values: Sequence[Any], unit: str | None, n_digits: int, fixed: bool) -> tuple[str, list[str]]:
+    """Return the unit of a column of durations, and its cells.
+
+    Args:
+        values: seconds; an empty string or None for a missing one.
+        unit: None for exact seconds, ``auto`` for one unit per cell; otherwise the column has one unit.
+        n_digits: digits after the decimal point.
+        fixed: keep trailing zeros.
+    """
+    numbers = [value for value in values if isinstance(value, (int, float))]
+    if unit is None:
+        return "s", [repr(value) if isinstance(value, (int, float)) else "" for value in values]
+    if unit == "auto":
+        return "", [duration(v, n_digits, fixed) if isinstance(v, (int, float)) else "" for v in values]
+    name, per_second = unit_of_time(numbers)
+    return name, [
+        rounded(Fraction(value) * per_second, n_digits, fixed) if isinstance(value, (int, float)) else ""
+        for value in values
+    ]

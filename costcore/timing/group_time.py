@@ -1,0 +1,117 @@
+"""Groups of calls with the least time of each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from costcore.devices.device import Device
+from costcore.ir import Cost, Layer
+from costcore.timing.bound import Bound, bound_of
+from costcore.timing.work import Work, work_of
+from costcore.trace.call import Call
+from costcore.trace.trace import CallCost, Trace
+
+
+class Group(NamedTuple):
+    """Calls that run as one kernel.
+
+    Attributes:
+        calls: indices of the calls in the trace.
+        read: bytes that the group reads from outside, of one execution.
+        written: bytes that it writes for others, of one execution.
+    """
+
+    calls: tuple[int, ...]
+    read: int
+    written: int
+
+
+class GroupTime:
+    """A group of calls on a device.
+
+    Args:
+        records: its calls, each with its cost.
+        read: bytes that one execution reads from outside the group.
+        written: bytes that one execution writes for others.
+        work: the work of each call.
+        device: the device.
+
+    Attributes:
+        calls: its calls.
+        read, written: bytes of all executions.
+        times: how often it runs.
+        bound: the least time of one execution, what binds it, and the least time of each engine and memory.
+        seconds: the calibrated time of all executions; None if the device was never calibrated.
+    """
+
+    def __init__(
+        self, records: Sequence[CallCost], read: int, written: int, work: Sequence[Work], device: Device
+    ) -> None:
+        self.records = tuple(records)
+        self.calls: tuple[Call, ...] = tuple(record.call for record in records)
+        self.times = int(self.calls[0].times)
+        self.read, self.written = read * self.times, written * self.times
+        self.work = tuple(work)
+        self.bound: Bound = bound_of(Work.sum(work), read, written, device)
+        self.seconds: float | None = None
+
+    @property
+    def bound_seconds(self) -> float:
+        """The least time of all executions, in seconds."""
+        return self.bound.seconds * self.times
+
+    @property
+    def binds(self) -> str:
+        """What the bound comes from: ``matrix``, ``vector``, ``special``, ``dram``, ``cache``; empty if it is 0."""
+        return self.bound.binds
+
+    @cached_property
+    def main(self) -> Call:
+        """The call with the most work, by which a group is listed in tables by type; without work, the first."""
+        busiest = max(range(len(self.calls)), key=lambda i: max(self.work[i].by_engine().values()))
+        return self.calls[busiest]
+
+    @property
+    def name(self) -> str:
+        """The name of its main call."""
+        return self.main.name
+
+    def costs(self) -> Iterator[Cost]:
+        """Yield the cost of one execution of each call."""
+        for record in self.records:
+            if record.cost is not None:
+                yield record.cost
+
+
+def single_calls(trace: Trace) -> list[Group]:
+    """Return one group for every counted call, with the bytes of its cost."""
+    costs = enumerate(trace.costs)
+    return [Group((i,), int(cost.mread), int(cost.mwrite)) for i, cost in costs if cost is not None]
+
+
+def timed(trace: Trace, groups: Sequence[Group], device: Device, tf32: Collection[str]) -> list[GroupTime]:
+    """Return the time of every group of counted calls.
+
+    Args:
+        trace: the captured run, with numbers for all sizes.
+        groups: its groups; one with a call that is not counted is left out.
+        device: the device.
+        tf32: the operators whose float32 products may be rounded to TF32.
+    """
+    known: dict[tuple[int, int], Work] = {}
+
+    def work(layer: Layer, cost: Cost) -> Work:
+        key = id(layer), id(cost)
+        if key not in known:
+            known[key] = work_of(layer, cost, device, tf32)
+        return known[key]
+
+    timed_groups = []
+    for calls, read, written in groups:
+        records = [trace.records[i] for i in calls]
+        works = [work(record.call.layer, record.cost) for record in records if record.cost is not None]
+        if len(works) == len(records):
+            timed_groups.append(GroupTime(records, read, written, works, device))
+    return timed_groups

@@ -1,0 +1,39 @@
+"""What a table of times does not show: what the figures are, and what is unknown of the device."""
+
+from __future__ import annotations
+
+from costcore.devices.device import Device
+from costcore.reports.caveats import remarks
+from costcore.timing.times import Times
+
+MEANING = "bound: no run on this device takes less; programs usually take several times as long"
+WHOLE_RUN_MEANING = "whole run: weights and inputs come from memory once; only what fits may already be in a cache"
+UNCALIBRATED = "no estimate of the usual time: this device was not calibrated (costcore calibrate)"
+
+
+def time_remarks(report: Times) -> list[str]:
+    """Return the lines below a table of times."""
+    lines = [MEANING]
+    if report.seconds is None:
+        lines.append(UNCALIBRATED)
+    if report.beyond_groups > 0:
+        lines.append(WHOLE_RUN_MEANING)
+    return [*lines, *unknown_rates(report), *remarks(report.trace)]
+
+
+def unknown_rates(report: Times) -> list[str]:
+    """Return a line for the rates of the device that are not known and therefore do not bind."""
+    device = report.device
+    if missing := missing_rates(device):
+        return [f"{device.name}: {' and '.join(missing)} unknown, so the bound leaves it out"]
+    return []
+
+
+def missing_rates(device: Device) -> list[str]:
+    """Return the names of the rates that a device file lacks."""
+    missing = []
+    if not device.peak.get("vector"):
+        missing.append("the peak of its vector engine")
+    if device.memory.dram_gbs is None:
+        missing.append("its memory bandwidth")
+    return missing

@@ -1,0 +1,172 @@
+"""The time of a run on a device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+from costcore.counting.substitution import symbols_in
+from costcore.devices.catalog import named
+from costcore.devices.device import Device
+from costcore.errors import CostError
+from costcore.messages import unknown
+from costcore.reports.columns import choose
+from costcore.reports.serialization.targets import Target, save
+from costcore.reports.tables.show import TableOptions, show
+from costcore.timing.remarks import time_remarks
+from costcore.timing.retyped import check_dtype
+from costcore.timing.time_rows import (
+    TIMES,
+    TIMES_BY_TYPE,
+    TimeColumns,
+    TimeSummaryColumns,
+    arranged,
+    entries,
+    summary,
+    total_of,
+)
+from costcore.timing.times import Times
+from costcore.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+FUSIONS = ("none",)
+"""The levels of fusion: every call on its own."""
+
+TF32_OPERATORS = ("conv", "matmul")
+"""The operators that ``tf32`` names; ``matmul`` are all products except convolutions."""
+
+
+class TimeReport(Times):
+    """The time of a run on a device: a lower bound for every group of calls.
+
+    A bound says that no program takes less, whatever kernels it uses. Usual programs take several times as long: see
+    the documentation page "How long will it take". Groups run one after the other.
+    """
+
+    @property
+    def remarks(self) -> list[str]:
+        """The lines below a table: what the figures are, what is unknown of the device, and what is not counted."""
+        return time_remarks(self)
+
+    def by_type(self) -> dict[str, dict[str, Any]]:
+        """Return sums over groups by the type of their main call, and an entry ``total``."""
+        return {entry["type"]: entry for entry in (*summary(self), total_of(self))}
+
+    def layers(self) -> list[dict[str, Any]]:
+        """Return one entry per group, in order of execution."""
+        return entries(self)
+
+    def show_report(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "csv",
+        unit: str | None = "autoaligned",
+        columns: Sequence[str] | None = None,
+        n_digits: int | None = 3,
+        *,
+        sort: str | None = None,
+        top: int | None = None,
+    ) -> None:
+        """Write a table with one row per group of calls, and the total.
+
+        Args:
+            ost: the stream to write to; default: standard output at the time of the call.
+            mode: ``csv``, ``md``, ``table``, ``color``, or a mode registered by a plug-in.
+            unit: None for exact numbers (seconds, bytes); otherwise as in :meth:`costcore.Report.show_report`.
+            columns: names of the columns to show; see :class:`costcore.timing.time_rows.TimeColumns`.
+            n_digits: digits after the decimal point, 0 to 10; None for 10.
+            sort: the column to sort by: numbers from the largest, text alphabetically.
+            top: the maximum number of rows; a row ``others`` sums the remaining ones.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+        """
+        order = None if sort is None else choose(TIMES, [sort])[0]
+        rows = arranged(entries(self), order, top)
+        chosen = choose(TIMES, columns or TimeColumns.of(self))
+        show([*rows, total_of(self)], chosen, TableOptions(ost, mode, unit, n_digits), self.remarks)
+
+    def show_summary_report(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "csv",
+        unit: str | None = "autoaligned",
+        columns: Sequence[str] | None = None,
+        n_digits: int | None = 3,
+        *,
+        sort: str | None = None,
+        top: int | None = None,
+    ) -> None:
+        """Write a table with one row per type of the main call of a group; arguments as for :meth:`show_report`."""
+        order = None if sort is None else choose(TIMES_BY_TYPE, [sort])[0]
+        rows = arranged(summary(self), order, top)
+        chosen = choose(TIMES_BY_TYPE, columns or TimeSummaryColumns.of(self))
+        show([*rows, total_of(self)], chosen, TableOptions(ost, mode, unit, n_digits), self.remarks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the device, the options, the totals and the groups in plain JSON types; times are in seconds."""
+        return {
+            "device": self.device.name,
+            "dtype": self.dtype,
+            "fusion": self.fusion,
+            "tf32": list(self.tf32),
+            "status": self.status,
+            "total": total_of(self),
+            "types": summary(self),
+            "groups": entries(self),
+            "remarks": self.remarks,
+        }
+
+    def to_json(self, target: Target = None, indent: int | None = None) -> str:
+        """Return :meth:`to_dict` as JSON text, and write it to ``target`` (a path or a stream) if given.
+
+        Raises:
+            OSError: if the path cannot be written.
+        """
+        return save(json.dumps(self.to_dict(), indent=indent) + "\n", target)
+
+
+def time_report(
+    trace: Trace,
+    device: str | PathLike[str] | Device,
+    dtype: str | None = None,
+    fusion: str = "none",
+    cores: int | None = None,
+    tf32: Collection[str] | None = None,
+) -> TimeReport:
+    """Return the time of a run on a device; see :meth:`costcore.Report.time`."""
+    chosen = named(device)
+    if dtype is not None:
+        check_dtype(dtype)
+    if fusion not in FUSIONS:
+        raise ValueError(unknown("level of fusion", fusion, FUSIONS))
+    if cores is not None:
+        chosen = _part_of(chosen, cores)
+    if trace.run.unit != "FLOPs":
+        raise CostError(f"FLOPs of this report are {trace.run.unit}. Time the report of costcore's own convention.")
+    if symbols := sorted(str(symbol) for symbol in symbols_in(trace)):
+        shown = ", ".join(f"{name}=…" for name in symbols[:8])
+        raise CostError(f"time needs numbers for the symbolic sizes; substitute them first: report.subs({shown})")
+    return TimeReport(trace, chosen, fusion, _tf32(trace, tf32), dtype)
+
+
+def _part_of(device: Device, cores: int) -> Device:
+    if isinstance(cores, bool) or not isinstance(cores, int):
+        raise TypeError(f"cores must be a whole number (got {cores!r})")
+    if device.kind != "cpu":
+        raise ValueError(f"cores applies to a CPU ({device.name} is a {device.kind})")
+    return device.with_units(cores)
+
+
+def _tf32(trace: Trace, tf32: Collection[str] | None) -> tuple[str, ...]:
+    """Return the operators that may use TF32; default: in PyTorch convolutions, in other frameworks all products."""
+    if tf32 is None:
+        return ("conv",) if "torch" in trace.run.frameworks else TF32_OPERATORS
+    if isinstance(tf32, str) or not isinstance(tf32, Collection):
+        raise TypeError(f"tf32 must be a set of operators such as {{'conv'}} (got {tf32!r})")
+    if wrong := [name for name in tf32 if name not in TF32_OPERATORS]:
+        raise ValueError(unknown("operator of tf32", wrong, TF32_OPERATORS))
+    return tuple(name for name in TF32_OPERATORS if name in tf32)

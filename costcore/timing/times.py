@@ -1,0 +1,69 @@
+"""The times of a run on a device as data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import fsum
+
+from costcore.devices.device import Device
+from costcore.timing.bound import Bound, bound_of
+from costcore.timing.group_time import GroupTime, single_calls, timed
+from costcore.timing.retyped import retyped
+from costcore.timing.whole_run import bytes_from_outside
+from costcore.timing.work import Work
+from costcore.trace.trace import Trace
+
+
+class Times:
+    """The times of a run on a device; :class:`costcore.timing.time_report.TimeReport` adds tables and files.
+
+    Args:
+        trace: the captured run, with numbers for all sizes.
+        device: the device.
+        fusion: the level of fusion.
+        tf32: the operators whose float32 products may be rounded to TF32.
+        dtype: the dtype of weights and activations; None for those of the run.
+
+    Attributes:
+        trace: the run that is timed, at ``dtype``.
+        groups: the groups of calls with the bound of each, in order of execution.
+        whole_run: the least time in which weights and inputs come from memory, each once. A group alone may find its
+            weights in a cache; not all groups of a run can.
+    """
+
+    def __init__(
+        self, trace: Trace, device: Device, fusion: str, tf32: Collection[str], dtype: str | None = None
+    ) -> None:
+        self.trace = trace if dtype is None else retyped(trace, dtype)
+        self.device = device
+        self.fusion = fusion
+        self.tf32 = tuple(tf32)
+        self.dtype = dtype
+        self.groups: list[GroupTime] = timed(self.trace, single_calls(self.trace), device, tf32)
+        self.whole_run: Bound = bound_of(Work(), bytes_from_outside(self.trace), 0, device)
+
+    def __repr__(self) -> str:
+        seconds = "" if self.seconds is None else f", calibrated {self.seconds:.4g} s"
+        partial = "" if self.status == "complete" else f", {self.status}"
+        return f"<{type(self).__name__}: {self.device.name}, at least {self.bound_seconds:.4g} s{seconds}{partial}>"
+
+    @property
+    def bound_seconds(self) -> float:
+        """The least time of the run: the bounds of all groups, or that of the whole run if it is larger."""
+        return max(fsum(group.bound_seconds for group in self.groups), self.whole_run.seconds)
+
+    @property
+    def beyond_groups(self) -> float:
+        """How much longer the whole run takes at least than its groups; 0 if their bounds add up to more."""
+        return self.bound_seconds - fsum(group.bound_seconds for group in self.groups)
+
+    @property
+    def seconds(self) -> float | None:
+        """The calibrated time of the run; None if the device was never calibrated."""
+        times = [group.seconds for group in self.groups if group.seconds is not None]
+        return fsum(times) if self.groups and len(times) == len(self.groups) else None
+
+    @property
+    def status(self) -> str:
+        """``complete``, ``assumed`` or ``partial``, as the status of the report: a call without a cost has no time."""
+        return self.trace.status

@@ -1,0 +1,43 @@
+"""The devices that are built in: every figure has a source, and agrees with units, lanes and clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from costcore.devices.catalog import DATA, devices
+from costcore.devices.toml import read_device
+
+DEVICES = devices()
+PRINTED = [
+    pytest.param(device, printed, id=f"{name}-{printed.engine}-{printed.dtype}")
+    for name, device in DEVICES.items()
+    for printed in device.printed
+]
+
+
+@pytest.mark.parametrize("file", sorted(DATA.glob("*.toml")), ids=lambda file: file.stem)
+def test_a_file_is_named_as_its_device_and_has_sources(file):
+    device = read_device(file)
+    assert device.name == file.stem
+    assert device.vendor and device.sources and all(source.states for source in device.sources)
+
+
+@pytest.mark.parametrize(("device", "printed"), PRINTED)
+def test_units_times_lanes_times_clock_is_the_printed_peak(device, printed):
+    if None in (device.units, printed.lanes, printed.clock_mhz):
+        pytest.skip("not all four are published")
+    computed = device.units * printed.lanes * 2 * printed.clock_mhz * 1e6
+    assert computed / 1e12 == pytest.approx(printed.tflops, rel=0.02)
+
+
+@pytest.mark.parametrize(("device", "printed"), PRINTED)
+def test_a_peak_is_the_printed_one_at_the_highest_clock(device, printed):
+    faster = device.clock_max_mhz / printed.clock_mhz if printed.clock_mhz else 1
+    assert device.peak[printed.engine][printed.dtype] == pytest.approx(printed.tflops * faster, rel=0.02)
+    assert faster >= 1
+
+
+@pytest.mark.parametrize("device", DEVICES.values(), ids=lambda device: device.name)
+def test_caches_grow_and_slow_down_towards_the_main_memory(device):
+    levels = [(nearer, rate) for _, nearer, rate in device.levels()]
+    assert levels == sorted(levels, key=lambda level: (level[0], -level[1]))
