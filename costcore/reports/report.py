@@ -208,14 +208,15 @@ class Report(ReportData):
             print(time.bound_seconds)
             time.show_summary_report(mode="table")
 
-        ``bound_seconds`` is a lower bound, not an estimate: no program takes less. ``seconds`` is None unless the
-        device is calibrated.
+        ``bound_seconds`` is a lower bound, not an estimate: no program with this fusion takes less. ``seconds`` is None
+        unless the device is calibrated.
 
         Args:
             device: a name that ``costcore devices`` lists, the path of a TOML file, or a device.
             dtype: dtype of weights and activations, such as ``bfloat16``; integers and quantized tensors keep theirs.
                 Default: that of the run.
-            fusion: ``none``: every call reads and writes its tensors.
+            fusion: ``none`` (every call reads and writes its tensors), ``pointwise`` (loops of element-wise calls and
+                reductions are one kernel) or ``compiler`` (element-wise calls also join the product before them).
             cores: number of cores of a CPU that compute; default: all.
             tf32: operators whose float32 products may be rounded to TF32, of ``conv`` and ``matmul`` (all other
                 products). Default: what frameworks do, ``{"conv"}`` in PyTorch and both in others.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from costcore.devices.device import Device
+from costcore.fusion.groups import Group
 from costcore.ir import Cost, Layer
 from costcore.timing.bound import Bound, bound_of
 from costcore.timing.work import Work, work_of
@@ -14,27 +14,12 @@ from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
 
-class Group(NamedTuple):
-    """Calls that run as one kernel.
-
-    Attributes:
-        calls: indices of the calls in the trace.
-        read: bytes that the group reads from outside, of one execution.
-        written: bytes that it writes for others, of one execution.
-    """
-
-    calls: tuple[int, ...]
-    read: int
-    written: int
-
-
 class GroupTime:
     """A group of calls on a device.
 
     Args:
+        group: positions of its calls, and the bytes of one execution.
         records: its calls, each with its cost.
-        read: bytes that one execution reads from outside the group.
-        written: bytes that one execution writes for others.
         work: the work of each call.
         device: the device.
 
@@ -46,15 +31,13 @@ class GroupTime:
         seconds: the calibrated time of all executions; None if the device was never calibrated.
     """
 
-    def __init__(
-        self, records: Sequence[CallCost], read: int, written: int, work: Sequence[Work], device: Device
-    ) -> None:
+    def __init__(self, group: Group, records: Sequence[CallCost], work: Sequence[Work], device: Device) -> None:
         self.records = tuple(records)
         self.calls: tuple[Call, ...] = tuple(record.call for record in records)
-        self.times = int(self.calls[0].times)
-        self.read, self.written = read * self.times, written * self.times
+        self.times = int(group.times)
+        self.read, self.written = int(group.read) * self.times, int(group.written) * self.times
         self.work = tuple(work)
-        self.bound: Bound = bound_of(Work.sum(work), read, written, device)
+        self.bound: Bound = bound_of(Work.sum(work), float(group.read), float(group.written), device)
         self.seconds: float | None = None
 
     @property
@@ -85,12 +68,6 @@ class GroupTime:
                 yield record.cost
 
 
-def single_calls(trace: Trace) -> list[Group]:
-    """Return one group for every counted call, with the bytes of its cost."""
-    costs = enumerate(trace.costs)
-    return [Group((i,), int(cost.mread), int(cost.mwrite)) for i, cost in costs if cost is not None]
-
-
 def timed(trace: Trace, groups: Sequence[Group], device: Device, tf32: Collection[str]) -> list[GroupTime]:
     """Return the time of every group of counted calls.
 
@@ -109,9 +86,9 @@ def timed(trace: Trace, groups: Sequence[Group], device: Device, tf32: Collectio
         return known[key]
 
     timed_groups = []
-    for calls, read, written in groups:
-        records = [trace.records[i] for i in calls]
+    for group in groups:
+        records = [trace.records[i] for i in group.calls]
         works = [work(record.call.layer, record.cost) for record in records if record.cost is not None]
         if len(works) == len(records):
-            timed_groups.append(GroupTime(records, read, written, works, device))
+            timed_groups.append(GroupTime(group, records, works, device))
     return timed_groups

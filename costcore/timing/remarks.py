@@ -6,14 +6,15 @@ from costcore.devices.device import Device
 from costcore.reports.caveats import remarks
 from costcore.timing.times import Times
 
-MEANING = "bound: no run on this device takes less; programs usually take several times as long"
+MEANING = "bound: no program with {fusion} takes less on {device}; programs usually take several times as long"
+FUSIONS = {"none": "one kernel per call", "pointwise": "pointwise fusion", "compiler": "the fusion of a compiler"}
 WHOLE_RUN_MEANING = "whole run: weights and inputs come from memory once; only what fits may already be in a cache"
 UNCALIBRATED = "no estimate of the usual time: this device was not calibrated (costcore calibrate)"
 
 
 def time_remarks(report: Times) -> list[str]:
     """Return the lines below a table of times."""
-    lines = [MEANING]
+    lines = [MEANING.format(fusion=FUSIONS[report.fusion], device=report.device.name)]
     if report.seconds is None:
         lines.append(UNCALIBRATED)
     if report.beyond_groups > 0:

@@ -10,6 +10,7 @@ from costcore.counting.substitution import symbols_in
 from costcore.devices.catalog import named
 from costcore.devices.device import Device
 from costcore.errors import CostError
+from costcore.fusion.groups import LEVELS
 from costcore.messages import unknown
 from costcore.reports.columns import choose
 from costcore.reports.serialization.targets import Target, save
@@ -32,9 +33,6 @@ from costcore.trace.trace import Trace
 if TYPE_CHECKING:
     from os import PathLike
 
-FUSIONS = ("none",)
-"""The levels of fusion: every call on its own."""
-
 TF32_OPERATORS = ("conv", "matmul")
 """The operators that ``tf32`` names; ``matmul`` are all products except convolutions."""
 
@@ -42,8 +40,8 @@ TF32_OPERATORS = ("conv", "matmul")
 class TimeReport(Times):
     """The time of a run on a device: a lower bound for every group of calls.
 
-    A bound says that no program takes less, whatever kernels it uses. Usual programs take several times as long: see
-    the documentation page "How long will it take". Groups run one after the other.
+    A bound says that no program with these groups takes less, whatever its kernels are. Usual programs take several
+    times as long: see the documentation page "How long will it take". Groups run one after the other.
     """
 
     @property
@@ -141,8 +139,8 @@ def time_report(
     chosen = named(device)
     if dtype is not None:
         check_dtype(dtype)
-    if fusion not in FUSIONS:
-        raise ValueError(unknown("level of fusion", fusion, FUSIONS))
+    if fusion not in LEVELS:
+        raise ValueError(unknown("level of fusion", fusion, LEVELS))
     if cores is not None:
         chosen = _part_of(chosen, cores)
     if trace.run.unit != "FLOPs":

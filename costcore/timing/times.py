@@ -6,8 +6,9 @@ from collections.abc import Collection
 from math import fsum
 
 from costcore.devices.device import Device
+from costcore.fusion.groups import groups_of
 from costcore.timing.bound import Bound, bound_of
-from costcore.timing.group_time import GroupTime, single_calls, timed
+from costcore.timing.group_time import GroupTime, timed
 from costcore.timing.retyped import retyped
 from costcore.timing.whole_run import bytes_from_outside
 from costcore.timing.work import Work
@@ -39,7 +40,7 @@ class Times:
         self.fusion = fusion
         self.tf32 = tuple(tf32)
         self.dtype = dtype
-        self.groups: list[GroupTime] = timed(self.trace, single_calls(self.trace), device, tf32)
+        self.groups: list[GroupTime] = timed(self.trace, groups_of(self.trace, fusion), device, tf32)
         self.whole_run: Bound = bound_of(Work(), bytes_from_outside(self.trace), 0, device)
 
     def __repr__(self) -> str:

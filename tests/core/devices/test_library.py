@@ -22,10 +22,14 @@ def test_a_file_is_named_as_its_device_and_has_sources(file):
     assert device.vendor and device.sources and all(source.states for source in device.sources)
 
 
-@pytest.mark.parametrize(("device", "printed"), PRINTED)
+CHECKABLE = [
+    case for case in PRINTED if None not in (case.values[0].units, case.values[1].lanes, case.values[1].clock_mhz)
+]
+"""The peaks of which all four figures are published."""
+
+
+@pytest.mark.parametrize(("device", "printed"), CHECKABLE)
 def test_units_times_lanes_times_clock_is_the_printed_peak(device, printed):
-    if None in (device.units, printed.lanes, printed.clock_mhz):
-        pytest.skip("not all four are published")
     computed = device.units * printed.lanes * 2 * printed.clock_mhz * 1e6
     assert computed / 1e12 == pytest.approx(printed.tflops, rel=0.02)
 
