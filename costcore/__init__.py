@@ -8,6 +8,7 @@ TYPE_CHECKING = False  # type checkers recognize the name; importing `typing` wo
 if TYPE_CHECKING:
     from costcore.api.estimate import estimate as estimate
     from costcore.api.hook import ComputationalCostHook as ComputationalCostHook
+    from costcore.api.sweep import sweep as sweep
     from costcore.api.table import table as table
     from costcore.budgets.check import check as check
     from costcore.comparisons.comparison import compare as compare
@@ -60,6 +61,7 @@ _MODULES = {
     "explain": "explanations.explain",
     "hookimpl": "plugins",
     "reconcile": "explanations.reconcile",
+    "sweep": "api.sweep",
     "table": "api.table",
 }
 __all__ = [
@@ -85,6 +87,7 @@ __all__ = [
     "explain",
     "hookimpl",
     "reconcile",
+    "sweep",
     "table",
 ]
 

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
@@ -51,11 +51,15 @@ def evaluate(model: Any) -> Any:
     return model
 
 
-def load_model(target: str) -> Any:
+def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
     """Return the model that ``target`` names: the path of a model file, or the result of ``module:factory``.
 
-    ``module`` is ``package.module`` or ``file.py``. ``factory`` is a function or class without arguments, or a model.
-    The code of the module and of the factory is run.
+    ``module`` is ``package.module`` or ``file.py``. ``factory`` is a function or class, or a model. The code of the
+    module and of the factory is run.
+
+    Args:
+        target: the path, or module and factory.
+        arguments: what to call the factory with; default: nothing, and a model is not called.
 
     Raises:
         ValueError: if ``target`` has another form.
@@ -63,6 +67,8 @@ def load_model(target: str) -> Any:
     """
     check_target(target)
     if reader_of(target):
+        if arguments:
+            raise CostError(f"{target} is a file, which has no arguments")
         return target
     source, _, name = target.rpartition(":")
     module = _run_user_code(f"{source} cannot be loaded", lambda: _import(source))
@@ -71,8 +77,9 @@ def load_model(target: str) -> Any:
         if not hasattr(factory, attribute):
             raise CostError(f"{source} has no attribute {name!r}; {_names_in(module, name)}")
         factory = getattr(factory, attribute)
-    is_called = inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial)
-    model = _run_user_code(f"{target} failed", factory) if is_called else factory
+    is_factory = inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial)
+    is_called = is_factory or bool(arguments)
+    model = _run_user_code(f"{target} failed", partial(factory, **(arguments or {}))) if is_called else factory
     if model is None:
         verb = "returned" if is_called else "is"
         raise CostError(

@@ -5,16 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import IO
+from os import PathLike
+from typing import IO, Any
 
 from costcore.counting.conventions.catalog import named
 from costcore.counting.conventions.view import UNIT_NAMES
+from costcore.messages import unknown
 from costcore.reports.columns import Column
+from costcore.reports.exports.dataframe import columns_to_dataframe
 from costcore.reports.serialization.targets import writable
 from costcore.reports.tables.renderers import rendered
 from costcore.reports.tables.tabulate import tabulate
 from costcore.sweeps.figures import DEFAULT_COLUMNS, figure
 from costcore.sweeps.row import ModelRow
+from costcore.symbolic import as_text
 
 NAME, STATUS = Column("name", "Model"), Column("status", "Status")
 
@@ -27,11 +31,13 @@ class ModelTable:
         rows: one row per model.
         convention: the convention by which FLOPs are counted; empty for that of costcore.
         columns: the names of the figures of every row.
+        arguments: the names of the arguments of all rows.
     """
 
     rows: tuple[ModelRow, ...]
     convention: str = ""
     columns: Sequence[str] = DEFAULT_COLUMNS
+    arguments: Sequence[str] = ()
 
     @property
     def failed(self) -> list[ModelRow]:
@@ -56,17 +62,65 @@ class ModelTable:
         Raises:
             TypeError, ValueError: if an argument is invalid.
         """
-        entries = [{"name": row.name, "status": row.status, **_known(row)} for row in self.rows if not row.failed]
-        figures = [figure(name).column for name in self.columns]
-        if self.convention:
-            title = f"{UNIT_NAMES[named(self.convention).unit]} ({self.convention})"
-            figures = [column._replace(title=title) if column.key == "flops" else column for column in figures]
-        table = tabulate([NAME, *figures, STATUS], entries, unit, n_digits, fixed=mode == "table")
-        counted = iter(table.rows)
-        blank = [""] * len(figures)
-        rows = [[row.name, *blank, f"failed: {row.status}"] if row.failed else next(counted) for row in self.rows]
-        writable(ost or sys.stdout).write(rendered(table._replace(rows=rows), mode))
+        columns = [NAME, *map(self._column, (*self.arguments, *self.columns)), STATUS]
+        table = tabulate(columns, [*map(_entry, self.rows)], unit, n_digits, fixed=mode == "table")
+        writable(ost or sys.stdout).write(rendered(table, mode))
+
+    def to_dataframe(self) -> Any:
+        """Return a ``pandas.DataFrame`` with one row per model: name, arguments, figures, ``status`` and ``failed``.
+
+        Raises:
+            CostError: if pandas is not installed.
+        """
+        names = ["name", *self.arguments, *self.columns, "status", "failed"]
+        return columns_to_dataframe({name: [_values(row).get(name) for row in self.rows] for name in names})
+
+    def scatter(self, x: str, y: str, target: str | PathLike[str]) -> None:
+        """Draw one column over another, a point per model, to an SVG, PNG or PDF file.
+
+        Args:
+            x: the name of a figure, or of an argument with numbers.
+            y: the same for the vertical axis.
+            target: the path of the file; its suffix is the format.
+
+        Raises:
+            CostError: if matplotlib is not installed, or if no row has numbers for both.
+            OSError: if the file cannot be written.
+            ValueError: if there is no such column, or if the suffix is unknown.
+        """
+        from costcore.sweeps.scatter import Axis, draw
+
+        known = [*self.arguments, *self.columns]
+        if missing := [name for name in (x, y) if name not in known]:
+            raise ValueError(unknown("column", missing, known))
+        rows = [_values(row) for row in self.rows if not row.failed]
+        axis_x, axis_y = (Axis(self._column(name), [row.get(name) for row in rows]) for name in (x, y))
+        draw(axis_x, axis_y, target)
+
+    def _column(self, name: str) -> Column:
+        """Return the column of an argument or of a figure."""
+        if name in self.arguments:
+            return Column(name, name)
+        column = figure(name).column
+        if name == "flops" and self.convention:
+            return column._replace(title=f"{UNIT_NAMES[named(self.convention).unit]} ({self.convention})")
+        return column
 
 
-def _known(row: ModelRow) -> dict[str, object]:
-    return {name: value for name, value in row.costs.items() if value is not None}
+def _values(row: ModelRow) -> dict[str, Any]:
+    """Return the values of a row by column."""
+    return {
+        **(row.arguments or {}),
+        **row.costs,
+        "name": row.name,
+        "status": row.status,
+        "failed": row.failed,
+    }
+
+
+def _entry(row: ModelRow) -> dict[str, Any]:
+    """Return the values of a row for a table; what is unknown is missing."""
+    status = f"failed: {row.status}" if row.failed else row.status
+    arguments = {name: as_text(value) for name, value in (row.arguments or {}).items()}
+    figures = {name: value for name, value in row.costs.items() if value is not None}
+    return {**arguments, **figures, "name": row.name, "status": status}

@@ -29,12 +29,14 @@ class ModelRow(NamedTuple):
         status: ``complete``, ``partial`` with the operators that are not counted, or the error if the model failed;
             with the reason for each unknown figure.
         failed: True if the costs of the model could not be computed.
+        arguments: the arguments of the function that returned the model, by name; None if it has none.
     """
 
     name: str
     costs: Mapping[str, Dim | None]
     status: str
     failed: bool = False
+    arguments: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,24 @@ class Settings:
 
 
 class NamedModel(NamedTuple):
-    """A model to count: its name, the model as for :func:`costcore.table`, and its inputs."""
+    """A model to count.
+
+    Attributes:
+        name: its name.
+        model: the model as for :func:`costcore.table`; with arguments, the function that returns it, or the target
+            (``nets.py:make``) of that function.
+        inputs: its inputs; with arguments, they may be a function of these.
+        arguments: the arguments of the function; None if ``model`` is a model.
+    """
 
     name: str
     model: Any
     inputs: Any = None
+    arguments: Mapping[str, Any] | None = None
+
+
+OUT_OF_MEMORY = "out of memory: "
+"""What the status of a model that could not allocate memory starts with."""
 
 
 def row_of(named: NamedModel, settings: Settings) -> ModelRow:
@@ -67,25 +82,44 @@ def row_of(named: NamedModel, settings: Settings) -> ModelRow:
     try:
         with module_search_path(settings.python_path, named.model), warnings.catch_warnings():
             warnings.simplefilter("ignore", CostWarning)  # the row lists the operators that are not counted
-            report = _report(named.model, named.inputs, settings)
+            report = _report(named, settings)
             costs, reasons = figures_of(report, settings.columns)
             if settings.convention is not None and "flops" in costs:
                 costs["flops"] = report.under(settings.convention).total
-            return ModelRow(named.name, costs, "; ".join([status(report), *reasons]))
-    except Exception as error:  # a failing model must not affect the rows of the others
-        message = str(error) if isinstance(error, CostError) else f"{type(error).__name__}: {error}"
-        return ModelRow(named.name, {}, message, failed=True)
+            return ModelRow(named.name, costs, "; ".join([status(report), *reasons]), arguments=named.arguments)
+    except (Exception, SystemExit) as error:  # a failing model must not affect the rows of the others
+        return ModelRow(named.name, {}, failure(error), failed=True, arguments=named.arguments)
 
 
-def _report(model: Any, inputs: Any, settings: Settings) -> Report:
-    options = settings.options
+def failure(error: BaseException) -> str:
+    """Return the status of a model that raised ``error``; it starts with :data:`OUT_OF_MEMORY` if that is why."""
+    message = str(error) if isinstance(error, CostError) else f"{type(error).__name__}: {error}"
+    return OUT_OF_MEMORY + message if _is_memory_error(error) else message
+
+
+def _is_memory_error(error: BaseException | None) -> bool:
+    """Return whether memory could not be allocated; PyTorch then raises a ``RuntimeError``."""
+    for _ in range(100):
+        if error is None:
+            break
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _report(named: NamedModel, settings: Settings) -> Report:
+    options, model, inputs = settings.options, named.model, named.inputs
     if isinstance(model, Report):
         return model
-    if not isinstance(model, str):
-        return estimate(model, inputs, **_needed(model, settings), **options)
-    if model.endswith(".json"):
+    if isinstance(model, str) and model.endswith(".json"):
         return saved_report(model, options.get("fma_1flop", True), options.get("dims"))
-    loaded = load_model(model)
+    if named.arguments is not None and callable(inputs):
+        inputs = inputs(**named.arguments)
+    if not isinstance(model, str):
+        built = model if named.arguments is None else model(**named.arguments)
+        return estimate(built, inputs, **_needed(built, settings), **options)
+    loaded = load_model(model, named.arguments)
     if settings.convention is not None and not options.get("backward"):
         evaluate(loaded)
     return estimate(loaded, inputs, **_needed(loaded, settings), **applicable_options(model, options))

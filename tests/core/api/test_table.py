@@ -5,7 +5,7 @@ from pathlib import Path
 import joblib
 import pytest
 
-from costcore import CostError, estimate
+from costcore import estimate
 from costcore.api.table import table
 from costcore.sweeps.model_table import ModelTable
 
@@ -79,7 +79,7 @@ def test_any_figure_and_any_convention_is_a_column(toy):
     """6 elements of 4 bytes are read and 6 written, 48 bytes; fvcore counts no operator that it does not list."""
     columns = ["mrw", "fvcore", "n_layers"]
     result = table([("a", toy.Model("toy::Double"))], (2, 3), columns=columns)
-    assert result.rows == (("a", {"mrw": 48, "fvcore": 0, "n_layers": 1}, "complete", False),)
+    assert result.rows == (("a", {"mrw": 48, "fvcore": 0, "n_layers": 1}, "complete", False, None),)
     out = io.StringIO()
     result.show(out, "csv", None)
     assert out.getvalue() == "Model,MemR+W B,MACs (fvcore),# Layers,Status\na,48,0,1,complete\n"
@@ -155,11 +155,11 @@ def test_joblib_configuration_selects_another_backend(model, backend):
         assert flops(table([f"{model}:small", f"{model}:large"], (2, 3))) == [6, 12]
 
 
-def test_without_joblib_models_are_counted_one_after_the_other(model, monkeypatch):
+def test_joblib_is_needed_for_clusters_only(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "joblib", None)
-    assert flops(table([f"{model}:small", f"{model}:where"], (2, 3))) == [6, 6]
-    with pytest.raises(CostError, match=r"jobs=2 needs joblib.*Run pip install joblib"):
-        table([f"{model}:small"], (2, 3), jobs=2)
+    models = [f"{model}:small", f"{model}:where"]
+    assert flops(table(models, (2, 3))) == [6, 6]
+    assert flops(table(models, (2, 3), jobs=2)) == [6, 12]
 
 
 def test_a_terminal_shows_a_progress_bar(toy, monkeypatch):

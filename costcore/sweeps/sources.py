@@ -1,0 +1,120 @@
+"""Hashes of source code: of a module, and of every module of the user that it imports."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+INSTALLED = ("site-packages", "dist-packages", f"python{sys.version_info.major}.{sys.version_info.minor}")
+"""Names of folders with installed packages or with the standard library."""
+
+
+class Sources:
+    """Hashes of files and modules; every file is read once.
+
+    Imports are followed by reading the code, which is not run. A module of the user counts by its source, an installed
+    package by its version. Imports by a computed name, and files that code reads, are not followed.
+
+    Args:
+        folders: the folders that are searched for modules before those of ``sys.path``.
+    """
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        own = [folder for folder in sys.path if not any(name in Path(folder).parts for name in INSTALLED)]
+        self._folders = [*dict.fromkeys(Path(folder).resolve() for folder in (*folders, *own) if Path(folder).is_dir())]
+        self._contents: dict[Path, str] = {}
+        self._closures: dict[Path, str] = {}
+
+    def of_file(self, path: Path) -> str:
+        """Return the hash of the content of a file.
+
+        Raises:
+            OSError: if it cannot be read.
+        """
+        path = path.resolve()
+        if path not in self._contents:
+            digest = hashlib.sha256()
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
+            self._contents[path] = digest.hexdigest()
+        return self._contents[path]
+
+    def of_module(self, module: str) -> str:
+        """Return the hash of a module, given by its name or as ``file.py``, and of what it imports.
+
+        Raises:
+            OSError: if it is a file that cannot be read.
+        """
+        if module.endswith(".py"):
+            return self.of_source(Path(module))
+        files = self._files(module, self._folders)
+        return "".join(map(self.of_source, files)) or _installed(module)
+
+    def of_source(self, path: Path) -> str:
+        """Return the hash of a source file and of what it imports.
+
+        Raises:
+            OSError: if it cannot be read.
+        """
+        path = path.resolve()
+        if path not in self._closures:
+            parts = sorted(self._parts(path))
+            self._closures[path] = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        return self._closures[path]
+
+    def _parts(self, path: Path) -> set[str]:
+        """Return the hashes of a source file and of the files that it imports, and the versions of packages."""
+        parts, seen, files = set(), {path}, [path]
+        while files:
+            file = files.pop()
+            parts.add(self.of_file(file))
+            for module, folders in _imports(file):
+                found = set(self._files(module, folders or self._folders))
+                if not found:
+                    parts.add(_installed(module))
+                files += found - seen
+                seen |= found
+        return parts
+
+    def _files(self, module: str, folders: Sequence[Path]) -> list[Path]:
+        """Return the source files of a module and of its packages, in the first of the folders that has them."""
+        names = module.split(".")
+        if names[0] == "costcore":
+            return []
+        for folder in folders:
+            bases = [folder.joinpath(*names[:end]) for end in range(1, len(names) + 1)]
+            files = [file for base in bases for file in (base.with_suffix(".py"), base / "__init__.py")]
+            if found := [file.resolve() for file in files if file.is_file()]:
+                return found
+        return []
+
+
+def _imports(file: Path) -> Iterator[tuple[str, list[Path]]]:
+    """Yield the modules that a source file imports, each with the folders to search; none means those of the path."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, RecursionError):  # its row has the error
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, []) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            folders = [file.parents[node.level - 1]] if 0 < node.level <= len(file.parents) else []
+            module = f"{node.module}." if node.module else ""
+            yield from ((f"{module}{alias.name}", folders) for alias in node.names)
+
+
+def _installed(module: str) -> str:
+    """Return an installed package with its version."""
+    package = module.partition(".")[0]
+    if package in sys.stdlib_module_names:
+        return ""
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return package
