@@ -98,7 +98,7 @@ class CaptureMode(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         """Omit the wrapper with which PyTorch disables the compiler around every operator.
 
-        A capture disables it once; see :func:`.patches.run_compiled_models_eagerly`.
+        A capture disables it once; see :func:`.compiled_models.run_eagerly`.
         """
         return False
 

@@ -19,7 +19,17 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ..recording.module_calls import ModuleCalls, shapes_of
 from ..recording.spelling import spellings
-from . import autocast, composite_patches, composites, dtensor, fast_path, higher_order, nested_tensors, python_values
+from . import (
+    autocast,
+    compiled_models,
+    composite_patches,
+    composites,
+    dtensor,
+    fast_path,
+    higher_order,
+    nested_tensors,
+    python_values,
+)
 from .dispatch_mode import CaptureMode
 
 
@@ -28,11 +38,9 @@ class _Thread(threading.local):
 
     Attributes:
         mode: its capture; None if it does not capture.
-        stack: undoes its capture; set only until the compiler is imported.
     """
 
     mode: CaptureMode | None = None
-    stack: ExitStack | None = None
 
 
 THREAD = _Thread()
@@ -55,7 +63,7 @@ def acquire(has_composites: bool) -> None:
                 _patch_module_calls(stack)
                 _hook_optimizer_steps(stack)
                 _watch_random_states(stack)
-                _patch_compile(stack)
+                compiled_models.patch_compile(stack, _is_capturing, _run_eagerly)
                 _allow_flex_attention_on_meta(stack)
                 nested_tensors.patch_attention(stack, _active_mode)
                 dtensor.patch_shape_propagation(stack, _active_mode)
@@ -68,8 +76,17 @@ def acquire(has_composites: bool) -> None:
                     composite_patches.patch_functions(stack, _active_mode)
                     fast_path.patch_functions(stack, _active_mode)
                 _unseen_threads.clear()
+                compiled_models.run_eagerly(stack)
                 _undo = stack.pop_all()
+        else:
+            _run_eagerly()
         _n_captures += 1
+
+
+def _run_eagerly() -> None:
+    """Run compiled models as written until the last capture ends."""
+    with _lock:
+        compiled_models.run_eagerly(_undo)
 
 
 def release() -> None:
@@ -282,36 +299,6 @@ def _watch_random_states(stack: ExitStack) -> None:
             torch.get_rng_state = original
 
     torch.get_rng_state = get_rng_state
-    stack.callback(restore)
-
-
-def run_compiled_models_eagerly(stack: ExitStack) -> None:
-    """Run compiled models as written, until ``stack`` is closed; they can be compiled later.
-
-    The compiler takes a second to import. If it is not imported yet, its stance is set at the first ``torch.compile``.
-    """
-    THREAD.stack = None
-    if "torch._dynamo" in sys.modules:
-        stack.enter_context(torch.compiler.set_stance("force_eager"))
-    else:
-        THREAD.stack = stack
-
-
-def _patch_compile(stack: ExitStack) -> None:
-    original = torch.compile
-
-    @wraps(original)
-    def compile(*args: Any, **kwargs: Any) -> Any:
-        if THREAD.mode is not None and THREAD.stack is not None:
-            THREAD.stack.enter_context(torch.compiler.set_stance("force_eager"))
-            THREAD.stack = None
-        return original(*args, **kwargs)
-
-    def restore() -> None:
-        if torch.compile is compile:
-            torch.compile = original
-
-    torch.compile = compile
     stack.callback(restore)
 
 

@@ -45,7 +45,6 @@ class Session:
     def _start(self, has_composites: bool) -> None:
         patches.acquire(has_composites)
         self._process.callback(patches.release)
-        patches.run_compiled_models_eagerly(self._process)
         THREAD.mode = self.mode
         self._thread_state.callback(setattr, THREAD, "mode", None)
         if has_composites:

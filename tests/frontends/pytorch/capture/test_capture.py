@@ -231,20 +231,6 @@ def test_a_supported_operator_is_located_if_requested():
     assert record(lambda: functional.relu(X)).calls[0].where == ""
 
 
-def test_compiled_models_run_as_written_and_can_be_compiled_afterwards():
-    compiled = []
-
-    def backend(graph, inputs):
-        compiled.append(graph)
-        return graph.forward
-
-    model = torch.compile(nn.Linear(4, 5), backend=backend)
-    assert types(record(lambda: model(X))) == ["linear"]
-    assert not compiled
-    model(X)
-    assert len(compiled) == 1
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_scripted_models_are_seen():
     scripted = torch.jit.script(nn.Sequential(nn.Linear(4, 5), nn.ReLU()))

@@ -1,0 +1,100 @@
+"""Compiled models run as written while anything is captured, and compiled before and afterwards."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+import torch._dynamo
+from torch import nn
+
+from costcore.frontends.pytorch import capture
+from costcore.trace.recorder import Recorder
+from tests.frontends.pytorch.runs import record, state_of_torch, types
+
+X = torch.ones(2, 3, 4)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind():
+    torch._dynamo.reset()
+    before, set_eval_frame = state_of_torch(), torch._dynamo.eval_frame.set_eval_frame
+    yield
+    assert state_of_torch() == before
+    assert torch._dynamo.eval_frame.set_eval_frame is set_eval_frame
+
+
+class Compiled:
+    """A compiled linear layer, and how often it ran compiled."""
+
+    def __init__(self) -> None:
+        self.n_runs = 0
+
+        def backend(graph, inputs):
+            def run(*args):
+                self.n_runs += 1
+                return graph.forward(*args)
+
+            return run
+
+        self.model = torch.compile(nn.Linear(4, 5), backend=backend)
+
+
+def test_a_model_that_is_compiled_later():
+    compiled = Compiled()
+    assert types(record(lambda: compiled.model(X))) == ["linear"]
+    assert compiled.n_runs == 0
+    compiled.model(X)
+    assert compiled.n_runs == 1
+
+
+def test_a_model_that_was_compiled_before():
+    compiled = Compiled()
+    compiled.model(X)
+    assert types(record(lambda: compiled.model(X))) == ["linear"]
+    assert compiled.n_runs == 1
+    compiled.model(X)
+    assert compiled.n_runs == 2
+
+
+def test_captures_of_two_threads_that_overlap():
+    """The first one to begin is the first one to end, and the second one still sees the model as written."""
+    compiled, recorder = Compiled(), Recorder()
+    began, ended = threading.Event(), threading.Event()
+
+    def second():
+        with capture(recorder):
+            began.set()
+            assert ended.wait(60)
+            compiled.model(X)
+
+    thread = threading.Thread(target=second)
+    with capture(Recorder()):
+        thread.start()
+        assert began.wait(60)
+    ended.set()
+    thread.join()
+    assert types(recorder) == ["linear"]
+    compiled.model(X)
+    assert compiled.n_runs == 1
+
+
+def test_a_capture_inside_a_compiled_function_leaves_it_compiled():
+    compiled, found = Compiled(), []
+
+    @torch._dynamo.disable
+    def count():
+        found.append(types(record(lambda: compiled.model(X))))
+
+    def backend(graph, inputs):
+        return graph.forward
+
+    def function(x):
+        count()
+        return x + 1
+
+    torch.compile(function, backend=backend)(X)
+    assert found == [["linear"]]
+    compiled.model(X)
+    assert compiled.n_runs == 1
