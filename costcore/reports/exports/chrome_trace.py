@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from costcore.memory.ledger import KINDS
 from costcore.reports.exports.facts import call_facts, json_text, status
 from costcore.reports.module_paths import names_along
 from costcore.reports.report_data import ReportData
@@ -27,17 +28,22 @@ class _Span(NamedTuple):
 def to_chrome_trace(report: ReportData) -> str:
     """Return the run as a trace for Perfetto and chrome://tracing: calls inside their modules, one track per phase.
 
+    If memory was recorded, a counter has the live bytes of every call by kind, at their highest moment.
+
     Durations are the measured ones if time was measured (``measure_time=True``). A call that was not measured then
     takes one nanosecond, the smallest duration that viewers nest. If no time was measured, every call takes one
     microsecond. The metadata of the trace state which is the case.
 
-    Source of the format: Trace Event Format, JSON object form, with complete (``X``) and metadata (``M``) events.
+    Source of the format: Trace Event Format, JSON object form, with complete (``X``), counter (``C``) and metadata
+    (``M``) events.
     """
     measured = any(record.seconds is not None for record in report.trace)
     layers = report.layer_report
     phases: dict[str, list[_Span]] = {}
     now = 0
+    starts = []
     for record in report.trace:
+        starts.append(now)
         end = now + (max(1, round((record.seconds or 0) * 10**9)) if measured else UNMEASURED_DURATION)
         phases.setdefault(record.call.phase, []).append(_Span(record.call.name, 0, now, end, record))
         now = end
@@ -55,6 +61,7 @@ def to_chrome_trace(report: ReportData) -> str:
                     args["duration"] = "not measured"
             track = {"pid": 0, "tid": thread}
             events.append({"name": span.name, "cat": category, "ph": "X", **times, **track, "args": args})
+    events += _counters(report, starts)
     metadata = {
         "tool": f"costcore {report.trace.run.version}",
         "convention": report.trace.run.convention,
@@ -63,6 +70,15 @@ def to_chrome_trace(report: ReportData) -> str:
         **{f"version of {name}": version for name, version in report.trace.run.frameworks.items()},
     }
     return json_text({"traceEvents": events, "displayTimeUnit": "ns", "otherData": metadata})
+
+
+def _counters(report: ReportData, starts: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Yield the live bytes by kind at the start of each call; zero for a kind without blocks, as viewers stack them."""
+    timeline = [] if report.memory is None else report.memory.timeline
+    kinds = [kind for kind in KINDS if any(kind in by_kind for _, _, by_kind in timeline)]
+    for call, _, by_kind in timeline:
+        args = {kind: by_kind.get(kind, 0) for kind in kinds}
+        yield {"name": "live bytes", "ph": "C", "ts": starts[call] / 1000, "pid": 0, "args": args}
 
 
 def _nested(calls: Iterable[_Span]) -> Iterator[_Span]:

@@ -14,6 +14,9 @@ from costcore.reports.text.values import attribute_text, jsonable
 from costcore.symbolic import as_text
 from costcore.trace.call import Call
 
+MEMORY_OF_CALLS = ("live", "live_peak", "saved")
+"""What the entries of calls have if memory was recorded: bytes alive after a call and while it runs, and those kept."""
+
 
 def call_facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what a viewer displays of a call: operator, costs, operands and attributes.
@@ -27,7 +30,7 @@ def call_facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
     if entry is None:
         described["counted"] = f"no: {call.layer.op} has no cost"
     else:
-        described |= {key: entry[key] for key in METRICS}
+        described |= {key: entry[key] for key in (*METRICS, *MEMORY_OF_CALLS) if key in entry}
     if call.times != 1:
         described["times"] = call.times
     described["inputs"] = ", ".join(f"{name}: {tensor_text(tensor)}" for name, tensor in layer.inputs.items())

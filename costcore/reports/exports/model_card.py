@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costcore.dims import Dim
+from costcore.memory.report import Memory
 from costcore.reports.exports.facts import status
 from costcore.reports.ledger import flops_of
 from costcore.reports.report_data import ReportData
@@ -36,6 +37,7 @@ def to_model_card(report: ReportData, input_shape: Any = None) -> str:
         "parameters": total.get("n_params_model", total["n_params"]),
         "bytes_read": total["mread"],
         "bytes_written": total["mwrite"],
+        **({} if report.memory is None else _memory(report.memory)),
         "layout": report.trace.run.layout,
         "report_sha256": report_hash(report),
     }
@@ -46,6 +48,12 @@ def report_hash(report: ReportData) -> str:
     """Return the SHA-256 hash of the report's JSON text; equal reports have equal hashes."""
     text = to_json(to_dict(report.trace, report.ledger.total), None, None)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _memory(memory: Memory) -> dict[str, Any]:
+    """Return the peak of tensors in bytes, how far it can be relied on, and its parts by kind."""
+    accuracy = "exact for tensors, without workspace of kernels" if memory.is_exact else "approximate"
+    return {"peak_memory": memory.peak, "peak_memory_is": accuracy, "peak_memory_by_kind": memory.by_kind}
 
 
 def _flops(report: ReportData, fma_1flop: bool) -> Dim:

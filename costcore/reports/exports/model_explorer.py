@@ -31,7 +31,8 @@ def to_model_explorer(report: ReportData, metric: str = "flops", keys: Keys | No
 
     Args:
         report: the report.
-        metric: ``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw`` or ``n_params``.
+        metric: ``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw`` or ``n_params``; if memory was recorded, also
+            ``saved`` or ``live_peak``, of which a node has the largest of its calls.
         keys: the node of each call, as a mapping from names of calls or as a function of a
             :class:`~costcore.trace.call.Call`. Calls of one node are added up; calls without a node are skipped.
 
@@ -39,14 +40,18 @@ def to_model_explorer(report: ReportData, metric: str = "flops", keys: Keys | No
         ValueError: if the metric is unknown.
         CostError: if a cost is symbolic, because symbolic expressions cannot be mapped to colors.
     """
-    if metric not in METRICS:
-        raise ValueError(unknown("metric", metric, METRICS))
+    metrics = (*METRICS, "live_peak", "saved")
+    if metric not in metrics:
+        raise ValueError(unknown("metric", metric, metrics))
+    if metric not in METRICS and report.memory is None:
+        raise CostError(f"{metric} needs a report with memory. Pass memory=True to estimate or ComputationalCostHook.")
     layers = report.layer_report
     values: dict[str, Dim] = {}
     for call in report.trace.calls:
         node = call.name if keys is None else keys.get(call.name) if isinstance(keys, Mapping) else keys(call)
         if node and call.name in layers:
-            values[node] = values.get(node, 0) + layers[call.name][metric]
+            value, before = layers[call.name][metric], values.get(node, 0)
+            values[node] = max(value, before) if metric == "live_peak" else value + before
     for node, value in values.items():
         if is_symbolic(value):
             raise CostError(

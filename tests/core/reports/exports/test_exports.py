@@ -9,6 +9,7 @@ from costcore import CostError
 from costcore.reports.exports.chrome_trace import to_chrome_trace
 from costcore.reports.exports.model_card import report_hash, to_model_card
 from costcore.reports.exports.model_explorer import to_model_explorer, to_model_explorer_graph
+from tests.core import html_reports
 from tests.core.given_costs import Step, dense, net, relu
 
 WAVE = Step("toy::Wave", "head", type="Wave", known=False)
@@ -214,3 +215,35 @@ def test_different_reports_have_different_hashes():
 def test_files_are_the_same_for_equal_reports(write):
     again = net(dense("body.0"), relu("body.1"), dense("head"), framework="torch")
     assert write(MODEL) == write(again)
+
+
+def test_a_trace_of_a_run_with_memory_has_a_counter():
+    """Each call takes a microsecond. Zeros keep the kinds stacked."""
+    events = json.loads(to_chrome_trace(html_reports.step()))["traceEvents"]
+    none = {"parameter": 0, "gradient": 0, "saved": 0, "temporary": 0}
+    assert [(each["ts"], each["args"]) for each in events if each["ph"] == "C"] == [
+        (0, {**none, "parameter": 1024, "saved": 512}),
+        (1, {"parameter": 1024, "gradient": 1024, "saved": 512, "temporary": 256}),
+        (2, {**none, "parameter": 1024, "gradient": 1024, "temporary": 128}),
+    ]
+    (backward,) = (each for each in events if each["name"] == "mm_type-1")
+    assert (backward["args"]["live_peak"], backward["args"]["live"], backward["args"]["saved"]) == (2816, 2048, 0)
+    assert not any(each["ph"] == "C" for each in json.loads(to_chrome_trace(MODEL))["traceEvents"])
+
+
+def test_a_model_card_of_a_run_with_memory_has_the_peak():
+    card = yaml.safe_load(to_model_card(html_reports.step()))["computational_cost"]
+    assert card["peak_memory"] == 2816 == sum(card["peak_memory_by_kind"].values())
+    assert card["peak_memory_is"].startswith("exact")
+    assert "peak_memory" not in yaml.safe_load(to_model_card(MODEL))["computational_cost"]
+
+
+def test_node_data_of_memory():
+    """A node of several calls has the largest of their peaks, and the sum of what they save."""
+    step = html_reports.step()
+    peaks = json.loads(to_model_explorer(step, "live_peak", keys=lambda call: call.module or "step"))["results"]
+    assert peaks == {"fc": {"value": 2816}, "step": {"value": 2176}}
+    saved = json.loads(to_model_explorer(step, "saved"))["results"]
+    assert [each["value"] for each in saved.values()] == [512, 0, 0]
+    with pytest.raises(CostError, match="saved needs a report with memory"):
+        to_model_explorer(MODEL, "saved")
