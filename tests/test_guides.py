@@ -43,7 +43,12 @@ COMPARED = theirs((ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8")
 @pytest.mark.frontend("pytorch")
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
 def test_every_example_prints_its_output(page, tmp_path, request):
-    check(page, tmp_path, request.config.getoption("--overwrite"))
+    overwrite = request.config.getoption("--overwrite")
+    check(page, tmp_path, overwrite)
+    for drawn in tmp_path.glob("*.svg"):
+        if overwrite:
+            (page.parent / drawn.name).write_text(drawn.read_text(encoding="utf-8"), encoding="utf-8")
+        assert (page.parent / drawn.name).read_text(encoding="utf-8") == drawn.read_text(encoding="utf-8")
 
 
 @pytest.mark.frontend("pytorch")

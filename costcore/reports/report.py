@@ -376,6 +376,16 @@ class Report(ReportData):
 
         return save(to_html(self, title), target)
 
+    def to_memory_svg(self, target: Target = None) -> str:
+        """Return the live bytes over the calls, by kind, as an SVG picture, and write it to ``target`` if given.
+
+        Raises:
+            CostError: if memory was not recorded.
+        """
+        from costcore.reports.exports.memory_svg import to_memory_svg
+
+        return save(to_memory_svg(self), target)
+
     def to_model_explorer(self, target: Target = None, metric: str = "flops") -> str:
         """Return node data (JSON) for Google's Model Explorer, and write it to ``target`` if given.
 

@@ -98,7 +98,7 @@ def picture(columns: Sequence[Moment], calls: Sequence[Call], peak: int) -> str:
         f"<svg class='areas' viewBox='0 0 {len(columns)} {HEIGHT}' preserveAspectRatio='none' width='100%' "
         f"height='{AREAS}%'>{''.join(_areas(columns, top))}</svg>"
     )
-    return "".join([areas, *_scale(top), *_phases(columns, calls), _peak(columns, peak, top)])
+    return "".join([areas, *_scale(peak, top), *_phases(columns, calls), _peak(columns, peak, top)])
 
 
 def _areas(columns: Sequence[Moment], top: int) -> Iterator[str]:
@@ -118,12 +118,12 @@ def _steps(heights: Sequence[int]) -> str:
     return f"{path}V{HEIGHT}z"
 
 
-def _scale(top: int) -> Iterator[str]:
-    """Yield lines at round numbers of bytes, with labels."""
+def _scale(peak: int, top: int) -> Iterator[str]:
+    """Yield lines at round numbers of bytes up to the peak, with labels."""
     step = 1
-    while top / step > 5:
+    while peak / step > 5:
         step *= 2
-    for value in range(step, top + 1, step):
+    for value in range(step, peak + 1, step):
         y = _percent(AREAS * (1 - value / top))
         yield f"<line class='grid' x1='0' x2='100%' y1='{y}' y2='{y}'/>"
         yield f"<text class='label' x='4' y='{y}' dy='-3'>{readable(value, 'mread')}</text>"

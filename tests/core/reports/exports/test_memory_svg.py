@@ -1,0 +1,54 @@
+"""The picture of live memory as an SVG file."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from costcore import CostError
+from costcore.memory.ledger import KINDS, Block, MemoryLedger
+from costcore.reports.exports.memory_svg import FILLS
+from costcore.reports.html import file_text
+from tests.core import html_reports
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_the_file_has_the_areas_and_names_of_the_kinds(tmp_path):
+    path = tmp_path / "memory.svg"
+    text = html_reports.step().to_memory_svg(path)
+    assert path.read_text(encoding="utf-8") == text
+    root = ElementTree.fromstring(text)
+    names = [each.text for each in root.findall(f"{SVG}text")]
+    areas = [each.get("class") for each in root.iter(f"{SVG}path")]
+    assert names == areas == ["temporary", "saved", "gradient", "parameter"]
+    assert root.find(f"{SVG}title").text == "Live bytes over 3 calls; peak 2.75 KiB"
+
+
+def test_the_colors_are_those_of_the_page():
+    """Every kind has another color."""
+    on_the_page = dict(re.findall(r"#memory \.(\w+) \{\s*fill: var\(--(\w+)\)", file_text("memory.css")))
+    assert on_the_page == FILLS
+    assert FILLS.keys() == set(KINDS) and len(set(FILLS.values())) == len(KINDS)
+    text = html_reports.step().to_memory_svg()
+    light, dark = text.split("prefers-color-scheme:dark")
+    assert ".parameter{fill:#0072b2}" in light and ".parameter{fill:#3a9bd9}" in dark
+
+
+def test_names_of_phases_are_text():
+    names = html_reports.HOSTILE
+    calls = [html_reports.call("relu", "", 1, 1, 1, phase=name, name=name) for name in names[:3]]
+    memory = MemoryLedger((Block(1, 8, "temporary", 1, None, 0, (2,), "float32"),), (0,))
+    text = html_reports.report(calls, memory=memory).to_memory_svg()
+    assert [*names[:3]] == [each.text for each in ElementTree.fromstring(text).iter(f"{SVG}text")][-4:-1]
+    assert "<script" not in text and "<img" not in text
+
+
+@pytest.mark.parametrize(
+    ("memory", "message"), [(None, "was not recorded. Pass memory=True"), (MemoryLedger(), "alive")]
+)
+def test_without_memory_there_is_nothing_to_draw(memory, message):
+    with pytest.raises(CostError, match=f"nothing to draw: .*{message}"):
+        html_reports.report([html_reports.call("relu", "", 1, 1, 1)], memory=memory).to_memory_svg()
