@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from ..meta import lstm, sdpa
+from ..meta import gru, lstm, sdpa
 from ..meta.follow import follow
 from ..meta.operands import PLAIN, are_distributed, have_data, is_mixed, tensors_of, without_data
 from ..operators.composite_ops import ADDS_IN_PLACE, COMPOSITES, WITHOUT_GRADIENT, overload
@@ -31,7 +31,11 @@ _grad_enabled = torch.is_grad_enabled
 _functorch_level = torch._C._functorch.maybe_current_level
 _mode_count = torch._C._len_torch_dispatch_stack
 
-STAND_INS: Mapping[str, Callable[..., Any]] = {sdpa.NAME: sdpa.fused_attention, lstm.NAME: lstm.fused_lstm}
+STAND_INS: Mapping[str, Callable[..., Any]] = {
+    sdpa.NAME: sdpa.fused_attention,
+    lstm.NAME: lstm.fused_lstm,
+    **gru.STAND_INS,
+}
 """Functions that run what a CPU runs where PyTorch decomposes an operator on the meta device; they may return None."""
 
 _libraries: list[torch.library.Library] = []

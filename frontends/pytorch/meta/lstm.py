@@ -39,7 +39,8 @@ def fused_lstm(
     n_directions, n_weights = 2 if bidirectional else 1, 4 if has_biases else 2
     if len(params) != num_layers * n_directions * n_weights or not torch.backends.mkldnn.enabled:
         return None  # a projection has one more weight
-    x = (input.transpose(0, 1) if batch_first else input).contiguous()
+    x = (input.transpose(0, 1) if batch_first else input).contiguous()  # which lives to the end
+    y = x
     h0, c0 = (state.contiguous() for state in hx)
     hidden = h0.shape[2]
     layer: Any = torch.ops.aten.mkldnn_rnn_layer
@@ -48,18 +49,22 @@ def fused_lstm(
         outputs = []
         for direction in range(n_directions):
             at = i * n_directions + direction
-            weights = list(params[at * n_weights : (at + 1) * n_weights])
-            weights += [torch.zeros_like(weight) for weight in weights] if not has_biases else []
+            weights = params[at * n_weights : (at + 1) * n_weights]
             states = h0[at], c0[at]
             settings = _LSTM_MODE, hidden, num_layers, has_biases, bidirectional, batch_first, train
-            y, h, c, _ = layer(x, *weights, *states, direction > 0, [], *settings)
-            outputs.append(y)
+            output, h, c, _ = layer(y, *weights, *_no_biases(weights), *states, direction > 0, [], *settings)
+            outputs.append(output)
             hn.append(h)
             cn.append(c)
-        x = outputs[0] if n_directions == 1 else torch.cat(outputs, -1)
+        y = outputs[0] if n_directions == 1 else torch.cat(outputs, -1)
         if dropout and train and i < num_layers - 1:
-            x = torch.dropout(x, dropout, True)
-    return x.transpose(0, 1) if batch_first else x, torch.stack(hn), torch.stack(cn)
+            y = torch.dropout(y, dropout, True)
+    return y.transpose(0, 1) if batch_first else y, torch.stack(hn), torch.stack(cn)
+
+
+def _no_biases(weights: Sequence[Tensor]) -> list[Tensor]:
+    """Return what a CPU passes for the biases of a layer without biases: zeros, as large as its weights."""
+    return [torch.zeros_like(weight) for weight in weights] if len(weights) == 2 else []
 
 
 def lstm_layer(
@@ -79,7 +84,8 @@ def lstm_layer_backward(
     input: Tensor, w0: Tensor, w1: Tensor, b0: Tensor, b1: Tensor, hx: Tensor, cx: Tensor, *rest: Any
 ) -> tuple[Tensor, ...]:
     """Return the gradients of one layer in one direction; those of the two biases each have their own memory."""
-    return tuple(torch.empty(x.shape, device=x.device) for x in (input, w0, w1, b0, b0, hx, cx))
+    shapes = input.shape, w0.shape, w1.shape, w0.shape[:1], w0.shape[:1], hx.shape, cx.shape
+    return tuple(torch.empty(shape, device=input.device) for shape in shapes)
 
 
 def workspace_size(steps: int, batch: int, features: int, hidden: int) -> int:
