@@ -15,6 +15,7 @@ from costcore.errors import CostError
 from costcore.messages import unknown
 
 from .capture.dispatch_mode import CaptureMode
+from .meta.optimizer_devices import supported_on_meta
 from .tensors import nested_tensors
 
 OptimizerFactory: TypeAlias = "Callable[[Iterable[Parameter]], Optimizer]"
@@ -147,15 +148,16 @@ def run_optimizer(mode: CaptureMode, optimizer: Optimizer, step: str) -> None:
 
     Before any but the first step, a step that is neither recorded nor watched makes the state.
     """
-    if step != "first":
-        with ExitStack() as stack:
-            stack.enter_context(mode.paused())
+    with supported_on_meta():
+        if step != "first":
+            with ExitStack() as stack:
+                stack.enter_context(mode.paused())
+                for ledger in mode.ledgers:
+                    stack.enter_context(ledger.paused())
+                optimizer.step()
             for ledger in mode.ledgers:
-                stack.enter_context(ledger.paused())
-            optimizer.step()
-        for ledger in mode.ledgers:
-            ledger.use_optimizer(optimizer)
-    optimizer.step()
+                ledger.use_optimizer(optimizer)
+        optimizer.step()
 
 
 def own_tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

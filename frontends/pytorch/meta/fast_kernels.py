@@ -80,3 +80,16 @@ FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
     "aten::mkldnn_rnn_layer_backward": lstm_layer_backward,
 }
 """Functions that return the result of an operator on meta tensors, or None, by the name in its schema."""
+
+WITHOUT_META_KERNEL = frozenset(("aten::_fused_sgd_", "aten::_fused_adagrad_"))
+"""Operators on lists of tensors that write to their operands, return nothing, and have no kernel for meta tensors."""
+
+
+def unless_on_meta(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs one of these operators, which on meta tensors does nothing."""
+
+    def run_unless_on_meta(parameters: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+        if not any(parameter.is_meta for parameter in parameters):
+            run(parameters, *args, **kwargs)
+
+    return run_unless_on_meta

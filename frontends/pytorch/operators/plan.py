@@ -15,7 +15,7 @@ from costcore.registry.frontends import rows
 from costcore.translate import Translator
 
 from ..meta.data_dependent import ASSUMED_RESULTS
-from ..meta.fast_kernels import FAST_KERNELS
+from ..meta.fast_kernels import FAST_KERNELS, WITHOUT_META_KERNEL, unless_on_meta
 from ..meta.follow import FollowRule
 from ..meta.known_results import KNOWN_RESULTS, KnownResult
 from ..meta.operands import NUMBERS
@@ -132,6 +132,8 @@ class OperatorPlan:
             names = (*names, name.replace("prims::", "aten::"))
         candidates = [f"{word}.{overload}" for word in names if overload] + [*names, self.native]
         self.row = next((word for word in candidates if word in row_names), self.native)
+        if name in WITHOUT_META_KERNEL:
+            self.run = unless_on_meta(self.run)
         self.replay_rule = replay_rule(func)
         self.has_varying_shapes = torch.Tag.dynamic_output_shape in func.tags or name in DATA_DEPENDENT_SHAPES
         arguments = schema.arguments  # a new list at every access
