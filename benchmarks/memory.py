@@ -26,12 +26,11 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch import nn
-from torch.profiler import ProfilerActivity, profile
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from costcore import estimate
 from costcore.memory.report import Memory
 from tests.frontends.pytorch.memory.networks import NETWORKS, OPTIMIZERS, Network, memory_of_run, run
+from tests.frontends.pytorch.memory.profiler import Run, profiled_peaks
 
 ESTIMATED = ("infer", "fwdbwd", "sgd", "sgdm", "sgdm_foreach", "adamw", "adamw_foreach", "adamw_first")
 """The ways to run a network that ``estimate`` has; the others are runs under the hook."""
@@ -152,58 +151,17 @@ def against_truth(path: Path, names: str, modes: str) -> list[Row]:
     return rows
 
 
-class _Names(TorchDispatchMode):
-    """Collects the names of the operators that a dispatch mode sees."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operator."""
-        self.names.add(func._schema.name)
-        return func(*args, **(kwargs or {}))
-
-
 def profiled(network: nn.Module, x: torch.Tensor, mode: str) -> int:
     """Return the tensor peak that the CPU profiler measures, above what lives before the run."""
     network.train(mode != "infer")
     optimizer = OPTIMIZERS[mode](network.parameters()) if mode in OPTIMIZERS else None
-    with _Names() as seen:
-        run(network, x, mode, optimizer, [])
-    network.zero_grad()
-    gc.collect()
-    held: list[Any] = []
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+
+    def measured() -> list[Any]:
+        held: list[Any] = []
         run(network, x, mode, optimizer, held)
-    events = []  # time, address, bytes, end of the operator that a dispatch mode sees
-    stack: list[tuple[Any, int]] = [(node, 0) for node in profiler.profiler.kineto_results.experimental_event_tree()]
-    while stack:
-        node, end = stack.pop()
-        if node.name == "[memory]":
-            fields = node.extra_fields
-            events.append((node.start_time_ns, fields.ptr, fields.alloc_size, end))
-        elif not end and node.name in seen.names:
-            end = node.end_time_ns
-        stack += [(child, end) for child in node.children]
-    events.sort(key=lambda event: event[0])
-    open_blocks: dict[int, tuple[int, int]] = {}
-    changes: list[tuple[int, int]] = []
-    for time, address, nbytes, end in events:
-        if nbytes > 0:
-            open_blocks[address] = len(changes), end
-            changes.append((time, nbytes))
-        elif address in open_blocks:
-            position, end = open_blocks.pop(address)
-            if end and time <= end:
-                changes[position] = changes[position][0], 0  # workspace
-            else:
-                changes.append((time, nbytes))
-    live = peak = 0
-    for _, nbytes in changes:
-        live += nbytes
-        peak = max(peak, live)
-    return peak
+        return held
+
+    return profiled_peaks({mode: Run(measured, network.zero_grad)})[mode]
 
 
 def tracked(network: nn.Module, x: torch.Tensor, mode: str) -> int:

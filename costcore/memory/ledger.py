@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
@@ -30,6 +31,7 @@ class Block(NamedTuple):
         dtype: the dtype of that tensor.
         name: the name of a parameter, buffer or input, or that of the parameter whose gradient it is, or whose state of
             an optimizer, as in ``fc.weight (exp_avg)``; empty for all other blocks.
+        device: the device it is on, ``"cuda:0"``; empty if that is unknown.
     """
 
     id: int
@@ -41,6 +43,7 @@ class Block(NamedTuple):
     shape: tuple[int, ...]
     dtype: str
     name: str = ""
+    device: str = ""
 
 
 class MemoryLedger(NamedTuple):
@@ -67,6 +70,15 @@ class MemoryLedger(NamedTuple):
                 if block.died is not None:
                     changes[block.died] -= block.nbytes
         return list(accumulate(changes))
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices of the blocks, that of most blocks first."""
+        return [device for device, _ in Counter(block.device for block in self.blocks).most_common()]
+
+    def on(self, *devices: str) -> MemoryLedger:
+        """Return the ledger of these devices alone; its events keep their numbers."""
+        return self._replace(blocks=tuple(block for block in self.blocks if block.device in devices))
 
     def alive(self, event: int) -> list[Block]:
         """Return the blocks that are alive after an event; event 0 is the start of the run."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from costcore.memory.allocator import Allocator, replay
 from costcore.memory.ledger import KINDS, Block, MemoryLedger
+from costcore.messages import unknown
 from costcore.reports.serialization.targets import Target, save
 from costcore.trace.call import PHASES, Call
 
@@ -78,6 +79,12 @@ class Memory:
             sums[block.kind] += block.nbytes
         return {kind: nbytes for kind, nbytes in sums.items() if nbytes}
 
+    @property
+    def by_device(self) -> dict[str, int]:
+        """The most bytes that are alive on each device, the largest first: each device has its own peak."""
+        peaks = {device: max(self.ledger.on(device).live()) for device in self.ledger.devices}
+        return dict(sorted(peaks.items(), key=lambda item: -item[1]))
+
     def by_module(self, depth: int | None = None) -> dict[str, int]:
         """Return the bytes that are alive at the peak by the path of the module that made or owns them.
 
@@ -95,8 +102,8 @@ class Memory:
         """Return the blocks that are alive at the peak, the largest first.
 
         Each is a dict with ``nbytes``, ``kind``, ``name`` (of a parameter, buffer or input), ``module``, ``call`` (the
-        name of the call that made it) and ``phase`` (of that call), ``shape``, ``dtype``, ``born`` and ``dies`` (names
-        of the calls that ran when it was allocated and freed; empty for the start and the end of the run).
+        name of the call that made it) and ``phase`` (of that call), ``shape``, ``dtype``, ``device``, ``born`` and
+        ``dies`` (names of the calls that ran when it was allocated and freed; empty for the start and the end of the run).
 
         Args:
             top: the maximum number of blocks; default: all.
@@ -164,17 +171,24 @@ class Memory:
                 sums[block.call] += block.nbytes
         return sums
 
-    def allocator(self, policy: str = "cuda", **settings: Any) -> Allocator:
+    def allocator(self, policy: str = "cuda", device: str | None = None, **settings: Any) -> Allocator:
         """Return what a caching allocator takes from the device for this run: ``.allocated`` and ``.reserved``.
 
         Args:
             policy: the name of the allocator, ``"cuda"``: that of PyTorch for GPUs, on one stream.
+            device: the device, a key of :attr:`by_device`; default: the one with the highest peak, but the CPU only if
+                there is no other.
             settings: its settings by name, :class:`~costcore.memory.caching.Settings`.
 
         Raises:
-            TypeError, ValueError: for an unknown allocator or setting, or an invalid value.
+            TypeError, ValueError: for an unknown allocator, device or setting, or an invalid value.
         """
-        return replay(self.ledger, policy, **settings)
+        devices = [*self.by_device]
+        if device is None:
+            device = next((name for name in devices if name != "cpu"), "cpu")
+        elif device not in devices:
+            raise ValueError(unknown("device", device, devices))
+        return replay(self.ledger.on(device), policy, **settings)
 
     def to_csv(self, target: Target = None) -> str:
         """Return the timeline as CSV, one row per call, and write it to ``target`` if given."""
@@ -236,6 +250,7 @@ class Memory:
             "phase": self._calls[block.call].phase if 0 <= block.call < len(self._calls) else "",
             "shape": block.shape,
             "dtype": block.dtype,
+            "device": block.device,
             "born": self._name_of(self._call_of(block.born)),
             "dies": "" if block.died is None else self._name_of(self._call_of(block.died)),
         }

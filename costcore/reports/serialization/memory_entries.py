@@ -21,13 +21,14 @@ def memory_of(file: FileObject, n_calls: int) -> MemoryLedger | None:
     events = entry.integers("events")
     if any(not 0 <= call <= n_calls for call in events) or any(a > b for a, b in pairwise(events)):
         raise CostError(f"memory.events: expected indices of calls in order, at most {n_calls}")
-    blocks = tuple(_block(block, events, n_calls) for block in entry.objects("blocks"))
+    device = entry.field("device", str, "")
+    blocks = tuple(_block(block, events, n_calls, device) for block in entry.objects("blocks"))
     notes, approximations = (tuple(entry.strings(key)) for key in ("notes", "approximations"))
     entry.end()
     return MemoryLedger(blocks, events, notes, approximations)
 
 
-def _block(entry: FileObject, events: Sequence[int], n_calls: int) -> Block:
+def _block(entry: FileObject, events: Sequence[int], n_calls: int, device: str) -> Block:
     block = Block(
         id=entry.field("id", int),
         nbytes=entry.field("nbytes", int),
@@ -38,6 +39,7 @@ def _block(entry: FileObject, events: Sequence[int], n_calls: int) -> Block:
         shape=entry.integers("shape"),
         dtype=entry.field("dtype", str),
         name=entry.field("name", str, ""),
+        device=entry.field("device", str, device),
     )
     entry.end()
     last = len(events) if block.died is None else block.died

@@ -83,12 +83,21 @@ def total_entry(total: Mapping[str, Any], encoder: Encoder) -> dict[str, Any]:
 
 
 def _memory(ledger: MemoryLedger) -> dict[str, Any]:
-    """Return the entry of the memory of a run; the end of a block that is never freed, and empty names, are omitted."""
+    """Return the entry of the memory of a run.
+
+    The device of most blocks is stated once. Empty names, and the end of a block that is never freed, are omitted.
+    """
+    device = ledger.devices[0] if ledger.devices else ""
     blocks = []
     for block in ledger.blocks:
         entry = {**block._asdict(), "shape": list(block.shape)}
-        blocks.append({key: value for key, value in entry.items() if value is not None and value != ""})
+        if block.device == device:
+            del entry["device"]
+        blocks.append(
+            {key: value for key, value in entry.items() if value is not None and (value != "" or key == "device")}
+        )
     return {
+        "device": device,
         "events": list(ledger.calls),
         "blocks": blocks,
         "notes": list(ledger.notes),

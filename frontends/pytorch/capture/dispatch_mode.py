@@ -43,6 +43,8 @@ from ..recording.stopwatch import Stopwatch
 from .dispatch_keys import CAPTURED, LazyValues
 from .torchscript import EQUAL, GraphConstants
 
+ONE_DEVICE = "memory: tensors that move from the meta device to another one are taken to stay where they are"
+
 _DETACH = torch.ops.aten.detach.default
 
 
@@ -266,6 +268,10 @@ class CaptureMode(TorchDispatchMode):
         return args[0].is_meta or (self.is_estimate and any(tensor.is_meta for tensor in all_tensors(args)))
 
     def _run_unrecorded(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
+        if self.is_paused and plan.assumed_result is not None and self._is_without_data(args):
+            assumed = plan.assumed_result(*without_data(args), **kwargs)
+            if assumed is not None:
+                return assumed[0]
         result = plan.run(*args, **kwargs)
         if not self.is_paused:
             self._follow_uncached(plan, args, kwargs, result)
@@ -289,6 +295,8 @@ class CaptureMode(TorchDispatchMode):
     def _run_move(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """Run a copy between the meta device and another one, which in a run are the same device: nothing is copied."""
         if args[0].is_meta:
+            for ledger in self.ledgers:
+                ledger.note(ONE_DEVICE)
             return self._run_unrecorded(self.cache.plans.of(_DETACH), args[:1], {})
         result = self._run_unrecorded(plan, args, kwargs)
         for log in self.recording.logs:

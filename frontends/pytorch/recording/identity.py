@@ -116,9 +116,9 @@ class Identities:
         found = self._memories.get(address)
         return 0 if found is None else found[1]
 
-    def is_buffer(self, tensor: Tensor) -> bool:
-        """Return whether a tensor is a buffer of a module that runs."""
-        return self._is_buffer(tensor.untyped_storage())
+    def is_buffer(self, storage: UntypedStorage) -> bool:
+        """Return whether a storage is that of a buffer of a module that runs."""
+        return self._is_buffer(storage)
 
     def release(self) -> None:
         """Release the modules, and with them the model: no tensor is registered any more."""

@@ -31,6 +31,7 @@ _current_node = torch._C._current_autograd_node
 _ADD = torch.ops.aten.add.Tensor
 _LIFT_FRESH = torch.ops.aten.lift_fresh.default
 _LIFT = torch.ops.aten.lift.default
+_NO_DEVICE = torch.device("meta")
 
 _PARTS = {
     torch.sparse_coo: ("_indices", "_values"),
@@ -43,6 +44,8 @@ _PARTS = {
 
 UNSEEN = "memory: tensors of {type} keep their memory where it cannot be seen; it is not counted"
 
+SPARSE = "memory: sparse tensors have no elements on the meta device; their memory is not counted"
+
 
 class FrameEvent(NamedTuple):
     """An event inside a composite operator whose calls can be replayed.
@@ -50,7 +53,7 @@ class FrameEvent(NamedTuple):
     Attributes:
         block: number of the block inside the operator.
         is_birth: whether the block is allocated; otherwise it is freed.
-        nbytes, shape, dtype: of a block that is allocated.
+        nbytes, shape, dtype, device: of a block that is allocated.
         output: position of the result whose memory the block is; -1 for a block that is freed inside the operator.
     """
 
@@ -59,6 +62,7 @@ class FrameEvent(NamedTuple):
     nbytes: int
     shape: tuple[int, ...]
     dtype: torch.dtype
+    device: torch.device
     output: int
 
 
@@ -79,11 +83,11 @@ class _Block:
         nbytes: its size; what is counted may be less than its storage has.
         kind: its kind if that is known already.
         is_base: whether it lived before the run.
-        shape, dtype: of the first tensor in it.
+        shape, dtype, device: of the first tensor in it.
         name: name of a parameter, buffer or input.
         storage: storage id of the operands of recorded calls that are in it; 0 for none.
         earlier: storage id of what was at the same address before.
-        before: the block that became this one when its storage changed its size.
+        first: the first block of its storage, if that changed its size.
         with_gradient: whether gradients were recorded when it was made.
     """
 
@@ -91,12 +95,15 @@ class _Block:
     is_base = False
     name = ""
     storage = 0
-    before: _Block | None = None
+    first: _Block | None = None
 
-    def __init__(self, nbytes: int, shape: Sequence[int], dtype: torch.dtype, earlier: int = 0) -> None:
+    def __init__(
+        self, nbytes: int, shape: Sequence[int], dtype: torch.dtype, device: torch.device, earlier: int = 0
+    ) -> None:
         self.nbytes = nbytes
         self.shape = shape
         self.dtype = dtype
+        self.device = device
         self.earlier = earlier
         self.with_gradient = _grad_enabled()
 
@@ -126,6 +133,8 @@ class StorageLedger:
         self._meeting: tuple[_Watch, int, int, tuple[int, int, int]] | None = None
         """A sum that may take the place of its first operand: its watch, the number of the block of the operand, and
         the event of its allocation with its position. It is allocated only if the operand lives on."""
+        self._resized: list[_Watch] = []
+        """The watches of storages whose size changed, and of those that were empty before the run."""
         self._was_backward = False
         self._leaves: dict[int, tuple[ref[Tensor], str]] = {}
         """The tensors that may have a gradient, and their names, by address."""
@@ -190,7 +199,9 @@ class StorageLedger:
         """Register an operand that is not the result of an operator of the run: it lived before the run."""
         if not self.is_paused:
             kind = "parameter" if isinstance(tensor, Parameter) else "input"
-            self._watch_tensor(tensor, "buffer" if self._identities.is_buffer(tensor) else kind, "")
+            storage = _storage_of(tensor)
+            is_buffer = storage is not None and self._identities.is_buffer(storage)
+            self._watch_tensor(tensor, "buffer" if is_buffer else kind, "")
 
     def use_optimizer(self, optimizer: Optimizer) -> None:
         """Register the parameters of an optimizer, and its state if it has one already."""
@@ -217,9 +228,10 @@ class StorageLedger:
             storage = part.untyped_storage()
             block = self._block_of(storage)
             if block is None:
-                if storage.nbytes():
-                    block = self._add(part, storage, storage._cdata, storage.nbytes())
-                    block.kind, block.is_base, block.name = kind, True, name
+                block = self._add(part, storage, storage._cdata, storage.nbytes())
+                block.kind, block.is_base, block.name = kind, True, name
+                if not block.nbytes:
+                    self._resized.append(self._watches[storage._cdata])
             elif block.is_base:
                 block.name = block.name or name
                 if block.kind == "input":
@@ -233,6 +245,8 @@ class StorageLedger:
             return
         if self._meeting is not None:
             self._settle()
+        if self._resized:
+            self._find_resized()
         is_backward = _current_node() is not None
         if is_backward is not self._was_backward:
             self._was_backward = is_backward
@@ -274,10 +288,19 @@ class StorageLedger:
             return
         self._events.append((self._n_calls(), -1, len(self._blocks)))
         self._add(tensor, storage, address, nbytes)
+        if tensor.is_nested:
+            self._see_nested(tensor)
+
+    def _see_nested(self, tensor: Tensor) -> None:
+        """Register the sizes, strides and offsets that a nested tensor of strided layout keeps in memory of its own."""
+        with without_capture():
+            parts = [getattr(tensor, f"_nested_tensor_{name}")() for name in ("size", "strides", "storage_offsets")]
+        for part in parts:
+            self._see_storage(part, (), None)
 
     def _add(self, tensor: Tensor, storage: UntypedStorage, address: int, nbytes: int) -> _Block:
         shape = (nbytes // tensor.element_size(),) if tensor.is_nested else tensor.shape
-        block = _Block(nbytes, shape, tensor.dtype, self._storage_at(id(storage)))
+        block = _Block(nbytes, shape, tensor.dtype, tensor.device, self._storage_at(id(storage)))
         watch = _Watch(storage, self._freed)
         watch.address, watch.object_address = address, id(storage)
         watch.nbytes = nbytes
@@ -296,20 +319,35 @@ class StorageLedger:
                 return
             if self._meeting[0] is watch:
                 self._settle()
-        self._note_storage(watch)
-        self._events.append((self._n_calls(), watch.number, -1))
+        if watch.nbytes:
+            self._note_storage(watch)
+            self._events.append((self._n_calls(), watch.number, -1))
+
+    def _find_resized(self) -> None:
+        """Register which storages changed their size again, which no operator does that a dispatch mode sees."""
+        for watch in [*self._resized]:
+            storage = watch()
+            if storage is None:
+                self._resized.remove(watch)
+            elif storage.nbytes() != watch.nbytes:
+                self._resize(watch, storage.nbytes())
 
     def _resize(self, watch: _Watch, nbytes: int) -> None:
-        """Register that a storage changed its size: its block ends, and another one with the same id begins."""
+        """Register that a storage changed its size: another block with the same id begins, and then its block ends."""
         self._note_storage(watch)
         old = self._blocks[watch.number]
         assert old is not None
-        new = _Block(nbytes, old.shape, old.dtype, old.earlier)
+        new = _Block(nbytes, old.shape, old.dtype, old.device, old.earlier)
         new.kind, new.name, new.storage, new.with_gradient = old.kind, old.name, old.storage, old.with_gradient
-        new.before = old
-        self._events.append((self._n_calls(), watch.number, len(self._blocks)))
+        new.first = old.first or old
+        if nbytes:
+            self._events.append((self._n_calls(), -1, len(self._blocks)))
+        if watch.nbytes:
+            self._events.append((self._n_calls(), watch.number, -1))
         watch.number, watch.nbytes = len(self._blocks), nbytes
         self._blocks.append(new)
+        if watch not in self._resized:
+            self._resized.append(watch)
 
     def _note_storage(self, watch: _Watch) -> None:
         """Note the storage id of a block, if it belongs to an operand of a recorded call."""
@@ -336,6 +374,8 @@ class StorageLedger:
             return
         if not self.adds_in_place and (first.shape != second.shape or first.dtype != second.dtype):
             return
+        if first._is_view() and not self.adds_in_place:
+            return  # it keeps the tensor that it is a view of, which has the same memory
         if not self._events or self._events[-1][2] != len(self._blocks) - 1 or not _is_dense(first):
             return
         watch = self._watches.get(result.untyped_storage()._cdata)
@@ -391,9 +431,9 @@ class StorageLedger:
                 local[begins] = len(local)
                 output = outputs.get(begins, -1)
                 shape = tuple(block.shape)
-                events.append(FrameEvent(local[begins], True, block.nbytes, shape, block.dtype, output))
+                events.append(FrameEvent(local[begins], True, block.nbytes, shape, block.dtype, block.device, output))
             elif ends in local and begins < 0:
-                events.append(FrameEvent(local.pop(ends), False, 0, (), torch.float32, -1))
+                events.append(FrameEvent(local.pop(ends), False, 0, (), torch.float32, _NO_DEVICE, -1))
             else:
                 return None
         return tuple(events) if all(number in outputs for number in local) else None
@@ -417,7 +457,7 @@ class StorageLedger:
             else:
                 numbers[event.block] = len(self._blocks)
                 self._events.append((self._n_calls(), -1, len(self._blocks)))
-                self._blocks.append(_Block(event.nbytes, event.shape, event.dtype))
+                self._blocks.append(_Block(event.nbytes, event.shape, event.dtype, event.device))
 
     @contextmanager
     def whole(self) -> Iterator[None]:
@@ -480,6 +520,8 @@ class StorageLedger:
                 inner = [getattr(tensor, name) for name in names]
             return [part for each in inner if isinstance(each, Tensor) for part in self._parts(each)]
         if tensor.layout in _PARTS:
+            if tensor.is_meta:
+                self._approximations[SPARSE] = None
             with without_capture():
                 return [getattr(tensor, name)() for name in _PARTS[tensor.layout]]
         if _storage_of(tensor) is None:
@@ -498,6 +540,7 @@ class StorageLedger:
         self._result = self.result()
         self.is_paused = True
         self._watches.clear()
+        self._resized.clear()
         self._blocks.clear()
         self._leaves.clear()
         self._optimizers.clear()
@@ -532,10 +575,11 @@ class StorageLedger:
                 continue
             event, call = born.get(number, (0, -1))
             shape, dtype = tuple(block.shape), dtype_name(block.dtype)
-            identity = ids[block] = len(ids) + 1 if block.before is None else ids[block.before]
+            identity = ids.setdefault(block.first or block, len(ids) + 1)
             if not block.nbytes:
                 continue
-            made = Block(identity, block.nbytes, block.kind, event, died.get(number), call, shape, dtype, block.name)
+            place = event, died.get(number), call
+            made = Block(identity, block.nbytes, block.kind, *place, shape, dtype, block.name, str(block.device))
             blocks.append(RawBlock(made, block.with_gradient))
             if block.storage:
                 storages[block.storage] = identity

@@ -368,3 +368,53 @@ def test_sparse_tensors_have_the_memory_of_their_parts():
     table = nn.Embedding(10, 4, sparse=True)
     memory = memory_of(lambda: table(torch.tensor([1, 2, 2])).sum().backward(), table)
     assert memory.by_kind["gradient"] == 3 * 8 + 3 * 4 * 4
+
+
+@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+def test_sparse_tensors_on_the_meta_device_are_not_counted_and_said_to_be_so():
+    memory = estimate(nn.Embedding(10, 4, sparse=True), ((3,), torch.int64), memory=True, backward=True).memory
+    assert not memory.is_exact
+    assert "sparse tensors have no elements on the meta device" in memory.notes[0]
+
+
+@DEVICES
+def test_a_tensor_that_grows_lives_twice_for_a_moment(device):
+    x = torch.ones(8, 8, device=device)
+    assert peak_of(lambda: (x + 1).resize_(16, 16), x) == 256 + 1024
+
+
+@DEVICES
+def test_storages_that_are_emptied_and_filled_again(device):
+    whole = torch.empty(64, device=device)
+    whole.untyped_storage().resize_(0)
+    x = torch.ones(64, device=device)
+
+    def run():
+        for _ in range(2):
+            whole.untyped_storage().resize_(256)
+            whole.copy_(x)  # 256
+            y = whole * 2  # 512
+            whole.untyped_storage().resize_(0)
+            y = y + 1  # 512
+        return y
+
+    memory = memory_of(run, x, whole)
+    assert memory.base == 256  # whole is empty before the run
+    assert memory.peak - memory.base == 768  # in the second round, the result of the first one lives too
+    assert memory.end - memory.base == 256
+    assert [block.nbytes for block in memory.ledger.blocks if block.kind == "input"] == [256, 256, 256]
+
+
+@DEVICES
+def test_gradients_that_are_views_are_not_added_in_place(device):
+    x = torch.ones(8, 8, device=device, requires_grad=True)
+
+    def run():
+        y = x * 2  # 256
+        z = (y.t() * 3).sum() + (y.t() * 5).sum()
+        z.backward()
+
+    # y, its first gradient and the second one, both transposed: views, which keep the tensors that they are views of;
+    # so their sum is a block of its own. The number z, and its gradient, are 4 bytes each.
+    memory = memory_of(run, x)
+    assert memory.phases["backward"] - memory.base == 4 * 256 + 4 + 4

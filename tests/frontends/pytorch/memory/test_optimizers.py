@@ -1,0 +1,69 @@
+"""Steps of optimizers on the meta device have the memory that the profiler of PyTorch measures on a CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import optim
+
+from costcore import estimate
+
+from .cases import mlp
+from .profiler import Run, profiled_peaks
+
+OPTIMIZERS = {
+    "adamw_fused": lambda p: optim.AdamW(p, fused=True),
+    "sgd_fused": lambda p: optim.SGD(p, 0.1, 0.9, fused=True),
+    "adagrad_fused": lambda p: optim.Adagrad(p, fused=True),
+    "asgd": lambda p: optim.ASGD(p, foreach=False),
+    "adafactor": lambda p: optim.Adafactor(p, foreach=False),
+    "nadam_foreach": lambda p: optim.NAdam(p, foreach=True),
+    "rprop": optim.Rprop,
+}
+
+
+def measured_step(make):
+    net, x = mlp("cpu")
+    optimizer = make(net.parameters())
+
+    def run():
+        y = net(x)
+        loss = y.sum()
+        loss.backward()
+        optimizer.step()
+        return y, loss
+
+    return Run(run, net.zero_grad)
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return profiled_peaks({name: measured_step(make) for name, make in OPTIMIZERS.items()})
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_has_the_measured_peak(name, measured):
+    net, _ = mlp("cpu")
+    report = estimate(net, (4, 8), memory=True, optimizer=OPTIMIZERS[name], loss=torch.sum)
+    ledger = report.memory.ledger
+    peak = max(ledger._replace(blocks=tuple(block for block in ledger.blocks if block.born)).live())
+    assert 0 <= measured[name] - peak <= 8
+    assert any(call.phase == "optimizer" for call in report.calls)
+
+
+def test_a_capturable_optimizer_keeps_its_steps_on_the_device():
+    net, _ = mlp("cpu")
+    memory = estimate(net, (4, 8), memory=True, optimizer=lambda p: optim.Adam(p, capturable=True)).memory
+    # Two moments of 16 * 8 + 16 + 8 * 16 + 8 numbers, and the numbers of the steps of 4 parameters.
+    assert memory.base == 3 * 280 * 4 + 4 * 4 + 4 * 8 * 4
+    assert [*memory.by_device] == ["meta"]
+
+
+def test_pytorch_is_as_before():
+    net, _ = mlp("meta")
+    estimate(net, (4, 8), optimizer=lambda p: optim.Adam(p, fused=True))
+    net(torch.ones(4, 8, device="meta")).sum().backward()
+    with pytest.raises(RuntimeError, match="supported devices"):
+        optim.Adam(net.parameters(), fused=True).step()
+    with pytest.raises(AssertionError, match="supported devices"):
+        optim.Adam(net.parameters(), capturable=True).step()
