@@ -7,7 +7,8 @@ import torch
 
 from costcore import estimate
 
-from .networks import MEASURED, NETWORKS, OPTIMIZERS, memory_of_run
+from .networks import MEASURED, NETWORKS, OPTIMIZERS, Lstm, memory_of_run
+from .profiler import Run, profiled_peaks
 
 TOLERANCE = 8
 """Bytes of a Python number that an operator turns into a tensor, which no dispatch mode sees."""
@@ -49,3 +50,17 @@ def test_a_run_has_the_measured_peak(row, device):
     memory = memory_of_run(make().to(device), torch.zeros(shape, dtype=dtype, device=device), row.mode)
     assert memory.base == row.base
     assert 0 <= row.peak - (memory.peak - memory.base) <= TOLERANCE
+
+
+def test_a_linear_layer_behind_an_lstm_copies_its_input():
+    """The output of an LSTM with the batch first is transposed, and the linear layer copies it.
+
+    The result of the linear layer is 4 * 20 * 1000 numbers, the output and its copy 4 * 20 * 128 each, the two last
+    states 2 * 4 * 128 each.
+    """
+    by_hand = 4 * (4 * 20 * 1000 + 2 * 4 * 20 * 128 + 2 * 2 * 4 * 128)
+    network, x = Lstm().eval(), torch.zeros(4, 20, dtype=torch.int64)
+    with torch.no_grad():
+        assert profiled_peaks({"lstm": Run(lambda: network(x))}) == {"lstm": by_hand}
+    memory = estimate(network, (tuple(x.shape), x.dtype), memory=True).memory
+    assert memory.peak - memory.base == by_hand == 410_112
