@@ -428,7 +428,7 @@ class StorageLedger:
                 block = self._blocks[begins]
                 if block is None:
                     return None
-                local[begins] = len(local)
+                local[begins] = sum(event.is_birth for event in events)  # numbers of freed blocks are not used again
                 output = outputs.get(begins, -1)
                 shape = tuple(block.shape)
                 events.append(FrameEvent(local[begins], True, block.nbytes, shape, block.dtype, block.device, output))

@@ -338,6 +338,23 @@ def test_replayed_calls_have_the_memory_inside_them():
     assert estimate(net, (8, 8), memory=True).memory == first
 
 
+def test_a_replayed_call_frees_each_of_its_blocks():
+    """Attention with dropout makes and frees eight blocks, some of them while earlier ones live."""
+
+    class Dropped(nn.Module):
+        def forward(self, x):
+            return nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.1)
+
+    x = torch.zeros(2, 4, 33, 16)
+    with torch.no_grad():
+        real = memory_of(lambda: Dropped()(x), x)
+    lives = [(block.shape, block.born, block.died) for block in real.ledger.blocks]
+    assert len(lives) == 8
+    for _ in range(2):
+        memory = estimate(Dropped(), (2, 4, 33, 16), memory=True).memory
+        assert [(block.shape, block.born, block.died) for block in memory.ledger.blocks] == lives
+
+
 def test_an_lstm_keeps_the_workspace_that_a_cpu_keeps():
     net = nn.LSTM(5, 7)
     x = torch.zeros(3, 2, 5)
