@@ -54,6 +54,7 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
         modules={path: _in_module(module, substitute) for path, module in run.modules.items()},
         module_calls=tuple(_in_module_call(call, substitute) for call in run.module_calls),
         dataflow=None if run.dataflow is None else _in_dataflow(run.dataflow, substitute),
+        fusion=None if run.fusion is None else run.fusion._replace(unfused=substitute(run.fusion.unfused)),
     )
     return Trace(tuple(_in_record(record, substitute, run.layout) for record in trace), new_run)
 

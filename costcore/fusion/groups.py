@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from costcore.dims import Dim
 from costcore.fusion.graph import Graph
 from costcore.fusion.rules import pointwise, with_products
-from costcore.fusion.traffic import bytes_read, bytes_written
+from costcore.fusion.traffic import traffic
 from costcore.messages import unknown
+from costcore.symbolic import expanded_sum
 from costcore.trace.trace import Trace
 
 LEVELS = ("none", "pointwise", "compiler")
@@ -22,7 +24,7 @@ class Group(NamedTuple):
         calls: positions of the calls in the trace, in order.
         read: bytes that one execution reads.
         written: bytes that one execution writes.
-        times: how often the group runs, as :attr:`costcore.Call.times`.
+        times: how often the group runs, as :attr:`costcore.trace.call.Call.times`.
     """
 
     calls: tuple[int, ...]
@@ -34,7 +36,8 @@ class Group(NamedTuple):
 def groups_of(trace: Trace, level: str) -> list[Group]:
     """Return the groups of a run, in the order of their first calls. Every call is in exactly one group.
 
-    A free call (a view) is in the group that produces its operand, and reads and writes nothing.
+    A free call (a view) is in the group that produces its operand, and reads and writes nothing. A call without a cost
+    is alone.
 
     Args:
         trace: the run.
@@ -45,29 +48,46 @@ def groups_of(trace: Trace, level: str) -> list[Group]:
         ValueError: if the level is unknown.
         CostError: if a calculator states an invalid pattern.
     """
+    groups = []
+    for calls, shares in _groups(trace, level):
+        read, written = (expanded_sum(amounts) for amounts in zip(*shares, strict=True))
+        groups.append(Group(calls, read, written, trace.records[calls[0]].call.times))
+    return groups
+
+
+def traffic_of_calls(trace: Trace, level: str) -> tuple[list[tuple[int, ...]], list[tuple[Dim, Dim]]]:
+    """Return the positions of the calls of each group, and the bytes that every call of the run reads and writes.
+
+    The bytes of a group are those of its calls. Arguments and exceptions are those of :func:`groups_of`.
+    """
+    amounts: list[tuple[Dim, Dim]] = [(0, 0)] * len(trace)
+    groups = []
+    for calls, shares in _groups(trace, level):
+        groups.append(calls)
+        for position, share in zip(calls, shares, strict=True):
+            amounts[position] = share
+    return groups, amounts
+
+
+def _groups(trace: Trace, level: str) -> Iterator[tuple[tuple[int, ...], list[tuple[Dim, Dim]]]]:
+    """Yield the calls of every group, and the bytes that each of them reads and writes in one execution."""
     if level not in LEVELS:
         raise ValueError(unknown("level of fusion", level, LEVELS))
     if level == "none":
-        return [_alone(trace, i) for i in range(len(trace))]
+        yield from (((i,), [_alone(trace, i)]) for i in range(len(trace)))
+        return
     graph = Graph(trace)
     partition = pointwise(trace, graph)
     if level == "compiler":
-        partition = with_products(partition, graph)
+        with_products(partition, graph)
     members: dict[int, list[int]] = {}
     for position in range(len(trace)):
         home = graph.home.get(position, -1)
         members.setdefault(id(partition.of[position if home < 0 else home]), []).append(position)
-    return [_group(trace, graph, tuple(calls)) for calls in members.values()]
+    for calls in members.values():
+        yield tuple(calls), [_alone(trace, calls[0])] if len(calls) == 1 else traffic(graph, calls)
 
 
-def _alone(trace: Trace, position: int) -> Group:
-    call, cost, *_ = trace.records[position]
-    return Group((position,), 0 if cost is None else cost.mread, 0 if cost is None else cost.mwrite, call.times)
-
-
-def _group(trace: Trace, graph: Graph, calls: tuple[int, ...]) -> Group:
-    if len(calls) == 1:
-        return _alone(trace, calls[0])
-    inside = {result for position in calls for result in graph.nodes[position].results}
-    read, written = bytes_read(graph, calls, inside), bytes_written(graph, calls, set(calls))
-    return Group(calls, read, written, trace.records[calls[0]].call.times)
+def _alone(trace: Trace, position: int) -> tuple[Dim, Dim]:
+    cost = trace.records[position].cost
+    return (0, 0) if cost is None else (cost.mread, cost.mwrite)

@@ -2,60 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from costcore.dims import Dim, maximum, minimum
 from costcore.fusion.graph import Graph, Node, Operand
 from costcore.symbolic import expanded_sum, magnitude
 
 
-def bytes_read(graph: Graph, calls: Iterable[int], inside: set[int]) -> Dim:
-    """Return the bytes that a group reads: of every value from outside the largest part that a call reads, once.
+def traffic(graph: Graph, calls: Sequence[int]) -> list[tuple[Dim, Dim]]:
+    """Return the bytes that each call of a group reads and writes; their sums are those of the group.
 
-    Different parts of one value add up, to the whole value at most.
-
-    Args:
-        graph: the values.
-        calls: positions of the calls.
-        inside: operand ids of the values that calls of the group produce.
-    """
-    parts: dict[int, dict[int, Dim]] = {}
-    more: list[Dim] = []
-    for position in calls:
-        node = graph.nodes[position]
-        more.append(node.work.more_read)
-        for operand in _needed(node, inside):
-            views = parts.setdefault(operand.value, {})
-            known = views.get(operand.view)
-            views[operand.view] = operand.nbytes if known is None else _larger(known, operand.nbytes)
-    return expanded_sum([*more, *(_whole(graph, value, views) for value, views in parts.items())])
-
-
-def bytes_written(graph: Graph, calls: Iterable[int], members: set[int]) -> Dim:
-    """Return the bytes that a group writes: what others read, what is needed after the run, and what nobody reads.
+    A group reads of every value from outside the largest part that one of its calls reads, once; different parts of a
+    value add up, to the whole value at most. The first call that reads a part is charged with it. A group writes what
+    calls outside read, what is needed after the run, and what nobody reads.
 
     Args:
         graph: the values.
-        calls: positions of the calls.
-        members: the same positions.
+        calls: positions of the calls, in order.
     """
-    written: list[Dim] = []
-    for position in calls:
-        node = graph.nodes[position]
-        written.append(node.work.more_written)
-        left = node.work.unwritten
-        for result, nbytes in zip(node.results, node.work.writes, strict=False):
-            if is_written(graph, result, members):
-                taken = _smaller(left, nbytes)
-                left -= taken
-                written.append(nbytes - taken)
-    return expanded_sum(written)
+    members = set(calls)
+    reads = _Reads(graph, {result for position in calls for result in graph.nodes[position].results})
+    return [(reads.add(graph.nodes[each]), _written(graph, graph.nodes[each], members)) for each in calls]
 
 
 def is_written(graph: Graph, result: int, members: set[int]) -> bool:
     """Return whether somebody outside a group needs a value, or nobody at all reads it."""
     readers = graph.readers.get(result)
     return not readers or result in graph.kept or not members.issuperset(readers)
+
+
+class _Reads:
+    """What the calls of a group have read so far.
+
+    Args:
+        graph: the values.
+        inside: operand ids of the values that calls of the group produce.
+    """
+
+    def __init__(self, graph: Graph, inside: set[int]) -> None:
+        self._sizes = graph.sizes
+        self._inside = inside
+        self._parts: dict[int, dict[int, Dim]] = {}
+
+    def add(self, node: Node) -> Dim:
+        """Return the bytes that a call reads and no call before it."""
+        new = [self._new(operand) for operand in _needed(node, self._inside)]
+        return expanded_sum([node.work.more_read, *new])
+
+    def _new(self, operand: Operand) -> Dim:
+        parts = self._parts.setdefault(operand.value, {})
+        before = self._whole(operand.value, parts)
+        known = parts.get(operand.view)
+        parts[operand.view] = operand.nbytes if known is None else _larger(known, operand.nbytes)
+        after = self._whole(operand.value, parts)
+        return 0 if after == before else after - before
+
+    def _whole(self, value: int, parts: dict[int, Dim]) -> Dim:
+        if len(parts) < 2:
+            return next(iter(parts.values()), 0)
+        total = expanded_sum(parts.values())
+        return _smaller(total, self._sizes[value]) if value in self._sizes else total
 
 
 def _needed(node: Node, inside: set[int]) -> list[Operand]:
@@ -72,11 +78,15 @@ def _needed(node: Node, inside: set[int]) -> list[Operand]:
     return reduced
 
 
-def _whole(graph: Graph, value: int, views: dict[int, Dim]) -> Dim:
-    if len(views) == 1:
-        return next(iter(views.values()))
-    total = expanded_sum(views.values())
-    return _smaller(total, graph.sizes[value]) if value in graph.sizes else total
+def _written(graph: Graph, node: Node, members: set[int]) -> Dim:
+    """Return the bytes that a call writes to memory; what it leaves unwritten is taken off its first outputs."""
+    written, left = [node.work.more_written], node.work.unwritten
+    for result, nbytes in zip(node.results, node.work.writes, strict=False):
+        if is_written(graph, result, members):
+            taken = _smaller(left, nbytes)
+            left -= taken
+            written.append(nbytes - taken)
+    return expanded_sum(written)
 
 
 def _larger(a: Dim, b: Dim) -> Dim:

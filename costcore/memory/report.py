@@ -103,7 +103,8 @@ class Memory:
 
         Each is a dict with ``nbytes``, ``kind``, ``name`` (of a parameter, buffer or input), ``module``, ``call`` (the
         name of the call that made it) and ``phase`` (of that call), ``shape``, ``dtype``, ``device``, ``born`` and
-        ``dies`` (names of the calls that ran when it was allocated and freed; empty for the start and the end of the run).
+        ``dies`` (names of the calls that ran when it was allocated and freed; empty for the start and the end of the
+        run).
 
         Args:
             top: the maximum number of blocks; default: all.

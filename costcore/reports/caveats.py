@@ -131,6 +131,9 @@ def remarks(trace: Trace) -> list[str]:
         lines.append(f"partial: the totals do not include {not_counted(trace)}")
         named = [f"{LABELS[each.uncounted]}: {each}" for each in operators if each.uncounted in LABELS]
         lines += _limited(named, "operators that are not counted")
+    if trace.run.fusion is not None:
+        level, unfused = trace.run.fusion.level, as_text(trace.run.fusion.unfused)
+        lines.append(f"bytes are those after fusion at level {level}; without fusion {unfused} B are read and written")
     if trace.run.assumptions:
         lines.append(f"assumed: the totals depend on {n_assumptions(trace)}")
         lines += _limited([f"assumption: {each}" for each in trace.run.assumptions], "assumptions")

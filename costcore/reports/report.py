@@ -40,6 +40,7 @@ from costcore.reports.tables.show import TableOptions, one_stream, show
 if TYPE_CHECKING:
     from costcore.counting.conventions.view import View
     from costcore.devices.device import Device
+    from costcore.fusion.view import FusedView
     from costcore.timing.time_report import TimeReport
 
 
@@ -228,6 +229,24 @@ class Report(ReportData):
         from costcore.timing.time_report import time_report
 
         return time_report(self.trace, device, dtype, fusion, cores, tf32)
+
+    def fused(self, level: str = "pointwise") -> FusedView:
+        """Return this report with the bytes that are left after a compiler fused its calls.
+
+        FLOPs do not change. ``report.fused("compiler").show_report(mode="md")`` lists the groups, each of which runs as
+        one kernel; all other tables and files have the bytes after fusion.
+
+        Args:
+            level: ``none``; ``pointwise``: element-wise calls, reductions and copies in one loop, as TorchInductor
+                forms them by default; ``compiler``: element-wise calls also join the matrix product before them.
+
+        Raises:
+            ValueError: if the level is unknown.
+            CostError: if this report is already fused, or if a calculator states an invalid pattern.
+        """
+        from costcore.fusion.view import FusedView
+
+        return FusedView(self, level)
 
     def show_receptive_field(
         self,

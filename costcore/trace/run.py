@@ -51,6 +51,20 @@ _NODE = re.compile(r"""(?:^|, )((?:[^,'"]|,(?! )|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\
 _REGROUPING = re.compile(r"regrouped as (?P<op>\w+): (?P<nodes>.+)", re.DOTALL)
 
 
+class Fusion(NamedTuple):
+    """How the calls of a run were fused, if the bytes of its costs are those after fusion.
+
+    Attributes:
+        level: the level of fusion, see :mod:`costcore.fusion`.
+        groups: positions of the calls of every group.
+        unfused: bytes that all calls read and write if each runs by itself.
+    """
+
+    level: str
+    groups: tuple[tuple[int, ...], ...]
+    unfused: Dim
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """Options, parameters, modules and versions that all calls of a trace share.
@@ -75,6 +89,7 @@ class Run:
         module_calls: every call of a module in the order in which they began; recorded only with ``spelled=True``.
         dataflow: values that the model states beside those of calls, as an ONNX graph does; None if calls show all.
         memory: every block of memory of the run; None unless requested.
+        fusion: how calls were fused; None if every call reads and writes its operands by itself.
     """
 
     fma_1flop: bool = True
@@ -95,3 +110,4 @@ class Run:
     buffers: tuple[int, ...] = ()
     dataflow: Dataflow | None = None
     memory: MemoryLedger | None = None
+    fusion: Fusion | None = None

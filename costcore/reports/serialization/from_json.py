@@ -18,6 +18,7 @@ from costcore.reports.ledger import Ledger, flops_of, multiplied
 from costcore.reports.serialization.codec import Decoder, Encoder, malformed
 from costcore.reports.serialization.expression_parts import MOST_BITS
 from costcore.reports.serialization.file_object import REQUIRED, FileObject, checked_amount, checked_sign
+from costcore.reports.serialization.fusion_entry import fusion_of
 from costcore.reports.serialization.memory_entries import dataflow_of, memory_of
 from costcore.reports.serialization.to_json import SCHEMA, total_entry
 from costcore.symbolic import expanded_sum
@@ -154,7 +155,8 @@ def _contents(file: FileObject, source: str) -> Contents:
         costs.append(cost)
         flops[id(cost)] = amount
     records = tuple(_call(entry, layers, costs, run, decoder) for entry in file.objects("calls"))
-    trace = Trace(records, replace(run, memory=memory_of(file, len(records))))
+    memory, fusion = memory_of(file, len(records)), fusion_of(file, len(records), decoder)
+    trace = Trace(records, replace(run, memory=memory, fusion=fusion))
     if len({call.name for call in trace.calls}) != len(trace):
         raise CostError("calls: two calls have the same name")
     stated = file.choice("status", ("complete", "assumed", "partial"))

@@ -16,7 +16,7 @@ from costcore.reports.serialization.codec import Encoder
 from costcore.reports.serialization.targets import Target, save
 from costcore.trace.call import Module, ModuleCall
 from costcore.trace.dataflow import Dataflow, Value
-from costcore.trace.run import FLOPS, Run
+from costcore.trace.run import FLOPS, Fusion, Run
 from costcore.trace.trace import CallCost, Trace
 
 SCHEMA = "costcore.report/1"
@@ -70,7 +70,14 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
         entries["module_calls"] = [_module_call(call, encoder) for call in run.module_calls]
     if run.dataflow is not None:
         entries["dataflow"] = _dataflow(run.dataflow, encoder)
+    if run.fusion is not None:
+        entries["fusion"] = _fusion(run.fusion, encoder)
     return entries
+
+
+def _fusion(fusion: Fusion, encoder: Encoder) -> dict[str, Any]:
+    groups = [list(calls) for calls in fusion.groups]
+    return {"level": fusion.level, "groups": groups, "unfused_mrw": encoder.dim(fusion.unfused)}
 
 
 def _unit(run: Run) -> dict[str, str]:

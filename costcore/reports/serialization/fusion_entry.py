@@ -1,0 +1,24 @@
+"""The entry of a report file about fusion."""
+
+from __future__ import annotations
+
+from costcore.errors import CostError
+from costcore.fusion.groups import LEVELS
+from costcore.reports.serialization.codec import Decoder
+from costcore.reports.serialization.file_object import FileObject
+from costcore.trace.run import Fusion
+
+
+def fusion_of(file: FileObject, n_calls: int, decoder: Decoder) -> Fusion | None:
+    """Return how the calls were fused; None if the file has no such entry."""
+    data = file.field("fusion", dict, None)
+    if data is None:
+        return None
+    entry = FileObject(data, "fusion")
+    groups = entry.field("groups", list)
+    positions = [each for group in groups if type(group) is list for each in group if type(each) is int]
+    if sorted(positions) != list(range(n_calls)) or not all(groups):
+        raise CostError("fusion.groups: expected lists of indices of calls, with every call in exactly one of them")
+    level, unfused = entry.choice("level", LEVELS), entry.amount("unfused_mrw", decoder)
+    entry.end()
+    return Fusion(level, tuple(map(tuple, groups)), unfused)

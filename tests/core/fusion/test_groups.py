@@ -1,0 +1,205 @@
+"""Groups of calls, and their bytes, worked out by hand."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from costcore.fusion.groups import groups_of
+from tests.core.fusion.properties import check_groups
+from tests.core.fusion.runs import Calls, random_run
+
+
+def grouped(trace, level="pointwise"):
+    """The names of the operators of every group."""
+    groups = check_groups(trace)[level]
+    return [" ".join(trace.calls[i].layer.op for i in group.calls) for group in groups]
+
+
+def test_a_chain_of_maps_is_one_loop():
+    calls = Calls()
+    x, y = calls.given(4, 8), calls.given(4, 8)
+    end = calls("relu", calls("add", calls("exp", x), y))
+    trace = calls.trace(end)
+    assert grouped(trace) == ["exp add relu"]
+    (group,) = groups_of(trace, "pointwise")
+    assert group.calls == (0, 1, 2)
+    assert group.read == 2 * 4 * 32  # x and y, 32 elements of four bytes each
+    assert group.written == 4 * 32  # the last output
+
+
+def test_a_value_that_somebody_else_needs_is_written():
+    calls = Calls()
+    x = calls.given(4, 8)
+    middle = calls("exp", x)
+    trace = calls.trace(middle, calls("relu", middle))
+    (group,) = groups_of(trace, "pointwise")
+    assert (group.read, group.written) == (4 * 32, 2 * 4 * 32)  # exp and relu are both returned
+
+
+def test_a_reduction_shares_the_loop_of_its_rows():
+    calls = Calls()
+    x, y, w = calls.given(4, 8), calls.given(4, 8), calls.given(8, role="param")
+    total = calls("add", x, y)
+    normed = calls("layer_norm", total, w, names=("x", "w"), axis=(1,))
+    trace = calls.trace(total, normed)
+    assert grouped(trace) == ["add layer_norm"]
+    (group,) = groups_of(trace, "pointwise")
+    assert group.read == 4 * (32 + 32 + 8)
+    assert group.written == 4 * (32 + 32)
+
+
+def test_reductions_over_different_rows_are_two_loops():
+    calls = Calls()
+    x = calls.given(4, 8)
+    trace = calls.trace(calls("softmax", calls("softmax", x, axis=1), axis=0))
+    assert grouped(trace) == ["softmax", "softmax"]
+
+
+def test_a_map_on_reduced_rows_joins_the_reduction():
+    calls = Calls()
+    x = calls.given(4, 8)
+    mean = calls("reduce_mean", x, shape=(4, 1))
+    root = calls("sqrt", mean)
+    trace = calls.trace(calls("div", x, root))
+    assert grouped(trace) == ["reduce_mean sqrt div"]
+    (group,) = groups_of(trace, "pointwise")
+    assert (group.read, group.written) == (4 * 32, 4 * 32)
+
+
+def test_a_product_is_alone_until_the_compiler_level():
+    calls = Calls()
+    x, w = calls.given(4, 8), calls.given(16, 8, role="param")
+    hidden = calls("linear", x, w, shape=(4, 16))
+    trace = calls.trace(calls("mul", calls("gelu", hidden), calls.given(4, 16)))
+    assert grouped(trace) == ["linear", "gelu mul"]
+    assert grouped(trace, "compiler") == ["linear gelu mul"]
+    (group,) = groups_of(trace, "compiler")
+    assert group.read == 4 * (32 + 128 + 64)  # x, w and the other factor
+    assert group.written == 4 * 64
+
+
+def test_one_product_per_group():
+    """A sum of two branches, as in a residual block with a convolution in its shortcut."""
+    calls = Calls()
+    x, w = calls.given(4, 8), calls.given(8, 8, role="param")
+    trace = calls.trace(calls("relu", calls("add", calls("linear", x, w), calls("linear", x, w))))
+    assert grouped(trace, "compiler") == ["linear", "linear add relu"]
+
+
+def test_a_reduction_does_not_continue_a_product():
+    calls = Calls()
+    x, w = calls.given(4, 8), calls.given(8, 8, role="param")
+    trace = calls.trace(calls("softmax", calls("linear", x, w), axis=1))
+    assert grouped(trace, "compiler") == ["linear", "softmax"]
+
+
+def test_siblings_read_their_operand_once():
+    calls = Calls()
+    x = calls.given(4, 8)
+    trace = calls.trace(calls("exp", x), calls("relu", x))
+    (group,) = groups_of(trace, "pointwise")
+    assert (group.read, group.written) == (4 * 32, 2 * 4 * 32)
+
+
+def test_no_group_waits_for_itself():
+    """The sum needs exp directly and through the product, which runs in between."""
+    calls = Calls()
+    x, w = calls.given(4, 8), calls.given(8, 8, role="param")
+    early = calls("exp", x)
+    trace = calls.trace(calls("add", early, calls("linear", early, w)))
+    assert grouped(trace) == ["exp", "linear", "add"]
+    assert grouped(trace, "compiler") == ["exp", "linear add"]
+
+
+def test_a_view_is_its_operand_by_another_name():
+    calls = Calls()
+    x = calls.given(4, 8)
+    flat = calls("view", calls("exp", x), shape=(32,))
+    trace = calls.trace(calls("relu", flat))
+    assert grouped(trace) == ["exp view relu"]
+    (group,) = groups_of(trace, "pointwise")
+    assert (group.read, group.written) == (4 * 32, 4 * 32)
+
+
+def test_parts_of_a_value_add_up_to_the_whole_at_most():
+    """Two halves are read, as gated units do; then one of them again in another shape, and everything once more."""
+    calls = Calls()
+    x = calls.given(4, 8)
+    left, right = calls("view", x, shape=(4, 4)), calls("view", x, shape=(4, 4))
+    product = calls("mul", calls("sigmoid", left), right)
+    groups = [group for group in groups_of(calls.trace(product), "pointwise") if group.read]
+    assert [(group.read, group.written) for group in groups] == [(4 * 32, 4 * 16)]
+    again = calls("add", product, calls("view", left, shape=(4, 4)))
+    groups = [group for group in groups_of(calls.trace(again), "pointwise") if group.read]
+    assert [(group.read, group.written) for group in groups] == [(4 * 32, 4 * 16)]
+
+
+def test_rows_of_a_table_are_not_the_table():
+    calls = Calls()
+    ids, table = calls.given(5), calls.given(1000, 8, role="param")
+    rows = calls("embedding", ids, table, shape=(5, 8), names=("x", "w"))
+    trace = calls.trace(calls("relu", rows))
+    (group,) = groups_of(trace, "pointwise")
+    assert group.read == 4 * (5 + 40)  # the indices, and five rows of eight
+    assert group.written == 4 * 40
+
+
+def test_a_small_operand_is_computed_where_it_is_needed():
+    calls = Calls()
+    x, scale = calls.given(4, 8), calls.given(8, role="param")
+    trace = calls.trace(calls("mul", x, calls("exp", scale)))
+    assert grouped(trace) == ["exp mul"]
+    calls = Calls()
+    x, scale = calls.given(4, 8), calls.given(8, role="param")
+    shared = calls("exp", scale)
+    assert grouped(calls.trace(calls("mul", x, shared), shared)) == ["exp", "mul"]
+
+
+@pytest.mark.parametrize("place", [{"phase": "backward"}, {"region": "body", "times": 5}])
+def test_parts_of_a_program_that_are_compiled_apart_are_not_fused(place):
+    calls = Calls()
+    early = calls("exp", calls.given(4, 8))
+    trace = calls.trace(calls("relu", early, **place))
+    assert grouped(trace) == ["exp", "relu"]
+
+
+def test_what_is_computed_again_is_fused_with_the_backward_pass():
+    calls = Calls()
+    again = calls("exp", calls.given(4, 8), phase="recompute")
+    trace = calls.trace(calls("mul", again, again, phase="backward"))
+    assert grouped(trace) == ["exp mul"]
+
+
+def test_a_group_of_a_loop_runs_as_often_as_the_loop():
+    calls = Calls()
+    x = calls.given(4, 8)
+    calls("relu", calls("exp", x, region="body", times=5), region="body", times=5)
+    (group,) = groups_of(calls.trace(), "pointwise")
+    assert (group.read, group.written, group.times) == (4 * 32, 4 * 32, 5)
+
+
+def test_a_call_without_a_cost_is_alone():
+    calls = Calls()
+    trace = calls.trace(calls("relu", calls("unknown", calls("exp", calls.given(4, 8)))))
+    assert grouped(trace) == ["exp", "unknown", "relu"]
+
+
+def test_with_a_free_layout_transposes_are_views():
+    calls = Calls()
+    turned = calls("transpose", calls("exp", calls.given(4, 8)), shape=(8, 4))
+    end = calls("relu", turned)
+    assert grouped(calls.trace(end, layout="free")) == ["exp transpose relu"]
+    assert groups_of(calls.trace(end, layout="free"), "pointwise")[0].read == 4 * 32
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_runs(seed):
+    random = Random(seed)
+    check_groups(random_run(random, random.randrange(2, 60)))
+
+
+def test_an_unknown_level_is_an_error():
+    with pytest.raises(ValueError, match=r"unknown level of fusion 'all' .*none, pointwise, compiler"):
+        groups_of(Calls().trace(), "all")
