@@ -10,6 +10,9 @@ from costcore.fusion.work import Work, Works
 from costcore.trace.call import Call
 from costcore.trace.trace import Trace
 
+MOST_JOINED = 8
+"""The most operands of a concatenation that is computed in one loop, as in TorchInductor."""
+
 
 class Operand(NamedTuple):
     """A value as one call reads it.
@@ -55,6 +58,10 @@ class Graph:
         kept: operand ids of values that are needed after the run, or by control flow between calls.
         sizes: bytes of whole values of which parts are read, by operand id.
         home: the position of the call whose value a free call renames, by position; -1 if no call produces it.
+        placed: positions of concatenations that are no kernel of their own: whoever produces an operand writes it into
+            the result.
+        copied: the first of these that reads a value, or a part of it, by operand id of the part. The value is copied
+            into the others at the same time.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -64,12 +71,16 @@ class Graph:
         self.readers: dict[int, list[int]] = {}
         self.sizes: dict[int, Dim] = {}
         self.home: dict[int, int] = {}
+        self.placed: set[int] = set()
+        self.copied: dict[int, int] = {}
+        self._readers_of_view: dict[int, list[int]] = {}
         self._value: dict[int, int] = {}
         self._view: dict[int, int] = {}
         self._writer: dict[int, int] = {}
         for position, record in enumerate(trace):
             self._add(position, record.call, works(record))
         self.kept = {self._value.get(identity, identity) for identity in _kept(trace)}
+        self._place_operands()
 
     def _add(self, position: int, call: Call, work: Work) -> None:
         if work.pattern == "free":
@@ -79,6 +90,7 @@ class Graph:
         operands = tuple(self._operands(call, work))
         for operand in operands:
             self.readers.setdefault(operand.value, []).append(position)
+            self._readers_of_view.setdefault(operand.view, []).append(position)
         producer = self.producer
         follows = {producer[operand.value] for operand in operands if operand.value in producer}
         follows.update(self._writers(position, call))
@@ -86,6 +98,22 @@ class Graph:
             if identity:
                 producer[identity] = position
         self.nodes.append(Node(work, operands, call.outputs, frozenset(follows)))
+
+    def _place_operands(self) -> None:
+        """Find the concatenations whose operands are written into the result by whoever produces them.
+
+        A concatenation of few operands that nothing else computes with is part of a loop instead.
+        """
+        for position, node in enumerate(self.nodes):
+            if node.work.joins and (len(node.operands) > MOST_JOINED or any(map(self._is_shared, node.operands))):
+                self.placed.add(position)
+                for operand in node.operands:
+                    self.copied.setdefault(operand.view, position)
+
+    def _is_shared(self, operand: Operand) -> bool:
+        """Return whether a loop reads an operand, besides concatenations."""
+        readers = (self.nodes[each].work for each in self._readers_of_view[operand.view])
+        return any(work.pattern in ("map", "reduce", "move") and not work.joins for work in readers)
 
     def _operands(self, call: Call, work: Work) -> Iterator[Operand]:
         for identity, nbytes in zip(call.inputs, work.reads, strict=False):

@@ -85,7 +85,7 @@ def _groups(trace: Trace, level: str) -> Iterator[tuple[tuple[int, ...], list[tu
         home = graph.home.get(position, -1)
         members.setdefault(id(partition.of[position if home < 0 else home]), []).append(position)
     for calls in members.values():
-        yield tuple(calls), [_alone(trace, calls[0])] if len(calls) == 1 else traffic(graph, calls)
+        yield tuple(calls), traffic(graph, calls)
 
 
 def _alone(trace: Trace, position: int) -> tuple[Dim, Dim]:

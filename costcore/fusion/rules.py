@@ -27,9 +27,10 @@ def pointwise(trace: Trace, graph: Graph) -> Partition:
     partition = Partition()
     for position, (record, node) in enumerate(zip(trace, graph.nodes, strict=True)):
         work = node.work
-        cluster = Cluster(place_of(record), work.elements, work.rows, {work.pattern}, [position])
+        pattern: Pattern = "opaque" if position in graph.placed else work.pattern
+        cluster = Cluster(place_of(record), work.elements, work.rows, {pattern}, [position])
         partition.add(position, cluster, node.follows)
-        if work.pattern in ALONE:
+        if pattern in ALONE:
             continue
         for early in _producers(partition, node, graph):
             cluster = _join(partition, graph, cluster, early, work.pattern)

@@ -6,7 +6,11 @@ from collections.abc import Sequence
 
 from costcore.dims import Dim, maximum, minimum
 from costcore.fusion.graph import Graph, Node, Operand
+from costcore.ir import Pattern
 from costcore.symbolic import expanded_sum, magnitude
+
+LOOPS: frozenset[Pattern] = frozenset(("map", "reduce", "window", "move", "make"))
+"""Patterns of calls whose kernels a compiler writes, so that it decides where their results go."""
 
 
 def traffic(graph: Graph, calls: Sequence[int]) -> list[tuple[Dim, Dim]]:
@@ -22,13 +26,37 @@ def traffic(graph: Graph, calls: Sequence[int]) -> list[tuple[Dim, Dim]]:
     """
     members = set(calls)
     reads = _Reads(graph, {result for position in calls for result in graph.nodes[position].results})
-    return [(reads.add(graph.nodes[each]), _written(graph, graph.nodes[each], members)) for each in calls]
+    return [
+        (_copied(graph, each) if each in graph.placed else reads.add(graph.nodes[each]), _written(graph, each, members))
+        for each in calls
+    ]
 
 
 def is_written(graph: Graph, result: int, members: set[int]) -> bool:
     """Return whether somebody outside a group needs a value, or nobody at all reads it."""
     readers = graph.readers.get(result)
-    return not readers or result in graph.kept or not members.issuperset(readers)
+    if not readers or result in graph.kept:
+        return True
+    if graph.nodes[graph.producer[result]].work.pattern in LOOPS:
+        return not (members | graph.placed).issuperset(readers)
+    return not members.issuperset(readers)
+
+
+def _copied(graph: Graph, position: int) -> Dim:
+    """Return the bytes that a placed concatenation reads: operands that no loop writes into the result.
+
+    The first concatenation of an operand reads it and copies it into the others.
+    """
+    return expanded_sum(
+        operand.nbytes
+        for operand in graph.nodes[position].operands
+        if graph.copied[operand.view] == position and not _comes_from_loop(graph, operand)
+    )
+
+
+def _comes_from_loop(graph: Graph, operand: Operand) -> bool:
+    producer = graph.producer.get(operand.value)
+    return producer is not None and graph.nodes[producer].work.pattern in LOOPS
 
 
 class _Reads:
@@ -78,8 +106,9 @@ def _needed(node: Node, inside: set[int]) -> list[Operand]:
     return reduced
 
 
-def _written(graph: Graph, node: Node, members: set[int]) -> Dim:
+def _written(graph: Graph, position: int, members: set[int]) -> Dim:
     """Return the bytes that a call writes to memory; what it leaves unwritten is taken off its first outputs."""
+    node = graph.nodes[position]
     written, left = [node.work.more_written], node.work.unwritten
     for result, nbytes in zip(node.results, node.work.writes, strict=False):
         if is_written(graph, result, members):

@@ -38,6 +38,11 @@ class Work(NamedTuple):
     more_read: Dim
     more_written: Dim
 
+    @property
+    def joins(self) -> bool:
+        """Whether it puts whole operands side by side, as a concatenation does."""
+        return self.pattern == "move" and len(self.reads) > 1 and bool(sum(self.reads) == sum(self.writes))
+
 
 class Works:
     """The work of calls, computed once for equal layers.

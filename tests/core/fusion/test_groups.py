@@ -203,3 +203,35 @@ def test_random_runs(seed):
 def test_an_unknown_level_is_an_error():
     with pytest.raises(ValueError, match=r"unknown level of fusion 'all' .*none, pointwise, compiler"):
         groups_of(Calls().trace(), "all")
+
+
+def dense_block(calls: Calls, width: int, *others: int) -> int:
+    """A product whose output is concatenated with values that other loops read."""
+    w = calls.given(width, width, role="param")
+    feature = calls("linear", calls("relu", others[0]), w)
+    return calls("concat", feature, *others, shape=(4, width * (1 + len(others))), names=("x0", "x1", "x2"))
+
+
+def test_operands_that_others_need_are_written_into_the_concatenation():
+    """A dense block: relu reads the operand that the concatenation repeats, so no loop computes the result at once.
+
+    The sum writes its 32 elements into the result beside those of relu, and the product's 32 are copied into it.
+    """
+    calls = Calls()
+    x = calls("exp", calls.given(4, 8))
+    trace = calls.trace(calls("neg", dense_block(calls, 8, x)))
+    assert grouped(trace) == ["exp relu", "linear", "concat", "neg"]
+    loop, product, concat, last = groups_of(trace, "pointwise")
+    assert (loop.read, loop.written) == (4 * 32, 4 * 32)  # what exp writes is part of the result of concat
+    assert (product.read, product.written) == (4 * (32 + 64), 4 * 32)
+    assert (concat.read, concat.written) == (4 * 32, 4 * 64)
+    assert (last.read, last.written) == (4 * 64, 4 * 64)
+
+
+def test_a_concatenation_of_private_operands_is_one_loop():
+    calls = Calls()
+    w = calls.given(8, 8, role="param")
+    left, right = (calls("relu", calls("linear", calls.given(4, 8), w)) for _ in range(2))
+    trace = calls.trace(calls("concat", left, right, shape=(4, 16), names=("x0", "x1")))
+    assert grouped(trace) == ["linear", "relu relu concat", "linear"]
+    assert [group.read + group.written for group in groups_of(trace, "pointwise")][1] == 4 * (64 + 64)
