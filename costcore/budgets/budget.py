@@ -54,6 +54,7 @@ class Budget:
         baseline: the report from which increases are measured.
         strict: whether a report whose status is ``partial`` or ``assumed`` is a violation.
         convention: the convention by which FLOPs are counted; empty for that of costcore.
+        fused: the level of fusion after which bytes are counted; empty for those of every call by itself.
         source: the file from which the budget was read.
     """
 
@@ -61,6 +62,7 @@ class Budget:
     baseline: Report | None = None
     strict: bool = False
     convention: str = ""
+    fused: str = ""
     source: str = field(default="budget", compare=False)
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from fractions import Fraction
@@ -44,6 +45,8 @@ def check(report: Report, budget: BudgetLike) -> list[Violation]:
     if not isinstance(report, Report):
         raise TypeError(f"check expects a report, such as that of estimate (got {type(report).__name__})")
     read = budget if isinstance(budget, Budget) else read_budget(budget)
+    if read.fused:
+        return _check_fused(report, read)
     if not read.convention:
         return [*_incomplete(report, read), *_exceeded(report, read, read.baseline)]
     baseline = None if read.baseline is None else _counted(read.baseline, read.convention)
@@ -52,14 +55,29 @@ def check(report: Report, budget: BudgetLike) -> list[Violation]:
     return [*_incomplete(report, read), *(_with_reason(violation, as_counted) for violation in found)]
 
 
+def _check_fused(report: Report, budget: Budget) -> list[Violation]:
+    """Return the violations of a budget that limits the bytes after fusion."""
+    baseline = None if budget.baseline is None else _fused(budget.baseline, budget.fused)
+    found = check(_fused(report, budget.fused), replace(budget, baseline=baseline, fused=""))
+    reason = f"after fusion ({budget.fused})"
+    return [_with_reason(violation, reason, ("mread", "mwrite", "mrw")) for violation in found]
+
+
+def _fused(report: Report, level: str) -> Report:
+    """Return a report with the bytes after fusion; one that was saved so is returned unchanged."""
+    fusion = report.trace.run.fusion
+    fused: Report = report if fusion is not None and fusion.level == level else report.fused(level).report
+    return fused
+
+
 def _counted(report: Report, convention: str) -> Report:
     counted: Report = report.under(convention).report
     return counted
 
 
-def _with_reason(violation: Violation, reason: str) -> Violation:
-    """Return a violation that says by which convention FLOPs are counted."""
-    if violation.metric != "flops":
+def _with_reason(violation: Violation, reason: str, metrics: Sequence[str] = ("flops",)) -> Violation:
+    """Return a violation of a limit on one of these metrics that says how they are counted."""
+    if violation.metric not in metrics:
         return violation
     return violation._replace(reason=", ".join(filter(None, (reason, violation.reason))))
 

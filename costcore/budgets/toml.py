@@ -11,6 +11,7 @@ from typing import Any
 from costcore.budgets.budget import LIMITED, SCOPES, Budget, Limit
 from costcore.counting.conventions.catalog import named
 from costcore.errors import CostError
+from costcore.fusion.groups import LEVELS
 from costcore.messages import error_text, unknown
 from costcore.reports.report import Report
 from costcore.reports.text.amounts import METRICS, parse_amount, parse_percent
@@ -20,7 +21,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-TOP_LEVEL_KEYS = ("strict", "convention", "baseline", "max_increase", *SCOPES)
+TOP_LEVEL_KEYS = ("strict", "convention", "baseline", "max_increase", "fused", *SCOPES)
 
 
 class BudgetError(CostError):
@@ -34,6 +35,7 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
 
         strict = true                  # a partial or assumed report is a violation
         convention = "fvcore"          # flops are counted as fvcore counts them; default: as costcore does
+        fused = "pointwise"            # bytes are those after fusion; default: those of every call by itself
         baseline = "report.json"       # a saved report, relative to this file; in a mapping it may be a Report
         max_increase = "1%"            # of each total, from the baseline
 
@@ -98,7 +100,10 @@ class _Reader:
             raise BudgetError(f"{self._source}: max_increase needs a baseline, the path of a saved report")
         if not limits and not strict:
             raise BudgetError(f"{self._source}: the budget has no limits (expected {', '.join(TOP_LEVEL_KEYS)})")
-        return Budget(limits, baseline, strict, self._convention(content.get("convention", "")), self._source)
+        convention, fused = self._convention(content.get("convention", "")), content.get("fused", "")
+        if fused not in ("", *LEVELS):
+            raise self._error(("fused",), unknown("level of fusion", fused, LEVELS))
+        return Budget(limits, baseline, strict, convention, fused, self._source)
 
     def _convention(self, value: Any) -> str:
         if not isinstance(value, str):

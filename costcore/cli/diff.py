@@ -11,6 +11,7 @@ from costcore.cli.models import (
     MODEL,
     SUCCESS,
     add_frontend_switches,
+    add_fused,
     add_model_options,
     add_output,
     check_model,
@@ -58,6 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--memory", action="store_true", help="compare the peaks of memory too (PyTorch); saved reports may have them"
     )
+    add_fused(parser)
     add_output(parser, MODES, "table", FILES)
     parser.add_argument(
         "--limit", type=int, metavar="N", help="maximum number of rows of each table; default: no limit, 50 in Markdown"
@@ -80,6 +82,8 @@ def _diff(args: argparse.Namespace) -> int:
     mode = format_of(args, "table", FILES)
     old = report_of(args.old, args, args.input_old)
     new = report_of(args.new, args, args.input_new)
+    if args.fused is not None:
+        old, new = (report.fused(args.fused).report for report in (old, new))
     comparison = compare(old, new, by=args.by, names=(args.old, args.new))
     if comparison.by == "order" and (found := suggestion((old, new), _regrouped(args, old, new))):
         comparison = replace(comparison, suggestions=(found,))

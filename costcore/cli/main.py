@@ -22,6 +22,7 @@ from costcore.cli.models import (
     add_convention,
     add_digits,
     add_frontend_switches,
+    add_fused,
     add_model_options,
     add_unit,
     check_model,
@@ -34,6 +35,8 @@ from costcore.cli.models import (
     unit_of,
 )
 from costcore.errors import CostError
+from costcore.fusion.table import FUSED, FusedColumns
+from costcore.fusion.view import FusedView
 from costcore.memory.caching import POLICIES
 from costcore.messages import did_you_mean, unknown
 from costcore.reports.caveats import MODES_WITH_REMARKS
@@ -134,6 +137,7 @@ VIEWS: Mapping[str, View] = {
     "by": View(Report.show_by, GROUPS, GroupColumns),
     "memory": View(Report.show_memory, BLOCKS, MemoryColumns),
     "arena": View(Report.show_arena, ARENA, ArenaColumns),
+    "fused": View(FusedView.show_report, FUSED, FusedColumns),
 }
 
 
@@ -189,6 +193,7 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
         "--format", choices=sorted(renderers()), help="default: a table, in color if the terminal supports it"
     )
     add_convention(parser)
+    add_fused(parser)
     add_unit(parser)
     parser.add_argument(
         "--columns", action="append", metavar="NAMES", help="names separated by commas, or default, percent, all"
@@ -240,7 +245,9 @@ def _main(argv: Sequence[str]) -> int:
     try:
         args.spelled, args.as_published = spelled_for(args.convention), args.convention is not None
         report = _report(args)
-        if args.convention is None:
+        if args.fused is not None:
+            _show_fused(report.fused(args.fused), args, options)
+        elif args.convention is None:
             _show(report, args, options)
         else:
             _show_counted(report, args, options)
@@ -274,6 +281,8 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     for flag, value in (("--inplace", args.inplace), ("--align", args.align is not None)):
         if value and name != "arena":
             raise ValueError(f"{flag} requires --arena")
+    if args.fused is not None and name in ("receptive_field", "memory", "arena"):
+        raise ValueError(f"--fused cannot be used with --{name.replace('_', '-')}, which fusion does not change")
     check_depth(args.depth)
     check_top(args.top)
     check_digits(args.digits)
@@ -307,7 +316,8 @@ def _view(args: argparse.Namespace) -> str:
     if args.by is not None:
         return "by"
     names = ("summary", "layers", "tree", "receptive_field", "memory", "arena")
-    return next((name for name in names if getattr(args, name)), "report")
+    default = "report" if args.fused is None or args.convention is not None else "fused"
+    return next((name for name in names if getattr(args, name)), default)
 
 
 def _report(args: argparse.Namespace) -> Report:
@@ -321,12 +331,19 @@ def _report(args: argparse.Namespace) -> Report:
     return report_of(args.model, args, is_alone=True)
 
 
-def _show(report: Report, args: argparse.Namespace, options: dict[str, Any]) -> None:
-    """Write the report to standard output or to a file, and notes that it does not include to standard error."""
+def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], table_of: FusedView | None = None) -> None:
+    """Write the report to standard output or to a file, and notes that it does not include to standard error.
+
+    Args:
+        report: the report.
+        args: the arguments of the command.
+        options: the options of the view.
+        table_of: the groups, if the table shows them.
+    """
     keys = options.pop("keys")
 
     def show(ost: IO[str], mode: str) -> None:
-        VIEWS[_view(args)].show(report, *keys, ost=ost, mode=mode, **options)
+        VIEWS[_view(args)].show(report if table_of is None else table_of, *keys, ost=ost, mode=mode, **options)
 
     if args.output is None:
         show(sys.stdout, args.format or DEFAULT_FORMAT)
@@ -348,6 +365,14 @@ def _show_allocator(line: str, args: argparse.Namespace) -> None:
         print(line)
     else:
         print_message(line)
+
+
+def _show_fused(fused: FusedView, args: argparse.Namespace, options: dict[str, Any]) -> None:
+    """Write a report with the bytes after fusion: its groups, or the table or file that the options ask for."""
+    if args.convention is not None:
+        _show_counted(fused.report, args, options)
+    else:
+        _show(fused.report, args, options, fused if _view(args) == "fused" else None)
 
 
 def _show_counted(report: Report, args: argparse.Namespace, options: dict[str, Any]) -> None:

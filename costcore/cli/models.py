@@ -24,6 +24,7 @@ from costcore.api.load_model import (
 )
 from costcore.counting.conventions.catalog import named
 from costcore.errors import CostError, CostWarning, UnknownOptionError
+from costcore.fusion.groups import LEVELS
 from costcore.messages import did_you_mean
 from costcore.registry.frontends import applicable_options, specs
 from costcore.reports.caveats import n_assumptions
@@ -139,6 +140,16 @@ def add_convention(parser: argparse.ArgumentParser) -> None:
         "--convention",
         metavar="NAME",
         help="count FLOPs as another tool does: a name that `costcore conventions` lists, or a .toml file with rules",
+    )
+
+
+def add_fused(parser: argparse.ArgumentParser) -> None:
+    """Add ``--fused``."""
+    parser.add_argument(
+        "--fused",
+        choices=LEVELS,
+        help="bytes that are left after fusion. pointwise: element-wise operators, reductions and copies in one loop; "
+        "compiler: also after the matrix product before them; default: bytes of every operator by itself",
     )
 
 

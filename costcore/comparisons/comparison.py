@@ -85,7 +85,8 @@ def compare(old: Report, new: Report, *, by: str | None = None, names: tuple[str
     Raises:
         TypeError: if ``old`` or ``new`` is not a report.
         ValueError: if ``by`` is invalid.
-        CostError: if one report counts a fused multiply-add as one FLOP and the other as two.
+        CostError: if one report counts a fused multiply-add as one FLOP and the other as two, or if their bytes are
+            those after different levels of fusion.
     """
     for report in (old, new):
         if not isinstance(report, Report):
@@ -97,6 +98,12 @@ def compare(old: Report, new: Report, *, by: str | None = None, names: tuple[str
         raise CostError(
             f"cannot compare the reports: {names[0]} counts a fused multiply-add as {counts[0]}, {names[1]} as "
             f"{counts[1]}. Count both with the same fma_1flop."
+        )
+    levels = ["unfused" if report.trace.run.fusion is None else report.trace.run.fusion.level for report in (old, new)]
+    if levels[0] != levels[1]:
+        raise CostError(
+            f"cannot compare the reports: bytes of {names[0]} are {levels[0]}, those of {names[1]} are {levels[1]}. "
+            "Use report.fused(level).report of both, or of neither."
         )
     if by is None:
         by = "order" if _frameworks_differ(old, new) else "module"

@@ -58,8 +58,7 @@ class Graph:
         kept: operand ids of values that are needed after the run, or by control flow between calls.
         sizes: bytes of whole values of which parts are read, by operand id.
         home: the position of the call whose value a free call renames, by position; -1 if no call produces it.
-        placed: positions of concatenations that are no kernel of their own: whoever produces an operand writes it into
-            the result.
+        placed: positions of concatenations whose operands are written into the result by whoever produces them.
         copied: the first of these that reads a value, or a part of it, by operand id of the part. The value is copied
             into the others at the same time.
     """
@@ -87,7 +86,14 @@ class Graph:
             self._rename(position, call, work)
             self.nodes.append(Node(work, (), (), frozenset()))
             return
-        operands = tuple(self._operands(call, work))
+        value, view = self._value, self._view
+        operands = tuple(
+            [
+                Operand(value.get(each, each), view.get(each, each), nbytes)
+                for each, nbytes in zip(call.inputs, work.reads, strict=False)
+                if each
+            ]
+        )
         for operand in operands:
             self.readers.setdefault(operand.value, []).append(position)
             self._readers_of_view.setdefault(operand.view, []).append(position)
@@ -114,11 +120,6 @@ class Graph:
         """Return whether a loop reads an operand, besides concatenations."""
         readers = (self.nodes[each].work for each in self._readers_of_view[operand.view])
         return any(work.pattern in ("map", "reduce", "move") and not work.joins for work in readers)
-
-    def _operands(self, call: Call, work: Work) -> Iterator[Operand]:
-        for identity, nbytes in zip(call.inputs, work.reads, strict=False):
-            if identity:
-                yield Operand(self._value.get(identity, identity), self._view.get(identity, identity), nbytes)
 
     def _rename(self, position: int, call: Call, work: Work) -> None:
         """Make the outputs of a free call names of its first input, or of parts of it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from costcore.dims import Dim
@@ -11,6 +10,7 @@ from costcore.fusion.rules import pointwise, with_products
 from costcore.fusion.traffic import traffic
 from costcore.messages import unknown
 from costcore.symbolic import expanded_sum
+from costcore.trace.gc_paused import collector_off
 from costcore.trace.trace import Trace
 
 LEVELS = ("none", "pointwise", "compiler")
@@ -69,23 +69,22 @@ def traffic_of_calls(trace: Trace, level: str) -> tuple[list[tuple[int, ...]], l
     return groups, amounts
 
 
-def _groups(trace: Trace, level: str) -> Iterator[tuple[tuple[int, ...], list[tuple[Dim, Dim]]]]:
-    """Yield the calls of every group, and the bytes that each of them reads and writes in one execution."""
+def _groups(trace: Trace, level: str) -> list[tuple[tuple[int, ...], list[tuple[Dim, Dim]]]]:
+    """Return the calls of every group, and the bytes that each of them reads and writes in one execution."""
     if level not in LEVELS:
         raise ValueError(unknown("level of fusion", level, LEVELS))
     if level == "none":
-        yield from (((i,), [_alone(trace, i)]) for i in range(len(trace)))
-        return
-    graph = Graph(trace)
-    partition = pointwise(trace, graph)
-    if level == "compiler":
-        with_products(partition, graph)
-    members: dict[int, list[int]] = {}
-    for position in range(len(trace)):
-        home = graph.home.get(position, -1)
-        members.setdefault(id(partition.of[position if home < 0 else home]), []).append(position)
-    for calls in members.values():
-        yield tuple(calls), traffic(graph, calls)
+        return [((i,), [_alone(trace, i)]) for i in range(len(trace))]
+    with collector_off():
+        graph = Graph(trace)
+        partition = pointwise(trace, graph)
+        if level == "compiler":
+            with_products(partition, graph)
+        members: dict[int, list[int]] = {}
+        for position in range(len(trace)):
+            home = graph.home.get(position, -1)
+            members.setdefault(id(partition.of[position if home < 0 else home]), []).append(position)
+        return [(tuple(calls), traffic(graph, calls)) for calls in members.values()]
 
 
 def _alone(trace: Trace, position: int) -> tuple[Dim, Dim]:

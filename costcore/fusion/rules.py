@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from costcore.dims import Dim, is_symbolic
 from costcore.fusion.graph import Graph, Node
 from costcore.fusion.partition import Cluster, Partition
 from costcore.ir import Pattern
+from costcore.symbolic import is_negative
 from costcore.trace.trace import CallCost, Trace
 
 ALONE: frozenset[Pattern] = frozenset(("product", "opaque", "free"))
@@ -78,15 +80,9 @@ def _siblings(partition: Partition, node: Node, graph: Graph, position: int) -> 
     """Yield the latest groups before a call that read one of its operands."""
     for operand in node.operands:
         readers = graph.readers[operand.value]
-        end = _index(readers, position)
+        end = bisect_left(readers, position)
         for reader in reversed(readers[max(0, end - MAX_SIBLINGS) : end]):
             yield partition.of[reader]
-
-
-def _index(readers: list[int], position: int) -> int:
-    from bisect import bisect_left
-
-    return bisect_left(readers, position)
 
 
 def _join(partition: Partition, graph: Graph, cluster: Cluster, early: Cluster, pattern: Pattern) -> Cluster:
@@ -138,8 +134,6 @@ def _drawn_in(cluster: Cluster, early: Cluster, graph: Graph) -> tuple[Dim, Dim 
 
 def _is_smaller(a: Dim, b: Dim) -> bool:
     """Return whether a size is provably smaller than another one."""
-    from costcore.symbolic import is_negative
-
     return is_negative(a - b) if is_symbolic(a) or is_symbolic(b) else bool(a < b)
 
 

@@ -44,6 +44,9 @@ PERCENT = (
 RECEPTIVE_FIELD = Column("receptive_field", "Receptive field")
 """The column that follows the first input through the run, which takes as long as the rest of a table."""
 
+FUSED_BYTES = Column("fused_mrw", "Fused R+W", "bytes")
+"""The column of bytes after fusion at level ``pointwise``, for which the calls of the run are grouped."""
+
 MEASURED = (Column("seconds", "Measured time", "seconds"), Column("seconds%", "Measured time", "percent"))
 """The columns of a run with ``measure_time=True``."""
 MEMORY = (
@@ -54,7 +57,7 @@ MEMORY = (
 """The columns of a run with ``memory=True``: bytes alive after a call, most bytes alive while it runs, bytes that it
 made and that autograd keeps."""
 
-OPTIONAL = frozenset(column.key for column in (*MEASURED, *MEMORY, RECEPTIVE_FIELD))
+OPTIONAL = frozenset(column.key for column in (*MEASURED, *MEMORY, RECEPTIVE_FIELD, FUSED_BYTES))
 """The columns that only some runs have, or that take long; no set of columns includes them."""
 
 
@@ -79,6 +82,7 @@ REPORT = _by_key(
     Column("params", "Attributes", "attributes"),
     Column("operations", "Operations", "attributes"),
     Column("traceback", "Traceback"),
+    FUSED_BYTES,
     RECEPTIVE_FIELD,
     *MEMORY,
 )
@@ -91,6 +95,7 @@ SUMMARY = _by_key(
     MACS,
     PARAMETERS,
     Column("name", "Layer name"),
+    FUSED_BYTES,
 )
 GROUPS = _by_key(
     *(REPORT[key] for key in ("type", "op", "module", "phase", "dtype")),
@@ -102,6 +107,7 @@ GROUPS = _by_key(
     MACS,
     PARAMETERS,
     Column("n_shared", "# Shared params", "count"),
+    FUSED_BYTES,
     *MEASURED,
 )
 LAYERS = _by_key(
@@ -120,6 +126,7 @@ LAYERS = _by_key(
     MACS,
     *BYTES,
     *PERCENT,
+    FUSED_BYTES,
     RECEPTIVE_FIELD,
     *MEASURED,
     *MEMORY,
@@ -141,6 +148,7 @@ TREE = _by_key(
     *BYTES,
     *PERCENT,
     Column("depth", "Depth", "count"),
+    FUSED_BYTES,
     RECEPTIVE_FIELD,
     *MEASURED,
     *MEMORY,
@@ -176,8 +184,8 @@ BLOCKS = _by_key(
 class ReportColumns:
     """Column sets of ``show_report``.
 
-    ``ALL`` omits ``traceback``, ``receptive_field``, and ``live``, ``live_peak`` and ``saved``, which runs with
-    ``memory=True`` have; name them in ``columns`` to show them.
+    ``ALL`` omits ``traceback``, ``fused_mrw``, ``receptive_field``, and ``live``, ``live_peak`` and ``saved``, which
+    runs with ``memory=True`` have; name them in ``columns`` to show them.
     """
 
     DEFAULT = ("name", "flops", "mread", "mwrite", "mrw")
@@ -186,11 +194,11 @@ class ReportColumns:
 
 
 class SummaryColumns:
-    """Column sets of ``show_summary_report``. ``ALL`` omits ``name``, which repeats ``type``."""
+    """Column sets of ``show_summary_report``. ``ALL`` omits ``fused_mrw``, and ``name``, which repeats ``type``."""
 
     DEFAULT = ("type", "n_layers", "flops", "mread", "mwrite", "mrw")
     DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
-    ALL = tuple(key for key in SUMMARY if key != "name")
+    ALL = tuple(key for key in SUMMARY if key not in OPTIONAL and key != "name")
 
 
 class GroupColumns:
@@ -204,7 +212,7 @@ class GroupColumns:
 class LayerColumns:
     """Column sets of ``show_layers``. If time was measured, the columns of time follow those of ``DEFAULT``.
 
-    ``ALL`` omits them and ``receptive_field``; name them in ``columns`` to show them.
+    ``ALL`` omits them, ``fused_mrw`` and ``receptive_field``; name them in ``columns`` to show them.
     """
 
     DEFAULT = (
@@ -215,7 +223,10 @@ class LayerColumns:
 
 
 class TreeColumns:
-    """Column sets of ``show_tree``. ``ALL`` omits time, memory and ``receptive_field``; name them to show them."""
+    """Column sets of ``show_tree``. ``ALL`` omits time, memory, ``fused_mrw`` and ``receptive_field``.
+
+    Name them in ``columns`` to show them.
+    """
 
     DEFAULT = (
         *("module", "type", "output_shape", "n_trainable", "n_frozen", "n_shared", "n_buffers", "activations"),

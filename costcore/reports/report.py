@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 from costcore.errors import CostError
 from costcore.reports.columns import (
     BLOCKS,
+    FUSED_BYTES,
     GROUPS,
     LAYERS,
     RECEPTIVE_FIELD,
@@ -85,8 +86,8 @@ class Report(ReportData):
             TypeError, ValueError: if an argument is invalid.
         """
         rows = [TableRow(self.ledger.entries[call.name], [call]) for call, _ in self.ledger.counted]
-        rows = self._with_fields(rows, columns, sort)
-        entries = [*arrange(rows, REPORT, sort, top, self.ledger), self.ledger.total]
+        rows, total, extra = self._with_fused(self._with_fields(rows, columns, sort), self.ledger.total, columns, sort)
+        entries = [*arrange(rows, REPORT, sort, top, self.ledger, extra_sums=extra), total]
         self._show(entries, choose(REPORT, columns), TableOptions(one_stream(ost, dst), mode, unit, n_digits))
 
     def show_summary_report(
@@ -102,7 +103,8 @@ class Report(ReportData):
         top: int | None = None,
     ) -> None:
         """Write a table with one row per type, and the total; arguments as for :meth:`show_report`."""
-        entries = [*arrange(self._rows_by_type(), SUMMARY, sort, top, self.ledger), self.ledger.total]
+        rows, total, extra = self._with_fused(self._rows_by_type(), self.ledger.total, columns, sort)
+        entries = [*arrange(rows, SUMMARY, sort, top, self.ledger, extra_sums=extra), total]
         self._show(entries, choose(SUMMARY, columns), TableOptions(one_stream(ost, dst), mode, unit, n_digits))
 
     def show_by(
@@ -120,7 +122,8 @@ class Report(ReportData):
         calls = self.ledger.groups(*keys).values()
         rows = [TableRow(entry, group) for entry, group in zip(self.by(*keys).values(), calls, strict=True)]
         chosen = choose(GROUPS, [*keys, *(name for name in columns if name not in keys)])
-        entries = [*arrange(rows, GROUPS, sort, top, self.ledger, keys[0]), {**self.ledger.total, keys[0]: "total"}]
+        rows, total, extra = self._with_fused(rows, self.ledger.total, columns, sort)
+        entries = [*arrange(rows, GROUPS, sort, top, self.ledger, keys[0], extra), {**total, keys[0]: "total"}]
         self._show(entries, chosen, TableOptions(ost, mode, unit, n_digits))
 
     def show_layers(
@@ -144,8 +147,8 @@ class Report(ReportData):
         measured = ("seconds", "seconds%") if "seconds" in total else ()
         rows = [TableRow(entry, [call]) for entry, (call, _) in zip(calls, self.ledger.counted, strict=True)]
         names = (*LayerColumns.DEFAULT, *measured) if columns is None else columns
-        rows = self._with_fields(rows, names, sort)
-        entries = [*arrange(rows, LAYERS, sort, top, self.ledger, "module", TORCHSTAT_SUMS), total]
+        rows, last, extra = self._with_fused(self._with_fields(rows, names, sort), total, names, sort)
+        entries = [*arrange(rows, LAYERS, sort, top, self.ledger, "module", (*TORCHSTAT_SUMS, *extra)), last]
         self._show(entries, choose(LAYERS, names), TableOptions(ost, mode, unit, n_digits))
 
     def show_tree(
@@ -171,6 +174,10 @@ class Report(ReportData):
             from costcore.receptive_field.cells import in_tree
 
             in_tree(tree, self.trace, self.receptive_field())
+        if FUSED_BYTES.key in (sort, *columns):
+            from costcore.fusion.cells import in_tree as fused_in_tree
+
+            fused_in_tree(tree, self.fused().tree())
         rows = tree_rows(tree, depth, order, top, mode)
         self._show(rows, choose(TREE, columns), TableOptions(ost, mode, unit, n_digits), total=0)
 
@@ -439,6 +446,17 @@ class Report(ReportData):
         from costcore.receptive_field.cells import in_rows
 
         return in_rows(rows, self.receptive_field())
+
+    def _with_fused(
+        self, rows: list[TableRow], total: Mapping[str, Any], columns: Sequence[str], sort: str | None
+    ) -> tuple[list[TableRow], Mapping[str, Any], tuple[str, ...]]:
+        """Return rows and total with the bytes after fusion, and their column, if the table needs them."""
+        if FUSED_BYTES.key not in (sort, *columns):
+            return rows, total, ()
+        from costcore.fusion.cells import in_rows
+
+        fused = self.fused().ledger
+        return in_rows(rows, fused), {**total, FUSED_BYTES.key: fused.total["mrw"]}, (FUSED_BYTES.key,)
 
     def _show(
         self, entries: Sequence[Mapping[str, Any]], columns: Sequence[Column], options: TableOptions, total: int = -1

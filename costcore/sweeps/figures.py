@@ -56,6 +56,12 @@ def _peak_memory(report: Report) -> Dim:
     return report.memory.peak
 
 
+def _fused_mrw(report: Report) -> Dim:
+    """Return the bytes read and written after fusion of the level ``pointwise``."""
+    fused: Dim = report.fused("pointwise").total_report["mrw"]
+    return fused
+
+
 def _arena(report: Report) -> Dim:
     return report.arena().size
 
@@ -69,6 +75,7 @@ FIGURES = {
         Figure(Column("mread", "MemRead", "bytes"), _total("mread")),
         Figure(Column("mwrite", "MemWrite", "bytes"), _total("mwrite")),
         Figure(Column("mrw", "MemR+W", "bytes"), _total("mrw")),
+        Figure(Column("fused_mrw", "MemR+W (pointwise)", "bytes"), _fused_mrw),
         Figure(Column("activations", "Activations", "bytes"), _activations),
         Figure(Column("n_layers", "# Layers", "count"), _total("n_layers")),
         Figure(Column("peak_memory", "Peak memory", "bytes"), _peak_memory, {"memory": True}),

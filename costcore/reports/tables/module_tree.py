@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from costcore.reports.columns import Column
+from costcore.reports.columns import FUSED_BYTES, Column
 from costcore.reports.ledger import shares
 from costcore.reports.module_tree import ADDITIVE
 from costcore.reports.tables.arrange import check_top, in_order
@@ -103,7 +103,7 @@ def _path(node: Mapping[str, Any]) -> str:
 def _others(parent: Mapping[str, Any], children: list[dict[str, Any]], tree: Mapping[str, Any]) -> dict[str, Any]:
     """Return a node that sums some children; ``n_shared`` counts a parameter twice if two of them share it."""
     sums: dict[str, Any] = {}
-    for key in (*ADDITIVE, "n_params", "n_shared", "seconds"):
+    for key in (*ADDITIVE, "n_params", "n_shared", "seconds", FUSED_BYTES.key):
         amounts = [child[key] for child in children if key in child]
         if amounts:
             sums[key] = None if None in amounts else sum(amounts)

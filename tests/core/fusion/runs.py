@@ -22,6 +22,7 @@ class Calls:
     def __init__(self) -> None:
         self.tensors: dict[int, Tensor] = {}
         self.calls: list[Call] = []
+        self._layers: dict[Layer, Layer] = {}
 
     def given(self, *shape: int, role: Any = "data") -> int:
         """A value that no call produces."""
@@ -33,12 +34,11 @@ class Calls:
         place = {key: more.pop(key) for key in ("phase", "times", "region") if key in more}
         made = self.given(*(shape or self.tensors[reads[0]].shape))
         operands = names or (NAMES if len(reads) == 1 or op in ("linear", "conv", "embedding") else ("x0", "x1", "x2"))
-        layer = Layer(
-            op, {name: self.tensors[i] for name, i in zip(operands, reads, strict=False)}, [self.tensors[made]], more
-        )
-        self.calls.append(
-            Call(layer, op, f"test::{op}", f"{op}-{len(self.calls)}", inputs=reads, outputs=(made,), **place)
-        )
+        inputs = {name: self.tensors[i] for name, i in zip(operands, reads, strict=False)}
+        layer = Layer(op, inputs, [self.tensors[made]], more)
+        layer = self._layers.setdefault(layer, layer)  # frontends share equal layers too
+        name = f"{op}-{len(self.calls)}"
+        self.calls.append(Call(layer, op, f"test::{op}", name, inputs=reads, outputs=(made,), **place))
         return made
 
     def trace(self, *returned: int, **options: Any) -> Trace:
