@@ -70,10 +70,12 @@ from costcore.reports.text.units import check_digits
 COMMANDS: Mapping[str, str] = {
     "check": "costcore.cli.check:main",
     "conventions": "costcore.cli.conventions:main",
+    "devices": "costcore.cli.devices:main",
     "diff": "costcore.cli.diff:main",
     "explain": "costcore.cli.explain:main",
     "reconcile": "costcore.cli.reconcile:main",
     "table": "costcore.cli.table:main",
+    "time": "costcore.cli.time:main",
 }
 """The other commands, each with the function that runs it."""
 
@@ -97,7 +99,9 @@ commands (costcore COMMAND --help lists their options):
   costcore table MODEL ...     list several models, one row per model
   costcore explain MODEL N     say by which rules somebody got the number N
   costcore reconcile MODEL A B list why the conventions A and B differ
-  costcore conventions         list the conventions"""
+  costcore conventions         list the conventions
+  costcore time MODEL          state how long a run takes at least on a device
+  costcore devices             list the devices"""
 
 EPILOG = """examples:
   costcore model.onnx

@@ -40,7 +40,7 @@ def named(device: str | PathLike[str] | Device) -> Device:
         return read_device(device)
     found = _known().get(str(device))
     if found is None:
-        raise ValueError(unknown("device", str(device), _known()) + ". A path must end with .toml.")
+        raise ValueError(unknown("device", str(device), [*_known(), "or the path of a .toml file"]))
     return found
 
 

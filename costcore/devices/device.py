@@ -121,8 +121,9 @@ class Device:
 
     @property
     def checked(self) -> str:
-        """How far the weakest of its sources was checked; empty without sources."""
-        return max((source.checked for source in self.sources), key=CHECKED.index, default="")
+        """How far its sources were checked, the best first: ``read, not read``; empty without sources."""
+        found = {source.checked for source in self.sources}
+        return ", ".join(name for name in CHECKED if name in found)
 
     def vector_rate(self, dtype: str) -> float | None:
         """Return the FLOP/s of the vector engine; None if no peak is known.

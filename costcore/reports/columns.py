@@ -16,7 +16,7 @@ class Column(NamedTuple):
         title: the text above it.
         kind: how its values are formatted: ``text``, ``count`` (whole numbers), ``flops`` and ``bytes`` (with a unit
             prefix), ``percent``, ``seconds`` (printed as milliseconds), ``duration`` (seconds, with a unit prefix),
-            ``shape``, ``shapes`` or ``attributes``.
+            ``ratio``, ``shape``, ``shapes`` or ``attributes``.
     """
 
     key: str
@@ -24,7 +24,7 @@ class Column(NamedTuple):
     kind: str = "text"
 
 
-NUMERIC = ("flops", "bytes", "count", "percent", "seconds", "duration")
+NUMERIC = ("flops", "bytes", "count", "percent", "seconds", "duration", "ratio")
 """The kinds of columns that hold numbers."""
 
 FLOPS = Column("flops", "FLOPs", "flops")

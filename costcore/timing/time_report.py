@@ -13,6 +13,7 @@ from costcore.errors import CostError
 from costcore.fusion.groups import LEVELS
 from costcore.messages import unknown
 from costcore.reports.columns import choose
+from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.targets import Target, save
 from costcore.reports.tables.show import TableOptions, show
 from costcore.timing.remarks import time_remarks
@@ -125,6 +126,23 @@ class TimeReport(Times):
             OSError: if the path cannot be written.
         """
         return save(json.dumps(self.to_dict(), indent=indent) + "\n", target)
+
+    def to_html(self, target: Target = None, title: str = "") -> str:
+        """Return the page of the report with a roofline of the run, and write it to ``target`` if given.
+
+        The costs on the page are those at ``dtype``.
+
+        Args:
+            target: a path, which is replaced atomically, or a stream.
+            title: heading of the page; default: the type of the model.
+
+        Raises:
+            OSError: if the path cannot be written.
+        """
+        from costcore.reports.html import to_html
+        from costcore.reports.html.time_section import time_section
+
+        return save(to_html(ReportData(self.trace), title, time_section(self)), target)
 
 
 def time_report(

@@ -100,7 +100,14 @@ def total_of(report: Times) -> dict[str, Any]:
     sums = _sums(report.groups)
     by, memory = _seconds_by(report.groups), report.whole_run.binds
     by[memory] = by.get(memory, 0.0) + report.beyond_groups
-    total = {"name": "total", "type": "total", **sums, "bound_seconds": report.bound_seconds, "binds": shares_of(by)}
+    total = {
+        "name": "total",
+        "names": "total",
+        "type": "total",
+        **sums,
+        "bound_seconds": report.bound_seconds,
+        "binds": shares_of(by),
+    }
     return _with_shares([total], report)[0]
 
 
@@ -110,7 +117,7 @@ def _whole_run(report: Times) -> list[dict[str, Any]]:
     if seconds <= 0:
         return []
     nothing = {**_sums(()), "n_groups": 0, "bound_seconds": seconds, "binds": report.whole_run.binds}
-    return [{"name": WHOLE_RUN, "type": WHOLE_RUN, **nothing}]
+    return [{"name": WHOLE_RUN, "names": WHOLE_RUN, "type": WHOLE_RUN, **nothing}]
 
 
 def arranged(rows: Sequence[Mapping[str, Any]], sort: Column | None, top: int | None) -> list[Mapping[str, Any]]:
@@ -125,7 +132,7 @@ def arranged(rows: Sequence[Mapping[str, Any]], sort: Column | None, top: int | 
         for key, value in hidden[0].items()
         if isinstance(value, (int, float)) and all(isinstance(row.get(key), (int, float)) for row in hidden)
     }
-    return [*shown, {"name": "others", "type": "others", **amounts}]
+    return [*shown, {"name": "others", "names": "others", "type": "others", **amounts}]
 
 
 def _entry(group: GroupTime) -> dict[str, Any]:

@@ -40,7 +40,7 @@ SCRIPTS = (
 """The files that form the page's script, in order of dependence."""
 
 
-def to_html(report: ReportData, title: str = "") -> str:
+def to_html(report: ReportData, title: str = "", time: str = "") -> str:
     """Return the report as an HTML page, the same text for equal reports. The page loads nothing from outside.
 
     Names chosen by models are not trusted. They appear as text, never as markup, with unprintable characters and
@@ -49,9 +49,10 @@ def to_html(report: ReportData, title: str = "") -> str:
     Args:
         report: the report.
         title: heading of the page; default: the type of the model.
+        time: the section of a timed run; default: none.
     """
     data = page_data(report)
-    style = "\n".join(map(file_text, STYLES))
+    style = "\n".join(map(file_text, (*STYLES, "roofline.css") if time else STYLES))
     script = "(() => {\n'use strict';\n" + "\n".join(map(file_text, SCRIPTS)) + "\n})();"
     return Template(file_text("page.html")).substitute(
         policy=policy(style, script),
@@ -65,6 +66,7 @@ def to_html(report: ReportData, title: str = "") -> str:
         totals=sections.totals(report),
         uncounted=sections.uncounted(report),
         memory=memory_section(report),
+        time=time,
         arena=arena_section(report),
         basis=sections.basis(report),
     )

@@ -85,6 +85,8 @@ def _cell(value: Any, kind: str, digits: int) -> str:
         return "-" if value is None else ""
     if kind == "percent":
         return rounded(Fraction(value), digits) + "%"
+    if kind == "ratio":
+        return rounded(Fraction(value), digits)
     if kind == "seconds":
         return rounded(1000 * Fraction(value), digits)
     if kind == "shape":

@@ -48,12 +48,12 @@ def test_the_message_for_an_unknown_command_lists_the_commands(capsys):
     with pytest.raises(SystemExit) as left:
         main(["compare", "a.onnx", "b.onnx"])
     assert left.value.code == 2
-    message = "'compare' is not a model or a command (commands: check, conventions, diff, explain, reconcile, table)\n"
+    message = "'compare' is not a model or a command (commands: check, conventions, devices, diff, explain, reconcile, table, time)\n"
     assert capsys.readouterr().err.endswith(message)
     with pytest.raises(SystemExit):
         main(["chek", "a.onnx"])
     assert capsys.readouterr().err.endswith(
-        "(commands: check, conventions, diff, explain, reconcile, table). Did you mean 'check'?\n"
+        "(commands: check, conventions, devices, diff, explain, reconcile, table, time). Did you mean 'check'?\n"
     )
 
 

@@ -66,7 +66,7 @@ def test_everything_a_file_can_say_is_kept(tmp_path):
     assert device.printed == (Printed("vector", "float32", 0.9, 3600, 16),)
     sheet = Source("a sheet", "all", "read", "https://example.org/sheet")
     assert device.sources == (sheet, Source("another", "the rest", "not read"))
-    assert device.checked == "not read"  # the weakest
+    assert device.checked == "read, not read"
     assert device.calibration == {"launch": 1e-6}
 
 
@@ -124,7 +124,7 @@ def test_a_device_is_chosen_by_name_or_path(tmp_path):
     file.write_text(WHOLE)
     assert named("h100-sxm5-80gb").name == "h100-sxm5-80gb"
     assert named(file) == named(str(file)) == named(read_device(file))
-    with pytest.raises(ValueError, match=r"unknown device 'h100-sxm' \(expected .*Did you mean 'h100-sxm5-80gb'\?"):
+    with pytest.raises(ValueError, match=r"unknown device 'h100-sxm' \(expected .*Did you mean"):
         named("h100-sxm")
     with pytest.raises(TypeError, match="a device must be a name or the path of a TOML file"):
         named(3)

@@ -1,0 +1,98 @@
+"""``costcore devices``: the known devices, or everything about one."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from costcore.cli.models import SUCCESS, add_output, format_of, run_command, write_text
+from costcore.devices.catalog import devices, named
+from costcore.devices.device import Device
+from costcore.reports.columns import Table
+from costcore.reports.tables.renderers import rendered, renderers
+
+FILES = (".csv", ".md")
+"""Suffixes of the file of ``--output``."""
+
+HALF = ("bfloat16", "float16")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = argparse.ArgumentParser(
+        prog="costcore devices",
+        usage="costcore devices [--device NAME] [options]      (--help lists the options)",
+        description="List the devices that `costcore time` takes, or the figures of one of them with their sources.",
+        epilog="exit codes: 0 success, 1 a device cannot be read, 2 usage error",
+    )
+    parser.add_argument("--device", metavar="NAME", help="a device, or a .toml file with one")
+    add_output(parser, [*renderers()], "table", FILES)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(build_parser(), argv, _list)
+
+
+def _list(args: argparse.Namespace) -> int:
+    mode = format_of(args, "table", FILES)
+    table = _known() if args.device is None else _details(named(args.device))
+    write_text(rendered(table, mode), args.output)
+    return SUCCESS
+
+
+def _known() -> Table:
+    """Return all devices, one a row; peaks are dense, at the highest clock."""
+    titles = [
+        *(("Name", ""), ("Vendor", ""), ("Kind", ""), ("Half precision", "TFLOP/s"), ("float32", "TFLOP/s")),
+        *(("int8", "TOP/s"), ("Memory", "GB/s"), ("Sources", "")),
+    ]
+    rows = [
+        [
+            *(device.name, device.vendor, device.kind),
+            *(_tera(max(_peak(device, name) for name in HALF)), _tera(_vector(device, "float32"))),
+            *(_tera(_peak(device, "int8")), _number(device.memory.dram_gbs), device.checked),
+        ]
+        for device in devices().values()
+    ]
+    return Table(titles, rows, [3 <= i <= 6 for i in range(len(titles))])
+
+
+def _peak(device: Device, dtype: str) -> float:
+    """Return the largest stated peak at a dtype in TFLOP/s; 0 if none is stated."""
+    return max(device.peak.get(engine, {}).get(dtype, 0.0) for engine in ("matrix", "vector"))
+
+
+def _vector(device: Device, dtype: str) -> float:
+    return device.peak.get("vector", {}).get(dtype, 0.0)
+
+
+def _details(device: Device) -> Table:
+    """Return every figure of a device, one a row, then its notes and sources."""
+    rows = [
+        ["vendor, kind", f"{device.vendor}, {device.kind}"],
+        ["units", _number(device.units)],
+        ["highest clock (MHz)", _number(device.clock_max_mhz)],
+    ]
+    for engine, peaks in device.peak.items():
+        unit = "T/s" if engine == "special" else "TFLOP/s"
+        rows += [[f"{engine} {dtype} ({unit})", _tera(peak)] for dtype, peak in peaks.items()]
+    rows += [["memory (GB/s)", _number(device.memory.dram_gbs)]]
+    for i, cache in enumerate(device.memory.caches, 1):
+        each = " per unit" if cache.per_unit else ""
+        rate = "" if cache.gbs is None else f", {_number(cache.gbs)} GB/s"
+        rows.append([f"cache {i}", f"{cache.nbytes} bytes{rate}{each}"])
+    rows += [["fast convolutions", "yes" if device.fast_convolution else "no"]]
+    rows += [["calibrated", "yes" if device.calibration else "no"]]
+    rows += [["note", note] for note in device.notes]
+    rows += [[f"source, {each.checked}", f"{each.title}: {each.states} {each.url}".strip()] for each in device.sources]
+    return Table([(device.name, ""), ("", "")], rows, [False, False])
+
+
+def _tera(value: float) -> str:
+    return f"{value:.4g}" if value else ""
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"

@@ -1,0 +1,172 @@
+"""``costcore time MODEL --device NAMES``: how long a run takes at least."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from costcore.cli.models import (
+    FAILURE,
+    MODEL,
+    SUCCESS,
+    add_digits,
+    add_frontend_switches,
+    add_model_options,
+    add_output,
+    add_unit,
+    check_model,
+    format_of,
+    print_message,
+    report_of,
+    run_command,
+    unit_of,
+    write_output,
+)
+from costcore.devices.catalog import named
+from costcore.devices.device import Device
+from costcore.fusion.groups import LEVELS
+from costcore.reports.columns import choose
+from costcore.reports.tables.arrange import check_top
+from costcore.reports.tables.renderers import renderers
+from costcore.reports.text.units import check_digits
+from costcore.timing.device_table import show_devices
+from costcore.timing.retyped import check_dtype
+from costcore.timing.time_report import TF32_OPERATORS, TimeReport
+from costcore.timing.time_rows import TIMES, TIMES_BY_TYPE
+
+EPILOG = """examples:
+  costcore time torchvision.models:resnet50 --input 8x3x224x224 --device h100-sxm5-80gb --dtype bfloat16
+  costcore time torchvision.models:resnet50 --input 8x3x224x224 --device h100-sxm5-80gb,l4,rtx4090
+  costcore time net.onnx --device epyc-9654 --cores 8 --fusion compiler
+  costcore time net.onnx --device mine.toml --groups --sort bound_seconds --top 10
+
+The time is a lower bound: no program takes less. `costcore devices` lists the devices.
+
+exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
+
+TABLES = (".csv", ".md")
+FILES = (*TABLES, ".json", ".html")
+"""Suffixes of the file of ``--output``; several devices are a table."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = argparse.ArgumentParser(
+        prog="costcore time",
+        usage="costcore time MODEL --device NAME[,NAME ...] [options]      (--help lists the options)",
+        description="State how long a run of a model takes at least on a device, or compare devices.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument(
+        "--device",
+        required=True,
+        metavar="NAMES",
+        help="a device, or several separated by commas: names that `costcore devices` lists, or .toml files",
+    )
+    parser.add_argument("--dtype", metavar="NAME", help="dtype of weights and activations; default: those of the model")
+    parser.add_argument(
+        "--fusion",
+        default="none",
+        choices=LEVELS,
+        help="calls that run as one kernel: none, pointwise (element-wise loops), compiler (also epilogues of "
+        "products); default: none",
+    )
+    parser.add_argument("--cores", type=int, metavar="N", help="cores of a CPU that compute; default: all")
+    parser.add_argument(
+        "--tf32",
+        metavar="NAMES",
+        help=f"products of float32 that may run in TF32: {', '.join(TF32_OPERATORS)}, both, or none; default: as the "
+        "framework does",
+    )
+    parser.add_argument("--groups", action="store_true", help="one row per group of calls, not per type of operator")
+    parser.add_argument("--columns", metavar="NAMES", help="names separated by commas, or all")
+    parser.add_argument("--sort", metavar="COLUMN", help="sort by a column; default: execution order")
+    parser.add_argument("--top", type=int, metavar="N", help="maximum number of rows; the others are summed")
+    add_output(parser, [*renderers()], "table", FILES)
+    add_unit(parser)
+    add_digits(parser, default=3)
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 1 if a call is not counted, or if something is assumed"
+    )
+    add_model_options(parser)
+    add_frontend_switches(parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(build_parser(), argv, _time)
+
+
+def _time(args: argparse.Namespace) -> int:
+    devices = [named(name.strip()) for name in args.device.split(",")]
+    options = _checked(args, devices)
+    check_model(args.model)
+    report = report_of(args.model, args, is_alone=True)
+    times = [report.time(device, **options) for device in devices]
+    if len(times) == 1:
+        _show_one(times[0], args)
+    else:
+        write_output(lambda out: show_devices(times, out, _format(args), unit_of(args), args.digits), args.output)
+    if args.strict and report.status != "complete":
+        print_message(f"costcore: the report is {report.status}, which is an error with --strict")
+        return FAILURE
+    return SUCCESS
+
+
+def _checked(args: argparse.Namespace, devices: Sequence[Device]) -> dict[str, Any]:
+    """Check the arguments before a model is loaded, and return the options of :meth:`costcore.Report.time`.
+
+    Raises:
+        TypeError, ValueError: if an argument is invalid.
+    """
+    check_digits(args.digits)
+    check_top(args.top)
+    format_of(args, "table", FILES if len(devices) == 1 else TABLES)
+    columns = TIMES if args.groups else TIMES_BY_TYPE
+    choose(columns, [*_columns(args, columns), *([args.sort] if args.sort else [])] or ["bound_seconds"])
+    if args.dtype is not None:
+        check_dtype(args.dtype)
+    given = {"--groups": args.groups, "--columns": args.columns, "--sort": args.sort, "--top": args.top}
+    if len(devices) > 1 and (flags := [flag for flag, value in given.items() if value]):
+        raise ValueError(f"{', '.join(flags)} cannot be used with several devices, which are one row each")
+    return {"dtype": args.dtype, "fusion": args.fusion, "cores": args.cores, "tf32": _tf32(args.tf32)}
+
+
+def _tf32(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    return [] if text == "none" else [name.strip() for name in text.split(",")]
+
+
+def _columns(args: argparse.Namespace, known: Mapping[str, Any]) -> list[str]:
+    if args.columns is None:
+        return []
+    return [*known] if args.columns == "all" else [name.strip() for name in args.columns.split(",")]
+
+
+def _format(args: argparse.Namespace) -> str:
+    return format_of(args, "table", FILES)
+
+
+def _show_one(time: TimeReport, args: argparse.Namespace) -> None:
+    suffix = "" if args.output is None else Path(args.output).suffix
+    show: Callable[..., None] = time.show_report if args.groups else time.show_summary_report
+    columns = _columns(args, TIMES if args.groups else TIMES_BY_TYPE) or None
+    options = {"sort": args.sort, "top": args.top, "columns": columns, "n_digits": args.digits, "unit": unit_of(args)}
+    if suffix == ".json":
+        time.to_json(args.output)
+    elif suffix == ".html":
+        time.to_html(args.output)
+    else:
+        write: Callable[[IO[str]], None] = partial(_write, show, _format(args), options)
+        write_output(write, args.output)
+
+
+def _write(show: Callable[..., None], mode: str, options: Mapping[str, Any], out: IO[str]) -> None:
+    show(out, mode, **options)

@@ -1,0 +1,218 @@
+"""The roofline of a timed run: a dot per group of calls, the roofs of the device, the color of what binds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil, floor, log10, sqrt
+from typing import NamedTuple
+
+from costcore.ir import Operations
+from costcore.reports.html.sections import text
+from costcore.reports.text.durations import duration
+from costcore.timing.group_time import GroupTime
+from costcore.timing.times import Times
+from costcore.timing.work import arithmetic_dtype, product_dtype
+
+MOST_DRAWN = 1000
+"""The maximum number of dots; those with the largest bounds are drawn."""
+
+SMALLEST, LARGEST = 3.0, 14.0
+"""Radius of a dot with nearly no share of the time, and of one with all of it, in pixels."""
+
+BOTTOM = 92.0
+"""Height of the plot in percent of the picture; the rest is for the labels of the axis."""
+
+PREFIXES = (("", 0), ("K", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15))
+
+
+class Dot(NamedTuple):
+    """A group with operations and bytes: FLOP per byte, FLOP per second of its bound."""
+
+    group: GroupTime
+    intensity: float
+    rate: float
+
+
+class Roof(NamedTuple):
+    """A limit of the device: FLOP per second of an engine, or bytes per second of a memory."""
+
+    binds: str
+    label: str
+    rate: float
+    is_memory: bool
+
+
+class Frame(NamedTuple):
+    """The decimal logarithms that the axes cover."""
+
+    x0: int
+    x1: int
+    y0: int
+    y1: int
+
+    def x(self, value: float) -> float:
+        """Return the place of an intensity, in percent from the left."""
+        return 100 * (log10(value) - self.x0) / (self.x1 - self.x0)
+
+    def y(self, value: float) -> float:
+        """Return the place of a rate, in percent from the top."""
+        return BOTTOM * (self.y1 - log10(value)) / (self.y1 - self.y0)
+
+
+def dots_of(times: Times) -> list[Dot]:
+    """Return the dots of all groups that have operations, bytes and a bound, those with the largest bounds last."""
+    found = []
+    for group in times.groups:
+        flops, nbytes = _flops(group), group.read + group.written
+        if flops and nbytes and group.bound_seconds:
+            found.append(Dot(group, flops / nbytes, flops / group.bound_seconds))
+    return sorted(found, key=lambda dot: dot.group.bound_seconds)
+
+
+def _flops(group: GroupTime) -> float:
+    """Return the FLOPs of all executions, a multiply-add counted as two, as peaks count it."""
+    each = (cost.flops.flops(False) if isinstance(cost.flops, Operations) else cost.flops for cost in group.costs())
+    return float(sum(each)) * group.times
+
+
+def roofs_of(times: Times) -> list[Roof]:
+    """Return the roofs of the engines at the dtypes of the run, and of the memories."""
+    device, layers = times.device, [call.layer for group in times.groups for call in group.calls]
+    products = {product_dtype(layer) for layer in layers if any(t.role == "param" for t in layer.inputs.values())}
+    matrix = {dtype: device.matrix_rate(dtype, bool(times.tf32)) for dtype in sorted(products)}
+    vector = {dtype: device.vector_rate(dtype) for dtype in sorted({arithmetic_dtype(layer) for layer in layers})}
+    memories = {name: rate for name, _, rate in device.levels()}
+    return [
+        *_fastest("matrix", matrix),
+        *_fastest("vector", vector),
+        *(Roof(name, f"{amount(rate)}B/s", rate, True) for name, rate in memories.items()),
+    ]
+
+
+def _fastest(engine: str, rates: Mapping[str, float | None]) -> Iterable[Roof]:
+    known = [(rate, dtype) for dtype, rate in rates.items() if rate]
+    if known:
+        rate, dtype = max(known)
+        yield Roof(engine, f"{amount(rate)}FLOP/s, {dtype}", rate, False)
+
+
+def amount(value: float) -> str:
+    """Return three significant digits with a prefix, ``1.07 P``."""
+    prefix, power = next((each for each in reversed(PREFIXES) if value >= 10 ** each[1]), PREFIXES[0])
+    return f"{value / 10**power:.3g} {prefix}"
+
+
+def picture(times: Times) -> str:
+    """Return the plot with its legend; empty if no group has operations and bytes."""
+    dots = dots_of(times)
+    if not dots:
+        return ""
+    drawn, roofs = dots[-MOST_DRAWN:], roofs_of(times)
+    frame = _frame(drawn, roofs)
+    largest = drawn[-1].group.bound_seconds
+    shapes = "".join(_circle(dot, frame, largest) for dot in reversed(drawn))  # small dots lie above large ones
+    roof_lines = "".join(_roof(roof, frame) for roof in roofs)
+    grid, labels = _grid(frame)
+    label = f"Roofline of {len(drawn)} groups: FLOP per second of the bound against FLOP per byte, both logarithmic"
+    return (
+        f"<svg id='roofline' role='img' aria-label='{label}'>{grid}{roof_lines}{labels}{shapes}</svg>"
+        f"{_legend(times, roofs)}<p class='note'>{_note(times, dots, drawn)}</p>"
+    )
+
+
+def _frame(dots: Sequence[Dot], roofs: Sequence[Roof]) -> Frame:
+    """Return whole powers of ten around all dots and the roofs of engines."""
+    xs = [log10(dot.intensity) for dot in dots]
+    ys = [log10(dot.rate) for dot in dots] + [log10(roof.rate) for roof in roofs if not roof.is_memory]
+    x0, y0 = floor(min(xs) - 0.3), floor(min(ys) - 0.2)
+    return Frame(x0, max(ceil(max(xs) + 0.2), x0 + 2), y0, max(ceil(max(ys) + 0.2), y0 + 2))
+
+
+def _grid(frame: Frame) -> tuple[str, str]:
+    """Return the lines of the axes, and their labels, which stand inside the plot, as it has no margin."""
+    lines, labels = [], []
+    for power in range(frame.x0 + 1, frame.x1):
+        x = _percent(frame.x(10.0**power))
+        lines.append(f"<line class='grid' x1='{x}' x2='{x}' y1='0%' y2='{BOTTOM:g}%'/>")
+        labels.append(f"<text x='{x}' y='98%' text-anchor='middle'>{_power(power)}</text>")
+    for power in range(frame.y0 + 1, frame.y1):
+        y = _percent(frame.y(10.0**power))
+        lines.append(f"<line class='grid' x1='0%' x2='100%' y1='{y}' y2='{y}'/>")
+        labels.append(f"<text x='4' y='{y}' dy='-4'>{amount(10.0**power)}FLOP/s</text>")
+    return "".join(lines), "".join(labels)
+
+
+def _power(power: int) -> str:
+    return f"{10**power:,}" if power >= 0 else f"{10.0**power:.{-power}f}"
+
+
+def _roof(roof: Roof, frame: Frame) -> str:
+    """Return a roof as a line: horizontal, or rate times intensity from one side of the plot to the other."""
+    if roof.is_memory:
+        ends = [(10.0**frame.x0, roof.rate * 10.0**frame.x0), (10.0**frame.x1, roof.rate * 10.0**frame.x1)]
+        ends = [_inside(ends[0], roof.rate, frame), _inside(ends[1], roof.rate, frame)]
+    else:
+        ends = [(10.0**frame.x0, roof.rate), (10.0**frame.x1, roof.rate)]
+    (x1, y1), (x2, y2) = ends
+    places = f"x1='{_percent(frame.x(x1))}' y1='{_percent(frame.y(y1))}' "
+    places += f"x2='{_percent(frame.x(x2))}' y2='{_percent(frame.y(y2))}'"
+    return f"<line class='roof {roof.binds}' {places}><title>{roof.binds}: {text(roof.label)}</title></line>"
+
+
+def _inside(end: tuple[float, float], bandwidth: float, frame: Frame) -> tuple[float, float]:
+    """Return the point of a diagonal roof nearest to its end inside the plot."""
+    rate = min(max(end[1], 10.0**frame.y0), 10.0**frame.y1)
+    return rate / bandwidth, rate
+
+
+def _circle(dot: Dot, frame: Frame, largest: float) -> str:
+    group = dot.group
+    radius = SMALLEST + (LARGEST - SMALLEST) * sqrt(group.bound_seconds / largest)
+    names = " + ".join(call.name for call in group.calls)
+    label = (
+        f"{names}: at least {duration(group.bound_seconds)}, bound by {group.binds}, {dot.intensity:.3g} FLOP per byte"
+    )
+    return (
+        f"<circle class='{group.binds}' cx='{_percent(frame.x(dot.intensity))}' cy='{_percent(frame.y(dot.rate))}' "
+        f"r='{radius:.1f}'><title>{text(label)}</title></circle>"
+    )
+
+
+def _legend(times: Times, roofs: Sequence[Roof]) -> str:
+    """Return what each color means, with the rates of its roofs and its share of the time."""
+    labels: dict[str, list[str]] = {}
+    for roof in roofs:
+        labels.setdefault(roof.binds, []).append(roof.label)
+    total, seconds = times.bound_seconds, seconds_by(times)
+    items = []
+    for name in dict.fromkeys([*labels, *seconds]):
+        share = f", binds {seconds[name] / total:.0%} of the time" if seconds.get(name) else ""
+        rates = f" {' and '.join(labels[name])}" if name in labels else ""
+        swatch = f"<svg viewBox='0 0 2 2' aria-hidden='true'><circle class='{name}' cx='1' cy='1' r='1'/></svg>"
+        items.append(f"<li>{swatch}{name}{text(rates + share)}</li>")
+    return f"<ul class='roofline-key'>{''.join(items)}</ul>"
+
+
+def seconds_by(times: Times) -> dict[str, float]:
+    """Return the seconds of the bound by what they come from, those of the whole run included."""
+    seconds: dict[str, float] = {}
+    for group in times.groups:
+        seconds[group.binds] = seconds.get(group.binds, 0.0) + group.bound_seconds
+    memory = times.whole_run.binds
+    seconds[memory] = seconds.get(memory, 0.0) + times.beyond_groups
+    return {name: amount for name, amount in seconds.items() if name and amount > 0}
+
+
+def _note(times: Times, dots: Sequence[Dot], drawn: Sequence[Dot]) -> str:
+    shown = f"The {len(drawn)} largest of {len(dots)} dots are drawn. " if len(drawn) < len(dots) else ""
+    omitted = len(times.groups) - len(dots)
+    without = f" {omitted} groups without operations, bytes or bound have no dot." if omitted else ""
+    return (
+        "Across: FLOP per byte. Upwards: FLOP per second of the bound. Area: share of the time. "
+        f"{shown}A dot lies above a roof if fewer operations or bytes suffice (fast convolutions, values in a cache), "
+        f"or if engines work side by side.{without}"
+    )
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2f}%"

@@ -1,0 +1,81 @@
+"""The section with the time of a run: the places of dots and roofs, by hand on a device with round rates."""
+
+from __future__ import annotations
+
+import re
+from math import log10
+
+import pytest
+
+from costcore.reports.html import to_html
+from costcore.reports.html.roofline import dots_of, picture, roofs_of
+from costcore.reports.html.time_section import time_section
+from tests.core import html_reports
+from tests.core.given_costs import dense, net, relu
+from tests.core.timing.toy_device import TOY
+
+
+def timed(*steps, **options):
+    return net(*steps, framework="torch").time(TOY, **options)
+
+
+def test_a_dot_is_the_speed_of_the_bound():
+    product, *_ = reversed(dots_of(timed(dense("a", 1000), relu("b", 1000))))
+    # 2e6 FLOP, 4,004,000 bytes read and 4,000 written, in 3.004 µs
+    assert product.intensity == pytest.approx(2e6 / 4_008_000)
+    assert product.rate == pytest.approx(2e6 / 3.004e-6)
+
+
+def test_the_roofs_are_those_of_the_dtypes_of_the_run():
+    roofs = {roof.binds: (roof.rate, roof.label) for roof in roofs_of(timed(dense("a", 1000), dtype="float16"))}
+    assert roofs == {
+        "matrix": (8e12, "8 TFLOP/s, float16"),
+        "vector": (2e12, "2 TFLOP/s, float16"),
+        "dram": (1e12, "1 TB/s"),
+    }
+
+
+def test_dots_lie_where_the_axes_say():
+    text = picture(timed(dense("a", 1000)))
+    # 0.499 FLOP per byte at 6.66e11 FLOP/s; the axes cover 0.1 to 10 and 1e11 to 1e13, as the highest roof is 4e12
+    x, y = map(float, re.search(r"<circle class='dram' cx='([\d.]+)%' cy='([\d.]+)%' r='14.0'>", text).groups())
+    assert x == pytest.approx(50 * (log10(0.499) + 1), abs=0.02)
+    assert y == pytest.approx(92 * (13 - log10(6.66e11)) / 2, abs=0.02)
+    assert "<text x='50.00%' y='98%' text-anchor='middle'>1</text>" in text
+    assert "<text x='4' y='46.00%' dy='-4'>1 TFLOP/s</text>" in text
+    assert "linear-1: at least 3.004 µs, bound by dram, 0.499 FLOP per byte" in text
+
+
+def test_the_section_states_totals_rows_and_what_they_mean():
+    section = time_section(timed(dense("a", 1000), relu("b", 1000)))
+    assert "<dt>At least</dt><dd>3.006 µs</dd><dd class='note'>one kernel per call</dd>" in section
+    assert (
+        "<tr><td>linear</td><td class='n'>1</td><td class='n'>3.004 µs</td><td class='n'>99.9%</td><td>dram" in section
+    )
+    assert "bound: no program with one kernel per call takes less on toy" in section
+
+
+def test_a_run_without_work_has_no_picture():
+    assert picture(net().time(TOY)) == ""
+    assert "At least" in time_section(net().time(TOY))
+
+
+def test_the_page_contains_the_section_and_its_style_only_if_a_run_was_timed(tmp_path):
+    time = timed(dense("a", 1000))
+    page = time.to_html(tmp_path / "page.html", title="Mine")
+    assert (tmp_path / "page.html").read_text() == page
+    assert "<h1><bdi>Mine</bdi></h1>" in page and "id='roofline'" in page and "#roofline {" in page
+    plain = to_html(html_reports.small())
+    assert "roofline" not in plain
+
+
+def test_hostile_names_stay_text():
+    records = [html_reports.call("mul", "", 10, 5_000_000, 8, name=name) for name in html_reports.HOSTILE]
+    section = time_section(html_reports.report(records).time(TOY))
+    assert "<script" not in section and "<img" not in section
+
+
+def test_of_many_groups_the_largest_are_drawn():
+    text = picture(timed(*(relu("b", 1000 + i) for i in range(1200))))
+    assert text.count("<circle class='vector' cx='") == 1000 + 1  # and one in the legend
+    assert "The 1000 largest of 1200 dots are drawn." in text
