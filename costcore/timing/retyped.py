@@ -56,7 +56,8 @@ class _Retyping:
         if key not in self._done:
             self._done[key] = (layer, cost, *self._change(record.call, cost))
         new_layer, new_cost = self._done[key][2:]
-        return record._replace(call=record.call._replace(layer=new_layer), cost=new_cost)
+        call = tuple.__new__(Call, (new_layer, *record.call[1:]))  # _replace takes as long as all the rest
+        return tuple.__new__(CallCost, (call, new_cost, *record[2:]))
 
     def _change(self, call: Call, cost: Cost | None) -> tuple[Layer, Cost | None]:
         new = layer_at(call.layer, self._dtype)

@@ -29,6 +29,7 @@ from costcore.timing.time_rows import (
     total_of,
 )
 from costcore.timing.times import Times
+from costcore.trace.gc_paused import collector_off
 from costcore.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -163,10 +164,17 @@ def time_report(
         chosen = _part_of(chosen, cores)
     if trace.run.unit != "FLOPs":
         raise CostError(f"FLOPs of this report are {trace.run.unit}. Time the report of costcore's own convention.")
-    if symbols := sorted(str(symbol) for symbol in symbols_in(trace)):
+    _check_numbers(trace)
+    with collector_off():
+        return TimeReport(trace, chosen, fusion, _tf32(trace, tf32), dtype)
+
+
+def _check_numbers(trace: Trace) -> None:
+    """Refuse symbolic sizes. Equal layers are checked once."""
+    distinct = {(id(call.layer), id(cost), call.times): record for record in trace for call, cost, *_ in (record,)}
+    if symbols := sorted(str(symbol) for symbol in symbols_in(Trace(tuple(distinct.values()), trace.run))):
         shown = ", ".join(f"{name}=…" for name in symbols[:8])
-        raise CostError(f"time needs numbers for the symbolic sizes; substitute them first: report.subs({shown})")
-    return TimeReport(trace, chosen, fusion, _tf32(trace, tf32), dtype)
+        raise CostError(f"time needs numbers for the symbolic sizes. Substitute them first: report.subs({shown})")
 
 
 def _part_of(device: Device, cores: int) -> Device:

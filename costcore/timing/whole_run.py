@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from costcore.trace.trace import CallCost, Trace
+from costcore.ir import Cost, Layer
+from costcore.trace.trace import Trace
 
 
 def bytes_from_outside(trace: Trace) -> int:
@@ -14,13 +15,19 @@ def bytes_from_outside(trace: Trace) -> int:
     produced: set[int] = set()
     same_as: dict[int, int] = {}
     needed: dict[int, int] = {}
-    for record in trace:
-        call, cost = record.call, record.cost
-        for identity, nbytes in _parts_read(record).items():
+    parts: dict[tuple[int, int], list[int]] = {}
+    for call, cost, *_ in trace.records:
+        if cost is None:
+            produced.update(call.outputs)
+            continue
+        key = id(call.layer), id(cost)
+        if key not in parts:
+            parts[key] = _parts_read(call.layer, cost)
+        for identity, nbytes in zip(call.inputs, parts[key], strict=False):
             value = same_as.get(identity, identity)
-            if value not in produced:
-                needed[value] = max(needed.get(value, 0), nbytes)
-        if cost is not None and call.inputs and cost.mread == cost.mwrite == 0:
+            if identity and value not in produced and nbytes > needed.get(value, 0):
+                needed[value] = nbytes
+        if call.inputs and cost.mread == cost.mwrite == 0:
             source = same_as.get(call.inputs[0], call.inputs[0])
             same_as.update(dict.fromkeys(call.outputs, source))  # a view
         else:
@@ -28,19 +35,12 @@ def bytes_from_outside(trace: Trace) -> int:
     return sum(needed.values())
 
 
-def _parts_read(record: CallCost) -> dict[int, int]:
-    """Return the bytes that one execution of a call needs of every operand, by id.
-
-    What is not read is taken off the largest operand.
-    """
-    call, cost = record.call, record.cost
-    if cost is None:
-        return {}
-    operands = zip(call.inputs, call.layer.inputs.values(), strict=False)
-    parts = {identity: int(tensor.nbytes) for identity, tensor in operands if identity}
-    unread = max(0, int(call.layer.read) - int(cost.mread))
-    for identity in sorted(parts, key=parts.__getitem__, reverse=True):
-        taken = min(unread, parts[identity])
-        parts[identity] -= taken
+def _parts_read(layer: Layer, cost: Cost) -> list[int]:
+    """Return the bytes that one execution needs of every operand; what is not read is taken off the largest ones."""
+    parts = [int(tensor.nbytes) for tensor in layer.inputs.values()]
+    unread = max(0, sum(parts) - int(cost.mread))
+    for i in sorted(range(len(parts)), key=parts.__getitem__, reverse=True):
+        taken = min(unread, parts[i])
+        parts[i] -= taken
         unread -= taken
     return parts
