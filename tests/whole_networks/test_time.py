@@ -1,0 +1,120 @@
+"""The time of whole networks: against other counters, other spellings of the same run, and figures by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from costcore import Report, estimate
+from costcore.devices.catalog import named
+from costcore.devices.device import Device, Memory
+from costcore.fusion.groups import LEVELS
+from tests import frameworks
+
+pytestmark = pytest.mark.frontend("pytorch")
+
+if "pytorch" in frameworks.available():
+    import torch
+    from torch import nn
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from tests.whole_networks import pytorch_models as models
+    from tests.whole_networks.exporters import EXPORTERS, all_different, export
+
+IMAGE = (1, 3, 224, 224)
+TERA = Device("tera", "gpu", peak={"vector": {"float32": 1.0}}, fast_convolution=False)
+"""1e12 FLOP of float32 per second, and no limit of memory."""
+
+NETWORKS = {
+    "resnet50": lambda: models.resnet50(),
+    "mobilenet_v2": lambda: models.mobilenet_v2(),
+    "densenet121": lambda: models.densenet121(),
+    "vit": lambda: models.ViT(),
+    "bert": lambda: models.Bert(),
+    "lstm": lambda: nn.LSTM(64, 128, 2),
+}
+
+
+def inputs_of(name):
+    """The inputs of a network as shapes."""
+    if name == "bert":
+        return torch.ones(2, 64, dtype=torch.int64)
+    return (7, 3, 64) if name == "lstm" else IMAGE
+
+
+@cache
+def report(name: str, backward: bool = False) -> Report:
+    net = models.without_data(NETWORKS[name])
+    return estimate(net if backward else net.eval(), inputs_of(name), backward=backward)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_twice_the_rates_take_half_the_time(name):
+    slow = named("l4")
+    peak = {engine: {dtype: 2 * rate for dtype, rate in peaks.items()} for engine, peaks in slow.peak.items()}
+    fast = replace(slow, peak=peak, memory=slow.memory._replace(dram_gbs=2 * slow.memory.dram_gbs))
+    assert report(name).time(fast).bound_seconds == pytest.approx(report(name).time(slow).bound_seconds / 2)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_counted_call_is_in_one_group(name, level):
+    groups = report(name).time("l4", fusion=level).groups
+    assert sorted(call.name for group in groups for call in group.calls) == sorted(report(name).layer_report)
+
+
+def test_products_take_as_long_as_another_counter_says():
+    """Without padding and masks nothing can be skipped: FLOPs of FlopCounterMode at 1e12 per second."""
+    net, tokens = models.without_data(models.Bert).eval(), torch.ones(2, 64, dtype=torch.int64, device="meta")
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        net(tokens)
+    matrix = replace(TERA, peak={"matrix": {"float16": 1.0}})
+    total = report("bert").time(matrix, dtype="float16").by_type()["total"]
+    assert total["matrix_seconds"] == pytest.approx(counter.get_total_flops() / 1e12)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_another_dtype_is_that_of_a_converted_model(name):
+    inputs = inputs_of(name)
+    converted = estimate(models.without_data(NETWORKS[name]).bfloat16().eval(), inputs)
+    ours, theirs = report(name).time("l4", dtype="bfloat16"), converted.time("l4")
+    assert [(each.name, each.read, each.written) for each in ours.groups] == [
+        (each.name, each.read, each.written) for each in theirs.groups
+    ]
+    assert ours.bound_seconds == pytest.approx(theirs.bound_seconds)
+
+
+def test_one_token_takes_as_long_as_reading_the_weights():
+    """A multilayer perceptron on one row: 20 weights of 1000 x 1000 and their biases in float16 at 1e12 B/s."""
+    net = models.without_data(lambda: nn.Sequential(*(nn.Linear(1000, 1000) for _ in range(20))))
+    device = replace(TERA, memory=Memory(1000.0))
+    time = estimate(net, (1, 1000)).time(device, dtype="float16")
+    weights = 20 * (1000 * 1000 + 1000) * 2
+    activations = 20 * 2 * 1000 * 2  # every layer reads and writes 1000 values
+    assert time.bound_seconds == pytest.approx((weights + activations) / 1e12)
+    assert time.whole_run.seconds == pytest.approx((weights + 2000) / 1e12)
+    cached = replace(device, memory=named("l4").memory._replace(dram_gbs=1000.0))
+    # each layer fits into the cache of 50,331,648 bytes, and so do all 40,042,000
+    assert estimate(net, (1, 1000)).time(cached, dtype="float16").whole_run.seconds == 0
+
+
+def test_a_training_step_has_times_of_all_phases():
+    time = report("resnet50", backward=True).time("a100-sxm4-80gb", dtype="bfloat16")
+    phases = {entry["phase"] for entry in time.layers() if entry["bound_seconds"]}
+    assert phases == {"forward", "backward"}
+    forward = report("resnet50").time("a100-sxm4-80gb", dtype="bfloat16")
+    assert 2 * forward.bound_seconds < time.bound_seconds < 5 * forward.bound_seconds
+
+
+@pytest.mark.frontend("pytorch", "onnx")
+@pytest.mark.parametrize("exporter", EXPORTERS if "pytorch" in frameworks.available() else ())
+def test_products_of_an_export_take_as_long(exporter):
+    net = all_different(nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(800, 10)))
+    exported = estimate(export(net, (torch.zeros(2, 3, 10, 10),), exporter, 18))
+    ours, theirs = (each.time(TERA, tf32=()).by_type()["total"] for each in (estimate(net, (2, 3, 10, 10)), exported))
+    assert theirs["bound_seconds"] == pytest.approx(ours["bound_seconds"])
+    # convolution: 2 * 8 outputs, of 3 channels with 28 * 28 taps inside the padding; then 20 outputs of 800
+    products = 2 * 8 * 3 * 28 * 28 + 20 * 800
+    assert theirs["vector_seconds"] == pytest.approx((2 * products + 2 * 2 * 8 * 100) / 1e12)
