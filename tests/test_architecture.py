@@ -17,8 +17,8 @@ FRAMEWORKS = {"chainer", "numpy", "onnx", "sympy", "torch"}
 
 ALLOWED = {
     "costcore": {
-        *("costcore", "joblib", "matplotlib", "pandas", "pluggy", "pyarrow", "pytest", "rich", "sympy"),
-        *("texttable", "tomli", "tqdm"),
+        *("costcore", "distributed", "joblib", "matplotlib", "pandas", "pluggy", "pyarrow", "pytest", "ray", "rich"),
+        *("sympy", "texttable", "tomli", "tqdm"),
     },
     "costcore.calculators": {"costcore.ir"},
     "costcore.frontends": {"costcore"},

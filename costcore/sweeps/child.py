@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from os import _exit
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import IO, TYPE_CHECKING
 
+from costcore.errors import CostError
 from costcore.sweeps.frames import STARTED, read_frame, write_frame
 
 if TYPE_CHECKING:
@@ -34,7 +36,8 @@ def main(memory_limit: int | None) -> None:
     threading.Thread(target=_receive, args=(tasks, queue), daemon=True).start()
     with suppress(Empty):
         while True:
-            task = queue.get(timeout=IDLE_SECONDS)
+            frontends, task = pickle.loads(queue.get(timeout=IDLE_SECONDS))
+            _load(frontends)
             write_frame(replies, STARTED)
             write_frame(replies, pickle.dumps(_row(task)))
 
@@ -47,6 +50,16 @@ def _row(task: bytes) -> ModelRow:
     except Exception as error:  # unpickling runs code of the user
         return ModelRow("", {}, f"the model cannot be unpickled: {failure(error)}", failed=True)
     return row_of(named, settings)
+
+
+def _load(frontends: Sequence[str]) -> None:
+    """Import what rows need, and frontends; one that cannot be imported yet, or at all, is the matter of the model."""
+    import costcore.sweeps.row  # noqa: F401
+    from costcore.registry.frontends import load
+
+    for name in frontends:
+        with suppress(CostError):
+            load(name)
 
 
 def _own_streams() -> tuple[IO[bytes], IO[bytes]]:

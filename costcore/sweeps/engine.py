@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from functools import partial
 from typing import TypeAlias
 
 from costcore.sweeps.cluster import configured_joblib, rows_on_cluster
 from costcore.sweeps.process_pool import ProcessPool
 from costcore.sweeps.row import ModelRow, NamedModel, Settings, row_of
-from costcore.sweeps.tasks import Plan, Task, compute, make_task
+from costcore.sweeps.tasks import Plan, Task, TaskMaker, compute
 
 Numbered: TypeAlias = "tuple[int, ModelRow]"
 """A row with its position in the table."""
@@ -32,7 +30,7 @@ def rows(models: Mapping[int, NamedModel], settings: Settings, plan: Plan) -> Ge
     if plan == Plan() and joblib is None:
         yield from ((position, row_of(named, settings)) for position, named in models.items())
         return
-    task_of = partial(make_task, settings=settings, plan=plan, run=secrets.token_hex(8))
+    task_of = TaskMaker(settings, plan)
     if joblib is None:
         found = _rows_beside(models, task_of, plan)
     else:

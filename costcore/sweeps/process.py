@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, NamedTuple, cast
 
@@ -29,15 +30,16 @@ class ModelProcess:
         self._child: _Child | None = None
         self._is_interrupted = False
 
-    def row(self, name: str, task: bytes, timeout: float | None = None) -> ModelRow:
+    def row(self, name: str, task: bytes, frontends: Sequence[str] = (), timeout: float | None = None) -> ModelRow:
         """Return the row of a model.
 
         Args:
             name: the name of the model.
             task: the pickled arguments of :func:`costcore.sweeps.row.row_of`.
+            frontends: the frontends to import before the time starts.
             timeout: the seconds that the model may take; None for no limit.
         """
-        child = self._send(task)
+        child = self._send(pickle.dumps((tuple(frontends), task)))
         if isinstance(child, str):
             return ModelRow(name, {}, child, failed=True)
         is_late = threading.Event()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import re
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 INSTALLED = ("site-packages", "dist-packages", f"python{sys.version_info.major}.{sys.version_info.minor}")
@@ -27,7 +28,7 @@ class Sources:
         own = [folder for folder in sys.path if not any(name in Path(folder).parts for name in INSTALLED)]
         self._folders = [*dict.fromkeys(Path(folder).resolve() for folder in (*folders, *own) if Path(folder).is_dir())]
         self._contents: dict[Path, str] = {}
-        self._closures: dict[Path, str] = {}
+        self._parts: dict[Path, tuple[set[str], set[str]]] = {}
 
     def of_file(self, path: Path) -> str:
         """Return the hash of the content of a file.
@@ -61,25 +62,38 @@ class Sources:
         Raises:
             OSError: if it cannot be read.
         """
-        path = path.resolve()
-        if path not in self._closures:
-            parts = sorted(self._parts(path))
-            self._closures[path] = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-        return self._closures[path]
+        hashes, packages = self._followed(path.resolve())
+        parts = [*sorted(hashes), *sorted(map(_installed, packages))]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def _parts(self, path: Path) -> set[str]:
-        """Return the hashes of a source file and of the files that it imports, and the versions of packages."""
-        parts, seen, files = set(), {path}, [path]
+    def packages(self, module: str) -> set[str]:
+        """Return the installed packages that a module imports or, if it is installed itself, that it requires.
+
+        Raises:
+            OSError: if it is a file that cannot be read.
+        """
+        files = [Path(module)] if module.endswith(".py") else self._files(module, self._folders)
+        if files:
+            return set().union(*(self._followed(file.resolve())[1] for file in files))
+        package = module.partition(".")[0]
+        return {package, *(_REQUIRED.split(text)[0] for text in _requirements(package))}
+
+    def _followed(self, path: Path) -> tuple[set[str], set[str]]:
+        """Return the hashes of a source file and of the files that it imports, and the packages that these import."""
+        if path in self._parts:
+            return self._parts[path]
+        hashes, packages, seen, files = set(), set(), {path}, [path]
         while files:
             file = files.pop()
-            parts.add(self.of_file(file))
+            hashes.add(self.of_file(file))
             for module, folders in _imports(file):
                 found = set(self._files(module, folders or self._folders))
                 if not found:
-                    parts.add(_installed(module))
+                    packages.add(module.partition(".")[0])
                 files += found - seen
                 seen |= found
-        return parts
+        self._parts[path] = hashes, packages
+        return hashes, packages
 
     def _files(self, module: str, folders: Sequence[Path]) -> list[Path]:
         """Return the source files of a module and of its packages, in the first of the folders that has them."""
@@ -91,6 +105,16 @@ class Sources:
             files = [file for base in bases for file in (base.with_suffix(".py"), base / "__init__.py")]
             if found := [file.resolve() for file in files if file.is_file()]:
                 return found
+        return []
+
+
+_REQUIRED = re.compile(r"[^\w.-]")
+
+
+def _requirements(package: str) -> list[str]:
+    try:
+        return requires(package) or []
+    except PackageNotFoundError:
         return []
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import secrets
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError
+from costcore.registry.frontends import loaded, reader_of, specs
 from costcore.sweeps.process_pool import ProcessPool, pool_of
 from costcore.sweeps.row import ModelRow, NamedModel, Settings, failure
+from costcore.sweeps.sources import Sources
 
 
 class Plan(NamedTuple):
@@ -31,6 +34,7 @@ class Task(NamedTuple):
         position: its position in the table.
         name: its name.
         content: its model, inputs and settings, pickled; or its row, if they cannot be pickled.
+        frontends: the frontends that it probably needs; the time to import them is not part of its own.
         plan: the limits.
         run: identifies the call of ``table``; processes are not shared between calls, because code may have changed.
     """
@@ -38,18 +42,47 @@ class Task(NamedTuple):
     position: int
     name: str
     content: bytes | ModelRow
+    frontends: tuple[str, ...]
     plan: Plan
     run: str
 
 
-def make_task(position: int, named: NamedModel, settings: Settings, plan: Plan, run: str) -> Task:
-    """Return a model as a task."""
-    content: bytes | ModelRow
-    try:
-        content = _pickled((named, settings))
-    except Exception as error:  # pickling runs code of the user
-        content = ModelRow(named.name, {}, f"the model cannot be pickled: {failure(error)}", True, named.arguments)
-    return Task(position, named.name, content, plan, run)
+class TaskMaker:
+    """Makes the tasks of one call of ``table``.
+
+    Args:
+        settings: what all rows have in common.
+        plan: the limits.
+    """
+
+    def __init__(self, settings: Settings, plan: Plan) -> None:
+        self._settings, self._plan, self._run = settings, plan, secrets.token_hex(8)
+        self._sources = Sources([*settings.python_path, ""])
+        self._frontends: dict[str, tuple[str, ...]] = {}
+
+    def __call__(self, position: int, named: NamedModel) -> Task:
+        """Return a model as a task."""
+        content: bytes | ModelRow
+        try:
+            content = _pickled((named, self._settings))
+        except Exception as error:  # pickling runs code of the user
+            content = ModelRow(named.name, {}, f"the model cannot be pickled: {failure(error)}", True, named.arguments)
+        return Task(position, named.name, content, self._frontends_of(named.model), self._plan, self._run)
+
+    def _frontends_of(self, model: Any) -> tuple[str, ...]:
+        """Return the frontends whose frameworks a model probably needs, as far as its code says without being run."""
+        if not isinstance(model, str):
+            return tuple(loaded())
+        if model not in self._frontends:
+            module = model.rpartition(":")[0]
+            try:
+                packages = self._sources.packages(module) if module else set()
+            except OSError:  # its row has the error
+                packages = set()
+            reader = reader_of(model)
+            names = [spec.name for spec in specs().values() if spec.name == reader or spec.framework in packages]
+            self._frontends[model] = tuple(names)
+        return self._frontends[model]
 
 
 def compute(task: Task, pool: ProcessPool | None = None) -> tuple[int, ModelRow]:
@@ -62,7 +95,7 @@ def compute(task: Task, pool: ProcessPool | None = None) -> tuple[int, ModelRow]
     if isinstance(task.content, ModelRow):
         return task.position, task.content
     with (pool or pool_of(task.run, task.plan.memory_limit)).process() as process:
-        return task.position, process.row(task.name, task.content, task.plan.timeout)
+        return task.position, process.row(task.name, task.content, task.frontends, task.plan.timeout)
 
 
 def _pickled(value: Any) -> bytes:
