@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import torch
@@ -22,6 +22,8 @@ from torch._ops import OpOverload
 from ..meta.operands import tensors_of
 from ..operators.composite_ops import COMPOSITES, FAST_PATHS
 from .dispatch_keys import AFTER
+from .libraries import kernels_of_aten
+from .replacement import replace
 
 _LOWER = """
 _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d
@@ -51,6 +53,9 @@ KEYS = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA", "xpu": "AutocastXPU", "mps
 _DISPATCH_KEYS = tuple(
     (name, getattr(torch._C.DispatchKey, name)) for name in KEYS.values() if hasattr(torch._C.DispatchKey, name)
 )
+
+_DEVICES = tuple(name for name in KEYS if torch.amp.is_autocast_available(name))
+"""The devices whose autocast this version of PyTorch knows."""
 
 is_any_enabled = torch._C._is_any_autocast_enabled
 
@@ -85,7 +90,7 @@ def lower_dtype() -> torch.dtype:
 
 
 def _device() -> str | None:
-    return next((name for name in KEYS if torch.is_autocast_enabled(name)), None)
+    return next((name for name in _DEVICES if torch.is_autocast_enabled(name)), None)
 
 
 def _is_castable(tensor: Tensor) -> bool:
@@ -102,48 +107,46 @@ def cast(value: Any, dtype: torch.dtype) -> Any:
 
 
 def patch_autocast(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
-    """Register the casting kernels as soon as a thread that captures enters ``torch.autocast``.
+    """Let ``torch.autocast`` work on the meta device, in a thread that captures.
+
+    It registers the casting kernels when it is entered. ``torch.autocast("meta")``, as models spell the device of their
+    input, which PyTorch rejects, is autocast of the device that it is enabled for, or else of the CPU.
 
     Args:
-        stack: undoes the patch.
+        stack: undoes the patches.
         is_capturing: returns whether the running thread captures.
     """
     autocast: Any = torch.amp.autocast_mode.autocast
-    original = autocast.__enter__
+    enter, init = autocast.__enter__, autocast.__init__
 
-    @wraps(original)
+    @wraps(enter)
     def __enter__(self: Any) -> Any:  # noqa: N807 - replaces it
         if is_capturing():
             register_kernels()
-        return original(self)
+        return enter(self)
 
-    def restore() -> None:
-        if autocast.__enter__ is __enter__:
-            autocast.__enter__ = original
+    @wraps(init)
+    def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - replaces it
+        is_meta = device_type == "meta" and is_capturing()
+        init(self, _device() or "cpu" if is_meta else device_type, *args, **kwargs)
 
-    autocast.__enter__ = __enter__
-    stack.callback(restore)
-
-
-_libraries: list[torch.library.Library] = []
-"""The libraries of the kernels, kept alive: PyTorch unregisters kernels when their library is deleted."""
+    replace(stack, autocast, "__enter__", __enter__)
+    replace(stack, autocast, "__init__", __init__)
 
 
+@cache
 def register_kernels() -> None:
     """Register the casting kernels for the rest of the process.
 
     Threads that do not capture never reach them.
     """
-    if _libraries:
-        return
-    library = torch.library.Library("aten", "IMPL")
-    _libraries.append(library)
-    for name in sorted({name for key in KEYS.values() for name in _operators_at(key)}):
-        packet, _, overload = name.removeprefix("aten::").partition(".")
-        operator = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
-        has_kernel = name.removeprefix("aten::") in COMPOSITES or packet in FAST_PATHS
-        if operator is not None and not has_kernel and packet not in PROMOTED:
-            library.impl(name.removeprefix("aten::"), _kernel(operator), "PreDispatch", with_keyset=True)
+    with kernels_of_aten() as library:
+        for name in sorted({name for key in KEYS.values() for name in _operators_at(key)}):
+            packet, _, overload = name.removeprefix("aten::").partition(".")
+            operator = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+            has_kernel = name.removeprefix("aten::") in COMPOSITES or packet in FAST_PATHS
+            if operator is not None and not has_kernel and packet not in PROMOTED:
+                library.impl(name.removeprefix("aten::"), _kernel(operator), "PreDispatch", with_keyset=True)
 
 
 def _operators_at(key: str) -> list[str]:

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from .replacement import replace
+
 _COMPILER = "torch._dynamo"
 """The module of the compiler, which takes a second to import."""
 
@@ -31,8 +33,8 @@ def run_eagerly(stack: ExitStack) -> None:
 def _eagerly() -> Iterator[None]:
     global _is_eager
     with _stance():
-        _is_eager = True
         try:
+            _is_eager = True
             yield
         finally:
             _is_eager = False
@@ -44,21 +46,13 @@ def _stance() -> AbstractContextManager[Any]:
     return _without_compiler() if set_stance is None else set_stance("force_eager")
 
 
-@contextmanager
-def _without_compiler() -> Iterator[None]:
-    """Let the compiler take no function that is called, in the versions of PyTorch before 2.6, which have no stance."""
+def _without_compiler() -> ExitStack:
+    """Return a context in which the compiler takes no function: for PyTorch before 2.6, which has no stance."""
     compiler: Any = sys.modules[f"{_COMPILER}.eval_frame"]
     original = compiler.set_eval_frame
-
-    def set_eval_frame(callback: object) -> Any:
-        return original(None)
-
-    try:
-        compiler.set_eval_frame = set_eval_frame
-        yield
-    finally:
-        if compiler.set_eval_frame is set_eval_frame:
-            compiler.set_eval_frame = original
+    stack = ExitStack()
+    replace(stack, compiler, "set_eval_frame", lambda callback: original(None))
+    return stack
 
 
 def patch_compile(stack: ExitStack, is_capturing: Callable[[], bool], run_eagerly: Callable[[], None]) -> None:
@@ -78,9 +72,4 @@ def patch_compile(stack: ExitStack, is_capturing: Callable[[], bool], run_eagerl
             run_eagerly()
         return compiled
 
-    def restore() -> None:
-        if torch.compile is compile:
-            torch.compile = original
-
-    stack.callback(restore)
-    torch.compile = compile
+    replace(stack, torch, "compile", compile)

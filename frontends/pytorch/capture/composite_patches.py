@@ -19,6 +19,7 @@ from ..meta import sdpa
 from ..meta.operands import tensors_of
 from ..operators.composite_ops import COMPOSITES, overload
 from .dispatch_mode import CaptureMode
+from .replacement import replace
 
 _METHODS = {"matmul": ("__matmul__",)}
 """Further names of a method, by operator."""
@@ -60,7 +61,6 @@ def _patch(
     active_mode: Callable[[], CaptureMode | None],
 ) -> None:
     original = getattr(owner, attribute)
-    was_own = attribute in vars(owner)
 
     @wraps(original)
     def patched(*args: Any, **kwargs: Any) -> Any:
@@ -75,16 +75,7 @@ def _patch(
             run = partial(_run_attention, original, args, kwargs)
         return mode.run_as_one_call(operator, args, _schema_names(operator, kwargs), run)
 
-    def restore() -> None:
-        if vars(owner).get(attribute) is not patched:
-            return
-        if was_own:
-            setattr(owner, attribute, original)
-        else:
-            delattr(owner, attribute)
-
-    setattr(owner, attribute, patched)
-    stack.callback(restore)
+    replace(stack, owner, attribute, patched)
 
 
 def _is_transformed(args: Any, kwargs: Any) -> bool:

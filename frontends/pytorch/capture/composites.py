@@ -12,6 +12,7 @@ the first capture, which takes a millisecond, and stay registered. They do not a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from ..recording.stopwatch import Stopwatch
 from . import autocast
 from .dispatch_keys import AFTER, AFTER_CAPTURE
 from .dispatch_mode import CaptureMode
+from .libraries import kernels_of_aten
 
 _grad_enabled = torch.is_grad_enabled
 _functorch_level = torch._C._functorch.maybe_current_level
@@ -38,25 +40,22 @@ STAND_INS: Mapping[str, Callable[..., Any]] = {
 }
 """Functions that run what a CPU runs where PyTorch decomposes an operator on the meta device; they may return None."""
 
-_libraries: list[torch.library.Library] = []
-"""The libraries of the kernels, kept alive: PyTorch unregisters kernels when their library is deleted."""
 
-
+@cache
 def register_kernels(active_mode: Callable[[], CaptureMode | None]) -> None:
     """Register a kernel for every composite operator, for the rest of the process.
 
     Args:
         active_mode: returns the mode of the running thread.
     """
-    library = torch.library.Library("aten", "IMPL")
-    for name in sorted(COMPOSITES):
-        operator = overload(name)
-        if operator is not None:
-            kernel = _kernel(operator, active_mode)
-            if name in WITHOUT_GRADIENT:
-                kernel = _unless_a_gradient_is_needed(operator, kernel)
-            library.impl(name, kernel, "PreDispatch", with_keyset=True)
-    _libraries.append(library)
+    with kernels_of_aten() as library:
+        for name in sorted(COMPOSITES):
+            operator = overload(name)
+            if operator is not None:
+                kernel = _kernel(operator, active_mode)
+                if name in WITHOUT_GRADIENT:
+                    kernel = _unless_a_gradient_is_needed(operator, kernel)
+                library.impl(name, kernel, "PreDispatch", with_keyset=True)
 
 
 def _kernel(operator: OpOverload, active_mode: Callable[[], CaptureMode | None]) -> Callable[..., Any]:

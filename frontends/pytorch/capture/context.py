@@ -61,19 +61,15 @@ def capture(
         has_composites = can_see_composites()
     if not has_composites and NO_COMPOSITES not in recorder.notes:
         recorder.notes.append(NO_COMPOSITES)
-    session = join_session(has_replay, is_estimate, has_composites)
-    mode = session.mode
     with ExitStack() as stack:
-        stack.callback(session.leave)
+        session = join_session(stack, has_replay, is_estimate, has_composites)
+        mode = session.mode
         stack.callback(_note_unseen_threads, recorder, patches.count_unseen_threads(), is_run=not is_estimate)
-        spellings = None
-        if recorder.spelled:
-            spellings = session.start_spelling()
-            stack.callback(session.stop_spelling)
+        spellings = session.follow_spelling(stack) if recorder.spelled else None
         log = CallLog(recorder, mode.cache.plans.translator, mode.recording.modules, spellings)
         stack.callback(log.close)
-        mode.recording.add(log)
         stack.callback(mode.recording.remove, log)
+        mode.recording.add(log)
         stack.callback(_record_module_tree, mode, log)
         recorder.frameworks["torch"] = torch.__version__
         yield mode

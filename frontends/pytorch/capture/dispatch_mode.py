@@ -106,16 +106,21 @@ class CaptureMode(TorchDispatchMode):
 
     def stop(self) -> None:
         """Remove this mode from the mode stack, even if other modes were pushed after it, and forget all values."""
-        self.values.clear()
-        stack = _get_current_dispatch_mode_stack()
-        if self not in stack:
-            return
-        above = stack[stack.index(self) + 1 :]
+        try:
+            stack = _get_current_dispatch_mode_stack()
+            if self in stack:
+                self._remove_from_below(stack[stack.index(self) + 1 :])
+        finally:
+            self.values.clear()
+
+    def _remove_from_below(self, above: Sequence[TorchDispatchMode]) -> None:
         for _ in above:
             _pop_mode()
-        self.__exit__(None, None, None)
-        for mode in above:
-            _push_mode(mode)
+        try:
+            self.__exit__(None, None, None)
+        finally:
+            for mode in above:
+                _push_mode(mode)
 
     def end(self) -> None:
         """Record nothing from now on, called from another thread."""

@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any
 
 from .dispatch_mode import CaptureMode
+from .replacement import replace
 
 _SHAPE_PROPAGATION = (
     ("torch.distributed.tensor._sharding_prop", "ShardingPropagator", "_propagate_tensor_meta_non_cached"),
@@ -40,9 +41,4 @@ def _pause_in(
         with nullcontext() if mode is None else mode.paused():
             return original(*args, **kwargs)
 
-    def restore() -> None:
-        if getattr(owner, name) is unrecorded:
-            setattr(owner, name, original)
-
-    setattr(owner, name, unrecorded)
-    stack.callback(restore)
+    replace(stack, owner, name, unrecorded)

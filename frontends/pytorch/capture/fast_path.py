@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,6 +28,8 @@ from ..operators.composite_ops import FAST_PATHS
 from . import autocast
 from .dispatch_keys import AFTER, AFTER_CAPTURE, CAPTURED
 from .dispatch_mode import CaptureMode
+from .libraries import kernels_of_aten
+from .replacement import replace
 
 _functorch_level = torch._C._functorch.maybe_current_level
 _without_capture = torch._C._ExcludeDispatchKeyGuard
@@ -46,21 +48,18 @@ FUSED = (
 
 MERGED = "memory: the merged mask of a fused transformer operator is not counted"
 
-_libraries: list[torch.library.Library] = []
-"""The libraries of the kernels, kept alive: PyTorch unregisters kernels when their library is deleted."""
 
-
+@cache
 def register_kernels(active_mode: Callable[[], CaptureMode | None]) -> None:
     """Register a kernel at ``PreDispatch`` for every fused operator, for the rest of the process.
 
     Args:
         active_mode: returns the mode of the running thread.
     """
-    library = torch.library.Library("aten", "IMPL")
-    for operator in _operators():
-        name = operator._schema.name.removeprefix("aten::")
-        library.impl(name, _kernel(operator, active_mode), "PreDispatch", with_keyset=True)
-    _libraries.append(library)
+    with kernels_of_aten() as library:
+        for operator in _operators():
+            name = operator._schema.name.removeprefix("aten::")
+            library.impl(name, _kernel(operator, active_mode), "PreDispatch", with_keyset=True)
 
 
 def patch_functions(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
@@ -100,12 +99,7 @@ def _patch(stack: ExitStack, operator: OpOverload, active_mode: Callable[[], Cap
             return original(*args, **kwargs)
         return _run(mode, operator, args, kwargs, partial(original, *args, **kwargs))
 
-    def restore() -> None:
-        if getattr(torch, name) is patched:
-            setattr(torch, name, original)
-
-    setattr(torch, name, patched)
-    stack.callback(restore)
+    replace(stack, torch, name, patched)
 
 
 def _is_seen(mode: CaptureMode, args: Any, kwargs: Any) -> bool:

@@ -15,6 +15,7 @@ from ..operators.control_flow import CONTROL_FLOW
 from ..operators.flex_attention import FLEX, FLEX_ASSUMPTION, flex_on_meta
 from .dispatch_keys import PRE_DISPATCH
 from .dispatch_mode import CaptureMode
+from .replacement import replace
 
 _ONLY_PRE_DISPATCH = torch._C.DispatchKeySet(PRE_DISPATCH)
 
@@ -39,12 +40,7 @@ def patch_dispatch(stack: ExitStack, active_mode: Callable[[], CaptureMode | Non
         keys = keys_for(args, kwargs, self.non_fallthrough_keys.remove(PRE_DISPATCH))
         return original(self, keys.highestPriorityTypeId(), *args, **kwargs)
 
-    def restore() -> None:
-        if HigherOrderOperator.dispatch is dispatch:
-            HigherOrderOperator.dispatch = original
-
-    HigherOrderOperator.dispatch = dispatch
-    stack.callback(restore)
+    replace(stack, HigherOrderOperator, "dispatch", dispatch)
 
 
 def _run(mode: CaptureMode, operator: Any, args: Any, kwargs: Any) -> Any:

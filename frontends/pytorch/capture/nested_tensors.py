@@ -11,6 +11,7 @@ import torch
 from torch.nested._internal.nested_tensor import NestedTensor
 
 from .dispatch_mode import CaptureMode
+from .replacement import replace
 
 _FUNCTION = torch._C._nn.scaled_dot_product_attention
 _OPERATOR = torch.ops.aten.scaled_dot_product_attention.default
@@ -33,11 +34,4 @@ def patch_attention(stack: ExitStack, active_mode: Callable[[], CaptureMode | No
             return run()
         return mode.run_as_one_call(_OPERATOR, args, kwargs or {}, run)
 
-    patched = classmethod(__torch_function__)
-
-    def restore() -> None:
-        if vars(kind)["__torch_function__"] is patched:
-            kind.__torch_function__ = original
-
-    kind.__torch_function__ = patched
-    stack.callback(restore)
+    replace(stack, kind, "__torch_function__", classmethod(__torch_function__))

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import cache, partial, wraps
+from functools import partial, wraps
 from traceback import walk_tb
 from types import FunctionType, TracebackType
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from ..recording.module_calls import ModuleCalls, shapes_of
 from ..recording.spelling import spellings
 from . import (
     autocast,
+    checkpoints,
     compiled_models,
     composite_patches,
     composites,
@@ -31,6 +32,7 @@ from . import (
     python_values,
 )
 from .dispatch_mode import CaptureMode
+from .replacement import replace
 
 
 class _Thread(threading.local):
@@ -46,55 +48,57 @@ class _Thread(threading.local):
 THREAD = _Thread()
 
 _lock = threading.RLock()
-_n_captures = 0
+_sessions: set[object] = set()
 _undo = ExitStack()
 
 
-def acquire(has_composites: bool) -> None:
-    """Count one more capture; the first one patches PyTorch.
+def acquire(session: object, has_composites: bool) -> None:
+    """Note one more session; the first one patches PyTorch.
 
     Args:
+        session: is later released, also if this fails.
         has_composites: whether composite operators are captured at the key ``PreDispatch``.
     """
-    global _n_captures, _undo
     with _lock:
-        if _n_captures == 0:
-            with ExitStack() as stack:
-                _patch_module_calls(stack)
-                _hook_optimizer_steps(stack)
-                _watch_random_states(stack)
-                compiled_models.patch_compile(stack, _is_capturing, _run_eagerly)
-                _allow_flex_attention_on_meta(stack)
-                nested_tensors.patch_attention(stack, _active_mode)
-                dtensor.patch_shape_propagation(stack, _active_mode)
-                autocast.patch_autocast(stack, _is_capturing)
-                python_values.patch_functions(stack, _active_mode)
-                if has_composites:
-                    _register_composites()
-                    higher_order.patch_dispatch(stack, _active_mode)
-                else:
-                    composite_patches.patch_functions(stack, _active_mode)
-                    fast_path.patch_functions(stack, _active_mode)
-                _unseen_threads.clear()
-                compiled_models.run_eagerly(stack)
-                _undo = stack.pop_all()
-        else:
-            _run_eagerly()
-        _n_captures += 1
+        is_first = not _sessions
+        _sessions.add(session)
+        if is_first:
+            _patch(_undo, has_composites)
+        compiled_models.run_eagerly(_undo)
+
+
+def _patch(stack: ExitStack, has_composites: bool) -> None:
+    _patch_module_calls(stack)
+    _hook_optimizer_steps(stack)
+    _watch_random_states(stack)
+    compiled_models.patch_compile(stack, _is_capturing, _run_eagerly)
+    _allow_flex_attention_on_meta(stack)
+    nested_tensors.patch_attention(stack, _active_mode)
+    dtensor.patch_shape_propagation(stack, _active_mode)
+    autocast.patch_autocast(stack, _is_capturing)
+    checkpoints.patch_checkpoint(stack, _is_capturing)
+    python_values.patch_functions(stack, _active_mode)
+    if has_composites:
+        composites.register_kernels(_active_mode)
+        fast_path.register_kernels(_active_mode)
+        higher_order.patch_dispatch(stack, _active_mode)
+    else:
+        composite_patches.patch_functions(stack, _active_mode)
+        fast_path.patch_functions(stack, _active_mode)
+    _unseen_threads.clear()
 
 
 def _run_eagerly() -> None:
-    """Run compiled models as written until the last capture ends."""
+    """Run compiled models as written until the last session ends."""
     with _lock:
         compiled_models.run_eagerly(_undo)
 
 
-def release() -> None:
-    """Count one capture less; the last one undoes all patches."""
-    global _n_captures
+def release(session: object) -> None:
+    """Forget a session; the last one undoes all patches."""
     with _lock:
-        _n_captures -= 1
-        if _n_captures == 0:
+        _sessions.discard(session)
+        if not _sessions:
             _undo.close()
 
 
@@ -104,12 +108,6 @@ _active_mode: Callable[[], CaptureMode | None] = partial(getattr, THREAD, "mode"
 
 def _is_capturing() -> bool:
     return THREAD.mode is not None
-
-
-@cache
-def _register_composites() -> None:
-    composites.register_kernels(_active_mode)
-    fast_path.register_kernels(_active_mode)
 
 
 _unseen_threads: dict[int, None] = {}
@@ -196,13 +194,13 @@ def _patch_module_calls(stack: ExitStack) -> None:
     code, defaults = function.__code__, function.__kwdefaults__
     original = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     calls = _ModuleCalls(THREAD, _unseen_threads, threading.get_ident, original, True, _end_module_call)
-    function.__kwdefaults__ = {"_costcore": calls}
-    function.__code__ = _call_module.__code__
 
     def restore() -> None:
         function.__code__, function.__kwdefaults__ = code, defaults
 
     stack.callback(restore)
+    function.__kwdefaults__ = {"_costcore": calls}
+    function.__code__ = _call_module.__code__
 
 
 def _replace_module_calls(stack: ExitStack, original: Any) -> None:
@@ -212,12 +210,7 @@ def _replace_module_calls(stack: ExitStack, original: Any) -> None:
     def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - replaces it
         return _call_module(self, *args, _costcore=calls, **kwargs)
 
-    def restore() -> None:
-        if Module.__call__ is __call__:
-            Module.__call__ = original
-
-    Module.__call__ = __call__
-    stack.callback(restore)
+    replace(stack, Module, "__call__", __call__)
 
 
 def _end_module_call(begun: list[tuple[ModuleCalls, int]], result: Any) -> None:
@@ -226,29 +219,27 @@ def _end_module_call(begun: list[tuple[ModuleCalls, int]], result: Any) -> None:
         calls.set_outputs(number, outputs)
 
 
-_n_spelled = 0
+_spelled_sessions: set[object] = set()
 _undo_spelled = ExitStack()
 
 _MODE_MAKES_NO_DIFFERENCE = frozenset(("torch._ops", "torch.nn.modules.activation", "torch.nn.modules.transformer"))
 """Modules of PyTorch that run other operators if a ``TorchFunctionMode`` is active: they take no fast path."""
 
 
-def acquire_spelled() -> None:
-    """Count one more capture that follows functions; the first one hides that from PyTorch, which would run others."""
-    global _n_spelled, _undo_spelled
+def acquire_spelled(session: object) -> None:
+    """Note one more session that follows functions; the first one hides that from PyTorch, which would run others."""
     with _lock:
-        if _n_spelled == 0:
-            _undo_spelled = ExitStack()
+        is_first = not _spelled_sessions
+        _spelled_sessions.add(session)
+        if is_first:
             _hide_spellings(_undo_spelled)
-        _n_spelled += 1
 
 
-def release_spelled() -> None:
-    """Count one such capture less."""
-    global _n_spelled
+def release_spelled(session: object) -> None:
+    """Forget such a session; the last one undoes that."""
     with _lock:
-        _n_spelled -= 1
-        if _n_spelled == 0:
+        _spelled_sessions.discard(session)
+        if not _spelled_sessions:
             _undo_spelled.close()
 
 
@@ -262,12 +253,7 @@ def _hide_spellings(stack: ExitStack) -> None:
         with spellings().silenced():
             return original(relevant_args)
 
-    def restore() -> None:
-        if torch.overrides.has_torch_function is has_torch_function:
-            torch.overrides.has_torch_function = original
-
-    torch.overrides.has_torch_function = has_torch_function
-    stack.callback(restore)
+    replace(stack, torch.overrides, "has_torch_function", has_torch_function)
 
 
 def _hook_optimizer_steps(stack: ExitStack) -> None:
@@ -294,12 +280,7 @@ def _watch_random_states(stack: ExitStack) -> None:
                 ledger.allocated(state)
         return state
 
-    def restore() -> None:
-        if torch.get_rng_state is get_rng_state:
-            torch.get_rng_state = original
-
-    torch.get_rng_state = get_rng_state
-    stack.callback(restore)
+    replace(stack, torch, "get_rng_state", get_rng_state)
 
 
 def _allow_flex_attention_on_meta(stack: ExitStack) -> None:
@@ -313,9 +294,4 @@ def _allow_flex_attention_on_meta(stack: ExitStack) -> None:
         if THREAD.mode is None or not query.is_meta:
             original(query, *rest)
 
-    def restore() -> None:
-        if module._validate_device is _validate_device:
-            module._validate_device = original
-
-    module._validate_device = _validate_device
-    stack.callback(restore)
+    replace(stack, module, "_validate_device", _validate_device)

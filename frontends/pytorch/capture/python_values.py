@@ -23,6 +23,7 @@ from ..meta.data_dependent import NUMBERS_ARE_ONE
 from ..meta.operands import NUMBERS, PLAIN
 from ..meta.values import is_small
 from .dispatch_mode import CaptureMode
+from .replacement import replace
 
 ActiveMode = Callable[[], "CaptureMode | None"]
 """Returns the mode of the running thread."""
@@ -43,17 +44,7 @@ def patch_functions(stack: ExitStack, active_mode: ActiveMode) -> None:
     """
     patched = _patched_functions(active_mode)
     for owner, name in FUNCTIONS:
-        stack.callback(_restore, owner, name, vars(owner).get(name), patched[name])
-        setattr(owner, name, patched[name])
-
-
-def _restore(owner: Any, name: str, own: Any, patched: Any) -> None:
-    if vars(owner).get(name) is not patched:
-        return
-    if own is None:
-        delattr(owner, name)
-    else:
-        setattr(owner, name, own)
+        replace(stack, owner, name, patched[name])
 
 
 @cache

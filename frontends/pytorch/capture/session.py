@@ -30,80 +30,89 @@ class Session:
 
     def __init__(self, mode: CaptureMode, has_composites: bool) -> None:
         self.mode = mode
-        self._n_captures = self._n_spelled = 0
+        self._has_composites = has_composites
+        self._captures: set[object] = set()
+        self._spelled: set[object] = set()
         self._spellings = spellings()
         self._lock = threading.Lock()
         self._thread = threading.get_ident()
         self._process, self._thread_state = ExitStack(), ExitStack()
-        try:
-            self._start(has_composites)
-        except BaseException:
-            self._thread_state.close()
-            self._process.close()
-            raise
 
-    def _start(self, has_composites: bool) -> None:
-        patches.acquire(has_composites)
-        self._process.callback(patches.release)
-        THREAD.mode = self.mode
+    def join(self, stack: ExitStack) -> None:
+        """Count one more capture, until ``stack`` is closed; the first one begins the session.
+
+        How to undo a step is known before it is taken: a failure or an interrupt anywhere leaves nothing behind.
+        """
+        capture = object()
+        stack.callback(self._leave, capture)
+        with self._lock:
+            is_first = not self._captures
+            self._captures.add(capture)
+        if is_first:
+            self._start()
+
+    def _start(self) -> None:
+        self._process.callback(patches.release, self)
+        patches.acquire(self, self._has_composites)
         self._thread_state.callback(setattr, THREAD, "mode", None)
-        if has_composites:
+        THREAD.mode = self.mode
+        if self._has_composites:
             was_included = torch._C._dispatch_tls_is_dispatch_key_included(PRE_DISPATCH)
-            torch._C._dispatch_tls_set_dispatch_key_included(PRE_DISPATCH, True)
             self._thread_state.callback(torch._C._dispatch_tls_set_dispatch_key_included, PRE_DISPATCH, was_included)
+            torch._C._dispatch_tls_set_dispatch_key_included(PRE_DISPATCH, True)
             if autocast.is_any_enabled():
                 autocast.register_kernels()
-        self.mode.__enter__()
         self._thread_state.callback(self.mode.stop)
+        self.mode.__enter__()
         self.mode.end_in_thread = self.restore
+        _THREAD.session = self
 
-    def start_spelling(self) -> Spellings:
-        """Follow which functions the code calls, for one more capture."""
+    def follow_spelling(self, stack: ExitStack) -> Spellings:
+        """Follow which functions the code calls, for one more capture, until ``stack`` is closed."""
+        capture = object()
+        stack.callback(self._stop_spelling, capture)
         with self._lock:
-            self._n_spelled += 1
-            is_first = self._n_spelled == 1
+            is_first = not self._spelled
+            self._spelled.add(capture)
         if is_first:
-            patches.acquire_spelled()
+            patches.acquire_spelled(self)
             self.mode.spellings = self._spellings
             self._spellings.start()
         return self._spellings
 
-    def stop_spelling(self) -> None:
+    def _stop_spelling(self, capture: object) -> None:
         """Follow functions for one capture less; without effect on the mode stack in another thread."""
         with self._lock:
-            self._n_spelled -= 1
-            is_last = self._n_spelled == 0
-        if is_last:
-            self.mode.spellings = None
-            self._spellings.is_over = True
-            if threading.get_ident() == self._thread:
-                self._spellings.remove()
-            patches.release_spelled()
-
-    def join(self) -> None:
-        """Count one more capture."""
-        with self._lock:
-            self._n_captures += 1
-
-    def leave(self) -> None:
-        """Count one capture less; the last one undoes everything."""
-        with self._lock:
-            self._n_captures -= 1
-            is_last = self._n_captures == 0
+            self._spelled.discard(capture)
+            is_last = not self._spelled
         if not is_last:
             return
-        if threading.get_ident() == self._thread:
-            self.restore()
-        else:
-            self.mode.end()
-        self._process.close()
+        self.mode.spellings = None
+        self._spellings.is_over = True
+        with ExitStack() as stack:
+            stack.callback(patches.release_spelled, self)
+            if threading.get_ident() == self._thread:
+                self._spellings.remove()
+
+    def _leave(self, capture: object) -> None:
+        """Count one capture less; the last one undoes everything."""
+        with self._lock:
+            self._captures.discard(capture)
+            is_last = not self._captures
+        if not is_last:
+            return
+        with self._process:
+            if threading.get_ident() == self._thread:
+                self.restore()
+            else:
+                self.mode.end()
 
     def restore(self) -> None:
         """Restore the state of the thread that began the session, in that thread."""
         _THREAD.session = None
         self.mode.end_in_thread = None
-        self._spellings.remove()
-        self._thread_state.close()
+        with self._thread_state:
+            self._spellings.remove()
 
 
 class _Thread(threading.local):
@@ -115,17 +124,19 @@ class _Thread(threading.local):
 _THREAD = _Thread()
 
 
-def join_session(has_replay: bool, is_estimate: bool, has_composites: bool) -> Session:
+def join_session(stack: ExitStack, has_replay: bool, is_estimate: bool, has_composites: bool) -> Session:
     """Return the session of the running thread with one more capture; the first capture begins it.
 
     Args:
+        stack: ends the capture.
         has_replay: whether repeated calls on meta tensors skip their kernels.
         is_estimate: whether this is an estimate rather than a run.
         has_composites: whether composite operators are captured at the key ``PreDispatch``.
     """
     if _THREAD.session is not None and _THREAD.session.mode.is_over:
         _THREAD.session.restore()
-    if _THREAD.session is None:
-        _THREAD.session = Session(CaptureMode(has_replay, is_estimate), has_composites)
-    _THREAD.session.join()
-    return _THREAD.session
+    session = _THREAD.session
+    if session is None:
+        session = Session(CaptureMode(has_replay, is_estimate), has_composites)
+    session.join(stack)
+    return session

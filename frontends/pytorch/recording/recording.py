@@ -78,10 +78,10 @@ class Recording:
 
     def remove(self, log: CallLog) -> None:
         """Append calls to a log no longer."""
-        coroutines.leave(self._numbers.pop(log))
-        self.logs.remove(log)
-        if log.ledger is not None:
-            self.ledgers.remove(log.ledger)
+        if log in self._numbers:
+            coroutines.leave(self._numbers.pop(log))
+        self.logs[:] = [other for other in self.logs if other is not log]
+        self.ledgers[:] = [ledger for ledger in self.ledgers if ledger is not log.ledger]
         self._has_coroutines &= len(self.logs) > 1
         self._logs_changed()
 

@@ -49,6 +49,30 @@ def test_autocast_inside_of_a_model():
     ]
 
 
+class Exact(nn.Module):
+    """Computes a part in float32, and names the device by its input, as rotary embeddings do."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def forward(self, x):
+        with torch.autocast(device_type=x.device.type, enabled=False):
+            x = x.float() @ x.float().T
+        return self.a(x[:, :4])
+
+
+@pytest.mark.parametrize("is_enabled", [False, True])
+def test_autocast_of_the_device_of_a_meta_tensor(is_enabled):
+    """PyTorch itself rejects ``torch.autocast("meta")``; with data the device would be the CPU."""
+    model, x = Exact(), torch.ones(5, 4)
+    with torch.autocast("cpu", torch.bfloat16, is_enabled):
+        expected = listed(record(lambda: model(x)))
+        assert listed(estimated(model, (5, 4))) == expected
+    with pytest.raises(RuntimeError):
+        torch.autocast("meta")
+
+
 def test_the_backward_pass_is_in_the_lower_type_too():
     with torch.autocast("cpu", torch.bfloat16):
         recorder = estimated(nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3)), (2, 4), backward=True)

@@ -86,7 +86,7 @@ def test_p01_the_error_of_an_estimate_names_the_module():
 
 @pytest.mark.parametrize("step", ["modules", "composites", "functions", "mode"])
 def test_p02_an_exception_while_a_capture_is_being_set_up(step, monkeypatch):
-    from costcore.frontends.pytorch.capture import higher_order, patches
+    from costcore.frontends.pytorch.capture import composites, higher_order, patches
     from costcore.frontends.pytorch.capture.dispatch_mode import CaptureMode
 
     def fail(*_):
@@ -94,7 +94,7 @@ def test_p02_an_exception_while_a_capture_is_being_set_up(step, monkeypatch):
 
     places = {
         "modules": (patches, "_patch_module_calls"),
-        "composites": (patches, "_register_composites"),
+        "composites": (composites, "register_kernels"),
         "functions": (higher_order, "patch_dispatch"),
         "mode": (CaptureMode, "__enter__"),
     }

@@ -1,0 +1,39 @@
+"""Activation checkpointing on the meta device, which PyTorch before 2.5 has no module for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import wraps
+from typing import Any
+
+import torch
+from torch.utils import checkpoint
+
+from .replacement import replace
+
+
+def patch_checkpoint(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
+    """Let ``torch.utils.checkpoint`` find a module for the meta device, as later versions of PyTorch do.
+
+    Args:
+        stack: undoes the patch.
+        is_capturing: returns whether the running thread captures.
+    """
+    original: Callable[..., Any] = checkpoint._get_device_module
+    if _knows_meta(original):
+        return
+
+    @wraps(original)
+    def get_device_module(device: str = "cuda") -> Any:
+        return torch.device(device) if device == "meta" and is_capturing() else original(device)
+
+    replace(stack, checkpoint, "_get_device_module", get_device_module)
+
+
+def _knows_meta(get_device_module: Callable[..., Any]) -> bool:
+    try:
+        get_device_module("meta")
+    except AttributeError:
+        return False
+    return True
