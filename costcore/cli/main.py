@@ -68,6 +68,7 @@ from costcore.reports.tables.renderers import renderers
 from costcore.reports.text.units import check_digits
 
 COMMANDS: Mapping[str, str] = {
+    "calibrate": "costcore.cli.calibrate:main",
     "check": "costcore.cli.check:main",
     "conventions": "costcore.cli.conventions:main",
     "devices": "costcore.cli.devices:main",
@@ -101,7 +102,8 @@ commands (costcore COMMAND --help lists their options):
   costcore reconcile MODEL A B list why the conventions A and B differ
   costcore conventions         list the conventions
   costcore time MODEL          state how long a run takes at least on a device
-  costcore devices             list the devices"""
+  costcore devices             list the devices
+  costcore calibrate           measure a device, so that times can be estimated"""
 
 EPILOG = """examples:
   costcore model.onnx

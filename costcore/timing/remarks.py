@@ -15,8 +15,7 @@ UNCALIBRATED = "no estimate of the usual time: this device was not calibrated (c
 def time_remarks(report: Times) -> list[str]:
     """Return the lines below a table of times."""
     lines = [MEANING.format(fusion=FUSIONS[report.fusion], device=report.device.name)]
-    if report.seconds is None:
-        lines.append(UNCALIBRATED)
+    lines += [UNCALIBRATED] if report.calibrated is None else report.calibrated.remarks
     if report.beyond_groups > 0:
         lines.append(WHOLE_RUN_MEANING)
     return [*lines, *unknown_rates(report), *remarks(report.trace)]

@@ -114,7 +114,7 @@ class TimeReport(Times):
             "fusion": self.fusion,
             "tf32": list(self.tf32),
             "status": self.status,
-            "total": total_of(self),
+            "total": total_of(self) if self.error is None else {**total_of(self), "error": self.error},
             "types": summary(self),
             "groups": entries(self),
             "remarks": self.remarks,

@@ -8,6 +8,7 @@ from math import fsum
 from costcore.devices.device import Device
 from costcore.fusion.groups import groups_of
 from costcore.timing.bound import Bound, bound_of
+from costcore.timing.calibrated import Calibrated, estimate_groups
 from costcore.timing.group_time import GroupTime, timed
 from costcore.timing.retyped import retyped
 from costcore.timing.whole_run import bytes_from_outside
@@ -30,6 +31,7 @@ class Times:
         groups: the groups of calls with the bound of each, in order of execution.
         whole_run: the least time in which weights and inputs come from memory, each once. A group alone may find its
             weights in a cache; not all groups of a run can.
+        calibrated: how sure the calibrated time is; None if the device was never calibrated.
     """
 
     def __init__(
@@ -42,9 +44,12 @@ class Times:
         self.dtype = dtype
         self.groups: list[GroupTime] = timed(self.trace, groups_of(self.trace, fusion), device, tf32)
         self.whole_run: Bound = bound_of(Work(), bytes_from_outside(self.trace), 0, device)
+        self.calibrated: Calibrated | None = None
+        if device.calibration:
+            self.calibrated = estimate_groups(self.groups, self.trace, device)
 
     def __repr__(self) -> str:
-        seconds = "" if self.seconds is None else f", calibrated {self.seconds:.4g} s"
+        seconds = "" if self.seconds is None else f", calibrated {self.seconds:.4g} s ± {self.error:.0%}"
         partial = "" if self.status == "complete" else f", {self.status}"
         return f"<{type(self).__name__}: {self.device.name}, at least {self.bound_seconds:.4g} s{seconds}{partial}>"
 
@@ -63,6 +68,14 @@ class Times:
         """The calibrated time of the run; None if the device was never calibrated."""
         times = [group.seconds for group in self.groups if group.seconds is not None]
         return fsum(times) if self.groups and len(times) == len(self.groups) else None
+
+    @property
+    def error(self) -> float | None:
+        """The relative error of the calibrated time, 0.1 for ± 10 %; None without one.
+
+        It is the error of all calls in the same direction, as the sweep found it for each family of operators.
+        """
+        return None if self.calibrated is None else self.calibrated.error
 
     @property
     def status(self) -> str:

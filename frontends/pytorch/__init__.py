@@ -5,9 +5,22 @@ from __future__ import annotations
 if __name__ != "costcore.frontends.pytorch":
     raise ImportError("import costcore.frontends.pytorch, not frontends.pytorch")
 
+from typing import TYPE_CHECKING, Any
+
 from .capture.context import capture
 from .estimate import accepts, estimate
 from .naming import native_names
 from .rows.table import ROWS
 
-__all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
+if TYPE_CHECKING:
+    from costcore.timing.calibration import Calibration
+    from costcore.timing.calibration_table import Conditions
+
+__all__ = ["ROWS", "accepts", "calibrate", "capture", "estimate", "native_names"]
+
+
+def calibrate(*args: Any, **options: Any) -> tuple[Calibration, Conditions]:
+    """Measure a device by running chains of operators on it; see :func:`.calibration.measure.calibrate`."""
+    from .calibration.measure import calibrate  # few runs need the chains
+
+    return calibrate(*args, **options)

@@ -1,0 +1,122 @@
+"""``costcore calibrate``: measure a device, so that the time of networks on it can be estimated."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from costcore.cli.models import FAILURE, SUCCESS, print_message, run_command
+from costcore.devices.catalog import named
+from costcore.devices.device import Device
+from costcore.registry.frontends import load
+from costcore.reports.serialization.targets import save
+from costcore.timing.calibration import Calibration
+from costcore.timing.calibration_table import Conditions, to_table
+from costcore.timing.toml_text import toml_text
+
+MAX_NOISE = 0.15
+"""A sweep is not saved if the time of the same chains differs by more."""
+
+EPILOG = """examples:
+  costcore calibrate --device cpu --output my-cpu.toml
+  costcore calibrate --device cuda:0 --dtype bfloat16 --base h100-sxm5-80gb --output my-gpu.toml
+
+then, with what the sweep measured:
+  report.time(device="my-cpu.toml").seconds
+
+exit codes: 0 saved, 1 the device cannot be measured, or the times differ too much, 2 usage error"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = argparse.ArgumentParser(
+        prog="costcore calibrate",
+        usage="costcore calibrate --output FILE [options]      (--help lists the options)",
+        description="Measure chains of operators of many shapes by PyTorch. This takes minutes and needs the device.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--output", required=True, metavar="FILE", help="the device file to write, which ends with .toml"
+    )
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu (default), cuda:0 or another of PyTorch")
+    parser.add_argument(
+        "--dtype", default="float32", metavar="DTYPE", help="of weights and activations; default: float32"
+    )
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads of a CPU; default: 1")
+    parser.add_argument("--base", metavar="DEVICE", help="a device whose peaks and memory the file gets, for the bound")
+    parser.add_argument("--quick", action="store_true", help="a small sweep of a few seconds, for rough estimates")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the shapes and their order; default: 0")
+    parser.add_argument(
+        "--allow-noise", action="store_true", help=f"save even if the same chains differ by more than {MAX_NOISE:.0%}"
+    )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(build_parser(), argv, _calibrate)
+
+
+def _calibrate(args: argparse.Namespace) -> int:
+    if not args.output.endswith(".toml"):
+        raise ValueError(f"--output must end with .toml (got {args.output!r})")
+    base = None if args.base is None else named(args.base)
+    frontend: Any = load("pytorch")
+    calibration, conditions = frontend.calibrate(args.device, args.dtype, args.threads, args.quick, args.seed)
+    print(_summary(calibration, conditions))
+    if conditions.noise > MAX_NOISE and not args.allow_noise:
+        print_message(
+            f"costcore: {args.output} was not written: the same chains took {conditions.noise:.0%} longer or shorter "
+            f"during the sweep (at most {MAX_NOISE:.0%}). Stop other programs and try again, or use --allow-noise."
+        )
+        return FAILURE
+    save(toml_text(_device_file(Path(args.output).stem, args.device, calibration, conditions, base)), args.output)
+    return SUCCESS
+
+
+def _summary(calibration: Calibration, conditions: Conditions) -> str:
+    rates = calibration.rates
+    families = {point.site.family for point in calibration.points}
+    lines = [
+        f"{conditions.device}: {len(calibration.points)} points of {len(families)} families in "
+        f"{conditions.sweep_seconds:.0f} s, noise {conditions.noise:.0%}",
+        f"best: {rates.peak / 1e9:.4g} GFLOP/s, {rates.bandwidth / 1e9:.4g} GB/s, {1e6 * rates.overhead:.3g} µs a call",
+        "error of calls that were left out:",
+    ]
+    seconds: dict[str, float] = {}
+    for site, time in calibration.points:
+        seconds[site.family] = seconds.get(site.family, 0.0) + time
+    longest = sorted(seconds, key=lambda family: -seconds[family])[:12]
+    return "\n".join([*lines, *(f"  {family:<16} ± {calibration.errors[family]:.0%}" for family in longest)])
+
+
+def _device_file(
+    name: str, device: str, calibration: Calibration, conditions: Conditions, base: Device | None
+) -> dict[str, Any]:
+    """Return the content of the device file."""
+    kind = "cpu" if device.startswith("cpu") else "gpu"
+    units = conditions.threads or conditions.units or None
+    content: dict[str, Any] = {"name": name, "kind": kind, "units": units}
+    if base is not None:
+        content |= _rates_of(base.with_units(conditions.threads) if conditions.threads else base)
+    return {**content, "calibration": to_table(calibration, conditions)}
+
+
+def _rates_of(base: Device) -> Mapping[str, Any]:
+    """Return the peaks and the memory of a device, as in a device file."""
+    caches = [
+        {"bytes": cache.nbytes, **({} if cache.gbs is None else {"gbs": cache.gbs}), "per_unit": cache.per_unit}
+        for cache in base.memory.caches
+    ]
+    return {
+        "units": base.units,
+        "clock_max_mhz": base.clock_max_mhz,
+        "fast_convolution": base.fast_convolution,
+        "notes": [f"peaks and memory of {base.name}"],
+        "peak": base.peak,
+        "memory": {"dram_gbs": base.memory.dram_gbs, "caches": caches},
+        "sources": [source._asdict() for source in base.sources],
+    }

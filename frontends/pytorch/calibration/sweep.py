@@ -1,0 +1,109 @@
+"""The sweep: chains of operators in shuffled order, measured call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from random import Random
+from statistics import median
+
+import torch
+
+from costcore.api.build_report import make_report
+from costcore.registry.custom import CustomCalculators
+from costcore.timing.calibration import Point
+from costcore.timing.families import Site, site_of
+from costcore.trace.recorder import CPU_TIME, Recorder
+from costcore.trace.trace import CallCost
+
+from ..capture.context import capture
+from .chains import Chain
+
+N_SENTINELS = 10
+"""How many chains are repeated at the start, in the middle and at the end."""
+
+SENTINEL_RUNS = 3
+"""How often each of them runs at each of these times."""
+
+
+class Sweep:
+    """Measures chains on a device.
+
+    Args:
+        chains: the chains, on the device.
+        clock: True, or :data:`CPU_TIME`.
+        seed: of the order of chains.
+        before: called before every chain.
+    """
+
+    def __init__(
+        self,
+        chains: Sequence[Chain],
+        clock: bool | str = CPU_TIME,
+        seed: int = 0,
+        before: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._chains = chains
+        self._clock = clock
+        self._before = before
+        self._shuffle = Random(seed).shuffle
+        self._seconds: dict[Site, list[list[float]]] = {}
+        self._sentinels: list[list[list[float]]] = []
+
+    def run(self, rounds: int) -> None:
+        """Run all chains ``rounds`` times, each time in another order, after a first round that is not measured."""
+        self._round()
+        self._watch_sentinels()
+        for i in range(rounds):
+            for site, seconds in self._round().items():
+                self._seconds.setdefault(site, []).append(seconds)
+            if i == rounds // 2:
+                self._watch_sentinels()
+        self._watch_sentinels()
+
+    def points(self) -> list[Point]:
+        """Return the median time of every kind of call."""
+        return [
+            Point(site, median(second for seconds in rounds for second in seconds))
+            for site, rounds in self._seconds.items()
+        ]
+
+    def noise(self) -> float:
+        """Return by how much the time of a chain differs between start, middle and end: the median of chains."""
+        spreads: list[float] = []
+        for times in zip(*self._sentinels, strict=True):
+            middles = [median(each) for each in times]
+            spreads.append((max(middles) - min(middles)) / median(middles))
+        return median(spreads)
+
+    def _round(self) -> dict[Site, list[float]]:
+        order = list(range(len(self._chains)))
+        self._shuffle(order)
+        found: dict[Site, list[float]] = {}
+        for records in self._measure([self._chains[i] for i in order]):
+            for call, cost, _, _, seconds in records:
+                if cost is not None and seconds is not None:
+                    found.setdefault(site_of(call, cost), []).append(seconds)
+        return found
+
+    def _watch_sentinels(self) -> None:
+        step = max(1, len(self._chains) // N_SENTINELS)
+        chains = self._chains[::step][:N_SENTINELS]
+        times: list[list[float]] = [[] for _ in chains]
+        for _ in range(SENTINEL_RUNS):
+            for mine, records in zip(times, self._measure(chains), strict=True):
+                mine.append(sum(record.seconds or 0.0 for record in records))
+        self._sentinels.append(times)
+
+    def _measure(self, chains: Sequence[Chain]) -> list[Sequence[CallCost]]:
+        """Return the calls of each chain."""
+        recorder = Recorder(measure_time=self._clock)
+        ends = [0]
+        with torch.no_grad(), capture(recorder) as mode:
+            log = mode.recording.logs[-1]
+            for chain in chains:
+                self._before()
+                chain.module(*chain.inputs)
+                ends.append(log.n_calls())
+        records = make_report(recorder, CustomCalculators(True), True, "framework").trace.records
+        return [records[start:end] for start, end in pairwise(ends)]

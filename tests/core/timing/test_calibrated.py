@@ -1,0 +1,130 @@
+"""Calibrated time of reports, by hand on a device that reaches 1 TFLOP/s and 1 TB/s, and needs 1 µs per call."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from costcore import CostError, Report
+from costcore.trace.trace import Trace
+from tests.core.given_costs import dense, net, relu
+from tests.core.timing.toy_calibration import CONDITIONS, calibrated_device, table
+
+
+def time_of(*steps, device=None, framework="torch", **options):
+    return net(*steps, framework=framework).time(device or calibrated_device(), **options)
+
+
+def test_the_time_of_a_run_is_the_sum_of_its_calls():
+    """relu of 1024 elements: measured as 1 µs. The product of 1024: 1 µs, and 4 (1024² + 2048) bytes at 1e12."""
+    time = time_of(dense("a", 1024), relu("b", 1024))
+    product, activation = time.groups
+    assert product.seconds == pytest.approx(1e-6 + 4 * (1024 * 1024 + 2 * 1024) / 1e12, rel=1e-3)
+    assert activation.seconds == pytest.approx(1e-6, rel=0.02)
+    assert time.seconds == pytest.approx(product.seconds + activation.seconds)
+    assert time.error == pytest.approx((0.5 * product.seconds + 0.3 * activation.seconds) / time.seconds)
+    assert "estimated from other operators (84% of the time): linear" in time.remarks
+
+
+def test_no_estimate_is_below_the_bound():
+    slow = calibrated_device(peak={"vector": {"float32": 1e-6}})
+    (group,) = time_of(relu("a", 1024), device=slow).groups
+    assert group.seconds == group.bound_seconds > 1e-4
+
+
+def test_calls_that_repeat_take_their_time_every_time():
+    trace = net(relu("a", 1024), framework="torch").trace
+    repeated = [record._replace(call=record.call._replace(times=5)) for record in trace]
+    once, often = (Report(each).time(calibrated_device()) for each in (trace, Trace(tuple(repeated), trace.run)))
+    assert often.seconds == pytest.approx(5 * once.seconds)
+
+
+def test_the_remarks_say_what_was_measured_where_and_how_sure_it_is():
+    (line,) = (line for line in time_of(relu("b", 1024)).remarks if line.startswith("calibrated: "))
+    assert line == (
+        "calibrated: an estimate ± 30%, measured on 2026-11-22 on Toy 3000, float32, torch 2.13.0; the times of the "
+        "sweep themselves differed by 4%"
+    )
+
+
+def test_other_versions_and_frameworks_are_remarks():
+    report = net(relu("a", 1024), framework="torch")
+    assert report.trace.run.frameworks["torch"] != "2.13.0"
+    version = report.trace.run.frameworks["torch"]
+    assert (
+        f"calibrated with torch 2.13.0, but the run is of torch {version}" in report.time(calibrated_device()).remarks
+    )
+    remarks = time_of(relu("a", 1024), framework="onnx").remarks
+    assert "calibrated with PyTorch: a runtime of onnx has other kernels" in remarks
+
+
+def test_another_dtype_has_no_calibrated_time():
+    time = time_of(dense("a", 1024), relu("b", 1024), dtype="bfloat16")
+    assert time.seconds is None and time.error is None
+    assert "no calibrated time: measured in float32, not bfloat16" in time.remarks
+
+
+def test_another_number_of_cores_has_no_calibrated_time():
+    cpu = calibrated_device(table(threads=10), kind="cpu", units=10)
+    assert time_of(relu("a", 1024), device=cpu).seconds is not None
+    time = time_of(relu("a", 1024), device=cpu, cores=4)
+    assert time.seconds is None
+    assert "no calibrated time: measured with 10 threads, not 4" in time.remarks
+
+
+def test_fused_groups_are_estimated_as_their_main_call_and_the_report_says_so():
+    steps = [relu("a", 1024) for _ in range(3)]
+    alone, fused = time_of(*steps), time_of(*steps, fusion="pointwise")
+    if len(fused.groups) == 3:
+        pytest.skip("these calls have no operands in common")
+    assert fused.seconds < alone.seconds
+    assert "calibrated on single calls: the time of fused groups is approximate" in fused.remarks
+
+
+def test_seconds_and_their_error_are_in_json_and_in_tables_of_saved_reports():
+    report = Report.from_json(net(dense("a", 1024), relu("b", 1024), framework="torch").to_json())
+    time = report.time(calibrated_device())
+    total = json.loads(time.to_json())["total"]
+    assert total["seconds"] == pytest.approx(time.seconds) and total["error"] == pytest.approx(time.error)
+    assert "± " in repr(time)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 99}, r"format 99 is that of another version \(expected 1\)\. Calibrate the device again"),
+        ({"noise": "low"}, r"noise must be a number of at least 0 \(got 'low'\)"),
+        ({"device": 3}, r"device must be a text \(got 3\)"),
+        ({"threads": 1.5}, r"threads must be a whole number \(got 1.5\)"),
+        ({"versions": []}, r"versions must be a table"),
+        ({"family": {}}, r"family must be a list"),
+        ({"family": []}, r"there are no measured points"),
+        ({"speed": 1}, r"unknown key 'speed'"),
+        ({"family": [{"name": "relu"}]}, r"family 1: expected a table with name, kind, error, points"),
+        ({"family": [{"name": "relu", "kind": "x", "error": 0, "points": []}]}, r"family 1: unknown kind 'x'"),
+        (
+            {"family": [{"name": "relu", "kind": "move", "error": 0, "points": [[0, 1, 1]]}]},
+            r"family 1: a point must be \[seconds, flops, bytes, coordinates …\] \(got \[0, 1, 1\]\)",
+        ),
+        (
+            {"family": [{"name": "relu", "kind": "move", "error": 0, "points": [[1, 1, 1, 1], [1, 1, 1]]}]},
+            r"family 1: all points of 'relu' need equally many coordinates",
+        ),
+    ],
+)
+def test_an_invalid_calibration_is_refused_with_its_key(change, message):
+    with pytest.raises(CostError, match=rf"toy: calibration: {message}"):
+        time_of(relu("a", 8), device=calibrated_device({**table(), **change}))
+
+
+def test_coordinates_of_another_length_are_refused():
+    changed = table()
+    next(each for each in changed["family"] if each["name"] == "relu")["points"] = [[1.0, 8.0, 8.0, 1.0]]
+    with pytest.raises(CostError, match=r"the points of 'relu' in the calibration have 1 coordinates, not 4"):
+        time_of(relu("a", 8), device=calibrated_device(changed))
+
+
+def test_conditions_are_in_the_table():
+    for name, value in vars(CONDITIONS).items():
+        assert table()[name] == value

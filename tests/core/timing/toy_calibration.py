@@ -1,0 +1,45 @@
+"""A calibration with round figures, for expected values by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costcore.timing.calibration import ANY, Calibration, Point
+from costcore.timing.calibration_table import Conditions, to_table
+from costcore.timing.families import Site
+from tests.core.timing.toy_device import device
+
+CONDITIONS = Conditions(
+    device="Toy 3000",
+    dtype="float32",
+    threads=0,
+    clock="events",
+    date="2026-11-22",
+    noise=0.04,
+    sweep_seconds=60.0,
+    versions={"torch": "2.13.0", "costcore": "0.1.0"},
+    flags={"cudnn.benchmark": "False"},
+)
+
+POINTS = (
+    Point(Site("linear", "product", (0.0, 10.0, 10.0, 0.0, 2.0, 0.0, 0.0), 1e12, 4e6), 1.0),
+    Point(Site("copy", "move", (0.0, 30.0, 0.0, 0.0), 0.0, 1e12), 1.0),
+    Point(Site("relu", "arithmetic", (10.0, 13.0, 0.0, 0.0), 1024.0, 8192.0), 1e-6),
+)
+"""The best: 1 TFLOP/s, 1 TB/s and 1 µs per call. All three run at full efficiency, up to the 1 µs."""
+
+ERRORS = {ANY: 0.5, "linear": 0.1, "copy": 0.2, "relu": 0.3}
+
+
+def calibration(points=POINTS, errors=ERRORS) -> Calibration:
+    return Calibration(points, errors)
+
+
+def table(**conditions: Any) -> dict[str, Any]:
+    """The table of the calibration, with changed conditions."""
+    return to_table(calibration(), Conditions(**{**vars(CONDITIONS), **conditions}))
+
+
+def calibrated_device(table=None, **changes):
+    """The toy device with the calibration."""
+    return device(calibration=to_table(calibration(), CONDITIONS) if table is None else table, **changes)

@@ -1,0 +1,178 @@
+"""The sweep on this machine: small, and judged by its form, never by its times."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from costcore import CostError, estimate
+from costcore.cli.main import main
+from costcore.devices.catalog import named
+from costcore.frontends.pytorch.calibration import measure
+from costcore.frontends.pytorch.calibration import sweep as sweep_module
+from costcore.frontends.pytorch.calibration.chains import MAKERS, Chain, make_chains
+from costcore.frontends.pytorch.calibration.sweep import SENTINEL_RUNS, Sweep
+from costcore.timing.calibration import ANY
+from costcore.timing.calibration_table import from_table
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SMALL = (len(MAKERS), 1e5, 2)
+
+
+@pytest.fixture(scope="module")
+def quick():
+    """A sweep of one chain of each kind."""
+    before = torch.get_num_threads(), torch.get_rng_state()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "QUICK", SMALL)
+        patch.setattr(sweep_module, "SENTINEL_RUNS", 1)
+        found = measure.calibrate(quick=True)
+    assert torch.get_num_threads() == before[0] and torch.equal(torch.get_rng_state(), before[1])
+    return found
+
+
+def test_the_sweep_measures_the_operators_of_networks(quick):
+    calibration, conditions = quick
+    families = {point.site.family for point in calibration.points}
+    assert families > {
+        *("conv 1x1", "conv kxk", "depthwise", "linear", "matmul", "attention", "batch_norm", "layer_norm", "softmax"),
+        *("gelu", "add", "mul", "avg_pool", "concat", "embedding", "copy", "view"),
+    }
+    assert all(point.seconds > 0 for point in calibration.points)
+    assert calibration.errors.keys() == families | {ANY}
+    assert (conditions.threads, conditions.clock, conditions.dtype) == (1, "cpu_time", "float32")
+    assert conditions.versions["torch"] == torch.__version__
+    assert conditions.noise >= 0 and conditions.device
+
+
+def test_every_call_is_a_point_once(quick):
+    sites = [point.site for point in quick[0].points]
+    assert len(sites) == len(set(sites))
+
+
+@pytest.mark.parametrize("limit", [1.0, 1e5, 2e9])
+def test_chains_have_the_same_shapes_every_time_and_run(limit):
+    first, second = make_chains(len(MAKERS), min(limit, 1e6)), make_chains(len(MAKERS), min(limit, 1e6))
+    assert [chain.name for chain in first] == [chain.name for chain in second]
+    assert {chain.name.partition(" ")[0] for chain in first} == set(MAKERS)
+    if limit == 1.0:
+        with torch.no_grad():
+            for chain in first:
+                assert torch.isfinite(chain.module(*chain.inputs)).all(), chain.name
+
+
+def test_other_seeds_have_other_shapes():
+    names = [[chain.name for chain in make_chains(60, 1e6, seed)] for seed in (0, 1)]
+    assert names[0] != names[1]
+
+
+def test_rounds_run_in_different_orders(monkeypatch):
+    orders = []
+    sweep = Sweep([Chain(str(i), torch.nn.Identity(), ()) for i in range(20)])
+    monkeypatch.setattr(
+        sweep, "_measure", lambda chains: orders.append([c.name for c in chains]) or [[] for _ in chains]
+    )
+    sweep.run(3)
+    rounds = [order for order in orders if len(order) == 20]
+    sentinels = [order for order in orders if len(order) == 10]
+    assert len(rounds) == 4 and len({*map(tuple, rounds)}) == 4 and len({tuple(sorted(each)) for each in rounds}) == 1
+    assert len(sentinels) == 3 * SENTINEL_RUNS
+
+
+def test_the_noise_is_how_far_the_medians_of_sentinels_are_apart():
+    sweep = Sweep([])
+    sweep._sentinels = [[[1.0, 1.0, 5.0], [2.0]], [[1.1], [2.0]], [[0.9], [2.6]]]
+    assert sweep.noise() == pytest.approx((0.2 + 0.3) / 2)  # (1.1 - 0.9) / 1.0 and (2.6 - 2.0) / 2.0
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"device": "abacus"}, ValueError, r"unknown device 'abacus' \(expected cpu, cuda"),
+        ({"dtype": "int3"}, ValueError, r"unknown dtype 'int3' \(expected float32"),
+        ({"threads": 0}, ValueError, r"threads must be a whole number of at least 1 \(got 0\)"),
+    ],
+)
+def test_invalid_arguments_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        measure.calibrate(**options)
+
+
+def test_an_absent_device_is_refused():
+    if torch.cuda.is_available():
+        pytest.skip("this machine has the device")
+    with pytest.raises(CostError, match=r"this machine or this build of PyTorch \(.*\) has no device 'cuda:0'"):
+        measure.calibrate("cuda:0")
+
+
+@pytest.fixture
+def given_noise(quick, monkeypatch):
+    """Let the command measure the sweep of :func:`quick` with a noise of one's choice."""
+
+    def give(noise):
+        calibration, conditions = quick
+        changed = type(conditions)(**{**vars(conditions), "noise": noise})
+        monkeypatch.setattr(measure, "calibrate", lambda *_, **__: (calibration, changed))
+
+    return give
+
+
+def test_the_command_writes_a_device_that_reports_can_use(given_noise, quick, tmp_path, capsys):
+    given_noise(0.05)
+    file = tmp_path / "mine.toml"
+    assert main(["calibrate", "--quick", "--output", str(file)]) == 0
+    printed = capsys.readouterr().out
+    assert "noise 5%" in printed and "error of calls that were left out:" in printed
+    calibration, _ = from_table(tomllib.loads(file.read_text(encoding="utf-8"))["calibration"], "mine")
+    assert len(calibration.points) == len(quick[0].points)
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 4))
+    time = estimate(net, (2, 3, 8, 8)).time(device=file)
+    assert time.device.name == "mine" and time.device.units == 1
+    assert time.seconds > 0 and time.error > 0
+
+
+def test_the_peaks_of_the_base_are_those_of_the_threads_that_were_measured(given_noise, tmp_path):
+    given_noise(0.05)
+    base = tmp_path / "base.toml"
+    base.write_text(
+        'name = "base"\nkind = "cpu"\nunits = 8\n[peak.vector]\nfloat32 = 0.8\n[memory]\ndram_gbs = 50\n'
+        "caches = [{ bytes = 1000000, per_unit = true }]\n"
+        '[[sources]]\ntitle = "a sheet"\nstates = "all"\nchecked = "read"\n',
+        encoding="utf-8",
+    )
+    file = tmp_path / "mine.toml"
+    assert main(["calibrate", "--quick", "--base", str(base), "--output", str(file)]) == 0
+    device = named(file)
+    assert device.peak == {"vector": {"float32": pytest.approx(0.1)}}  # one core of eight
+    assert device.memory == named(base).memory and device.sources == named(base).sources
+
+
+def test_a_noisy_sweep_is_not_saved_unless_that_is_wanted(given_noise, tmp_path, capsys):
+    given_noise(0.3)
+    file = tmp_path / "mine.toml"
+    assert main(["calibrate", "--quick", "--output", str(file)]) == 1
+    assert not file.exists()
+    assert "mine.toml was not written: the same chains took 30% longer or shorter" in capsys.readouterr().err
+    assert main(["calibrate", "--quick", "--allow-noise", "--output", str(file)]) == 0
+    assert file.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--output", "mine.json"], "--output must end with .toml (got 'mine.json')"),
+        (["--output", "mine.toml", "--base", "h1000"], "unknown device 'h1000'"),
+        (["--output", "mine.toml", "--device", "abacus"], "unknown device 'abacus'"),
+    ],
+)
+def test_wrong_arguments_are_usage_errors(arguments, message, capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        main(["calibrate", *arguments])
+    assert exit_info.value.code == 2
+    assert message in capsys.readouterr().err
