@@ -35,6 +35,9 @@ from costcore.trace.trace import Trace
 if TYPE_CHECKING:
     from os import PathLike
 
+    from costcore.reports.report_data import ReportData
+    from costcore.timing.comparison import TimeComparison
+
 TF32_OPERATORS = ("conv", "matmul")
 """The operators that ``tf32`` names; ``matmul`` are all products except convolutions."""
 
@@ -105,6 +108,28 @@ class TimeReport(Times):
         rows = arranged(summary(self), order, top)
         chosen = choose(TIMES_BY_TYPE, columns or TimeSummaryColumns.of(self))
         show([*rows, total_of(self)], chosen, TableOptions(ost, mode, unit, n_digits), self.remarks)
+
+    def compare(self, *measured: ReportData) -> TimeComparison:
+        """Return the measured time of runs of the same model beside the bound and the calibrated time.
+
+        ::
+
+            with ComputationalCostHook(measure_time=True) as hook:
+                net(x)
+            estimate(net, x).time("mine.toml").compare(hook.report).show()
+
+        Calls are matched by their name. Of several runs, the median of each call counts. A call that took less than its
+        bound is an error of the bound or of the device file; they are :attr:`TimeComparison.violations`.
+
+        Args:
+            measured: reports of runs whose time was measured on this device.
+
+        Raises:
+            CostError: if no time was measured, or if no call matches.
+        """
+        from costcore.timing.comparison import TimeComparison
+
+        return TimeComparison(self, [report.trace for report in measured])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the device, the options, the totals and the groups in plain JSON types; times are in seconds."""

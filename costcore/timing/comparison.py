@@ -1,0 +1,177 @@
+"""Measured time beside the bound and the calibrated time, call by call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from math import fsum
+from typing import IO, Any
+
+from costcore.errors import CostError
+from costcore.reports.columns import Column, choose
+from costcore.reports.serialization.targets import Target, save
+from costcore.reports.tables.show import TableOptions, show
+from costcore.reports.text.durations import duration
+from costcore.timing.measured import TimedGroup, key_of, seconds_by_call, sum_of, timed_group
+from costcore.timing.times import Times
+from costcore.trace.trace import Trace
+
+COLUMNS: Mapping[str, Column] = {
+    column.key: column
+    for column in (
+        Column("name", "Layer name"),
+        Column("type", "Layer type"),
+        Column("family", "Family"),
+        Column("module", "Module"),
+        Column("n_groups", "# Groups", "count"),
+        Column("measured", "Measured", "duration"),
+        Column("measured%", "Measured", "percent"),
+        Column("predicted", "Calibrated", "duration"),
+        Column("predicted/measured%", "Of measured", "percent"),
+        Column("bound", "Bound", "duration"),
+        Column("bound/measured%", "Of measured", "percent"),
+    )
+}
+
+CALLS = ("name", "family", "measured", "predicted", "predicted/measured%", "bound", "bound/measured%")
+BY_FAMILY = ("family", "n_groups", "measured", "measured%", *CALLS[3:])
+"""The columns of the two tables. Those of the calibrated time are left out without a calibration."""
+
+
+class TimeComparison:
+    """Measured time beside the bound and the calibrated time.
+
+    Args:
+        times: the bound and the calibrated time.
+        measured: runs of the same model, with the time of their calls; of several the median counts.
+
+    Attributes:
+        groups: the groups of calls that were measured, in order of execution.
+        unmatched: names of the calls that have no measured time, or that another operator or other shapes have there.
+        unexpected: names of the measured calls that the timed report does not have.
+
+    Raises:
+        CostError: if no time was measured, or if no call has the same name.
+    """
+
+    def __init__(self, times: Times, measured: Sequence[Trace]) -> None:
+        self.times = times
+        seconds = seconds_by_call(measured)
+        if not seconds:
+            raise CostError(
+                "the measured report has no times. Measure a run: ComputationalCostHook(measure_time=True)."
+            )
+        self.groups: list[TimedGroup] = []
+        self.unmatched: list[str] = []
+        expected: set[str] = set()
+        for group in times.groups:
+            keys = [key_of(call) for call in group.calls]
+            expected.update(call.name for call in group.calls)
+            if all(key in seconds for key in keys):
+                self.groups.append(timed_group(group, fsum(seconds[key] for key in keys)))
+            else:
+                self.unmatched += [call.name for call, key in zip(group.calls, keys, strict=True) if key not in seconds]
+        self.unexpected = [name for name, _ in seconds if name not in expected]
+        if not self.groups:
+            raise CostError("no call of the measured report has the name, the operator and the shapes of a timed call")
+
+    @property
+    def violations(self) -> list[TimedGroup]:
+        """The groups that took less than their bound says. Each is an error of the bound or the device file."""
+        return [group for group in self.groups if group.is_below_bound]
+
+    @property
+    def total(self) -> TimedGroup:
+        """The sum of all measured groups; its bound is that of the whole run if all of its calls were measured."""
+        bound = fsum(group.bound for group in self.groups) if self.unmatched else self.times.bound_seconds
+        return sum_of("total", self.groups)._replace(bound=bound)
+
+    def worst(self, n: int = 10) -> list[TimedGroup]:
+        """Return the ``n`` groups whose prediction is off by most seconds, the largest first."""
+        return sorted(self.groups, key=lambda group: -group.error)[:n]
+
+    def by_family(self) -> dict[str, TimedGroup]:
+        """Return the sums by family, the longest measured first."""
+        members: dict[str, list[TimedGroup]] = {}
+        for group in self.groups:
+            members.setdefault(group.family, []).append(group)
+        sums = {family: sum_of(family, each) for family, each in members.items()}
+        return dict(sorted(sums.items(), key=lambda item: -item[1].measured))
+
+    @property
+    def remarks(self) -> list[str]:
+        """The lines below a table: calls below their bound, calls that do not match, and how sure the estimate is."""
+        calibrated = () if self.times.calibrated is None else self.times.calibrated.remarks
+        lines = [*calibrated, *map(_violation, self.violations)]
+        if self.total.is_below_bound and not self.violations:
+            lines.append(_violation(self.total))
+        for names, text in (
+            (self.unmatched, "not measured, or with another operator or other shapes"),
+            (self.unexpected, "measured, but not among the timed calls"),
+        ):
+            if names:
+                more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+                lines.append(f"{text}: {', '.join(names[:5])}{more}")
+        return lines
+
+    def show(
+        self,
+        ost: IO[str] | None = None,
+        mode: str = "table",
+        unit: str | None = "autoaligned",
+        n_digits: int | None = 3,
+        *,
+        by: str = "family",
+        top: int = 10,
+    ) -> None:
+        """Write a table by family, or of the calls whose prediction is off by most, and the total.
+
+        Args:
+            ost: the stream to write to; default: standard output at the time of the call.
+            mode: ``csv``, ``md``, ``table`` or ``color``.
+            unit: None for exact seconds; otherwise as in :meth:`costcore.Report.show_report`.
+            n_digits: digits after the decimal point, 0 to 10; None for 10.
+            by: ``family`` or ``call``.
+            top: number of calls.
+
+        Raises:
+            ValueError: if an argument is invalid.
+        """
+        if by not in ("family", "call"):
+            raise ValueError(f"by must be 'family' or 'call' (got {by!r})")
+        names: Sequence[str] = BY_FAMILY if by == "family" else CALLS
+        if self.total.predicted is None:
+            names = [name for name in names if not name.startswith("predicted")]
+        rows = self.by_family().values() if by == "family" else self.worst(top)
+        entries = [self._entry(row) for row in (*rows, self.total)]
+        show(entries, choose(COLUMNS, names), TableOptions(ost, mode, unit, n_digits), self.remarks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the total, the sums by family and all groups in plain JSON types; times are in seconds."""
+        return {
+            "device": self.times.device.name,
+            "total": self._entry(self.total),
+            "families": [self._entry(each) for each in self.by_family().values()],
+            "groups": [self._entry(each) for each in self.groups],
+            "below_bound": [group.name for group in self.violations],
+            "unmatched": self.unmatched,
+            "unexpected": self.unexpected,
+            "remarks": self.remarks,
+        }
+
+    def to_json(self, target: Target = None, indent: int | None = None) -> str:
+        """Return :meth:`to_dict` as JSON text, and write it to ``target`` (a path or a stream) if given."""
+        return save(json.dumps(self.to_dict(), indent=indent) + "\n", target)
+
+    def _entry(self, group: TimedGroup) -> dict[str, Any]:
+        entry: dict[str, Any] = {key: value for key, value in group._asdict().items() if value is not None}
+        whole = fsum(each.measured for each in self.groups)
+        entry["measured%"] = 100 * group.measured / whole if whole else 0.0
+        for key in ("predicted", "bound"):
+            if key in entry:
+                entry[f"{key}/measured%"] = 100 * entry[key] / group.measured if group.measured else 0.0
+        return entry
+
+
+def _violation(group: TimedGroup) -> str:
+    return f"below the bound: {group.name} took {duration(group.measured)}, the bound is {duration(group.bound)}"
