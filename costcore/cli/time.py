@@ -29,6 +29,7 @@ from costcore.devices.catalog import named
 from costcore.devices.device import Device
 from costcore.fusion.groups import LEVELS
 from costcore.reports.columns import choose
+from costcore.reports.report import Report
 from costcore.reports.tables.arrange import check_top
 from costcore.reports.tables.renderers import renderers
 from costcore.reports.text.units import check_digits
@@ -42,6 +43,7 @@ EPILOG = """examples:
   costcore time torchvision.models:resnet50 --input 8x3x224x224 --device h100-sxm5-80gb,l4,rtx4090
   costcore time net.onnx --device epyc-9654 --cores 8 --fusion compiler
   costcore time net.onnx --device mine.toml --groups --sort bound_seconds --top 10
+  costcore time net.py:make --input 8x64 --device mine.toml --measured run.json --strict
 
 The time is a lower bound: no program takes less. `costcore devices` lists the devices.
 
@@ -87,11 +89,21 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--columns", metavar="NAMES", help="names separated by commas, or all")
     parser.add_argument("--sort", metavar="COLUMN", help="sort by a column; default: execution order")
     parser.add_argument("--top", type=int, metavar="N", help="maximum number of rows; the others are summed")
+    parser.add_argument(
+        "--measured",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="saved report of a measured run of the model (.json): print its time beside the bound and the calibrated "
+        "time, by family, with --groups of the calls that are off most; several files: the median of each call",
+    )
     add_output(parser, [*renderers()], "table", FILES)
     add_unit(parser)
     add_digits(parser, default=3)
     parser.add_argument(
-        "--strict", action="store_true", help="exit with 1 if a call is not counted, or if something is assumed"
+        "--strict",
+        action="store_true",
+        help="exit with 1 if a call is not counted, if something is assumed, or if a measured time is below its bound",
     )
     add_model_options(parser)
     add_frontend_switches(parser)
@@ -109,14 +121,30 @@ def _time(args: argparse.Namespace) -> int:
     check_model(args.model)
     report = report_of(args.model, args, is_alone=True)
     times = [report.time(device, **options) for device in devices]
-    if len(times) == 1:
+    problems = [] if report.status == "complete" else [f"the report is {report.status}"]
+    if args.measured:
+        problems += _compare(times[0], args)
+    elif len(times) == 1:
         _show_one(times[0], args)
     else:
         write_output(lambda out: show_devices(times, out, _format(args), unit_of(args), args.digits), args.output)
-    if args.strict and report.status != "complete":
-        print_message(f"costcore: the report is {report.status}, which is an error with --strict")
+    if args.strict and problems:
+        print_message(f"costcore: {' and '.join(problems)}, which is an error with --strict")
         return FAILURE
     return SUCCESS
+
+
+def _compare(time: TimeReport, args: argparse.Namespace) -> list[str]:
+    """Write measured times beside the others, and return what is wrong: that some are below their bound."""
+    comparison = time.compare(*map(Report.from_json, args.measured))
+    if args.output is not None and args.output.endswith(".json"):
+        comparison.to_json(args.output)
+    else:
+        by, top = ("call", args.top or 10) if args.groups else ("family", 10)
+        show = partial(comparison.show, mode=_format(args), unit=unit_of(args), n_digits=args.digits, by=by, top=top)
+        write_output(show, args.output)
+    below = comparison.violations or [comparison.total] * comparison.total.is_below_bound
+    return [f"{', '.join(group.name for group in below[:5])} took less than the bound"] if below else []
 
 
 def _checked(args: argparse.Namespace, devices: Sequence[Device]) -> dict[str, Any]:
@@ -133,6 +161,9 @@ def _checked(args: argparse.Namespace, devices: Sequence[Device]) -> dict[str, A
     if args.dtype is not None:
         check_dtype(args.dtype)
     given = {"--groups": args.groups, "--columns": args.columns, "--sort": args.sort, "--top": args.top}
+    given |= {"--measured": args.measured}
+    if args.measured and (args.columns or args.sort or str(args.output).endswith(".html")):
+        raise ValueError("--measured cannot be used with --columns, --sort or an .html file")
     if len(devices) > 1 and (flags := [flag for flag, value in given.items() if value]):
         raise ValueError(f"{', '.join(flags)} cannot be used with several devices, which are one row each")
     return {"dtype": args.dtype, "fusion": args.fusion, "cores": args.cores, "tf32": _tf32(args.tf32)}

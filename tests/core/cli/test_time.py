@@ -143,3 +143,50 @@ def test_one_device_is_shown_with_its_sources(mine, capsys):
     assert "vector float32 (TFLOP/s),1" in lines
     assert "cache 1,1000000 bytes" in lines
     assert "source, read" in lines[-1]
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """Write a measured run, whose product and activation took so long, and return its path."""
+
+    def write(product, activation, name="run.json"):
+        path = tmp_path / name
+        steps = (dense("a", 1000, seconds=product), relu("b", 1000, seconds=activation))
+        net(*steps, framework="torch").to_json(path)
+        return str(path)
+
+    return write
+
+
+def test_measured_times_are_beside_the_bound(model, mine, measured, capsys):
+    runs = [measured(seconds, 4e-9, f"{seconds}.json") for seconds in (4e-6, 6e-6, 60e-6)]
+    arguments = ["time", model, "--device", mine, "--format", "csv", "--strict"]
+    assert main([*arguments, *(text for run in runs for text in ("--measured", run))]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "Family,# Groups,Measured µs,Measured (%),Bound µs,Of measured (%)",
+        "linear (other operands),1,6.0,99.933%,3.004,50.067%",
+        "relu,1,0.004,0.067%,0.002,50.0%",
+        "total,2,6.004,100.0%,3.006,50.067%",
+    ]
+
+
+def test_a_measured_time_below_its_bound_is_an_error_with_strict(model, mine, measured, tmp_path, capsys):
+    arguments = ["time", model, "--device", mine, "--measured", measured(2e-6, 4e-9), "--groups"]
+    assert main(arguments) == 0
+    assert "below the bound: linear-1 took 2.0 µs, the bound is 3.004 µs" in capsys.readouterr().out
+    assert main([*arguments, "--strict", "--output", str(tmp_path / "found.json")]) == 1
+    assert "linear-1 took less than the bound, which is an error with --strict" in capsys.readouterr().err
+    assert json.loads((tmp_path / "found.json").read_text())["below_bound"] == ["linear-1"]
+
+
+def test_a_run_that_was_not_measured_is_an_error(model, mine, capsys):
+    assert main(["time", model, "--device", mine, "--measured", model]) == 1
+    assert "the measured report has no times" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--sort", "bound_seconds"], ["--output", "x.html"], ["--columns", "all"]])
+def test_options_that_do_not_apply_to_measured_times_are_refused(model, mine, options, capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        main(["time", model, "--device", mine, "--measured", model, *options])
+    assert exit_info.value.code == 2
+    assert "--measured cannot be used with" in capsys.readouterr().err
