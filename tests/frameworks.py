@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
+
+import pytest
 
 from costcore.registry.frontends import specs
 
@@ -24,6 +28,11 @@ def installed(name: str) -> bool:
 def available() -> tuple[str, ...]:
     """Return the frontends to test: those requested, else those whose framework is installed."""
     return requested() or tuple(name for name in specs() if installed(name))
+
+
+def optional(module: str) -> Any:
+    """Return a module of an optional package; if it is missing, a run that requests frontends fails, others skip."""
+    return import_module(module) if requested() else pytest.importorskip(module)
 
 
 def missing() -> tuple[str, ...]:

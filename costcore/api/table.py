@@ -68,7 +68,7 @@ def table(
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs == 0):
         raise ValueError(f"jobs must be a number of processes, or -1 for one per core (got {jobs!r})")
     if resume and output is None:
-        raise ValueError("resume=True needs the file of the earlier run, output=…")
+        raise ValueError("resume needs the .jsonl, .csv or .parquet file of the earlier run as output")
     rules = None if convention is None else named(convention)
     if rules is not None and rules.needs_functions:
         options = {"spelled": True, **options}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from costcore.api.load_model import parse_inputs
+from costcore.api.sweep import variants
 from costcore.api.table import table
 from costcore.cli.models import (
     FAILURE,
@@ -22,24 +25,33 @@ from costcore.cli.models import (
     check_model,
     estimate_options,
     format_of,
+    print_message,
     run_command,
     unit_of,
     write_output,
 )
+from costcore.registry.frontends import reader_of
 from costcore.reports.tables.renderers import renderers
 from costcore.reports.text.units import check_digits
+from costcore.sweeps.figures import FIGURES
+from costcore.sweeps.grid import split_target
+from costcore.sweeps.model_table import ModelTable
+from costcore.sweeps.row import NamedModel
+from costcore.sweeps.row_file import SUFFIXES
+from costcore.sweeps.run import TableInterrupted
 
 EPILOG = """examples:
   costcore table torchvision.models:resnet18 torchvision.models:resnet50 --input 1x3x224x224 --format md
   costcore table torchvision.models:inception_v3@1x3x299x299 torchvision.models:vgg16 --input 1x3x224x224
   costcore table zoo/*.onnx --jobs -1
+  costcore table 'nets.py:make(width=[0.5,1.0], depth=[2,4])' --input 1x3x224x224 --output rows.jsonl --resume
 
-exit codes: 0 success, 1 a model failed (its row has the error), 2 usage error"""
+exit codes: 0 success, 1 a model failed (its row has the error), 2 usage error, 130 interrupted"""
 
-FILES = (".csv", ".md")
+FILES = (".md", *SUFFIXES)
 """Suffixes of the file of ``--output``."""
 
-_WITH_SHAPE = re.compile(r"(.+)@(\d+(?:x\d+)*(?::\w+)?)")
+_WITH_SHAPE = re.compile(r"(.+)@(\d+(?:x\d+)*(?::\w+)?)", re.DOTALL)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -55,16 +67,39 @@ def build_parser() -> argparse.ArgumentParser:
         "models",
         metavar="MODEL[@SHAPE]",
         nargs="+",
-        help=f"{MODEL}; @SHAPE replaces --input for this model, as in net.onnx@1x3x224x224",
+        help=f"{MODEL}; 'net.py:make(width=[0.5,1.0], depth=[2,4])' is one row per combination of these literals; "
+        "@SHAPE replaces --input for this model, as in net.onnx@1x3x224x224",
     )
     add_model_options(parser)
-    parser.add_argument("--jobs", type=int, metavar="N", help="number of processes (needs joblib); -1: one per core")
+    _add_running(parser)
     add_output(parser, [*renderers()], "table", FILES)
+    parser.add_argument("--resume", action="store_true", help="keep the rows of --output that are still right")
+    parser.add_argument(
+        "--columns",
+        action="append",
+        metavar="NAMES",
+        help=f"figures, separated by commas: {', '.join(FIGURES)}, and conventions; may be repeated",
+    )
+    parser.add_argument(
+        "--scatter",
+        nargs=3,
+        metavar=("X", "Y", "FILE"),
+        help="also draw column Y over column X to an .svg, .png or .pdf file (needs matplotlib)",
+    )
     add_convention(parser)
     add_unit(parser)
     add_digits(parser, default=2)
     add_frontend_switches(parser)
     return parser
+
+
+def _add_running(parser: argparse.ArgumentParser) -> None:
+    """Add the options for how rows are computed."""
+    parser.add_argument("--jobs", type=int, metavar="N", help="number of processes; -1: one per core; default: 1")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="most seconds of one model")
+    parser.add_argument(
+        "--memory-limit", metavar="SIZE", help="most memory of the process of a model, as in '2 GiB' (Linux)"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -75,16 +110,57 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _table(args: argparse.Namespace) -> int:
     check_digits(args.digits)
     mode = format_of(args, "table", FILES)
-    inputs, options = parse_inputs(args.input), estimate_options(args)
-    models = [_named_model(text, inputs) for text in args.models]
-    result = table(models, jobs=args.jobs, python_path=args.python_path, convention=args.convention, **options)
-    write_output(lambda out: result.show(out, mode, unit_of(args), args.digits), args.output)
+    inputs = parse_inputs(args.input)
+    models = [named for text in args.models for named in _named_models(text, inputs)]
+    rows_file = args.output if args.output and Path(args.output).suffix in SUFFIXES else None
+    try:
+        result = table(
+            models,
+            jobs=_default_jobs(models) if args.jobs is None else args.jobs,
+            timeout=args.timeout,
+            memory_limit=args.memory_limit,
+            output=rows_file,
+            resume=args.resume,
+            python_path=args.python_path,
+            convention=args.convention,
+            columns=_columns(args.columns),
+            **estimate_options(args),
+        )
+    except TableInterrupted as error:
+        if error.table.rows:
+            print_message(f"costcore: {error}{f'; --resume goes on with {rows_file}' if rows_file else ''}")
+            _write(error.table, args, mode, rows_file)
+        raise
+    _write(result, args, mode, rows_file)
     return FAILURE if result.failed else SUCCESS
 
 
-def _named_model(text: str, inputs: Any) -> tuple[str, str, Any]:
-    """Return name, target and inputs of ``MODEL[@SHAPE]``."""
+def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: str | None) -> None:
+    """Write the table, unless its rows are in a file already, and the image of ``--scatter``."""
+    if rows_file is None:
+        write_output(lambda out: result.show(out, mode, unit_of(args), args.digits), args.output)
+    for row in result.failed if rows_file else ():
+        print_message(f"costcore: {row.label} failed: {row.status}")
+    sys.stdout.flush()
+    if args.scatter is not None:
+        result.scatter(*args.scatter)
+
+
+def _default_jobs(models: Sequence[NamedModel]) -> int | None:
+    """Return 1, a process beside this one, if code is run that may end its process; None for files, which are read."""
+    return None if all(reader_of(named.model) or named.model.endswith(".json") for named in models) else 1
+
+
+def _columns(texts: Sequence[str] | None) -> list[str] | None:
+    return None if texts is None else [name.strip() for text in texts for name in text.split(",")]
+
+
+def _named_models(text: str, inputs: Any) -> list[NamedModel]:
+    """Return name, target, inputs and arguments of ``MODEL[@SHAPE]``; several if the target has a grid."""
     match = _WITH_SHAPE.fullmatch(text)
-    target = match[1] if match else text
+    own_inputs = parse_inputs([match[2]]) if match else inputs
+    target, grid = split_target(match[1] if match else text)
+    if grid is not None:
+        return variants(target, grid, own_inputs)
     check_model(target)
-    return text, target, parse_inputs([match[2]]) if match else inputs
+    return [NamedModel(text, target, own_inputs)]

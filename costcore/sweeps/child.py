@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import IO, TYPE_CHECKING
 
 from costcore.errors import CostError
-from costcore.sweeps.frames import STARTED, read_frame, write_frame
+from costcore.sweeps.frames import INTERRUPTED, STARTED, read_frame, write_frame
 
 if TYPE_CHECKING:
     from costcore.sweeps.row import ModelRow
@@ -39,7 +39,10 @@ def main(memory_limit: int | None) -> None:
             frontends, task = pickle.loads(queue.get(timeout=IDLE_SECONDS))
             _load(frontends)
             write_frame(replies, STARTED)
-            write_frame(replies, pickle.dumps(_row(task)))
+            try:
+                write_frame(replies, pickle.dumps(_row(task)))
+            except KeyboardInterrupt:
+                write_frame(replies, INTERRUPTED)
 
 
 def _row(task: bytes) -> ModelRow:

@@ -66,8 +66,11 @@ def split_target(text: str) -> tuple[str, dict[str, list[Any]] | None]:
         if len(inside) > MOST_CHARACTERS:
             raise ValueError(f"{len(inside):,} characters are too many")
         call = ast.parse(f"f({inside})", mode="eval").body
-        if not isinstance(call, ast.Call) or call.args or any(each.arg is None for each in call.keywords):
-            raise ValueError("every argument needs a name")
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise ValueError("one pair of parentheses is expected")
+        names = [each.arg for each in call.keywords]
+        if call.args or None in names or len(set(names)) < len(names):
+            raise ValueError("every argument needs a name of its own")
         given = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
         raise ValueError(f"{problem} ({str(error).partition(': <')[0]})") from error

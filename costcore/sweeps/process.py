@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, NamedTuple, cast
 
-from costcore.sweeps.frames import read_frame, write_frame
+from costcore.sweeps.frames import INTERRUPTED, read_frame, write_frame
 from costcore.sweeps.row import OUT_OF_MEMORY, ModelRow
 
 _CODE = "import sys; sys.path[:] = {path!r}; from costcore.sweeps.child import main; main({limit!r})"
@@ -38,6 +38,9 @@ class ModelProcess:
             task: the pickled arguments of :func:`costcore.sweeps.row.row_of`.
             frontends: the frontends to import before the time starts.
             timeout: the seconds that the model may take; None for no limit.
+
+        Raises:
+            KeyboardInterrupt: if the model was interrupted.
         """
         child = self._send(pickle.dumps((tuple(frontends), task)))
         if isinstance(child, str):
@@ -54,6 +57,8 @@ class ModelProcess:
             reason = f"stopped after timeout={timeout:g} seconds" if is_late.is_set() else child.how_it_ended()
             self.close()
             return ModelRow(name, {}, reason, failed=True)
+        if reply == INTERRUPTED:
+            raise KeyboardInterrupt
         row: ModelRow = pickle.loads(reply)._replace(name=name)
         if row.failed and row.status.startswith(OUT_OF_MEMORY):
             self.close()  # the next model starts with empty memory

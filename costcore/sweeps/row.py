@@ -38,6 +38,13 @@ class ModelRow(NamedTuple):
     failed: bool = False
     arguments: Mapping[str, Any] | None = None
 
+    @property
+    def label(self) -> str:
+        """The name with the arguments, ``make(width=0.5, depth=2)``."""
+        if self.arguments is None:
+            return self.name
+        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.arguments.items())})"
+
 
 @dataclass(frozen=True)
 class Settings:

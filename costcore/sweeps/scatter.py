@@ -16,7 +16,7 @@ SUFFIXES = (".svg", ".png", ".pdf")
 
 
 class Axis(NamedTuple):
-    """A column with its value for each point; None and text are no numbers."""
+    """A column with its value for each point; a point without a number, such as None or text, is left out."""
 
     column: Column
     values: Sequence[Any]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import secrets
+from contextlib import suppress
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError
@@ -100,12 +102,11 @@ def compute(task: Task, pool: ProcessPool | None = None) -> tuple[int, ModelRow]
 
 def _pickled(value: Any) -> bytes:
     """Return a value pickled, with the code of what is defined in the main module if joblib is installed."""
-    try:
-        from joblib.externals.cloudpickle import dumps
-    except ImportError:
-        return pickle.dumps(value)
-    content: bytes = dumps(value)
-    return content
+    for name in ("cloudpickle", "joblib.externals.cloudpickle"):  # joblib brings one or the other
+        with suppress(ImportError):
+            content: bytes = import_module(name).dumps(value)
+            return content
+    return pickle.dumps(value)
 
 
 def memory_of(limit: object) -> int | None:

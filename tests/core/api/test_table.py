@@ -15,11 +15,8 @@ MODEL = """
 import os, sys
 if {root!r} not in sys.path:
     sys.path.append({root!r})
-from costcore import plugins
 from tests.core import toy_framework as toy
-if toy.FRONTEND not in sys.modules:  # in another process than the test's
-    toy.install()
-    plugins.register(toy.Plugin(), "toy")
+toy.register_here()
 small = toy.Model("toy::Double")
 large = toy.Model("toy::Double", "toy::Double")
 def broken():

@@ -14,7 +14,8 @@ from costcore.registry.frontends import load
 from costcore.trace.source import user_traceback
 
 MODEL = """
-from tests.core.toy_framework import Model
+from tests.core.toy_framework import Model, register_here as _register
+_register()
 runs = Model("toy::Double")
 def small():
     return Model("toy::Double")

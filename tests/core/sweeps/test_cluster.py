@@ -1,0 +1,130 @@
+"""Tables on a Dask cluster of processes, started by its library and by hand, and on Ray where it is installed."""
+
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import joblib
+import pytest
+
+from costcore import sweep, table
+from tests.frameworks import optional
+
+from .conftest import ROOT
+from .test_processes import STATUSES, harmful
+
+PAGE = Path(ROOT) / "docs" / "sweeps.md"
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A client of a cluster of two processes; a task whose worker ends is not tried again."""
+    distributed = optional("distributed")
+    import dask
+
+    settings = {"distributed.scheduler.allowed-failures": 0, "distributed.worker.profile.enabled": False}
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+class TestDask:
+    """One cluster for all tests."""
+
+    def test_harmful_models_have_rows(self, nets, client):
+        with joblib.parallel_config("dask"):
+            statuses = harmful(nets)
+        for status, expected in zip(statuses, STATUSES, strict=True):
+            assert status.startswith(expected)
+        assert len(client.scheduler_info()["workers"]) == 2
+
+    def test_rows_and_files_are_those_of_one_process(self, nets, client, tmp_path):
+        """More models than are sent ahead; arguments and figures are the same, and so are the bytes of the files."""
+        grid, one, many = {"depth": range(1, 16)}, tmp_path / "one.jsonl", tmp_path / "many.jsonl"
+        alone = sweep(f"{nets}:make", grid, (2, 3), output=one)
+        with joblib.parallel_config("dask"):
+            assert sweep(f"{nets}:make", grid, (2, 3), output=many) == alone
+        assert many.read_bytes() == one.read_bytes()
+
+    def test_a_model_that_hangs_is_stopped(self, nets, client):
+        with joblib.parallel_config("dask"):
+            rows = table([f"{nets}:hangs", f"{nets}:small"], (2, 3), timeout=8).rows
+        assert [row.status for row in rows] == ["stopped after timeout=8 seconds", "complete"]
+
+    def test_a_worker_that_is_lost_costs_its_rows_only(self, nets, client):
+        nets.write_text(nets.read_text() + f"def kills():\n    os.kill(os.getppid(), {signal.SIGKILL})\n    hangs()\n")
+        names = ["small", "kills", "small", "small"]
+        with joblib.parallel_config("dask"):
+            rows = table([f"{nets}:{name}" for name in names], (2, 3)).rows
+        assert rows[1].failed and rows[1].status.startswith("the worker of this model ended: KilledWorker")
+        assert sum(row.failed for row in rows) <= 2  # the other worker may have been asked for a row of the lost one
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def blocks(language):
+    text = PAGE.read_text(encoding="utf-8")
+    section = text[text.index("## A Dask cluster") :]
+    return re.search(rf"^```{language}\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[1]
+
+
+def test_the_page_starts_a_cluster_by_hand(tmp_path):
+    """The commands of the page, on another port, and its script; a convolution of 3 x 3 from 3 to 8 channels, …"""
+    optional("distributed")
+    port = str(free_port())
+    nets = re.search(r"write_text\('''\n(.*?)'''\)", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
+    (tmp_path / "nets.py").write_text(nets)
+    (tmp_path / "script.py").write_text(blocks("py").replace("8786", port))
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    started = []
+    try:
+        for line in blocks("sh").replace("8786", port).splitlines():
+            program, *arguments = shlex.split(line)
+            assert program == "dask"
+            command = [sys.executable, "-m", "dask", *arguments]
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            started.append(subprocess.Popen(command, cwd=tmp_path, env=environment, **quiet))
+            time.sleep(1)
+        command = [sys.executable, "script.py"]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait()
+    rows = [[cell.strip() for cell in line.split("|")] for line in done.stdout.splitlines()[2:]]
+    assert [row[1:4] + row[-2:-1] for row in rows] == [
+        ["nets.py:make", width, depth, "complete"] for width in ("0.5", "1.0") for depth in ("2", "3")
+    ], done.stderr
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ray(nets):
+    ray = pytest.importorskip("ray")
+    from ray.util.joblib import register_ray
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    try:
+        register_ray()
+        with joblib.parallel_config("ray"):
+            for status, expected in zip(harmful(nets), STATUSES, strict=True):
+                assert status.startswith(expected)
+    finally:
+        ray.shutdown()

@@ -1,0 +1,93 @@
+"""``costcore table`` with grids, limits and files of rows."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from costcore.cli.main import main
+from tests.frameworks import optional
+
+from .conftest import NETS, ROOT
+
+
+def run(*arguments):
+    return main(["table", *map(str, arguments), "--input", "2x3", "--format", "csv", "--unit", "none"])
+
+
+def test_a_grid_with_columns(nets, capsys):
+    assert run(f"{nets}:make(depth=[1, 2], width=3)", f"{nets}:small", "--columns", "flops, mrw") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "Model,depth,width,FLOPs,MemR+W B,Status",
+        f"{nets}:make,1,3,18,144,complete",
+        f"{nets}:make,2,3,36,288,complete",
+        f"{nets}:small,,,6,48,complete",
+    ]
+
+
+def test_code_that_ends_its_process_has_a_row_without_any_option(nets, capsys):
+    assert run(f"{nets}:dies", f"{nets}:small", "--columns", "flops") == 1
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        f"{nets}:dies,,failed: the process of this model ended: exit code 9",
+        f"{nets}:small,6,complete",
+    ]
+
+
+def test_a_file_of_rows_is_continued(nets, calls, tmp_path, capsys):
+    output = tmp_path / "rows.jsonl"
+    options = ["--input", "2x3", "--columns", "flops", "--output", str(output), "--resume"]
+    assert main(["table", f"{nets}:make(depth=[1, 'x'])", *options]) == 1
+    assert "nets.py:make(depth='x') failed: " in capsys.readouterr().err
+    calls()
+    assert main(["table", f"{nets}:make(depth=[1, 2])", *options]) == 0
+    assert calls() == ["2,1"]
+    assert [json.loads(line)["flops"] for line in output.read_text().splitlines()] == [6, 12]
+
+
+def test_an_image(nets, tmp_path):
+    optional("matplotlib")
+    image = tmp_path / "a.svg"
+    assert run(f"{nets}:make(depth=[1, 2])", "--columns", "flops", "--scatter", "depth", "flops", image) == 0
+    assert image.read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.py:make(w=exit())"], "expected arguments with literals"),
+        (["a.py:make(w=[])"], "w has no values"),
+        (["a.onnx(w=1)"], "is a file, which has no arguments"),
+        (["a.onnx", "--columns", "flop"], "unknown column 'flop'"),
+        (["a.onnx", "--timeout", "0"], "timeout must be a positive number"),
+        (["a.onnx", "--memory-limit", "much"], "memory_limit must be"),
+        (["a.onnx", "--resume"], "resume"),
+        (["a.onnx", "--output", "rows.md", "--resume"], "resume"),
+    ],
+)
+def test_usage_errors(arguments, message, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["table", *arguments])
+    assert left.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_control_c_ends_with_what_was_done_written(tmp_path, calls):
+    nets, output = tmp_path / "nets.py", tmp_path / "rows.jsonl"
+    nets.write_text(NETS.format(root=ROOT, calls=str(tmp_path / "calls.txt"), seconds=0.3))
+    command = [sys.executable, "-m", "costcore", "table", f"{nets}:make(depth=[1,2,3,4,5,6,7,8])", "--input", "2x3"]
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    process = subprocess.Popen([*command, "--output", output], env=environment, stderr=subprocess.PIPE, text=True)
+    while not output.exists() or output.read_bytes().count(b"\n") < 2:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    depths = [json.loads(line)["depth"] for line in output.read_text().splitlines()]
+    assert depths == [*range(1, len(depths) + 1)] and 2 <= len(depths) < 8
+    assert f"costcore: interrupted after {len(depths)} models; --resume goes on with {output}" in errors
+    assert "Traceback" not in errors

@@ -1,0 +1,115 @@
+"""Grids as Python mappings and as arguments of a target, and the rows of their variants."""
+
+import io
+
+import pytest
+
+from costcore import sweep
+from costcore.sweeps.grid import combinations, split_target
+
+DEPTHS = {"depth": [1, 2], "width": (3, 4)}
+
+
+def test_the_last_argument_varies_fastest():
+    assert combinations({"a": [1, 2], "b": range(2)}) == [
+        {"a": 1, "b": 0},
+        {"a": 1, "b": 1},
+        {"a": 2, "b": 0},
+        {"a": 2, "b": 1},
+    ]
+    assert combinations({}) == [{}]
+
+
+@pytest.mark.parametrize(
+    ("grid", "error", "message"),
+    [
+        ([1], TypeError, "a grid must be a mapping"),
+        ({"a": 3}, TypeError, "a must be a list of values"),
+        ({"a": "abc"}, TypeError, "a must be a list of values"),
+        ({1: [2]}, TypeError, "an argument of a grid must be a name"),
+        ({"a": []}, ValueError, "a has no values"),
+        ({"a": range(10**5), "b": range(10**5)}, ValueError, "10,000,000,000 combinations"),
+    ],
+)
+def test_a_grid_is_a_mapping_of_lists(grid, error, message):
+    with pytest.raises(error, match=message):
+        combinations(grid)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("net.onnx", ("net.onnx", None)),
+        ("a.b:make", ("a.b:make", None)),
+        ("a.py:make()", ("a.py:make", {})),
+        ("a.py:make(w=[0.5,1], d=2)", ("a.py:make", {"w": [0.5, 1], "d": [2]})),
+        ("a.py:make(size=(1, 2), flag=True)", ("a.py:make", {"size": [(1, 2)], "flag": [True]})),
+        ("a.py:make(name='x', none=None)", ("a.py:make", {"name": ["x"], "none": [None]})),
+        ("a.py:make(layers=[[1, 2], [3]])", ("a.py:make", {"layers": [[1, 2], [3]]})),
+    ],
+)
+def test_arguments_of_a_target_are_literals(text, expected):
+    assert split_target(text) == expected
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "__import__('os').system('true')",
+        "w=__import__('os')",
+        "w=[i for i in (1, 2)]",
+        "w=range(3)",
+        "3",
+        "**{'w': 1}",
+        "w=",
+        "w=1)(w=2",
+        "w=" + "(" * 1000,
+        "w=" + "1," * 10_000,
+        "w=1, w=2",
+    ],
+)
+def test_anything_else_is_refused_and_not_run(inside):
+    with pytest.raises(ValueError, match="expected arguments with literals"):
+        split_target(f"a.py:make({inside})")
+
+
+def test_one_row_per_combination_with_the_arguments_as_columns(nets):
+    """A model of depth x width doublings of 2 x 3 elements."""
+    result = sweep(f"{nets}:make", DEPTHS, (2, 3), columns=["flops"])
+    assert [(row.arguments, row.costs["flops"]) for row in result.rows] == [
+        ({"depth": 1, "width": 3}, 6 * 3),
+        ({"depth": 1, "width": 4}, 6 * 4),
+        ({"depth": 2, "width": 3}, 6 * 6),
+        ({"depth": 2, "width": 4}, 6 * 8),
+    ]
+    out = io.StringIO()
+    result.show(out, "csv", None)
+    assert out.getvalue().splitlines()[:2] == ["Model,depth,width,FLOPs,Status", f"{nets}:make,1,3,18,complete"]
+
+
+def test_functions_and_inputs_that_depend_on_arguments(toy):
+    def make(batch):
+        return toy.Model("toy::Double")
+
+    result = sweep(make, {"batch": [1, 5]}, lambda batch: (batch, 3), columns=["flops"])
+    assert [row.costs["flops"] for row in result.rows] == [3, 15]
+    assert [row.label for row in result.rows] == ["make(batch=1)", "make(batch=5)"]
+
+
+def test_a_failing_combination_has_a_row(nets):
+    (good, bad) = sweep(f"{nets}:make", {"depth": [1, "x"]}, (2, 3)).rows
+    assert not good.failed
+    assert bad.failed and "TypeError" in bad.status and bad.arguments == {"depth": "x"}
+
+
+def test_a_data_frame_has_arguments_figures_and_exact_integers(nets):
+    frame = sweep(f"{nets}:make", {"depth": [2, "x"]}, (10**8, 10**10), columns=["flops"]).to_dataframe()
+    assert [*frame.columns] == ["name", "depth", "flops", "status", "failed"]
+    assert frame["flops"][0] == 2 * 10**18 and frame["flops"].isna()[1]
+    assert [*frame["failed"]] == [False, True]
+
+
+@pytest.mark.parametrize("make", [3, "net.onnx", "saved.json", "nets.py"])
+def test_make_is_a_function(make):
+    with pytest.raises((TypeError, ValueError)):
+        sweep(make, {})

@@ -1,0 +1,171 @@
+"""Models that end, occupy or fill their process: one row says so, and all others are there."""
+
+import io
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import joblib
+import pytest
+
+from costcore import sweep, table
+from costcore.sweeps import child, tasks
+from costcore.sweeps.engine import number_of_processes
+from costcore.sweeps.process import ModelProcess
+from costcore.sweeps.progress import with_lines
+from costcore.sweeps.row import ModelRow
+
+HARM = ["small", "dies", "crashes", "leaves", "fills", "small"]
+STATUSES = [
+    "complete",
+    "the process of this model ended: exit code 9",
+    "the process of this model ended: SIGSEGV",
+    "nets.py:leaves failed: SystemExit: 3",
+    "out of memory: nets.py:fills failed: MemoryError",
+    "complete",
+]
+
+
+def harmful(nets, **options):
+    """The statuses of a table of harmful models, from which the folder of the file is removed."""
+    rows = table([f"{nets}:{name}" for name in HARM], (2, 3), memory_limit="500 MiB", **options).rows
+    assert [row.costs.get("flops") for row in rows] == [6, None, None, None, None, 6]
+    return [row.status.replace(f"{nets.parent}/", "") for row in rows]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_model_has_a_row(nets, jobs):
+    for status, expected in zip(harmful(nets, jobs=jobs), STATUSES, strict=True):
+        assert status.startswith(expected)
+
+
+def test_every_model_has_a_row_on_a_backend_of_joblib(nets):
+    with joblib.parallel_config("loky", n_jobs=2):
+        for status, expected in zip(harmful(nets), STATUSES, strict=True):
+            assert status.startswith(expected)
+
+
+def test_the_memory_limit_is_in_the_row(nets):
+    (row,) = table([f"{nets}:fills"], (2, 3), memory_limit=500 << 20).rows
+    assert row.status.endswith("(memory_limit=524,288,000 bytes)")
+
+
+def test_a_model_that_hangs_is_stopped(nets):
+    start = time.monotonic()
+    rows = table([f"{nets}:hangs", f"{nets}:small"], (2, 3), timeout=8).rows
+    assert [row.status for row in rows] == ["stopped after timeout=8 seconds", "complete"]
+    assert time.monotonic() - start < 300  # it sleeps for 1000 seconds
+
+
+@pytest.mark.frontend("pytorch")
+def test_objects_are_sent_with_the_code_of_the_main_module(tmp_path):
+    """A script that defines its network and sweeps it in other processes; 4 x 3 multiply-adds per row of the input."""
+    script = tmp_path / "script.py"
+    script.write_text("""
+import torch
+from costcore import sweep
+class Net(torch.nn.Linear):
+    pass
+def make(out):
+    return Net(3, out)
+if __name__ == "__main__":
+    print([row.costs.get("macs", row.status) for row in sweep(make, {"out": [4, 5]}, (2, 3), jobs=1).rows])
+""")
+    command = [sys.executable, str(script)]
+    root = str(Path(__file__).parents[3])
+    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": root}, check=False)
+    assert done.stdout == f"{[2 * 3 * 4, 2 * 3 * 5]}\n", done.stderr
+
+
+def test_a_model_that_cannot_be_pickled_has_a_row(toy):
+    model = toy.Model("toy::Double")
+    model.items = (i for i in ())
+    (row,) = table([("a", model)], (2, 3), jobs=1).rows
+    assert row.failed and row.status.startswith("the model cannot be pickled: TypeError")
+
+
+def test_a_model_that_cannot_be_unpickled_has_a_row(monkeypatch):
+    monkeypatch.setattr(tasks, "_pickled", lambda value: b"nonsense")
+    (row,) = table([("a", object())], jobs=1).rows
+    assert (row.name, row.failed) == ("a", True)
+    assert row.status.startswith("the model cannot be unpickled: UnpicklingError")
+
+
+def test_a_process_that_cannot_start_is_the_status_of_the_row(nets):
+    (row,) = table([f"{nets}:small"], (2, 3), memory_limit=1).rows
+    assert row.status.startswith("no process could be started, the last one ended: ")
+    assert row.status.endswith("(memory_limit=1 bytes)")
+
+
+def test_a_process_that_waited_for_too_long_is_replaced(nets, monkeypatch):
+    process = ModelProcess()
+    task = tasks.TaskMaker(tasks.Settings(("flops",)), tasks.Plan())(0, tasks.NamedModel("a", f"{nets}:small", (2, 3)))
+    assert process.row("a", task.content).costs == {"flops": 6}
+    process._child.process.kill()
+    process._child.process.wait()
+    assert process.row("a", task.content).costs == {"flops": 6}
+    process.close()
+
+
+def test_processes_end_with_the_table(nets):
+    before = set(children())
+    table([f"{nets}:small"] * 3, (2, 3), jobs=2)
+    assert set(children()) <= before
+
+
+def children():
+    return Path(f"/proc/self/task/{Path('/proc/self').resolve().name}/children").read_text().split()
+
+
+def test_two_processes_share_the_models(nets, calls):
+    """A model takes long enough for the other process to start."""
+    text = nets.read_text().replace("{depth},{width}", "{os.getpid()}").replace("time.sleep(0)", "time.sleep(1)")
+    nets.write_text(text)
+    result = sweep(f"{nets}:make", {"depth": [1, 2, 3, 4]}, (2, 3), jobs=2)
+    assert [row.costs["flops"] for row in result.rows] == [6, 12, 18, 24]
+    assert len(set(calls())) == 2
+
+
+@pytest.mark.parametrize(("jobs", "n"), [(None, 1), (1, 1), (3, 3), (-100, 1)])
+def test_number_of_processes(jobs, n):
+    assert number_of_processes(jobs) == n
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"timeout": 0}, "timeout must be a positive number of seconds"),
+        ({"timeout": "3"}, "timeout must be a positive number of seconds"),
+        ({"timeout": float("nan")}, "timeout must be a positive number of seconds"),
+        ({"memory_limit": "2 apples"}, "memory_limit must be an integer or a string such as"),
+        ({"resume": True}, "resume needs the .jsonl, .csv or .parquet file"),
+    ],
+)
+def test_wrong_limits(options, message):
+    with pytest.raises(ValueError, match=message):
+        table([], **options)
+
+
+def test_a_log_has_a_line_now_and_then():
+    """Rows at 20, 40 and 60 s: a line at 40 s, and one at the end."""
+    rows = [(i, ModelRow("a", {}, "", failed=i == 0)) for i in range(3)]
+    out, seconds = io.StringIO(), iter([0, 20, 40, 60])
+    assert [*with_lines(rows, 3, out, lambda: next(seconds))] == rows
+    assert out.getvalue().splitlines() == [
+        "models: 2 of 3, 1 failed, 0.05 per second, 0:00:20 left",
+        "models: 3 of 3, 1 failed, 0.05 per second, in 0:01:00",
+    ]
+
+
+def test_a_short_table_has_no_lines():
+    out, seconds = io.StringIO(), iter([0, 1])
+    assert len([*with_lines([(0, ModelRow("a", {}, ""))], 1, out, lambda: next(seconds))]) == 1
+    assert out.getvalue() == ""
+
+
+def test_the_kernel_is_asked_to_end_the_process_of_a_model_first():
+    name = child._end_this_process_first.__name__
+    code = f"import {child.__name__} as c; c.{name}(); print(open('/proc/self/oom_score_adj').read())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == 1000

@@ -1,0 +1,38 @@
+"""Images of one column over another."""
+
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+from costcore import CostError, sweep
+from tests.frameworks import optional
+
+
+def points(path):
+    """The number of points in an SVG file of matplotlib, which draws each as a use of one path."""
+    tree = ElementTree.parse(path)
+    (group,) = (each for each in tree.iter() if each.get("id") == "PathCollection_1")
+    return len([*group.iter("{http://www.w3.org/2000/svg}use")])
+
+
+def test_one_point_per_model_that_did_not_fail(nets, tmp_path):
+    optional("matplotlib")
+    result = sweep(f"{nets}:make", {"depth": [1, 2, 3, "x"]}, (2, 3), columns=["flops", "mrw"])
+    result.scatter("depth", "flops", tmp_path / "a.svg")
+    assert points(tmp_path / "a.svg") == 3
+    result.scatter("mrw", "flops", tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_cannot_be_drawn_is_an_error(nets, tmp_path, monkeypatch):
+    result = sweep(f"{nets}:make", {"depth": [1]}, (2, 3), columns=["flops"])
+    with pytest.raises(ValueError, match=r"unknown column 'flop' \(expected depth, flops\)"):
+        result.scatter("depth", "flop", tmp_path / "a.svg")
+    with pytest.raises(ValueError, match="unknown suffix"):
+        result.scatter("depth", "flops", tmp_path / "a.gif")
+    with pytest.raises(CostError, match="no model has numbers for both depth and flops"):
+        sweep(f"{nets}:make", {"depth": ["x"]}, (2, 3), columns=["flops"]).scatter("depth", "flops", "a.svg")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(CostError, match=r"needs matplotlib.*pip install matplotlib"):
+        result.scatter("depth", "flops", tmp_path / "a.svg")
