@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from costcore.api.hook import ComputationalCostHook as ComputationalCostHook
     from costcore.api.sweep import sweep as sweep
     from costcore.api.table import table as table
+    from costcore.batch_size.fit import accumulation as accumulation
+    from costcore.batch_size.fit import max_batch as max_batch
     from costcore.budgets.check import check as check
     from costcore.comparisons.comparison import compare as compare
     from costcore.counting.conventions.catalog import conventions as conventions
@@ -54,12 +56,14 @@ _MODULES = {
     "Tensor": "ir",
     "Trace": "trace.trace",
     "TreeColumns": "reports.columns",
+    "accumulation": "batch_size.fit",
     "check": "budgets.check",
     "compare": "comparisons.comparison",
     "conventions": "counting.conventions.catalog",
     "estimate": "api.estimate",
     "explain": "explanations.explain",
     "hookimpl": "plugins",
+    "max_batch": "batch_size.fit",
     "reconcile": "explanations.reconcile",
     "sweep": "api.sweep",
     "table": "api.table",
@@ -80,12 +84,14 @@ __all__ = [
     "Tensor",
     "Trace",
     "TreeColumns",
+    "accumulation",
     "check",
     "compare",
     "conventions",
     "estimate",
     "explain",
     "hookimpl",
+    "max_batch",
     "reconcile",
     "sweep",
     "table",

@@ -129,11 +129,15 @@ def check_target(target: str) -> None:
     )
 
 
-def parse_inputs(texts: Sequence[str]) -> Any:
+def parse_inputs(texts: Sequence[str], batch: str = "") -> Any:
     """Return the inputs in the arguments of ``--input``.
 
     The result is None for no argument, one shape for a single unnamed input, a tuple for several, and a dict for named
     inputs.
+
+    Args:
+        texts: the arguments.
+        batch: the name of the batch dimension, if it can have one, as in ``batchx3x224x224``.
 
     Raises:
         ValueError: if an argument does not have one of :data:`INPUT_FORMS`, or only some inputs have names.
@@ -151,9 +155,9 @@ def parse_inputs(texts: Sequence[str]) -> Any:
         if is_value:
             named[name] = _parse_json(text, value)
         elif separator:
-            named[name] = _parse_input(text, value)
+            named[name] = _parse_input(text, value, batch)
         else:
-            unnamed.append(_parse_input(text, value))
+            unnamed.append(_parse_input(text, value, batch))
     if named and unnamed:
         raise ValueError("--input is given both with and without names. Name all inputs or none.")
     if named:
@@ -203,13 +207,16 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     return shapes
 
 
-def _parse_input(text: str, value: str) -> Any:
+def _parse_input(text: str, value: str, batch: str) -> Any:
     if value.startswith("["):
         return _parse_json(text, value)
-    match = re.fullmatch(r"(\d+(?:x\d+)*|scalar)(?::(\w+))?", value)
+    size = rf"(?:\d+|{batch})" if batch else r"\d+"
+    match = re.fullmatch(rf"({size}(?:x{size})*|scalar)(?::(\w+))?", value)
     if not match:
-        raise ValueError(f"--input {short_repr(text)} is invalid (expected {INPUT_FORMS})")
-    shape = () if match[1] == "scalar" else tuple(_number("--input", text, size) for size in match[1].split("x"))
+        named = f"{batch}x3x224x224, " if batch else ""
+        raise ValueError(f"--input {short_repr(text)} is invalid (expected {named}{INPUT_FORMS})")
+    sizes = () if match[1] == "scalar" else match[1].split("x")
+    shape: Any = tuple(size if size == batch else _number("--input", text, size) for size in sizes)
     if match[2] is None:
         return shape
     if match[2] not in BITS:

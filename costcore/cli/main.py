@@ -74,6 +74,7 @@ COMMANDS: Mapping[str, str] = {
     "devices": "costcore.cli.devices:main",
     "diff": "costcore.cli.diff:main",
     "explain": "costcore.cli.explain:main",
+    "memory": "costcore.cli.memory:main",
     "reconcile": "costcore.cli.reconcile:main",
     "table": "costcore.cli.table:main",
     "time": "costcore.cli.time:main",
@@ -98,6 +99,7 @@ commands (costcore COMMAND --help lists their options):
   costcore diff OLD NEW        compare two models or saved reports
   costcore check MODEL         check a model against a budget
   costcore table MODEL ...     list several models, one row per model
+  costcore memory MODEL        find the largest batch that fits into a memory
   costcore explain MODEL N     say by which rules somebody got the number N
   costcore reconcile MODEL A B list why the conventions A and B differ
   costcore conventions         list the conventions

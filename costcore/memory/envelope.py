@@ -53,6 +53,12 @@ class Envelope:
         """Return the peak of a batch in bytes."""
         return max(line.at(batch) for line in self.lines)
 
+    def lines_from(self, batch: int) -> list[Line]:
+        """Return the lines that are the highest for some batch of at least ``batch`` samples."""
+        ends = [*(line.start for line in self.lines[1:]), None]
+        rows = zip(self.lines, ends, strict=True)
+        return [Line(max(line.start, batch), *line[1:]) for line, end in rows if end is None or end > batch]
+
     def largest(self, nbytes: int) -> int | None:
         """Return the largest batch whose peak is at most ``nbytes``: 0 if none fits, None if all do."""
         ends = [(nbytes - line.nbytes) // line.per_sample for line in self.lines if line.per_sample > 0]

@@ -34,6 +34,16 @@ _AMOUNT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*([KMGT]?)(i?)(B?)")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
 
 
+def parse_bytes(value: object, name: str) -> int:
+    """Return the bytes that an integer or a string such as ``"24 GiB"`` stands for; see :func:`parse_amount`.
+
+    Args:
+        value: the amount.
+        name: its name in messages.
+    """
+    return _parsed(value, name, is_bytes=True)
+
+
 def parse_amount(value: object, metric: str) -> int:
     """Return the amount of ``metric`` that an integer or a string such as ``"4.1G"`` stands for, rounded down.
 
@@ -44,7 +54,10 @@ def parse_amount(value: object, metric: str) -> int:
         TypeError: if ``value`` is neither a whole number nor a string.
         ValueError: if it is negative, or a string of another form.
     """
-    is_bytes = FIGURES[metric][1] == "bytes"
+    return _parsed(value, metric, FIGURES[metric][1] == "bytes")
+
+
+def _parsed(value: object, metric: str, is_bytes: bool) -> int:
     example = '"100 MiB" or "100 MB"' if is_bytes else '"4.1G"'
     malformed = f"{metric} must be an integer or a string such as {example} (got {value!r})"
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value == value // 1:

@@ -24,6 +24,13 @@ def test_a_line_that_is_the_highest_between_two_batches_only_is_not_listed():
     assert Envelope([(12, 0), (7, 4), (0, 8)]).lines == [(1, 12, 0), (2, 0, 8)]
 
 
+def test_the_lines_from_a_batch_on():
+    envelope = Envelope(LINES)
+    assert envelope.lines_from(2) == [(2, 90, 10), (6, 60, 15), (12, 0, 20)]
+    assert envelope.lines_from(7) == [(7, 60, 15), (12, 0, 20)]
+    assert envelope.lines_from(1) == envelope.lines
+
+
 @pytest.mark.parametrize("batch", range(1, 40))
 def test_the_peak_is_the_highest_of_all_lines(batch):
     assert Envelope(LINES).peak(batch) == max(nbytes + per_sample * batch for nbytes, per_sample in LINES)

@@ -1,0 +1,129 @@
+"""The inputs of a model for any batch, made of inputs whose batch dimension has a name, or comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from costcore.errors import CostError
+from costcore.ir import BITS, Tensor
+from costcore.messages import short_repr
+
+InputsOfBatch: TypeAlias = "Callable[[int], Any]"
+
+MAX_VALUES = 2**20
+"""Tensors with more elements have no known values in an estimate, so that their shape and dtype are enough."""
+
+
+def inputs_of_batch(inputs: Any) -> InputsOfBatch:
+    """Return a function from a batch to the inputs with that many samples.
+
+    Args:
+        inputs: inputs as :func:`costcore.estimate` takes them. A dimension with a name, as in ``("batch", 3, 224,
+            224)``, is the batch, and the others stay as they are. If there is no name, the first dimension of every
+            shape and tensor is the batch. A function of the batch returns inputs in any other form.
+
+    Raises:
+        TypeError, ValueError: if nothing in the inputs has a batch dimension, or several names are given.
+    """
+    if callable(inputs) and not hasattr(inputs, "shape"):
+        return inputs  # type: ignore[no-any-return]
+    names = sorted(set(_names(inputs)))
+    if len(names) > 1:
+        raise ValueError(
+            f"the inputs name several dimensions, {', '.join(map(repr, names))}: only the batch has a name, give "
+            "numbers for the others"
+        )
+    if not names and not any(_has_batch(leaf) for leaf in _leaves(inputs)):
+        raise ValueError(
+            'expected the shapes of inputs with a batch dimension, as in ("batch", 3, 224, 224), or a function that '
+            f"returns the inputs of a batch (got {short_repr(inputs)})"
+        )
+    return lambda batch: _with_batch(inputs, batch, names[0] if names else "")
+
+
+def _names(value: Any) -> Iterator[str]:
+    """Yield the names of dimensions."""
+    for leaf in _leaves(value):
+        yield from (size for size in _shape_of(leaf) if isinstance(size, str))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield the shapes, shapes with a dtype, tensors and scalars in the inputs."""
+    if _is_shape(value) or _is_shape_with_dtype(value):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _leaves(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _shape_of(leaf: Any) -> tuple[Any, ...]:
+    """Return the shape of a leaf; empty if it has none."""
+    if _is_shape(leaf):
+        return tuple(leaf)
+    if _is_shape_with_dtype(leaf):
+        return tuple(leaf[0])
+    return tuple(getattr(leaf, "shape", ()))
+
+
+def _has_batch(leaf: Any) -> bool:
+    return len(_shape_of(leaf)) > 0
+
+
+def _with_batch(value: Any, batch: int, name: str) -> Any:
+    """Return inputs with ``batch`` in place of the name, or in place of first dimensions if there is no name."""
+    if _is_shape(value):
+        return _sized(value, batch, name)
+    if _is_shape_with_dtype(value):
+        shape, dtype = _sized(value[0], batch, name), value[1]
+        return Tensor(shape, dtype) if isinstance(dtype, str) else (shape, dtype)
+    if isinstance(value, Tensor):
+        return Tensor(_sized(value.shape, batch, name), value.dtype)
+    if isinstance(value, Mapping):
+        return {key: _with_batch(item, batch, name) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_with_batch(item, batch, name) for item in value]
+        return type(value)(items) if type(value) in (list, tuple) else type(value)(*items)
+    return value if name or not _has_batch(value) else _repeated(value, batch)
+
+
+def _sized(shape: Any, batch: int, name: str) -> tuple[Any, ...]:
+    if not name:
+        return (batch, *shape[1:])
+    return tuple(batch if size == name else size for size in shape)
+
+
+def _repeated(tensor: Any, batch: int) -> Any:
+    """Return a tensor or array whose samples are repeated, or cut off, so that there are ``batch`` of them."""
+    n, *rest = tensor.shape
+    if not n:
+        raise CostError(f"the samples of an input of shape {tuple(tensor.shape)} cannot be repeated: there are none")
+    elements = batch
+    for size in rest:
+        elements *= size
+    if elements > MAX_VALUES:
+        return Tensor((batch, *rest), str(tensor.dtype).removeprefix("torch."))
+    return tensor[[i % n for i in range(batch)]]
+
+
+def _is_shape(value: Any) -> bool:
+    return type(value) in (list, tuple) and len(value) > 0 and all(map(_is_size, value))
+
+
+def _is_size(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.isidentifier()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_shape_with_dtype(value: Any) -> bool:
+    """Return whether a value is a pair of a shape and a dtype, ``(("batch", 128), "int64")``."""
+    if type(value) is not tuple or len(value) != 2 or not _is_shape(value[0]):
+        return False
+    dtype = value[1]
+    return dtype in BITS if isinstance(dtype, str) else type(dtype).__name__ == "dtype"

@@ -1,0 +1,114 @@
+"""The answers as lines of text."""
+
+from __future__ import annotations
+
+from costcore.batch_size.accumulation import Accumulation
+from costcore.batch_size.largest import LargestBatch
+from costcore.batch_size.recomputation import Recomputation
+from costcore.batch_size.rule_of_thumb import RuleOfThumb
+from costcore.memory.report import Memory
+from costcore.reports.text.amounts import readable
+
+WORDS = {
+    "parameter": "parameters",
+    "buffer": "buffers",
+    "input": "inputs",
+    "gradient": "gradients",
+    "optimizer": "state of the optimizer",
+    "saved": "saved for the backward pass",
+    "output": "outputs",
+    "temporary": "temporaries",
+}
+"""What the kinds of blocks are called."""
+
+
+def size(nbytes: int) -> str:
+    """Return bytes in units of the largest fitting prefix."""
+    return readable(nbytes, "mwrite", 2)
+
+
+def largest_line(found: LargestBatch) -> str:
+    """Return the largest batch with its peak, or what one sample needs and what would help."""
+    if not found.batch:
+        return f"largest batch: 0: one sample needs {size(found.needed)}, {_what_exceeds(found)}"
+    more = (
+        "" if found.next_peak is None else f"; {found.batch + 1} would need {size(found.limit.needed(found.next_peak))}"
+    )
+    return f"largest batch: {found.batch}, which needs {size(found.needed)} of {size(found.limit.memory)}{more}"
+
+
+def _what_exceeds(found: LargestBatch) -> str:
+    """Return what exceeds the limit if one sample does, and what would help."""
+    memory, room = found.memory, found.limit.room
+    fixed = {kind: memory.by_kind.get(kind, 0) for kind in ("parameter", "buffer", "optimizer", "gradient")}
+    total, largest = sum(fixed.values()), max(fixed, key=lambda kind: fixed[kind])
+    if room < 0:
+        return "context and workspace alone exceed the limit"
+    if total > room:
+        help_ = " an optimizer with less state," if largest == "optimizer" else ""
+        return (
+            f"parameters, gradients and the state of the optimizer alone {size(total)}, the most of which are "
+            f"{WORDS[largest]}: what helps is{help_} a smaller dtype or sharding"
+        )
+    saved = f"checkpointing ({size(memory.saved)} are saved for the backward pass), " if memory.saved else ""
+    return f"{size(found.peak - total)} beside parameters and state: what helps is {saved}a smaller input or dtype"
+
+
+def peak_line(found: LargestBatch) -> str:
+    """Return what makes up the peak, the largest kinds first, and what a further sample adds."""
+    memory, limit = found.memory, found.limit
+    line = f"peak {size(memory.peak)} of tensors, {memory.where}: {_kinds(memory)}"
+    if limit.device != "tensors":
+        allocator = memory.allocator(limit.device)
+        line += f"; {limit.device}: {size(allocator.allocated)} allocated, {size(allocator.reserved)} reserved"
+    slopes = [per_sample for start, _, per_sample in found.of_batch if start <= max(found.batch, 1)]
+    return f"{line}; a further sample adds {size(slopes[-1])}" if slopes else line
+
+
+def _kinds(memory: Memory) -> str:
+    """Return the kinds of blocks at the peak, the largest first; those of less than 1 % together."""
+    kinds = sorted(memory.by_kind.items(), key=lambda item: -item[1])
+    shares = [(WORDS[kind], nbytes) for kind, nbytes in kinds if 100 * nbytes >= memory.peak]
+    rest = memory.peak - sum(nbytes for _, nbytes in shares)
+    shares += [("others", rest)] if rest else []
+    return ", ".join(f"{word} {size(nbytes)} ({100 * nbytes / memory.peak:.0f} %)" for word, nbytes in shares)
+
+
+def accumulation_line(plan: Accumulation) -> str:
+    """Return the micro-batches of a global batch."""
+    shared = f" in {plan.replicas} replicas" if plan.replicas > 1 else ""
+    start = f"global batch {plan.global_batch}{shared}:"
+    if not plan.steps:
+        return f"{start} a micro-batch of one sample does not fit"
+    if plan.steps == 1:
+        return f"{start} fits without accumulation, peak {size(plan.peak)}"
+    last = f", the last of {plan.last}" if plan.last != plan.micro_batch else ""
+    even = f" (or {plan.steps} of at most {plan.even})" if plan.even != plan.micro_batch else ""
+    return (
+        f"{start} {plan.steps} micro-batches of {plan.micro_batch}{last}{even}, peak {size(plan.peak)} with the "
+        "gradients of earlier ones"
+    )
+
+
+def recomputation_line(found: Recomputation) -> str:
+    """Return what checkpointing saves."""
+    if not found.module:
+        reasons = "; ".join(f"{name} fails {problem}" for name, problem in found.problems.items())
+        return f"checkpointing: no repeated module lowers the peak{': ' if reasons else ''}{reasons}"
+    saved = 100 * (found.peak_before - found.peak) / found.peak_before
+    return (
+        f"checkpointing {found.count} {found.module} at batch {found.batch}: peak {size(found.peak)} instead of "
+        f"{size(found.peak_before)} (-{saved:.0f} %), {100 * found.more_flops:.0f} % more FLOPs; largest batch "
+        f"{found.largest}"
+    )
+
+
+def limit_line(found: LargestBatch, rule: RuleOfThumb | None) -> str:
+    """Return the terms of the limit, and the rule of thumb beside what was measured."""
+    line = f"limit: {found.limit.describe()}"
+    if rule is None:
+        return line
+    return (
+        f"{line}; rule of thumb: {rule.per_parameter} B per parameter, {size(rule.nbytes)} (measured "
+        f"{size(rule.measured)}) without activations"
+    )

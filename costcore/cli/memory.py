@@ -1,0 +1,114 @@
+"""``costcore memory MODEL --fit 24GiB``: the largest batch that fits, and plans for more samples."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from costcore.api.load_model import check_target, load_model, module_search_path, parse_inputs
+from costcore.batch_size.accumulation import check_global_batch
+from costcore.batch_size.fit import Fit, fit
+from costcore.batch_size.limit import CONTEXT, DEVICES, Limit, make_limit
+from costcore.cli.models import (
+    SUCCESS,
+    add_frontend_switches,
+    add_model_options,
+    estimate_options,
+    print_message,
+    run_command,
+    write_text,
+)
+from costcore.reports.text.amounts import parse_bytes
+
+BATCH = "batch"
+"""The name of the batch dimension in ``--input``."""
+
+TERMS = ("fit", "context", "workspace")
+"""The options that are sizes."""
+
+EPILOG = """examples:
+  costcore memory torchvision.models:resnet50 --fit 24GiB --input batchx3x224x224
+  costcore memory torchvision.models:resnet50 --fit 24GiB --input batchx3x224x224 --train --optimizer adamw
+  costcore memory my_model.py:make --fit "80 GB" --input ids=batchx1024:int64 --optimizer adamw --global-batch 4096
+
+output, one line each: the largest batch; what makes up its peak; with --train also the micro-batches of a global batch,
+and what activation checkpointing of the heaviest repeated modules saves; the terms of the limit.
+
+exit codes: 0 success (also if no batch fits), 1 model error, 2 usage error"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = argparse.ArgumentParser(
+        prog="costcore memory",
+        usage="costcore memory MODEL --fit SIZE [options]      (--help lists the options)",
+        description="Find the largest batch that fits into the memory of a device (PyTorch). The model is not run.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="MODEL", help="package.module:factory or file.py:factory")
+    parser.add_argument("--fit", required=True, metavar="SIZE", help='memory of the device, as 24GiB or "80 GB"')
+    add_model_options(parser)
+    parser.add_argument("--train", action="store_true", help="a training step, in train mode; default: inference")
+    parser.add_argument(
+        "--checkpoint", metavar="CLASS", help="run modules of this class under activation checkpointing"
+    )
+    parser.add_argument(
+        "--global-batch", type=int, default=1024, metavar="N", help="samples per step of the optimizer; default: 1024"
+    )
+    parser.add_argument("--replicas", type=int, default=1, metavar="N", help="devices that share them; default: 1")
+    parser.add_argument(
+        "--device",
+        default=DEVICES[0],
+        choices=DEVICES,
+        help="cuda: what PyTorch's caching allocator reserves on a GPU; default: the peak of tensors",
+    )
+    parser.add_argument(
+        "--context", default=CONTEXT, metavar="SIZE", help=f"taken before the first tensor; default: {CONTEXT}, assumed"
+    )
+    parser.add_argument("--workspace", default="0 B", metavar="SIZE", help="taken by kernels; default: 0")
+    parser.add_argument(
+        "--fragmentation", type=float, default=0.0, metavar="X", help="share of the peak that is lost; default: 0"
+    )
+    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
+    add_frontend_switches(parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(build_parser(), argv, _memory)
+
+
+def _memory(args: argparse.Namespace) -> int:
+    check_target(args.model)
+    memory, context, workspace = (parse_bytes(getattr(args, name), f"--{name}") for name in TERMS)
+    limit = make_limit(memory, context, workspace, args.fragmentation, args.device)
+    check_global_batch(args.global_batch, args.replicas)
+    found = _fit(args, limit)
+    write_text("\n".join([json.dumps(found.to_dict(), indent=2)] if args.json else found.lines) + "\n", None)
+    for note in found.notes:
+        print_message(f"note: {note}")
+    return SUCCESS
+
+
+def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
+    """Return what fits; the model is put into train mode or evaluation mode."""
+    inputs, options = parse_inputs(args.input, BATCH), estimate_options(args)
+    optimizer = options.pop("optimizer", None)
+    is_training = args.train or args.backward or optimizer is not None
+    if args.checkpoint is not None:
+        options["checkpoint"] = args.checkpoint
+    with module_search_path(args.python_path, args.model):
+        model = load_model(args.model)
+        if callable(getattr(model, "train", None)):
+            model.train(is_training)
+        return fit(
+            *(model, inputs, limit),
+            train=is_training,
+            optimizer=optimizer,
+            global_batch=args.global_batch,
+            replicas=args.replicas,
+            options=options,
+        )

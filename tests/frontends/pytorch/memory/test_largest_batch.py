@@ -1,0 +1,271 @@
+"""The largest batch of small networks: captures say that it fits and that the next one does not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from costcore import CostError, accumulation, estimate, max_batch
+from costcore.batch_size.fit import fit
+from costcore.batch_size.inputs import inputs_of_batch
+from costcore.batch_size.limit import make_limit
+from costcore.reports.text.amounts import parse_bytes
+
+from .batch_networks import IMAGE, NETWORKS, Contrastive, encoder, mlp, resnet18
+
+APPROXIMATE = ("contrastive", "lstm")
+"""Networks whose peak is no line of the batch: all pairs of samples, and the rounded workspace of LSTM layers."""
+
+
+def memory_of(network, inputs, batch, **options):
+    memory = estimate(network, inputs_of_batch(inputs)(batch), memory=True, **options).memory
+    assert memory is not None
+    return memory
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_batch_fits_and_the_next_one_does_not(name):
+    make, inputs, limit = NETWORKS[name]
+    network = make()
+    found = max_batch(network, inputs, limit, context=0, optimizer="adamw")
+    assert found.batch > 3
+    assert memory_of(network, inputs, found.batch, optimizer="adamw").peak == found.peak <= parse_bytes(limit, "limit")
+    assert memory_of(network, inputs, found.batch + 1, optimizer="adamw").peak == found.next_peak > found.limit.room
+    assert found.is_closed_form is (name not in APPROXIMATE)
+    if found.is_closed_form:
+        _, nbytes, per_sample = max(line for line in found.of_batch if line[0] <= 5)
+        assert memory_of(network, inputs, 5, optimizer="adamw").peak == nbytes + 5 * per_sample
+
+
+@pytest.mark.parametrize("name", ["resnet18", "llama", "encoder"])
+def test_inference(name):
+    make, inputs, limit = NETWORKS[name]
+    network = make().eval()
+    found = max_batch(network, inputs, limit, context="1 MiB", workspace=1000, fragmentation=0.1)
+    needed = [-(-11 * memory_of(network, inputs, found.batch + i).peak // 10) + 2**20 + 1000 for i in (0, 1)]
+    assert needed[0] == found.needed <= parse_bytes(limit, "limit") < needed[1]
+    assert sum(found.by_kind.values()) == found.peak
+
+
+def test_one_layer_by_hand():
+    """Linear(100, 50) in inference: the weights take 20,200 bytes, a sample 400 of input and 200 of output."""
+    found = max_batch(nn.Linear(100, 50), (1, 100), 50_000, context=0)
+    assert found.batch == 49  # 20,200 + 49 * 600 = 49,600
+    assert (found.peak, found.next_peak) == (49_600, 50_200)
+    assert found.of_batch == [(2, 20_200, 600)]
+    assert found.by_kind == {"parameter": 20_200, "input": 19_600, "output": 9_800}
+    table = {2: 21_400, 3: 22_000, 4: 22_600, 8: 25_000, 16: 29_800, 32: 39_400, 49: 49_600, 50: 50_200}
+    assert found.table == table
+
+
+def test_the_lines_of_a_resnet():
+    """The peak has several lines: that of the optimizer step for small batches, of the backward pass for large ones."""
+    network = resnet18(64)
+    found = max_batch(network, ("batch", 3, 64, 64), "1 GiB", context=0, optimizer="adamw")
+    slopes = [line.per_sample for line in found.of_batch]
+    assert len(slopes) >= 3
+    assert slopes == sorted(slopes)
+    assert slopes[0] < slopes[-1] / 5
+    for start, nbytes, per_sample in found.of_batch:
+        assert memory_of(network, IMAGE, start, optimizer="adamw").peak == nbytes + start * per_sample
+
+
+def test_a_model_in_which_the_batch_is_not_the_first_dimension():
+    found = max_batch(nn.LSTM(8, 16), (12, "batch", 8), "1 MiB", context=0)
+    assert found.batch > 1
+    assert found.peak == memory_of(nn.LSTM(8, 16), (12, "batch", 8), found.batch).peak
+
+
+def test_a_function_makes_the_inputs():
+    class Detector(nn.Module):
+        """A model of a list of images."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3, padding=1)
+
+        def forward(self, images: list[Tensor]) -> Tensor:
+            return torch.stack([self.conv(image) for image in images]).amax((1, 2, 3))
+
+    found = max_batch(Detector(), lambda batch: [[(3, 16, 16)] * batch], "200 KiB", context=0)
+    # weights 448; an image 3,072; its features and their place in the stack 4,096 each; a maximum 4
+    assert found.batch == (200 * 1024 - 448) // (3072 + 2 * 4096)
+
+
+def test_a_loss_with_targets():
+    def loss(y: Tensor) -> Tensor:
+        return functional.cross_entropy(y, torch.zeros(len(y), dtype=torch.int64, device=y.device))
+
+    found = max_batch(mlp(), ("batch", 784), "16 MiB", context=0, loss=loss)
+    assert found.batch == max_batch(mlp(), ("batch", 784), "16 MiB", context=0, loss=loss, train=True).batch > 100
+
+
+# One sample does not fit
+
+
+def test_parameters_and_state_alone_exceed_the_memory():
+    found = max_batch(mlp(), ("batch", 784), "6 MiB", context=0, optimizer="adamw")
+    assert (found.batch, found.next_peak) == (0, found.peak)
+    assert found.peak == memory_of(mlp(), ("batch", 784), 1, optimizer="adamw").peak > 6 * 2**20
+
+
+def test_a_single_sample_cannot_run():
+    network = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))
+    two = memory_of(network, ("batch", 8), 2, backward=True).peak
+    found = max_batch(network, ("batch", 8), two - 1, context=0, train=True)
+    assert found.batch == 0
+    assert found.peak == two
+    assert any("with a batch of 1" in note and "more than 1 value per channel" in note for note in found.notes)
+    assert max_batch(network, ("batch", 8), two, context=0, train=True).batch == 2
+
+
+# The device
+
+
+def test_cuda_reserves_more_than_tensors_need():
+    network = resnet18()
+    found = max_batch(network, IMAGE, "64 MiB", context=0, device="cuda", optimizer="adamw")
+    options = {"optimizer": "adamw_foreach"}
+    reserved = [memory_of(network, IMAGE, found.batch + i, **options).allocator().reserved for i in (0, 1)]
+    assert [found.peak, found.next_peak] == reserved
+    assert reserved[0] <= 64 * 2**20 < reserved[1]
+    assert found.batch < max_batch(network, IMAGE, "64 MiB", context=0, optimizer="adamw").batch
+
+
+def test_the_context_is_assumed():
+    found = max_batch(nn.Linear(100, 50), (1, 100), "500 MiB", train=True)
+    assert found.limit.context == 500 * 2**20
+    assert found.batch == 0
+
+
+# Gradient accumulation
+
+
+def test_micro_batches():
+    """The gradients of 4 B a parameter live through the forward pass of every micro-batch but the first."""
+    network, limit = resnet18(), 24 * 2**20
+    plain = max_batch(network, IMAGE, limit, context=0, optimizer="adamw")
+    plan = accumulation(network, IMAGE, global_batch=100, memory=limit, context=0, optimizer="adamw")
+    peaks = [
+        memory_of(network, IMAGE, plan.micro_batch + i, optimizer="adamw", step="accumulated").peak for i in (0, 1)
+    ]
+    assert peaks[0] == plan.peak <= limit < peaks[1]
+    assert 1 < plan.micro_batch < plain.batch
+    assert plan.steps == -(-100 // plan.micro_batch)
+    assert plan.micro_batch * (plan.steps - 1) + plan.last == 100
+    assert plan.even * plan.steps >= 100 > plan.even * (plan.steps - 1)
+    assert "20 batch_norm layers in training normalize with the statistics of a micro-batch" in plan.notes[0]
+    half = accumulation(network, IMAGE, global_batch=100, memory=limit, context=0, optimizer="adamw", replicas=2)
+    assert (half.micro_batch, half.steps) == (plan.micro_batch, -(-50 // plan.micro_batch))
+
+
+def test_a_batch_that_fits_needs_no_accumulation():
+    plan = accumulation(mlp(), ("batch", 784), global_batch=64, memory="16 MiB", context=0, optimizer="adamw")
+    assert (plan.micro_batch, plan.steps, plan.last, plan.notes) == (64, 1, 64, ())
+    assert plan.peak == memory_of(mlp(), ("batch", 784), 64, optimizer="adamw").peak
+
+
+def test_a_plan_for_what_does_not_fit():
+    plan = accumulation(mlp(), ("batch", 784), global_batch=64, memory="5 MiB", context=0, optimizer="adamw")
+    assert (plan.micro_batch, plan.steps, plan.last) == (0, 0, 0)
+
+
+def test_samples_that_are_compared_with_each_other():
+    inputs = NETWORKS["contrastive"].inputs
+    plan = accumulation(Contrastive(), inputs, global_batch=10_000, memory="1 MiB", context=0)
+    assert "samples of a batch are compared with each other (matmul" in plan.notes[0]
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"optimizer": "adamv"}, ValueError, "unknown optimizer 'adamv'"),
+        ({"device": "gpu"}, ValueError, "unknown device 'gpu'"),
+        ({"train": "yes"}, TypeError, "train must be True or False"),
+        ({"dims": {}}, TypeError, "unknown option 'dims' for the pytorch frontend"),
+        ({"memory": "16 giga"}, ValueError, "memory must be an integer or a string such as"),
+        ({"inputs": ("batch", 783)}, CostError, "with a batch of 2: .*Linear"),
+        ({"inputs": ("batch", "n")}, ValueError, "the inputs name several dimensions"),
+        ({"model": "net.onnx"}, CostError, "the onnx frontend does not record the memory of a run"),
+        ({"model": 3}, CostError, "is not a supported model"),
+    ],
+)
+def test_invalid_arguments(arguments, error, message):
+    given = {"model": mlp(), "inputs": ("batch", 784), "memory": "16 MiB", **arguments}
+    with pytest.raises(error, match=message):
+        max_batch(**given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"global_batch": 0}, ValueError, "global_batch must be at least 1"),
+        ({"global_batch": 1.5}, TypeError, "global_batch must be an integer"),
+        ({"replicas": 65}, ValueError, "65 replicas cannot share a global batch of 64"),
+    ],
+)
+def test_invalid_plans(arguments, error, message):
+    with pytest.raises(error, match=message):
+        accumulation(mlp(), ("batch", 784), memory="16 MiB", **{"global_batch": 64, **arguments})
+
+
+def test_a_peak_without_a_batch():
+    class Constant(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.zeros(3)
+
+    with pytest.raises(CostError, match="do the inputs have a batch dimension"):
+        max_batch(Constant(), lambda batch: (4, 4), "1 MiB", context=0)
+
+
+# What checkpointing saves
+
+
+def test_checkpointing_the_heaviest_modules():
+    inputs = ("batch", 33, 64)
+    found = fit(encoder(), inputs, make_limit("20 MiB", 0), train=True, global_batch=100, options={})
+    saved = found.recomputation
+    assert saved is not None
+    assert (saved.module, saved.count, saved.batch) == ("TransformerEncoderLayer", 2, found.largest.batch)
+    options = {"backward": True, "checkpoint": "TransformerEncoderLayer"}
+    network = encoder()
+    assert saved.peak_before == found.largest.peak
+    assert saved.peak == memory_of(network, inputs, saved.batch, **options).peak < saved.peak_before
+    assert memory_of(network, inputs, saved.largest, **options).peak <= 20 * 2**20
+    assert memory_of(network, inputs, saved.largest + 1, **options).peak > 20 * 2**20
+    assert 0.3 < saved.more_flops < 0.4  # about a third of the FLOPs of a step are those of its forward pass
+
+
+class Counted(nn.Module):
+    """A block that does something else when it runs again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.calls = nn.Linear(64, 64), 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return self.linear(x).sigmoid() if self.calls == 1 else self.linear(x)
+
+
+def test_modules_that_cannot_be_recomputed_are_named():
+    network = nn.Sequential(Counted(), Counted())
+    found = fit(network, (1, 64), make_limit("1 MiB", 0), train=True, global_batch=1, options={}).recomputation
+    assert found is not None
+    assert found.module == ""
+    assert "Counted" in found.problems
+
+
+def test_the_model_stays_as_it_is():
+    network = resnet18()
+    modes = [module.training for module in network.modules()]
+    state = {name: value.clone() for name, value in network.state_dict().items()}
+    accumulation(network, IMAGE, global_batch=100, memory="24 MiB", context=0, optimizer="adamw")
+    assert [module.training for module in network.modules()] == modes
+    assert all(torch.equal(value, state[name]) for name, value in network.state_dict().items())
+    assert all(parameter.grad is None for parameter in network.parameters())

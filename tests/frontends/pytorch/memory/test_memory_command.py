@@ -1,0 +1,168 @@
+"""``costcore memory MODEL --fit SIZE``."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from costcore import max_batch
+from costcore.cli.main import main
+
+NET = """
+import torch
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 64))
+
+    def forward(self, x):
+        return x + self.layers(x)
+
+def make():
+    return torch.nn.Sequential(Block(), Block(), Block(), torch.nn.Dropout(), torch.nn.Linear(64, 10))
+
+class Words(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(100, 64)
+        self.norm = torch.nn.BatchNorm1d(64)
+
+    def forward(self, ids, scale):
+        return self.norm(self.words(ids).sum(1)) * scale
+"""
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    path = tmp_path_factory.mktemp("nets") / "fit_net.py"
+    path.write_text(NET, encoding="utf-8")
+    return f"{path}:make"
+
+
+TRAIN = ("--fit", "8MiB", "--context", "1 MiB", "--optimizer", "adamw", "--global-batch", "2000")
+
+
+def test_training_is_answered_in_five_lines(target, capsys):
+    assert main(["memory", target, "--input", "batchx64", *TRAIN]) == 0
+    printed = capsys.readouterr()
+    largest, peak, plan, checkpointing, limit = printed.out.splitlines()
+    assert printed.err == ""
+    batch = int(re.match(r"largest batch: (\d+), which needs [\d.]+ MiB of 8 MiB; \d+ would need 8.0", largest)[1])
+    assert re.match(r"peak [\d.]+ MiB of tensors, at \S+ \(backward, \S+\): saved for the backward pass ", peak)
+    assert re.search(r"; a further sample adds [\d.]+ KiB$", peak)
+    steps, micro = map(int, re.match(r"global batch 2000: (\d+) micro-batches of (\d+)", plan).groups())
+    assert micro < batch
+    assert steps == -(-2000 // micro)
+    assert checkpointing.startswith(f"checkpointing 3 Block at batch {batch}: peak ")
+    assert int(re.search(r"largest batch (\d+)$", checkpointing)[1]) > batch
+    assert limit.startswith(
+        "limit: 8 MiB - context 1 MiB (assumed) - workspace 0 B = 7 MiB for tensors, fragmentation 0 %"
+    )
+    # 3 blocks of 64 * 256 + 256 + 256 * 64 + 64 = 33,088 and 650 are 99,914 parameters, of 16 bytes 1,598,624; AdamW
+    # counts its steps in 14 tensors of 4 bytes: 1,598,680 in the run, 1.52 MiB both.
+    assert limit.endswith("rule of thumb: 16 B per parameter, 1.52 MiB (measured 1.52 MiB) without activations")
+
+
+def test_inference_is_answered_in_three_lines(target, capsys):
+    assert main(["memory", target, "--input", "1x64", "--fit", "600 MiB", "--workspace", "1MiB"]) == 0
+    largest, peak, limit = capsys.readouterr().out.splitlines()
+    assert largest.startswith("largest batch: ")
+    assert "parameters" not in peak  # less than 1 %
+    assert limit.startswith("limit: 600 MiB - context 500 MiB (assumed) - workspace 1 MiB = 99 MiB for tensors")
+    assert "4 B per parameter" in limit
+
+
+def test_json_has_all_figures(target, capsys):
+    assert main(["memory", target, "--input", "batchx64", *TRAIN, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["largest"]["batch"] == data["recomputation"]["batch"]
+    assert data["rule_of_thumb"] == {
+        "per_parameter": 16,
+        "parameters": 99_914,
+        "measured": 1_598_680,
+        "nbytes": 1_598_624,
+    }
+    assert data["accumulation"]["global_batch"] == 2000
+    assert data["largest"]["limit"]["room"] == 7 * 2**20
+    assert len(data["lines"]) == 5
+
+
+def test_named_inputs_and_the_mode_of_the_model(target, capsys):
+    """Only in training does the norm use statistics of the batch."""
+    words = target.replace("make", "Words")
+    inputs = ("--input", "ids=batchx12:int64", "--input", "scale:=0.5", "--fit", "2MiB", "--context", "0")
+    assert main(["memory", words, *inputs, "--train", "--global-batch", "100000"]) == 0
+    printed = capsys.readouterr()
+    assert "note: 1 batch_norm layer in training normalizes with the statistics of a micro-batch" in printed.err
+    assert "checkpointing: no repeated module lowers the peak" in printed.out
+    assert main(["memory", words, *inputs]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_checkpointing_and_the_allocator(target, capsys):
+    options = ["memory", target, "--input", "batchx64", *TRAIN]
+    batches = []
+    for more in ((), ("--checkpoint", "Block"), ("--device", "cuda")):
+        assert main([*options, *more]) == 0
+        batches.append(int(re.match(r"largest batch: (\d+)", capsys.readouterr().out)[1]))
+    plain, checkpointed, cuda = batches
+    assert cuda < plain < checkpointed
+
+
+def test_no_batch_fits(target, capsys):
+    assert (
+        main(["memory", target, "--input", "batchx64", "--fit", "2MiB", "--context", "1 MiB", "--optimizer", "adamw"])
+        == 0
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert lines[0].startswith("largest batch: 0: one sample needs 2.")
+    assert "parameters, gradients and the state of the optimizer alone 1.52 MiB" in lines[0]
+    assert "the most of which are state of the optimizer" in lines[0]
+    assert "a micro-batch of one sample does not fit" in lines[2]
+    assert main(["memory", target, "--input", "batchx64", "--fit", "100MiB"]) == 0
+    assert "context and workspace alone exceed the limit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--fit", "8G"), 2, '--fit must be an integer or a string such as "100 MiB"'),
+        (("--fit", "8GiB", "--context", "x"), 2, "--context must be an integer"),
+        (("--fit", "8GiB", "--global-batch", "0"), 2, "global_batch must be at least 1"),
+        (("--fit", "8GiB", "--device", "gpu"), 2, "invalid choice: 'gpu'"),
+        (("--fit", "8GiB", "--input", "nx64"), 2, "expected batchx3x224x224, 1x3x224x224"),
+        (("--fit", "8GiB", "--train", "--checkpoint", "Blok"), 2, "unknown class of modules in checkpoint 'Blok'"),
+        (("--fit", "8GiB", "--input", "batchx63"), 1, "with a batch of 2"),
+        ((), 2, "the following arguments are required: --fit"),
+    ],
+)
+def test_mistakes(target, capsys, arguments, code, message):
+    given = ["memory", target, *arguments]
+    given += [] if "--input" in arguments else ["--input", "batchx64"]
+    if code == 2:
+        with pytest.raises(SystemExit) as stopped:
+            main(given)
+        assert stopped.value.code == 2
+    else:
+        assert main(given) == code
+    assert message in capsys.readouterr().err
+
+
+def test_inputs_are_required_and_other_models_refused(target, capsys):
+    with pytest.raises(SystemExit):
+        main(["memory", target, "--fit", "8GiB"])
+    assert 'as in ("batch", 3, 224, 224)' in capsys.readouterr().err
+    assert main(["memory", "net.onnx", "--fit", "8GiB", "--input", "batchx64"]) == 1
+    assert "the onnx frontend does not record the memory of a run" in capsys.readouterr().err
+
+
+def test_the_command_and_the_function_agree(target, capsys):
+    namespace = {}
+    exec(NET, namespace)
+    found = max_batch(namespace["make"](), ("batch", 64), "8 MiB", context="1 MiB", optimizer="adamw")
+    assert main(["memory", target, "--input", "batchx64", *TRAIN]) == 0
+    assert capsys.readouterr().out.startswith(f"largest batch: {found.batch},")
