@@ -162,7 +162,8 @@ class Memory:
         if not forward:
             return 0
         end = bisect_right(self.ledger.calls, max(forward))
-        return sum(block.nbytes for block in self.ledger.alive(end) if block.call in forward)
+        made = (block for call in forward for block in self._blocks_by_call.get(call, ()))
+        return sum(b.nbytes for b in made if b.born <= end and (b.died is None or b.died > end))
 
     def saved_by_call(self) -> list[int]:
         """Return for every call the bytes that it made and that autograd keeps."""
@@ -212,6 +213,13 @@ class Memory:
     @cached_property
     def _alive(self) -> list[Block]:
         return self.ledger.alive(self._event)
+
+    @cached_property
+    def _blocks_by_call(self) -> dict[int, list[Block]]:
+        found: dict[int, list[Block]] = {}
+        for block in self.ledger.blocks:
+            found.setdefault(block.call, []).append(block)
+        return found
 
     @cached_property
     def _highest_events(self) -> list[int]:
