@@ -13,7 +13,7 @@ import pytest
 from costcore.counting.conventions.convention import Convention, Pass
 from costcore.counting.conventions.expression import Expression
 from costcore.errors import CostError
-from costcore.ir import Cost, Operations, ceil_div, ceil_log2, covers, layout_operator, maximum, prod
+from costcore.ir import Cost, Operations, ceil_div, ceil_log2, covers, layout_operator, maximum, pattern, prod
 from costcore.translate import Row
 from tools import make_details_md
 from tools.calculator_docstring import CalculatorDocstring
@@ -349,3 +349,19 @@ def test_a_changed_coefficient_makes_the_check_fail(monkeypatch, capsys):
     monkeypatch.setattr(make_details_md, "costcore_calculators", lambda: {**calculators, "conv": changed})
     assert make_details_md.main(["--check"]) == 1
     assert "+| FLOPs, FMA = 1 | `3·" in capsys.readouterr().out
+
+
+def test_patterns_are_printed_with_their_exceptions():
+    @pattern("move", cast="map")
+    @covers({"concat": "joined", "cast": "converted"})
+    def calc_moves(layer):
+        """Moves.
+
+        Shapes: x[N] -> y[N]
+        """
+        return Cost(Operations(), layer.read, layer.written, {})
+
+    entry = make_details_md.Entry(calc_moves, ["cast", "concat", "stack"])
+    assert make_details_md.pattern_text(entry) == "*Pattern: move; map for `cast`.*"
+    calc_moves.pattern = lambda layer: "map"
+    assert make_details_md.pattern_text(entry) == "*Pattern: map, here; attributes decide.*"

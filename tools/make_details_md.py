@@ -26,6 +26,7 @@ from costcore.counting.conventions.catalog import conventions  # noqa: E402
 from costcore.counting.conventions.convention import Convention  # noqa: E402
 from costcore.counting.pricing import cost_of  # noqa: E402
 from costcore.errors import CostError  # noqa: E402
+from costcore.fusion.patterns import stated_pattern  # noqa: E402
 from costcore.ir import OPERATION_CLASSES, Calculator, Cost, Operations  # noqa: E402
 from costcore.messages import qualified_name  # noqa: E402
 from costcore.registry.frontends import load  # noqa: E402
@@ -64,7 +65,8 @@ the formulas assume.
 
 Rows that are zero are omitted. Operators with the same formula share one entry; its table assumes that all operands of
 its shapes are given, including optional ones. *Layout operator* marks pure data movement, which `layout="free"`
-ignores. An operator with an empty input or output costs no operations.
+ignores. An operator with an empty input or output costs no operations. The *pattern* of an operator decides what
+compilers fuse it with, see [Fused traffic](docs/fused_traffic.md).
 
 The formulas are those of real numbers. Complex numbers are counted by their parts: a sum is 2 add, a product 4 mul and
 2 add, a product in a contraction 4 MACs, a function the operations of its definition in real numbers. An expanded view
@@ -216,9 +218,23 @@ def section(entry: Entry, level: int) -> list[str]:
             paragraphs = list(operator_section(ops[0], calculator, docstring))
     except (CostError, SyntaxError, ValueError) as error:
         raise CostError(f"{qualified_name(calculator)}: the docstring cannot be run on symbols: {error}") from error
-    if getattr(calculator, "is_layout", False):
-        paragraphs.append("*Layout operator.*")
+    marks = ["*Layout operator.*"] if getattr(calculator, "is_layout", False) else []
+    marks += [pattern_text(entry)] if hasattr(calculator, "pattern") else []
+    paragraphs.append(" ".join(marks))
     return [f"{'#' * level} {entry.heading}", *paragraphs]
+
+
+def pattern_text(entry: Entry) -> str:
+    """Return the pattern of the operators of an entry, with the operators that have another one."""
+    calculator = entry.calculator
+    layers = {op: entry.docstring.of(op).layer(op) for op in entry.ops}
+    ops: dict[str, list[str]] = {}
+    for op, layer in layers.items():
+        ops.setdefault(stated_pattern(calculator, layer), []).append(op)
+    default, *others = sorted(ops, key=lambda name: -len(ops[name]))
+    exceptions = "".join(f"; {name} for {', '.join(map(code, ops[name]))}" for name in others)
+    decided = ", here; attributes decide" if callable(getattr(calculator, "pattern", None)) else ""
+    return f"*Pattern: {default}{exceptions}{decided}.*"
 
 
 def entries_by_family(calculators: Mapping[str, Calculator]) -> dict[str, list[Entry]]:
