@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from costcore.reports.columns import SummaryColumns as SummaryColumns
     from costcore.reports.columns import TreeColumns as TreeColumns
     from costcore.reports.report import Report as Report
+    from costcore.sizes.inputs import Dim as Dim
     from costcore.trace.trace import Trace as Trace
 
 
@@ -45,6 +46,7 @@ _MODULES = {
     "Cost": "ir",
     "CostError": "errors",
     "CostWarning": "errors",
+    "Dim": "sizes.inputs",
     "GroupColumns": "reports.columns",
     "Layer": "ir",
     "LayerColumns": "reports.columns",
@@ -73,6 +75,7 @@ __all__ = [
     "Cost",
     "CostError",
     "CostWarning",
+    "Dim",
     "GroupColumns",
     "Layer",
     "LayerColumns",

@@ -68,11 +68,11 @@ class Evaluation:
 
 def _operands(part: Any) -> Sequence[Any]:
     """Return the parts of an expression that are computed before it."""
-    bits = _argument_of_log2(part)
+    bits = argument_of_log2(part)
     return part.args if bits is None else (bits,)
 
 
-def _argument_of_log2(part: Any) -> Any:
+def argument_of_log2(part: Any) -> Any:
     """Return ``n`` of the smallest integer ``e`` with ``2**e >= n``, which is a quotient of logarithms; else None."""
     if type(part).__name__ != "ceiling" or not part.args[0].is_Mul or len(part.args[0].args) != 2:
         return None
@@ -90,13 +90,13 @@ def _one_over_log_of_two() -> Any:
 def _applied(part: Any, values: list[Any]) -> Any:
     """Return the value of a function or operator, given those of its operands."""
     if not any(map(is_symbolic, values)):
-        if _argument_of_log2(part) is not None and isinstance(values[0], int):
+        if argument_of_log2(part) is not None and isinstance(values[0], int):
             return ceil_log2(values[0])
         apply = _NUMERIC.get(type(part).__name__)
         found = None if apply is None else apply(values)
         if found is not None:
             return int(found) if isinstance(found, Fraction) and found.denominator == 1 else found
-    elif _argument_of_log2(part) is not None:
+    elif argument_of_log2(part) is not None:
         return ceil_log2(values[0])
     combine = _SYMBOLIC.get(type(part).__name__)
     operands = list(map(_expression, values))

@@ -9,6 +9,7 @@ from costcore.api.build_report import Progress, check_arguments, make_report, wa
 from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import check_options, frontend_of, load
 from costcore.reports.report import Report
+from costcore.sizes.inputs import has_names
 from costcore.trace.recorder import Recorder
 
 
@@ -23,6 +24,7 @@ def estimate(
     calculators: Mapping[Any, Any] | None = None,
     progress: Progress | None = None,
     strict: bool = False,
+    ranges: Mapping[str, tuple[int, int]] | None = None,
     **options: Any,
 ) -> Report:
     """Return a report of the cost of one pass of ``model``.
@@ -33,6 +35,9 @@ def estimate(
             ``ModelProto`` (read, never run; weights are never loaded).
         inputs: a shape (tuple of ints), a :class:`costcore.Tensor` (a shape with a dtype), a tensor or array, or a
             tuple, list or dict of these. An ONNX model declares the shapes of its inputs; shapes by name replace them.
+            A size may be a name, ``("batch", 3, "height", "width")``, or a sum or product of names and integers,
+            ``"16*h"``: all dimensions and costs of the report are then formulas in these names, for
+            :meth:`Report.subs`. They are exact: they are found from about twenty captures, and checked at others.
         fma_1flop: count a fused multiply-add as one FLOP (True) or two (False).
         layout: ``"framework"`` or ``"free"``, see :class:`ComputationalCostHook`.
         tracebacks: store the location in the user's code of every call.
@@ -42,6 +47,8 @@ def estimate(
             :meth:`ComputationalCostHook.add_custom_cost_calculator`.
         progress: a function ``progress(items, description)`` that wraps the items of long loops, for a progress bar.
         strict: raise an error if the status of the report is not ``complete``.
+        ranges: the smallest and the largest value of names among the sizes, ``{"seq": (2, 8192)}``. Formulas are
+            checked at both.
         options: framework-specific options:
 
             * ``backward`` (bool, default False; PyTorch, Chainer): count the backward pass too.
@@ -88,8 +95,19 @@ def estimate(
     custom = CustomCalculators(fma_1flop)
     for op, calculator in (calculators or {}).items():
         custom.add(op, calculator)
-    recorder = Recorder(tracebacks, custom.by_native, progress, calculators=custom.by_layer, spelled=spelled)
-    load(spec.name).estimate(recorder, model, inputs, **options)
-    report = make_report(recorder, custom, fma_1flop, layout)
+
+    def captured(inputs: Any) -> Report:
+        recorder = Recorder(tracebacks, custom.by_native, progress, calculators=custom.by_layer, spelled=spelled)
+        load(spec.name).estimate(recorder, model, inputs, **options)
+        return make_report(recorder, custom, fma_1flop, layout)
+
+    if not spec.suffixes and has_names(inputs):
+        from costcore.sizes.report import report_in_sizes
+
+        report = report_in_sizes(inputs, ranges, lambda sized: captured(sized).trace, custom, layout)
+    elif ranges is not None:
+        raise ValueError("ranges needs names among the sizes of the inputs of a model that is run, such as 'batch'")
+    else:
+        report = captured(inputs)
     warn_about(report, custom, strict=strict)
     return report

@@ -26,7 +26,10 @@ from costcore.registry.frontends import frontend_of, reader_of, specs
 MAX_NAMES = 10
 """The maximum number of names of a module in a message."""
 
-INPUT_FORMS = "1x3x224x224, 1x128:int64, scalar, NAME=1x3x224x224, or [2,3], NAME:=9 and NAME:=[2,3] for values"
+INPUT_FORMS = (
+    "1x3x224x224, 1x128:int64, batch,3,16*h,16*w for formulas in sizes, scalar, NAME=1x3x224x224, or [2,3], NAME:=9 "
+    "and NAME:=[2,3] for values"
+)
 
 
 @contextmanager
@@ -129,15 +132,11 @@ def check_target(target: str) -> None:
     )
 
 
-def parse_inputs(texts: Sequence[str], batch: str = "") -> Any:
+def parse_inputs(texts: Sequence[str]) -> Any:
     """Return the inputs in the arguments of ``--input``.
 
     The result is None for no argument, one shape for a single unnamed input, a tuple for several, and a dict for named
     inputs.
-
-    Args:
-        texts: the arguments.
-        batch: the name of the batch dimension, if it can have one, as in ``batchx3x224x224``.
 
     Raises:
         ValueError: if an argument does not have one of :data:`INPUT_FORMS`, or only some inputs have names.
@@ -155,9 +154,9 @@ def parse_inputs(texts: Sequence[str], batch: str = "") -> Any:
         if is_value:
             named[name] = _parse_json(text, value)
         elif separator:
-            named[name] = _parse_input(text, value, batch)
+            named[name] = _parse_input(text, value)
         else:
-            unnamed.append(_parse_input(text, value, batch))
+            unnamed.append(_parse_input(text, value))
     if named and unnamed:
         raise ValueError("--input is given both with and without names. Name all inputs or none.")
     if named:
@@ -207,21 +206,30 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
     return shapes
 
 
-def _parse_input(text: str, value: str, batch: str) -> Any:
+def _parse_input(text: str, value: str) -> Any:
+    shape: tuple[Any, ...]
     if value.startswith("["):
         return _parse_json(text, value)
-    size = rf"(?:\d+|{batch})" if batch else r"\d+"
-    match = re.fullmatch(rf"({size}(?:x{size})*|scalar)(?::(\w+))?", value)
+    match = re.fullmatch(r"(\d+(?:x\d+)*|scalar|[^:]+,[^:]*)(?::(\w+))?", value)
     if not match:
-        named = f"{batch}x3x224x224, " if batch else ""
-        raise ValueError(f"--input {short_repr(text)} is invalid (expected {named}{INPUT_FORMS})")
-    sizes = () if match[1] == "scalar" else match[1].split("x")
-    shape: Any = tuple(size if size == batch else _number("--input", text, size) for size in sizes)
+        raise ValueError(f"--input {short_repr(text)} is invalid (expected {INPUT_FORMS})")
+    if "," in match[1]:
+        shape = _named_shape(text, match[1])
+    else:
+        shape = () if match[1] == "scalar" else tuple(_number("--input", text, size) for size in match[1].split("x"))
     if match[2] is None:
         return shape
     if match[2] not in BITS:
         raise ValueError(f"--input {short_repr(text)}: {unknown('dtype', match[2], BITS)}")
     return Tensor(shape, match[2])
+
+
+def _named_shape(text: str, value: str) -> tuple[Any, ...]:
+    """Return a shape with names: ``batch,3,16*h,16*w``, or ``seq,`` for one axis."""
+    sizes = [size.strip() for size in value.removesuffix(",").split(",")]
+    if not all(size.isdecimal() or _EXPRESSION.fullmatch(size) for size in sizes):
+        raise ValueError(f"--input {short_repr(text)} is invalid (expected {INPUT_FORMS})")
+    return tuple(_number("--input", text, size) if size.isdecimal() else size for size in sizes)
 
 
 def _parse_json(text: str, value: str) -> Any:

@@ -50,7 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a small sweep of a few seconds, for rough estimates")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the shapes and their order; default: 0")
     parser.add_argument(
-        "--allow-noise", action="store_true", help=f"save even if the same chains differ by more than {MAX_NOISE:.0%}"
+        "--allow-noise", action="store_true", help=f"save even if the same chains differ by more than {MAX_NOISE:.0%}%"
     )
     return parser
 

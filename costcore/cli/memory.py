@@ -21,16 +21,13 @@ from costcore.cli.models import (
 )
 from costcore.reports.text.amounts import parse_bytes
 
-BATCH = "batch"
-"""The name of the batch dimension in ``--input``."""
-
 TERMS = ("fit", "context", "workspace")
 """The options that are sizes."""
 
 EPILOG = """examples:
-  costcore memory torchvision.models:resnet50 --fit 24GiB --input batchx3x224x224
-  costcore memory torchvision.models:resnet50 --fit 24GiB --input batchx3x224x224 --train --optimizer adamw
-  costcore memory my_model.py:make --fit "80 GB" --input ids=batchx1024:int64 --optimizer adamw --global-batch 4096
+  costcore memory torchvision.models:resnet50 --fit 24GiB --input batch,3,224,224
+  costcore memory torchvision.models:resnet50 --fit 24GiB --input batch,3,224,224 --train --optimizer adamw
+  costcore memory my_model.py:make --fit "80 GB" --input ids=batch,1024:int64 --optimizer adamw --global-batch 4096
 
 output, one line each: the largest batch; what makes up its peak; with --train also the micro-batches of a global batch,
 and what activation checkpointing of the heaviest repeated modules saves; the terms of the limit.
@@ -95,7 +92,7 @@ def _memory(args: argparse.Namespace) -> int:
 
 def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
     """Return what fits; the model is put into train mode or evaluation mode."""
-    inputs, options = parse_inputs(args.input, BATCH), estimate_options(args)
+    inputs, options = parse_inputs(args.input), estimate_options(args)
     optimizer = options.pop("optimizer", None)
     is_training = args.train or args.backward or optimizer is not None
     if args.checkpoint is not None:

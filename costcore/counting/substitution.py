@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from costcore.counting.pricing import cost_of_empty
 from costcore.dims import Dim, as_dim, is_symbolic
-from costcore.errors import CostError
+from costcore.errors import CostError, CostWarning
 from costcore.evaluation import Evaluation, symbols_of
 from costcore.expressions import size_from, symbol_of
 from costcore.ir import OPERATION_CLASSES, Cost, Operations
@@ -16,6 +17,7 @@ from costcore.messages import unknown
 from costcore.symbolic import as_text
 from costcore.trace.call import Call, Module, ModuleCall
 from costcore.trace.dataflow import Dataflow, Value
+from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
 
 
@@ -38,6 +40,7 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
     for name, value in by_name.items():
         if symbols[name].is_nonnegative and isinstance(value, int) and value < 0:
             raise CostError(f"{name} cannot be negative (got {value})")
+    _warn_outside(trace.run, by_name)
     evaluate = Evaluation({symbols[name]: value for name, value in by_name.items()})
 
     def substitute(value: Any) -> Any:
@@ -57,6 +60,18 @@ def substitute_values(trace: Trace, values: Mapping[str, Any]) -> Trace:
         fusion=None if run.fusion is None else run.fusion._replace(unfused=substitute(run.fusion.unfused)),
     )
     return Trace(tuple(_in_record(record, substitute, run.layout) for record in trace), new_run)
+
+
+def _warn_outside(run: Run, values: Mapping[str, Dim]) -> None:
+    """Warn about values at which the formulas of the run were not checked."""
+    for name, value in values.items():
+        low, high = run.ranges.get(name, (value, value))
+        if isinstance(value, int) and not low <= value <= high:
+            message = (
+                f"{name}={value} is outside the sizes at which the formulas were checked, {low} to {high}; "
+                f"state ranges={{{name!r}: (…, …)}} when the report is made"
+            )
+            warnings.warn(message, CostWarning, stacklevel=4)
 
 
 def _in_module(module: Module, substitute: Callable[[Any], Any]) -> Module:

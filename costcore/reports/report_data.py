@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from costcore.counting.substitution import substitute_values
+from costcore.counting.substitution import substitute_values, symbols_in
 from costcore.dims import is_symbolic
 from costcore.memory.arena_report import Arena
 from costcore.memory.report import Memory
+from costcore.messages import unknown
 from costcore.reports import caveats
 from costcore.reports.ledger import Ledger, ignored
 from costcore.reports.module_tree import build
@@ -22,6 +23,10 @@ from costcore.trace.trace import Trace
 
 if TYPE_CHECKING:
     from costcore.receptive_field.fields import ReceptiveFields
+    from costcore.sizes.compiled import Formulas
+
+AMOUNTS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params")
+"""The columns that have formulas."""
 
 _Self = TypeVar("_Self", bound="ReportData")
 
@@ -148,6 +153,65 @@ class ReportData:
         if not isinstance(values, Mapping | None):
             raise TypeError(f"subs expects a mapping of names to integers such as {{'batch': 8}} (got {values!r})")
         return type(self)(substitute_values(self._trace, {**(values or {}), **named}))
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The names of the symbolic dimensions, those of the inputs of a fitted run first, in their order."""
+        names = sorted(symbol.name for symbol in symbols_in(self._trace))
+        return tuple(dict.fromkeys((*(name for name in self._trace.run.ranges if name in names), *names)))
+
+    def formula(self, column: str = "flops", by: str | None = None) -> Any:
+        """Return the total of a column as an integer or an expression of sympy, with quotients that are rounded up.
+
+        Args:
+            column: ``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw`` or ``n_params``.
+            by: a key of :meth:`by`, for a dict with the formula of every group.
+
+        Raises:
+            ValueError: for another column or key.
+        """
+        from costcore.sizes.wording import with_ceilings
+
+        if by is None:
+            return with_ceilings(self._amount(column))
+        self._amount(column)
+        return {group: with_ceilings(entry[column]) for group, entry in self.by(by).items()}
+
+    def lambdify(self, *columns: str) -> Formulas:
+        """Return the totals of columns as a fast function of the sizes, in the order of :attr:`symbols`.
+
+        It returns an integer for one column, a tuple for several, and arrays for arrays of sizes::
+
+            f = report.lambdify("macs", "mread")
+            macs, mread = f(batch=1, seq=numpy.arange(128, 4097))
+
+        Args:
+            columns: as for :meth:`formula`.
+
+        Raises:
+            ValueError: if there is no column, or another one.
+            CostError: if a formula has no fast function.
+        """
+        from costcore.sizes.compiled import Formulas
+
+        if not columns:
+            raise ValueError(f"lambdify needs a column (expected {', '.join(AMOUNTS)})")
+        return Formulas([self._amount(column) for column in columns], self.symbols, self._trace.run.ranges)
+
+    def to_latex(self, column: str = "flops") -> str:
+        """Return the formula of a column as an equation in LaTeX.
+
+        Raises:
+            ValueError: for an unknown column.
+        """
+        from costcore.sizes.wording import latex
+
+        return latex(column, self._amount(column))
+
+    def _amount(self, column: str) -> Any:
+        if column not in AMOUNTS:
+            raise ValueError(unknown("column", column, AMOUNTS))
+        return self.total_report[column]
 
     def arena(self, align: int = 64, inplace: bool = False, count_inputs: bool = True) -> Arena:
         """Return the memory that the values of an inference run need if all are placed in one arena beforehand.

@@ -90,6 +90,7 @@ class Run:
         dataflow: values that the model states beside those of calls, as an ONNX graph does; None if calls show all.
         memory: every block of memory of the run; None unless requested.
         fusion: how calls were fused; None if every call reads and writes its operands by itself.
+        ranges: for every symbol of a fitted run, the smallest and the largest value at which its formulas were checked.
     """
 
     fma_1flop: bool = True
@@ -111,3 +112,4 @@ class Run:
     dataflow: Dataflow | None = None
     memory: MemoryLedger | None = None
     fusion: Fusion | None = None
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)

@@ -129,8 +129,8 @@ def _sizes(shape: Sequence[Any], name: str) -> tuple[int, ...]:
     for size in shape:
         if isinstance(size, bool) or is_symbolic(size) or not hasattr(size, "__index__"):
             raise TypeError(
-                f"{name}: invalid size {size!r} in the shape {tuple(shape)} (expected an integer; PyTorch modules take "
-                "no symbolic sizes)"
+                f"{name}: invalid size {size!r} in the shape {tuple(shape)} (expected an integer, "
+                "or a name for formulas in sizes)"
             )
         if size < 0:
             raise ValueError(f"{name}: the shape {tuple(shape)} has a negative size")

@@ -27,6 +27,11 @@ class FileObject:
             raise malformed(where or "the file", "wrong type", data, "an object")
         self._unread = dict(data)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields that were not read."""
+        return tuple(self._unread)
+
     def field(self, key: str, kind: type | tuple[type, ...], default: Any = REQUIRED) -> Any:
         """Return the value of a field of exactly this type; true is not an integer."""
         value = self._unread.pop(key, default)

@@ -256,10 +256,23 @@ def _run(file: FileObject, decoder: Decoder) -> Run:
         inputs=file.integers("inputs"),
         buffers=file.integers("buffers"),
         dataflow=dataflow_of(file, decoder),
+        ranges=_ranges(file),
     )
     settings.end()
     versions.end()
     return run
+
+
+def _ranges(file: FileObject) -> dict[str, tuple[int, int]]:
+    """Return the smallest and the largest value by symbol at which formulas were checked."""
+    ranges = FileObject(file.field("ranges", dict, {}), "ranges")
+    found = {}
+    for name in list(ranges.names):
+        limits = ranges.integers(name)
+        if len(limits) != 2 or limits[0] > limits[1]:
+            raise malformed(ranges.path_of(name), "no range", limits, "the smallest and the largest value")
+        found[name] = limits
+    return found
 
 
 def _parameter_ids(entry: FileObject, key: str, parameters: Mapping[int, Dim]) -> tuple[int, ...]:

@@ -72,6 +72,8 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
         entries["dataflow"] = _dataflow(run.dataflow, encoder)
     if run.fusion is not None:
         entries["fusion"] = _fusion(run.fusion, encoder)
+    if run.ranges:
+        entries["ranges"] = {name: list(limits) for name, limits in run.ranges.items()}
     return entries
 
 

@@ -46,7 +46,7 @@ TRAIN = ("--fit", "8MiB", "--context", "1 MiB", "--optimizer", "adamw", "--globa
 
 
 def test_training_is_answered_in_five_lines(target, capsys):
-    assert main(["memory", target, "--input", "batchx64", *TRAIN]) == 0
+    assert main(["memory", target, "--input", "batch,64", *TRAIN]) == 0
     printed = capsys.readouterr()
     largest, peak, plan, checkpointing, limit = printed.out.splitlines()
     assert printed.err == ""
@@ -76,7 +76,7 @@ def test_inference_is_answered_in_three_lines(target, capsys):
 
 
 def test_json_has_all_figures(target, capsys):
-    assert main(["memory", target, "--input", "batchx64", *TRAIN, "--json"]) == 0
+    assert main(["memory", target, "--input", "batch,64", *TRAIN, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["largest"]["batch"] == data["recomputation"]["batch"]
     assert data["rule_of_thumb"] == {
@@ -93,7 +93,7 @@ def test_json_has_all_figures(target, capsys):
 def test_named_inputs_and_the_mode_of_the_model(target, capsys):
     """Only in training does the norm use statistics of the batch."""
     words = target.replace("make", "Words")
-    inputs = ("--input", "ids=batchx12:int64", "--input", "scale:=0.5", "--fit", "2MiB", "--context", "0")
+    inputs = ("--input", "ids=batch,12:int64", "--input", "scale:=0.5", "--fit", "2MiB", "--context", "0")
     assert main(["memory", words, *inputs, "--train", "--global-batch", "100000"]) == 0
     printed = capsys.readouterr()
     assert "note: 1 batch_norm layer in training normalizes with the statistics of a micro-batch" in printed.err
@@ -103,7 +103,7 @@ def test_named_inputs_and_the_mode_of_the_model(target, capsys):
 
 
 def test_checkpointing_and_the_allocator(target, capsys):
-    options = ["memory", target, "--input", "batchx64", *TRAIN]
+    options = ["memory", target, "--input", "batch,64", *TRAIN]
     batches = []
     for more in ((), ("--checkpoint", "Block"), ("--device", "cuda")):
         assert main([*options, *more]) == 0
@@ -114,7 +114,7 @@ def test_checkpointing_and_the_allocator(target, capsys):
 
 def test_no_batch_fits(target, capsys):
     assert (
-        main(["memory", target, "--input", "batchx64", "--fit", "2MiB", "--context", "1 MiB", "--optimizer", "adamw"])
+        main(["memory", target, "--input", "batch,64", "--fit", "2MiB", "--context", "1 MiB", "--optimizer", "adamw"])
         == 0
     )
     lines = capsys.readouterr().out.splitlines()
@@ -123,7 +123,7 @@ def test_no_batch_fits(target, capsys):
     assert "parameters, gradients and the state of the optimizer alone 1.52 MiB" in lines[0]
     assert "the most of which are state of the optimizer" in lines[0]
     assert "a micro-batch of one sample does not fit" in lines[2]
-    assert main(["memory", target, "--input", "batchx64", "--fit", "100MiB"]) == 0
+    assert main(["memory", target, "--input", "batch,64", "--fit", "100MiB"]) == 0
     assert "context and workspace alone exceed the limit" in capsys.readouterr().out
 
 
@@ -134,15 +134,15 @@ def test_no_batch_fits(target, capsys):
         (("--fit", "8GiB", "--context", "x"), 2, "--context must be an integer"),
         (("--fit", "8GiB", "--global-batch", "0"), 2, "global_batch must be at least 1"),
         (("--fit", "8GiB", "--device", "gpu"), 2, "invalid choice: 'gpu'"),
-        (("--fit", "8GiB", "--input", "nx64"), 2, "expected batchx3x224x224, 1x3x224x224"),
+        (("--fit", "8GiB", "--input", "nx64"), 2, "is invalid (expected 1x3x224x224"),
         (("--fit", "8GiB", "--train", "--checkpoint", "Blok"), 2, "unknown class of modules in checkpoint 'Blok'"),
-        (("--fit", "8GiB", "--input", "batchx63"), 1, "with a batch of 2"),
+        (("--fit", "8GiB", "--input", "batch,63"), 1, "with a batch of 2"),
         ((), 2, "the following arguments are required: --fit"),
     ],
 )
 def test_mistakes(target, capsys, arguments, code, message):
     given = ["memory", target, *arguments]
-    given += [] if "--input" in arguments else ["--input", "batchx64"]
+    given += [] if "--input" in arguments else ["--input", "batch,64"]
     if code == 2:
         with pytest.raises(SystemExit) as stopped:
             main(given)
@@ -156,7 +156,7 @@ def test_inputs_are_required_and_other_models_refused(target, capsys):
     with pytest.raises(SystemExit):
         main(["memory", target, "--fit", "8GiB"])
     assert 'as in ("batch", 3, 224, 224)' in capsys.readouterr().err
-    assert main(["memory", "net.onnx", "--fit", "8GiB", "--input", "batchx64"]) == 1
+    assert main(["memory", "net.onnx", "--fit", "8GiB", "--input", "batch,64"]) == 1
     assert "the onnx frontend does not record the memory of a run" in capsys.readouterr().err
 
 
@@ -164,5 +164,5 @@ def test_the_command_and_the_function_agree(target, capsys):
     namespace = {}
     exec(NET, namespace)
     found = max_batch(namespace["make"](), ("batch", 64), "8 MiB", context="1 MiB", optimizer="adamw")
-    assert main(["memory", target, "--input", "batchx64", *TRAIN]) == 0
+    assert main(["memory", target, "--input", "batch,64", *TRAIN]) == 0
     assert capsys.readouterr().out.startswith(f"largest batch: {found.batch},")

@@ -1,0 +1,123 @@
+"""The forms of all dimensions along one symbol, from as few captures as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from costcore.errors import CostError
+from costcore.sizes.alignment import OtherOperatorsError
+from costcore.sizes.limits import Limits
+from costcore.sizes.profiles import Forms, next_size, profile_of
+from costcore.sizes.samples import Point, Samples, common_columns
+from costcore.sizes.terms import MOST_PERIOD, Form
+
+NEAR = (0, 1, 2, 3)
+"""Distances from the first size of a symbol at which the network is always captured."""
+
+FAR = (2 * MOST_PERIOD + 1, MOST_PERIOD, MOST_PERIOD // 2, MOST_PERIOD // 4)
+"""Distances of another size; the first at which the network runs is taken."""
+
+
+class AxisFit:
+    """The forms of all dimensions along one symbol.
+
+    Args:
+        samples: the runs.
+        base: the point from which only this symbol varies.
+        position: the position of the symbol.
+        limits: its values.
+        known: forms that dimensions have along other symbols.
+
+    Attributes:
+        forms: the form of every profile, see :func:`~costcore.sizes.profiles.profile_of`.
+        sizes: the sizes of the symbol at which the network was captured, in the order of the captures.
+
+    Raises:
+        CostError: if no form fits a dimension; names the first such call.
+    """
+
+    def __init__(
+        self, samples: Samples, base: Point, position: int, limits: Limits, known: Iterable[Form] = ()
+    ) -> None:
+        self._samples = samples
+        self._base = base
+        self._position = position
+        self._known = tuple(known)
+        self._limits = limits
+        self.sizes = self._first_sizes()
+        self.forms: dict[tuple[int, ...], Form] = {}
+        self._fit()
+
+    def _first_sizes(self) -> list[int]:
+        """Capture the network at the first sizes of the symbol, and at one far away."""
+        low, high = self._limits.low, self._limits.high
+        near = [low + step for step in NEAR if low + step <= high]
+        for size in near:
+            self._samples.at(self.point(size))
+        if self._limits.is_stated:
+            self._samples.at(self.point(high))
+            return list(dict.fromkeys((*near, high)))
+        far = next((low + step for step in FAR[:-1] if self._is_captured(low + step)), low + FAR[-1])
+        self._samples.at(self.point(far))
+        return [*near, far]
+
+    def _is_captured(self, size: int) -> bool:
+        """Capture the network at a size, at which it may fail if no range has it."""
+        try:
+            self._samples.at(self.point(size))
+        except OtherOperatorsError:
+            raise
+        except CostError:
+            if self._limits.is_stated:
+                raise
+            return False
+        return True
+
+    def point(self, size: int) -> Point:
+        """Return the point with another size of the symbol."""
+        return (*self._base[: self._position], size, *self._base[self._position + 1 :])
+
+    def _fit(self) -> None:
+        by_profile = {profile: Forms(self.sizes, profile, self._known) for profile in self._profiles()}
+        while size := self._next_size(by_profile.values()):
+            if self._is_captured(size):
+                self.sizes.append(size)
+                by_profile = {
+                    profile: by_profile[profile_of(profile[:-1])].extended(size, profile)
+                    for profile in self._profiles()
+                }
+        for profile, forms in by_profile.items():
+            if not forms.forms:
+                raise CostError(self._unexplained(profile))
+            self.forms[profile] = next(iter(forms.forms))
+
+    def _next_size(self, profiles: Iterable[Forms]) -> int | None:
+        undecided = [forms for forms in profiles if not forms.is_decided]
+        return next_size(undecided, self._candidates(), self._is_open) if undecided else None
+
+    def _profiles(self) -> list[tuple[int, ...]]:
+        rows = [self._samples.at(self.point(size)) for size in self.sizes]
+        found = (profile_of(values) for columns in common_columns(rows) for values in set(columns or ()))
+        return list(dict.fromkeys(found))
+
+    def _is_open(self, size: int) -> bool:
+        return size not in self.sizes and self.point(size) not in self._samples.failed
+
+    def _candidates(self) -> Iterable[int]:
+        low, high = self._limits.low, self._limits.high
+        return range(low, min(high, low + 2 * MOST_PERIOD) + 1)
+
+    def _unexplained(self, profile: tuple[int, ...]) -> str:
+        rows = [self._samples.at(self.point(size)) for size in self.sizes]
+        base = self._samples.base
+        assert base is not None
+        symbol = self._samples.symbols[self._position]
+        for record, columns in zip(base.trace, common_columns(rows), strict=False):
+            for values in columns or ():
+                if profile_of(values) == profile:
+                    found = ", ".join(f"{value} at {size}" for size, value in zip(self.sizes, values, strict=True))
+                    return (
+                        f"no formula in {symbol} was found for a size of {record.call.name} (module "
+                        f"{record.call.module!r}), which is {found}"
+                    )
+        return f"no formula in {symbol} was found for the inputs of a module"

@@ -1,0 +1,144 @@
+"""Check formulas at sizes that they do not follow from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from random import Random
+
+from costcore.dims import is_symbolic
+from costcore.errors import CostError
+from costcore.evaluation import Evaluation
+from costcore.expressions import symbol_of
+from costcore.sizes.alignment import OtherOperatorsError
+from costcore.sizes.axis import AxisFit
+from costcore.sizes.fitting import Fit
+from costcore.sizes.limits import SMALLEST, Limits
+from costcore.sizes.outline import amounts_of
+from costcore.sizes.samples import Point, Samples
+from costcore.trace.trace import Trace
+
+RANDOM_POINTS = 3
+"""The number of random points at which every formula is checked, beside the ends of the ranges."""
+
+SEED = 1
+"""Makes the random points the same every time."""
+
+Ends = list[tuple[int, int]]
+
+
+def ends_of(samples: Samples, fit: Fit, limits: Sequence[Limits]) -> Ends:
+    """Return for every symbol the smallest and the largest value at which its formulas are checked.
+
+    They are those of its range. Without one, the largest is halved while the network fails, and the smallest is 1 or 2
+    if the formulas hold there.
+
+    Raises:
+        CostError: if the network runs other operators at the largest value.
+    """
+    highs = [_largest(samples, *each) for each in zip(limits, fit.axes, strict=True)]
+    small = [_smallest(samples, fit, *each) for each in zip(limits, fit.axes, strict=True)]
+    lows = small if _holds(samples, fit, tuple(small)) else [each.low for each in limits]
+    return list(zip(lows, highs, strict=True))
+
+
+def _smallest(samples: Samples, fit: Fit, limits: Limits, axis: AxisFit) -> int:
+    small = range(limits.smallest, min(SMALLEST + 1, limits.low))
+    return next((size for size in small if _holds(samples, fit, axis.point(size))), limits.low)
+
+
+def _largest(samples: Samples, limits: Limits, axis: AxisFit) -> int:
+    if limits.is_stated:
+        return limits.high
+    return next(size for size in _halved(limits.high, max(axis.sizes)) if _runs(samples, axis.point(size)))
+
+
+def _halved(high: int, least: int) -> Iterator[int]:
+    while high > least:
+        yield high
+        high //= 2
+    yield least
+
+
+def _runs(samples: Samples, point: Point) -> bool:
+    try:
+        samples.at(point)
+    except OtherOperatorsError:
+        raise
+    except CostError:
+        return False
+    return True
+
+
+def _holds(samples: Samples, fit: Fit, point: Point) -> bool:
+    """Return whether the network runs at a point, and all its formulas hold there."""
+    try:
+        samples.at(point)
+        _verify_sizes(samples, fit, [point])
+    except CostError:
+        samples.forget(point)
+        return False
+    return True
+
+
+def held_out_points(samples: Samples, fit: Fit, ends: Ends) -> list[Point]:
+    """Return the points at which the formulas are checked, each of which is captured.
+
+    They are the ends of all ranges, and random points between them.
+
+    Raises:
+        CostError: if the network fails at one of them.
+    """
+    random = Random(SEED)
+    points = [tuple(low for low, _ in ends), tuple(high for _, high in ends)]
+    points += [tuple(_between(low, high, random) for low, high in ends) for _ in range(RANDOM_POINTS)]
+    for point in points:
+        samples.at(point)
+    return [point for point in samples.points if point not in fit.points]
+
+
+def _between(low: int, high: int, random: Random) -> int:
+    """Return a random size; each order of magnitude is as probable as every other."""
+    return round(math.exp(random.uniform(math.log(max(low, 1)), math.log(max(high, 1)))))
+
+
+def verify(samples: Samples, fit: Fit, trace: Trace, points: Sequence[Point]) -> None:
+    """Compare all formulas and all costs with the runs at some points.
+
+    Raises:
+        CostError: for the first difference; names the call and the point.
+    """
+    _verify_sizes(samples, fit, points)
+    for point in points:
+        _verify_costs(samples, trace, point)
+
+
+def _verify_sizes(samples: Samples, fit: Fit, points: Sequence[Point]) -> None:
+    known = samples.columns(fit.points)
+    for i, (at_points, columns) in enumerate(zip(samples.columns(points), known, strict=True)):
+        if at_points is None or columns is None:
+            continue
+        for found, values in zip(at_points, columns, strict=True):
+            formula = fit.formula(values)
+            for point, value in zip(points, found, strict=True):
+                if formula.at(point) != value:
+                    raise CostError(
+                        f"a size of {samples.name(i)} has no formula: {formula.of(samples.symbols)} gives "
+                        f"{formula.at(point)} at {samples.text(point)}, where it is {value}. State a range in which it "
+                        "holds (ranges={…})."
+                    )
+
+
+def _verify_costs(samples: Samples, trace: Trace, point: Point) -> None:
+    evaluate = Evaluation({symbol_of(name): value for name, value in zip(samples.symbols, point, strict=True)})
+    found: dict[int, tuple[object, ...]] = {}
+    for record, amounts in zip(trace, samples.amounts_at(point), strict=True):
+        if record.cost is None:
+            continue
+        if id(record.cost) not in found:
+            found[id(record.cost)] = tuple(evaluate(a) if is_symbolic(a) else a for a in amounts_of(record.cost))
+        if found[id(record.cost)] != amounts:
+            raise CostError(
+                f"the cost of {record.call.name} has no formula: its calculator gives {found[id(record.cost)]} at "
+                f"{samples.text(point)}, where it is {amounts}"
+            )

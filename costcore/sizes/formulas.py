@@ -1,0 +1,82 @@
+"""The run of a network whose sizes are symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from costcore.counting.pricing import Pricer
+from costcore.errors import CostError
+from costcore.sizes.alignment import OtherOperatorsError
+from costcore.sizes.checks import ends_of, held_out_points, verify
+from costcore.sizes.fitting import Fit
+from costcore.sizes.folding import folded
+from costcore.sizes.inputs import NamedInputs
+from costcore.sizes.limits import Limits, limits_of
+from costcore.sizes.samples import Point, Samples
+from costcore.sizes.starts import multiple_that_works, start
+from costcore.sizes.symbolic_trace import symbolic_trace
+from costcore.trace.trace import Trace
+
+UNROLLED = 8
+"""A network that unrolls loops is captured at sizes that many times smaller, as it runs more calls at larger ones."""
+
+
+def trace_in_sizes(
+    inputs: NamedInputs, capture: Callable[[Any], Trace], pricer: Pricer, ranges: Mapping[str, tuple[int, int]]
+) -> Trace:
+    """Return the run of a network whose sizes are symbols.
+
+    It is captured at integer sizes. An expression is fitted to every dimension and to every integer attribute of the
+    calls, exactly, and the calculators compute the costs from these. Then all are checked at further sizes.
+
+    Args:
+        inputs: the inputs, with names in their shapes.
+        capture: returns the run on integer inputs.
+        pricer: computes the costs.
+        ranges: the smallest and the largest value by symbol, where the user stated them.
+
+    Raises:
+        CostError: if the network fails at a size, runs other operators at other sizes, or has a dimension for which no
+            formula was found or that differs from its formula.
+    """
+    limits = limits_of(inputs, ranges)
+    try:
+        return _trace_in_sizes(Samples(inputs, capture), limits, pricer)
+    except OtherOperatorsError as error:
+        nearer = [each if each.is_stated else each._replace(high=each.high // UNROLLED) for each in limits]
+        try:
+            return _trace_in_sizes(Samples(inputs, lambda given: folded(capture(given))), nearer, pricer)
+        except OtherOperatorsError:
+            raise error from None
+
+
+def _trace_in_sizes(samples: Samples, limits: Sequence[Limits], pricer: Pricer) -> Trace:
+    base, limits = start(samples, limits)
+    fit = _fitted(samples, base, limits)
+    ends = ends_of(samples, fit, limits)
+    held_out = held_out_points(samples, fit, ends)
+    trace = symbolic_trace(samples, fit, pricer)
+    verify(samples, fit, trace, held_out)
+    names = ", ".join(samples.symbols)
+    note = f"formulas in {names}: from {len(fit.points)} captures, checked at {len(held_out)} further points"
+    run = replace(
+        trace.run,
+        ranges=dict(zip(samples.symbols, ends, strict=True)),
+        notes=(*trace.run.notes, note),
+        assumptions=tuple(samples.assumptions),
+    )
+    return Trace(trace.records, run)
+
+
+def _fitted(samples: Samples, base: Point, limits: Sequence[Limits]) -> Fit:
+    try:
+        return Fit(samples, base, limits)
+    except CostError as error:
+        for position, symbol in enumerate(samples.symbols):
+            nearby = (*base[:position], base[position] + 1, *base[position + 1 :])
+            if nearby in samples.failed and (step := multiple_that_works(samples, base, position)):
+                advice = f'It runs alike at multiples of {step}: write "{step}*{symbol}" in place of "{symbol}".'
+                raise CostError(f"{str(error).rstrip('.')}. {advice}") from error
+        raise

@@ -1,0 +1,60 @@
+"""The values of every symbol at which a network is captured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from costcore.sizes.inputs import NamedInputs
+
+SMALLEST = 2
+"""Sizes of 0 and 1 are special: axes of one element are broadcast, and tensors of them are contiguous in any order."""
+
+FIRST = {"batch": SMALLEST, "image": 64, "sequence": 16}
+"""The first size that is tried: of the first axis of a shape, of an axis of a shape of four or more, of any other."""
+
+LAST = {"batch": 512, "image": 2048, "sequence": 4096}
+"""The last size at which formulas are checked if the user states no range."""
+
+
+class Limits(NamedTuple):
+    """The values of a symbol among which sizes are chosen.
+
+    Attributes:
+        low: the first.
+        high: the last.
+        smallest: the smallest at which formulas are wanted.
+        is_stated: whether the user stated them; otherwise a model that fails on small or on large sizes changes them.
+    """
+
+    low: int
+    high: int
+    smallest: int
+    is_stated: bool
+
+
+def limits_of(inputs: NamedInputs, ranges: Mapping[str, tuple[int, int]]) -> list[Limits]:
+    """Return the limits of every symbol.
+
+    Args:
+        inputs: the inputs.
+        ranges: the smallest and the largest value by symbol, where the user stated them.
+    """
+    return [_stated(*ranges[symbol]) if symbol in ranges else _default(inputs, symbol) for symbol in inputs.symbols]
+
+
+def _stated(low: int, high: int) -> Limits:
+    return Limits(min(max(low, SMALLEST), high), high, low, True)
+
+
+def _default(inputs: NamedInputs, symbol: str) -> Limits:
+    """Return limits that suit the axes of which the symbol is the size."""
+    uses = [axis for axis in inputs.axes if symbol in inputs.symbols_of(axis.size)]
+    if any(use.axis == 0 for use in uses):
+        use = "batch"
+    else:
+        use = "image" if any(each.rank >= 4 for each in uses) else "sequence"
+    ones = dict.fromkeys(inputs.symbols, 1)
+    rises = [inputs.value(each.size, {**ones, symbol: 2}) - inputs.value(each.size, ones) for each in uses]
+    step = max(1, *rises)
+    return Limits(max(SMALLEST, FIRST[use] // step), max(SMALLEST, LAST[use] // step), 1, False)

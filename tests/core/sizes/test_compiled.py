@@ -1,0 +1,90 @@
+"""Formulas as functions of integers and arrays, and as text."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy
+import pytest
+
+from costcore import CostWarning
+from costcore.dims import ceil_div, ceil_log2, floor_div, gcd, maximum, minimum
+from costcore.evaluation import Evaluation
+from costcore.expressions import symbol_of
+from costcore.sizes.compiled import Formulas
+from costcore.sizes.wording import latex, with_ceilings
+
+B, S, H = map(symbol_of, ("batch", "seq", "h"))
+NAMES = ("batch", "seq", "h")
+FORMULAS = {
+    "number": 7,
+    "polynomial": 3 * B * S**2 - 2 * S + 5,
+    "triangle": B * S * (S + 1) / 2,
+    "rounded": B * floor_div(H + 31, 32) ** 2 * floor_div(S - 3, 4),
+    "rounded up": ceil_div(S * B, 7) + H,
+    "extremes": minimum(S, 128) * maximum(B, H),
+    "divisor": gcd(B, H) * 2,
+    "logarithm": ceil_log2(S) * B,
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_values_are_those_of_the_expression(name):
+    function = Formulas([FORMULAS[name]], NAMES)
+    for sizes in ((1, 5, 64), (3, 128, 33), (17, 1000, 224)):
+        expected = Evaluation(dict(zip((B, S, H), sizes, strict=True)))(FORMULAS[name]) if name != "number" else 7
+        assert function(*sizes) == expected
+        assert type(function(*sizes)) is int
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_arrays_have_the_values_of_their_elements(name):
+    function = Formulas([FORMULAS[name], B + S], NAMES)
+    if name in ("divisor", "logarithm"):
+        with pytest.raises(TypeError, match="one size at a time"):
+            function(2, numpy.array([5]), 64)
+        return
+    lengths = numpy.arange(5, 300, 7)
+    found, sums = function(2, lengths, 64)
+    assert [int(value) for value in numpy.broadcast_to(found, lengths.shape)] == [
+        function(2, int(length), 64)[0] for length in lengths
+    ]
+    assert list(sums) == [2 + length for length in lengths]
+
+
+def test_arrays_do_not_overflow():
+    # 2**21 cubed is 2**63, one more than int64 holds.
+    function = Formulas([S**3], ("seq",))
+    assert function(numpy.array([2**20])).dtype == numpy.int64
+    assert list(function(numpy.array([2**20, 2**21]))) == [2**60, 2**63]
+    assert list(function(numpy.array([10**30], dtype=object))) == [10**90]
+
+
+def test_sizes_by_name_and_wrong_sizes():
+    function = Formulas([B * S], ("batch", "seq"))
+    assert function(2, seq=3) == function(seq=3, batch=2) == 6
+    for sizes, names, message in (
+        ((2,), {}, "expected 2 sizes, batch, seq"),
+        ((2,), {"length": 3}, "unknown or repeated size length"),
+        ((), {"seq": 3}, "no value for batch"),
+        ((2, 1.5), {}, "seq needs an integer or an array of integers"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            function(*sizes, **names)
+
+
+def test_sizes_outside_the_checked_ones_warn_once():
+    function = Formulas([B * S], ("batch", "seq"), {"seq": (2, 64)})
+    assert function(1, 64) == 64
+    with pytest.warns(CostWarning, match="seq is outside the sizes at which the formulas were checked, 2 to 64"):
+        function(1, numpy.array([3, 65]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        function(1, 70)
+
+
+def test_formulas_as_text():
+    assert str(with_ceilings(floor_div(H + 31, 32) * B)) == "batch*ceiling(h/32)"
+    assert str(with_ceilings(floor_div(H + 30, 32))) == "floor(h/32 + 15/16)"
+    assert with_ceilings(7) == 7
+    assert latex("n_params", 3 * B * H**2) == r"\mathrm{n\_params} = 3\,\mathrm{batch}\,h^{2}"
