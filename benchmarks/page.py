@@ -9,13 +9,15 @@ from __future__ import annotations
 import argparse
 import shutil
 import time
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from onnx import ModelProto, TensorProto, helper
 
-from costcore import estimate
+from costcore import Report, estimate
+from costcore.trace.trace import Trace
 
 DRAWN = "return document.querySelectorAll('#scatter .dots').length && performance.now() / 1000"
 """Seconds since the page was requested, once its last chart is drawn."""
@@ -48,6 +50,24 @@ def drawn(page: Path) -> float:
         return float(WebDriverWait(browser, 60, 0.01).until(lambda each: each.execute_script(DRAWN)))
 
 
+def memory_ratio(calls: int) -> tuple[int, float]:
+    """Return the calls of a training step in PyTorch, and the CPU time of its page with memory divided by that without."""
+    import torch
+
+    layers = [torch.nn.Linear(8, 8) if i % 2 else torch.nn.ReLU() for i in range(calls // 3)]
+    step = estimate(torch.nn.Sequential(*layers), (4, 8), memory=True, backward=True)
+    without = Report(Trace(step.trace.records, replace(step.trace.run, memory=None)))
+    step_time, time_without = (min(_cpu_seconds(report) for _ in range(3)) for report in (step, without))
+    return len(step.calls), step_time / time_without
+
+
+def _cpu_seconds(report: Report) -> float:
+    fresh = Report(report.trace)
+    start = time.process_time()
+    fresh.to_html()
+    return time.process_time() - start
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--calls", type=int, default=10_000)
@@ -62,6 +82,9 @@ def main() -> None:
             print(f"drawn by a browser in {drawn(page):.2f} s (limit: 3 s)")
         else:
             print("not drawn: selenium, chromium or chromedriver is not installed")
+    if find_spec("torch"):
+        n, ratio = memory_ratio(calls)
+        print(f"a training step of {n} calls: written in {ratio:.2f} times the time of its page without memory")
 
 
 if __name__ == "__main__":
