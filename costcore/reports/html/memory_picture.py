@@ -29,8 +29,8 @@ HEADROOM = 1.08
 MOST_PHASES = 12
 """The maximum number of consecutive calls of one phase that are marked; a run with more of them has no marks."""
 
-NARROW = 15
-"""The width below which a phase has no name, in percent."""
+NARROW, NARROWEST = 15, 7
+"""The widths of a phase below which its name is shown on wide screens only, and not at all, in percent."""
 
 
 class Moment(NamedTuple):
@@ -139,9 +139,10 @@ def _phases(columns: Sequence[Moment], calls: Sequence[Call]) -> Iterator[str]:
         if start < len(columns):
             x = _percent(left + width)
             yield f"<line class='phase' x1='{x}' x2='{x}' y1='0' y2='100%'/>"
-        if width > NARROW:
+        if width > NARROWEST:
+            kind = "" if width > NARROW else " class='narrow'"
             x, y = _percent(left + width / 2), _percent((AREAS + 100) / 2)
-            yield f"<text x='{x}' y='{y}' dy='4' text-anchor='middle'>{text(phase)}</text>"
+            yield f"<text{kind} x='{x}' y='{y}' dy='4' text-anchor='middle'>{text(phase)}</text>"
 
 
 def _peak(columns: Sequence[Moment], peak: int, top: int) -> str:

@@ -10,7 +10,7 @@ import pytest
 from costcore.memory.ledger import Block, MemoryLedger
 from costcore.memory.report import Memory
 from costcore.reports.html import to_html
-from costcore.reports.html.memory_picture import HEADROOM, MOST_COLUMNS, columns_of, picture
+from costcore.reports.html.memory_picture import HEADROOM, MOST_COLUMNS, Moment, columns_of, picture
 from tests.core import html_reports
 from tests.core.reports.html.test_page_text import Page
 
@@ -79,6 +79,16 @@ def test_the_calls_of_an_optimizer_take_a_third_of_the_width():
     assert [column.call for column in columns if column.live == 100] == [1000]
     memory, calls = memory_of(10, spike=1, n_optimizer=10)
     assert len(columns_of(memory, calls)) == 10
+
+
+def test_narrow_phases_have_no_name():
+    """Of 100 calls, 5, 10 and 85 are of one phase."""
+    phases = ["a"] * 5 + ["b"] * 10 + ["c"] * 85
+    calls = [html_reports.call("relu", "", 1, 1, 1, phase=phase).call for phase in phases]
+    columns = [Moment(i, 8, {"input": 8}) for i in range(100)]
+    svg = ElementTree.fromstring(f"<svg>{picture(columns, calls, 8)}</svg>")
+    named = [(each.text, each.get("class")) for each in svg.findall("text") if each.text in ("a", "b", "c")]
+    assert named == [("b", "narrow"), ("c", None)]
 
 
 @pytest.mark.parametrize(("call", "live_at_start", "place"), [(-1, 8, 0), (1, 0, -1)])
