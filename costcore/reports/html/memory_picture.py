@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from costcore.memory.report import Memory
 from costcore.reports.html.sections import text
-from costcore.reports.text.amounts import exact, readable
+from costcore.reports.text.amounts import readable
 from costcore.trace.call import Call
 
 STACK = ("parameter", "buffer", "input", "optimizer", "gradient", "output", "saved", "temporary")
@@ -149,13 +149,10 @@ def _peak(columns: Sequence[Moment], peak: int, top: int) -> str:
     at = 100 * (next(i for i, column in enumerate(columns) if column.live == peak) + 0.5) / len(columns)
     x, y = _percent(at), _percent(AREAS * (1 - peak / top))
     side, dx = ("start", 6) if at < 60 else ("end", -6)
-    label = f"<text class='label' x='{x}' y='{y}' dx='{dx}' dy='-4' text-anchor='{side}'>peak {_bytes(peak)}</text>"
+    amount = readable(peak, "mread")
+    label = f"<text class='label' x='{x}' y='{y}' dx='{dx}' dy='-4' text-anchor='{side}'>peak {amount}</text>"
     return f"<line class='peak' x1='{x}' x2='{x}' y1='0' y2='{AREAS}%'/>{label}"
 
 
 def _percent(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") + "%"
-
-
-def _bytes(value: int) -> str:
-    return f"{readable(value, 'mread')} ({exact(value)} B)"
