@@ -64,7 +64,10 @@ def accumulate(
         peak = limit.peak_of(captures.memory(share))
         return Accumulation(global_batch, replicas, share, 1, share, share, peak, limit, ())
     found = find_largest(captures.with_options(step="accumulated"), limit)
-    notes = (*couplings(captures.report(FIRST), captures.report(FIRST + 1)), *found.notes)
+    notes = (
+        *couplings(captures.report(FIRST), captures.report(FIRST + 1)),
+        *(f"micro-batch: {note}" for note in found.notes),
+    )
     micro = found.batch
     if not micro:
         return Accumulation(global_batch, replicas, 0, 0, 0, 0, found.peak, limit, notes)

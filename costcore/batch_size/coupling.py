@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from costcore.ir import Layer
@@ -26,12 +25,11 @@ def couplings(first: Report, second: Report) -> list[str]:
             f"{n_norms} {BATCH_STATISTICS} layer{'s' * (n_norms > 1)} in training normalize{'s' * (n_norms == 1)} with "
             "the statistics of a micro-batch: the result is not that of one large batch"
         )
-    pairs = Counter(layer.op for layer in _pairwise(_forward(first), _forward(second)))
+    pairs = [layer.op for layer in _pairwise(_forward(first), _forward(second))]
     if pairs:
-        ops = ", ".join(pairs)
         notes.append(
-            f"samples of a batch are compared with each other ({ops}), as in a contrastive loss: micro-batches compare "
-            "fewer pairs"
+            f"samples of a batch are compared with each other (by {pairs[0]}), as in a contrastive loss: micro-batches "
+            "compare fewer pairs"
         )
     return notes
 

@@ -45,8 +45,9 @@ class Fit:
     @property
     def notes(self) -> list[str]:
         """What was assumed, each once."""
+        notes = self.largest.notes
         plan = () if self.accumulation is None else self.accumulation.notes
-        return [*dict.fromkeys((*self.largest.notes, *plan))]
+        return [*notes, *(note for note in plan if note.removeprefix("micro-batch: ") not in notes)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures in plain JSON types."""

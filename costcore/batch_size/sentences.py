@@ -22,6 +22,10 @@ WORDS = {
 """What the kinds of blocks are called."""
 
 
+FIXED = ("parameter", "buffer", "gradient", "optimizer")
+"""The kinds that do not depend on the batch."""
+
+
 def size(nbytes: int) -> str:
     """Return bytes in units of the largest fitting prefix."""
     return readable(nbytes, "mwrite", 2)
@@ -38,20 +42,19 @@ def largest_line(found: LargestBatch) -> str:
 
 
 def _what_exceeds(found: LargestBatch) -> str:
-    """Return what exceeds the limit if one sample does, and what would help."""
-    memory, room = found.memory, found.limit.room
-    fixed = {kind: memory.by_kind.get(kind, 0) for kind in ("parameter", "buffer", "optimizer", "gradient")}
-    total, largest = sum(fixed.values()), max(fixed, key=lambda kind: fixed[kind])
-    if room < 0:
+    """Return what exceeds the limit if one sample does, and what would help, with the bytes that it can save."""
+    limit, kinds = found.limit, found.by_kind
+    if limit.room <= 0:
         return "context and workspace alone exceed the limit"
-    if total > room:
-        help_ = " an optimizer with less state," if largest == "optimizer" else ""
-        return (
-            f"parameters, gradients and the state of the optimizer alone {size(total)}, the most of which are "
-            f"{WORDS[largest]}: what helps is{help_} a smaller dtype or sharding"
-        )
-    saved = f"checkpointing ({size(memory.saved)} are saved for the backward pass), " if memory.saved else ""
-    return f"{size(found.peak - total)} beside parameters and state: what helps is {saved}a smaller input or dtype"
+    model = sum(nbytes for kind, nbytes in kinds.items() if kind in FIXED)
+    state, saved = kinds.get("optimizer", 0), kinds.get("saved", 0)
+    alone = (
+        f"{size(model)} of it for parameters, gradients and state" if state else f"{size(model)} of it for parameters"
+    )
+    savings = [("an optimizer with less state", state), ("checkpointing", saved)]
+    helps = [f"{what} (up to {size(nbytes)})" for what, nbytes in sorted(savings, key=lambda item: -item[1]) if nbytes]
+    helps.append("a smaller dtype, or sharding" if model > limit.room else "a smaller input or dtype")
+    return f"{size(found.needed - limit.memory)} too much, {alone}; what helps: {', '.join(helps)}"
 
 
 def peak_line(found: LargestBatch) -> str:

@@ -175,7 +175,7 @@ def test_a_plan_for_what_does_not_fit():
 def test_samples_that_are_compared_with_each_other():
     inputs = NETWORKS["contrastive"].inputs
     plan = accumulation(Contrastive(), inputs, global_batch=10_000, memory="1 MiB", context=0)
-    assert "samples of a batch are compared with each other (matmul" in plan.notes[0]
+    assert "samples of a batch are compared with each other (by matmul)" in plan.notes[0]
 
 
 # Mistakes
