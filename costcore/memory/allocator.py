@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from typing import Any, NamedTuple
 
-from costcore.memory.caching import POLICIES, SMALL, Piece, Pool, Settings, rounded
+from costcore.memory.caching import POLICIES, SEGMENT_STEP, SMALL, Piece, Pool, Settings, rounded
 from costcore.memory.ledger import MemoryLedger
 from costcore.messages import unknown
 from costcore.reports.text.amounts import readable
@@ -33,18 +33,21 @@ class Segment(NamedTuple):
 class Allocator:
     """What a caching allocator does with the blocks of a run, in order.
 
-    Memory that lives before the run is allocated first. Segments are only given back when the device is full, which is
-    not modelled: a device with less memory than :attr:`reserved` can be enough, one with less than :attr:`allocated`
+    Memory that lives before the run is allocated first. Segments are only given back when the device is full: a device
+    with less memory than :attr:`reserved` can be enough (:attr:`least_memory`), one with less than :attr:`allocated`
     is not.
 
     Args:
         ledger: every block of the run.
         settings: the settings of the allocator.
+        memory: the bytes that the device has for tensors; None: enough.
     """
 
-    def __init__(self, ledger: MemoryLedger, settings: Settings) -> None:
+    def __init__(self, ledger: MemoryLedger, settings: Settings, memory: int | None = None) -> None:
         self.policy = "cuda"
         self.settings = settings
+        self.fits = True
+        """Whether the device has enough memory, if segments are given back when it is full."""
         self.segments: list[Segment] = []
         """What was taken from the driver, in order."""
         self.requested = 0
@@ -54,6 +57,10 @@ class Allocator:
         self._pools = {is_small: Pool(is_small, settings) for is_small in (True, False)}
         self._end = 0
         """Where the next segment begins."""
+        self._memory = memory
+        self._held = 0
+        """The bytes of the segments that were not given back."""
+        self._ledger = ledger
         self._run(ledger)
 
     def __repr__(self) -> str:
@@ -63,6 +70,20 @@ class Allocator:
     def reserved(self) -> int:
         """The bytes of all segments: ``torch.cuda.max_memory_reserved``."""
         return sum(segment.nbytes for segment in self.segments)
+
+    @property
+    def least_memory(self) -> int:
+        """The least bytes with which the run does not fail: PyTorch gives segments back, and tries again.
+
+        It is found by replays, a multiple of 2 MiB as all segments are, and neither below :attr:`allocated` nor above
+        :attr:`reserved`.
+        """
+        low, high = -(-self.allocated // SEGMENT_STEP) - 1, self.reserved // SEGMENT_STEP
+        while high - low > 1:
+            steps = (low + high) // 2
+            fits = Allocator(self._ledger, self.settings, steps * SEGMENT_STEP).fits
+            low, high = (low, steps) if fits else (steps, high)
+        return high * SEGMENT_STEP
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and settings in plain JSON types."""
@@ -104,7 +125,15 @@ class Allocator:
         if taken:
             self._end = max(self._end, piece.address + taken)
             self.segments.append(Segment(taken, pool.is_small, event))
+            self._hold(taken)
         return piece
+
+    def _hold(self, taken: int) -> None:
+        """Count a new segment; if the device is full, others of which no block is in use are given back before."""
+        self._held += taken
+        if self._memory is not None and self._held > self._memory:
+            self._held -= sum(pool.release() for pool in self._pools.values())
+            self.fits = self.fits and self._held <= self._memory
 
 
 def replay(ledger: MemoryLedger, policy: str = "cuda", **settings: Any) -> Allocator:

@@ -176,6 +176,15 @@ class Pool:
             self._last = first
         return first
 
+    def release(self) -> int:
+        """Give segments of which no block is in use back to the driver, and return their bytes."""
+        whole = [piece for piece in self._at.values() if piece.before is None and piece.after is None]
+        for piece in whole:
+            self._remove(piece)
+            if piece is self._last:
+                self._last = None
+        return sum(piece.size for piece in whole)
+
     def _add(self, piece: Piece) -> None:
         piece.is_free = True
         self._at[piece.address] = piece

@@ -163,3 +163,20 @@ def test_figures_of_a_report():
         "kernels is not included"
     )
     assert replay(MemoryLedger()).reserved == 0
+
+
+@pytest.mark.parametrize(
+    ("steps", "allocated", "reserved", "least"),
+    [
+        ((30, -1, 40), 40, 70, 40),  # the segment of 30 MiB is given back
+        ((30, 40), 70, 70, 70),  # both are in use
+        ((12, 14, -1, 20), 34, 46, 34),  # that of 12 is given back, that of 14 is in use
+        ((64, -1, 16, 56), 72, 120, 120),  # 16 MiB are in use in the segment of 64
+        ((64, -1, 16, -2, 56), 64, 64, 64),  # the rest of 64 joins with the free 16
+        ((64, -1, 16, 56, -2, -3, 80), 80, 200, 120),  # 120 MiB for 16 and 56, then both segments are given back
+        ((1, -1, 30), 30, 32, 30),  # also one of 2 MiB of the pool of small blocks
+    ],
+)
+def test_segments_are_given_back_when_the_device_is_full(steps, allocated, reserved, least):
+    made = replay(ledger_of(*(step * MIB if step > 0 else step for step in steps)))
+    assert (made.allocated, made.reserved, made.least_memory) == (allocated * MIB, reserved * MIB, least * MIB)
