@@ -92,8 +92,8 @@ def max_batch(
         train: whether a training step is run, instead of inference; an optimizer or a loss implies it.
         optimizer: the optimizer of the step, and ``loss`` its loss; see :func:`costcore.estimate`.
         loss: as above. A loss with targets makes them of the batch that it is given.
-        device: ``"cuda"``: the peak is the memory that the caching allocator of PyTorch reserves on a GPU, where
-            optimizers work on lists (``foreach``). ``"tensors"`` or None: the peak of tensors.
+        device: ``"cuda"``: the peak is the least memory with which the caching allocator of PyTorch runs on a GPU,
+            where optimizers work on lists (``foreach``). ``"tensors"`` or None: the peak of tensors.
         context: what a process takes of the device before its first tensor. The default is an assumption.
         workspace: what kernels take beside tensors.
         fragmentation: the share of the peak that an allocator loses on top of it.

@@ -12,7 +12,7 @@ from costcore.messages import unknown
 from costcore.reports.text.amounts import parse_bytes, readable
 
 DEVICES = ("tensors", "cuda")
-"""How the bytes of a run are counted: the peak of its tensors, or the segments that the allocator of CUDA reserves."""
+"""How the bytes of a run are counted: the peak of its tensors, or what the caching allocator of CUDA needs for them."""
 
 CONTEXT = "500 MiB"
 """What a process takes of a GPU before its first tensor: an assumption, which depends on driver, GPU and libraries."""
@@ -46,8 +46,8 @@ class Limit:
         return ceil(peak * (1 + self.fragmentation)) + self.workspace + self.context
 
     def peak_of(self, memory: Memory) -> int:
-        """Return the peak of a run: of its tensors, or of the segments that the allocator of the device reserves."""
-        return memory.peak if self.device == "tensors" else memory.allocator(self.device).reserved
+        """Return the peak of a run: of its tensors, or the least memory with which the allocator of the device runs."""
+        return memory.peak if self.device == "tensors" else memory.allocator(self.device).least_memory
 
     def describe(self) -> str:
         """Return every term as one line."""

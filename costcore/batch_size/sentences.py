@@ -63,7 +63,9 @@ def peak_line(found: LargestBatch) -> str:
     line = f"peak {size(memory.peak)} of tensors, {memory.where}: {_kinds(memory)}"
     if limit.device != "tensors":
         allocator = memory.allocator(limit.device)
-        line += f"; {limit.device}: {size(allocator.allocated)} allocated, {size(allocator.reserved)} reserved"
+        amounts = ("allocated", "least_memory", "reserved")
+        allocated, least, reserved = (size(getattr(allocator, name)) for name in amounts)
+        line += f"; {limit.device}: {allocated} allocated in at least {least} of segments, {reserved} if there is room"
     slopes = [per_sample for start, _, per_sample in found.of_batch if start <= max(found.batch, 1)]
     return f"{line}; a further sample adds {size(slopes[-1])}" if slopes else line
 

@@ -59,7 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--device",
         default=DEVICES[0],
         choices=DEVICES,
-        help="cuda: what PyTorch's caching allocator reserves on a GPU; default: the peak of tensors",
+        help="cuda: what PyTorch's caching allocator needs on a GPU; default: the peak of tensors",
     )
     parser.add_argument(
         "--context", default=CONTEXT, metavar="SIZE", help=f"taken before the first tensor; default: {CONTEXT}, assumed"
