@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from costcore.dims import Dim
+from costcore.fusion.overwrites import Overwrites
 from costcore.fusion.work import Work, Works
 from costcore.trace.call import Call
 from costcore.trace.trace import Trace
@@ -61,6 +62,8 @@ class Graph:
         placed: positions of concatenations whose operands are written into the result by whoever produces them.
         copied: the first of these that reads a value, or a part of it, by operand id of the part. The value is copied
             into the others at the same time.
+        overwriting: positions of calls that write over memory which is then read under another name. That value is
+            ``-position - 1`` and has no producer.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -75,10 +78,12 @@ class Graph:
         self._readers_of_view: dict[int, list[int]] = {}
         self._value: dict[int, int] = {}
         self._view: dict[int, int] = {}
-        self._writer: dict[int, int] = {}
+        self.overwriting: set[int] = set()
+        self._overwrites = Overwrites()
+        self.kept: set[int] = set()
         for position, record in enumerate(trace):
             self._add(position, record.call, works(record))
-        self.kept = {self._value.get(identity, identity) for identity in _kept(trace)}
+        self.kept |= {self._value.get(identity, identity) for identity in _kept(trace)}
         self._place_operands()
 
     def _add(self, position: int, call: Call, work: Work) -> None:
@@ -86,24 +91,40 @@ class Graph:
             self._rename(position, call, work)
             self.nodes.append(Node(work, (), (), frozenset()))
             return
-        value, view = self._value, self._view
-        operands = tuple(
-            [
-                Operand(value.get(each, each), view.get(each, each), nbytes)
-                for each, nbytes in zip(call.inputs, work.reads, strict=False)
-                if each
-            ]
-        )
+        operands = tuple(self._operands(call, work))
         for operand in operands:
             self.readers.setdefault(operand.value, []).append(position)
             self._readers_of_view.setdefault(operand.view, []).append(position)
         producer = self.producer
         follows = {producer[operand.value] for operand in operands if operand.value in producer}
-        follows.update(self._writers(position, call))
+        follows.update(-operand.value - 1 for operand in operands if operand.value < 0)
         for identity in call.outputs:
             if identity:
                 producer[identity] = position
+        if call.storages:
+            follows.update(self._overwrites.note(position, call, self._value))
         self.nodes.append(Node(work, operands, call.outputs, frozenset(follows)))
+
+    def _operands(self, call: Call, work: Work) -> list[Operand]:
+        value, view = self._value, self._view
+        operands = [
+            Operand(value.get(each, each), view.get(each, each), nbytes)
+            for each, nbytes in zip(call.inputs, work.reads, strict=False)
+            if each
+        ]
+        if self._overwrites.is_empty:
+            return operands
+        storages = [storage for each, storage in zip(call.inputs, call.storages, strict=False) if each]
+        return [self._as_written(*pair) for pair in zip(operands, storages or [0] * len(operands), strict=True)]
+
+    def _as_written(self, operand: Operand, storage: int) -> Operand:
+        """Return an operand, as a value of its own if a call wrote over its memory under another name."""
+        writer = self._overwrites.writer(storage, operand.value)
+        if writer is None:
+            return operand
+        self.overwriting.add(writer)
+        self.kept.add(operand.value)
+        return Operand(-writer - 1, operand.view, operand.nbytes)
 
     def _place_operands(self) -> None:
         """Find the concatenations whose operands are written into the result by whoever produces them.
@@ -135,20 +156,6 @@ class Graph:
             if identity and identity != source:
                 self._value[identity] = value
                 self._view[identity] = view if nbytes == whole else identity
-
-    def _writers(self, position: int, call: Call) -> Iterator[int]:
-        """Yield the last call that wrote over memory which this one reads; note where this one does."""
-        writer = self._writer
-        if not call.storages:
-            return
-        count = len(call.inputs)
-        read, written = call.storages[:count], call.storages[count:]
-        for storage in read:
-            if storage in writer:
-                yield writer[storage]
-        for storage in written:
-            if storage and storage in read:
-                writer[storage] = position
 
 
 def _kept(trace: Trace) -> Iterable[int]:

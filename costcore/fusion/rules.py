@@ -29,7 +29,8 @@ def pointwise(trace: Trace, graph: Graph) -> Partition:
     partition = Partition()
     for position, (record, node) in enumerate(zip(trace, graph.nodes, strict=True)):
         work = node.work
-        pattern: Pattern = "opaque" if position in graph.placed else work.pattern
+        is_alone = position in graph.placed or position in graph.overwriting
+        pattern: Pattern = "opaque" if is_alone else work.pattern
         cluster = Cluster(place_of(record), work.elements, work.rows, {pattern}, [position])
         partition.add(position, cluster, node.follows)
         if pattern in ALONE:

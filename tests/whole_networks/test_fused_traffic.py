@@ -166,6 +166,26 @@ def test_a_training_step():
     assert {phase for each in phases for phase in each} == {"forward", "backward", "optimizer"}
 
 
+def test_memory_that_is_written_under_another_name():
+    """A row of a buffer is written in place; nobody can fuse the buffer's first value with what reads it later.
+
+    zeros writes 16 elements; exp reads and writes 8, as does the copy; the product reads the buffer and writes 16.
+    """
+
+    class Buffered(nn.Module):
+        def forward(self, x: Any) -> Any:
+            rows = torch.zeros(2, 8)
+            rows[0] = x.exp()
+            return rows * 2
+
+    report = estimate(Buffered(), (8,))
+    groups = [group for group in check_groups(report.trace)["pointwise"] if group.read or group.written]
+    first, between, last = groups[0], groups[1:-1], groups[-1]
+    assert (first.read, first.written) == (0, 4 * 16)
+    assert sum(group.read + group.written for group in between) == 4 * (16 + 16)  # exp, and the copy by itself
+    assert (last.read, last.written) == (4 * 16, 4 * 16)
+
+
 def test_symbolic_sizes():
     """Bytes after fusion are expressions too; substituted, they are those of the numbers."""
     net = nn.Sequential(conv(3, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4), nn.Softmax(-1)).eval()
