@@ -7,9 +7,8 @@ from typing import NamedTuple
 from costcore.dims import Dim
 from costcore.fusion.graph import Graph
 from costcore.fusion.rules import pointwise, with_products
-from costcore.fusion.traffic import traffic
+from costcore.fusion.traffic import sum_of, traffic
 from costcore.messages import unknown
-from costcore.symbolic import expanded_sum
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.trace import Trace
 
@@ -50,7 +49,7 @@ def groups_of(trace: Trace, level: str) -> list[Group]:
     """
     groups = []
     for calls, shares in _groups(trace, level):
-        read, written = (expanded_sum(amounts) for amounts in zip(*shares, strict=True))
+        read, written = (sum_of(amounts) for amounts in zip(*shares, strict=True))
         groups.append(Group(calls, read, written, trace.records[calls[0]].call.times))
     return groups
 

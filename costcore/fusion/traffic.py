@@ -47,10 +47,12 @@ def _copied(graph: Graph, position: int) -> Dim:
 
     The first concatenation of an operand reads it and copies it into the others.
     """
-    return expanded_sum(
-        operand.nbytes
-        for operand in graph.nodes[position].operands
-        if graph.copied[operand.view] == position and not _comes_from_loop(graph, operand)
+    return sum_of(
+        [
+            operand.nbytes
+            for operand in graph.nodes[position].operands
+            if graph.copied[operand.view] == position and not _comes_from_loop(graph, operand)
+        ]
     )
 
 
@@ -75,7 +77,7 @@ class _Reads:
     def add(self, node: Node) -> Dim:
         """Return the bytes that a call reads and no call before it."""
         new = [self._new(operand) for operand in _needed(node, self._inside)]
-        return expanded_sum([node.work.more_read, *new])
+        return sum_of([node.work.more_read, *new])
 
     def _new(self, operand: Operand) -> Dim:
         parts = self._parts.setdefault(operand.value, {})
@@ -88,7 +90,7 @@ class _Reads:
     def _whole(self, value: int, parts: dict[int, Dim]) -> Dim:
         if len(parts) < 2:
             return next(iter(parts.values()), 0)
-        total = expanded_sum(parts.values())
+        total = sum_of(list(parts.values()))
         return _smaller(total, self._sizes[value]) if value in self._sizes else total
 
 
@@ -115,7 +117,13 @@ def _written(graph: Graph, position: int, members: set[int]) -> Dim:
             taken = _smaller(left, nbytes)
             left -= taken
             written.append(nbytes - taken)
-    return expanded_sum(written)
+    return sum_of(written)
+
+
+def sum_of(amounts: Sequence[Dim]) -> Dim:
+    """Return the sum; expressions are expanded, which takes as long as everything else if all are integers."""
+    total = sum(amounts)
+    return total if type(total) is int else expanded_sum(amounts)
 
 
 def _larger(a: Dim, b: Dim) -> Dim:
