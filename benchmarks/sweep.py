@@ -1,0 +1,196 @@
+"""What a sweep costs: models per second of CPU time against other counters, and whether that stays so for many models.
+
+``python benchmarks/sweep.py [--models N] [--only PART ...]`` prints Markdown tables. The models are variants of
+MobileNetV2 of 50 to 150 calls on an image of 224 x 224, each of other widths, in one process with one thread; the tools
+take turns, and making a model is measured apart and left out. ``long`` counts many models, in tenths. ``jobs`` compares
+two processes with one by the clock. A tool that is not installed is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import io
+import logging
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from costcore import estimate, sweep
+
+IMAGE = (1, 3, 224, 224)
+STAGES = ((1, 16, 1), (6, 24, 2), (6, 32, 2), (6, 64, 2), (6, 96, 1), (6, 160, 2), (6, 320, 1))
+"""Expansion, channels and stride of the stages of MobileNetV2 (arXiv:1801.04381, table 2)."""
+
+
+class Block(nn.Module):
+    def __init__(self, before: int, after: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        hidden = before * expansion
+        layers = conv(before, hidden, 1) if expansion > 1 else []
+        layers += conv(hidden, hidden, 3, stride, hidden)
+        self.body = nn.Sequential(*layers, nn.Conv2d(hidden, after, 1, bias=False), nn.BatchNorm2d(after))
+        self.is_residual = stride == 1 and before == after
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.body(x) if self.is_residual else self.body(x)
+
+
+def conv(before: int, after: int, size: int, stride: int = 1, groups: int = 1) -> list[nn.Module]:
+    layer = nn.Conv2d(before, after, size, stride, size // 2, groups=groups, bias=False)
+    return [layer, nn.BatchNorm2d(after), nn.ReLU6()]
+
+
+def make(width: float = 1.0, depth: int = 1) -> nn.Module:
+    """MobileNetV2 with ``width`` times its channels, and ``depth`` blocks per stage."""
+    channels = max(8, round(32 * width))
+    layers: list[nn.Module] = [*conv(3, channels, 3, 2)]
+    for expansion, stage, stride in STAGES:
+        for i in range(depth):
+            after = max(8, round(stage * width))
+            layers.append(Block(channels, after, stride if i == 0 else 1, expansion))
+            channels = after
+    layers += [*conv(channels, 1280, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000)]
+    return nn.Sequential(*layers).eval()
+
+
+def variants(n: int) -> list[tuple[float, int]]:
+    return [(0.5 + i / n, 1 + i % 2) for i in range(n)]
+
+
+def by_costcore(model: nn.Module) -> int:
+    return int(estimate(model, IMAGE).total_report["macs"])
+
+
+def by_flop_counter(model: nn.Module) -> int:
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(torch.empty(IMAGE))
+    return int(counter.get_total_flops())
+
+
+def by_flop_counter_on_meta(model: nn.Module) -> int:
+    model = model.to("meta")
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(torch.empty(IMAGE, device="meta"))
+    return int(counter.get_total_flops())
+
+
+def by_fvcore(model: nn.Module) -> int:
+    from fvcore.nn import FlopCountAnalysis
+
+    counter = FlopCountAnalysis(model, torch.empty(IMAGE))
+    counter.unsupported_ops_warnings(False)
+    return int(counter.total())
+
+
+def by_ptflops(model: nn.Module) -> int:
+    from ptflops import get_model_complexity_info
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        macs, _ = get_model_complexity_info(model, IMAGE[1:], print_per_layer_stat=False, as_strings=False)
+    return int(macs)
+
+
+TOOLS = {
+    "costcore": by_costcore,
+    "FlopCounterMode, CPU": by_flop_counter,
+    "FlopCounterMode, meta": by_flop_counter_on_meta,
+    "fvcore": by_fvcore,
+    "ptflops": by_ptflops,
+}
+
+
+def seconds(tool: Callable[[nn.Module], int], model: nn.Module) -> float:
+    gc.collect()
+    start = time.process_time()
+    tool(model)
+    return time.process_time() - start
+
+
+def compare(n: int) -> None:
+    tools = dict(TOOLS)
+    for name, tool in TOOLS.items():
+        try:
+            tool(make(0.4))
+        except ImportError as error:
+            print(f"{name} is left out: {error}", file=sys.stderr)
+            del tools[name]
+    spent = dict.fromkeys(tools, 0.0)
+    start = time.process_time()
+    for width, depth in variants(n):
+        make(width, depth)
+    making = (time.process_time() - start) / n
+    for width, depth in variants(n):
+        for name, tool in tools.items():
+            spent[name] += seconds(tool, make(width, depth))
+    calls = sorted(estimate(make(1.0, depth), IMAGE).total_report["n_layers"] for depth in (1, 2))
+    print(f"\n{n} models of {calls[0]} and {calls[1]} calls; making one takes {1000 * making:.1f} ms\n")
+    print("| tool | models per second | costcore is faster by |\n|:---|---:|---:|")
+    for name, total in spent.items():
+        print(f"| {name} | {n / total:.1f} | {total / spent['costcore']:.1f} |")
+
+
+def long(n: int) -> None:
+    """Time and memory of each tenth of a long sweep."""
+    print(f"\n{n} models in one process\n\n| models | ms per model | resident MiB |\n|---:|---:|---:|")
+    start, done = time.process_time(), 0
+    for width, depth in variants(n):
+        estimate(make(width, depth), IMAGE)
+        done += 1
+        if done % max(1, n // 10) == 0:
+            spent = 1000 * (time.process_time() - start) / max(1, n // 10)
+            print(f"| {done} | {spent:.1f} | {resident()} |", flush=True)
+            start = time.process_time()
+
+
+def resident() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+def jobs(n: int) -> None:
+    """Two processes against one, by the clock, without the time in which they start."""
+    print("\n| processes | seconds |\n|---:|---:|")
+    took = {}
+    for processes in (1, 2):
+        grid = {"width": [width for width, _ in variants(n)], "depth": [1]}
+        clock = []
+        for some in (grid | {"width": grid["width"][:processes]}, grid):
+            start = time.perf_counter()
+            sweep(f"{__file__}:make", some, IMAGE, jobs=processes, columns=["macs"])
+            clock.append(time.perf_counter() - start)
+        took[processes] = clock[1] - clock[0]
+        print(f"| {processes} | {took[processes]:.1f} |")
+    print(f"\ntwo processes are faster by {took[1] / took[2]:.2f}")
+
+
+PARTS = {"compare": (compare, 40), "long": (long, 200), "jobs": (jobs, 60)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=int, default=0, help="the number of models of every part")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    for part in args.only:
+        measure, n = PARTS[part]
+        measure(args.models or n)
+
+
+if __name__ == "__main__":
+    main()
