@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import threading
@@ -34,10 +35,14 @@ def main(memory_limit: int | None) -> None:
         limit_memory(memory_limit)
     queue: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_receive, args=(tasks, queue), daemon=True).start()
+    loaded: set[str] = set()
     with suppress(Empty):
         while True:
             frontends, task = pickle.loads(queue.get(timeout=IDLE_SECONDS))
-            _load(frontends)
+            if not set(frontends) <= loaded:
+                _load(frontends)
+                loaded.update(frontends)
+                gc.freeze()  # what is imported is never garbage, and takes long to scan
             write_frame(replies, STARTED)
             try:
                 write_frame(replies, pickle.dumps(_row(task)))

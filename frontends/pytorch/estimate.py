@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import Module
 
+from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import Recorder
 
 from .capture.context import capture
@@ -46,6 +47,7 @@ def _is_program(model: object) -> bool:
     return export is not None and isinstance(model, export.ExportedProgram)
 
 
+@collector_off()  # a capture makes few cycles, and each of its many objects would be scanned again and again
 def estimate(
     recorder: Recorder,
     model: Any,

@@ -22,6 +22,9 @@ from .values import INTEGERS, MAX_BYTES, Values, is_small_integer
 from .wrappers import stand_in, whole_parameters
 
 _ATOMS = frozenset((type(None), bool, int, float, str))
+OF_TENSORS = ("_parameters", "_buffers")
+"""The attributes of a module that hold its own tensors by name."""
+
 _CONTAINERS = frozenset((dict, OrderedDict, list, set))
 
 
@@ -64,6 +67,24 @@ class _MetaCopier(TorchFunctionMode):
                 return self._like(args[0])
         return func(*args, **(kwargs or {}))
 
+    def parameters(self, given: Mapping[str, Any], memo: dict[int, Any]) -> dict[str, Any]:
+        """Return the parameters or buffers of a module on the meta device, as ``deepcopy`` would, which is slow.
+
+        Args:
+            given: parameters, buffers or None by name.
+            memo: the copies that were made, by id of the original.
+        """
+        copied: dict[str, Any] = {}
+        memo[id(given)] = copied
+        with torch._C.DisableTorchFunction():
+            for name, tensor in given.items():
+                if tensor is not None and id(tensor) not in memo:
+                    made = self._like(tensor)
+                    kept = Parameter if type(tensor) is Parameter else Tensor.requires_grad_
+                    memo[id(tensor)] = kept(made, tensor.requires_grad)
+                copied[name] = None if tensor is None else memo[id(tensor)]
+        return copied
+
     def _like(self, tensor: Tensor) -> Tensor:
         if type(tensor) not in PLAIN and is_traceable_wrapper_subclass(tensor):
             made = tensor.detach().to(META)
@@ -98,7 +119,7 @@ def meta_copy(model: Module, values: Values) -> Module:
     memo: dict[int, Any] = {}
     pending: list[tuple[Module, Any]] = []
     sharded = whole_parameters(model)
-    with _MetaCopier(values):
+    with _MetaCopier(values) as copier:
         for module in modules_of(model):
             wrapper = stand_in(module)
             if id(module) not in memo and (wrapper is not None or not hasattr(type(module), "__deepcopy__")):
@@ -106,7 +127,7 @@ def meta_copy(model: Module, values: Values) -> Module:
                 memo[id(module)] = make(*arguments)
                 pending.append((module, _with_parameters(state, sharded.get(id(module), {}))))
         for module, state in pending:
-            _fill(memo[id(module)], state, memo)
+            _fill(memo[id(module)], state, memo, copier)
         return memo[id(model)] if id(model) in memo else copy.deepcopy(model, memo)
 
 
@@ -132,17 +153,27 @@ def _reduced(module: Module) -> tuple[Callable[..., Any], tuple[Any, ...], Any]:
     return reduced[0], reduced[1], reduced[2]
 
 
-def _fill(meta_module: Module, state: Any, memo: dict[int, Any]) -> None:
+def _fill(meta_module: Module, state: Any, memo: dict[int, Any], copier: _MetaCopier) -> None:
     if isinstance(state, dict):
-        copied: Any = {name: _copied(value, memo) for name, value in state.items()}
+        copied: Any = {
+            name: copier.parameters(value, memo) if name in OF_TENSORS and _is_plain(value) else _copied(value, memo)
+            for name, value in state.items()
+        }
     else:
         copied = copy.deepcopy(state, memo)
     meta_module.__setstate__(copied)
 
 
+def _is_plain(value: Any) -> bool:
+    """Return whether all tensors of a mapping have a type of PyTorch's own."""
+    return type(value) is dict and all(each is None or type(each) in PLAIN for each in value.values())
+
+
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
     kind = type(value)
     if kind in _ATOMS:
+        return value
+    if kind is tuple and all(type(item) in _ATOMS for item in value):
         return value
     if kind in _CONTAINERS and not value and id(value) not in memo:  # every module has a dozen, and deepcopy is slow
         memo[id(value)] = kind()
