@@ -58,6 +58,7 @@ def _scan(
     init: Sequence[Any],
     xs: Sequence[Tensor],
     additional_inputs: Sequence[Any] = (),
+    **_: Any,
 ) -> Any:
     carried, steps = list(init), []
     for i in range(xs[0].shape[0]):
@@ -67,7 +68,7 @@ def _scan(
     return (*carried, *_stacked(steps))
 
 
-def _map(data: Data, function: Callable[..., Any], xs: Sequence[Tensor], constants: Sequence[Any]) -> Any:
+def _map(data: Data, function: Callable[..., Any], xs: Sequence[Tensor], constants: Sequence[Any], **_: Any) -> Any:
     return _stacked([function(*(x.select(0, i) for x in xs), *constants) for i in range(xs[0].shape[0])])
 
 
@@ -88,4 +89,7 @@ CONTROL_FLOW: Mapping[str, Callable[..., Any]] = {
     "map_impl": _map,
     "wrap": _wrap,
 }
-"""Functions that run a control flow operator, by its name; their first argument is what is known about data."""
+"""Functions that run a control flow operator, by its name; their first argument is what is known about data.
+
+Later versions of PyTorch pass more, about how to compile the functions, which changes nothing of what they run.
+"""

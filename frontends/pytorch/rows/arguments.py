@@ -36,6 +36,11 @@ def tensor_or_number(name: str) -> Reader:
     return read
 
 
+def either(*names: str) -> Reader:
+    """Read an argument that versions of PyTorch call by different names."""
+    return lambda args: next(args[name] for name in names if name in args)
+
+
 def as_data(name: str) -> Reader:
     """Read an operand that is not a learned parameter unless it belongs to the model: class weights, an addend."""
     return lambda args: None if args.get(name) is None else DataOperand(args[name])

@@ -8,7 +8,7 @@ import torch
 
 from costcore.translate import Arguments, Row, Source
 
-from .arguments import X, axis, constant, first_argument, non_default, non_empty_outputs
+from .arguments import X, axis, constant, either, first_argument, non_default, non_empty_outputs
 
 
 def _without_status(args: Arguments, outputs: Any) -> Any:
@@ -48,6 +48,8 @@ FACTORIZATIONS = (
     Row("aten::linalg_svdvals", "singular_values", X, {"vectors": constant("none")}),
     Row("aten::_linalg_svd", "singular_values", X, {"vectors": _svd_vectors}, outputs=non_empty_outputs),
     Row("aten::linalg_matrix_exp", "matrix_exp", X),
+    Row("aten::linalg_matrix_sqrth", "matrix_sqrt", X),
+    Row("aten::linalg_polar", "polar_decomposition", X),
     Row("aten::linalg_pinv", "pseudo_inverse", {"x": first_argument, "atol": "atol", "rtol": "rtol"}),
 )
 
@@ -76,6 +78,8 @@ def _cross_axis(args: Arguments) -> int:
 
 CROSS_PRODUCT = (Row("aten::linalg_cross", "cross", {"x0": "self", "x1": "other"}, {"axis": _cross_axis}),)
 
+_GRADIENT = either("grad_output", "grad")  # ``grad`` before PyTorch 2.15
+
 _P: dict[str, Source] = {"p": non_default("p", 2)}
 
 
@@ -90,11 +94,11 @@ DISTANCES = (
     Row(
         "aten::_cdist_backward",
         "pairwise_distances_backward",
-        {"dy": "grad", "x0": "x1", "x1": "x2", "y": "cdist"},
+        {"dy": _GRADIENT, "x0": "x1", "x1": "x2", "y": "cdist"},
         _P,
     ),
     Row("aten::_pdist_forward", "self_distances", {"x": "self"}, _P),
-    Row("aten::_pdist_backward", "self_distances_backward", {"dy": "grad", "x": "self", "y": "pdist"}, _P),
+    Row("aten::_pdist_backward", "self_distances_backward", {"dy": _GRADIENT, "x": "self", "y": "pdist"}, _P),
     Row("aten::dist", "distance", {"x0": "self", "x1": "other"}, {**_P, "elements": _broadcast_size}),
     Row("aten::cosine_similarity", "cosine_similarity", {"x0": "x1", "x1": "x2"}, {"axis": axis()}),
     Row("aten::pairwise_distance", "pairwise_distance", {"x0": "x1", "x1": "x2"}, {"p": "p"}),

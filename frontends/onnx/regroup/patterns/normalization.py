@@ -93,7 +93,7 @@ def _group_norm(match: Match, _: Extension) -> Group | None:
 
 
 _V, _G = Operand("w0"), Operand("w1")
-_LENGTH = Op("ReduceL2", _V)
+_LENGTH = Op("ReduceL2", Either((_V, Op("Cast", _V))))  # the newer exporter of torch 2.15 casts to the same dtype
 _WEIGHT_NORM = Either((Op("Mul", _V, Op("Div", _G, _LENGTH)), Op("Mul", Op("Div", _V, _LENGTH), _G)))
 
 
@@ -104,7 +104,8 @@ def _weight_norm(match: Match, _: Extension) -> Group | None:
         return None
     reduced = next(recorded.call.layer for recorded in match.nodes if recorded.node.op == "ReduceL2")
     left = [i for i in range(len(v)) if i not in (reduced.attrs.get("axis") or ())]
-    if len(left) != 1 or reduced.out.ndim != len(v):
+    dtypes = {recorded.call.layer.out.dtype for recorded in match.nodes}
+    if len(left) != 1 or reduced.out.ndim != len(v) or dtypes != {match.values["w0"].dtype}:
         return None
     if not is_shape(reduced.out.shape, g) or not is_shape(v, match.nodes[0].call.layer.out.shape):
         return None

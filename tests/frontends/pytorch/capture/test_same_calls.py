@@ -184,7 +184,7 @@ def test_numbers_assigned_to_places_fill_them(mode):
 
 
 def assigned_to_one_element(x):
-    """Numbers assigned to one element each, which PyTorch copies, with data and without."""
+    """Numbers assigned to one element each, which PyTorch copies, since 2.15 fills, with data and without."""
     sizes = torch.empty(2, 2, dtype=torch.int64, device=x.device)
     for level in range(2):
         sizes[level, 0], sizes[level, 1] = x.shape
@@ -194,11 +194,13 @@ def assigned_to_one_element(x):
 
 
 @pytest.mark.parametrize("mode", GRAD_MODES)
-def test_a_number_assigned_to_one_element_is_copied(mode):
+def test_a_number_assigned_to_one_element(mode):
     x = torch.ones(2, 4)
     with GRAD_MODES[mode]():
         recorder = record(lambda: assigned_to_one_element(x))
-    assert types(recorder).count("copy") == 5 and types(recorder).count("fill") == 1
+    *elements, row = (name for name in types(recorder) if name in ("copy", "fill"))
+    assert elements in (5 * ["copy"], 5 * ["fill"])
+    assert row == "fill"
     assert listed(recorder) == listed(estimated(Function(assigned_to_one_element), (2, 4)))
 
 
