@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 import traceback
+from inspect import currentframe
 from itertools import dropwhile
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def user_traceback(*frameworks: str) -> str:
             frame.f_globals.get("__name__", "").partition(".")[0],
             traceback.FrameSummary(frame.f_code.co_filename, line, frame.f_code.co_name),
         )
-        for frame, line in traceback.walk_stack(sys._getframe())
+        for frame, line in traceback.walk_stack(currentframe())
         if not frame.f_code.co_filename.startswith(_OWN)
     ]
     outside = [*dropwhile(lambda pair: pair[0] in frameworks, stack)] or stack
@@ -37,7 +37,7 @@ def user_line(*frameworks: str) -> str:
     Args:
         frameworks: names of the framework's top-level modules, ``"torch"``, whose frames are omitted.
     """
-    for frame, line in traceback.walk_stack(sys._getframe()):
+    for frame, line in traceback.walk_stack(currentframe()):
         code, module = frame.f_code, str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] not in frameworks and not code.co_filename.startswith(_OWN):
             return f"{Path(code.co_filename).name}:{line} in {code.co_name}"
