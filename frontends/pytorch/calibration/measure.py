@@ -31,7 +31,12 @@ AHEAD_CYCLES = 4_000_000
 
 
 def calibrate(
-    device: str = "cpu", dtype: str = "float32", threads: int = 1, quick: bool = False, seed: int = 0
+    device: str = "cpu",
+    dtype: str = "float32",
+    threads: int = 1,
+    quick: bool = False,
+    seed: int = 0,
+    after_round: Callable[[], object] = lambda: None,
 ) -> tuple[Calibration, Conditions]:
     """Return a calibration of a device by PyTorch, and the conditions under which it was measured.
 
@@ -43,6 +48,7 @@ def calibrate(
         threads: number of threads, of a CPU. With one, CPU time is measured, which other programs do not lengthen.
         quick: whether to run a small sweep of a few seconds.
         seed: of the choice of shapes and of their order.
+        after_round: called after every round, so that other work can be measured under the same conditions.
 
     Raises:
         ValueError: if the device, the dtype or the number of threads is invalid.
@@ -59,7 +65,7 @@ def calibrate(
         torch.manual_seed(seed)
         chains = [_placed(chain, chosen, getattr(torch, dtype)) for chain in make_chains(count, limit, seed)]
         sweep = Sweep(chains, clock_of(chosen, threads), seed, _queue_ahead(chosen))
-        sweep.run(rounds)
+        sweep.run(rounds, after_round)
         points = sweep.points()
         found = conditions(chosen, getattr(torch, dtype), sweep.noise(), perf_counter() - start)
     rates = Rates.of(points, found.units)

@@ -50,13 +50,17 @@ class Sweep:
         self._seconds: dict[Site, list[list[float]]] = {}
         self._sentinels: list[list[list[float]]] = []
 
-    def run(self, rounds: int) -> None:
-        """Run all chains ``rounds`` times, each time in another order, after a first round that is not measured."""
+    def run(self, rounds: int, after_round: Callable[[], object] = lambda: None) -> None:
+        """Run all chains ``rounds`` times, each time in another order, after a first round that is not measured.
+
+        ``after_round`` is called after every round but the first.
+        """
         self._round()
         self._watch_sentinels()
         for i in range(rounds):
             for site, seconds in self._round().items():
                 self._seconds.setdefault(site, []).append(seconds)
+            after_round()
             if i == rounds // 2:
                 self._watch_sentinels()
         self._watch_sentinels()
