@@ -4,14 +4,13 @@ Run in the root of the repository, in an environment with torchvision, timm and 
 work: ``python -m benchmarks.time [fusion | times] [--only NAME …] [--base DEVICE] [--quick]``. A library that is not
 installed is reported and skipped. ``python -m benchmarks.time times`` takes about five minutes.
 
-``fusion``: bytes and kernels after pointwise fusion against TorchInductor's own scheduler, of which the figures are in
-``data/fusion_inductor.csv`` (torch 2.13, default settings, a described GPU, bytes of whole embedding tables replaced by
-those of the rows that are read).
+``fusion``: bytes and kernels after pointwise fusion against TorchInductor's own scheduler, whose figures are in
+``data/fusion_inductor.csv`` (torch 2.13, default settings, a described GPU; of embedding tables, rows that are read).
 
 ``times``: calibrates one thread of this CPU, and after every round of the sweep runs the networks at batch 1 and 8.
-Both are then measured under the same conditions. Printed per run: CPU time, calibrated time with its error, the bound on
-``--base`` and which calls took less than it. Then the errors of all runs, Kendall's tau of their order, the error per
-family of operators, and the noise of this machine during the sweep.
+Both are then measured under the same conditions. Printed per run: CPU time, calibrated time with its error, the bound
+on ``--base`` and how many calls took less than it. Then the errors of all runs, Kendall's tau of their order, the error
+per family of operators, and the noise of this machine during the sweep.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def _calibrate(args: argparse.Namespace) -> int:
             f"during the sweep (at most {MAX_NOISE:.0%}). Stop other programs and try again, or use --allow-noise."
         )
         return FAILURE
-    save(toml_text(_device_file(Path(args.output).stem, args.device, calibration, conditions, base)), args.output)
+    save(toml_text(device_file(Path(args.output).stem, args.device, calibration, conditions, base)), args.output)
     return SUCCESS
 
 
@@ -93,7 +93,7 @@ def _summary(calibration: Calibration, conditions: Conditions) -> str:
     return "\n".join([*lines, *(f"  {family:<16} ± {calibration.errors[family]:.0%}" for family in longest)])
 
 
-def _device_file(
+def device_file(
     name: str, device: str, calibration: Calibration, conditions: Conditions, base: Device | None
 ) -> dict[str, Any]:
     """Return the content of the device file."""

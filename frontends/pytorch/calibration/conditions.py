@@ -35,7 +35,7 @@ def conditions(device: torch.device, dtype: torch.dtype, noise: float, sweep_sec
         date=date.today().isoformat(),
         noise=float(f"{noise:.3g}"),
         sweep_seconds=float(f"{sweep_seconds:.3g}"),
-        clock_mhz=_cpu_mhz() if is_cpu else _gpu_mhz(device),
+        clock_mhz=_cpu_mhz() if is_cpu else gpu_mhz(device),
         units=_multiprocessors(device),
         versions=versions(device),
         flags=_flags(device),
@@ -87,7 +87,7 @@ def _multiprocessors(device: torch.device) -> int:
     return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 0
 
 
-def _gpu_mhz(device: torch.device) -> float:
+def gpu_mhz(device: torch.device) -> float:
     """Return the clock of the multiprocessors now; 0 if the driver does not report it."""
     tool = shutil.which("nvidia-smi")
     if device.type != "cuda" or tool is None:

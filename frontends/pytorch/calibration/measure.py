@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
 
 import torch
@@ -15,7 +16,7 @@ from costcore.timing.calibration_table import Conditions
 from costcore.timing.left_out import left_out_errors
 
 from .chains import Chain, make_chains
-from .conditions import clock_of, conditions
+from .conditions import clock_of, conditions, gpu_mhz
 from .sweep import Sweep
 
 FULL = (660, 2e9, 5)
@@ -64,7 +65,7 @@ def calibrate(
     with _threads(threads), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         chains = [_placed(chain, chosen, getattr(torch, dtype)) for chain in make_chains(count, limit, seed)]
-        sweep = Sweep(chains, clock_of(chosen, threads), seed, _queue_ahead(chosen))
+        sweep = Sweep(chains, clock_of(chosen, threads), seed, _queue_ahead(chosen), partial(gpu_mhz, chosen))
         sweep.run(rounds, after_round)
         points = sweep.points()
         found = conditions(chosen, getattr(torch, dtype), sweep.noise(), perf_counter() - start)

@@ -25,6 +25,9 @@ N_SENTINELS = 10
 SENTINEL_RUNS = 3
 """How often each of them runs at each of these times."""
 
+CLOCK_TOLERANCE = 0.03
+"""A round is left out if the clock after it differs by more from the median of all rounds."""
+
 
 class Sweep:
     """Measures chains on a device.
@@ -34,6 +37,7 @@ class Sweep:
         clock: True, or :data:`CPU_TIME`.
         seed: of the order of chains.
         before: called before every chain.
+        clock_mhz: returns the clock of the device; rounds at another clock than the median are left out.
     """
 
     def __init__(
@@ -42,12 +46,14 @@ class Sweep:
         clock: bool | str = CPU_TIME,
         seed: int = 0,
         before: Callable[[], object] = lambda: None,
+        clock_mhz: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._chains = chains
         self._clock = clock
         self._before = before
         self._shuffle = Random(seed).shuffle
-        self._seconds: dict[Site, list[list[float]]] = {}
+        self._clock_mhz = clock_mhz
+        self._rounds: list[tuple[float, dict[Site, list[float]]]] = []
         self._sentinels: list[list[list[float]]] = []
 
     def run(self, rounds: int, after_round: Callable[[], object] = lambda: None) -> None:
@@ -58,8 +64,8 @@ class Sweep:
         self._round()
         self._watch_sentinels()
         for i in range(rounds):
-            for site, seconds in self._round().items():
-                self._seconds.setdefault(site, []).append(seconds)
+            found = self._round()
+            self._rounds.append((self._clock_mhz(), found))
             after_round()
             if i == rounds // 2:
                 self._watch_sentinels()
@@ -67,10 +73,13 @@ class Sweep:
 
     def points(self) -> list[Point]:
         """Return the median time of every kind of call."""
-        return [
-            Point(site, median(second for seconds in rounds for second in seconds))
-            for site, rounds in self._seconds.items()
-        ]
+        usual = median(clock for clock, _ in self._rounds)
+        found: dict[Site, list[float]] = {}
+        for clock, round_ in self._rounds:
+            if abs(clock - usual) <= CLOCK_TOLERANCE * usual:
+                for site, seconds in round_.items():
+                    found.setdefault(site, []).extend(seconds)
+        return [Point(site, median(seconds)) for site, seconds in found.items()]
 
     def noise(self) -> float:
         """Return by how much the time of a chain differs between start, middle and end: the median of chains."""

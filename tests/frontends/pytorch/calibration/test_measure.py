@@ -14,8 +14,9 @@ from costcore.frontends.pytorch.calibration import measure
 from costcore.frontends.pytorch.calibration import sweep as sweep_module
 from costcore.frontends.pytorch.calibration.chains import MAKERS, Chain, make_chains
 from costcore.frontends.pytorch.calibration.sweep import SENTINEL_RUNS, Sweep
-from costcore.timing.calibration import ANY
+from costcore.timing.calibration import ANY, Point
 from costcore.timing.calibration_table import from_table
+from costcore.timing.families import Site
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -83,6 +84,13 @@ def test_rounds_run_in_different_orders(monkeypatch):
     sentinels = [order for order in orders if len(order) == 10]
     assert len(rounds) == 4 and len({*map(tuple, rounds)}) == 4 and len({tuple(sorted(each)) for each in rounds}) == 1
     assert len(sentinels) == 3 * SENTINEL_RUNS
+
+
+def test_rounds_at_another_clock_are_left_out():
+    site = Site("relu", "arithmetic", (1.0,), 1.0, 8.0)
+    sweep = Sweep([])
+    sweep._rounds = [(1000.0, {site: [1.0, 3.0]}), (1020.0, {site: [5.0]}), (800.0, {site: [100.0, 100.0]})]
+    assert sweep.points() == [Point(site, 3.0)]
 
 
 def test_the_noise_is_how_far_the_medians_of_sentinels_are_apart():
