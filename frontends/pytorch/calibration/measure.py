@@ -19,7 +19,7 @@ from .chains import Chain, make_chains
 from .conditions import clock_of, conditions, gpu_mhz
 from .sweep import Sweep
 
-FULL = (660, 2e9, 5)
+FULL = (400, 2e9, 5)
 """Number of chains, most MACs of a chain, and number of rounds."""
 
 QUICK = (18, 2e6, 3)

@@ -1,120 +1,12 @@
-"""Blocks of networks, in which the sweep measures operators as they run in a network: among others."""
+"""Blocks of networks for sequences, in which the sweep measures operators among others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-Activation = Callable[[], nn.Module]
-
-
-class Residual(nn.Module):
-    """A block whose input is added to its output, if their shapes are equal."""
-
-    def __init__(self, *layers: nn.Module, after: nn.Module | None = None) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(*layers)
-        self.after = nn.Identity() if after is None else after
-
-    def forward(self, x: Tensor) -> Any:
-        """Run the block."""
-        y = self.layers(x)
-        return self.after(x + y if x.shape == y.shape else y)
-
-
-class SqueezeExcite(nn.Module):
-    """Scale channels by a gate of their means."""
-
-    def __init__(self, channels: int, act: Activation) -> None:
-        super().__init__()
-        inner = max(8, channels // 4)
-        self.gate = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1), nn.Conv2d(channels, inner, 1), act(), nn.Conv2d(inner, channels, 1), nn.Sigmoid()
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Run the block."""
-        return x * self.gate(x)
-
-
-class Dense(nn.Module):
-    """A block of DenseNet: its output is appended to its input."""
-
-    def __init__(self, channels: int, growth: int) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.BatchNorm2d(channels),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(channels, 4 * growth, 1, bias=False),
-            nn.BatchNorm2d(4 * growth),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(4 * growth, growth, 3, padding=1, bias=False),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Run the block."""
-        return torch.cat([x, self.layers(x)], 1)
-
-
-class Shuffle(nn.Module):
-    """A block of ShuffleNet: half of the channels pass, then channels are shuffled."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        half = channels // 2
-        self.layers = nn.Sequential(
-            *conv_norm(half, half, 1, nn.ReLU),
-            nn.Conv2d(half, half, 3, padding=1, groups=half, bias=False),
-            nn.BatchNorm2d(half),
-            *conv_norm(half, half, 1, nn.ReLU),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Run the block."""
-        a, b = x.chunk(2, dim=1)
-        y = torch.cat([a, self.layers(b)], 1)
-        n, c, h, w = y.shape
-        return y.view(n, 2, c // 2, h, w).transpose(1, 2).contiguous().view(n, c, h, w)
-
-
-class ConvNext(nn.Module):
-    """A block of ConvNeXt: depthwise convolution, then a perceptron on the last axis."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.depthwise = nn.Conv2d(channels, channels, 7, padding=3, groups=channels)
-        self.norm = nn.LayerNorm(channels)
-        self.inner, self.outer = nn.Linear(channels, 4 * channels), nn.Linear(4 * channels, channels)
-        self.scale = nn.Parameter(torch.ones(channels, 1, 1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Run the block."""
-        y = self.norm(self.depthwise(x).permute(0, 2, 3, 1))
-        y = self.outer(functional.gelu(self.inner(y))).permute(0, 3, 1, 2)
-        return x + self.scale * y
-
-
-class Upsample(nn.Module):
-    """A step of a decoder: the map is enlarged, joined with an earlier one, and convolved."""
-
-    def __init__(self, channels: int, mode: str) -> None:
-        super().__init__()
-        self.up = nn.ConvTranspose2d(channels, channels // 2, 2, 2) if mode == "transposed" else None
-        self.mode = mode
-        joined = channels // 2 + channels if self.up is not None else 2 * channels
-        groups = 8 if channels % 8 == 0 else 1
-        self.layers = nn.Sequential(
-            nn.Conv2d(joined, channels, 3, padding=1), nn.GroupNorm(groups, channels), nn.SiLU()
-        )
-
-    def forward(self, x: Tensor, earlier: Tensor) -> Any:
-        """Run the block."""
-        y = functional.interpolate(x, scale_factor=2.0, mode=self.mode) if self.up is None else self.up(x)
-        return self.layers(torch.cat([y, earlier], 1))
 
 
 class SelfAttention(nn.Module):
@@ -140,6 +32,18 @@ class SelfAttention(nn.Module):
         else:
             y = torch.softmax(torch.matmul(q, k.transpose(-1, -2)) * self.d**-0.5, -1) @ v
         return self.out(y.transpose(1, 2).reshape(n, length, width))
+
+
+class FusedSelfAttention(nn.Module):
+    """PyTorch's own module, which runs one fused operator."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+
+    def forward(self, x: Tensor) -> Any:
+        """Run the block."""
+        return self.attention(x, x, x, need_weights=False)[0]
 
 
 class WindowAttention(nn.Module):
@@ -204,6 +108,23 @@ class GatedPerceptron(nn.Module):
         return self.down(functional.silu(self.gate(x)) * self.up(x))
 
 
+class Mixer(nn.Module):
+    """A perceptron over positions, then one over features."""
+
+    def __init__(self, length: int, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.over_positions = nn.Sequential(nn.Linear(length, width // 2), nn.GELU(), nn.Linear(width // 2, length))
+        self.over_features = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+        )
+
+    def forward(self, x: Tensor) -> Any:
+        """Run the block."""
+        x = x + self.over_positions(self.norm(x).transpose(1, 2)).transpose(1, 2)
+        return x + self.over_features(x)
+
+
 class Embedding(nn.Module):
     """The first layers of a language model."""
 
@@ -229,14 +150,3 @@ class Recurrent(nn.Module):
     def forward(self, x: Tensor) -> Any:
         """Run the block."""
         return self.out(torch.tanh(self.layer(x)[0]))
-
-
-def conv_norm(
-    channels: int, out: int, kernel: int, act: Activation | None, stride: int = 1, groups: int = 1
-) -> list[nn.Module]:
-    """Return a convolution with batch norm and an activation."""
-    layers = [
-        nn.Conv2d(channels, out, kernel, stride, kernel // 2, groups=groups, bias=False),
-        nn.BatchNorm2d(out),
-    ]
-    return [*layers, act()] if act is not None else layers

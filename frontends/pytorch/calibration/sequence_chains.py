@@ -1,0 +1,111 @@
+"""The chains of a sweep for sequences: blocks of networks with varied shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from torch import nn
+
+from .image_blocks import Residual
+from .sequence_blocks import (
+    Embedding,
+    FusedSelfAttention,
+    GatedPerceptron,
+    Mixer,
+    Recurrent,
+    RmsNorm,
+    Rotary,
+    SelfAttention,
+    WindowAttention,
+)
+from .shapes import Made, Maker, Shapes
+
+
+def _perceptron(shapes: Shapes) -> Made:
+    n = shapes.pick((1, 1, 2, 4, 8, 16, 32, 64, 128, 256))
+    widths = [shapes.pick((64, 128, 256, 512, 784, 1000, 1024, 2048, 4096, 9216)) for _ in range(3)]
+    while n > 1 and n * (widths[0] + widths[2]) * widths[1] > shapes.limit:
+        n //= 2
+    act = shapes.pick((nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.ELU))
+    a, b, c = widths
+    layers = [nn.Linear(a, b), act(), nn.Linear(b, c), nn.LayerNorm(c), act(), nn.Linear(c, max(10, c // 4))]
+    return nn.Sequential(*layers), (n, a)
+
+
+def _transformer(shapes: Shapes) -> Made:
+    n, length, width = shapes.sequence(24)
+    head = shapes.pick([d for d in (32, 64, 128) if width % d == 0])
+    fused, act = shapes.pick((True, True, False)), shapes.pick((nn.GELU, nn.ReLU, partial(nn.GELU, "tanh")))
+    blocks: list[nn.Module] = []
+    for _ in range(2):
+        blocks.append(Residual(nn.LayerNorm(width), SelfAttention(width, width // head, fused=fused)))
+        blocks.append(
+            Residual(
+                nn.LayerNorm(width), nn.Linear(width, 4 * width), act(), nn.Linear(4 * width, width), nn.Dropout(0.1)
+            )
+        )
+    return nn.Sequential(*blocks), (n, length, width)
+
+
+def _encoder(shapes: Shapes) -> Made:
+    n, length, width = shapes.sequence(24)
+    head = shapes.pick([d for d in (32, 64) if width % d == 0])
+    blocks = (nn.TransformerEncoderLayer(width, width // head, 4 * width, batch_first=True) for _ in range(2))
+    return nn.Sequential(*blocks, FusedSelfAttention(width, width // head)), (n, length, width)
+
+
+def _window(shapes: Shapes) -> Made:
+    n, c, side = shapes.image(24, least=64)
+    heads = c // 32
+    blocks = (
+        Residual(
+            Residual(nn.LayerNorm(c), WindowAttention(c, heads, 7)),
+            Residual(nn.LayerNorm(c), nn.Linear(c, 4 * c), nn.GELU(), nn.Linear(4 * c, c)),
+        )
+        for _ in range(2)
+    )
+    return nn.Sequential(*blocks), (n, side, side, c)
+
+
+def _llama(shapes: Shapes) -> Made:
+    n, length, width = shapes.sequence(12)
+    head = shapes.pick([d for d in (32, 64, 128) if width % d == 0])
+    heads = width // head
+    kv_heads = shapes.pick([h for h in (1, 2, 4, heads) if heads % h == 0])
+    attention = SelfAttention(width, heads, fused=True, causal=True, kv_heads=kv_heads)
+    perceptron = GatedPerceptron(width, (8 * width // 3 + 31) // 32 * 32)
+    return nn.Sequential(
+        Residual(RmsNorm(width), Rotary(), attention), Residual(RmsNorm(width), perceptron), RmsNorm(width)
+    ), (n, length, width)
+
+
+def _mixer(shapes: Shapes) -> Made:
+    n, length, width = shapes.sequence(10)
+    length = max(length, 16)
+    return nn.Sequential(Mixer(length, width), Mixer(length, width)), (n, length, width)
+
+
+def _embedding(shapes: Shapes) -> Made:
+    n, length, width = shapes.sequence(1)
+    n_tokens = shapes.pick((1000, 10000, 32000))
+    head = nn.Linear(width, n_tokens, bias=False) if n * length * width * n_tokens < shapes.limit else nn.Identity()
+    return nn.Sequential(Embedding(n_tokens, width, length), nn.Dropout(0.1), head), (n, length)
+
+
+def _recurrent(shapes: Shapes) -> Made:
+    n, length, width = shapes.sequence(8)
+    return Recurrent(shapes.pick(("LSTM", "GRU")), width), (n, length, width)
+
+
+SEQUENCE_CHAINS: Mapping[str, tuple[Maker, int]] = {
+    "perceptron": (_perceptron, 3),
+    "transformer": (_transformer, 7),
+    "encoder": (_encoder, 3),
+    "window": (_window, 3),
+    "llama": (_llama, 4),
+    "mixer": (_mixer, 2),
+    "embedding": (_embedding, 3),
+    "recurrent": (_recurrent, 2),
+}
+"""What makes the chains, and how many of 66 chains are of that kind."""
