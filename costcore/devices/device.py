@@ -155,7 +155,10 @@ class Device:
         return 1e12 * (peaks.get(dtype) or known[min(wider)]) if wider else None
 
     def with_units(self, units: int) -> Device:
-        """Return the part of this device that has so many of its units: rates and own caches scale, the rest stays.
+        """Return the part of this device that has so many of its units.
+
+        Rates and own caches scale, and the rate at which shared caches are reached. Their size stays, as does the main
+        memory.
 
         Raises:
             ValueError: if it does not have so many units.
@@ -165,7 +168,11 @@ class Device:
             raise ValueError(f"{self.name} has {has} cores (got cores={units})")
         part = units / self.units
         peak = {engine: {name: rate * part for name, rate in peaks.items()} for engine, peaks in self.peak.items()}
-        return replace(self, units=units, peak=peak)
+        caches = tuple(
+            cache if cache.per_unit or cache.gbs is None else cache._replace(gbs=cache.gbs * part)
+            for cache in self.memory.caches
+        )
+        return replace(self, units=units, peak=peak, memory=self.memory._replace(caches=caches))
 
     def levels(self) -> list[tuple[str, int, float]]:
         """Return the places from which bytes come, the nearest first: name, what may lie nearer, and bytes per second.

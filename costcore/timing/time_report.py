@@ -170,6 +170,17 @@ class TimeReport(Times):
 
         return save(to_html(ReportData(self.trace), title, time_section(self)), target)
 
+    def to_svg(self, target: Target = None) -> str:
+        """Return the roofline as an SVG picture, and write it to ``target`` (a path or a stream) if given.
+
+        Raises:
+            CostError: if no group of the run has operations and bytes.
+            OSError: if the path cannot be written.
+        """
+        from costcore.reports.exports.roofline_svg import roofline_svg
+
+        return save(roofline_svg(self), target)
+
 
 def time_report(
     trace: Trace,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from math import ceil, floor, log10, sqrt
 from typing import NamedTuple
 
-from costcore.ir import Operations
 from costcore.reports.html.sections import text
+from costcore.reports.ledger import flops_of
 from costcore.reports.text.durations import duration
 from costcore.timing.group_time import GroupTime
 from costcore.timing.times import Times
@@ -15,6 +16,9 @@ from costcore.timing.work import arithmetic_dtype, product_dtype
 
 MOST_DRAWN = 1000
 """The maximum number of dots; those with the largest bounds are drawn."""
+
+LEAST_SHARE = 1e-4
+"""Groups with less of the time have no dot: they would stretch the axes."""
 
 SMALLEST, LARGEST = 3.0, 14.0
 """Radius of a dot with nearly no share of the time, and of one with all of it, in pixels."""
@@ -60,40 +64,47 @@ class Frame(NamedTuple):
 
 
 def dots_of(times: Times) -> list[Dot]:
-    """Return the dots of all groups that have operations, bytes and a bound, those with the largest bounds last."""
+    """Return the dots of groups with operations, bytes and a share of the time, those with the largest bounds last."""
     found = []
     for group in times.groups:
         flops, nbytes = _flops(group), group.read + group.written
-        if flops and nbytes and group.bound_seconds:
+        if flops and nbytes and group.bound_seconds > LEAST_SHARE * times.bound_seconds:
             found.append(Dot(group, flops / nbytes, flops / group.bound_seconds))
     return sorted(found, key=lambda dot: dot.group.bound_seconds)
 
 
 def _flops(group: GroupTime) -> float:
     """Return the FLOPs of all executions, a multiply-add counted as two, as peaks count it."""
-    each = (cost.flops.flops(False) if isinstance(cost.flops, Operations) else cost.flops for cost in group.costs())
-    return float(sum(each)) * group.times
+    return float(sum(flops_of(cost, False) for cost in group.costs())) * group.times
 
 
 def roofs_of(times: Times) -> list[Roof]:
-    """Return the roofs of the engines at the dtypes of the run, and of the memories."""
-    device, layers = times.device, [call.layer for group in times.groups for call in group.calls]
-    products = {product_dtype(layer) for layer in layers if any(t.role == "param" for t in layer.inputs.values())}
-    matrix = {dtype: device.matrix_rate(dtype, bool(times.tf32)) for dtype in sorted(products)}
-    vector = {dtype: device.vector_rate(dtype) for dtype in sorted({arithmetic_dtype(layer) for layer in layers})}
-    memories = {name: rate for name, _, rate in device.levels()}
+    """Return the roofs of the engines at the dtypes with the most operations, and of the memories.
+
+    Of several caches it is the slowest.
+    """
+    device = times.device
+    products: Counter[str] = Counter()
+    others: Counter[str] = Counter()
+    for group in times.groups:
+        for call, cost in zip(group.calls, group.costs(), strict=True):
+            products[product_dtype(call.layer)] += int(cost.macs) * group.times
+            others[arithmetic_dtype(call.layer)] += int(flops_of(cost, True)) * group.times
+    memories: dict[str, float] = {}
+    for name, _, rate in device.levels():
+        memories[name] = min(rate, memories.get(name, rate))
     return [
-        *_fastest("matrix", matrix),
-        *_fastest("vector", vector),
+        *_engine("matrix", products, lambda dtype: device.matrix_rate(dtype, bool(times.tf32))),
+        *_engine("vector", others, device.vector_rate),
         *(Roof(name, f"{amount(rate)}B/s", rate, True) for name, rate in memories.items()),
     ]
 
 
-def _fastest(engine: str, rates: Mapping[str, float | None]) -> Iterable[Roof]:
-    known = [(rate, dtype) for dtype, rate in rates.items() if rate]
-    if known:
-        rate, dtype = max(known)
-        yield Roof(engine, f"{amount(rate)}FLOP/s, {dtype}", rate, False)
+def _engine(name: str, operations: Counter[str], rate_at: Callable[[str], float | None]) -> Iterator[Roof]:
+    for dtype, n in operations.most_common():
+        if n and (rate := rate_at(dtype)):
+            yield Roof(name, f"{amount(rate)}FLOP/s, {dtype}", rate, False)
+            return
 
 
 def amount(value: float) -> str:
@@ -108,16 +119,25 @@ def picture(times: Times) -> str:
     if not dots:
         return ""
     drawn, roofs = dots[-MOST_DRAWN:], roofs_of(times)
-    frame = _frame(drawn, roofs)
-    largest = drawn[-1].group.bound_seconds
-    shapes = "".join(_circle(dot, frame, largest) for dot in reversed(drawn))  # small dots lie above large ones
-    roof_lines = "".join(_roof(roof, frame) for roof in roofs)
-    grid, labels = _grid(frame)
-    label = f"Roofline of {len(drawn)} groups: FLOP per second of the bound against FLOP per byte, both logarithmic"
+    items = "".join(f"<li>{_swatch(name)}{text(label)}</li>" for name, label in legend(times, roofs))
     return (
-        f"<svg id='roofline' role='img' aria-label='{label}'>{grid}{roof_lines}{labels}{shapes}</svg>"
-        f"{_legend(times, roofs)}<p class='note'>{_note(times, dots, drawn)}</p>"
+        f"<svg id='roofline' role='img' aria-label='{label_of(drawn)}'>{shapes(drawn, roofs)}</svg>"
+        f"<ul class='roofline-key'>{items}</ul><p class='note'>{_note(times, dots, drawn)}</p>"
     )
+
+
+def label_of(dots: Sequence[Dot]) -> str:
+    """Return what the plot shows, as text."""
+    return f"Roofline of {len(dots)} groups: FLOP per second of the bound against FLOP per byte, both logarithmic"
+
+
+def shapes(dots: Sequence[Dot], roofs: Sequence[Roof]) -> str:
+    """Return the content of the plot; all places are percentages, so that it fits into a picture of any size."""
+    frame = _frame(dots, roofs)
+    largest = dots[-1].group.bound_seconds
+    grid, labels = _grid(frame)
+    circles = "".join(_circle(dot, frame, largest) for dot in reversed(dots))  # small dots lie above large ones
+    return grid + "".join(_roof(roof, frame) for roof in roofs) + labels + circles
 
 
 def _frame(dots: Sequence[Dot], roofs: Sequence[Roof]) -> Frame:
@@ -178,19 +198,22 @@ def _circle(dot: Dot, frame: Frame, largest: float) -> str:
     )
 
 
-def _legend(times: Times, roofs: Sequence[Roof]) -> str:
-    """Return what each color means, with the rates of its roofs and its share of the time."""
+def legend(times: Times, roofs: Sequence[Roof]) -> list[tuple[str, str]]:
+    """Return what each color means: what binds, and it with the rates of its roofs and its share of the time."""
     labels: dict[str, list[str]] = {}
     for roof in roofs:
         labels.setdefault(roof.binds, []).append(roof.label)
-    total, seconds = times.bound_seconds, seconds_by(times)
+    seconds = seconds_by(times)
     items = []
     for name in dict.fromkeys([*labels, *seconds]):
-        share = f", binds {seconds[name] / total:.0%} of the time" if seconds.get(name) else ""
+        share = f", binds {seconds[name] / times.bound_seconds:.0%} of the time" if seconds.get(name) else ""
         rates = f" {' and '.join(labels[name])}" if name in labels else ""
-        swatch = f"<svg viewBox='0 0 2 2' aria-hidden='true'><circle class='{name}' cx='1' cy='1' r='1'/></svg>"
-        items.append(f"<li>{swatch}{name}{text(rates + share)}</li>")
-    return f"<ul class='roofline-key'>{''.join(items)}</ul>"
+        items.append((name, name + rates + share))
+    return items
+
+
+def _swatch(name: str) -> str:
+    return f"<svg viewBox='0 0 2 2' aria-hidden='true'><circle class='{name}' cx='1' cy='1' r='1'/></svg>"
 
 
 def seconds_by(times: Times) -> dict[str, float]:
@@ -206,7 +229,8 @@ def seconds_by(times: Times) -> dict[str, float]:
 def _note(times: Times, dots: Sequence[Dot], drawn: Sequence[Dot]) -> str:
     shown = f"The {len(drawn)} largest of {len(dots)} dots are drawn. " if len(drawn) < len(dots) else ""
     omitted = len(times.groups) - len(dots)
-    without = f" {omitted} groups without operations, bytes or bound have no dot." if omitted else ""
+    groups = f"{omitted} group{'s' * (omitted != 1)}"
+    without = f" No dot: {groups} without operations or bytes, or with hardly any time." if omitted else ""
     return (
         "Across: FLOP per byte. Upwards: FLOP per second of the bound. Area: share of the time. "
         f"{shown}A dot lies above a roof if fewer operations or bytes suffice (fast convolutions, values in a cache), "

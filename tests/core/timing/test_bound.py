@@ -113,4 +113,5 @@ def test_some_cores_of_a_cpu_have_their_part_of_the_rates_and_of_their_own_cache
     memory = Memory(100, (Cache(1000, 800, per_unit=True), Cache(1_000_000, 300)))
     one = device(kind="cpu", memory=memory).with_units(1)
     assert one.vector_rate("float32") == pytest.approx(1e11)  # a tenth
-    assert one.levels() == [("cache", 0, 800e9), ("cache", 1000, 300e9), ("dram", 1_000_000, 100e9)]
+    # the shared cache is as large, but one core of ten reaches it at a tenth of its bandwidth
+    assert one.levels() == [("cache", 0, 800e9), ("cache", 1000, 30e9), ("dram", 1_000_000, 100e9)]

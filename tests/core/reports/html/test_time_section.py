@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from math import log10
+from xml.etree import ElementTree
 
 import pytest
 
+from costcore import CostError
 from costcore.reports.html import to_html
-from costcore.reports.html.roofline import dots_of, picture, roofs_of
+from costcore.reports.html.roofline import dots_of, legend, picture, roofs_of
 from costcore.reports.html.time_section import time_section
 from tests.core import html_reports
 from tests.core.given_costs import dense, net, relu
@@ -79,3 +81,18 @@ def test_of_many_groups_the_largest_are_drawn():
     text = picture(timed(*(relu("b", 1000 + i) for i in range(1200))))
     assert text.count("<circle class='vector' cx='") == 1000 + 1  # and one in the legend
     assert "The 1000 largest of 1200 dots are drawn." in text
+
+
+def test_the_roofline_is_also_a_picture_of_its_own(tmp_path):
+    time = timed(dense("a", 1000), relu("b", 1000))
+    drawing = time.to_svg(tmp_path / "time.svg")
+    assert (tmp_path / "time.svg").read_text() == drawing
+    root = ElementTree.fromstring(drawing)
+    circles = [each.get("class") for each in root.iter("{http://www.w3.org/2000/svg}circle")]
+    assert sorted(circles) == sorted(["dram", "vector", *(name for name, _ in legend(time, roofs_of(time)))])
+    assert all(f"circle.{name}{{" in drawing and f".roof.{name}{{" in drawing for name in circles)
+
+
+def test_a_run_without_work_cannot_be_drawn():
+    with pytest.raises(CostError, match="there is nothing to draw"):
+        net().time(TOY).to_svg()
