@@ -9,6 +9,7 @@ from costcore.devices.device import REAL_PART, Device
 from costcore.dims import Dim
 from costcore.ir import BITS, Cost, Layer, Operations
 from costcore.timing.fewest_products import CONVOLUTIONS, fewest_products
+from costcore.timing.upper_bounds import needed_part
 
 POLYNOMIAL_SLOTS = 4
 """The least operations by which a vector engine computes a special function as a polynomial, as fast kernels do."""
@@ -66,6 +67,8 @@ def work_of(layer: Layer, cost: Cost, device: Device, tf32: Collection[str] = ()
     """
     needed = fewest_products(layer, device.fast_convolution)
     part = 1.0 if layer.op in CONVOLUTIONS else needed  # a mask also excludes what else is done with a pair
+    if (least := needed_part(layer, cost)) < 1:
+        needed, part = needed * least, part * least
     operations = _operations(cost)
     macs = _number(cost.macs)
     kind = "conv" if layer.op in CONVOLUTIONS else "matmul"

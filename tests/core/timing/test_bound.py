@@ -115,3 +115,27 @@ def test_some_cores_of_a_cpu_have_their_part_of_the_rates_and_of_their_own_cache
     assert one.vector_rate("float32") == pytest.approx(1e11)  # a tenth
     # the shared cache is as large, but one core of ten reaches it at a tenth of its bandwidth
     assert one.levels() == [("cache", 0, 800e9), ("cache", 1000, 30e9), ("dram", 1_000_000, 100e9)]
+
+
+def layer(op, outputs=None, **inputs):
+    attrs = inputs.pop("attrs", {})
+    tensors = {name: Tensor(shape) for name, shape in inputs.items()}
+    return Layer(op, tensors, [Tensor(shape) for shape in (outputs or [next(iter(inputs.values()))])], attrs)
+
+
+@pytest.mark.parametrize(
+    "each", [layer("sort", x=(4, 1000), attrs={"axis": 1}), layer("non_max_suppression", x=(1000, 4))]
+)
+def test_a_formula_that_is_an_upper_bound_counts_bytes_only(each):
+    cost = Cost(Operations(cmp=10**6), 0, 0, {})
+    assert work_of(each, cost, TOY) == (0, 0, 0, 0, 0)
+
+
+def test_overlapping_windows_may_share_work():
+    # 13 x 13 windows at every position of 20 x 20: 168 comparisons each, but every element must be looked at once only
+    attrs = {"kernel": (13, 13), "stride": (1, 1), "padding": (6, 6)}
+    spp = layer("max_pool", x=(1, 8, 20, 20), attrs=attrs)
+    assert work(spp).compare == pytest.approx(8 * 20 * 20 / 0.5e12)
+    # windows that do not overlap: 3 comparisons of 4 elements
+    halved = layer("max_pool", [(1, 8, 10, 10)], x=(1, 8, 20, 20), attrs={"kernel": (2, 2), "stride": (2, 2)})
+    assert work(halved).compare == pytest.approx(3 * 8 * 10 * 10 / 0.5e12)
