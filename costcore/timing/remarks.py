@@ -25,7 +25,7 @@ def unknown_rates(report: Times) -> list[str]:
     """Return a line for the rates of the device that are not known and therefore do not bind."""
     device = report.device
     if missing := missing_rates(device):
-        return [f"{device.name}: {' and '.join(missing)} unknown, so the bound leaves it out"]
+        return [f"{device.name}: unknown and left out of the bound: {', '.join(missing)}"]
     return []
 
 

@@ -200,7 +200,7 @@ def test_a_saved_report_takes_the_same_time(tmp_path):
 def test_rates_that_a_device_lacks_are_named():
     time = net(dense("a", 1000)).time(device(peak={}))
     assert time.groups[0].binds == "dram"
-    assert "toy: the peak of its vector engine unknown, so the bound leaves it out" in time.remarks
+    assert "toy: unknown and left out of the bound: the peak of its vector engine" in time.remarks
 
 
 @pytest.mark.parametrize(
