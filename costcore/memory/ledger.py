@@ -134,12 +134,12 @@ def decide_kinds(raw: RawLedger, phases: Sequence[str]) -> MemoryLedger:
     starts = [_start(calls, call, births) for call in _starts_of_backward(phases)]
     blocks = []
     for block, with_gradient in raw.blocks:
-        call = min(block.call, n_calls)
-        phase = phases[call] if 0 <= call < n_calls else "forward"
-        is_output = block.kind == "output" and block.died is None
-        kind = block.kind if is_output or block.kind not in ("", "output") else ""
-        kind = kind or _kind(block, phase, starts, with_gradient and raw.returns)
-        blocks.append(block._replace(kind=kind, call=call))
+        identity, nbytes, kind, born, died, call, *what = block
+        if not kind or (kind == "output" and died is not None):
+            phase = phases[call] if 0 <= call < n_calls else "forward"
+            kind = _kind(block, phase, starts, with_gradient and raw.returns)
+        made = identity, nbytes, kind, born, died, min(call, n_calls), *what
+        blocks.append(tuple.__new__(Block, made))  # keywords would take three times as long
     return MemoryLedger(tuple(blocks), calls, raw.notes, raw.approximations)
 
 

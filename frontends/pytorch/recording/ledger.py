@@ -9,103 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakSet, ref
 
 import torch
 from torch import Tensor, UntypedStorage
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from costcore.memory.ledger import Block, RawBlock, RawLedger
+from costcore.memory.ledger import RawLedger
+from costcore.trace.gc_paused import collector_off
 
-from ..meta.contents import without_capture
 from ..meta.operands import PLAIN, all_tensors
 from ..module_walk import join, walk
-from ..tensors import dtype_name
+from .blocks import FrameEvent, LiveBlock, Watch, raw_blocks
 from .identity import Identities
+from .storages import PARTS, STRIDED, is_dense, nested_parts_of, owner_of, parts_of, storage_of
 
 _grad_enabled = torch.is_grad_enabled
 _current_node = torch._C._current_autograd_node
 _ADD = torch.ops.aten.add.Tensor
 _LIFT_FRESH = torch.ops.aten.lift_fresh.default
 _LIFT = torch.ops.aten.lift.default
-_NO_DEVICE = torch.device("meta")
-
-_PARTS = {
-    torch.sparse_coo: ("_indices", "_values"),
-    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
-    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
-    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
-    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
-}
-"""The methods that return the tensors of which a sparse tensor consists, by its layout."""
-
 UNSEEN = "memory: tensors of {type} keep their memory where it cannot be seen; it is not counted"
 
 SPARSE = "memory: sparse tensors have no elements on the meta device; their memory is not counted"
 
-
-class FrameEvent(NamedTuple):
-    """An event inside a composite operator whose calls can be replayed.
-
-    Attributes:
-        block: number of the block inside the operator.
-        is_birth: whether the block is allocated; otherwise it is freed.
-        nbytes, shape, dtype, device: of a block that is allocated.
-        output: position of the result whose memory the block is; -1 for a block that is freed inside the operator.
-    """
-
-    block: int
-    is_birth: bool
-    nbytes: int
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    device: torch.device
-    output: int
-
-
-class _Watch(ref[UntypedStorage]):
-    """A weak reference to a storage, with the number of its block."""
-
-    __slots__ = ("address", "nbytes", "number", "object_address")
-    address: int
-    object_address: int
-    nbytes: int
-    number: int
-
-
-class _Block:
-    """A block while the run lasts.
-
-    Attributes:
-        nbytes: its size; what is counted may be less than its storage has.
-        kind: its kind if that is known already.
-        is_base: whether it lived before the run.
-        shape, dtype, device: of the first tensor in it.
-        name: name of a parameter, buffer or input.
-        storage: storage id of the operands of recorded calls that are in it; 0 for none.
-        earlier: storage id of what was at the same address before.
-        first: the first block of its storage, if that changed its size.
-        with_gradient: whether gradients were recorded when it was made.
-    """
-
-    kind = ""
-    is_base = False
-    name = ""
-    storage = 0
-    first: _Block | None = None
-
-    def __init__(
-        self, nbytes: int, shape: Sequence[int], dtype: torch.dtype, device: torch.device, earlier: int = 0
-    ) -> None:
-        self.nbytes = nbytes
-        self.shape = shape
-        self.dtype = dtype
-        self.device = device
-        self.earlier = earlier
-        self.with_gradient = _grad_enabled()
+_NO_DEVICE = torch.device("meta")
 
 
 class StorageLedger:
@@ -126,14 +56,14 @@ class StorageLedger:
         self._identities = identities
         self._storage_at = identities.storage_at
         self._n_calls = n_calls
-        self._watches: dict[int, _Watch] = {}
-        self._blocks: list[_Block | None] = []
+        self._watches: dict[int, Watch] = {}
+        self._blocks: list[LiveBlock | None] = []
         self._events: list[tuple[int, int, int]] = []
         """For each event the number of calls before it, and the numbers of the blocks that end and begin; -1: none."""
-        self._meeting: tuple[_Watch, int, int, tuple[int, int, int]] | None = None
+        self._meeting: tuple[Watch, int, int, tuple[int, int, int]] | None = None
         """A sum that may take the place of its first operand: its watch, the number of the block of the operand, and
         the event of its allocation with its position. It is allocated only if the operand lives on."""
-        self._resized: list[_Watch] = []
+        self._resized: list[Watch] = []
         """The watches of storages whose size changed, and of those that were empty before the run."""
         self._was_backward = False
         self._leaves: dict[int, tuple[ref[Tensor], str]] = {}
@@ -165,31 +95,35 @@ class StorageLedger:
             kind: the kind of the tensors; default: parameter, buffer, state of an optimizer or input, whichever it is.
             name: the name of a tensor.
         """
-        if isinstance(value, Module):
-            for path, module, is_first in walk(value):
-                if is_first:
-                    self._watch_named(module._parameters, "parameter", path)
-                    self._watch_named(module._buffers, "buffer", path)
+        if isinstance(value, Tensor):
+            self._watch_tensor(value, kind or ("parameter" if isinstance(value, Parameter) else "input"), name)
+        elif isinstance(value, Module):
+            self._watch_module(value)
         elif isinstance(value, Optimizer):
             self.use_optimizer(value)
-        elif isinstance(value, Tensor):
-            self._watch_tensor(value, kind or ("parameter" if isinstance(value, Parameter) else "input"), name)
         elif isinstance(value, Mapping):
-            self._watch_named(value, kind, name)
+            for key, item in value.items():
+                self.watch(item, kind, join(name, str(key)))
         elif isinstance(value, (list, tuple, set)):
             for i, item in enumerate(value):
                 self.watch(item, kind, join(name, str(i)) if name else "")
 
-    def _watch_named(self, values: Mapping[Any, Any], kind: str, path: str) -> None:
-        for name, value in values.items():
-            self.watch(value, kind, join(path, str(name)))
+    def _watch_module(self, model: Module) -> None:
+        for path, module, is_first in walk(model):
+            if is_first:
+                before = f"{path}." if path else ""
+                for kind, tensors in (("parameter", module._parameters), ("buffer", module._buffers)):
+                    for name, tensor in tensors.items():
+                        if tensor is not None:
+                            self._watch_tensor(tensor, kind, before + name)
 
     def _watch_tensor(self, tensor: Tensor, kind: str, name: str) -> None:
         self._add_base(tensor, kind, name)
         if tensor.requires_grad and tensor.is_leaf:
             self._leaves[id(tensor)] = ref(tensor), self._name_of(tensor) or name
-            if tensor.grad is not None:
-                self._add_base(tensor.grad, "gradient", name)
+            gradient = tensor.grad
+            if gradient is not None:
+                self._add_base(gradient, "gradient", name)
 
     def _name_of(self, tensor: Tensor) -> str:
         found = self._leaves.get(id(tensor))
@@ -197,11 +131,18 @@ class StorageLedger:
 
     def watch_operand(self, tensor: Tensor) -> None:
         """Register an operand that is not the result of an operator of the run: it lived before the run."""
-        if not self.is_paused:
-            kind = "parameter" if isinstance(tensor, Parameter) else "input"
-            storage = _storage_of(tensor)
-            is_buffer = storage is not None and self._identities.is_buffer(storage)
-            self._watch_tensor(tensor, "buffer" if is_buffer else kind, "")
+        if self.is_paused:
+            return
+        storage = storage_of(tensor)
+        if storage is not None and not tensor.requires_grad:
+            known = self._block_of(storage)
+            if known is not None and known.kind != "input":
+                return
+        elif (leaf := self._leaves.get(id(tensor))) is not None and leaf[0]() is tensor:
+            return
+        kind = "parameter" if isinstance(tensor, Parameter) else "input"
+        is_buffer = storage is not None and self._identities.is_buffer(storage)
+        self._watch_tensor(tensor, "buffer" if is_buffer else kind, "")
 
     def use_optimizer(self, optimizer: Optimizer) -> None:
         """Register the parameters of an optimizer, and its state if it has one already."""
@@ -226,16 +167,19 @@ class StorageLedger:
     def _add_base(self, tensor: Tensor, kind: str, name: str) -> None:
         for part in self._parts(tensor):
             storage = part.untyped_storage()
-            block = self._block_of(storage)
-            if block is None:
-                block = self._add(part, storage, storage._cdata, storage.nbytes())
+            address = storage._cdata
+            watch = self._watches.get(address)
+            if watch is None or watch() is not storage:
+                block = self._add(part, storage, address, storage.nbytes())
                 block.kind, block.is_base, block.name = kind, True, name
                 if not block.nbytes:
-                    self._resized.append(self._watches[storage._cdata])
-            elif block.is_base:
-                block.name = block.name or name
-                if block.kind == "input":
-                    block.kind = kind
+                    self._resized.append(self._watches[address])
+                continue
+            known = self._blocks[watch.number]
+            if known is not None and known.is_base:
+                known.name = known.name or name
+                if known.kind == "input":
+                    known.kind = kind
 
     # Memory that the run allocates and frees
 
@@ -252,7 +196,7 @@ class StorageLedger:
             self._was_backward = is_backward
             if not is_backward:
                 self._find_gradients()
-        if isinstance(result, Tensor):
+        if type(result) in PLAIN or isinstance(result, Tensor):
             if func is _LIFT_FRESH or func is _LIFT:  # the operand is memory that torch.tensor has just made
                 args = ()
             self._see(result, args, kwargs)
@@ -263,7 +207,7 @@ class StorageLedger:
                 self._see(value, args, kwargs)
 
     def _see(self, tensor: Tensor, args: Any, kwargs: Any) -> None:
-        if type(tensor) in PLAIN and tensor.layout is torch.strided:
+        if type(tensor) in PLAIN and tensor.layout is STRIDED:
             self._see_storage(tensor, args, kwargs)
         else:
             for part in self._parts(tensor):
@@ -280,28 +224,22 @@ class StorageLedger:
             return
         if not nbytes:
             return
-        operand = _in_memory(storage, args)
+        operand = owner_of(storage, args)
         if operand is None and kwargs:
-            operand = _in_memory(storage, kwargs.values())
+            operand = owner_of(storage, kwargs.values())
         if operand is not None:
             self.watch_operand(operand)
             return
         self._events.append((self._n_calls(), -1, len(self._blocks)))
         self._add(tensor, storage, address, nbytes)
         if tensor.is_nested:
-            self._see_nested(tensor)
+            for part in nested_parts_of(tensor):
+                self._see_storage(part, (), None)
 
-    def _see_nested(self, tensor: Tensor) -> None:
-        """Register the sizes, strides and offsets that a nested tensor of strided layout keeps in memory of its own."""
-        with without_capture():
-            parts = [getattr(tensor, f"_nested_tensor_{name}")() for name in ("size", "strides", "storage_offsets")]
-        for part in parts:
-            self._see_storage(part, (), None)
-
-    def _add(self, tensor: Tensor, storage: UntypedStorage, address: int, nbytes: int) -> _Block:
+    def _add(self, tensor: Tensor, storage: UntypedStorage, address: int, nbytes: int) -> LiveBlock:
         shape = (nbytes // tensor.element_size(),) if tensor.is_nested else tensor.shape
-        block = _Block(nbytes, shape, tensor.dtype, tensor.device, self._storage_at(id(storage)))
-        watch = _Watch(storage, self._freed)
+        block = LiveBlock(nbytes, shape, tensor.dtype, tensor.device, self._storage_at(id(storage)))
+        watch = Watch(storage, self._freed)
         watch.address, watch.object_address = address, id(storage)
         watch.nbytes = nbytes
         watch.number = len(self._blocks)
@@ -309,7 +247,7 @@ class StorageLedger:
         self._blocks.append(block)
         return block
 
-    def _freed(self, watch: _Watch) -> None:
+    def _freed(self, watch: Watch) -> None:
         """Register that a storage is freed; Python calls this when its last reference is gone."""
         if self._watches.get(watch.address) is watch:
             del self._watches[watch.address]
@@ -332,12 +270,12 @@ class StorageLedger:
             elif storage.nbytes() != watch.nbytes:
                 self._resize(watch, storage.nbytes())
 
-    def _resize(self, watch: _Watch, nbytes: int) -> None:
+    def _resize(self, watch: Watch, nbytes: int) -> None:
         """Register that a storage changed its size: another block with the same id begins, and then its block ends."""
         self._note_storage(watch)
         old = self._blocks[watch.number]
         assert old is not None
-        new = _Block(nbytes, old.shape, old.dtype, old.device, old.earlier)
+        new = LiveBlock(nbytes, old.shape, old.dtype, old.device, old.earlier)
         new.kind, new.name, new.storage, new.with_gradient = old.kind, old.name, old.storage, old.with_gradient
         new.first = old.first or old
         if nbytes:
@@ -349,14 +287,14 @@ class StorageLedger:
         if watch not in self._resized:
             self._resized.append(watch)
 
-    def _note_storage(self, watch: _Watch) -> None:
+    def _note_storage(self, watch: Watch) -> None:
         """Note the storage id of a block, if it belongs to an operand of a recorded call."""
         block = self._blocks[watch.number]
         storage = self._storage_at(watch.object_address)
         if block is not None and storage != block.earlier:
             block.storage = storage
 
-    def _block_of(self, storage: UntypedStorage) -> _Block | None:
+    def _block_of(self, storage: UntypedStorage) -> LiveBlock | None:
         watch = self._watches.get(storage._cdata)
         return self._blocks[watch.number] if watch is not None and watch() is storage else None
 
@@ -376,7 +314,7 @@ class StorageLedger:
             return
         if first._is_view() and not self.adds_in_place:
             return  # it keeps the tensor that it is a view of, which has the same memory
-        if not self._events or self._events[-1][2] != len(self._blocks) - 1 or not _is_dense(first):
+        if not self._events or self._events[-1][2] != len(self._blocks) - 1 or not is_dense(first):
             return
         watch = self._watches.get(result.untyped_storage()._cdata)
         old = self._watches.get(first.untyped_storage()._cdata)
@@ -393,7 +331,7 @@ class StorageLedger:
         self._meeting = None
         self._events.insert(position, event)
 
-    def _take_over(self, old: _Watch) -> None:
+    def _take_over(self, old: Watch) -> None:
         """Let a sum take the place of its first operand, which is freed."""
         assert self._meeting is not None
         watch = self._meeting[0]
@@ -418,7 +356,7 @@ class StorageLedger:
             return None
         outputs: dict[int, int] = {}
         for i, tensor in enumerate(all_tensors((result,))):
-            watch = self._watches.get(tensor.untyped_storage()._cdata) if tensor.layout is torch.strided else None
+            watch = self._watches.get(tensor.untyped_storage()._cdata) if tensor.layout is STRIDED else None
             if watch is not None:
                 outputs.setdefault(watch.number, i)
         events: list[FrameEvent] = []
@@ -457,7 +395,7 @@ class StorageLedger:
             else:
                 numbers[event.block] = len(self._blocks)
                 self._events.append((self._n_calls(), -1, len(self._blocks)))
-                self._blocks.append(_Block(event.nbytes, event.shape, event.dtype, event.device))
+                self._blocks.append(LiveBlock(event.nbytes, event.shape, event.dtype, event.device))
 
     @contextmanager
     def whole(self) -> Iterator[None]:
@@ -514,20 +452,15 @@ class StorageLedger:
 
     def _parts(self, tensor: Tensor) -> Sequence[Tensor]:
         """Return the ordinary tensors of which a tensor consists; itself if it is one."""
-        if type(tensor) not in PLAIN and is_traceable_wrapper_subclass(tensor):
-            with without_capture():
-                names, _ = tensor.__tensor_flatten__()
-                inner = [getattr(tensor, name) for name in names]
-            return [part for each in inner if isinstance(each, Tensor) for part in self._parts(each)]
-        if tensor.layout in _PARTS:
-            if tensor.is_meta:
-                self._approximations[SPARSE] = None
-            with without_capture():
-                return [getattr(tensor, name)() for name in _PARTS[tensor.layout]]
-        if _storage_of(tensor) is None:
+        if type(tensor) in PLAIN and tensor.layout is STRIDED and storage_of(tensor) is not None:
+            return (tensor,)
+        parts = parts_of(tensor)
+        if parts is None:
             self._notes[UNSEEN.format(type=f"{type(tensor).__name__} ({tensor.layout})")] = None
             return ()
-        return (tensor,)
+        if tensor.is_meta and tensor.layout in PARTS:
+            self._approximations[SPARSE] = None
+        return parts
 
     # The result
 
@@ -558,65 +491,12 @@ class StorageLedger:
         for watch in [*self._watches.values()]:
             self._note_storage(watch)
         events = [*self._events]
-        born: dict[int, tuple[int, int]] = {}
-        died: dict[int, int] = {}
-        for number, (call, ends, begins) in enumerate(events, 1):
-            if ends >= 0:
-                died[ends] = number
-            if begins >= 0:
-                born[begins] = number, call
         blocks = []
         storages: dict[int, int] = {}
-        ids: dict[_Block, int] = {}
-        order = sorted(range(len(self._blocks)), key=lambda number: born.get(number, (0, -1)))
-        for number in order:
-            block = self._blocks[number]
-            if block is None or (number not in born and not block.is_base):
-                continue
-            event, call = born.get(number, (0, -1))
-            shape, dtype = tuple(block.shape), dtype_name(block.dtype)
-            identity = ids.setdefault(block.first or block, len(ids) + 1)
-            if not block.nbytes:
-                continue
-            place = event, died.get(number), call
-            made = Block(identity, block.nbytes, block.kind, *place, shape, dtype, block.name, str(block.device))
-            blocks.append(RawBlock(made, block.with_gradient))
-            if block.storage:
-                storages[block.storage] = identity
+        with collector_off():
+            for block, storage in raw_blocks(self._blocks, events):
+                blocks.append(block)
+                if storage:
+                    storages[storage] = block.block.id
         calls = [call for call, _, _ in events]
         return RawLedger(blocks, calls, storages, self._has_returned, tuple(self._notes), tuple(self._approximations))
-
-
-def _in_memory(storage: UntypedStorage, values: Iterable[Any]) -> Tensor | None:
-    """Return the tensor among arguments of an operator whose memory is ``storage``."""
-    for value in values:
-        if isinstance(value, Tensor):
-            if value.layout is torch.strided and _storage_of(value) is storage:
-                return value
-        elif isinstance(value, (list, tuple)) and value and not isinstance(value[0], int):
-            found = _in_memory(storage, value)
-            if found is not None:
-                return found
-    return None
-
-
-def _storage_of(tensor: Tensor) -> UntypedStorage | None:
-    try:
-        return tensor.untyped_storage()
-    except (NotImplementedError, RuntimeError):  # sparse, batched and opaque tensors have none
-        return None
-
-
-def _is_dense(tensor: Tensor) -> bool:
-    """Return whether a tensor is an ordinary one whose elements are one after another in memory, in any order."""
-    if type(tensor) not in PLAIN or tensor.layout is not torch.strided:
-        return False
-    if tensor.is_contiguous():
-        return True
-    expected = 1
-    for step, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if size != 1:
-            if step != expected:
-                return False
-            expected *= size
-    return True
