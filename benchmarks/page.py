@@ -51,7 +51,7 @@ def drawn(page: Path) -> float:
 
 
 def memory_ratio(calls: int) -> tuple[int, float]:
-    """Return the calls of a training step in PyTorch, and the CPU time of its page with memory divided by that without."""
+    """Return the calls of a training step, and the CPU time of its page with memory divided by that without."""
     import torch
 
     layers = [torch.nn.Linear(8, 8) if i % 2 else torch.nn.ReLU() for i in range(calls // 3)]
