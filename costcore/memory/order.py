@@ -49,14 +49,14 @@ def best_order(lives: Lives, inplace: bool, count_inputs: bool, most_states: int
         most_states: the maximum number of visited sets.
     """
     graph = _Graph(lives, inplace, count_inputs)
-    parts: list[_Part] = []
+    parts: list[_Part | _SingleNode] = []
     alive = graph.start - graph.unread
     for nodes in graph.parts():
-        parts.append(_Part(graph, nodes, alive))
+        parts.append(_SingleNode(graph, nodes, alive) if len(nodes) == 1 else _Part(graph, nodes, alive))
         alive = parts[-1].alive_after
     bound = max([graph.start, *(part.bound for part in parts)])
     for part in sorted(parts, key=lambda part: -part.peak):
-        if part.peak > bound:
+        if isinstance(part, _Part) and part.peak > bound:
             most_states -= part.improve(most_states)
             bound = max(bound, part.bound)
     peak = max([graph.start, *(part.peak for part in parts)])
@@ -210,6 +210,25 @@ class _Graph:
                 part = []
         if part:
             yield part
+
+
+class _SingleNode:
+    """A part of one node, which has one order; attributes as those of :class:`_Part`."""
+
+    __slots__ = ("alive_after", "bound", "nodes", "order", "peak")
+
+    def __init__(self, graph: _Graph, nodes: Sequence[int], alive: int) -> None:
+        self.nodes, self.order = nodes, (0,)
+        (number,) = nodes
+        node, sizes, readers, is_kept = graph.nodes[number], graph.sizes, graph.readers, graph.is_kept
+        freed = {block for block in node.reads if not is_kept[block] and max(readers[block]) <= number}
+        need = alive + node.inner - (_saved(node, freed.__contains__) if node.savings else 0)
+        self.peak = self.bound = max(alive, need)
+        self.alive_after = alive
+        for block in freed:
+            self.alive_after -= sizes[block]
+        for block in node.makes:  # which others read later, or the caller
+            self.alive_after += sizes[block]
 
 
 class _Part:
