@@ -73,7 +73,7 @@ class RowFile:
                 record["name"], {name: amount(record[name]) for name in self._figures}, record["status"]
             )
             for record in records
-            if record["key"] and str(record["failed"]) == "False" and record.keys() >= set(self._figures)
+            if record.get("key") and str(record.get("failed")) == "False" and record.keys() >= set(self._figures)
         }
 
     def start(self, kept: Iterable[tuple[str, ModelRow]]) -> None:
