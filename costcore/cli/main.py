@@ -81,7 +81,7 @@ COMMANDS: Mapping[str, str] = {
 }
 """The other commands, each with the function that runs it."""
 
-FILES: Mapping[str, Callable[[Report, Callable[..., None], str], object]] = {
+FILES: Mapping[str, Callable[[Report | FusedView, Callable[..., None], str], object]] = {
     ".json": lambda report, show, path: report.to_json(path),
     ".html": lambda report, show, path: report.to_html(path),
     ".csv": lambda report, show, path: save_output(partial(show, mode="csv"), path),
@@ -339,25 +339,26 @@ def _report(args: argparse.Namespace) -> Report:
     return report_of(args.model, args, is_alone=True)
 
 
-def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], table_of: FusedView | None = None) -> None:
+def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fused: FusedView | None = None) -> None:
     """Write the report to standard output or to a file, and notes that it does not include to standard error.
 
     Args:
         report: the report.
         args: the arguments of the command.
         options: the options of the view.
-        table_of: the groups, if the table shows them.
+        fused: the view with this report, if its bytes are those after fusion.
     """
     keys = options.pop("keys")
 
     def show(ost: IO[str], mode: str) -> None:
-        VIEWS[_view(args)].show(report if table_of is None else table_of, *keys, ost=ost, mode=mode, **options)
+        shown = fused if _view(args) == "fused" else report
+        VIEWS[_view(args)].show(shown, *keys, ost=ost, mode=mode, **options)
 
     if args.output is None:
         show(sys.stdout, args.format or DEFAULT_FORMAT)
         sys.stdout.flush()
     else:
-        FILES[Path(args.output).suffix](report, show, args.output)
+        FILES[Path(args.output).suffix](fused or report, show, args.output)
     if args.output is not None or args.format not in (None, *MODES_WITH_REMARKS):
         for remark in report.remarks:
             print_message(remark)
@@ -380,7 +381,7 @@ def _show_fused(fused: FusedView, args: argparse.Namespace, options: dict[str, A
     if args.convention is not None:
         _show_counted(fused.report, args, options)
     else:
-        _show(fused.report, args, options, fused if _view(args) == "fused" else None)
+        _show(fused.report, args, options, fused)
 
 
 def _show_counted(report: Report, args: argparse.Namespace, options: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from costcore.fusion.fused_trace import fused_trace
 from costcore.fusion.groups import Group, groups_of
 from costcore.fusion.table import FUSED, UNFUSED, FusedColumns, group_rows
 from costcore.reports.columns import choose
+from costcore.reports.serialization.targets import Target, save
 from costcore.reports.tables.arrange import TableRow, arrange
 from costcore.reports.tables.show import TableOptions, show
 from costcore.symbolic import as_text
@@ -88,6 +89,12 @@ class FusedView:
             for column in choose(FUSED, columns)
         ]
         show([*rows, total], titled, TableOptions(ost, mode, unit, n_digits), self.report.remarks)
+
+    def to_html(self, target: Target = None, title: str = "") -> str:
+        """Return a page as :meth:`costcore.Report.to_html` does, with a column of bytes without fusion."""
+        from costcore.reports.html import to_html
+
+        return save(to_html(self.report, title, self.original), target)
 
     @cached_property
     def _rows(self) -> list[TableRow]:

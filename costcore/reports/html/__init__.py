@@ -40,7 +40,7 @@ SCRIPTS = (
 """The files that form the page's script, in order of dependence."""
 
 
-def to_html(report: ReportData, title: str = "", time: str = "") -> str:
+def to_html(report: ReportData, title: str = "", time: str = "", unfused: ReportData | None = None) -> str:
     """Return the report as an HTML page, the same text for equal reports. The page loads nothing from outside.
 
     Names chosen by models are not trusted. They appear as text, never as markup, with unprintable characters and
@@ -50,8 +50,9 @@ def to_html(report: ReportData, title: str = "", time: str = "") -> str:
         report: the report.
         title: heading of the page; default: the type of the model.
         time: the section of a timed run; default: none.
+        unfused: the same report without fusion, if its bytes are those after fusion.
     """
-    data = page_data(report)
+    data = page_data(report, unfused)
     style = "\n".join(map(file_text, (*STYLES, "roofline.css") if time else STYLES))
     script = "(() => {\n'use strict';\n" + "\n".join(map(file_text, SCRIPTS)) + "\n})();"
     return Template(file_text("page.html")).substitute(

@@ -39,6 +39,9 @@ LAYER = (
 CALL = ("name", "node", "layer", "n_own", "times", "seconds", "where")
 """The columns of the calls; ``node`` and ``layer`` are indices of a module and a layer."""
 
+UNFUSED = "unfused_mrw"
+"""A further column of modules and calls, if bytes are those after fusion."""
+
 OPERATOR = ("op", "n_layers", *METRICS)
 """The columns of the operators; sums over all calls."""
 
@@ -62,8 +65,13 @@ class _ExactText:
         return text
 
 
-def page_data(report: ReportData) -> dict[str, Any]:
-    """Return everything that the page's script reads, in JSON types; tables are column names and rows."""
+def page_data(report: ReportData, unfused: ReportData | None = None) -> dict[str, Any]:
+    """Return everything that the page's script reads, in JSON types; tables are column names and rows.
+
+    Args:
+        report: the report.
+        unfused: the same report without fusion, if its bytes are those after fusion.
+    """
     trace, ledger = report.trace, report.ledger
     n_own = new_parameters(trace)
     nodes = list(walk(report.tree()))
@@ -75,17 +83,31 @@ def page_data(report: ReportData) -> dict[str, Any]:
     rows = zip(trace, node_indices, n_own, strict=True)
     calls = [_call(record, ledger, layers, node_index, n, exact) for record, node_index, n in rows]
     totals = {**ledger.total, "n_own": sums[0]}
+    node_rows = [_node(*node, n, exact) for node, n in zip(nodes, sums, strict=True)]
+    more = () if unfused is None else (UNFUSED,)
+    if unfused is not None:
+        _add_unfused(node_rows, calls, unfused, exact)
     return {
         "model": printable(nodes[0][1]["type"]),
         "totals": {key: exact(totals[key]) for key in METRICS},
         "measured": "seconds" in ledger.total,
         "operators": {"columns": OPERATOR, "rows": _operators(ledger, exact)},
-        "nodes": {"columns": NODE, "rows": [_node(*node, n, exact) for node, n in zip(nodes, sums, strict=True)]},
+        "nodes": {"columns": (*NODE, *more), "rows": node_rows},
         "layers": {"columns": LAYER, "rows": [list(layer) for layer in layers]},
-        "calls": {"columns": CALL, "rows": calls},
+        "calls": {"columns": (*CALL, *more), "rows": calls},
+        "fused": unfused is not None,
         "ranks": exact.ranks,
         "memory": memory_data(report),
     }
+
+
+def _add_unfused(nodes: list[list[Any]], calls: list[list[Any]], unfused: ReportData, exact: _ExactText) -> None:
+    """Add to the rows of modules and calls the bytes that they read and write without fusion."""
+    for row, (_, node) in zip(nodes, walk(unfused.tree()), strict=True):
+        row.append(exact(node["mrw"]))
+    for row, record in zip(calls, unfused.trace, strict=True):
+        entry = unfused.ledger.entries.get(record.call.name)
+        row.append(None if entry is None else exact(entry["mrw"]))
 
 
 def new_parameters(trace: Trace) -> list[Dim]:

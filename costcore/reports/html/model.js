@@ -21,6 +21,7 @@ const AMOUNTS = [
   "n_shared",
   "n_buffers",
   "activations",
+  "unfused_mrw",
 ];
 
 const totals = Object.fromEntries(Object.entries(report.totals).map(([key, text]) => [key, parseAmount(text)]));

@@ -59,7 +59,8 @@ def settings(report: ReportData) -> str:
     versions = (f"{name} {version}" for name, version in report.versions.items() if name != "convention")
     if run.unit != FLOPS:
         fma = f"FLOPs are {run.unit}"
-    phrases = [*versions, f"convention {run.convention}", fma, layout]
+    fused = [] if run.fusion is None else [f"bytes after fusion at level {run.fusion.level}"]
+    phrases = [*versions, f"convention {run.convention}", fma, layout, *fused]
     return " · ".join(map(text, phrases))
 
 
@@ -78,6 +79,9 @@ def totals(report: ReportData) -> str:
         card("FLOPs per byte", _intensity(total["flops"], total["mrw"]), "arithmetic intensity"),
         card("Calls", exact(total["n_layers"]), _uncounted_note(report)),
     ]
+    fusion = report.trace.run.fusion
+    if fusion is not None:
+        cards.append(_amount_card("Bytes unfused", fusion.unfused, "mrw", f"read and written; fused: {fusion.level}"))
     if "seconds" in total:
         cards.append(card("Measured time", rounded(1000 * Fraction(total["seconds"]), 3) + " ms", "of a real run"))
     return "\n".join(cards)

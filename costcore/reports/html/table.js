@@ -15,6 +15,7 @@ const COLUMNS = [
   { key: "macs", title: "MACs", kind: "flops" },
   { key: "mread", title: "Read", kind: "bytes" },
   { key: "mwrite", title: "Written", kind: "bytes" },
+  ...(report.fused ? [{ key: "unfused_mrw", title: "Unfused R+W", kind: "bytes" }] : []),
   { key: "intensity", title: "FLOP/B", kind: "intensity", width: 74 },
   { key: "share", title: "Share", kind: "share", width: 150 },
   ...(report.measured ? [{ key: "seconds", title: "Measured", kind: "seconds" }] : []),

@@ -189,3 +189,20 @@ def test_levels_and_names_are_checked(report):
         report.fused("pointwis")
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = report.fused().no_such_name
+
+
+def test_the_page_has_the_bytes_without_fusion_beside_them(report, tmp_path):
+    page = report.fused().to_html()
+    data = json.loads(page.split('id="data"')[1].partition(">")[2].partition("</script>")[0])
+    position = data["calls"]["columns"].index("unfused_mrw")
+    assert data["fused"]
+    assert [row[position] for row in data["calls"]["rows"]] == [str(4 * n) for n in (224, 128, 192, 128)]
+    assert data["nodes"]["rows"][0][data["nodes"]["columns"].index("unfused_mrw")] == str(UNFUSED)
+    assert data["totals"]["mrw"] == str(POINTWISE)
+    assert "bytes after fusion at level pointwise" in page
+    assert "unfused_mrw" not in json.dumps(json.loads(report.to_json()))
+    saved, target = tmp_path / "report.json", tmp_path / "page.html"
+    report.to_json(saved)
+    assert main([str(saved), "--fused", "pointwise", "--output", str(target)]) == 0
+    assert '"fused":true' in target.read_text(encoding="utf-8")
+    assert '"fused":false' in report.to_html()
