@@ -23,7 +23,7 @@ class Accumulation:
         steps: passes per step of the optimizer in each replica; 0 if one sample does not fit.
         last: samples of the last pass, at most ``micro_batch``.
         even: the smallest micro-batch that takes as many passes: with it they are as equal as possible.
-        peak: the peak of the last pass in bytes. From the second pass on, the gradients of the earlier ones are alive.
+        peak: the peak of a micro-batch in bytes. From the second pass on, the gradients of the earlier ones are alive.
         limit: the terms of the limit.
         notes: what was assumed, and which layers couple the samples of a batch.
     """
@@ -63,6 +63,8 @@ def accumulate(
     if largest.batch >= share:
         peak = limit.peak_of(captures.memory(share))
         return Accumulation(global_batch, replicas, share, 1, share, share, peak, limit, ())
+    if not largest.batch:
+        return Accumulation(global_batch, replicas, 0, 0, 0, 0, largest.peak, limit, ())
     found = find_largest(captures.with_options(step="accumulated"), limit)
     notes = (
         *couplings(captures.report(FIRST), captures.report(FIRST + 1)),

@@ -84,7 +84,9 @@ def find_largest(captures: Captures, limit: Limit) -> LargestBatch:
     """
     first, second = (captures.memory(batch) for batch in (FIRST, FIRST + 1))
     envelope, why_not = _envelope(first, second)
-    notes = [] if not why_not else [f"the peak has no closed form: of the runs with {FIRST} and {FIRST + 1}, {why_not}"]
+    notes = captures.notes
+    if why_not:
+        notes.append(f"the peak has no closed form: of the runs with {FIRST} and {FIRST + 1} samples, {why_not}")
 
     def peak_of(batch: int) -> int:
         try:

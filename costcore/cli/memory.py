@@ -29,6 +29,8 @@ EPILOG = """examples:
   costcore memory torchvision.models:resnet50 --fit 24GiB --input batch,3,224,224 --train --optimizer adamw
   costcore memory my_model.py:make --fit "80 GB" --input ids=batch,1024:int64 --optimizer adamw --global-batch 4096
 
+In --input, batch stands for the batch dimension; without it, the first dimension of every input is the batch.
+
 output, one line each: the largest batch; what makes up its peak; with --train also the micro-batches of a global batch,
 and what activation checkpointing of the heaviest repeated modules saves; the terms of the limit.
 
@@ -79,6 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _memory(args: argparse.Namespace) -> int:
+    if args.model.endswith(".json"):
+        raise ValueError(f"{args.model!r} is a saved report, whose batch cannot change. Pass the model.")
     check_target(args.model)
     memory, context, workspace = (parse_bytes(getattr(args, name), f"--{name}") for name in TERMS)
     limit = make_limit(memory, context, workspace, args.fragmentation, args.device)

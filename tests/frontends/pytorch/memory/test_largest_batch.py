@@ -96,6 +96,38 @@ def test_a_function_makes_the_inputs():
     assert found.batch == (200 * 1024 - 448) // (3072 + 2 * 4096)
 
 
+@pytest.mark.parametrize("make", [torch.zeros, lambda shape, dtype: torch.zeros(shape, dtype=dtype).numpy()])
+def test_a_tensor_is_repeated(make):
+    found = max_batch(nn.Embedding(10, 4), make((3, 5), dtype=torch.int64), 10_000, context=0)
+    assert found.batch == (10_000 - 160) // (5 * (8 + 16))  # a word has 8 bytes, its vector 16
+
+
+def test_a_model_in_eval_mode_is_not_trained():
+    network = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)).eval()
+    assert "in eval mode" in max_batch(network, ("batch", 8), 10_000, context=0, train=True).notes[0]
+    assert max_batch(network, ("batch", 8), 10_000, context=0).notes == ()
+
+
+def test_runs_with_different_events():
+    """A model that copies in a loop over samples: captures find the batch."""
+
+    class Loop(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(16, 16)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cat([self.linear(row) for row in x.split(1)])
+
+    found = max_batch(Loop(), ("batch", 16), 9_000, context=0)
+    # weights 1,088; a sample has 64 bytes of input, of its row in a list and of the result
+    assert found.batch == (9_000 - 1_088) // 192
+    assert not found.is_closed_form
+    assert found.of_batch == []
+    assert "one allocates and frees memory" in found.notes[0]
+    assert "the batch was found by captures (" in found.notes[1]
+
+
 def test_a_loss_with_targets():
     def loss(y: Tensor) -> Tensor:
         return functional.cross_entropy(y, torch.zeros(len(y), dtype=torch.int64, device=y.device))

@@ -159,6 +159,9 @@ def test_inputs_are_required_and_other_models_refused(target, capsys):
     with pytest.raises(SystemExit):
         main(["memory", target, "--fit", "8GiB"])
     assert 'as in ("batch", 3, 224, 224)' in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["memory", "report.json", "--fit", "8GiB", "--input", "batch,64"])
+    assert "is a saved report, whose batch cannot change" in capsys.readouterr().err
     assert main(["memory", "net.onnx", "--fit", "8GiB", "--input", "batch,64"]) == 1
     assert "the onnx frontend does not record the memory of a run" in capsys.readouterr().err
 
