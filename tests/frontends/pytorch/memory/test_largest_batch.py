@@ -160,12 +160,13 @@ def test_a_single_sample_cannot_run():
 
 def test_the_allocator_of_cuda():
     """With the batch the allocator serves the run in 64 MiB, if it gives segments back; with the next it does not."""
-    network = resnet18()
-    found = max_batch(network, IMAGE, "64 MiB", context=0, device="cuda", optimizer="adamw")
-    ledgers = [memory_of(network, IMAGE, found.batch + i, optimizer="adamw_foreach").ledger for i in (0, 1)]
+    network = encoder()
+    inputs = NETWORKS["encoder"].inputs
+    found = max_batch(network, inputs, "64 MiB", context=0, device="cuda", optimizer="adamw")
+    ledgers = [memory_of(network, inputs, found.batch + i, optimizer="adamw_foreach").ledger for i in (0, 1)]
     assert [Allocator(ledger, Settings(), 64 * 2**20).fits for ledger in ledgers] == [True, False]
     assert found.peak <= 64 * 2**20 < found.next_peak
-    assert 3 < found.batch < max_batch(network, IMAGE, "64 MiB", context=0, optimizer="adamw").batch
+    assert 3 < found.batch < max_batch(network, inputs, "64 MiB", context=0, optimizer="adamw").batch
 
 
 def test_the_context_is_assumed():
@@ -191,8 +192,17 @@ def test_micro_batches():
     assert plan.micro_batch * (plan.steps - 1) + plan.last == 100
     assert plan.even * plan.steps >= 100 > plan.even * (plan.steps - 1)
     assert "20 batch_norm layers in training normalize with the statistics of a micro-batch" in plan.notes[0]
-    half = accumulation(network, IMAGE, global_batch=100, memory=limit, context=0, optimizer="adamw", replicas=2)
-    assert (half.micro_batch, half.steps) == (plan.micro_batch, -(-50 // plan.micro_batch))
+
+
+def test_replicas_share_the_samples():
+    network, limit = nn.Linear(100, 50), 65_000
+    one, two = (
+        accumulation(network, (1, 100), global_batch=101, memory=limit, context=0, replicas=replicas)
+        for replicas in (1, 2)
+    )
+    assert 0 < one.micro_batch == two.micro_batch < 51
+    assert (two.global_batch, two.replicas, two.steps) == (101, 2, -(-51 // two.micro_batch))
+    assert two.last == 51 - (two.steps - 1) * two.micro_batch
 
 
 def test_a_batch_that_fits_needs_no_accumulation():
@@ -296,10 +306,11 @@ def test_modules_that_cannot_be_recomputed_are_named():
 
 
 def test_the_model_stays_as_it_is():
-    network = resnet18()
+    network = nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64), nn.Dropout())
     modes = [module.training for module in network.modules()]
     state = {name: value.clone() for name, value in network.state_dict().items()}
-    accumulation(network, IMAGE, global_batch=100, memory="24 MiB", context=0, optimizer="adamw")
+    plan = accumulation(network, (1, 64), global_batch=500, memory="256 KiB", context=0, optimizer="adamw")
+    assert plan.steps > 1
     assert [module.training for module in network.modules()] == modes
     assert all(torch.equal(value, state[name]) for name, value in network.state_dict().items())
     assert all(parameter.grad is None for parameter in network.parameters())
