@@ -34,23 +34,22 @@ def size(nbytes: int) -> str:
 def largest_line(found: LargestBatch) -> str:
     """Return the largest batch with its peak, or what one sample needs and what would help."""
     if not found.batch:
-        return f"largest batch: 0: one sample needs {size(found.needed)}, {_what_exceeds(found)}"
-    more = (
-        "" if found.next_peak is None else f"; {found.batch + 1} would need {size(found.limit.needed(found.next_peak))}"
-    )
-    return f"largest batch: {found.batch}, which needs {size(found.needed)} of {size(found.limit.memory)}{more}"
+        fewest = min(found.table)
+        who = "one sample needs" if fewest == 1 else f"{fewest} samples, the fewest that run, need"
+        return f"largest batch: 0: {who} {size(found.needed)}, {_what_exceeds(found)}"
+    line = f"largest batch: {found.batch}, which needs {size(found.needed)} of {size(found.limit.memory)}"
+    more = 0 if found.next_peak is None else found.limit.needed(found.next_peak)
+    return f"{line}; {found.batch + 1} would need {size(more)}" if more else line
 
 
 def _what_exceeds(found: LargestBatch) -> str:
-    """Return what exceeds the limit if one sample does, and what would help, with the bytes that it can save."""
+    """Return what exceeds the limit if no batch fits, and what would help, with the bytes that it can save."""
     limit, kinds = found.limit, found.by_kind
     if limit.room <= 0:
         return "context and workspace alone exceed the limit"
     model = sum(nbytes for kind, nbytes in kinds.items() if kind in FIXED)
     state, saved = kinds.get("optimizer", 0), kinds.get("saved", 0)
-    alone = (
-        f"{size(model)} of it for parameters, gradients and state" if state else f"{size(model)} of it for parameters"
-    )
+    alone = f"{size(model)} of it for parameters{', gradients and state' if state else ''}"
     savings = [("an optimizer with less state", state), ("checkpointing", saved)]
     helps = [f"{what} (up to {size(nbytes)})" for what, nbytes in sorted(savings, key=lambda item: -item[1]) if nbytes]
     helps.append("a smaller dtype, or sharding" if model > limit.room else "a smaller input or dtype")

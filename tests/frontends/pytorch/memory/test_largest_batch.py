@@ -11,6 +11,7 @@ from costcore import CostError, accumulation, estimate, max_batch
 from costcore.batch_size.fit import fit
 from costcore.batch_size.inputs import inputs_of_batch
 from costcore.batch_size.limit import make_limit
+from costcore.batch_size.sentences import largest_line
 from costcore.memory.allocator import Allocator
 from costcore.memory.caching import Settings
 from costcore.reports.text.amounts import parse_bytes
@@ -152,6 +153,7 @@ def test_a_single_sample_cannot_run():
     assert found.batch == 0
     assert found.peak == two
     assert any("with a batch of 1" in note and "more than 1 value per channel" in note for note in found.notes)
+    assert largest_line(found).startswith("largest batch: 0: 2 samples, the fewest that run, need ")
     assert max_batch(network, ("batch", 8), two, context=0, train=True).batch == 2
 
 
