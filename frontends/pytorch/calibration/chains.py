@@ -17,6 +17,9 @@ from .shapes import Maker, Shapes
 MAKERS: Mapping[str, tuple[Maker, int]] = {**IMAGE_CHAINS, **SEQUENCE_CHAINS}
 """What makes the chains of every kind, and the share of the kind."""
 
+TRAINING = 4
+"""Of so many chains of a kind, one runs its backward pass too."""
+
 
 class Chain(NamedTuple):
     """Operators that run one after another, as in a network.
@@ -25,11 +28,21 @@ class Chain(NamedTuple):
         name: its kind and shape.
         module: the blocks.
         inputs: what they are given.
+        training: whether the backward pass runs too.
     """
 
     name: str
     module: nn.Module
     inputs: tuple[Tensor, ...]
+    training: bool = False
+
+    def run(self) -> None:
+        """Run the chain; of training, forward and backward, after which gradients are freed."""
+        with torch.set_grad_enabled(self.training):
+            result = self.module(*self.inputs)
+            if self.training:
+                result.sum().backward()
+                self.module.zero_grad(set_to_none=True)
 
 
 def make_chains(count: int, limit: float, seed: int = 0) -> list[Chain]:
@@ -45,7 +58,8 @@ def make_chains(count: int, limit: float, seed: int = 0) -> list[Chain]:
     for name, (make, share) in MAKERS.items():
         for i in range(max(1, round(count * share / shares))):
             module, shape = make(Shapes(Random(f"{seed} {name} {i}"), limit))
-            chains.append(Chain(f"{name} {shape}", module.eval(), _inputs(module, shape)))
+            training = i % TRAINING == TRAINING - 1
+            chains.append(Chain(f"{name} {shape}", module.train(training), _inputs(module, shape), training))
     return chains
 
 

@@ -7,8 +7,6 @@ from itertools import pairwise
 from random import Random
 from statistics import median
 
-import torch
-
 from costcore.api.build_report import make_report
 from costcore.registry.custom import CustomCalculators
 from costcore.timing.calibration import Point
@@ -112,11 +110,11 @@ class Sweep:
         """Return the calls of each chain."""
         recorder = Recorder(measure_time=self._clock)
         ends = [0]
-        with torch.no_grad(), capture(recorder) as mode:
+        with capture(recorder) as mode:
             log = mode.recording.logs[-1]
             for chain in chains:
                 self._before()
-                chain.module(*chain.inputs)
+                chain.run()
                 ends.append(log.n_calls())
         records = make_report(recorder, CustomCalculators(True), True, "framework").trace.records
         return [records[start:end] for start, end in pairwise(ends)]

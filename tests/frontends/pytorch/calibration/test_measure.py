@@ -68,6 +68,19 @@ def test_chains_have_the_same_shapes_every_time_and_run(limit):
                 assert torch.isfinite(chain.module(*chain.inputs)).all(), chain.name
 
 
+def test_chains_of_training_run_backward_and_keep_no_gradients():
+    chain = next(chain for chain in make_chains(8 * len(MAKERS), 1.0) if chain.training)
+    families = {point.site.family for point in _swept([chain])}
+    assert any(family.endswith("_backward") for family in families)
+    assert all(parameter.grad is None for parameter in chain.module.parameters())
+
+
+def _swept(chains):
+    sweep = Sweep(chains)
+    sweep._rounds.append((0.0, sweep._round()))
+    return sweep.points()
+
+
 def test_other_seeds_have_other_shapes():
     names = [[chain.name for chain in make_chains(60, 1e6, seed)] for seed in (0, 1)]
     assert names[0] != names[1]
