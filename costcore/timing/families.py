@@ -129,6 +129,13 @@ def _conv(layer: Layer) -> tuple[str, Axes]:
     return family, (*channels, KERNEL_WEIGHT * _log(kernel), GROUPS_WEIGHT * _log(groups), _log(stride))
 
 
+def _conv_transpose(layer: Layer) -> tuple[str, Axes]:
+    x, w = layer["x"].shape, layer["w"].shape
+    groups, stride = int(layer.attrs.get("groups", 1)), prod(layer.attrs.get("stride", (1,)))
+    channels = _logs(x[0] * prod(x[2:]), w[1], w[0] / groups)
+    return layer.op, (*channels, KERNEL_WEIGHT * _log(prod(w[2:])), GROUPS_WEIGHT * _log(groups), _log(stride))
+
+
 def _matrices(rows: float, columns: float, depth: float, count: float) -> tuple[str, Axes]:
     is_vector = APART * (rows == 1 or columns == 1)  # libraries have other kernels for products with a vector
     return "linear" if count == 1 else "matmul", (*_logs(rows, columns, depth, count), is_vector)
@@ -168,6 +175,7 @@ _REDUCTIONS = ("softmax", "log_softmax", "layer_norm", "rms_norm", "reduce_mean"
 
 _AXES: Mapping[str, tuple[Callable[[Layer], tuple[str, Axes]], tuple[str, ...]]] = {
     "conv": (_conv, ("x", "w")),
+    "conv_transpose": (_conv_transpose, ("x", "w")),
     "linear": (_linear, ("x", "w")),
     "matmul": (_matmul, ("x0", "x1")),
     "attention": (_attention, ("q", "k")),

@@ -76,8 +76,12 @@ def _inverted(shapes: Shapes) -> Made:
 
 
 def _stem(shapes: Shapes) -> Made:
-    n, side, out = shapes.pick((1, 2, 4)), shapes.pick((96, 112, 160, 224, 227)), shapes.pick((16, 24, 32, 64, 96))
-    kernel, stride = shapes.pick(((3, 2), (7, 2), (7, 4), (11, 4), (4, 4), (16, 16), (3, 1)))
+    n, side, out = (
+        shapes.pick((1, 2, 4)),
+        shapes.pick((96, 112, 160, 224, 227)),
+        shapes.pick((16, 24, 32, 64, 96, 192, 768)),
+    )
+    kernel, stride = shapes.pick(((3, 2), (7, 2), (7, 4), (11, 4), (4, 4), (16, 16), (32, 32), (3, 1)))
     pool = [nn.MaxPool2d(3, 2, 1)] if stride < 4 else []
     return nn.Sequential(*conv_norm(3, out, kernel, nn.ReLU, stride), *pool), (n, 3, side, side)
 

@@ -19,6 +19,9 @@ LENGTHS = (1, 7, 16, 32, 49, 64, 100, 128, 197, 256, 384, 512)
 
 WIDTHS = (64, 128, 192, 256, 384, 512, 768, 1024)
 
+STEP = 5
+"""The factor between the sizes of chains."""
+
 LARGEST_MAP = 2**23
 """The most elements of a map at the start of a chain; those inside may have some times as many."""
 
@@ -27,16 +30,16 @@ SMALLEST_SIDE_BY_CHANNELS = 256
 
 
 class Shapes:
-    """Draws shapes whose work is within a limit; if none is, the one with the least work.
+    """Draws shapes of all sizes: as many with much work as with little.
 
     Args:
         random: the source of choices.
-        limit: about how many MACs a chain may have; a chain has a part of them, so that all sizes occur.
+        limit: about how many MACs the largest chains have.
     """
 
     def __init__(self, random: Random, limit: float) -> None:
         self.pick = random.choice
-        self.limit = limit / random.choice((1, 4, 16))
+        self.limit = limit / random.choice((1, STEP, STEP**2, STEP**3))
 
     def image(self, weight: float, *, least: int = 16) -> tuple[int, int, int]:
         """Return batch, channels and side of a map, ``weight * n * c * c * h * h`` MACs within the limit."""
@@ -55,8 +58,10 @@ class Shapes:
     def _within(
         self, shapes: Iterable[tuple[int, int, int]], work: Callable[[int, int, int], float]
     ) -> tuple[int, int, int]:
+        """Return a shape whose work is within the limit, and not much less if there is one."""
         shapes = list(shapes)
-        return self.pick([s for s in shapes if work(*s) <= self.limit] or [min(shapes, key=lambda s: work(*s))])
+        within = [s for s in shapes if work(*s) <= self.limit] or [min(shapes, key=lambda s: work(*s))]
+        return self.pick([s for s in within if work(*s) >= self.limit / STEP] or within)
 
 
 Made = tuple[nn.Module, tuple[Any, ...]]

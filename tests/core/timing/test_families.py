@@ -35,6 +35,11 @@ def conv(channels, out, kernel, groups=1, stride=1, side=16):
         (conv(8, 32, 2, stride=2), "conv kxk", (10, 5, 3, 1.5, 0, 2)),
         (conv(32, 32, 2, groups=4), "grouped conv", (10, 3, 3, 1.5, 1, 0)),
         (conv(16, 16, 4, groups=16), "depthwise", (10, 0, 0, 3, 2, 0)),
+        (
+            call("conv_transpose", {"x": (4, 8, 16, 16), "w": (8, 4, 2, 2)}, (4, 4, 32, 32), {"stride": (2, 2)}),
+            "conv_transpose",
+            (10, 2, 3, 1.5, 0, 2),
+        ),
         (call("linear", {"x": (2, 8, 16), "w": (64, 16)}, (2, 8, 64)), "linear", (4, 6, 4, 0, 0)),
         (call("linear", {"x": (1, 16), "w": (64, 16)}, (1, 64)), "linear", (0, 6, 4, 0, APART)),
         (call("matmul", {"x0": (4, 8, 16), "x1": (4, 16, 32)}, (4, 8, 32)), "matmul", (3, 5, 4, 2, 0)),
