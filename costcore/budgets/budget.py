@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from costcore.reports.report import Report
 from costcore.reports.text.amounts import FIGURES, METRICS, exact
+from costcore.reports.text.durations import duration
 
 LIMITED: Mapping[str, tuple[str, ...]] = {
     "total": tuple(FIGURES),
@@ -45,6 +46,20 @@ class Limit(NamedTuple):
         return self.scope if self.scope == "total" else f"{self.scope} {self.pattern!r}"
 
 
+class TimeLimit(NamedTuple):
+    """A limit on the least time of a run on a device.
+
+    Attributes:
+        device: the device, as :meth:`costcore.Report.time` takes it.
+        most: the maximum of ``bound_seconds``, in seconds.
+        options: further arguments of :meth:`costcore.Report.time`.
+    """
+
+    device: str
+    most: float
+    options: Mapping[str, Any] = {}
+
+
 @dataclass(frozen=True)
 class Budget:
     """Limits on the cost of a model.
@@ -55,6 +70,7 @@ class Budget:
         strict: whether a report whose status is ``partial`` or ``assumed`` is a violation.
         convention: the convention by which FLOPs are counted; empty for that of costcore.
         fused: the level of fusion after which bytes are counted; empty for those of every call by itself.
+        times: limits on the least time of a run, by device.
         source: the file from which the budget was read.
     """
 
@@ -63,6 +79,7 @@ class Budget:
     strict: bool = False
     convention: str = ""
     fused: str = ""
+    times: tuple[TimeLimit, ...] = ()
     source: str = field(default="budget", compare=False)
 
     @property
@@ -79,9 +96,10 @@ class Violation(NamedTuple):
     """A limit that is exceeded; its text is one line.
 
     Attributes:
-        where: ``total``, ``module layer1.conv`` or ``operator conv``.
-        metric: the limited metric; empty if the report is partial or a pattern matches nothing.
-        value: the value of the metric.
+        where: ``total``, ``module layer1.conv``, ``operator conv`` or ``time on l4``.
+        metric: the limited metric; ``bound_seconds`` for the least time of a run; empty if the report is partial or a
+            pattern matches nothing.
+        value: the value of the metric; of ``bound_seconds`` in nanoseconds, rounded.
         limit: its maximum.
         reason: how the limit was computed from the baseline, or why there is a violation without a metric.
     """
@@ -97,12 +115,31 @@ class Violation(NamedTuple):
         """The amount by which the value exceeds the limit."""
         return self.value - self.limit
 
+    @property
+    def name(self) -> str:
+        """What is limited, in words; the reason if no metric is."""
+        return TIME_NAME if self.metric == "bound_seconds" else FIGURES[self.metric][0] if self.metric else self.reason
+
+    @property
+    def amounts(self) -> tuple[str, str, str]:
+        """The value, its limit and the excess as text; empty without a metric."""
+        if not self.metric:
+            return "", "", ""
+        as_text = _nanoseconds if self.metric == "bound_seconds" else exact
+        return as_text(self.value), as_text(self.limit), as_text(self.excess)
+
     def __str__(self) -> str:
         if not self.metric:
             return f"{self.where}: {self.reason}"
+        value, limit, excess = self.amounts
         share = f", {100 * self.excess / self.limit:.2f} %" if self.limit else ""
         reason = f" ({self.reason})" if self.reason else ""
-        return (
-            f"{self.where}: {exact(self.value)} {FIGURES[self.metric][0]}, limit {exact(self.limit)}{reason}, "
-            f"{exact(self.excess)} over{share}"
-        )
+        return f"{self.where}: {value} {self.name}, limit {limit}{reason}, {excess} over{share}"
+
+
+TIME_NAME = "at least"
+"""What a limit on time limits: the run takes this long at least."""
+
+
+def _nanoseconds(value: int) -> str:
+    return duration(value / 1e9)

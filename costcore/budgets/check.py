@@ -45,6 +45,19 @@ def check(report: Report, budget: BudgetLike) -> list[Violation]:
     if not isinstance(report, Report):
         raise TypeError(f"check expects a report, such as that of estimate (got {type(report).__name__})")
     read = budget if isinstance(budget, Budget) else read_budget(budget)
+    return [*_check_costs(report, read), *_too_long(report, read)]
+
+
+def _too_long(report: Report, budget: Budget) -> Iterator[Violation]:
+    """Yield a violation for every device on which the run takes longer than its limit, at least."""
+    for limit in budget.times:
+        seconds = report.time(limit.device, **limit.options).bound_seconds
+        if seconds > limit.most:
+            yield Violation(f"time on {limit.device}", "bound_seconds", round(1e9 * seconds), round(1e9 * limit.most))
+
+
+def _check_costs(report: Report, read: Budget) -> list[Violation]:
+    """Return the violations of the limits on costs."""
     if read.fused:
         return _check_fused(report, read)
     if not read.convention:
@@ -58,7 +71,7 @@ def check(report: Report, budget: BudgetLike) -> list[Violation]:
 def _check_fused(report: Report, budget: Budget) -> list[Violation]:
     """Return the violations of a budget that limits the bytes after fusion."""
     baseline = None if budget.baseline is None else _fused(budget.baseline, budget.fused)
-    found = check(_fused(report, budget.fused), replace(budget, baseline=baseline, fused=""))
+    found = _check_costs(_fused(report, budget.fused), replace(budget, baseline=baseline, fused=""))
     reason = f"after fusion ({budget.fused})"
     return [_with_reason(violation, reason, ("mread", "mwrite", "mrw")) for violation in found]
 

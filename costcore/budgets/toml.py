@@ -8,20 +8,26 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from costcore.budgets.budget import LIMITED, SCOPES, Budget, Limit
+from costcore.budgets.budget import LIMITED, SCOPES, Budget, Limit, TimeLimit
 from costcore.counting.conventions.catalog import named
+from costcore.devices.catalog import named as named_device
 from costcore.errors import CostError
 from costcore.fusion.groups import LEVELS
 from costcore.messages import error_text, unknown
 from costcore.reports.report import Report
 from costcore.reports.text.amounts import METRICS, parse_amount, parse_percent
+from costcore.reports.text.durations import parse_duration
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-TOP_LEVEL_KEYS = ("strict", "convention", "baseline", "max_increase", "fused", *SCOPES)
+TOP_LEVEL_KEYS = ("strict", "convention", "baseline", "max_increase", "fused", *SCOPES, "time")
+
+
+TIME_KEYS = ("bound_seconds", "dtype", "fusion", "cores", "tf32")
+"""The keys of a limit on time; all but the first are arguments of :meth:`costcore.Report.time`."""
 
 
 class BudgetError(CostError):
@@ -51,6 +57,10 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
 
         [operator.conv]
         macs = "4G"
+
+        [time.l4]                      # a device: the least time of a run; dtype, fusion, cores, tf32 as in Report.time
+        bound_seconds = "5 ms"
+        dtype = "bfloat16"
 
     Raises:
         TypeError: if ``budget`` is neither a path nor a mapping.
@@ -98,12 +108,13 @@ class _Reader:
         baseline = self._baseline(content.get("baseline"))
         if baseline is None and any(limit.increase is not None for limit in limits):
             raise BudgetError(f"{self._source}: max_increase needs a baseline, the path of a saved report")
-        if not limits and not strict:
+        times = (*self._times(content.get("time", {})),)
+        if not limits and not times and not strict:
             raise BudgetError(f"{self._source}: the budget has no limits (expected {', '.join(TOP_LEVEL_KEYS)})")
         convention, fused = self._convention(content.get("convention", "")), content.get("fused", "")
         if fused not in ("", *LEVELS):
             raise self._error(("fused",), unknown("level of fusion", fused, LEVELS))
-        return Budget(limits, baseline, strict, convention, fused, self._source)
+        return Budget(limits, baseline, strict, convention, fused, times, self._source)
 
     def _convention(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -128,6 +139,21 @@ class _Reader:
             for pattern, limits in section.items():
                 self._check_table(limits, (scope, pattern))
                 yield from self._section(scope, pattern, limits, (scope, pattern))
+
+    def _times(self, section: Any) -> Iterator[TimeLimit]:
+        self._check_table(section, ("time",))
+        for device, limits in section.items():
+            self._check_table(limits, ("time", device))
+            if wrong := [key for key in limits if key not in TIME_KEYS]:
+                raise self._error(("time", device, wrong[0]), unknown("key", wrong, TIME_KEYS))
+            place = ("time", device, "bound_seconds")
+            path = str(self._folder / device) if device.endswith(".toml") else device
+            try:
+                named_device(path)
+                most = parse_duration(limits.get("bound_seconds"))
+            except (TypeError, ValueError, OSError) as error:
+                raise self._error(place, str(error)) from error
+            yield TimeLimit(path, most, {key: value for key, value in limits.items() if key != "bound_seconds"})
 
     def _section(
         self, scope: str, pattern: str, limits: Mapping[str, Any], key_path: tuple[str, ...]

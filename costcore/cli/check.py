@@ -25,7 +25,6 @@ from costcore.registry.frontends import reader_of, specs
 from costcore.reports.caveats import not_counted
 from costcore.reports.columns import Table
 from costcore.reports.tables.renderers import to_markdown
-from costcore.reports.text.amounts import FIGURES, exact
 from costcore.reports.text.escape import printable
 
 EPILOG = """example of a budget file:
@@ -109,12 +108,8 @@ def _markdown(args: argparse.Namespace, violations: Sequence[Violation]) -> list
     rows = [
         [
             violation.where,
-            FIGURES[violation.metric][0] if violation.metric else violation.reason,
-            *(
-                (exact(violation.value), exact(violation.limit), exact(violation.excess))
-                if violation.metric
-                else ("", "", "")
-            ),
+            violation.name,
+            *violation.amounts,
             violation.reason if violation.metric else "",
         ]
         for violation in violations

@@ -200,6 +200,11 @@ def time_report(
         chosen = _part_of(chosen, cores)
     if trace.run.unit != "FLOPs":
         raise CostError(f"FLOPs of this report are {trace.run.unit}. Time the report of costcore's own convention.")
+    if trace.run.fusion is not None:
+        level = trace.run.fusion.level
+        raise CostError(
+            f"the bytes of this report are those after fusion. Time the report that was fused, with fusion={level!r}."
+        )
     _check_numbers(trace)
     with collector_off():
         return TimeReport(trace, chosen, fusion, _tf32(trace, tf32), dtype)

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from costcore import Report, estimate
+from costcore import CostError, Report, estimate
 from costcore.devices.catalog import named
 from costcore.devices.device import Device, Memory
 from costcore.fusion.groups import LEVELS
@@ -106,6 +106,29 @@ def test_a_training_step_has_times_of_all_phases():
     assert phases == {"forward", "backward"}
     forward = report("resnet50").time("a100-sxm4-80gb", dtype="bfloat16")
     assert 2 * forward.bound_seconds < time.bound_seconds < 5 * forward.bound_seconds
+
+
+@pytest.mark.frontend("pytorch", "onnx")
+def test_a_symbolic_report_has_times_after_substitution(tmp_path):
+    from tests.whole_networks import onnx_models
+
+    symbolic = estimate(onnx_models.resnet50("batch"))
+    with pytest.raises(CostError, match=r"Substitute them first: report.subs\(batch=…\)"):
+        symbolic.time("l4")
+    symbolic.to_json(tmp_path / "report.json")
+    saved = Report.from_json(tmp_path / "report.json").subs(batch=8)
+    direct = estimate(onnx_models.resnet50(8)).time("l4", fusion="pointwise")
+    assert saved.time("l4", fusion="pointwise").bound_seconds == pytest.approx(direct.bound_seconds)
+
+
+@pytest.mark.frontend("pytorch", "chainer")
+def test_a_link_takes_as_long_as_the_module():
+    import chainer.links as links
+    import numpy as np
+
+    ours = estimate(links.Linear(64, 32), np.zeros((4, 64), np.float32)).time("l4", tf32=())
+    theirs = estimate(nn.Linear(64, 32), (4, 64)).time("l4", tf32=())
+    assert ours.bound_seconds == pytest.approx(theirs.bound_seconds)
 
 
 @pytest.mark.frontend("pytorch", "onnx")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -11,11 +12,31 @@ from costcore.reports.text.units import rounded
 UNITS_OF_TIME = (("s", 1), ("ms", 1000), ("µs", 10**6), ("ns", 10**9))
 """The units and how many of them are a second."""
 
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|ms|µs|us|ns)")
+
 
 def duration(seconds: float, n_digits: int = 3, fixed: bool = False) -> str:
     """Return a duration in the unit that suits it, ``1.25 ms``."""
     name, per_second = unit_of_time([seconds])
     return f"{rounded(Fraction(seconds) * per_second, n_digits, fixed)} {name}"
+
+
+def parse_duration(value: object) -> float:
+    """Return the seconds that a number of seconds or a string such as ``"5 ms"`` stands for.
+
+    Raises:
+        TypeError: if ``value`` is neither a number nor a string.
+        ValueError: if it is not positive, or a string of another form.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise TypeError(f'bound_seconds must be a number of seconds or a string such as "5 ms" (got {value!r})')
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if isinstance(value, str) and match is None:
+        raise ValueError(f'bound_seconds must be a number of seconds or a string such as "5 ms" (got {value!r})')
+    seconds = float(match[1]) / dict(UNITS_OF_TIME)[match[2].replace("us", "µs")] if match else float(value)
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"bound_seconds must be positive (got {value!r})")
+    return seconds
 
 
 def unit_of_time(values: Sequence[float]) -> tuple[str, int]:

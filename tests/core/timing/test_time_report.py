@@ -225,6 +225,11 @@ def test_a_cpu_has_no_more_cores_than_it_has():
         net(dense("a")).time(device(kind="cpu"), cores=11)
 
 
+def test_a_fused_report_is_not_fused_again():
+    with pytest.raises(CostError, match=r"after fusion. Time the report that was fused, with fusion='pointwise'."):
+        net(dense("a")).fused("pointwise").report.time(TOY)
+
+
 def test_amounts_of_another_convention_have_no_time():
     with pytest.raises(CostError, match="FLOPs of this report are MACs"):
         net(dense("a")).under("macs").report.time(TOY)
