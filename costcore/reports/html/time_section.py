@@ -32,7 +32,7 @@ def _cards(times: Times) -> str:
     dtype = f", {times.dtype}" if times.dtype else ""
     cards = [card("At least", duration(times.bound_seconds), f"{FUSIONS[times.fusion]}{dtype}")]
     if times.seconds is not None:
-        cards.append(card("Calibrated", duration(times.seconds), "usual time on this device"))
+        cards.append(card("Calibrated", duration(times.seconds), f"usual time on this device, ± {times.error:.0%}"))
     cards.append(card("Bound by", total["binds"].partition(" ")[0] or "nothing", total["binds"]))
     cards.append(card("Groups", exact(len(times.groups)), "calls that run as one kernel"))
     return "\n".join(cards)

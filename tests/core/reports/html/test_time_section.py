@@ -12,8 +12,10 @@ from costcore import CostError
 from costcore.reports.html import to_html
 from costcore.reports.html.roofline import dots_of, legend, picture, roofs_of
 from costcore.reports.html.time_section import time_section
+from costcore.reports.text.durations import duration
 from tests.core import html_reports
 from tests.core.given_costs import dense, net, relu
+from tests.core.timing.toy_calibration import calibrated_device
 from tests.core.timing.toy_device import TOY
 
 
@@ -96,3 +98,11 @@ def test_the_roofline_is_also_a_picture_of_its_own(tmp_path):
 def test_a_run_without_work_cannot_be_drawn():
     with pytest.raises(CostError, match="there is nothing to draw"):
         net().time(TOY).to_svg()
+
+
+def test_a_calibrated_device_has_a_usual_time_with_its_error():
+    time = net(relu("b", 1000), framework="torch").time(calibrated_device())
+    assert time.seconds > time.bound_seconds
+    section = time_section(time)
+    assert f"<dt>Calibrated</dt><dd>{duration(time.seconds)}</dd>" in section
+    assert "<dd class='note'>usual time on this device, ± 30%</dd>" in section  # the error of relu in the file
