@@ -17,8 +17,8 @@ from costcore.reports.report import Report
 from costcore.trace.recorder import Recorder
 
 _NO_MEMORY = (
-    "memory=True: no frontend of this hook records memory. That of PyTorch does, if torch is imported before the hook "
-    "is entered."
+    "memory=True: no frontend of this hook records memory. Those of PyTorch and Chainer do, if the framework is "
+    "imported before the hook is entered."
 )
 
 
@@ -44,7 +44,8 @@ class ComputationalCostHook:
             reported as ``seconds``, and in the last columns of ``show_layers``.
         strict: raise an error at the end of the block if the status of the report is not ``complete``. The report
             stays available.
-        memory: record when memory is allocated and freed (PyTorch): :attr:`Report.memory`, :meth:`Report.show_memory`.
+        memory: record when memory is allocated and freed (PyTorch, Chainer): :attr:`Report.memory`,
+            :meth:`Report.show_memory`.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.

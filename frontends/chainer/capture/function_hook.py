@@ -16,6 +16,7 @@ from costcore.trace.recorder import Recorder
 
 from ..arrays import array_of
 from ..naming import function_of, native_name
+from .array_ledger import record_memory
 from .call_stack import current_phase
 from .chainerx_guard import chainerx_rejected
 from .recording import Recording
@@ -62,6 +63,7 @@ class Capture(chainer.FunctionHook):
         super().__init__()
         self.name = f"costcore {id(self)}"
         self.recording = Recording(recorder)
+        self._ledger = record_memory(recorder) if recorder.memory else None
         self._forward: dict[int, MethodWatch] = {}
         self._n_functions_before: dict[int, int] = {}
         """For each container that runs forward now, how many functions had run before it."""
@@ -98,6 +100,8 @@ class Capture(chainer.FunctionHook):
             self._forward.clear()
             self._backward.clear()
             self.recording.finish()
+            if self._ledger is not None:
+                self._ledger.close()
             coroutines.leave(self._number)
             del self._active[self.name]  # it may be left in another thread
 
@@ -126,6 +130,9 @@ class Capture(chainer.FunctionHook):
         n_functions = self._n_functions
         self._n_functions += 1
         watch = self._forward.pop(id(function))
+        if self._ledger is not None:
+            self._ledger.read(in_data, bool(self._backward))
+            self._ledger.see(function, watch.returned or ())
         native = native_name(type(function_of(function)))
         links = self.recording.links
         module = links.path() if links.running() or not self._backward_modules else self._backward_modules[-1]
@@ -181,6 +188,10 @@ class Capture(chainer.FunctionHook):
         else:
             running = self._backward[id(watch.function)]
             running.by_functions = self._n_functions > running.n_functions_before
+            if self._ledger is not None:
+                self._ledger.see(watch.function, (gradient for gradient in watch.returned if gradient is not None))
+            if running.by_functions:
+                watch.returned = ()  # Chainer frees some of the gradients before the hook is called again
 
     @contextmanager
     def _backward_in(self, module: str) -> Iterator[None]:
