@@ -60,7 +60,7 @@ class ArrayLedger:
     # Memory that lives before the run
 
     def watch(self, value: Any, name: str = "") -> bool:
-        """Register links, optimizers, variables and arrays, in lists and dicts too; return whether all were known."""
+        """Register links, optimizers, variables and arrays, also in lists and dicts; return whether all were."""
         if isinstance(value, chainer.Link):
             self._watch_link(value)
         elif isinstance(value, chainer.Optimizer):
