@@ -181,19 +181,28 @@ def tracked(network: nn.Module, x: torch.Tensor, mode: str) -> int:
 
 
 def against_profiler(names: str, modes: str) -> list[Row]:
-    """Compare with the CPU profiler, and print what MemTracker reports."""
+    """Compare with the CPU profiler, and print what MemTracker reports and how long it takes against an estimate."""
     rows = []
     for name, (make, shape, dtype) in networks(names):
         for mode in modes.split(",") if modes else COMPARED:
             torch.manual_seed(0)
             memory = estimated(make(), (shape, dtype), mode)
+            network = make()
+            start = process_time()
+            estimated(network, (shape, dtype), mode)
+            seconds = process_time() - start
             rows.append(Row(name, mode, profiled(make(), torch.zeros(shape, dtype=dtype), mode), 0))
             rows[-1] = rows[-1]._replace(reported=memory.peak - memory.base)
+            network = make()
+            start = process_time()
             try:
-                peak = tracked(make(), torch.zeros(shape, dtype=dtype), mode)
-                other = f"MemTracker {100 * (peak - memory.peak) / memory.peak:+.2f} % of the whole peak"
+                peak = tracked(network, torch.zeros(shape, dtype=dtype), mode)
             except (AttributeError, ImportError, RuntimeError, TypeError, ValueError) as error:
                 other = f"MemTracker: {type(error).__name__}"
+            else:
+                ratio = (process_time() - start) / seconds
+                other = f"MemTracker {100 * (peak - memory.peak) / memory.peak:+.2f} % of the whole peak"
+                other += f", {ratio:.1f} x the time of the estimate"
             print(rows[-1], other, flush=True)
     return rows
 
