@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from costcore.counting.pricing import Pricer
 from costcore.errors import AssumedReportError, CostError, CostWarning, IncompleteReportError, PartialReportError
+from costcore.ir import Pattern
 from costcore.memory.ledger import decide_kinds
 from costcore.memory.saved import with_saved
 from costcore.messages import unknown
@@ -87,6 +88,7 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
         buffers=tuple(recorder.buffers),
         dataflow=recorder.dataflow,
         memory=memory,
+        patterns=_patterns(calls, custom),
     )
     with collector_off():
         return Report(Trace(_costs(recorder, calls, custom, layout), run))
@@ -106,6 +108,21 @@ def _costs(recorder: Recorder, calls: Sequence[Call], custom: CustomCalculators,
             record = pricer(call)
         records.append(record._replace(seconds=seconds[i]) if i in seconds else record)
     return tuple(records)
+
+
+def _patterns(calls: Sequence[Call], custom: CustomCalculators) -> dict[int, Pattern]:
+    """Return the patterns that calculators of this run state, by position of the call.
+
+    Raises:
+        CostError: if one of them is invalid.
+    """
+    stating = {name: calculator for name, calculator in custom.by_layer.items() if hasattr(calculator, "pattern")}
+    if not stating:
+        return {}
+    from costcore.fusion.patterns import stated_pattern
+
+    found = ((i, call.layer, stating.get(call.native) or stating.get(call.layer.op)) for i, call in enumerate(calls))
+    return {i: stated_pattern(calculator, layer) for i, layer, calculator in found if calculator is not None}
 
 
 def _with_names(calls: Iterable[Call]) -> list[Call]:

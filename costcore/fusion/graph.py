@@ -81,8 +81,9 @@ class Graph:
         self.overwriting: set[int] = set()
         self._overwrites = Overwrites()
         self.kept: set[int] = set()
+        patterns = trace.run.patterns
         for position, record in enumerate(trace):
-            self._add(position, record.call, works(record))
+            self._add(position, record.call, works(record, patterns.get(position)))
         self.kept |= {self._value.get(identity, identity) for identity in _kept(trace)}
         self._place_operands()
 

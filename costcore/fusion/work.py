@@ -53,24 +53,24 @@ class Works:
 
     def __init__(self, is_free_layout: bool) -> None:
         self._is_free_layout = is_free_layout
-        self._by_identity: dict[tuple[int, int], tuple[CallCost, Work]] = {}
+        self._by_identity: dict[tuple[int, int, Pattern | None], tuple[CallCost, Work]] = {}
         """By ``id`` of layer and cost; storing the record keeps these ids valid."""
 
-    def __call__(self, record: CallCost) -> Work:
-        """Return the work of a call."""
-        key = (id(record.call.layer), id(record.cost))
+    def __call__(self, record: CallCost, pattern: Pattern | None = None) -> Work:
+        """Return the work of a call, whose pattern a calculator of the run may have stated."""
+        key = (id(record.call.layer), id(record.cost), pattern)
         found = self._by_identity.get(key)
         if found is None:
-            found = self._by_identity[key] = (record, self._work(record))
+            found = self._by_identity[key] = (record, self._work(record, pattern))
         return found[1]
 
-    def _work(self, record: CallCost) -> Work:
+    def _work(self, record: CallCost, pattern: Pattern | None) -> Work:
         layer, cost = record.call.layer, record.cost
         if cost is None:
             return Work("opaque", 0, None, (0,) * len(layer.inputs), 0, (0,) * len(layer.outputs), 0, 0, 0)
         if self._is_free_layout and is_layout(calculators().get(layer.op)):
             return work_of(layer, cost, "free")
-        return work_of(layer, cost, pattern_of(layer))
+        return work_of(layer, cost, pattern or pattern_of(layer))
 
 
 def work_of(layer: Layer, cost: Cost, pattern: Pattern) -> Work:

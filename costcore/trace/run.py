@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from costcore._version import __version__
 from costcore.dims import Dim
+from costcore.ir import Pattern
 from costcore.memory.ledger import MemoryLedger
 from costcore.trace.call import Assumption, Module, ModuleCall
 from costcore.trace.dataflow import Dataflow
@@ -89,6 +90,7 @@ class Run:
         module_calls: every call of a module in the order in which they began; recorded only with ``spelled=True``.
         dataflow: values that the model states beside those of calls, as an ONNX graph does; None if calls show all.
         memory: every block of memory of the run; None unless requested.
+        patterns: the pattern of a call by its position, if a calculator of this run states one.
         fusion: how calls were fused; None if every call reads and writes its operands by itself.
         ranges: for every symbol of a fitted run, the smallest and the largest value at which its formulas were checked.
     """
@@ -111,5 +113,6 @@ class Run:
     buffers: tuple[int, ...] = ()
     dataflow: Dataflow | None = None
     memory: MemoryLedger | None = None
+    patterns: Mapping[int, Pattern] = field(default_factory=dict)
     fusion: Fusion | None = None
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)

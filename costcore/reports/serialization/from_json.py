@@ -18,7 +18,7 @@ from costcore.reports.ledger import Ledger, flops_of, multiplied
 from costcore.reports.serialization.codec import Decoder, Encoder, malformed
 from costcore.reports.serialization.expression_parts import MOST_BITS
 from costcore.reports.serialization.file_object import REQUIRED, FileObject, checked_amount, checked_sign
-from costcore.reports.serialization.fusion_entry import fusion_of
+from costcore.reports.serialization.fusion_entry import fusion_of, patterns_of
 from costcore.reports.serialization.memory_entries import dataflow_of, memory_of
 from costcore.reports.serialization.to_json import SCHEMA, total_entry
 from costcore.symbolic import expanded_sum
@@ -156,7 +156,7 @@ def _contents(file: FileObject, source: str) -> Contents:
         flops[id(cost)] = amount
     records = tuple(_call(entry, layers, costs, run, decoder) for entry in file.objects("calls"))
     memory, fusion = memory_of(file, len(records)), fusion_of(file, len(records), decoder)
-    trace = Trace(records, replace(run, memory=memory, fusion=fusion))
+    trace = Trace(records, replace(run, memory=memory, fusion=fusion, patterns=patterns_of(file, len(records))))
     if len({call.name for call in trace.calls}) != len(trace):
         raise CostError("calls: two calls have the same name")
     stated = file.choice("status", ("complete", "assumed", "partial"))

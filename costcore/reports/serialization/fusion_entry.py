@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from costcore.errors import CostError
 from costcore.fusion.groups import LEVELS
+from costcore.fusion.patterns import PATTERNS
+from costcore.ir import Pattern
 from costcore.reports.serialization.codec import Decoder
 from costcore.reports.serialization.file_object import FileObject
 from costcore.trace.run import Fusion
@@ -22,3 +26,15 @@ def fusion_of(file: FileObject, n_calls: int, decoder: Decoder) -> Fusion | None
     level, unfused = entry.choice("level", LEVELS), entry.amount("unfused_mrw", decoder)
     entry.end()
     return Fusion(level, tuple(map(tuple, groups)), unfused)
+
+
+def patterns_of(file: FileObject, n_calls: int) -> dict[int, Pattern]:
+    """Return the patterns that calculators of the run stated, by position of the call."""
+    patterns: dict[int, Pattern] = {}
+    for entry in file.objects("patterns", []):
+        position, pattern = entry.field("call", int), cast(Pattern, entry.choice("pattern", PATTERNS))
+        entry.end()
+        if not 0 <= position < n_calls:
+            raise CostError(f"{entry.where}: expected the index of a call, less than {n_calls}")
+        patterns[position] = pattern
+    return patterns

@@ -70,6 +70,8 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
         entries["module_calls"] = [_module_call(call, encoder) for call in run.module_calls]
     if run.dataflow is not None:
         entries["dataflow"] = _dataflow(run.dataflow, encoder)
+    if run.patterns:
+        entries["patterns"] = [{"call": i, "pattern": pattern} for i, pattern in run.patterns.items()]
     if run.fusion is not None:
         entries["fusion"] = _fusion(run.fusion, encoder)
     if run.ranges:
