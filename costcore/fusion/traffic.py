@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
-from costcore.dims import Dim, maximum, minimum
+from costcore.dims import Dim, is_symbolic, maximum, minimum
 from costcore.fusion.graph import Graph, Node, Operand
 from costcore.ir import Pattern
 from costcore.symbolic import expanded_sum, magnitude
@@ -77,7 +78,7 @@ class _Reads:
     def add(self, node: Node) -> Dim:
         """Return the bytes that a call reads and no call before it."""
         new = [self._new(operand) for operand in _needed(node, self._inside)]
-        return sum_of([node.work.more_read, *new])
+        return sum_of([node.work.more_read, _unnamed(node), *new])
 
     def _new(self, operand: Operand) -> Dim:
         parts = self._parts.setdefault(operand.value, {})
@@ -95,11 +96,17 @@ class _Reads:
 
 
 def _needed(node: Node, inside: set[int]) -> list[Operand]:
-    """Return the operands from outside; bytes that are not needed are taken off the largest of them first."""
+    """Return the operands from outside; bytes that are not needed are taken off the largest of them first.
+
+    If these bytes are an expression, they are taken off the largest operand of the call, if that comes from outside.
+    """
     operands = [operand for operand in node.operands if operand.value not in inside]
     left = node.work.unread
-    if type(left) is int and not left:
+    if not operands or (type(left) is int and not left):
         return operands
+    if is_symbolic(left):  # which cannot be compared with the bytes of an operand
+        largest = max(node.operands, key=lambda each: magnitude(each.nbytes))
+        return [each._replace(nbytes=each.nbytes - left) if each == largest else each for each in operands]
     reduced = []
     for operand in sorted(operands, key=lambda each: -magnitude(each.nbytes)):
         taken = _smaller(left, operand.nbytes)
@@ -108,11 +115,19 @@ def _needed(node: Node, inside: set[int]) -> list[Operand]:
     return reduced
 
 
+def _unnamed(node: Node) -> Dim:
+    """Return the bytes of inputs without an operand id, which nothing is known to produce."""
+    if len(node.operands) == len(node.work.reads):
+        return 0
+    named = sum_of([operand.nbytes for operand in node.operands])
+    return sum_of(node.work.reads) - named - (0 if node.operands else node.work.unread)
+
+
 def _written(graph: Graph, position: int, members: set[int]) -> Dim:
     """Return the bytes that a call writes to memory; what it leaves unwritten is taken off its first outputs."""
     node = graph.nodes[position]
     written, left = [node.work.more_written], node.work.unwritten
-    for result, nbytes in zip(node.results, node.work.writes, strict=False):
+    for result, nbytes in zip_longest(node.results, node.work.writes, fillvalue=0):
         if is_written(graph, result, members):
             taken = _smaller(left, nbytes)
             left -= taken

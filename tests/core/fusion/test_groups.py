@@ -194,6 +194,15 @@ def test_with_a_free_layout_transposes_are_views():
     assert groups_of(calls.trace(end, layout="free"), "pointwise")[0].read == 4 * 32
 
 
+def test_calls_without_ids_keep_their_bytes():
+    calls = Calls()
+    calls("relu", calls("exp", calls.given(4, 8)))
+    calls("embedding", calls.given(5), calls.given(1000, 8), shape=(5, 8), names=("x", "w"))
+    calls.calls = [call._replace(inputs=(), outputs=()) for call in calls.calls]
+    groups = groups_of(calls.trace(), "pointwise")
+    assert [(group.read, group.written) for group in groups] == [(128, 128), (128, 128), (4 * 45, 4 * 40)]
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_random_runs(seed):
     random = Random(seed)
