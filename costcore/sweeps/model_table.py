@@ -121,6 +121,6 @@ def _values(row: ModelRow) -> dict[str, Any]:
 def _entry(row: ModelRow) -> dict[str, Any]:
     """Return the values of a row for a table; what is unknown is missing."""
     status = f"failed: {row.status}" if row.failed else row.status
-    arguments = {name: as_text(value) for name, value in (row.arguments or {}).items()}
+    arguments = {name: as_text(value) for name, value in row.plain_arguments.items()}
     figures = {name: value for name, value in row.costs.items() if value is not None}
     return {**arguments, **figures, "name": row.name, "status": status}

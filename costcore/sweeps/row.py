@@ -43,7 +43,13 @@ class ModelRow(NamedTuple):
         """The name with the arguments, ``make(width=0.5, depth=2)``."""
         if self.arguments is None:
             return self.name
-        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.arguments.items())})"
+        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.plain_arguments.items())})"
+
+    @property
+    def plain_arguments(self) -> dict[str, Any]:
+        """The arguments, functions and classes by their names."""
+        arguments = self.arguments or {}
+        return {name: getattr(value, "__qualname__", value) for name, value in arguments.items()}
 
 
 @dataclass(frozen=True)

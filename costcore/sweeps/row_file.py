@@ -123,6 +123,6 @@ class RowFile:
         save("".join([self._format.header(self._names), *lines]), path)
 
     def _record(self, key: str, row: ModelRow) -> Record:
-        values = {**(row.arguments or {}), **row.costs, "name": row.name, "status": row.status}
+        values = {**row.plain_arguments, **row.costs, "name": row.name, "status": row.status}
         values |= {"failed": row.failed, "key": key}
         return {name: jsonable(values.get(name)) for name in self._names}

@@ -96,6 +96,16 @@ def test_functions_and_inputs_that_depend_on_arguments(toy):
     assert [row.label for row in result.rows] == ["make(batch=1)", "make(batch=5)"]
 
 
+def test_a_class_as_an_argument_is_shown_by_its_name(toy, tmp_path):
+    def make(kind):
+        return toy.Model("toy::Double")
+
+    output = tmp_path / "rows.csv"
+    result = sweep(make, {"kind": [int, str.upper]}, (2, 3), columns=["flops"], output=output)
+    assert [row.label for row in result.rows] == ["make(kind='int')", "make(kind='str.upper')"]
+    assert [line.split(",")[1] for line in output.read_text().splitlines()] == ["kind", "int", "str.upper"]
+
+
 def test_a_failing_combination_has_a_row(nets):
     (good, bad) = sweep(f"{nets}:make", {"depth": [1, "x"]}, (2, 3)).rows
     assert not good.failed
