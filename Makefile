@@ -6,7 +6,7 @@ BROWSER := .venv/.browser
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser chromium check format details golden benchmark clean
+.PHONY: help demo test test-browser test-matrix chromium check format details golden benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -19,6 +19,9 @@ test: check ## run the checks and every test; all three frameworks must be insta
 
 test-browser: $(BROWSER) chromium ## open the HTML page in a headless Chromium (installed automatically for root on Debian)
 	$(BIN)/python -m pytest -q tests/browser
+
+test-matrix: ## run every test with each pair of PyTorch and Python, one at a time; PAIRS="2.15.0/3.13" for some
+	$(PYTHON) tools/test_matrix.py --pairs "$(PAIRS)"
 
 chromium:
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \

@@ -6,14 +6,29 @@ kernel, whose output has other strides (so that other copies follow), and whose 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from .contents import without_capture
 from .operands import broadcasts
 
 NAME = "aten::scaled_dot_product_attention"
+
+
+@cache
+def _has_grouped_gradient() -> bool:
+    """Return whether the backward pass of the fused kernel takes fewer heads of keys than of queries.
+
+    Before PyTorch 2.7 its gradients have the heads of the queries.
+    """
+    backward: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+    with without_capture():
+        x, key = (torch.empty(1, heads, 1, 8, device="meta") for heads in (2, 1))
+        gradients = backward(x, x, key, key, x, torch.empty(1, 2, 1, device="meta"), 0.0, False)
+    return bool(gradients[1].shape == key.shape)
 
 
 def fused_attention(
@@ -38,6 +53,9 @@ def fused_attention(
     heads = query.shape[1] if not enable_gqa else key.shape[1]
     like = (query.shape[0], heads, query.shape[3])
     if any((x.shape[0], x.shape[1], x.shape[3]) != like for x in (key, value)) or query.shape[1] % heads:
+        return None
+    has_gradient = torch.is_grad_enabled() and any(x.requires_grad for x in operands)
+    if has_gradient and query.shape[1] != heads and not _has_grouped_gradient():
         return None
     if key.shape[2] != value.shape[2] or any(x.dtype != query.dtype for x in (key, value)):
         return None

@@ -161,7 +161,9 @@ def _in_flat_parameter(module: Module) -> Iterator[tuple[Module, str, Parameter 
 
 def _in_groups(module: Any) -> Iterator[tuple[Module, str, Parameter | None]]:
     """Yield what ``fully_shard`` has sharded, each parameter by itself."""
-    for group in module._get_fsdp_state()._fsdp_param_groups:
+    state = module._get_fsdp_state()
+    groups = getattr(state, "_fsdp_param_groups", None)  # one group at most before PyTorch 2.13
+    for group in groups if groups is not None else filter(None, [state._fsdp_param_group]):
         for sharded in group.fsdp_params:
             _check_precision("fully_shard", sharded.mp_policy)
             if sharded.is_dtensor:

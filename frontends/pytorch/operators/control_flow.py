@@ -57,24 +57,30 @@ def _scan(
     combine_fn: Callable[..., Any],
     init: Sequence[Any],
     xs: Sequence[Tensor],
+    *rest: Any,
     additional_inputs: Sequence[Any] = (),
     **_: Any,
 ) -> Any:
+    dim = next((value for value in rest if type(value) is int), 0)  # the axis, and the direction, before PyTorch 2.7
+    additional_inputs = next((value for value in rest if isinstance(value, (list, tuple))), additional_inputs)
     carried, steps = list(init), []
-    for i in range(xs[0].shape[0]):
-        returned = combine_fn(*carried, *(x.select(0, i) for x in xs), *additional_inputs)
+    for i in range(xs[0].shape[dim]):
+        returned = combine_fn(*carried, *(x.select(dim, i) for x in xs), *additional_inputs)
         carried = list(returned[: len(carried)])
         steps.append(returned[len(carried) :])
-    return (*carried, *_stacked(steps))
+    return (*carried, *_stacked(steps, dim))
 
 
 def _map(data: Data, function: Callable[..., Any], xs: Sequence[Tensor], constants: Sequence[Any], **_: Any) -> Any:
     return _stacked([function(*(x.select(0, i) for x in xs), *constants) for i in range(xs[0].shape[0])])
 
 
-def _stacked(steps: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+def _stacked(steps: Sequence[Sequence[Any]], dim: int = 0) -> tuple[Any, ...]:
     return tuple(
-        [torch.stack(outputs) if isinstance(outputs[0], Tensor) else outputs[0] for outputs in zip(*steps, strict=True)]
+        [
+            torch.stack(outputs, dim) if isinstance(outputs[0], Tensor) else outputs[0]
+            for outputs in zip(*steps, strict=True)
+        ]
     )
 
 

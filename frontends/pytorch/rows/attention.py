@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from costcore.translate import Arguments, Row, Source
 
 from ..operators.saved_for_backward import any_is_differentiated
@@ -73,6 +75,12 @@ MULTI_HEAD = (
 
 _SAVED: dict[str, Source] = {"y": "out", "log_sum": "logsumexp"}
 
+
+def _bias(args: Arguments) -> Any:
+    """Return the added mask; None for operators without, as those of cuDNN before PyTorch 2.5."""
+    return args.get("attn_bias")
+
+
 GRADIENTS = (
     Row(
         "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
@@ -87,7 +95,7 @@ GRADIENTS = (
         _ATTRIBUTES,
     ),
     *(
-        Row(f"aten::{name}", "attention_backward", {"dy": dy, **_QKV, "mask": "attn_bias", **_SAVED}, _ATTRIBUTES)
+        Row(f"aten::{name}", "attention_backward", {"dy": dy, **_QKV, "mask": _bias, **_SAVED}, _ATTRIBUTES)
         for name, dy in (
             ("_scaled_dot_product_efficient_attention_backward", "grad_out_"),
             ("_scaled_dot_product_cudnn_attention_backward", "grad_out"),

@@ -8,11 +8,11 @@ from pkgutil import walk_packages
 
 import pytest
 import torch
-import torch.nn.modules.linear_cross_entropy  # registers its operators
 
 from costcore.frontends.pytorch import ROWS, rows
 from costcore.registry.calculators import calculators
 from tests.frontends.pytorch.rows.test_torchvision import SCHEMAS
+from tests.frontends.pytorch.versions import LACKS
 
 TORCHVISION = {schema.name: schema for schema in (torch._C.parse_schema(f"torchvision::{text}") for text in SCHEMAS)}
 
@@ -30,18 +30,19 @@ def schemas(native: str):
 def argument_names(native: str) -> set[str]:
     prefix = "torch.nn.functional::"
     if native.startswith(prefix):
-        return set(signature(getattr(torch.nn.functional, native.removeprefix(prefix))).parameters)
+        function = getattr(torch.nn.functional, native.removeprefix(prefix), None)
+        return set() if function is None else set(signature(function).parameters)
     return {argument.name for schema in schemas(native) for argument in schema.arguments}
 
 
 @pytest.mark.parametrize("native", sorted({row.native for row in ROWS}))
 def test_a_row_names_an_operator_of_pytorch_and_its_arguments(native):
     arguments = argument_names(native)
-    assert arguments
+    assert arguments or native in LACKS
     for row in ROWS:
         if row.native == native:
             named = {source for source in (*row.inputs.values(), *row.attrs.values()) if isinstance(source, str)}
-            assert named <= arguments
+            assert named <= arguments or native in LACKS
 
 
 def test_every_row_has_a_calculator():

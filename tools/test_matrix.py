@@ -1,0 +1,142 @@
+"""Tests every pair of PyTorch and Python that people have, each in an environment of its own, removed afterwards.
+
+``make test-matrix`` runs all pairs, one at a time, and prints a table; ``make test-matrix PAIRS="2.15.0/3.13"`` some of
+them. An environment takes 5 to 6 GB and some minutes to install. Interpreters are found as ``python3.13`` or by pyenv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+
+COMMON = "pluggy texttable tqdm tomli joblib jsonschema onnxscript pandas ptflops pyyaml rich sympy thop torchinfo"
+"""What the tests need beside the frameworks, for every pair; pyproject.toml says what for."""
+
+TESTERS = "pytest==9.2.0 expecttest torchprofile wheel"
+
+
+class Pair(NamedTuple):
+    """A release of PyTorch on a Python, with the releases of other packages that go with them."""
+
+    torch: str
+    python: str
+    others: str = "numpy>=2 onnx transformers>=5"
+
+    def __str__(self) -> str:
+        return f"{self.torch}/{self.python}"
+
+
+PAIRS = (
+    Pair("2.4.1", "3.10", "numpy<2 onnx==1.21.0 transformers<5"),
+    Pair("2.6.0", "3.12"),
+    Pair("2.9.1", "3.12"),
+    Pair("2.13.0", "3.11"),
+    Pair("2.15.0", "3.13"),
+    Pair("2.15.0", "3.14"),
+)
+"""The oldest release with the oldest of everything else, the newest with the newest, and what is between."""
+
+
+def wanted(names: Sequence[str]) -> list[Pair]:
+    """Return the pairs of these names, ``2.15.0/3.13``; all without a name.
+
+    Raises:
+        ValueError: for a name that is not a release of PyTorch and of Python.
+    """
+    known = {str(pair): pair for pair in PAIRS}
+    for name in names:
+        if not re.fullmatch(r"\d+\.\d+\.\d+/\d+\.\d+", name):
+            raise ValueError(f"{name!r} is not a pair (expected PyTorch and Python, for example 2.15.0/3.13)")
+    return [known.get(name) or Pair(*name.split("/")) for name in names] or list(PAIRS)
+
+
+def interpreter(python: str) -> str | None:
+    """Return the path of a Python, of a pyenv if none is on the search path; None if there is none."""
+    found = shutil.which(f"python{python}")
+    if found and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
+        return found
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    made = sorted(versions.glob(f"{python}.*/bin/python"))
+    return str(made[-1]) if made else None
+
+
+@contextmanager
+def environment(pair: Pair, base: str) -> Iterator[Path]:
+    """Build the environment of a pair, and remove it afterwards.
+
+    Returns:
+        Its interpreter.
+    """
+    with tempfile.TemporaryDirectory(prefix="costcore-matrix-") as folder:
+        subprocess.run([base, "-m", "venv", folder], check=True)
+        python = Path(folder) / "bin" / "python"
+
+        def install(*packages: str) -> None:
+            command = [python, "-m", "pip", "install", "-q", "--no-cache-dir", "--disable-pip-version-check"]
+            subprocess.run([*command, *packages], check=True)
+
+        install(f"torch=={pair.torch}", *pair.others.split(), *COMMON.split(), *TESTERS.split(), "setuptools<81")
+        install("--no-build-isolation", "chainer==7.8.1")
+        install("--upgrade", "setuptools")
+        yield python
+
+
+def run_tests(python: Path, arguments: Sequence[str]) -> str:
+    """Run the tests as ``make test`` does, and return the last line that pytest prints."""
+    variables = {"COSTCORE_TEST_FRONTENDS": "pytorch,chainer,onnx", "PYTHONPATH": str(ROOT)}
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors", *arguments]
+    run = subprocess.Popen(command, cwd=ROOT, env=os.environ | variables, stdout=subprocess.PIPE, text=True)
+    last = ""
+    for line in run.stdout or ():
+        if line.startswith(("FAILED", "ERROR")):
+            print(line, end="", flush=True)
+        last = line.strip() or last
+    run.wait()
+    return last
+
+
+def result_of(pair: Pair, arguments: Sequence[str]) -> str:
+    """Return what came of a pair: the last line of pytest, or why it was not tested."""
+    base = interpreter(pair.python)
+    if base is None:
+        return f"not tested: Python {pair.python} is not installed"
+    try:
+        with environment(pair, base) as python:
+            return run_tests(python, arguments)
+    except subprocess.CalledProcessError as error:
+        return f"not tested: {Path(error.cmd[0]).name} {' '.join(map(str, error.cmd[1:4]))} … failed"
+
+
+def main() -> int:
+    """Print a table of all pairs; 1 if a test failed, 2 for a wrong argument."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", default="", help='for example "2.15.0/3.13 2.4.1/3.10"; default: all')
+    parser.add_argument("tests", nargs="*", default=["tests"], help="files and folders; default: all tests")
+    options = parser.parse_args()
+    try:
+        pairs = wanted(options.pairs.split())
+    except ValueError as error:
+        parser.error(str(error))
+    results = {}
+    for pair in pairs:
+        print(f"== {pair}", flush=True)
+        results[pair] = result_of(pair, options.tests)
+    print("\n| PyTorch | Python | result |\n|:--|:--|:--|")
+    for pair, result in results.items():
+        print(f"| {pair.torch} | {pair.python} | {result} |")
+    return int(any(re.search(r"failed|error", result) for result in results.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
