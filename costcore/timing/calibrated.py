@@ -52,6 +52,8 @@ def estimate_groups(groups: Sequence[GroupTime], trace: Trace, device: Device) -
         estimates.append((group, estimate))
     if foreign:
         return Calibrated(None, (f"no calibrated time: measured in {conditions.dtype}, not {', '.join(foreign)}",))
+    if not estimates:
+        return Calibrated(None, ())
     return Calibrated(_error(estimates), tuple(_remarks(estimates, conditions, trace)))
 
 
@@ -92,7 +94,8 @@ def _remarks(estimates: Sequence[tuple[GroupTime, Estimate]], conditions: Condit
     if unseen:
         seconds = fsum(group.seconds or 0.0 for group, estimate in estimates if not estimate.is_seen)
         total = fsum(group.seconds or 0.0 for group, _ in estimates)
-        yield f"estimated from other operators ({seconds / total:.0%} of the time): {', '.join(unseen)}"
+        part = f"{seconds / total:.0%}" if seconds >= total / 100 else "less than 1%"
+        yield f"estimated from other operators ({part} of the time): {', '.join(unseen)}"
     if any(len(group.calls) > 1 for group, _ in estimates):
         yield "calibrated on single calls: the time of fused groups is approximate"
 

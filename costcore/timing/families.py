@@ -95,7 +95,7 @@ def _kind(cost: Cost, flops: float, nbytes: float) -> str:
 
 def _family(layer: Layer, flops: float, nbytes: float) -> tuple[str, Axes]:
     if nbytes == 0 and flops == 0:
-        return layer.op, ()
+        return f"{layer.op} (zero-cost)", ()  # dropout at inference, which has a cost in training
     axes, operands = _AXES.get(layer.op, (None, ()))
     if axes is not None and all(name in layer for name in operands):
         return axes(layer)

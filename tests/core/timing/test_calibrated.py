@@ -7,9 +7,12 @@ import json
 import pytest
 
 from costcore import CostError, Report
+from costcore.timing.calibration import Point
+from costcore.timing.calibration_table import to_table
+from costcore.timing.families import Site
 from costcore.trace.trace import Trace
-from tests.core.given_costs import dense, net, relu
-from tests.core.timing.toy_calibration import CONDITIONS, calibrated_device, table
+from tests.core.given_costs import Step, dense, net, relu
+from tests.core.timing.toy_calibration import CONDITIONS, ERRORS, POINTS, calibrated_device, calibration, table
 
 
 def time_of(*steps, device=None, framework="torch", **options):
@@ -57,6 +60,22 @@ def test_other_versions_and_frameworks_are_remarks():
     )
     remarks = time_of(relu("a", 1024), framework="onnx").remarks
     assert "calibrated with PyTorch: a runtime of onnx has other kernels" in remarks
+
+
+def test_an_operator_may_be_free_in_one_run_and_cost_time_in_another():
+    """Dropout is free at inference; a sweep that has only this has no points for dropout in training."""
+    free = Point(Site("dropout (zero-cost)", "free", (0.0, 0.0), 0, 0), 2e-6)
+    measured = to_table(calibration((*POINTS, free), {**ERRORS, free.site.family: 0.1}), CONDITIONS)
+    steps = Step("dropout"), Step("dropout", add=8, mread=1000, mwrite=1000)
+    at_inference, in_training = time_of(*steps, device=calibrated_device(measured)).groups
+    assert at_inference.seconds == pytest.approx(2e-6)
+    assert in_training.seconds == pytest.approx(1e-6, rel=0.01)
+
+
+def test_a_run_without_calls_has_no_calibrated_time():
+    time = time_of()
+    assert (time.seconds, time.error) == (None, None)
+    assert not any(line.startswith("calibrated") for line in time.remarks)
 
 
 def test_another_dtype_has_no_calibrated_time():

@@ -43,7 +43,7 @@ def test_the_sweep_measures_the_operators_of_networks(quick):
     families = {point.site.family for point in calibration.points}
     assert families > {
         *("conv 1x1", "conv kxk", "depthwise", "linear", "matmul", "attention", "batch_norm", "layer_norm", "softmax"),
-        *("gelu", "add", "mul", "avg_pool", "concat", "embedding", "copy", "view"),
+        *("gelu", "add", "mul", "avg_pool", "concat", "embedding", "copy", "view (zero-cost)"),
     }
     assert all(point.seconds > 0 for point in calibration.points)
     assert calibration.errors.keys() == families | {ANY}
