@@ -81,7 +81,10 @@ class _Reads:
         return sum_of([node.work.more_read, _unnamed(node), *new])
 
     def _new(self, operand: Operand) -> Dim:
-        parts = self._parts.setdefault(operand.value, {})
+        parts = self._parts.get(operand.value)
+        if parts is None:
+            self._parts[operand.value] = {operand.view: operand.nbytes}
+            return operand.nbytes
         before = self._whole(operand.value, parts)
         known = parts.get(operand.view)
         parts[operand.view] = operand.nbytes if known is None else _larger(known, operand.nbytes)
