@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import wraps
 from typing import Any
 
@@ -25,34 +25,22 @@ def run_eagerly(stack: ExitStack) -> None:
     Raises:
         RuntimeError: inside a compiled function, where PyTorch does not let anybody change this.
     """
-    if not _is_eager and _COMPILER in sys.modules:
-        stack.enter_context(_eagerly())
-
-
-@contextmanager
-def _eagerly() -> Iterator[None]:
-    global _is_eager
-    with _stance():
-        try:
-            _is_eager = True
-            yield
-        finally:
-            _is_eager = False
-
-
-def _stance() -> AbstractContextManager[Any]:
-    """Return a context in which compiled models run as written."""
-    set_stance = getattr(torch.compiler, "set_stance", None)
-    return _without_compiler() if set_stance is None else set_stance("force_eager")
-
-
-def _without_compiler() -> ExitStack:
-    """Return a context in which the compiler takes no function: for PyTorch before 2.6, which has no stance."""
+    if _is_eager or _COMPILER not in sys.modules:
+        return
     compiler: Any = sys.modules[f"{_COMPILER}.eval_frame"]
-    original = compiler.set_eval_frame
-    stack = ExitStack()
-    replace(stack, compiler, "set_eval_frame", lambda callback: original(None))
-    return stack
+    stack.callback(_note, False)
+    if hasattr(torch.compiler, "set_stance"):
+        stack.callback(compiler._set_stance, compiler._stance)
+        torch.compiler.set_stance("force_eager")
+    else:  # before PyTorch 2.6
+        set_eval_frame = compiler.set_eval_frame
+        replace(stack, compiler, "set_eval_frame", lambda callback: set_eval_frame(None))
+    _note(True)
+
+
+def _note(is_eager: bool) -> None:
+    global _is_eager
+    _is_eager = is_eager
 
 
 def patch_compile(stack: ExitStack, is_capturing: Callable[[], bool], run_eagerly: Callable[[], None]) -> None:

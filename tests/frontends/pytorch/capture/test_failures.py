@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo  # whose stance a capture changes
 from torch import nn
 from torch._ops import HigherOrderOperator
 from torch.nested._internal.nested_tensor import NestedTensor
@@ -87,7 +88,8 @@ def _is_of_the_garbage_collector(frame: Any) -> bool:
 
 def state() -> list[Any]:
     call: Any = nn.Module.__call__
-    return [state_of_torch(), call.__code__, call.__kwdefaults__, *(dict(vars(owner)) for owner in OWNERS)]
+    stance = getattr(torch._dynamo.eval_frame, "_stance", torch._dynamo.eval_frame.set_eval_frame)
+    return [stance, state_of_torch(), call.__code__, call.__kwdefaults__, *(dict(vars(owner)) for owner in OWNERS)]
 
 
 def made(settings: dict[str, Any]) -> Any:
