@@ -52,8 +52,9 @@ def table(
         python_path: folders to search for the modules of targets, before the current folder.
         convention: the convention by which FLOPs are counted, see :meth:`costcore.Report.under`; default: costcore's.
         columns: the figures to show, in order: names in :data:`costcore.sweeps.figures.FIGURES` (``"macs"``,
-            ``"peak_memory"``), and conventions (``"fvcore"``). An option that a figure needs, such as ``memory=True``,
-            is turned on. Default: parameters, FLOPs, MACs, bytes read and written, and activations.
+            ``"peak_memory"``), conventions (``"fvcore"``), and the least time on a device (``"bound_seconds@l4"``,
+            ``"bound_seconds@mine.toml:bfloat16"``). An option that a figure needs, such as ``memory=True``, is turned
+            on. Default: parameters, FLOPs, MACs, bytes read and written, and activations.
         options: further arguments of :func:`costcore.estimate`, the same for all models. Options for files of one type
             (``dims``, ``shapes``, ``regroup``, ``check_shapes``, ``max_nodes``: ``.onnx``) are ignored for other
             targets, except that ``dims`` also applies to saved reports.

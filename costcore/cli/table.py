@@ -33,7 +33,7 @@ from costcore.cli.models import (
 from costcore.registry.frontends import reader_of
 from costcore.reports.tables.renderers import renderers
 from costcore.reports.text.units import check_digits
-from costcore.sweeps.figures import FIGURES
+from costcore.sweeps.figures import NAMES
 from costcore.sweeps.grid import split_target
 from costcore.sweeps.model_table import ModelTable
 from costcore.sweeps.row import NamedModel
@@ -78,7 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--columns",
         action="append",
         metavar="NAMES",
-        help=f"figures, separated by commas: {', '.join(FIGURES)}, and conventions; may be repeated",
+        help=f"figures, separated by commas: {', '.join(NAMES)}, and conventions; may be repeated",
     )
     parser.add_argument(
         "--scatter",

@@ -14,6 +14,7 @@ from costcore.messages import unknown
 from costcore.reports.columns import Column
 from costcore.reports.ledger import memory
 from costcore.reports.report import Report
+from costcore.sweeps.least_time import PREFIX, LeastTime
 from costcore.symbolic import expanded_sum
 
 DEFAULT_COLUMNS = ("n_params", "flops", "macs", "mread", "mwrite", "activations")
@@ -25,12 +26,12 @@ class Figure(NamedTuple):
 
     Attributes:
         column: its column; ``key`` is the name by which it is chosen.
-        value: returns it, an exact number or an expression, or raises a ``CostError`` if the report does not have it.
+        value: returns it, a number or an expression, or raises a ``CostError`` if the report does not have it.
         options: the options of :func:`costcore.estimate` that it needs, for models that accept them.
     """
 
     column: Column
-    value: Callable[[Report], Dim]
+    value: Callable[[Report], Dim | float]
     options: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -82,24 +83,31 @@ FIGURES = {
         Figure(Column("arena", "Arena", "bytes"), _arena),
     )
 }
-"""The figures that are columns by name; so is every convention (:func:`costcore.conventions`)."""
+"""The figures that are columns by name; so are every convention (:func:`costcore.conventions`) and the least time on a
+device (:mod:`costcore.sweeps.least_time`)."""
+
+NAMES = (*FIGURES, f"{PREFIX}DEVICE", f"{PREFIX}DEVICE:DTYPE")
+"""The names of columns for messages, without conventions."""
 
 
 def figure(name: str) -> Figure:
-    """Return the figure of that name: one of :data:`FIGURES`, or the total that a convention counts.
+    """Return the figure of that name: one of :data:`FIGURES`, a least time, or the total that a convention counts.
 
     Raises:
-        ValueError: if there is neither a figure nor a convention of that name.
-        CostError, OSError: if a file with rules of a convention cannot be read.
+        ValueError: if there is neither a figure nor a device or convention of that name.
+        CostError, OSError: if a file with a device or with rules of a convention cannot be read.
     """
     if name in FIGURES:
         return FIGURES[name]
+    if least_time := LeastTime.parse(name):
+        least_time.check()
+        return Figure(Column(name, least_time.title, "duration"), least_time.seconds)
     try:
         rules = named(name)
     except ValueError as error:
         if isinstance(error, CostError):
             raise
-        raise ValueError(unknown("column", name, [*FIGURES, *conventions()])) from error
+        raise ValueError(unknown("column", name, [*NAMES, *conventions()])) from error
     column = Column(name, f"{UNIT_NAMES[rules.unit]} ({name})", "flops")
     needs = {"spelled": True} if rules.needs_functions else {}
     return Figure(column, lambda report: report.under(name).total, needs)
@@ -120,7 +128,7 @@ def check_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in names):
         raise TypeError(f"columns must be a list of names (got {names!r})")
     if not names:
-        raise ValueError(f"columns is empty (expected one or several of {', '.join(FIGURES)}, or a convention)")
+        raise ValueError(f"columns is empty (expected one or several of {', '.join(NAMES)}, or a convention)")
     if twice := [name for i, name in enumerate(names) if name in names[:i]]:
         raise ValueError(f"column {twice[0]!r} is given twice")
     for name in names:
@@ -133,9 +141,9 @@ def needed_options(columns: Sequence[str]) -> dict[str, Any]:
     return {option: value for name in columns for option, value in figure(name).options.items()}
 
 
-def figures_of(report: Report, columns: Sequence[str]) -> tuple[dict[str, Dim | None], list[str]]:
+def figures_of(report: Report, columns: Sequence[str]) -> tuple[dict[str, Dim | float | None], list[str]]:
     """Return the figures of a report by name, None for those that it does not have, and the reasons for these."""
-    values: dict[str, Dim | None] = {}
+    values: dict[str, Dim | float | None] = {}
     reasons = []
     for name in columns:
         try:

@@ -91,6 +91,8 @@ def amount(value: Any) -> Any:
         return None if value == "" else value
     if re.fullmatch(r"-?\d+", value):
         return int(value)
+    if re.fullmatch(r"\d+(\.\d+)?(e-?\d+)?", value):
+        return float(value)
     try:
         return size_from(value, symbol_of)
     except TypeError:  # a function of sizes, such as a maximum, which is only printed

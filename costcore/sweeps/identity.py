@@ -15,6 +15,7 @@ from typing import Any
 from costcore._version import __version__
 from costcore.ir import Tensor
 from costcore.registry.frontends import reader_of, specs
+from costcore.sweeps.least_time import LeastTime
 from costcore.sweeps.row import NamedModel, Settings
 from costcore.sweeps.sources import Sources
 
@@ -57,7 +58,12 @@ class Identity:
     def _settings(self, settings: Settings) -> Any:
         convention = settings.convention
         rules = self._sources.of_file(Path(convention)) if str(convention).endswith(".toml") and convention else ""
-        return [str(convention), rules, list(settings.columns), self._value(settings.options)]
+        return [str(convention), rules, list(settings.columns), *self._devices(settings), self._value(settings.options)]
+
+    def _devices(self, settings: Settings) -> list[str]:
+        """Return the content of the device files that columns name."""
+        found = filter(None, map(LeastTime.parse, settings.columns))
+        return [self._sources.of_file(Path(each.device)) for each in found if each.device.endswith(".toml")]
 
     def _model(self, named: NamedModel) -> Any:
         if not isinstance(named.model, (str, PathLike)):

@@ -33,7 +33,7 @@ class ModelRow(NamedTuple):
     """
 
     name: str
-    costs: Mapping[str, Dim | None]
+    costs: Mapping[str, Dim | float | None]
     status: str
     failed: bool = False
     arguments: Mapping[str, Any] | None = None

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from costcore.errors import CostError
 from costcore.reports.columns import Column
+from costcore.reports.text.durations import unit_of_time
 from costcore.reports.text.units import BASES, PREFIXES, prefix_for
 
 SUFFIXES = (".svg", ".png", ".pdf")
@@ -56,6 +57,9 @@ def _is_number(value: Any) -> bool:
 
 def _scaled(column: Column, values: Sequence[Any]) -> tuple[list[float], str]:
     """Return the values in units of a prefix that suits the largest, and the title of the axis."""
+    if column.kind == "duration":
+        name, per_second = unit_of_time(values)
+        return [value * per_second for value in values], f"{column.title} ({name})"
     if column.kind not in BASES:
         return [*values], column.title
     prefix = prefix_for(values, column.kind)
