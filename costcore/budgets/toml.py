@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -13,15 +12,11 @@ from costcore.counting.conventions.catalog import named
 from costcore.devices.catalog import named as named_device
 from costcore.errors import CostError
 from costcore.fusion.groups import LEVELS
-from costcore.messages import error_text, unknown
+from costcore.messages import unknown
 from costcore.reports.report import Report
 from costcore.reports.text.amounts import METRICS, parse_amount, parse_percent
 from costcore.reports.text.durations import parse_duration
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from costcore.toml_files import TOMLDecodeError, loads, read_toml
 
 TOP_LEVEL_KEYS = ("strict", "convention", "baseline", "max_increase", "fused", *SCOPES, "time")
 
@@ -72,13 +67,7 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
     if not isinstance(budget, (str, PathLike)):
         raise TypeError(f"a budget must be the path of a TOML file or a mapping (got {budget!r})")
     path = Path(budget)
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text)
-    except OSError as error:
-        raise type(error)(f"{path} cannot be read: {error_text(error)}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BudgetError(f"{path} is not a TOML file: {error}") from error
+    content, text = read_toml(path, BudgetError)
     return _Reader(str(path), text, path.parent).budget(content)
 
 
@@ -212,8 +201,8 @@ def _line_of(text: str, key_path: tuple[str, ...]) -> int | None:
     best: tuple[int, int | None] = (0, None)
     for number, line in enumerate(text.splitlines(), start=1):
         try:
-            content = tomllib.loads(line)
-        except tomllib.TOMLDecodeError:
+            content = loads(line)
+        except TOMLDecodeError:
             continue  # a part of a value with several lines
         path = _keys_in(content)
         if line.lstrip().startswith("["):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from os import PathLike
@@ -12,12 +11,8 @@ from typing import Any
 from costcore.devices.device import CHECKED, ENGINES, KINDS, TF32, Cache, Device, Memory, Printed, Source
 from costcore.errors import CostError
 from costcore.ir import BITS
-from costcore.messages import error_text, short_repr, unknown
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from costcore.messages import short_repr, unknown
+from costcore.toml_files import read_toml
 
 KEYS = tuple(field.name for field in fields(Device))
 
@@ -55,12 +50,7 @@ def read_device(path: str | PathLike[str]) -> Device:
         OSError: if the file cannot be read.
     """
     file = Path(path)
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise type(error)(f"{file} cannot be read: {error_text(error)}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DeviceError(f"{file} is not a TOML file: {error}") from error
+    content, _ = read_toml(file, DeviceError)
     return _Reader(str(file)).device(content)
 
 

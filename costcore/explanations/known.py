@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from costcore.errors import CostError
 from costcore.explanations.number import PrintedNumber, read_number
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from costcore.toml_files import read_toml
 
 
 class Hint(NamedTuple):
@@ -30,8 +26,8 @@ class Hint(NamedTuple):
 
 @cache
 def _table() -> list[dict[str, Any]]:
-    file = Path(__file__).with_name("known.toml")
-    facts: list[dict[str, Any]] = tomllib.loads(file.read_text(encoding="utf-8"))["fact"]
+    content, _ = read_toml(Path(__file__).with_name("known.toml"), CostError)
+    facts: list[dict[str, Any]] = content["fact"]
     return facts
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from os import PathLike
@@ -13,13 +12,9 @@ from costcore.counting.conventions import module_calls, quantities, whole
 from costcore.counting.conventions.convention import BY, UNITS, Convention, Pass
 from costcore.counting.conventions.expression import Expression
 from costcore.errors import CostError
-from costcore.messages import error_text, short_repr, unknown
+from costcore.messages import short_repr, unknown
+from costcore.toml_files import read_toml
 from costcore.trace.call import PHASES
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 TEXTS = ("name", "tool", "version", "unit", "variant", "calls_it", "description", "extends")
 LISTS = ("aliases", "sources", "notes", "frameworks")
@@ -66,12 +61,7 @@ def read_convention(path: str | PathLike[str], base: Callable[[str], Convention]
         OSError: if the file cannot be read.
     """
     file = Path(path)
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise type(error)(f"{file} cannot be read: {error_text(error)}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConventionError(f"{file} is not a TOML file: {error}") from error
+    content, _ = read_toml(file, ConventionError)
     return _Reader(str(file), base).convention(content)
 
 
