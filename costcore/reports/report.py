@@ -193,12 +193,9 @@ class Report(ReportData):
             CostError: if it needs what the capture does not know, such as the modules of PyTorch for an ONNX model.
         """
         from costcore.counting.conventions.catalog import named
-        from costcore.counting.conventions.counted_trace import counted_trace
-        from costcore.counting.conventions.counting import count
-        from costcore.counting.conventions.view import View
+        from costcore.counting.conventions.view import view_of
 
-        counts = count(self.trace, named(convention))
-        return View(counts, self.trace, type(self)(counted_trace(self.trace, counts)))
+        return view_of(self, named(convention))
 
     def time(
         self,

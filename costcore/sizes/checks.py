@@ -42,6 +42,15 @@ def ends_of(samples: Samples, fit: Fit, limits: Sequence[Limits]) -> Ends:
     return list(zip(lows, highs, strict=True))
 
 
+def exceptions(symbols: Sequence[str], limits: Sequence[Limits], ends: Ends) -> list[str]:
+    """Return a note for every symbol whose formulas do not hold at the smallest value that the user stated."""
+    return [
+        f"the network is special at {symbol}={each.smallest}: its formulas hold from {low}"
+        for symbol, each, (low, _) in zip(symbols, limits, ends, strict=True)
+        if each.is_stated and low > each.smallest
+    ]
+
+
 def _smallest(samples: Samples, fit: Fit, limits: Limits, axis: AxisFit) -> int:
     small = range(limits.smallest, min(SMALLEST + 1, limits.low))
     return next((size for size in small if _holds(samples, fit, axis.point(size))), limits.low)
@@ -114,6 +123,8 @@ def verify(samples: Samples, fit: Fit, trace: Trace, points: Sequence[Point]) ->
 
 
 def _verify_sizes(samples: Samples, fit: Fit, points: Sequence[Point]) -> None:
+    if not points:
+        return
     known = samples.columns(fit.points)
     for i, (at_points, columns) in enumerate(zip(samples.columns(points), known, strict=True)):
         if at_points is None or columns is None:

@@ -9,7 +9,7 @@ from typing import Any
 from costcore.counting.pricing import Pricer
 from costcore.errors import CostError
 from costcore.sizes.alignment import OtherOperatorsError
-from costcore.sizes.checks import ends_of, held_out_points, verify
+from costcore.sizes.checks import ends_of, exceptions, held_out_points, verify
 from costcore.sizes.fitting import Fit
 from costcore.sizes.folding import folded
 from costcore.sizes.inputs import NamedInputs
@@ -60,11 +60,11 @@ def _trace_in_sizes(samples: Samples, limits: Sequence[Limits], pricer: Pricer) 
     trace = symbolic_trace(samples, fit, pricer)
     verify(samples, fit, trace, held_out)
     names = ", ".join(samples.symbols)
-    note = f"formulas in {names}: from {len(fit.points)} captures, checked at {len(held_out)} further points"
+    made = f"formulas in {names}: from {len(fit.points)} captures, checked at {len(held_out)} further points"
     run = replace(
         trace.run,
         ranges=dict(zip(samples.symbols, ends, strict=True)),
-        notes=(*trace.run.notes, note),
+        notes=(*trace.run.notes, made, *exceptions(samples.symbols, limits, ends)),
         assumptions=tuple(samples.assumptions),
     )
     return Trace(trace.records, run)

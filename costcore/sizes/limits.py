@@ -44,7 +44,7 @@ def limits_of(inputs: NamedInputs, ranges: Mapping[str, tuple[int, int]]) -> lis
 
 
 def _stated(low: int, high: int) -> Limits:
-    return Limits(min(max(low, SMALLEST), high), high, low, True)
+    return Limits(low if high <= SMALLEST else max(low, SMALLEST), high, low, True)
 
 
 def _default(inputs: NamedInputs, symbol: str) -> Limits:

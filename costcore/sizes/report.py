@@ -31,7 +31,7 @@ def report_in_sizes(
         layout: ``"framework"`` or ``"free"``.
 
     Raises:
-        TypeError, ValueError: if a name or a range is invalid.
+        TypeError, ValueError: if a name or a range is invalid, or memory is recorded.
         CostError: if there are no exact formulas.
     """
     named = NamedInputs(inputs)
@@ -41,8 +41,17 @@ def report_in_sizes(
             f"calculators of the form calculator(function, inputs) cannot compute with names such as "
             f"{named.symbols[0]!r}; write them as calculator(layer)"
         )
-    trace = trace_in_sizes(named, capture, Pricer(custom.table(), layout), stated)
-    return Report(trace)
+
+    def captured(sized: Any) -> Trace:
+        trace = capture(sized)
+        if trace.run.memory is not None:
+            raise ValueError(
+                f"memory=True needs integers in place of {', '.join(named.symbols)}: when memory is allocated and "
+                "freed has no formula"
+            )
+        return trace
+
+    return Report(trace_in_sizes(named, captured, Pricer(custom.table(), layout), stated))
 
 
 def checked_ranges(ranges: object, symbols: tuple[str, ...]) -> dict[str, tuple[int, int]]:
@@ -62,7 +71,10 @@ def checked_ranges(ranges: object, symbols: tuple[str, ...]) -> dict[str, tuple[
         if not isinstance(limits, (tuple, list)) or len(limits) != 2 or any(type(size) is not int for size in limits):
             raise TypeError(f"ranges: {name!r} needs its smallest and its largest value, (2, 8192) (got {limits!r})")
         low, high = limits
-        if not 1 <= low <= high:
-            raise ValueError(f"ranges: {name!r} needs 1 <= smallest <= largest value (got {low} and {high})")
+        if not 1 <= low < high:
+            raise ValueError(
+                f"ranges: {name!r} needs 1 <= smallest < largest value (got {low} and {high}); write an integer in "
+                "place of a name that has one value"
+            )
         checked[str(name)] = low, high
     return checked

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from costcore.counting.conventions.counting import Counts
-from costcore.counting.conventions.view import UNIT_NAMES, amounts
 from costcore.dims import Dim
 from costcore.ir import Cost
 from costcore.trace.trace import CallCost, Trace
 
 
-def counted_trace(trace: Trace, counts: Counts) -> Trace:
+def counted_trace(trace: Trace, amounts: Sequence[Dim], convention: str, unit: str) -> Trace:
     """Return the trace with amounts of a convention as FLOPs, and its unit and name in the run.
 
     An amount of several executions of a call stands for all of them, so such a call is counted as executed once.
+
+    Args:
+        trace: the run.
+        amounts: the amount of every call.
+        convention: the name of the convention.
+        unit: what it counts, in the plural.
     """
-    records = [_counted(record, amount) for record, amount in zip(trace, amounts(counts, trace), strict=True)]
-    unit = f"{UNIT_NAMES[counts.convention.unit]} ({counts.convention.name})"  # beside the MACs of costcore
-    return Trace(tuple(records), replace(trace.run, convention=counts.convention.name, unit=unit))
+    records = [_counted(record, amount) for record, amount in zip(trace, amounts, strict=True)]
+    unit = f"{unit} ({convention})"  # beside the MACs of costcore
+    return Trace(tuple(records), replace(trace.run, convention=convention, unit=unit))
 
 
 def _counted(record: CallCost, amount: Dim) -> CallCost:

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from costcore.counting.conventions.counting import Counts, Line
+from costcore.counting.conventions.convention import Convention
+from costcore.counting.conventions.counted_trace import counted_trace
+from costcore.counting.conventions.counting import Counts, Line, count
 from costcore.dims import Dim
 from costcore.errors import CostError
 from costcore.ir import Cost
@@ -125,6 +127,11 @@ class View:
                 ignored.setdefault(call.layer.op, []).append(call.name)
         return {} if self._is_whole else ignored
 
+    def subs(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> View:
+        """Return this view with values for its symbolic dimensions, as :meth:`costcore.Report.subs` does."""
+        report = type(self._report)(self._trace).subs(values, **named)
+        return view_of(report, self.counts.convention)
+
     def describe(self, unit: str | None = "auto", n_digits: int | None = 3) -> str:
         """Return the total with its parts, and what the convention ignores, as text.
 
@@ -178,6 +185,18 @@ class View:
     @property
     def _is_whole(self) -> bool:
         return any(line.position is None for line in self.counts.lines)
+
+
+def view_of(report: Any, convention: Convention) -> View:
+    """Return a :class:`costcore.Report` as a convention counts it.
+
+    Raises:
+        CostError: if the convention needs what the capture does not know.
+    """
+    trace: Trace = report.trace
+    counts = count(trace, convention)
+    counted = counted_trace(trace, amounts(counts, trace), convention.name, UNIT_NAMES[convention.unit])
+    return View(counts, trace, type(report)(counted))
 
 
 def _largest_first(parts: Mapping[str, Dim]) -> list[tuple[str, Dim]]:

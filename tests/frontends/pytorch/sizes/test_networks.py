@@ -226,7 +226,8 @@ def test_a_file_keeps_formulas_and_ranges():
     [
         ({"length": (1, 2)}, ValueError, "the shapes of the inputs have no name 'length' (names are batch)"),
         ({"batch": 3}, TypeError, "'batch' needs its smallest and its largest value"),
-        ({"batch": (5, 2)}, ValueError, "needs 1 <= smallest <= largest value (got 5 and 2)"),
+        ({"batch": (5, 2)}, ValueError, "needs 1 <= smallest < largest value (got 5 and 2)"),
+        ({"batch": (7, 7)}, ValueError, "write an integer in place of a name that has one value"),
         (3, TypeError, "ranges must be a mapping"),
     ],
 )
@@ -235,6 +236,42 @@ def test_invalid_ranges(ranges, error, message):
 
     with pytest.raises(error, match=re.escape(message)):
         estimate(nn.Linear(4, 4), ("batch", 4), ranges=ranges)
+
+
+@pytest.mark.parametrize("limits", [(1, 2), (1, 3), (2, 3), (7, 8)])
+def test_ranges_of_few_values(limits):
+    report = estimate(nn.Linear(4, 4), ("batch", 4), ranges={"batch": limits})
+    assert str(report.total_report["macs"]) == "16*batch"
+    assert report.trace.run.ranges == {"batch": limits}
+
+
+class SpecialAtOne(nn.Module):
+    """Samples are normalised where there are several."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + x.mean(0) if len(x) > 1 else x
+
+
+def test_a_stated_size_at_which_the_network_is_special():
+    report = estimate(SpecialAtOne(), ("batch", 4), ranges={"batch": (1, 64)})
+    assert report.trace.run.ranges == {"batch": (2, 64)}
+    assert report.trace.run.notes[-1] == "the network is special at batch=1: its formulas hold from 2"
+
+
+def test_conventions_of_formulas():
+    net, sizes = strided().eval(), {"batch": 3, "height": 97, "width": 130}
+    report, at_sizes = estimate(net, IMAGE), estimate(net, (3, 3, 97, 130))
+    for convention in ("fvcore", "ptflops", "thop", "torchinfo", "deepspeed", "torch", "bops"):
+        view = report.under(convention).subs(sizes)
+        assert view.total == at_sizes.under(convention).total
+        assert view.by("module") == at_sizes.under(convention).by("module")
+    with pytest.raises(CostError, match="unknown symbolic dimension 'seq'"):
+        report.under("fvcore").subs(seq=2)
+
+
+def test_memory_has_no_formula():
+    with pytest.raises(ValueError, match="memory=True needs integers in place of batch"):
+        estimate(nn.Linear(4, 4), ("batch", 4), memory=True)
 
 
 def test_ranges_need_names():
