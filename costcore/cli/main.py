@@ -75,6 +75,7 @@ COMMANDS: Mapping[str, str] = {
     "diff": "costcore.cli.diff:main",
     "explain": "costcore.cli.explain:main",
     "memory": "costcore.cli.memory:main",
+    "plot": "costcore.cli.plot:main",
     "reconcile": "costcore.cli.reconcile:main",
     "table": "costcore.cli.table:main",
     "time": "costcore.cli.time:main",
@@ -99,6 +100,7 @@ commands (costcore COMMAND --help lists their options):
   costcore diff OLD NEW        compare two models or saved reports
   costcore check MODEL         check a model against a budget
   costcore table MODEL ...     list several models, one row per model
+  costcore plot MODEL          draw a total over a name among the sizes
   costcore memory MODEL        find the largest batch that fits into a memory
   costcore explain MODEL N     say by which rules somebody got the number N
   costcore reconcile MODEL A B list why the conventions A and B differ

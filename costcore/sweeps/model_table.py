@@ -88,7 +88,7 @@ class ModelTable:
             OSError: if the file cannot be written.
             ValueError: if there is no such column, or if the suffix is unknown.
         """
-        from costcore.sweeps.scatter import Axis, draw
+        from costcore.reports.exports.plot import Axis, draw
 
         known = [*self.arguments, *self.columns]
         if missing := [name for name in (x, y) if name not in known]:

@@ -7,7 +7,7 @@ import pytest
 from costcore import estimate, sweep, table
 from costcore.cli.main import main
 from costcore.reports.columns import Column
-from costcore.sweeps.scatter import _scaled
+from costcore.reports.exports.plot import _scaled
 from tests.core import toy_framework
 
 DEVICE = """

@@ -31,7 +31,7 @@ def test_what_cannot_be_drawn_is_an_error(nets, tmp_path, monkeypatch):
         result.scatter("depth", "flop", tmp_path / "a.svg")
     with pytest.raises(ValueError, match="unknown suffix"):
         result.scatter("depth", "flops", tmp_path / "a.gif")
-    with pytest.raises(CostError, match="no model has numbers for both depth and flops"):
+    with pytest.raises(CostError, match="nothing has numbers for both depth and flops"):
         sweep(f"{nets}:make", {"depth": ["x"]}, (2, 3), columns=["flops"]).scatter("depth", "flops", "a.svg")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(CostError, match=r"needs matplotlib.*pip install matplotlib"):

@@ -1,4 +1,4 @@
-"""A figure of many models over another one, as an image."""
+"""Numbers over other numbers, as an image."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Axis(NamedTuple):
     values: Sequence[Any]
 
 
-def draw(x: Axis, y: Axis, target: str | PathLike[str]) -> None:
-    """Write an image with a point for each pair of numbers.
+def draw(x: Axis, y: Axis, target: str | PathLike[str], line: bool = False) -> None:
+    """Write an image with a point for each pair of numbers, or with a line through them.
 
     Raises:
         CostError: if matplotlib is not installed, or if there are no numbers.
@@ -35,17 +35,20 @@ def draw(x: Axis, y: Axis, target: str | PathLike[str]) -> None:
         raise ValueError(f"{str(target)!r} has an unknown suffix (expected one of {', '.join(SUFFIXES)})")
     pairs = [pair for pair in zip(x.values, y.values, strict=True) if all(map(_is_number, pair))]
     if not pairs:
-        raise CostError(f"no model has numbers for both {x.column.key} and {y.column.key}")
+        raise CostError(f"nothing has numbers for both {x.column.key} and {y.column.key}")
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise CostError(
-            f"a scatter plot needs matplotlib, which cannot be imported ({error}). Run pip install matplotlib."
+            f"a plot needs matplotlib, which cannot be imported ({error}). Run pip install matplotlib."
         ) from error
     figure = Figure(layout="constrained")
     axes = figure.add_subplot()
     (xs, x_title), (ys, y_title) = (_scaled(axis.column, [pair[i] for pair in pairs]) for i, axis in enumerate((x, y)))
-    axes.scatter(xs, ys, s=max(4, 36 - len(pairs) // 50), alpha=0.7)
+    if line:
+        axes.plot(xs, ys)
+    else:
+        axes.scatter(xs, ys, s=max(4, 36 - len(pairs) // 50), alpha=0.7)
     axes.set(xlabel=x_title, ylabel=y_title)
     axes.grid(alpha=0.3)
     figure.savefig(target, metadata={"Date": None} if Path(target).suffix == ".svg" else None)

@@ -1,0 +1,100 @@
+"""A figure of a report over the values of one of its symbols."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from costcore.errors import CostError
+from costcore.messages import unknown
+from costcore.reports.columns import REPORT, Column
+from costcore.reports.exports.plot import SUFFIXES, Axis, draw
+
+POINTS = 64
+"""The maximum number of values of a symbol if none are given."""
+
+Curve = list[tuple[int, int]]
+"""Pairs of a value of the symbol and the figure there."""
+
+
+def curve(
+    function: Callable[..., Any],
+    symbols: Iterable[str],
+    over: str,
+    at: Mapping[str, int],
+    sizes: Iterable[int],
+) -> Curve:
+    """Return the values of a function of symbols over one of them.
+
+    Args:
+        function: takes every symbol as a keyword.
+        symbols: their names.
+        over: the symbol that takes all sizes.
+        at: the values of the others.
+        sizes: the values of the first.
+
+    Raises:
+        ValueError: if a name is unknown, or a symbol has no value.
+    """
+    names = list(symbols)
+    if unknown_names := {over, *at} - set(names):
+        raise ValueError(unknown("symbol", sorted(unknown_names), names))
+    if missing := [name for name in names if name != over and name not in at]:
+        raise ValueError(f"no value for {', '.join(missing)} (at={{{missing[0]!r}: …}})")
+    return [(size, function(**{**at, over: size})) for size in sizes]
+
+
+def sizes_between(low: int, high: int) -> list[int]:
+    """Return at most :data:`POINTS` sizes from the lowest to the highest, in equal ratios."""
+    ratio = (high / max(low, 1)) ** (1 / (POINTS - 1))
+    return sorted({low, high, *(round(max(low, 1) * ratio**i) for i in range(POINTS))})
+
+
+def parse_sizes(text: str) -> list[int]:
+    """Return the sizes in ``128:4096:128`` (a step), ``128:131072:log2`` (doublings) or ``128,512,1024``.
+
+    Raises:
+        ValueError: for another text.
+    """
+    parts = text.split(":")
+    if len(parts) == 1 and all(part.isdecimal() for part in text.split(",")):
+        return [int(part) for part in text.split(",")]
+    if len(parts) == 3 and parts[0].isdecimal() and parts[1].isdecimal() and 0 < int(parts[0]) <= int(parts[1]):
+        low, high = int(parts[0]), int(parts[1])
+        if parts[2] == "log2":
+            return [low << i for i in range((high // low).bit_length())]
+        if parts[2].isdecimal() and int(parts[2]):
+            return list(range(low, high + 1, int(parts[2])))
+    raise ValueError(f"{text!r} is invalid (expected 128:4096:128, 128:131072:log2 or 128,512,1024)")
+
+
+def write_curve(found: Curve, column: str, over: str, target: str | PathLike[str]) -> None:
+    """Write a curve as an image, or as CSV if the suffix is ``.csv``.
+
+    Raises:
+        ValueError: for another suffix.
+        CostError: if matplotlib is not installed.
+        OSError: if the file cannot be written.
+    """
+    suffix = Path(target).suffix
+    if suffix == ".csv":
+        Path(target).write_text(as_csv(found, column, over), encoding="utf-8")
+        return
+    if suffix not in SUFFIXES:
+        raise ValueError(f"{str(target)!r} has an unknown suffix (expected one of .csv, {', '.join(SUFFIXES)})")
+    if not found:
+        raise CostError(f"there are no values of {over}")
+    title = REPORT.get(column, Column(column, column))
+    x, y = ([pair[i] for pair in found] for i in range(2))
+    draw(Axis(Column(over, over), x), Axis(title, y), target, line=True)
+
+
+def as_csv(found: Curve, column: str, over: str) -> str:
+    """Return a curve as CSV, one row per value of the symbol."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([(over, column), *found])
+    return text.getvalue()
