@@ -56,7 +56,8 @@ class Limit:
         amounts = (readable(nbytes, "mwrite", 2) for nbytes in (self.memory, self.context, self.workspace, left))
         memory, context, workspace, room = amounts
         share = f"fragmentation {float(100 * self.fragmentation):g} %"
-        return f"{memory} - context {context} (assumed) - workspace {workspace} = {room} for {what}, {share}"
+        assumed = " (assumed)" if self.context == parse_bytes(CONTEXT, "context") else ""
+        return f"{memory} - context {context}{assumed} - workspace {workspace} = {room} for {what}, {share}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the terms in plain JSON types."""

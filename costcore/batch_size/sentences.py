@@ -38,8 +38,10 @@ def largest_line(found: LargestBatch) -> str:
         who = "one sample needs" if fewest == 1 else f"{fewest} samples, the fewest that run, need"
         return f"largest batch: 0: {who} {size(found.needed)}, {_what_exceeds(found)}"
     line = f"largest batch: {found.batch}, which needs {size(found.needed)} of {size(found.limit.memory)}"
-    more = 0 if found.next_peak is None else found.limit.needed(found.next_peak)
-    return f"{line}; {found.batch + 1} would need {size(more)}" if more else line
+    if found.next_peak is None:
+        return line
+    more = found.limit.needed(found.next_peak) - found.limit.memory
+    return f"{line}; {found.batch + 1} would need {size(more)} more than that"
 
 
 def _what_exceeds(found: LargestBatch) -> str:

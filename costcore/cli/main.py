@@ -62,8 +62,7 @@ from costcore.reports.ledger import KEYS
 from costcore.reports.report import Report
 from costcore.reports.serialization.targets import save_output
 from costcore.reports.tables.arena_rows import ARENA, ArenaColumns
-from costcore.reports.tables.arrange import check_top
-from costcore.reports.tables.module_tree import check_depth
+from costcore.reports.tables.checks import check_depth, check_top
 from costcore.reports.tables.renderers import renderers
 from costcore.reports.text.units import check_digits
 

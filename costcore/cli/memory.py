@@ -96,6 +96,8 @@ def _memory(args: argparse.Namespace) -> int:
 
 def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
     """Return what fits; the model is put into train mode or evaluation mode."""
+    if not args.input:
+        raise ValueError("the inputs are missing: give their shapes, as in --input batch,3,224,224")
     inputs, options = parse_inputs(args.input), estimate_options(args)
     optimizer = options.pop("optimizer", None)
     is_training = args.train or args.backward or optimizer is not None

@@ -30,7 +30,7 @@ from costcore.devices.device import Device
 from costcore.fusion.groups import LEVELS
 from costcore.reports.columns import choose
 from costcore.reports.report import Report
-from costcore.reports.tables.arrange import check_top
+from costcore.reports.tables.checks import check_top
 from costcore.reports.tables.renderers import renderers
 from costcore.reports.text.units import check_digits
 from costcore.timing.device_table import show_devices

@@ -13,6 +13,7 @@ from costcore.memory.allocator import Allocator, replay
 from costcore.memory.ledger import KINDS, Block, MemoryLedger
 from costcore.messages import unknown
 from costcore.reports.serialization.targets import Target, save
+from costcore.reports.tables.checks import check_depth, check_top
 from costcore.trace.call import PHASES, Call
 
 
@@ -90,7 +91,11 @@ class Memory:
 
         Args:
             depth: the maximum number of names in a path; default: all.
+
+        Raises:
+            TypeError, ValueError: if it is not a number from 0.
         """
+        check_depth(depth)
         sums: dict[str, int] = {}
         for block in self._alive:
             names = self._module_of(block).split(".")
@@ -108,7 +113,11 @@ class Memory:
 
         Args:
             top: the maximum number of blocks; default: all.
+
+        Raises:
+            TypeError, ValueError: if it is not a number from 1.
         """
+        check_top(top)
         ordered = sorted(self._alive, key=lambda block: (-block.nbytes, block.born, block.id))
         return [self._entry(block) for block in ordered[:top]]
 

@@ -165,6 +165,9 @@ class ReceptiveFields(Mapping[str, ReceptiveField]):
         self._returned = set(trace.run.returned)
         self._calls = {call.name: call for call in trace.calls}
 
+    def __repr__(self) -> str:
+        return f"<ReceptiveFields of {len(self)} calls: {', '.join(f'{name} {f}' for name, f in self.outputs.items())}>"
+
     def __getitem__(self, name: str) -> ReceptiveField:
         found = next(iter(self._by_call[name]), None)
         if found is None:

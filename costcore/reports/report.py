@@ -32,7 +32,8 @@ from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.targets import Target, save, save_output
 from costcore.reports.serialization.to_json import to_dict, to_json
 from costcore.reports.tables.arena_rows import ARENA, ArenaColumns, arena_rows
-from costcore.reports.tables.arrange import TableRow, arrange, check_top, in_order
+from costcore.reports.tables.arrange import TableRow, arrange, in_order
+from costcore.reports.tables.checks import check_top
 from costcore.reports.tables.layer_rows import TORCHSTAT_SUMS, layer_rows
 from costcore.reports.tables.memory_rows import memory_remarks, memory_rows
 from costcore.reports.tables.module_tree import tree_rows

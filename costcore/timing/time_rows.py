@@ -9,7 +9,8 @@ from typing import Any
 from costcore.dims import Dim
 from costcore.reports.columns import BYTES, FLOPS, Column
 from costcore.reports.ledger import flops_of
-from costcore.reports.tables.arrange import check_top, in_order
+from costcore.reports.tables.arrange import in_order
+from costcore.reports.tables.checks import check_top
 from costcore.timing.group_time import GroupTime
 from costcore.timing.times import Times
 

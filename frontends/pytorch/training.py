@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from inspect import Signature, signature
 from typing import Any, TypeAlias
 
 import torch
@@ -12,7 +13,7 @@ from torch.nn import Module, Parameter
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from costcore.errors import CostError
-from costcore.messages import unknown
+from costcore.messages import short_repr, unknown
 
 from .capture.dispatch_mode import CaptureMode
 from .meta.optimizer_devices import supported_on_meta
@@ -49,12 +50,12 @@ def check_training(optimizer: object, step: object, loss: object) -> None:
     elif optimizer is not None and not callable(optimizer):
         raise TypeError(
             "optimizer must be a name or a function that takes the parameters and returns a torch.optim.Optimizer "
-            f"(got {optimizer!r})"
+            f"(got {short_repr(optimizer)})"
         )
     if step not in STEPS:
         raise ValueError(unknown("step", step, STEPS))
     if loss is not None and not callable(loss):
-        raise TypeError(f"loss must be a function that takes the outputs and returns a scalar (got {loss!r})")
+        raise TypeError(f"loss must be a function that takes the outputs and returns a scalar (got {short_repr(loss)})")
 
 
 def make_optimizer(optimizer: str | OptimizerFactory, model: Module) -> Optimizer:
@@ -62,14 +63,20 @@ def make_optimizer(optimizer: str | OptimizerFactory, model: Module) -> Optimize
 
     Raises:
         TypeError: if the function returns something else.
-        CostError: if there are no such parameters.
+        CostError: if there are no such parameters, or a step needs a function that calls the model again.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise CostError(f"{type(model).__name__} has no parameters that are trained, so an optimizer has no step")
     made = (OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer)(parameters)
     if not isinstance(made, Optimizer):
-        raise TypeError(f"optimizer must return a torch.optim.Optimizer (got {made!r})")
+        raise TypeError(f"optimizer must return a torch.optim.Optimizer (got {short_repr(made)})")
+    closure = signature(made.step).parameters.get("closure")
+    if closure is not None and closure.default is Signature.empty:
+        raise CostError(
+            f"a step of {type(made).__name__} calls the model as often as its data requires, which an estimate does "
+            "not know. Record a step of your own with ComputationalCostHook(memory=True)."
+        )
     return made
 
 
@@ -97,7 +104,9 @@ def run_backward(mode: CaptureMode, result: Any, loss: Callable[[Any], Any] | No
         with torch.enable_grad():
             value = loss(result)
         if not isinstance(value, Tensor) or value.numel() != 1 or not value.requires_grad:
-            raise CostError(f"{name}: loss must return a scalar tensor that requires a gradient (got {value!r})")
+            raise CostError(
+                f"{name}: loss must return a scalar tensor that requires a gradient (got {short_repr(value)})"
+            )
         torch.autograd.backward(value)
         return value
     outputs = differentiable(result)

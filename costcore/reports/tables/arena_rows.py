@@ -7,7 +7,8 @@ from typing import Any
 
 from costcore.memory.arena_report import Arena
 from costcore.reports.columns import Column
-from costcore.reports.tables.arrange import check_top, in_order
+from costcore.reports.tables.arrange import in_order
+from costcore.reports.tables.checks import check_top
 
 
 def arena_rows(arena: Arena, sort: Column | None, top: int | None) -> list[Mapping[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from costcore.reports.columns import NUMERIC, Column, choose
 from costcore.reports.ledger import Ledger
+from costcore.reports.tables.checks import check_top
 from costcore.symbolic import magnitude
 from costcore.trace.call import Call
 
@@ -38,22 +39,6 @@ def in_order(items: Iterable[Any], column: Column, entry_of: Callable[[Any], Map
         return (1, 0) if value is None or isinstance(value, str) else (0, -magnitude(value))
 
     return sorted(items, key=rank)
-
-
-def check_top(top: object) -> int | None:
-    """Check that ``top`` is None or a number of rows, and return it.
-
-    Raises:
-        TypeError: if it is neither.
-        ValueError: if it is less than 1.
-    """
-    if top is None:
-        return None
-    if not isinstance(top, int) or isinstance(top, bool):
-        raise TypeError(f"top must be a number of rows, or None for all (got {top!r})")
-    if top < 1:
-        raise ValueError(f"top must be at least 1 (got {top})")
-    return top
 
 
 def arrange(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costcore.memory.report import Memory
-from costcore.reports.tables.arrange import check_top
+from costcore.reports.tables.checks import check_top
 from costcore.reports.text.amounts import exact, readable
 
 

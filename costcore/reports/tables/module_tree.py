@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from costcore.reports.columns import FUSED_BYTES, Column
 from costcore.reports.ledger import shares
 from costcore.reports.module_tree import ADDITIVE
-from costcore.reports.tables.arrange import check_top, in_order
+from costcore.reports.tables.arrange import in_order
+from costcore.reports.tables.checks import check_depth, check_top
 
 MAX_INDENT = 24
 """The maximum number of levels drawn as indentation; at deeper levels the number of the level is printed instead."""
@@ -33,19 +34,6 @@ class TreeLines(NamedTuple):
 PLAIN_LINES = TreeLines("│  ", "   ", "├─ ", "└─ ")
 MARKDOWN_LINES = TreeLines("│ ", "· ", "├ ", "└ ")
 """Without repeated spaces, which Markdown collapses."""
-
-
-def check_depth(depth: object) -> None:
-    """Check that ``depth`` is None or a number of levels.
-
-    Raises:
-        TypeError: if it is neither.
-        ValueError: if it is negative.
-    """
-    if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool)):
-        raise TypeError(f"depth must be a number of levels, or None for all (got {depth!r})")
-    if depth is not None and depth < 0:
-        raise ValueError(f"depth must be at least 0, which shows the model only (got {depth})")
 
 
 def tree_rows(

@@ -75,6 +75,8 @@ def test_a_step_needs_no_memory():
         ({"optimizer": "adamv"}, ValueError, "unknown optimizer 'adamv'"),
         ({"optimizer": 3}, TypeError, "optimizer must be a name or a function"),
         ({"optimizer": lambda parameters: 3}, TypeError, "optimizer must return a torch.optim.Optimizer"),
+        ({"optimizer": torch.optim.SGD([nn.Parameter(torch.ones(1))])}, TypeError, r"or a function.*\(got SGD .*…\)"),
+        ({"optimizer": lambda parameters: torch.optim.LBFGS(parameters)}, CostError, "a step of LBFGS calls the model"),
         ({"step": "second"}, ValueError, "unknown step 'second'"),
         ({"loss": "mse"}, TypeError, "loss must be a function"),
         ({"loss": lambda y: y}, CostError, "loss must return a scalar"),
@@ -85,6 +87,22 @@ def test_a_step_needs_no_memory():
 def test_invalid_options_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         estimate(make_net(), (2, 8), **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda memory: memory.blocks(0), ValueError, "top must be at least 1"),
+        (lambda memory: memory.blocks(-1), ValueError, "top must be at least 1"),
+        (lambda memory: memory.blocks("all"), TypeError, "top must be a number of rows"),
+        (lambda memory: memory.by_module(-1), ValueError, "depth must be at least 0"),
+        (lambda memory: memory.by_module("all"), TypeError, "depth must be a number of levels"),
+    ],
+)
+def test_invalid_numbers_of_rows_and_levels_are_refused(call, error, message):
+    memory = estimate(make_net(), (2, 8), memory=True).memory
+    with pytest.raises(error, match=message):
+        call(memory)
 
 
 def test_a_model_without_parameters_has_no_step():
