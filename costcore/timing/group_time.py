@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
 from costcore.devices.device import Device
-from costcore.fusion.groups import Group
+from costcore.fusion.groups import Group, groups_of
 from costcore.ir import Cost, Layer
 from costcore.timing.bound import Bound, bound_of
+from costcore.timing.least_read import least_reads
 from costcore.timing.work import Work, work_of
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
@@ -21,6 +22,7 @@ class GroupTime:
         group: positions of its calls, and the bytes of one execution.
         records: its calls, each with its cost.
         work: the work of each call.
+        least_read: bytes that one execution must read, see :func:`costcore.timing.least_read.least_reads`.
         device: the device.
 
     Attributes:
@@ -31,13 +33,15 @@ class GroupTime:
         seconds: the calibrated time of all executions; None if the device was never calibrated.
     """
 
-    def __init__(self, group: Group, records: Sequence[CallCost], work: Sequence[Work], device: Device) -> None:
+    def __init__(
+        self, group: Group, records: Sequence[CallCost], work: Sequence[Work], least_read: int, device: Device
+    ) -> None:
         self.records = tuple(records)
         self.calls: tuple[Call, ...] = tuple(record.call for record in records)
         self.times = int(group.times)
         self.read, self.written = int(group.read) * self.times, int(group.written) * self.times
         self.work = tuple(work)
-        self.bound: Bound = bound_of(Work.sum(work), float(group.read), float(group.written), device)
+        self.bound: Bound = bound_of(Work.sum(work), least_read, float(group.written), device)
         self.seconds: float | None = None
 
     @property
@@ -68,12 +72,12 @@ class GroupTime:
                 yield record.cost
 
 
-def timed(trace: Trace, groups: Sequence[Group], device: Device, tf32: Collection[str]) -> list[GroupTime]:
-    """Return the time of every group of counted calls.
+def timed(trace: Trace, fusion: str, device: Device, tf32: Collection[str]) -> list[GroupTime]:
+    """Return the time of every group of calls; one with a call that is not counted is left out.
 
     Args:
         trace: the captured run, with numbers for all sizes.
-        groups: its groups; one with a call that is not counted is left out.
+        fusion: the level of fusion.
         device: the device.
         tf32: the operators whose float32 products may be rounded to TF32.
     """
@@ -86,9 +90,10 @@ def timed(trace: Trace, groups: Sequence[Group], device: Device, tf32: Collectio
         return known[key]
 
     timed_groups = []
-    for group in groups:
+    groups = groups_of(trace, fusion)
+    for group, least_read in zip(groups, least_reads(trace, groups, fusion), strict=True):
         records = [trace.records[i] for i in group.calls]
         works = [work(record.call.layer, record.cost) for record in records if record.cost is not None]
         if len(works) == len(records):
-            timed_groups.append(GroupTime(group, records, works, device))
+            timed_groups.append(GroupTime(group, records, works, least_read, device))
     return timed_groups

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from math import fsum
 
 from costcore.devices.device import Device
-from costcore.fusion.groups import groups_of
 from costcore.timing.bound import Bound, bound_of
 from costcore.timing.calibrated import Calibrated, estimate_groups
 from costcore.timing.group_time import GroupTime, timed
@@ -42,7 +41,7 @@ class Times:
         self.fusion = fusion
         self.tf32 = tuple(tf32)
         self.dtype = dtype
-        self.groups: list[GroupTime] = timed(self.trace, groups_of(self.trace, fusion), device, tf32)
+        self.groups: list[GroupTime] = timed(self.trace, fusion, device, tf32)
         self.whole_run: Bound = bound_of(Work(), bytes_from_outside(self.trace), 0, device)
         self.calibrated: Calibrated | None = None
         if device.calibration:
