@@ -19,15 +19,18 @@ RATIO = Column("ratio", "Ratio", "ratio")
 BINDS = Column("binds", "Bound by")
 CHECKED = Column("checked", "Sources")
 
+MOST_RATIO = 1000
+"""The largest ratio of times that are legible in one unit."""
+
 
 def device_rows(times: Sequence[TimeReport]) -> list[dict[str, Any]]:
-    """Return one entry per device in the given order; ``ratio`` is the bound as a multiple of the smallest."""
-    least = min((time.bound_seconds for time in times), default=0.0)
+    """Return one entry per device in the given order; ``ratio`` is the bound as a multiple of the smallest above 0."""
+    least = min((time.bound_seconds for time in times if time.bound_seconds), default=0.0)
     return [
         {
             **total_of(time),
             "device": time.device.name,
-            "ratio": time.bound_seconds / least if least else None,
+            "ratio": time.bound_seconds / least if time.bound_seconds else None,
             "checked": time.device.checked,
         }
         for time in times
@@ -43,6 +46,8 @@ def show_devices(
 ) -> None:
     """Write a table with one row per device; arguments as for :meth:`TimeReport.show_report`.
 
+    Times that are more than :data:`MOST_RATIO` apart have units of their own.
+
     Args:
         times: the times of one run on different devices.
         ost: the stream to write to.
@@ -53,6 +58,8 @@ def show_devices(
     calibrated = [CALIBRATED] if any(time.seconds is not None for time in times) else []
     columns = [DEVICE, *calibrated, BOUND, RATIO, BINDS, CHECKED]
     rows = device_rows(times)
+    if unit == "autoaligned" and max((row["ratio"] or 0.0 for row in rows), default=0.0) > MOST_RATIO:
+        unit = "auto"
     show(rows, columns, TableOptions(ost, mode, unit, n_digits), comparison_remarks(times), len(rows))
 
 

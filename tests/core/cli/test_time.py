@@ -72,6 +72,20 @@ def test_several_devices_are_one_row_each(model, mine, tmp_path, capsys):
     )
 
 
+def test_times_far_apart_have_units_of_their_own_and_an_unknown_device_has_no_ratio(model, mine, tmp_path, capsys):
+    far, unknown = tmp_path / "far.toml", tmp_path / "unknown.toml"
+    far.write_text(DEVICE.replace("mine", "far").replace("= 1000\n", "= 0.5\n"))
+    unknown.write_text('name = "unknown"\nkind = "phone"\n')
+    assert main(["time", model, "--device", f"{mine},{far},{unknown}", "--format", "csv"]) == 0
+    # 3,004,000 bytes at 0.5e9 per second
+    assert capsys.readouterr().out.splitlines() == [
+        "Device,Bound,Ratio,Bound by,Sources",
+        "mine,3.006 µs,1.0,dram,read",
+        "far,6.008 ms,1998.67,dram,read",
+        "unknown,0.0 s,-,,",
+    ]
+
+
 def test_options_change_the_time(model, mine, capsys):
     def total(*options):
         assert main(["time", model, "--device", mine, "--unit", "none", "--format", "csv", *options]) == 0
