@@ -63,7 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _calibrate(args: argparse.Namespace) -> int:
     if not args.output.endswith(".toml"):
         raise ValueError(f"--output must end with .toml (got {args.output!r})")
-    base = None if args.base is None else named(args.base)
+    if not (folder := Path(args.output).resolve().parent).is_dir():
+        raise NotADirectoryError(f"{args.output} cannot be written: {folder} is not a folder")
+    base = None if args.base is None else _base(args)
     frontend: Any = load("pytorch")
     calibration, conditions = frontend.calibrate(args.device, args.dtype, args.threads, args.quick, args.seed)
     print(_summary(calibration, conditions))
@@ -75,6 +77,18 @@ def _calibrate(args: argparse.Namespace) -> int:
         return FAILURE
     save(toml_text(device_file(Path(args.output).stem, args.device, calibration, conditions, base)), args.output)
     return SUCCESS
+
+
+def _base(args: argparse.Namespace) -> Device:
+    """Return the device of ``--base``, of a CPU the part with as many cores as there are threads.
+
+    Raises:
+        ValueError: if it is not a device of that kind, or has fewer cores.
+    """
+    base, is_cpu = named(args.base), args.device.startswith("cpu")
+    if is_cpu != (base.kind == "cpu"):
+        raise ValueError(f"--base {args.base} is a {base.kind}, whose peaks are not those of --device {args.device}")
+    return base.with_units(args.threads) if is_cpu else base
 
 
 def _summary(calibration: Calibration, conditions: Conditions) -> str:
@@ -101,7 +115,7 @@ def device_file(
     units = conditions.threads or conditions.units or None
     content: dict[str, Any] = {"name": name, "kind": kind, "units": units}
     if base is not None:
-        content |= _rates_of(base.with_units(conditions.threads) if conditions.threads else base)
+        content |= _rates_of(base)
     return {**content, "calibration": to_table(calibration, conditions)}
 
 

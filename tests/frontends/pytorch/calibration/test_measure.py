@@ -190,6 +190,8 @@ def test_a_noisy_sweep_is_not_saved_unless_that_is_wanted(given_noise, tmp_path,
         (["--output", "mine.json"], "--output must end with .toml (got 'mine.json')"),
         (["--output", "mine.toml", "--base", "h1000"], "unknown device 'h1000'"),
         (["--output", "mine.toml", "--device", "abacus"], "unknown device 'abacus'"),
+        (["--output", "mine.toml", "--base", "l4"], "--base l4 is a gpu, whose peaks are not those of --device cpu"),
+        (["--output", "mine.toml", "--base", "epyc-9654", "--threads", "97"], "epyc-9654 has 96 cores"),
     ],
 )
 def test_wrong_arguments_are_usage_errors(arguments, message, capsys):
@@ -197,3 +199,9 @@ def test_wrong_arguments_are_usage_errors(arguments, message, capsys):
         main(["calibrate", *arguments])
     assert exit_info.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_is_an_error_before_the_sweep(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(measure, "calibrate", lambda *_, **__: pytest.fail("measured"))
+    assert main(["calibrate", "--output", str(tmp_path / "absent" / "mine.toml")]) == 1
+    assert "absent is not a folder" in capsys.readouterr().err
