@@ -218,7 +218,7 @@ class ReportData:
             target: an ``.svg``, ``.png`` or ``.pdf`` image, which needs matplotlib, or a ``.csv`` file.
 
         Raises:
-            ValueError: if a name is unknown, a symbol has no value, or the suffix is none of these.
+            ValueError: if a name is unknown, a symbol has no value, or the suffix is another one.
             CostError: if a formula has no fast function, or matplotlib is missing.
         """
         from costcore.sizes.curve import curve, sizes_between, write_curve
