@@ -97,11 +97,17 @@ class ReceptiveField:
         unknown.
 
         Args:
-            position: one number for each axis, or one for all of them.
+            position: one number from 0 for each axis, or one for all of them.
 
         Raises:
-            ValueError: if the numbers are neither.
+            TypeError: if one is not an integer.
+            ValueError: if one is negative, or there are more or less numbers.
         """
+        for at in position:
+            if not isinstance(at, int) or isinstance(at, bool):
+                raise TypeError(f"region expects positions as integers (got {at!r})")
+            if at < 0:
+                raise ValueError(f"region expects positions from 0 (got {at})")
         if len(position) not in (1, len(self.maps)):
             raise ValueError(f"region expects 1 or {len(self.maps)} numbers (got {len(position)})")
         positions = position * len(self.maps) if len(position) == 1 else position
@@ -123,8 +129,8 @@ class ReceptiveField:
         if self.misaligned_by:
             return f"misaligned by {self.misaligned_by}"
         bound = "at most " if self.bounded_by and any(self.maps) else ""
-        parts = ["all" if size is None else f"{bound}{size}" for size in self.size]
-        local = "" if all(size is None for size in self.size) else "x".join(parts)
+        parts = ["all" if size is None else str(size) for size in self.size]
+        local = "" if all(size is None for size in self.size) else bound + "x".join(parts)
         causes = list(dict.fromkeys(filter(None, self.global_by)))
         return ", ".join(filter(None, (local, f"global by {' and '.join(causes)}" if causes else "")))
 

@@ -215,10 +215,14 @@ def reported_axes(followed: Followed, axes: Iterable[int] | None) -> tuple[int, 
 
     Raises:
         CostError: if the input has no such axis.
+        TypeError: if an axis is not an integer.
     """
     rank = len(followed.source.shape)
     if axes is not None:
         chosen = tuple(axes)
+        for axis in chosen:
+            if not isinstance(axis, int) or isinstance(axis, bool):
+                raise TypeError(f"axes must be integers (got {axis!r})")
         if not chosen or any(not -rank <= axis < rank for axis in chosen):
             raise CostError(f"axes {chosen} of an input of {rank} axes")
         return tuple(axis % rank for axis in chosen)

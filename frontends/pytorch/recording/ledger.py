@@ -180,6 +180,8 @@ class StorageLedger:
                 known.name = known.name or name
                 if known.kind == "input":
                     known.kind = kind
+            elif known is not None and kind != "input":  # of a model or optimizer that was made inside the block
+                known.kind, known.name = kind, known.name or name
 
     # Memory that the run allocates and frees
 

@@ -427,6 +427,11 @@ def test_wrong_arguments_are_explained():
         report.receptive_field(input=3)
     with pytest.raises(CostError, match="axes"):
         report.receptive_field(axes=[5])
+    for position, error, message in ((-1, ValueError, "positions from 0"), (0.5, TypeError, "as integers")):
+        with pytest.raises(error, match=message):
+            report.receptive_field().last.region(position)
+    with pytest.raises(TypeError, match="axes must be integers"):
+        report.receptive_field(axes="h")
     with pytest.raises(ValueError, match="region expects 1 or 1 numbers"):
         report.receptive_field().last.region(1, 2, 3)
     with pytest.raises(CostError, match="no call reads an input"):

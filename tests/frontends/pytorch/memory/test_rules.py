@@ -256,6 +256,20 @@ def hook_calls(run):
     return hook.calls
 
 
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_a_model_that_is_made_inside_the_block_has_parameters(is_watched):
+    """8 * 8 + 8 parameters of 4 bytes are 288 bytes; AdamW keeps two moments and two steps of 4 bytes: 584."""
+    with ComputationalCostHook(memory=True) as hook:
+        net = nn.Linear(8, 8)
+        optimizer = torch.optim.AdamW(net.parameters())
+        if is_watched:
+            hook.watch(net, optimizer)
+        net(torch.ones(2, 8)).sum().backward()
+        optimizer.step()
+    kinds = hook.memory.by_kind
+    assert (hook.memory.base, kinds["parameter"], kinds["gradient"], kinds["optimizer"]) == (0, 288, 288, 584)
+
+
 @DEVICES
 def test_frozen_parameters_have_no_gradient(device):
     net = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Linear(8, 8, bias=False)).to(device)
