@@ -71,8 +71,7 @@ def work_of(layer: Layer, cost: Cost, device: Device, tf32: Collection[str] = ()
         needed, part = needed * least, part * least
     operations = _operations(cost)
     macs = _number(cost.macs)
-    kind = "conv" if layer.op in CONVOLUTIONS else "matmul"
-    matrix = device.matrix_rate(product_dtype(layer), kind in tf32) if macs else None
+    matrix = device.matrix_rate(product_dtype(layer), may_round(layer, tf32)) if macs else None
     dtype = arithmetic_dtype(layer)
     vector, special_unit = device.vector_rate(dtype), device.special_rate(dtype)
     product_vector = device.vector_rate(product_dtype(layer))
@@ -103,6 +102,11 @@ def _operations(cost: Cost) -> Operations:
 
 def _number(value: Dim) -> float:
     return float(value)
+
+
+def may_round(layer: Layer, tf32: Collection[str]) -> bool:
+    """Return whether the float32 products of a layer may be rounded to TF32."""
+    return ("conv" if layer.op in CONVOLUTIONS else "matmul") in tf32
 
 
 def product_dtype(layer: Layer) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from math import ceil, floor, log10, sqrt
 from typing import NamedTuple
 
+from costcore.devices.device import TF32
 from costcore.reports.html.sections import text
 from costcore.reports.ledger import flops_of
 from costcore.reports.text.durations import duration
 from costcore.timing.group_time import GroupTime
 from costcore.timing.times import Times
-from costcore.timing.work import arithmetic_dtype, product_dtype
+from costcore.timing.work import arithmetic_dtype, may_round, product_dtype
 
 MOST_DRAWN = 1000
 """The maximum number of dots; those with the largest bounds are drawn."""
@@ -86,15 +87,22 @@ def roofs_of(times: Times) -> list[Roof]:
     device = times.device
     products: Counter[str] = Counter()
     others: Counter[str] = Counter()
+    matrix = device.peak.get("matrix", {})
     for group in times.groups:
         for call, cost in zip(group.calls, group.costs(), strict=True):
-            products[product_dtype(call.layer)] += int(cost.macs) * group.times
+            dtype = product_dtype(call.layer)
+            is_rounded = dtype == "float32" and may_round(call.layer, times.tf32) and TF32 in matrix
+            products[TF32 if is_rounded else dtype] += int(cost.macs) * group.times
             others[arithmetic_dtype(call.layer)] += int(flops_of(cost, True)) * group.times
     memories: dict[str, float] = {}
     for name, _, rate in device.levels():
         memories[name] = min(rate, memories.get(name, rate))
+
+    def product_rate(dtype: str) -> float | None:
+        return device.matrix_rate("float32", tf32=True) if dtype == TF32 else device.matrix_rate(dtype)
+
     return [
-        *_engine("matrix", products, lambda dtype: device.matrix_rate(dtype, bool(times.tf32))),
+        *_engine("matrix", products, product_rate),
         *_engine("vector", others, device.vector_rate),
         *(Roof(name, f"{amount(rate)}B/s", rate, True) for name, rate in memories.items()),
     ]

@@ -39,9 +39,17 @@ def test_the_roofs_are_those_of_the_dtypes_of_the_run():
     }
 
 
+def test_products_in_float32_have_the_roof_of_tf32_only_where_it_is_allowed():
+    def matrix(**options):
+        return [roof.label for roof in roofs_of(timed(dense("a", 1000), **options)) if roof.binds == "matrix"]
+
+    assert matrix(tf32=["matmul"]) == ["4 TFLOP/s, tfloat32"]
+    assert matrix() == matrix(tf32=["conv"]) == []  # a linear layer of PyTorch is not rounded by default
+
+
 def test_dots_lie_where_the_axes_say():
     text = picture(timed(dense("a", 1000)))
-    # 0.499 FLOP per byte at 6.66e11 FLOP/s; the axes cover 0.1 to 10 and 1e11 to 1e13, as the highest roof is 4e12
+    # 0.499 FLOP per byte at 6.66e11 FLOP/s; the axes cover 0.1 to 10 and 1e11 to 1e13, as the highest roof is 1e12
     x, y = map(float, re.search(r"<circle class='dram' cx='([\d.]+)%' cy='([\d.]+)%' r='14.0'>", text).groups())
     assert x == pytest.approx(50 * (log10(0.499) + 1), abs=0.02)
     assert y == pytest.approx(92 * (13 - log10(6.66e11)) / 2, abs=0.02)
