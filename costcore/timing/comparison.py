@@ -47,7 +47,8 @@ class TimeComparison:
 
     Attributes:
         groups: the groups of calls that were measured, in order of execution.
-        unmatched: names of the calls that have no measured time, or that another operator or other shapes have there.
+        unmatched: names of the calls that have no measured time, or that have another operator, other shapes
+            or other dtypes there.
         unexpected: names of the measured calls that the timed report does not have.
 
     Raises:
@@ -73,7 +74,7 @@ class TimeComparison:
                 self.unmatched += [call.name for call, key in zip(group.calls, keys, strict=True) if key not in seconds]
         self.unexpected = [name for name, _ in seconds if name not in expected]
         if not self.groups:
-            raise CostError("no call of the measured report has the name, the operator and the shapes of a timed call")
+            raise CostError("no call of the measured report has the name, operator, shapes and dtypes of a timed call")
 
     @property
     def violations(self) -> list[TimedGroup]:
@@ -106,7 +107,7 @@ class TimeComparison:
         if self.total.is_below_bound and not self.violations:
             lines.append(_violation(self.total))
         for names, text in (
-            (self.unmatched, "not measured, or with another operator or other shapes"),
+            (self.unmatched, "not measured, or with another operator, other shapes or dtypes"),
             (self.unexpected, "measured, but not among the timed calls"),
         ):
             if names:

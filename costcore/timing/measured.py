@@ -13,7 +13,7 @@ from costcore.trace.call import Call
 from costcore.trace.trace import Trace
 
 CallKey = tuple[str, tuple[Any, ...]]
-"""What must be equal in both reports: the name of a call, its operator and the shapes of its outputs."""
+"""What must be equal in both reports: the name of a call, its operator and the shapes and dtypes of its outputs."""
 
 
 class TimedGroup(NamedTuple):
@@ -52,7 +52,7 @@ class TimedGroup(NamedTuple):
 
 def key_of(call: Call) -> CallKey:
     """Return by what a call is found in another report."""
-    return call.name, (call.layer.op, *(tensor.shape for tensor in call.layer.outputs))
+    return call.name, (call.layer.op, *((tensor.shape, tensor.dtype) for tensor in call.layer.outputs))
 
 
 def seconds_by_call(measured: Iterable[Trace]) -> dict[CallKey, float]:

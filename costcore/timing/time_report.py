@@ -126,9 +126,13 @@ class TimeReport(Times):
 
         Raises:
             CostError: if no time was measured, or if no call matches.
+            TypeError: if an argument is not a report.
         """
         from costcore.timing.comparison import TimeComparison
 
+        for report in measured:
+            if not hasattr(report, "trace"):
+                raise TypeError(f"compare expects reports, as a hook returns them (got {type(report).__name__})")
         return TimeComparison(self, [report.trace for report in measured])
 
     def to_dict(self) -> dict[str, Any]:

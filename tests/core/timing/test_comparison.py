@@ -84,7 +84,7 @@ def test_calls_that_were_not_measured_or_differ_are_listed():
     assert [group.name for group in found.groups] == ["linear-1"]
     assert found.unmatched == ["relu-1", "linear-2"]
     assert found.unexpected == ["relu-2"]
-    assert "not measured, or with another operator or other shapes: relu-1, linear-2" in found.remarks
+    assert "not measured, or with another operator, other shapes or dtypes: relu-1, linear-2" in found.remarks
     assert "measured, but not among the timed calls: relu-2" in found.remarks
     assert found.total.bound == pytest.approx(BOUND)
 
@@ -126,3 +126,14 @@ def test_a_report_of_another_model_is_refused():
 def test_an_unknown_table_is_refused():
     with pytest.raises(ValueError, match=r"by must be 'family' or 'call' \(got 'module'\)"):
         compared((6e-6, 4e-9, 9e-6)).show(by="module")
+
+
+def test_a_run_in_another_dtype_is_not_compared():
+    time = net(*steps(), framework="torch").time(TOY, dtype="float16")
+    with pytest.raises(CostError, match="no call of the measured report has the name, operator, shapes and dtypes"):
+        time.compare(net(*steps(6e-6, 4e-9, 9e-6)))
+
+
+def test_only_reports_can_be_compared():
+    with pytest.raises(TypeError, match=r"compare expects reports, as a hook returns them \(got str\)"):
+        net(*steps(), framework="torch").time(TOY).compare("run.json")
