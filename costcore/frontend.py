@@ -25,6 +25,7 @@ class FrontendSpec(NamedTuple):
             other frontends can name it.
         native_calculators: whether it calls custom calculators ``calculator(function, inputs, **options)`` itself, with
             the framework's own function and arrays (:attr:`Recorder.native_calculators`).
+        computes: whether a pass computes values, so that large inputs take time and memory.
     """
 
     name: str
@@ -34,6 +35,7 @@ class FrontendSpec(NamedTuple):
     options: Mapping[str, str] = MappingProxyType({})
     native_calculators: bool = False
     model_options: tuple[str, ...] = ()
+    computes: bool = False
 
 
 class Frontend(Protocol):

@@ -28,6 +28,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             *("chainer", "chainer", f"{__name__}.chainer.frontend"),
             native_calculators=True,
             model_options=("backward",),
+            computes=True,
         ),
         FrontendSpec("onnx", "onnx", f"{__name__}.onnx", (".onnx",), ONNX_OPTIONS),
     )

@@ -104,7 +104,9 @@ def estimate(
     if not spec.suffixes and has_names(inputs):
         from costcore.sizes.report import report_in_sizes
 
-        report = report_in_sizes(inputs, ranges, lambda sized: captured(sized).trace, custom, layout)
+        report = report_in_sizes(
+            inputs, ranges, lambda sized: captured(sized).trace, custom, layout, computes=spec.computes
+        )
     elif ranges is not None:
         raise ValueError("ranges needs names among the sizes of the inputs of a model that is run, such as 'batch'")
     else:

@@ -57,9 +57,10 @@ class AxisFit:
         if self._limits.is_stated:
             self._samples.at(self.point(high))
             return list(dict.fromkeys((*near, high)))
-        far = next((low + step for step in FAR[:-1] if self._is_captured(low + step)), low + FAR[-1])
+        *others, nearest = (min(low + step, high) for step in FAR)
+        far = next((size for size in others if self._is_captured(size)), nearest)
         self._samples.at(self.point(far))
-        return [*near, far]
+        return list(dict.fromkeys((*near, far)))
 
     def _is_captured(self, size: int) -> bool:
         """Capture the network at a size, at which it may fail if no range has it."""

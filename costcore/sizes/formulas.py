@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from costcore.sizes.checks import ends_of, exceptions, held_out_points, verify
 from costcore.sizes.fitting import Fit
 from costcore.sizes.folding import folded
 from costcore.sizes.inputs import NamedInputs
-from costcore.sizes.limits import Limits, limits_of
+from costcore.sizes.limits import Limits
 from costcore.sizes.samples import Point, Samples
 from costcore.sizes.starts import multiple_that_works, start
 from costcore.sizes.symbolic_trace import symbolic_trace
@@ -24,7 +24,7 @@ UNROLLED = 8
 
 
 def trace_in_sizes(
-    inputs: NamedInputs, capture: Callable[[Any], Trace], pricer: Pricer, ranges: Mapping[str, tuple[int, int]]
+    inputs: NamedInputs, capture: Callable[[Any], Trace], pricer: Pricer, limits: Sequence[Limits]
 ) -> Trace:
     """Return the run of a network whose sizes are symbols.
 
@@ -35,17 +35,16 @@ def trace_in_sizes(
         inputs: the inputs, with names in their shapes.
         capture: returns the run on integer inputs.
         pricer: computes the costs.
-        ranges: the smallest and the largest value by symbol, where the user stated them.
+        limits: the values of every symbol.
 
     Raises:
         CostError: if the network fails at a size, runs other operators at other sizes, or has a dimension for which no
             formula was found or that differs from its formula.
     """
-    limits = limits_of(inputs, ranges)
     try:
         return _trace_in_sizes(Samples(inputs, capture), limits, pricer)
     except OtherOperatorsError as error:
-        nearer = [each if each.is_stated else each._replace(high=each.high // UNROLLED) for each in limits]
+        nearer = [each if each.is_stated else each.nearer(UNROLLED) for each in limits]
         try:
             return _trace_in_sizes(Samples(inputs, lambda given: folded(capture(given))), nearer, pricer)
         except OtherOperatorsError:

@@ -16,6 +16,13 @@ FIRST = {"batch": SMALLEST, "image": 64, "sequence": 16}
 LAST = {"batch": 512, "image": 2048, "sequence": 4096}
 """The last size at which formulas are checked if the user states no range."""
 
+LAST_COMPUTED = {"batch": 8, "image": 256, "sequence": 256}
+"""The same for a model that computes values at every size."""
+
+
+LEAST = 4
+"""The least distance of the last size from the first if the user states no range."""
+
 
 class Limits(NamedTuple):
     """The values of a symbol among which sizes are chosen.
@@ -32,22 +39,31 @@ class Limits(NamedTuple):
     smallest: int
     is_stated: bool
 
+    def nearer(self, times: int) -> Limits:
+        """Return the limits with a last size that is so many times smaller."""
+        return self._replace(high=max(self.low + LEAST, self.high // times))
 
-def limits_of(inputs: NamedInputs, ranges: Mapping[str, tuple[int, int]]) -> list[Limits]:
+
+def limits_of(
+    inputs: NamedInputs, ranges: Mapping[str, tuple[int, int]], last: Mapping[str, int] = LAST
+) -> list[Limits]:
     """Return the limits of every symbol.
 
     Args:
         inputs: the inputs.
         ranges: the smallest and the largest value by symbol, where the user stated them.
+        last: the last sizes of all other symbols, :data:`LAST` or :data:`LAST_COMPUTED`.
     """
-    return [_stated(*ranges[symbol]) if symbol in ranges else _default(inputs, symbol) for symbol in inputs.symbols]
+    return [
+        _stated(*ranges[symbol]) if symbol in ranges else _default(inputs, symbol, last) for symbol in inputs.symbols
+    ]
 
 
 def _stated(low: int, high: int) -> Limits:
     return Limits(low if high <= SMALLEST else max(low, SMALLEST), high, low, True)
 
 
-def _default(inputs: NamedInputs, symbol: str) -> Limits:
+def _default(inputs: NamedInputs, symbol: str, last: Mapping[str, int]) -> Limits:
     """Return limits that suit the axes of which the symbol is the size."""
     uses = [axis for axis in inputs.axes if symbol in inputs.symbols_of(axis.size)]
     if any(use.axis == 0 for use in uses):
@@ -57,4 +73,5 @@ def _default(inputs: NamedInputs, symbol: str) -> Limits:
     ones = dict.fromkeys(inputs.symbols, 1)
     rises = [inputs.value(each.size, {**ones, symbol: 2}) - inputs.value(each.size, ones) for each in uses]
     step = max(1, *rises)
-    return Limits(max(SMALLEST, FIRST[use] // step), max(SMALLEST, LAST[use] // step), 1, False)
+    low = max(SMALLEST, FIRST[use] // step)
+    return Limits(low, max(low + LEAST, last[use] // step), 1, False)

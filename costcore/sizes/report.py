@@ -11,6 +11,7 @@ from costcore.registry.custom import CustomCalculators
 from costcore.reports.report import Report
 from costcore.sizes.formulas import trace_in_sizes
 from costcore.sizes.inputs import NamedInputs
+from costcore.sizes.limits import LAST, LAST_COMPUTED, limits_of
 from costcore.trace.trace import Trace
 
 
@@ -20,6 +21,8 @@ def report_in_sizes(
     capture: Callable[[Any], Trace],
     custom: CustomCalculators,
     layout: str,
+    *,
+    computes: bool = False,
 ) -> Report:
     """Return a report whose dimensions are expressions of the names in the shapes of the inputs.
 
@@ -29,6 +32,7 @@ def report_in_sizes(
         capture: returns the run on integer inputs.
         custom: the calculators of the user.
         layout: ``"framework"`` or ``"free"``.
+        computes: whether a run computes values, so that it is captured at smaller sizes where no range states others.
 
     Raises:
         TypeError, ValueError: if a name or a range is invalid, or memory is recorded.
@@ -51,7 +55,8 @@ def report_in_sizes(
             )
         return trace
 
-    return Report(trace_in_sizes(named, captured, Pricer(custom.table(), layout), stated))
+    limits = limits_of(named, stated, LAST_COMPUTED if computes else LAST)
+    return Report(trace_in_sizes(named, captured, Pricer(custom.table(), layout), limits))
 
 
 def checked_ranges(ranges: object, symbols: tuple[str, ...]) -> dict[str, tuple[int, int]]:

@@ -41,12 +41,12 @@ def estimate(recorder: Recorder, model: Any, inputs: Any, *, backward: bool = Fa
         backward: whether to run the backward pass too, from gradients of one for every output.
 
     Raises:
-        CostError: if the link cannot be copied, or an input is not one of the above.
+        CostError: if the link cannot be copied or fails on these inputs, or an input is not one of the above.
     """
     link = private_copy(model)
     link.cleargrads()
     positional, by_name = arguments(inputs, link)
-    with _random_state_restored(), Capture(recorder) as capture:
+    with _random_state_restored(), _model_errors(link), Capture(recorder) as capture:
         with chainer.using_config("enable_backprop", backward):
             outputs = link(*positional, **by_name)
         if backward:
@@ -150,6 +150,18 @@ def modules(model: Any, arrays: ArrayIds) -> dict[str, Module]:
         same_as = "" if first == path else first
         found[path] = Module(type(link).__name__, ids, frozen, state, same_as, bases, sizes)
     return found
+
+
+@contextmanager
+def _model_errors(link: Any) -> Iterator[None]:
+    """Turn an exception of the link into an error with its name."""
+    try:
+        yield
+    except CostError:
+        raise
+    except Exception as error:
+        problem = " ".join(str(error).split())
+        raise CostError(f"{type(link).__name__}: the run raised {type(error).__name__}: {problem}") from error
 
 
 @contextmanager
