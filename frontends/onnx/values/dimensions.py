@@ -77,7 +77,7 @@ class Dimensions:
         if isinstance(size, int) and size < 0:
             raise CostError(f"dims: the size of {name!r} is negative (got {given} = {size})")
         own = symbol_of(name)
-        if is_symbolic(size) and size.has(own) and str(given) != name:
+        if is_symbolic(size) and size != own and size.has(own):
             raise CostError(f"dims: the size of {name!r} contains {name!r} itself (got {given})")
         return size
 
