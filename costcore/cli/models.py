@@ -323,6 +323,8 @@ def _unknown_options(target: str, error: UnknownOptionError) -> str:
     flags = ", ".join(map(flag_of, error.options))
     files = ", ".join(dict.fromkeys(filter(None, map(files_with, error.options))))
     hint = f"; expected a file of type {files}" if files else ""
+    if "memory" in error.options:
+        hint += "; --arena shows the memory of an inference"
     return f"{target}: {flags} cannot be used with the {error.frontend} frontend{hint}"
 
 

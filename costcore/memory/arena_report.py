@@ -184,7 +184,7 @@ class Arena:
         """The figures as lines of text, in the words of TinyML, and the notes."""
         lines = [
             f"flash (weights and constants): {_bytes(self.weights)}",
-            f"peak, in file order: {_bytes(self.peak)}, at {self.at}",
+            f"peak, in execution order: {_bytes(self.peak)}, at {self.at}",
         ]
         if self.symbols:
             lines.append(f"a layout needs numbers for {', '.join(self.symbols)}: subs(…), or --dim")

@@ -203,7 +203,7 @@ def test_the_table_lists_the_largest_values_with_their_places(capsys):
     estimate(chain()).show_arena(align=16)
     out = capsys.readouterr().out
     assert "flash (weights and constants): 100,864 B" in out
-    assert "peak, in file order: 8,192 B, at Relu-1" in out
+    assert "peak, in execution order: 8,192 B, at Relu-1" in out
     assert "peak SRAM (arena, aligned to 16): 8,192 B" in out
     assert "best order: 8,192 B" in out
 

@@ -107,6 +107,9 @@ def test_a_budget_of_the_peak_refers_onnx_models_to_the_arena(capsys, tmp_path):
     budget = write(tmp_path, "[total]\npeak_memory = 1168\n")
     assert main(["check", str(tmp_path / "relu.onnx"), "--budget", budget]) == 1
     assert "limit the arena instead" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "relu.onnx"), "--memory"])
+    assert "--arena shows the memory of an inference" in capsys.readouterr().err
 
 
 def test_the_fixture_records_memory_for_a_limit_of_the_peak():
