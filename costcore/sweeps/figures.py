@@ -53,7 +53,7 @@ def _activations(report: Report) -> Dim:
 
 def _peak_memory(report: Report) -> Dim:
     if report.memory is None:
-        raise CostError("memory was not recorded, which only PyTorch models support")
+        raise CostError("memory was not recorded, which needs a PyTorch model and integer sizes")
     return report.memory.peak
 
 

@@ -16,6 +16,7 @@ from costcore.registry.frontends import applicable_options, frontend_of
 from costcore.reports.exports.facts import status
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
+from costcore.sizes.inputs import has_names
 from costcore.sweeps.figures import figures_of, needed_options
 
 
@@ -131,18 +132,20 @@ def _report(named: NamedModel, settings: Settings) -> Report:
         inputs = inputs(**named.arguments)
     if not isinstance(model, str):
         built = model if named.arguments is None else model(**named.arguments)
-        return estimate(built, inputs, **_needed(built, settings), **options)
+        return estimate(built, inputs, **_needed(built, inputs, settings), **options)
     loaded = load_model(model, named.arguments)
     if settings.convention is not None and not options.get("backward"):
         evaluate(loaded)
-    return estimate(loaded, inputs, **_needed(loaded, settings), **applicable_options(model, options))
+    return estimate(loaded, inputs, **_needed(loaded, inputs, settings), **applicable_options(model, options))
 
 
-def _needed(model: Any, settings: Settings) -> dict[str, Any]:
+def _needed(model: Any, inputs: Any, settings: Settings) -> dict[str, Any]:
     """Return the options that the columns need, which are not given, and which the model accepts."""
     needed = needed_options(settings.columns)
     if not needed:
         return {}
     spec = frontend_of(model)
     accepted = {"spelled", *spec.options, *spec.model_options} - settings.options.keys()
+    if has_names(inputs):
+        accepted.discard("memory")  # has no formula
     return {name: value for name, value in needed.items() if name in accepted}

@@ -86,7 +86,7 @@ def test_a_figure_that_a_report_does_not_have_is_unknown_with_the_reason(toy):
     result = table([("a", toy.Model("toy::Double"))], (2, 3), columns=["flops", "peak_memory"])
     assert result.rows[0].costs == {"flops": 6, "peak_memory": None}
     assert result.rows[0].status == (
-        "complete; peak_memory is unknown: memory was not recorded, which only PyTorch models support"
+        "complete; peak_memory is unknown: memory was not recorded, which needs a PyTorch model and integer sizes"
     )
     out = io.StringIO()
     result.show(out, "csv", None)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import CostError, CostWarning, Dim, Report, estimate
+from costcore import CostError, CostWarning, Dim, Report, estimate, table
 from costcore.sizes.inputs import NamedInputs
 
 COLUMNS = ("macs", "flops", "mread", "mwrite", "n_params")
@@ -267,6 +267,13 @@ def test_conventions_of_formulas():
         assert view.by("module") == at_sizes.under(convention).by("module")
     with pytest.raises(CostError, match="unknown symbolic dimension 'seq'"):
         report.under("fvcore").subs(seq=2)
+
+
+def test_rows_of_tables_with_formulas():
+    (row,) = table([nn.Linear(4, 4)], ("batch", 4), columns=["macs", "peak_memory"]).rows
+    assert str(row.costs["macs"]) == "16*batch"
+    assert row.costs["peak_memory"] is None
+    assert "peak_memory is unknown: memory was not recorded, which needs a PyTorch model and integer" in row.status
 
 
 def test_memory_has_no_formula():
