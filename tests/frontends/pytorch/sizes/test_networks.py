@@ -16,9 +16,9 @@ COLUMNS = ("macs", "flops", "mread", "mwrite", "n_params")
 
 
 def equal_at(report: Report, net: nn.Module, inputs: Any, ranges: dict[str, tuple[int, int]], **options: Any) -> None:
-    """Compare all columns and the operations by kind with those of estimates at five random points."""
+    """Compare all columns and the operations by kind with those of estimates at three random points."""
     random = Random(7)
-    for _ in range(5):
+    for _ in range(3):
         point = {name: random.randint(*limits) for name, limits in ranges.items()}
         at_point = estimate(net, NamedInputs(inputs).at(point), **options)
         substituted = report.subs(point)
@@ -194,14 +194,14 @@ class Capped(nn.Module):
 def test_a_structure_that_changes_is_refused():
     with pytest.raises(CostError, match="runs other operators at other sizes: at batch=2, width=16 call 1 of 1 is add"):
         estimate(Windows(), ("batch", "width"))
-    report = estimate(Windows(), ("batch", "width"), ranges={"width": (2, 100)})
-    assert str(report.total_report["flops"]) == "batch*width"
+    report = estimate(Windows(), (2, "width"), ranges={"width": (2, 100)})
+    assert str(report.total_report["flops"]) == "2*width"
     assert report.trace.run.ranges["width"] == (2, 100)
 
 
 def test_a_size_that_stops_to_grow_is_refused():
     with pytest.raises(CostError, match="no formula"):
-        estimate(Capped(), ("batch", "seq"))
+        estimate(Capped(), (2, "seq"))
     assert str(estimate(Capped(), ("batch", Dim("seq", 2, 100))).total_report["flops"]) == "batch*seq"
     assert str(estimate(Capped(), ("batch", Dim("seq", 100, 900))).total_report["flops"]) == "100*batch"
 
