@@ -17,7 +17,12 @@ def _saved_mask(args: Arguments) -> str | None:
     return "bool" if x.is_cuda or x.is_xpu else dtype_name(x.dtype)
 
 
-_DROPOUT: dict[str, Source] = {"rate": "p", "training": "train", "mask": _saved_mask}
+def _drops(args: Arguments) -> bool:
+    """Return whether elements are dropped: at a rate of 0, ATen returns its operand in training too."""
+    return bool(args["train"]) and args["p"] != 0
+
+
+_DROPOUT: dict[str, Source] = {"rate": "p", "training": _drops, "mask": _saved_mask}
 _GRADIENT: dict[str, Source] = {"dy": first_argument, "mask": "mask"}
 
 DROPOUT = (

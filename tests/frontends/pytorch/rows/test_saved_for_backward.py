@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from costcore import ComputationalCostHook, estimate
+from costcore import ComputationalCostHook, Operations, estimate
 from tests.frontends.pytorch.rows.recorded_costs import costs, leaf, trained
 from tests.frontends.pytorch.runs import record
 
@@ -107,6 +107,15 @@ def test_the_backward_pass_of_dropout_reads_the_mask_that_the_forward_pass_wrote
     ((layer, backward),) = costs(recorder, "mul")
     assert sorted(operand.size for operand in layer.inputs.values()) == [n, 216][: len(layer.inputs)]
     assert backward.mread == dtype.itemsize * (216 + n)
+
+
+@pytest.mark.parametrize("run", [run for run, _ in DROPOUTS])
+def test_dropout_at_a_rate_of_0_returns_its_operand_in_training(run):
+    x = leaf(2, 3, 6, 6)
+    assert run(x, 0.0, True).data_ptr() == x.data_ptr()
+    name = {functional.dropout2d: "feature_dropout"}.get(run, run.__name__)
+    ((_, cost),) = costs(record(lambda: run(x, 0.0, True)), name)
+    assert (cost.flops, cost.mread, cost.mwrite) == (Operations(), 0, 0)
 
 
 def test_without_a_gradient_the_mask_of_dropout_is_one_byte_an_element():
