@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Layer, Operations, prod
+from costcore.ir import Cost, Layer, Operations, pattern, prod
 
 from .._shared import dot_products
 from .factorizations import batch_and_size, triangle_bytes
 from .spectral import svd_operations, symmetric_eigen_operations
 
 
+@pattern("opaque")
 def calc_matrix_sqrt(layer: Layer) -> Cost:
     """Square roots V sqrt(L) V^T of symmetric positive definite matrices x = V L V^T.
 
@@ -25,6 +26,7 @@ def calc_matrix_sqrt(layer: Layer) -> Cost:
     return Cost(count * operations, triangle_bytes(layer["x"]), layer.written, layer.attrs, count * n * n * n)
 
 
+@pattern("opaque")
 def calc_polar_decomposition(layer: Layer) -> Cost:
     """Polar decompositions x = u h: u has orthonormal columns, h is symmetric positive semidefinite.
 
