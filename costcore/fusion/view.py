@@ -94,7 +94,7 @@ class FusedView:
         """Return a page as :meth:`costcore.Report.to_html` does, with a column of bytes without fusion."""
         from costcore.reports.html import to_html
 
-        return save(to_html(self.report, title, self.original), target)
+        return save(to_html(self.report, title, unfused=self.original), target)
 
     @cached_property
     def _rows(self) -> list[TableRow]:
