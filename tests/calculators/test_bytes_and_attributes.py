@@ -40,7 +40,7 @@ READ: dict[str, dict[str, str]] = {
     **{op: {"x": "N*(N + 1)//2"} for op in ("tril", "triu")},
     **{
         op: {"x": "B*N*(N + 1)//2"}
-        for op in ("cholesky", "cholesky_inverse", "ldl_factor", "symmetric_eigen", "triangular_inverse")
+        for op in ("cholesky", "cholesky_inverse", "ldl_factor", "matrix_sqrt", "symmetric_eigen", "triangular_inverse")
     },
     **{op: {"x0": "B*N*(N + 1)//2"} for op in ("cholesky_solve", "ldl_solve", "triangular_solve")},
     # overwritten elements are not read
