@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from costcore.errors import CostError
 from costcore.ir import BITS, Tensor
 from costcore.messages import short_repr
+from costcore.sizes.inputs import NamedInputs, has_names
 
 InputsOfBatch: TypeAlias = "Callable[[int], Any]"
 
@@ -20,32 +21,29 @@ def inputs_of_batch(inputs: Any) -> InputsOfBatch:
 
     Args:
         inputs: inputs as :func:`costcore.estimate` takes them. A dimension with a name, as in ``("batch", 3, 224,
-            224)``, is the batch, and the others stay as they are. If there is no name, the first dimension of every
-            shape and tensor is the batch. A function of the batch returns inputs in any other form.
+            224)``, or with a multiple of it (``"2*batch"``) is the batch, and the others stay as they are. If there is
+            no name, the first dimension of every shape and tensor is the batch. A function of the batch returns inputs
+            in any other form.
 
     Raises:
         TypeError, ValueError: if nothing in the inputs has a batch dimension, or several names are given.
     """
     if callable(inputs) and not hasattr(inputs, "shape"):
         return inputs  # type: ignore[no-any-return]
-    names = sorted(set(_names(inputs)))
-    if len(names) > 1:
-        raise ValueError(
-            f"the inputs name several dimensions, {', '.join(map(repr, names))}: only the batch has a name, give "
-            "numbers for the others"
-        )
-    if not names and not any(_has_batch(leaf) for leaf in _leaves(inputs)):
+    if has_names(inputs):
+        named = NamedInputs(inputs)
+        if len(named.symbols) > 1:
+            raise ValueError(
+                f"the inputs name several dimensions, {', '.join(map(repr, sorted(named.symbols)))}: only the batch "
+                "has a name, give numbers for the others"
+            )
+        return lambda batch: named.at({named.symbols[0]: batch})
+    if not any(_has_batch(leaf) for leaf in _leaves(inputs)):
         raise ValueError(
             'expected the shapes of inputs with a batch dimension, as in ("batch", 3, 224, 224), or a function that '
             f"returns the inputs of a batch (got {short_repr(inputs)})"
         )
-    return lambda batch: _with_batch(inputs, batch, names[0] if names else "")
-
-
-def _names(value: Any) -> Iterator[str]:
-    """Yield the names of dimensions."""
-    for leaf in _leaves(value):
-        yield from (size for size in _shape_of(leaf) if isinstance(size, str))
+    return lambda batch: _with_batch(inputs, batch)
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -75,27 +73,21 @@ def _has_batch(leaf: Any) -> bool:
     return len(_shape_of(leaf)) > 0
 
 
-def _with_batch(value: Any, batch: int, name: str) -> Any:
-    """Return inputs with ``batch`` in place of the name, or in place of first dimensions if there is no name."""
+def _with_batch(value: Any, batch: int) -> Any:
+    """Return inputs with ``batch`` in place of the first dimensions."""
     if _is_shape(value):
-        return _sized(value, batch, name)
+        return (batch, *value[1:])
     if _is_shape_with_dtype(value):
-        shape, dtype = _sized(value[0], batch, name), value[1]
+        shape, dtype = (batch, *value[0][1:]), value[1]
         return Tensor(shape, dtype) if isinstance(dtype, str) else (shape, dtype)
     if isinstance(value, Tensor):
-        return Tensor(_sized(value.shape, batch, name), value.dtype)
+        return Tensor((batch, *value.shape[1:]), value.dtype)
     if isinstance(value, Mapping):
-        return {key: _with_batch(item, batch, name) for key, item in value.items()}
+        return {key: _with_batch(item, batch) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        items = [_with_batch(item, batch, name) for item in value]
+        items = [_with_batch(item, batch) for item in value]
         return type(value)(items) if type(value) in (list, tuple) else type(value)(*items)
-    return value if name or not _has_batch(value) else _repeated(value, batch)
-
-
-def _sized(shape: Any, batch: int, name: str) -> tuple[Any, ...]:
-    if not name:
-        return (batch, *shape[1:])
-    return tuple(batch if size == name else size for size in shape)
+    return _repeated(value, batch) if _has_batch(value) else value
 
 
 def _repeated(tensor: Any, batch: int) -> Any:
@@ -116,13 +108,11 @@ def _is_shape(value: Any) -> bool:
 
 
 def _is_size(value: Any) -> bool:
-    if isinstance(value, str):
-        return value.isidentifier()
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_shape_with_dtype(value: Any) -> bool:
-    """Return whether a value is a pair of a shape and a dtype, ``(("batch", 128), "int64")``."""
+    """Return whether a value is a pair of a shape and a dtype, ``((2, 128), "int64")``."""
     if type(value) is not tuple or len(value) != 2 or not _is_shape(value[0]):
         return False
     dtype = value[1]
