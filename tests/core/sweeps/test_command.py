@@ -80,7 +80,13 @@ def test_control_c_ends_with_what_was_done_written(tmp_path, calls):
     nets.write_text(NETS.format(root=ROOT, calls=str(tmp_path / "calls.txt"), seconds=0.3))
     command = [sys.executable, "-m", "costcore", "table", f"{nets}:make(depth=[1,2,3,4,5,6,7,8])", "--input", "2x3"]
     environment = {**os.environ, "PYTHONPATH": ROOT}
-    process = subprocess.Popen([*command, "--output", output], env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*command, "--output", output],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # jobs in the background ignore it
+    )
     while not output.exists() or output.read_bytes().count(b"\n") < 2:
         assert process.poll() is None
         time.sleep(0.02)
