@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from costcore.cli.models import FAILURE, SUCCESS, print_message, run_command
+from costcore.cli.options import command_parser
+from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command
 from costcore.devices.catalog import named
 from costcore.devices.device import Device
 from costcore.registry.frontends import load
@@ -31,12 +32,11 @@ exit codes: 0 saved, 1 the device cannot be measured, or the times differ too mu
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
-    parser = argparse.ArgumentParser(
-        prog="costcore calibrate",
-        usage="costcore calibrate --output FILE [options]      (--help lists the options)",
-        description="Measure chains of operators of many shapes by PyTorch. This takes minutes and needs the device.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "costcore calibrate",
+        "--output FILE",
+        "Measure chains of operators of many shapes by PyTorch. This takes minutes and needs the device.",
+        EPILOG,
     )
     parser.add_argument(
         "--output", required=True, metavar="FILE", help="the device file to write, which ends with .toml"

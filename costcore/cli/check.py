@@ -9,18 +9,9 @@ from collections.abc import Sequence
 from costcore.budgets.budget import Violation
 from costcore.budgets.check import check
 from costcore.budgets.toml import BudgetError, read_budget
-from costcore.cli.models import (
-    FAILURE,
-    MODEL,
-    SUCCESS,
-    USAGE_ERROR,
-    add_frontend_switches,
-    add_model_options,
-    check_model,
-    report_of,
-    run_command,
-    spelled_for,
-)
+from costcore.cli.models import check_model, report_of, spelled_for
+from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
+from costcore.cli.running import FAILURE, SUCCESS, USAGE_ERROR, run_command
 from costcore.registry.frontends import reader_of, specs
 from costcore.reports.caveats import not_counted
 from costcore.reports.columns import Table
@@ -52,12 +43,11 @@ exit codes: 0 within the budget, 1 over the budget or model error, 2 invalid bud
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
-    parser = argparse.ArgumentParser(
-        prog="costcore check",
-        usage="costcore check MODEL --budget FILE [options]      (--help lists the options)",
-        description="Check a model against a budget: limits on its cost in total, by module and by operator.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "costcore check",
+        "MODEL --budget FILE",
+        "Check a model against a budget: limits on its cost in total, by module and by operator.",
+        EPILOG,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--budget", required=True, metavar="FILE", help="a TOML file with limits")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from costcore.cli.models import SUCCESS, add_output, format_of, run_command, write_text
+from costcore.cli.options import add_output, command_parser, format_of
+from costcore.cli.running import SUCCESS, run_command, write_text
 from costcore.counting.conventions.catalog import conventions, named
 from costcore.counting.conventions.convention import Convention
 from costcore.reports.columns import Table
@@ -17,11 +18,11 @@ FILES = (".csv", ".md")
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
-    parser = argparse.ArgumentParser(
-        prog="costcore conventions",
-        usage="costcore conventions [NAME] [options]      (--help lists the options)",
-        description="List the counting conventions that --convention takes, or the rules of one of them.",
-        epilog="exit codes: 0 success, 1 a convention cannot be read, 2 usage error",
+    parser = command_parser(
+        "costcore conventions",
+        "[NAME]",
+        "List the counting conventions that --convention takes, or the rules of one of them.",
+        "exit codes: 0 success, 1 a convention cannot be read, 2 usage error",
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="a convention, or a .toml file with rules")
     add_output(parser, [*renderers()], "table", FILES)

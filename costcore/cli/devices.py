@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from costcore.cli.models import SUCCESS, add_output, format_of, run_command, write_text
+from costcore.cli.options import add_output, command_parser, format_of
+from costcore.cli.running import SUCCESS, run_command, write_text
 from costcore.devices.catalog import devices, named
 from costcore.devices.device import Device
 from costcore.reports.columns import Table
@@ -19,11 +20,11 @@ HALF = ("bfloat16", "float16")
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
-    parser = argparse.ArgumentParser(
-        prog="costcore devices",
-        usage="costcore devices [--device NAME] [options]      (--help lists the options)",
-        description="List the devices that `costcore time` takes, or the figures of one of them with their sources.",
-        epilog="exit codes: 0 success, 1 a device cannot be read, 2 usage error",
+    parser = command_parser(
+        "costcore devices",
+        "[--device NAME]",
+        "List the devices that `costcore time` takes, or the figures of one of them with their sources.",
+        "exit codes: 0 success, 1 a device cannot be read, 2 usage error",
     )
     parser.add_argument("--device", metavar="NAME", help="a device, or a .toml file with one")
     add_output(parser, [*renderers()], "table", FILES)

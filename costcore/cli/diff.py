@@ -6,20 +6,17 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from costcore.cli.models import (
-    FAILURE,
+from costcore.cli.models import check_model, report_of
+from costcore.cli.options import (
     MODEL,
-    SUCCESS,
     add_frontend_switches,
     add_fused,
     add_model_options,
     add_output,
-    check_model,
+    command_parser,
     format_of,
-    report_of,
-    run_command,
-    write_output,
 )
+from costcore.cli.running import FAILURE, SUCCESS, run_command, write_output
 from costcore.comparisons.comparison import MATCHINGS, MODES, compare
 from costcore.comparisons.suggestion import suggestion
 from costcore.registry.frontends import reader_of, specs
@@ -39,12 +36,11 @@ FILES = (".html", ".json", ".md")
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
-    parser = argparse.ArgumentParser(
-        prog="costcore diff",
-        usage="costcore diff OLD NEW [options]      (--help lists the options)",
-        description="Compare two models: a summary of the totals, then the calls added, removed and changed.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "costcore diff",
+        "OLD NEW",
+        "Compare two models: a summary of the totals, then the calls added, removed and changed.",
+        EPILOG,
     )
     parser.add_argument("old", metavar="OLD", help=MODEL)
     parser.add_argument("new", metavar="NEW", help="as OLD")

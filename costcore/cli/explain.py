@@ -9,16 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from costcore.api.load_model import parse_inputs
-from costcore.cli.models import (
-    FAILURE,
-    MODEL,
-    SUCCESS,
-    add_frontend_switches,
-    add_model_options,
-    check_model,
-    report_of,
-    run_command,
-)
+from costcore.cli.models import check_model, report_of
+from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
+from costcore.cli.running import FAILURE, SUCCESS, run_command
 from costcore.explanations.explain import explain
 from costcore.explanations.number import read_number
 from costcore.explanations.sizes import other_sizes
@@ -33,12 +26,11 @@ exit codes: 0 the number is explained, 1 model error, or nothing gives this numb
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
-    parser = argparse.ArgumentParser(
-        prog="costcore explain",
-        usage="costcore explain MODEL NUMBER [options]      (--help lists the options)",
-        description="Say by which counting rules, and which changes, somebody got a number for a network.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "costcore explain",
+        "MODEL NUMBER",
+        "Say by which counting rules, and which changes, somebody got a number for a network.",
+        EPILOG,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument(

@@ -10,15 +10,9 @@ from costcore.api.load_model import check_target, load_model, module_search_path
 from costcore.batch_size.accumulation import check_global_batch
 from costcore.batch_size.fit import Fit, fit
 from costcore.batch_size.limit import CONTEXT, DEVICES, Limit, make_limit
-from costcore.cli.models import (
-    SUCCESS,
-    add_frontend_switches,
-    add_model_options,
-    estimate_options,
-    print_message,
-    run_command,
-    write_text,
-)
+from costcore.cli.models import estimate_options
+from costcore.cli.options import add_frontend_switches, add_model_options, command_parser
+from costcore.cli.running import SUCCESS, print_message, run_command, write_text
 from costcore.reports.text.amounts import parse_bytes
 
 TERMS = ("fit", "context", "workspace")
@@ -39,12 +33,11 @@ exit codes: 0 success (also if no batch fits), 1 model error, 2 usage error"""
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
-    parser = argparse.ArgumentParser(
-        prog="costcore memory",
-        usage="costcore memory MODEL --fit SIZE [options]      (--help lists the options)",
-        description="Find the largest batch that fits into the memory of a device (PyTorch). The model is not run.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "costcore memory",
+        "MODEL --fit SIZE",
+        "Find the largest batch that fits into the memory of a device (PyTorch). The model is not run.",
+        EPILOG,
     )
     parser.add_argument("model", metavar="MODEL", help="package.module:factory or file.py:factory")
     parser.add_argument("--fit", required=True, metavar="SIZE", help='memory of the device, as 24GiB or "80 GB"')

@@ -7,16 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from costcore.api.load_model import parse_dims
-from costcore.cli.models import (
-    MODEL,
-    SUCCESS,
-    add_frontend_switches,
-    add_model_options,
-    check_model,
-    report_of,
-    run_command,
-    write_text,
-)
+from costcore.cli.models import check_model, report_of
+from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
+from costcore.cli.running import SUCCESS, run_command, write_text
 from costcore.reports.report_data import AMOUNTS
 from costcore.sizes.curve import as_csv, parse_sizes
 
@@ -30,12 +23,11 @@ exit codes: 0 success, 1 model error, 2 usage error"""
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
-    parser = argparse.ArgumentParser(
-        prog="costcore plot",
-        usage="costcore plot MODEL --over NAME=FROM:TO:STEP [options]      (--help lists the options)",
-        description="Write a total over the values of a name among the sizes, as CSV or as an image.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "costcore plot",
+        "MODEL --over NAME=FROM:TO:STEP",
+        "Write a total over the values of a name among the sizes, as CSV or as an image.",
+        EPILOG,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument(

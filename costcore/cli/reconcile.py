@@ -7,19 +7,9 @@ import json
 import sys
 from collections.abc import Sequence
 
-from costcore.cli.models import (
-    MODEL,
-    SUCCESS,
-    add_frontend_switches,
-    add_model_options,
-    add_output,
-    check_model,
-    format_of,
-    report_of,
-    run_command,
-    write_output,
-    write_text,
-)
+from costcore.cli.models import check_model, report_of
+from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, add_output, command_parser, format_of
+from costcore.cli.running import SUCCESS, run_command, write_output, write_text
 from costcore.counting.conventions.catalog import named
 from costcore.explanations.reconcile import MODES, reconcile
 
@@ -37,12 +27,11 @@ FILES = (".html", ".json", ".md", ".csv")
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
-    parser = argparse.ArgumentParser(
-        prog="costcore reconcile",
-        usage="costcore reconcile MODEL OLD NEW [options]      (--help lists the options)",
-        description="List the operators by which two counting conventions differ; the lines add up exactly.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "costcore reconcile",
+        "MODEL OLD NEW",
+        "List the operators by which two counting conventions differ; the lines add up exactly.",
+        EPILOG,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("old", metavar="OLD", help="a convention, or a .toml file with rules")

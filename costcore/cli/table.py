@@ -12,24 +12,20 @@ from typing import Any
 from costcore.api.load_model import parse_inputs
 from costcore.api.sweep import variants
 from costcore.api.table import table
-from costcore.cli.models import (
-    FAILURE,
+from costcore.cli.models import check_model, estimate_options
+from costcore.cli.options import (
     MODEL,
-    SUCCESS,
     add_convention,
     add_digits,
     add_frontend_switches,
     add_model_options,
     add_output,
     add_unit,
-    check_model,
-    estimate_options,
+    command_parser,
     format_of,
-    print_message,
-    run_command,
     unit_of,
-    write_output,
 )
+from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command, write_output
 from costcore.registry.frontends import reader_of
 from costcore.reports.tables.renderers import renderers
 from costcore.reports.text.units import check_digits
@@ -56,12 +52,8 @@ _WITH_SHAPE = re.compile(r"(.+)@(\d+(?:x\d+)*(?::\w+)?)", re.DOTALL)
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
-    parser = argparse.ArgumentParser(
-        prog="costcore table",
-        usage="costcore table MODEL[@SHAPE] ... [options]      (--help lists the options)",
-        description="Compute the costs of several models, one row per model.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "costcore table", "MODEL[@SHAPE] ...", "Compute the costs of several models, one row per model.", EPILOG
     )
     parser.add_argument(
         "models",

@@ -8,23 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from costcore.cli.models import (
-    FAILURE,
+from costcore.cli.models import check_model, report_of
+from costcore.cli.options import (
     MODEL,
-    SUCCESS,
     add_digits,
     add_frontend_switches,
     add_model_options,
     add_output,
     add_unit,
-    check_model,
+    command_parser,
     format_of,
-    print_message,
-    report_of,
-    run_command,
     unit_of,
-    write_output,
 )
+from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command, write_output
 from costcore.devices.catalog import named
 from costcore.devices.device import Device
 from costcore.fusion.groups import LEVELS
@@ -56,12 +52,11 @@ FILES = (*TABLES, ".json", ".html")
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
-    parser = argparse.ArgumentParser(
-        prog="costcore time",
-        usage="costcore time MODEL --device NAME[,NAME ...] [options]      (--help lists the options)",
-        description="State how long a run of a model takes at least on a device, or compare devices.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = command_parser(
+        "costcore time",
+        "MODEL --device NAME[,NAME ...]",
+        "State how long a run of a model takes at least on a device, or compare devices.",
+        EPILOG,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument(

@@ -9,7 +9,8 @@ import pytest
 from costcore import Report
 from costcore.api.load_model import parse_inputs, parse_shapes
 from costcore.cli import main as cli
-from costcore.cli.main import COMMANDS, DESCRIPTION, main
+from costcore.cli.commands import COMMANDS, DESCRIPTION
+from costcore.cli.main import main
 from costcore.ir import Tensor
 from tests.core import html_reports
 

@@ -1,0 +1,206 @@
+"""The options that commands share: of models, conventions, numbers and files."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from costcore.api.load_model import INPUT_FORMS
+from costcore.errors import CostError
+from costcore.fusion.groups import LEVELS
+from costcore.messages import did_you_mean
+from costcore.registry.frontends import specs
+from costcore.reports.text.units import UNITS
+
+FLAGS_WITH_VALUES = {"dims": "--dim", "shapes": "--shape", "max_nodes": "--max-nodes"}
+"""The flags of frontend options that take a value; all other frontend options are switches."""
+
+
+MODEL = "an .onnx file, package.module:factory, file.py:factory, or a report saved as .json"
+
+
+def command_parser(command: str, arguments: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    """Return a parser without arguments.
+
+    Args:
+        command: the words that call the command.
+        arguments: the arguments it needs, for its usage line.
+        description: what it does.
+        epilog: examples and exit codes.
+    """
+    return argparse.ArgumentParser(
+        prog=command,
+        usage=f"{command} {arguments} [options]      (--help lists the options)",
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the arguments of a command; unknown ones are an error that suggests near matches."""
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        flags = re.findall(r"--[a-z-]+", parser.format_help())
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(unknown, flags)}")
+    return args
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the inputs of a model and for how it is counted."""
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="SHAPE",
+        help=f"shape or value of an input: {INPUT_FORMS}; may be repeated",
+    )
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help=f"value of a symbolic dimension ({files_with('dims')}, saved reports); may be repeated",
+    )
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=SHAPE",
+        help=f"shape of a value whose shape cannot be inferred, as batch,8 or 1x8 ({files_with('shapes')}); may be "
+        "repeated",
+    )
+    parser.add_argument(
+        "--max-nodes",
+        type=int,
+        metavar="N",
+        help=f"most nodes that functions, loops and branches expand to ({files_with('max_nodes')}); default: 100000",
+    )
+    parser.add_argument("--backward", action="store_true", help="count the backward pass too (PyTorch, Chainer)")
+    parser.add_argument(
+        "--optimizer",
+        metavar="NAME",
+        help="count a training step with this optimizer: sgd, sgd_momentum, adam, adamw (PyTorch); implies --backward",
+    )
+    parser.add_argument("--no-fma", action="store_true", help="count a fused multiply-add as two FLOPs")
+    parser.add_argument(
+        "--layout",
+        default="framework",
+        choices=["framework", "free"],
+        help="free: ignore data movement (transposition, slicing, copies); default: framework",
+    )
+    parser.add_argument(
+        "--python-path",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="folder to search for modules, in addition to the current one; may be repeated",
+    )
+
+
+def add_frontend_switches(parser: argparse.ArgumentParser) -> None:
+    """Add the switches of frontends, after all other options of the command.
+
+    Raises:
+        CostError: if the command already has an option of that name.
+    """
+    parser.set_defaults(frontend_options=[])
+    added: set[str] = set()
+    for spec in specs().values():
+        names = [name for name in spec.options if name not in FLAGS_WITH_VALUES and name not in added]
+        if not names:
+            continue
+        added.update(names)
+        group = parser.add_argument_group(f"options for {' and '.join(spec.suffixes)} files")
+        for name in names:
+            try:
+                group.add_argument(
+                    flag_of(name),
+                    dest="frontend_options",
+                    action="append_const",
+                    const=name,
+                    help=spec.options[name],
+                )
+            except argparse.ArgumentError as error:
+                raise CostError(f"the {spec.name} frontend cannot have an option {name!r}: {error}") from error
+
+
+def add_convention(parser: argparse.ArgumentParser) -> None:
+    """Add ``--convention``."""
+    parser.add_argument(
+        "--convention",
+        metavar="NAME",
+        help="count FLOPs as another tool does: a name that `costcore conventions` lists, or a .toml file with rules",
+    )
+
+
+def add_fused(parser: argparse.ArgumentParser) -> None:
+    """Add ``--fused``."""
+    parser.add_argument(
+        "--fused",
+        choices=LEVELS,
+        help="bytes that are left after fusion. pointwise: element-wise operators, reductions and copies in one loop; "
+        "compiler: also after the matrix product before them; default: bytes of every operator by itself",
+    )
+
+
+def add_unit(parser: argparse.ArgumentParser) -> None:
+    """Add ``--unit``; ``none`` stands for exact numbers."""
+    parser.add_argument(
+        "--unit",
+        default="autoaligned",
+        choices=["none", *filter(None, UNITS)],
+        help="prefix of the numbers; default: autoaligned, one prefix per column",
+    )
+
+
+def add_digits(parser: argparse.ArgumentParser, default: int) -> None:
+    """Add ``--digits``."""
+    parser.add_argument(
+        "--digits",
+        type=int,
+        default=default,
+        metavar="N",
+        help=f"digits after the decimal point, 0 to 10; default: {default}",
+    )
+
+
+def unit_of(args: argparse.Namespace) -> str | None:
+    """Return the unit of numbers as :meth:`Report.show_report` takes it."""
+    return None if args.unit == "none" else str(args.unit)
+
+
+def files_with(option: str) -> str:
+    """Return the suffixes of the files that an option applies to."""
+    return ", ".join(suffix for spec in specs().values() if option in spec.options for suffix in spec.suffixes)
+
+
+def flag_of(option: str) -> str:
+    """Return the flag of an option of a frontend, such as ``--check-shapes``."""
+    return FLAGS_WITH_VALUES.get(option, f"--{option.replace('_', '-')}")
+
+
+def add_output(parser: argparse.ArgumentParser, formats: Sequence[str], default: str, suffixes: Sequence[str]) -> None:
+    """Add ``--format`` and ``--output``; each of ``suffixes`` stands for the format of that name."""
+    parser.add_argument("--format", choices=sorted(formats), help=f"default: {default}")
+    parser.add_argument(
+        "--output", metavar="FILE", help=f"write to FILE, in the format of its suffix: {', '.join(suffixes)}"
+    )
+
+
+def format_of(args: argparse.Namespace, default: str, suffixes: Sequence[str]) -> str:
+    """Return the output format.
+
+    Raises:
+        ValueError: if the output file has another suffix, or ``--format`` is given for a file.
+    """
+    if args.output is None:
+        return str(args.format or default)
+    if args.format is not None:
+        raise ValueError("--format is for standard output. With --output, the suffix of the file selects the format.")
+    suffix = Path(args.output).suffix
+    if suffix not in suffixes:
+        raise ValueError(f"--output {args.output!r} has an unknown suffix (expected one of {', '.join(suffixes)})")
+    return suffix[1:]

@@ -1,0 +1,366 @@
+"""``costcore MODEL``: the report of a model in one of its views."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from costcore._version import __version__
+from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
+from costcore.cli.commands import COMMANDS, DESCRIPTION
+from costcore.cli.models import check_model, report_of, spelled_for
+from costcore.cli.options import (
+    MODEL,
+    add_convention,
+    add_digits,
+    add_frontend_switches,
+    add_fused,
+    add_model_options,
+    add_unit,
+    command_parser,
+    flag_of,
+    format_of,
+    unit_of,
+)
+from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command
+from costcore.fusion.table import FUSED, FusedColumns
+from costcore.fusion.view import FusedView
+from costcore.memory.caching import POLICIES
+from costcore.messages import did_you_mean, unknown
+from costcore.reports.caveats import MODES_WITH_REMARKS
+from costcore.reports.columns import (
+    BLOCKS,
+    GROUPS,
+    LAYERS,
+    RECEPTIVE_FIELDS,
+    REPORT,
+    SUMMARY,
+    TREE,
+    Column,
+    GroupColumns,
+    LayerColumns,
+    MemoryColumns,
+    ReceptiveFieldColumns,
+    ReportColumns,
+    SummaryColumns,
+    TreeColumns,
+    choose,
+)
+from costcore.reports.ledger import KEYS
+from costcore.reports.report import Report
+from costcore.reports.serialization.targets import save_output
+from costcore.reports.tables.arena_rows import ARENA, ArenaColumns
+from costcore.reports.tables.checks import check_depth, check_top
+from costcore.reports.tables.renderers import renderers
+from costcore.reports.text.units import check_digits
+
+EPILOG = """examples:
+  costcore model.onnx
+  costcore model.onnx --input x=1x3x224x224 --summary --format table
+  costcore torchvision.models:resnet50 --input 1x3x224x224 --tree --depth 2 --unit G
+  costcore torchvision.models:resnet50 --input 1x3x224x224 --by module,op --sort flops --top 10
+  costcore my_model.py:make --input ids=1x128:int64 --columns name,macs,n_params
+  costcore torchvision.models:resnet50 --input 8x3x224x224 --memory --optimizer adamw
+  costcore model.onnx --arena --align 16 --dim batch=1
+  costcore model.onnx --output report.json
+
+exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error
+
+A target module:factory is Python code, which is imported and run. An .onnx file is only read."""
+
+FILES: Mapping[str, Callable[[Report | FusedView, Callable[..., None], str], object]] = {
+    ".json": lambda report, show, path: report.to_json(path),
+    ".html": lambda report, show, path: report.to_html(path),
+    ".csv": lambda report, show, path: save_output(partial(show, mode="csv"), path),
+    ".md": lambda report, show, path: save_output(partial(show, mode="md"), path),
+}
+"""The function that writes the file of ``--output``, by its suffix."""
+
+
+DEFAULT_FORMAT = "color"
+
+
+class View(NamedTuple):
+    """A view of a report.
+
+    Attributes:
+        show: the method of the report that prints it.
+        columns: its columns by name.
+        column_sets: the class with its named column sets.
+    """
+
+    show: Callable[..., None]
+    columns: Mapping[str, Column]
+    column_sets: Any
+
+
+VIEWS: Mapping[str, View] = {
+    "report": View(Report.show_report, REPORT, ReportColumns),
+    "summary": View(Report.show_summary_report, SUMMARY, SummaryColumns),
+    "layers": View(Report.show_layers, LAYERS, LayerColumns),
+    "tree": View(Report.show_tree, TREE, TreeColumns),
+    "receptive_field": View(Report.show_receptive_field, RECEPTIVE_FIELDS, ReceptiveFieldColumns),
+    "by": View(Report.show_by, GROUPS, GroupColumns),
+    "memory": View(Report.show_memory, BLOCKS, MemoryColumns),
+    "arena": View(Report.show_arena, ARENA, ArenaColumns),
+    "fused": View(FusedView.show_report, FUSED, FusedColumns),
+}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = command_parser("costcore", "MODEL", DESCRIPTION, EPILOG)
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    add_model_options(parser)
+    _add_view_options(parser)
+    _add_table_options(parser)
+    parser.add_argument("--version", action="version", version=f"costcore {__version__}")
+    add_frontend_switches(parser)
+    return parser
+
+
+def _add_view_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the view of the report."""
+    parser.add_argument("--train", action="store_true", help="the same as --backward")
+    view = parser.add_mutually_exclusive_group()
+    view.add_argument("--summary", action="store_true", help="one row per type of operator, not per operator call")
+    view.add_argument("--layers", action="store_true", help="one row per operator call, in torchstat's format")
+    view.add_argument("--tree", action="store_true", help="the module hierarchy, one row per module")
+    view.add_argument(
+        "--receptive-field", action="store_true", help="which input positions each output position sees, per call"
+    )
+    view.add_argument(
+        "--memory", action="store_true", help="peak of memory, and the blocks alive at it (PyTorch); --train: of a step"
+    )
+    view.add_argument("--by", metavar="KEYS", help=f"one row per group, by {', '.join(KEYS)}, or several (module,op)")
+    view.add_argument(
+        "--arena", action="store_true", help="memory of an inference run: one row per value, peak SRAM and flash"
+    )
+    parser.add_argument("--depth", type=int, metavar="N", help="maximum depth of --tree; default: no limit")
+    parser.add_argument(
+        "--allocator", choices=POLICIES, help="--memory: what this allocator takes from the device, in one more line"
+    )
+    parser.add_argument("--inplace", action="store_true", help="--arena: write element-wise results over operands")
+    parser.add_argument("--align", type=int, metavar="N", help="--arena: alignment of values in bytes; default: 64")
+
+
+def _add_table_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the rows, columns, numbers and format of the view."""
+    parser.add_argument(
+        "--sort",
+        metavar="COLUMN",
+        help="sort by a column, numbers from the largest, text alphabetically; default: execution order",
+    )
+    parser.add_argument(
+        "--top", type=int, metavar="N", help="maximum number of rows (in --tree: per module); the others are summed"
+    )
+    parser.add_argument(
+        "--columns", action="append", metavar="NAMES", help="names separated by commas, or default, percent, all"
+    )
+    add_convention(parser)
+    add_fused(parser)
+    add_unit(parser)
+    add_digits(parser, default=3)
+    parser.add_argument(
+        "--format", choices=sorted(renderers()), help="default: a table, in color if the terminal supports it"
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help=f"write to FILE, in the format of its suffix: {', '.join(FILES)} (.json, .html: the complete report)",
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 1 if a call is not counted, or if something is assumed"
+    )
+
+
+def main(argv: Sequence[str]) -> int:
+    """Report the cost of a model and return the exit code."""
+    parser = build_parser()
+    if argv and argv[0].isalpha() and not Path(argv[0]).is_dir():
+        commands = ", ".join(COMMANDS)
+        parser.error(
+            f"{argv[0]!r} is not a model or a command (commands: {commands}){did_you_mean(argv[:1], COMMANDS)}"
+        )
+    return run_command(parser, argv, _report_model)
+
+
+def _report_model(args: argparse.Namespace) -> int:
+    options = _options(args)
+    parse_inputs(args.input)
+    parse_dims(args.dim)
+    parse_shapes(args.shape)
+    check_model(args.model)
+    args.spelled, args.as_published = spelled_for(args.convention), args.convention is not None
+    report = _report(args)
+    if args.fused is not None:
+        _show_fused(report.fused(args.fused), args, options)
+    elif args.convention is None:
+        _show(report, args, options)
+    else:
+        _show_counted(report, args, options)
+    if args.strict and report.status != "complete":
+        print_message(f"costcore: the report is {report.status}, which is an error with --strict")
+        return FAILURE
+    return SUCCESS
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    """Check the arguments for the output before a model is loaded, and return the options of the view.
+
+    Raises:
+        TypeError, ValueError: if an argument is invalid.
+    """
+    name = _view(args)
+    _check_flags(args, name)
+    keys = [key.strip() for key in args.by.split(",")] if args.by is not None else []
+    for key in keys:
+        if key not in KEYS:
+            raise ValueError(f"--by: {unknown('key', key, KEYS)}")
+    options: dict[str, Any] = {"keys": keys, "top": args.top, "n_digits": args.digits, "unit": unit_of(args)}
+    if name != "memory":
+        options["sort"] = args.sort
+    if name == "tree":
+        options["depth"] = args.depth
+    if name == "arena":
+        options |= {"inplace": args.inplace, "align": 64 if args.align is None else args.align}
+        options["top"] = 20 if args.top is None else args.top
+    if args.columns not in (None, ["default"]):
+        options["columns"] = _columns(args.columns, VIEWS[name])
+    return options
+
+
+def _check_flags(args: argparse.Namespace, name: str) -> None:
+    """Check that every flag applies to the view of that name, and its value.
+
+    Raises:
+        TypeError, ValueError: if one does not.
+    """
+    requires = {"--depth": ("tree", args.depth is not None), "--allocator": ("memory", args.allocator is not None)}
+    requires |= {"--inplace": ("arena", args.inplace), "--align": ("arena", args.align is not None)}
+    for flag, (view, is_given) in requires.items():
+        if is_given and name != view:
+            raise ValueError(f"{flag} requires --{view}")
+    if args.fused is not None and name in ("receptive_field", "memory", "arena"):
+        raise ValueError(f"--fused cannot be used with --{name.replace('_', '-')}, which fusion does not change")
+    if name == "memory" and args.sort is not None:
+        raise ValueError("--sort cannot be used with --memory, whose largest blocks come first")
+    if args.sort is not None:
+        choose(VIEWS[name].columns, [args.sort])
+    check_depth(args.depth)
+    check_top(args.top)
+    check_digits(args.digits)
+    format_of(args, DEFAULT_FORMAT, [*FILES])
+
+
+def _columns(texts: Sequence[str], view: View) -> list[str]:
+    """Return the names of the columns that ``--columns`` asks for.
+
+    Raises:
+        ValueError: if a name is unknown.
+    """
+    sets = view.column_sets
+    percent = getattr(sets, "DEFAULT_AND_PERCENT", sets.DEFAULT)
+    by_name = {"default": sets.DEFAULT, "percent": percent, "all": sets.ALL}
+    names = [name.strip() for text in texts for name in text.split(",")]
+    columns = [*dict.fromkeys(column for name in names for column in by_name.get(name, [name]))]
+    choose(view.columns, columns)
+    return columns
+
+
+def _view(args: argparse.Namespace) -> str:
+    if args.by is not None:
+        return "by"
+    names = ("summary", "layers", "tree", "receptive_field", "memory", "arena")
+    default = "report" if args.fused is None or args.convention is not None else "fused"
+    return next((name for name in names if getattr(args, name)), default)
+
+
+def _report(args: argparse.Namespace) -> Report:
+    args.backward |= args.train
+    if args.model.endswith(".json"):
+        flags = {"--input": args.input, "--shape": args.shape, "--backward": args.backward}
+        flags["--optimizer"] = args.optimizer
+        flags |= {flag_of(name): True for name in args.frontend_options} | {"--layout": args.layout != "framework"}
+        if given := [flag for flag, value in flags.items() if value]:
+            raise ValueError(f"{args.model}: {', '.join(given)} cannot be used with a saved report")
+    return report_of(args.model, args, is_alone=True)
+
+
+def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fused: FusedView | None = None) -> None:
+    """Write the report to standard output or to a file, and notes that it does not include to standard error.
+
+    Args:
+        report: the report.
+        args: the arguments of the command.
+        options: the options of the view.
+        fused: the view with this report, if its bytes are those after fusion.
+    """
+    keys = options.pop("keys")
+
+    def show(ost: IO[str], mode: str) -> None:
+        shown = fused if _view(args) == "fused" else report
+        VIEWS[_view(args)].show(shown, *keys, ost=ost, mode=mode, **options)
+
+    if args.output is None:
+        show(sys.stdout, args.format or DEFAULT_FORMAT)
+        sys.stdout.flush()
+    else:
+        FILES[Path(args.output).suffix](fused or report, show, args.output)
+    if args.output is not None or args.format not in (None, *MODES_WITH_REMARKS):
+        for remark in report.remarks:
+            print_message(remark)
+    if args.allocator is not None and report.memory is not None:
+        _show_allocator(report.memory.allocator(args.allocator).describe(), args)
+    for note in _notes(report):
+        print_message(f"note: {note}")
+
+
+def _show_allocator(line: str, args: argparse.Namespace) -> None:
+    """Write the line of an allocator below the table; to standard error if programs read the output."""
+    if args.output is None and args.format in (None, *MODES_WITH_REMARKS):
+        print(line)
+    else:
+        print_message(line)
+
+
+def _show_fused(fused: FusedView, args: argparse.Namespace, options: dict[str, Any]) -> None:
+    """Write a report with the bytes after fusion: its groups, or the table or file that the options ask for."""
+    if args.convention is not None:
+        _show_counted(fused.report, args, options)
+    else:
+        _show(fused.report, args, options, fused)
+
+
+def _show_counted(report: Report, args: argparse.Namespace, options: dict[str, Any]) -> None:
+    """Write a report as a convention counts it: two lines, or the table that the options ask for."""
+    counted = report.under(args.convention)
+    if _asks_for_table(args):
+        _show(counted.report, args, options)
+    else:
+        print(counted.describe(options["unit"], args.digits))
+        for note in _notes(report):
+            print_message(f"note: {note}")
+    for note in counted.notes:
+        print_message(f"note: {note}")
+
+
+def _asks_for_table(args: argparse.Namespace) -> bool:
+    """Return whether an option asks for a table: its rows, columns, format or file."""
+    given = (args.by, args.columns, args.sort, args.top, args.format, args.output)
+    return _view(args) != "report" or any(value is not None for value in given)
+
+
+def _notes(report: Report) -> list[str]:
+    """Return the notes of a report, with one line for all regrouped nodes, which can be hundreds of groups."""
+    groups = Counter(regrouping.op for regrouping in report.regrouped)
+    if groups.total() < 2:
+        return report.notes
+    counts = ", ".join(f"{op} {n}" for op, n in groups.most_common())
+    line = f"regrouped {groups.total()} groups of nodes: {counts}. To list the nodes, use --output report.json."
+    return [*report.trace.run.notes, line]

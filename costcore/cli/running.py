@@ -1,0 +1,59 @@
+"""Runs a command: exit codes, errors without a traceback, messages and output."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import IO
+
+from costcore.cli.options import parse_arguments
+from costcore.errors import CostError
+from costcore.reports.serialization.targets import save, save_output
+from costcore.reports.text.escape import printable
+
+SUCCESS, FAILURE, USAGE_ERROR, INTERRUPTED = 0, 1, 2, 130
+"""The exit codes."""
+
+
+MAX_MESSAGE_LENGTH = 10_000
+"""The maximum number of characters of a message: names in a model can have any length."""
+
+
+def write_output(show: Callable[[IO[str]], None], path: str | None) -> None:
+    """Call ``show`` with standard output, or with the file of that path."""
+    if path is None:
+        show(sys.stdout)
+    else:
+        save_output(show, path)
+
+
+def write_text(text: str, path: str | None) -> None:
+    """Write a text to standard output, or to the file of that path."""
+    save(text, sys.stdout if path is None else path)
+
+
+def run_command(
+    parser: argparse.ArgumentParser, argv: Sequence[str] | None, action: Callable[[argparse.Namespace], int]
+) -> int:
+    """Run the ``action`` of a command with its arguments and return its exit code; an error has no traceback."""
+    args = parse_arguments(parser, argv)
+    try:
+        code = action(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # avoids another error at exit
+        return SUCCESS
+    except (CostError, OSError) as error:
+        print_message(f"costcore: {error}")
+        return FAILURE
+    except (TypeError, ValueError) as error:
+        parser.error(str(error))
+
+
+def print_message(text: str) -> None:
+    """Print to standard error. Control characters, which may be in names of a model, are escaped."""
+    shown = "\n".join(map(printable, text.split("\n")))
+    print(shown if len(shown) <= MAX_MESSAGE_LENGTH else shown[: MAX_MESSAGE_LENGTH - 1] + "…", file=sys.stderr)
