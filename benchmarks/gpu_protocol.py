@@ -49,7 +49,7 @@ COUNTERS = (
     *(f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum" for name in ("ffma", "fadd", "fmul")),
     "sm__inst_executed_pipe_xu.sum",
 )
-REFUSALS = (RuntimeError, NotImplementedError, ValueError, ImportError, OSError, AttributeError, TypeError)
+REFUSALS = (RuntimeError, NotImplementedError, ValueError, ImportError, OSError)
 """What a missing device, dtype, counter or compiler raises; anything else is an error of this script."""
 
 
@@ -319,6 +319,8 @@ def counters(session: Session) -> None:
 def _counters(session: Session, network: Network) -> dict[str, Any]:
     if not session.is_gpu:
         raise NotImplementedError("hardware counters need a CUDA device")
+    if not hasattr(torch._C._profiler, "_ExperimentalConfig"):
+        raise NotImplementedError(f"the profiler of PyTorch {torch.__version__} does not read hardware counters")
     module, x = _placed(session, network, "float32", 8)
     config = torch._C._profiler._ExperimentalConfig(profiler_metrics=[*COUNTERS], profiler_measure_per_kernel=True)
     trace = session.folder / "counters.json"

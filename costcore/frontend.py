@@ -26,6 +26,7 @@ class FrontendSpec(NamedTuple):
         native_calculators: whether it calls custom calculators ``calculator(function, inputs, **options)`` itself, with
             the framework's own function and arrays (:attr:`Recorder.native_calculators`).
         computes: whether a pass computes values, so that large inputs take time and memory.
+        tf32: products of float32 that the framework's default settings let run in TF32: ``conv``, ``matmul``.
     """
 
     name: str
@@ -36,6 +37,7 @@ class FrontendSpec(NamedTuple):
     native_calculators: bool = False
     model_options: tuple[str, ...] = ()
     computes: bool = False
+    tf32: tuple[str, ...] = ("conv", "matmul")
 
 
 class Frontend(Protocol):

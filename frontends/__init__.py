@@ -23,7 +23,7 @@ PYTORCH_OPTIONS = ("backward", "dtype", "regroup", "memory", "optimizer", "step"
 def costcore_frontends() -> tuple[FrontendSpec, ...]:
     """Return the built-in frontends."""
     return (
-        FrontendSpec("pytorch", "torch", f"{__name__}.pytorch", model_options=PYTORCH_OPTIONS),
+        FrontendSpec("pytorch", "torch", f"{__name__}.pytorch", model_options=PYTORCH_OPTIONS, tf32=("conv",)),
         FrontendSpec(
             *("chainer", "chainer", f"{__name__}.chainer.frontend"),
             native_calculators=True,

@@ -99,7 +99,7 @@ def _repeated(tensor: Any, batch: int) -> Any:
     for size in rest:
         elements *= size
     if elements > MAX_VALUES:
-        return Tensor((batch, *rest), str(tensor.dtype).removeprefix("torch."))
+        return Tensor((batch, *rest), str(tensor.dtype).rpartition(".")[2])
     return tensor[[i % n for i in range(batch)]]
 
 

@@ -16,9 +16,6 @@ from costcore.trace.call import Module
 MAX_CLASSES = 3
 """So many classes are tried, those with the most saved bytes."""
 
-OWN_CLASSES = "torch.nn.modules."
-"""A class of PyTorch without children is one operator: to checkpoint it saves nothing."""
-
 
 @dataclass(frozen=True)
 class Recomputation:
@@ -83,7 +80,8 @@ def recompute(captures: Captures, limit: Limit, before: LargestBatch) -> Recompu
 def repeated_classes(report: Report) -> dict[str, int]:
     """Return how many modules of each class are in a model, of classes with several; that with most saved bytes first.
 
-    Modules inside another one of their class do not count, nor do classes of PyTorch without children. Of classes with
+    Modules inside another one of their class do not count, nor do classes of the framework itself without children: to
+    checkpoint one operator saves nothing. Of classes with
     equal sums the outer one comes first.
     """
     modules = report.trace.run.modules
@@ -94,7 +92,7 @@ def repeated_classes(report: Report) -> dict[str, int]:
         if nbytes:
             for kind in _classes_around(call.module, modules):
                 saved[kind] = saved.get(kind, 0) + nbytes
-    counts = _counts(modules)
+    counts = _counts(modules, tuple(f"{name}." for name in report.trace.run.frameworks))
     ordered = sorted((kind for kind in saved if counts.get(kind, 0) > 1), key=lambda kind: -saved[kind])
     return {kind: counts[kind] for kind in ordered}
 
@@ -106,12 +104,17 @@ def _classes_around(path: str, modules: Mapping[str, Module]) -> list[str]:
     return [*dict.fromkeys(modules[each].type for each in paths if each in modules)]
 
 
-def _counts(modules: Mapping[str, Module]) -> dict[str, int]:
-    """Return the number of outermost modules by class, without single operators of PyTorch."""
+def _counts(modules: Mapping[str, Module], own: tuple[str, ...]) -> dict[str, int]:
+    """Return the number of outermost modules by class, without single operators of a framework.
+
+    Args:
+        modules: the modules of a run by path.
+        own: how the names of the classes of its frameworks begin.
+    """
     parents = {path.rpartition(".")[0] for path in modules if path}
     counts: dict[str, int] = {}
     for path, module in modules.items():
-        is_operator = path not in parents and module.bases[:1] and module.bases[0].startswith(OWN_CLASSES)
+        is_operator = path not in parents and module.bases[:1] and module.bases[0].startswith(own)
         is_inner = module.type in _classes_around(path.rpartition(".")[0], modules)
         if path and not (is_operator or is_inner or module.same_as):
             counts[module.type] = counts.get(module.type, 0) + 1

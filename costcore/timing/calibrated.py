@@ -83,13 +83,13 @@ def _error(estimates: Iterable[tuple[GroupTime, Estimate]]) -> float:
 
 
 def _remarks(estimates: Sequence[tuple[GroupTime, Estimate]], conditions: Conditions, trace: Trace) -> Iterable[str]:
-    libraries = f"torch {conditions.versions.get('torch', '?')}"
+    libraries = f"{conditions.framework} {conditions.versions.get(conditions.framework, '?')}"
     place = ", ".join(filter(None, (conditions.device, _threads(conditions), conditions.dtype, libraries)))
     yield (
         f"calibrated: an estimate ± {_error(estimates):.0%}, measured on {conditions.date} on {place}; "
         f"the times of the sweep themselves differed by {conditions.noise:.0%}"
     )
-    yield from _version_remarks(trace.run.frameworks, conditions.versions)
+    yield from _version_remarks(trace.run.frameworks, conditions)
     unseen = {group.main.layer.op: None for group, estimate in estimates if not estimate.is_seen}
     if unseen:
         seconds = fsum(group.seconds or 0.0 for group, estimate in estimates if not estimate.is_seen)
@@ -100,10 +100,12 @@ def _remarks(estimates: Sequence[tuple[GroupTime, Estimate]], conditions: Condit
         yield "calibrated on single calls: the time of fused groups is approximate"
 
 
-def _version_remarks(frameworks: Mapping[str, str], measured: Mapping[str, str]) -> Iterable[str]:
+def _version_remarks(frameworks: Mapping[str, str], conditions: Conditions) -> Iterable[str]:
     """Yield what differs between the libraries of the run and those of the calibration."""
-    if "torch" not in frameworks:
-        yield f"calibrated with PyTorch: a runtime of {', '.join(frameworks) or 'another framework'} has other kernels"
+    measured = conditions.versions
+    if conditions.framework not in frameworks:
+        runtime = ", ".join(frameworks) or "another framework"
+        yield f"calibrated with {conditions.framework}: a runtime of {runtime} has other kernels"
     for name in frameworks.keys() & measured.keys():
         if frameworks[name] != measured[name]:
             yield f"calibrated with {name} {measured[name]}, but the run is of {name} {frameworks[name]}"

@@ -52,6 +52,11 @@ class Conditions:
     versions: Mapping[str, str] = field(default_factory=dict)
     flags: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def framework(self) -> str:
+        """The framework that ran the sweep, ``torch``: the first of the versions that is not costcore's."""
+        return next((name for name in self.versions if name != "costcore"), "an unknown framework")
+
 
 def to_table(calibration: Calibration, conditions: Conditions) -> dict[str, Any]:
     """Return the table that :func:`from_table` reads."""

@@ -12,6 +12,7 @@ from costcore.devices.device import Device
 from costcore.errors import CostError
 from costcore.fusion.groups import LEVELS
 from costcore.messages import unknown
+from costcore.registry.frontends import specs
 from costcore.reports.columns import choose
 from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.targets import Target, save
@@ -231,9 +232,10 @@ def _part_of(device: Device, cores: int) -> Device:
 
 
 def _tf32(trace: Trace, tf32: Collection[str] | None) -> tuple[str, ...]:
-    """Return the operators that may use TF32; default: in PyTorch convolutions, in other frameworks all products."""
+    """Return the operators that may use TF32; default: those of all frameworks of the run."""
     if tf32 is None:
-        return ("conv",) if "torch" in trace.run.frameworks else TF32_OPERATORS
+        defaults = [spec.tf32 for spec in specs().values() if spec.framework in trace.run.frameworks]
+        return tuple(name for name in TF32_OPERATORS if all(name in default for default in defaults))
     if isinstance(tf32, str) or not isinstance(tf32, Collection):
         raise TypeError(f"tf32 must be a set of operators such as {{'conv'}} (got {tf32!r})")
     if wrong := [name for name in tf32 if name not in TF32_OPERATORS]:

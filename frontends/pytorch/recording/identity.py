@@ -98,7 +98,7 @@ class Identities:
         """
         try:
             storage = tensor.untyped_storage()
-        except (NotImplementedError, RuntimeError):
+        except (NotImplementedError, RuntimeError):  # sparse and opaque tensors have none
             return self._register(tensor, self._memory(tensor, COMPUTED), 0)
         address = id(storage)
         memory = self._memories.get(address)

@@ -59,7 +59,7 @@ def test_other_versions_and_frameworks_are_remarks():
         f"calibrated with torch 2.13.0, but the run is of torch {version}" in report.time(calibrated_device()).remarks
     )
     remarks = time_of(relu("a", 1024), framework="onnx").remarks
-    assert "calibrated with PyTorch: a runtime of onnx has other kernels" in remarks
+    assert "calibrated with torch: a runtime of onnx has other kernels" in remarks
 
 
 def test_an_operator_may_be_free_in_one_run_and_cost_time_in_another():
