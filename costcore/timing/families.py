@@ -160,6 +160,11 @@ def _attention(layer: Layer) -> tuple[str, Axes]:
     return "attention", (*_logs(q[-2], k[-2], q[-1], prod(q[:-2])), *masks)
 
 
+def _multi_head_attention(layer: Layer) -> tuple[str, Axes]:
+    q = layer["q"].shape
+    return layer.op, _logs(prod(q[:-2]), q[-2], q[-1])
+
+
 def _rows(layer: Layer) -> tuple[str, Axes]:
     """Normalization and reductions: the number of elements, and half of the row length."""
     x = layer["x"]
@@ -179,6 +184,7 @@ _AXES: Mapping[str, tuple[Callable[[Layer], tuple[str, Axes]], tuple[str, ...]]]
     "linear": (_linear, ("x", "w")),
     "matmul": (_matmul, ("x0", "x1")),
     "attention": (_attention, ("q", "k")),
+    "multi_head_attention": (_multi_head_attention, ("q",)),
     **dict.fromkeys(_REDUCTIONS, (_rows, ("x",))),
 }
 """Operators whose time depends on more than size: what returns their family and coordinates, and operands it needs."""

@@ -111,21 +111,19 @@ class ConvNext(nn.Module):
 
 
 class Upsample(nn.Module):
-    """A step of a decoder: the map is enlarged, joined with an earlier one, and convolved."""
+    """A step of a decoder: the map is interpolated, joined with an earlier one, and convolved."""
 
     def __init__(self, channels: int, mode: str) -> None:
         super().__init__()
-        self.up = nn.ConvTranspose2d(channels, channels // 2, 2, 2) if mode == "transposed" else None
         self.mode = mode
-        joined = channels // 2 + channels if self.up is not None else 2 * channels
         groups = 8 if channels % 8 == 0 else 1
         self.layers = nn.Sequential(
-            nn.Conv2d(joined, channels, 3, padding=1), nn.GroupNorm(groups, channels), nn.SiLU()
+            nn.Conv2d(2 * channels, channels, 3, padding=1), nn.GroupNorm(groups, channels), nn.SiLU()
         )
 
     def forward(self, x: Tensor, earlier: Tensor) -> Any:
         """Run the block."""
-        y = functional.interpolate(x, scale_factor=2.0, mode=self.mode) if self.up is None else self.up(x)
+        y = functional.interpolate(x, scale_factor=2.0, mode=self.mode)
         return self.layers(torch.cat([y, earlier], 1))
 
 

@@ -131,10 +131,14 @@ def _head(shapes: Shapes) -> Made:
 
 def _upsample(shapes: Shapes) -> Made:
     n, c, side = shapes.image(18 * 4)
-    return Upsample(c, shapes.pick(("transposed", "nearest", "bilinear"))), (
-        (n, c, side, side),
-        (n, c, 2 * side, 2 * side),
-    )
+    return Upsample(c, shapes.pick(("nearest", "bilinear"))), ((n, c, side, side), (n, c, 2 * side, 2 * side))
+
+
+def _transposed(shapes: Shapes) -> Made:
+    n, c, side = shapes.image(4, least=32)
+    half, act, kernel = c // 2, shapes.pick(ACTIVATIONS), shapes.pick((2, 2, 4))
+    layers = [nn.ConvTranspose2d(c, half, kernel, 2, (kernel - 2) // 2), nn.BatchNorm2d(half), act()]
+    return nn.Sequential(*layers, nn.Conv2d(half, half, 1)), (n, c, side, side)
 
 
 IMAGE_CHAINS: Mapping[str, tuple[Maker, int]] = {
@@ -150,5 +154,6 @@ IMAGE_CHAINS: Mapping[str, tuple[Maker, int]] = {
     "convnext": (_convnext, 2),
     "head": (_head, 2),
     "upsample": (_upsample, 2),
+    "transposed": (_transposed, 4),
 }
-"""What makes the chains, and how many of 66 chains are of that kind."""
+"""What makes the chains, and how many of 69 chains are of that kind."""

@@ -101,11 +101,11 @@ def _recurrent(shapes: Shapes) -> Made:
 SEQUENCE_CHAINS: Mapping[str, tuple[Maker, int]] = {
     "perceptron": (_perceptron, 3),
     "transformer": (_transformer, 7),
-    "encoder": (_encoder, 3),
+    "encoder": (_encoder, 4),
     "window": (_window, 3),
     "llama": (_llama, 4),
     "mixer": (_mixer, 2),
     "embedding": (_embedding, 3),
     "recurrent": (_recurrent, 2),
 }
-"""What makes the chains, and how many of 66 chains are of that kind."""
+"""What makes the chains, and how many of 69 chains are of that kind."""

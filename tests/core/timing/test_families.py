@@ -50,6 +50,11 @@ def conv(channels, out, kernel, groups=1, stride=1, side=16):
             "attention",
             (3, 3, 4, 3, APART / 2, 0),
         ),
+        (
+            call("multi_head_attention", {"q": (2, 8, 64), "w0": (192, 64)}, (2, 8, 64), {"heads": 4}),
+            "multi_head_attention",
+            (1, 3, 6),
+        ),
         (call("softmax", {"x": (4, 64)}, (4, 64), {"axis": 1}), "softmax", (8, 3)),
         (call("layer_norm", {"x": (4, 4, 16)}, (4, 4, 16), {"axis": (1, 2)}), "layer_norm", (8, 3)),
         (call("relu", {"x": (8,)}, (8,)), "relu", (3, 10)),

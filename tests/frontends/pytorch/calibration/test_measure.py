@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from random import Random
 
 import pytest
 import torch
@@ -13,6 +14,9 @@ from costcore.devices.catalog import named
 from costcore.frontends.pytorch.calibration import measure
 from costcore.frontends.pytorch.calibration import sweep as sweep_module
 from costcore.frontends.pytorch.calibration.chains import MAKERS, Chain, make_chains
+from costcore.frontends.pytorch.calibration.image_chains import IMAGE_CHAINS
+from costcore.frontends.pytorch.calibration.measure import FULL
+from costcore.frontends.pytorch.calibration.shapes import Shapes
 from costcore.frontends.pytorch.calibration.sweep import SENTINEL_RUNS, Sweep
 from costcore.timing.calibration import ANY, Point
 from costcore.timing.calibration_table import from_table
@@ -66,6 +70,13 @@ def test_chains_have_the_same_shapes_every_time_and_run(limit):
         with torch.no_grad():
             for chain in first:
                 assert torch.isfinite(chain.module(*chain.inputs)).all(), chain.name
+
+
+def test_transposed_convolutions_are_as_wide_as_those_of_decoders():
+    make, _ = IMAGE_CHAINS["transposed"]
+    shapes = [make(Shapes(Random(seed), FULL[1]))[1] for seed in range(40)]
+    assert {side for *_, side in shapes} >= {7, 14, 28, 56, 112}  # the maps of a U-Net for images of 224 x 224
+    assert {channels for _, channels, *_ in shapes} >= {64, 128, 256, 512}
 
 
 def test_chains_of_training_run_backward_and_keep_no_gradients():
