@@ -1,0 +1,1 @@
+"""Training: FLOPs of steps and runs, utilization of devices, published rules, thresholds."""
