@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, pattern
+from costcore.ir import Cost, Dim, Layer, Operations, minimum, pattern
 
 from .._shared import dot_products, operations_of
 from .dense import calc_matmul
@@ -47,6 +47,7 @@ def calc_grouped_matmul(layer: Layer) -> Cost:
     * Every row of x0 [M, K] is multiplied by one matrix of x1 [G, K, N]: M N dot products of length K for any grouping.
     * Two operands of two axes are grouped along K, and each group yields its own matrix: M K N products in all, for G M
       N results.
+    * M rows need at most M of the G matrices: min(G, M) are read, with their scales and biases.
 
     Scales are those of ``scaled_matmul``.
 
@@ -56,7 +57,19 @@ def calc_grouped_matmul(layer: Layer) -> Cost:
     is_split = x0.ndim == 2 and layer["x1"].ndim == 2
     macs = x0.size * layer["x1"].shape[-1] if is_split else y * x0.shape[-1]
     operations = dot_products(y, macs, "b" in layer) + Operations(mul=y * _scale_products(layer))
-    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+    return Cost(operations, layer.read - _bytes_of_unused_groups(layer), layer.written, layer.attrs, macs)
+
+
+def _bytes_of_unused_groups(layer: Layer) -> Dim:
+    """Return the bytes of the matrices, with their scales and biases, that no row is left for."""
+    ranks = layer["x0"].ndim, layer["x1"].ndim
+    if ranks not in ((2, 3), (3, 2)):
+        return 0
+    stacked, rows = ("x1", layer["x0"].shape[0]) if ranks[1] == 3 else ("x0", layer["x1"].shape[1])
+    groups = layer[stacked].shape[0]
+    used = minimum(groups, rows)
+    per_group = [x for name, x in layer.inputs.items() if (name.startswith(stacked) or name == "b") and x.ndim > 1]
+    return sum(x.nbytes - x.bytes_of(x.stored_size // groups * used) for x in per_group)
 
 
 @pattern("product")

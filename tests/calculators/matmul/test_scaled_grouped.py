@@ -37,6 +37,32 @@ def test_groups_of_rows(x0, x1, y):
     assert (result.macs, result.flops) == (4 * size, Operations(mul=size, fma=3 * size))
 
 
+@pytest.mark.parametrize(
+    ("x0", "x1", "y", "elements"),
+    [
+        # 2 rows for 8 experts of 4 x 5: 2 x 4 of rows and 2 of the 8 matrices, 2 x 20
+        ((2, 4), (8, 4, 5), (2, 5), 8 + 40),
+        # 8 rows and more need all 8 matrices
+        ((8, 4), (8, 4, 5), (8, 5), 32 + 160),
+        ((9, 4), (8, 4, 5), (9, 5), 36 + 160),
+        # 3 columns for 8 matrices of 2 x 4
+        ((8, 2, 4), (4, 3), (2, 3), 12 + 24),
+        # batched products use all of their matrices
+        ((8, 1, 4), (8, 4, 5), (8, 1, 5), 32 + 160),
+    ],
+)
+def test_no_more_matrices_are_read_than_there_are_rows(x0, x1, y, elements):
+    assert layer_cost("grouped_matmul", {"x0": x0, "x1": x1}, y).mread == 4 * elements
+
+
+def test_scales_and_biases_of_matrices_without_rows_are_not_read():
+    """Of 8 matrices 2 are read, with 2 x 5 scales and 2 x 5 biases; scales of rows are read whole."""
+    x1, rows = Tensor((8, 4, 5), "float8_e4m3fn"), Tensor((2, 4), "float8_e4m3fn")
+    given = {"x0": rows, "x1": x1, "x0_scale": (2,), "x1_scale": (8, 5), "b": (8, 5)}
+    # 8 bytes of rows, 40 of matrices, 2 + 10 + 10 float32
+    assert layer_cost("grouped_matmul", given, (2, 5)).mread == 8 + 40 + 4 * 22
+
+
 def test_groups_along_the_summed_axis():
     """3 x 8 by 8 x 5 in two groups: 120 products in all make two 3 x 5 matrices."""
     result = layer_cost("grouped_matmul", {"x0": (3, 8), "x1": (8, 5)}, (2, 3, 5))

@@ -28,7 +28,7 @@ from transformers import (
     SwitchTransformersForConditionalGeneration,
 )
 
-from costcore import ComputationalCostHook, estimate
+from costcore import ComputationalCostHook, Tensor, estimate
 from costcore.frontends.pytorch.meta.choices import spread
 from costcore.frontends.pytorch.meta.contents import without_capture
 from tests.frontends.pytorch.runs import estimated, macs
@@ -241,6 +241,20 @@ def test_mixtral_in_a_loop_is_its_closed_form():
     model = MixtralForCausalLM(config).eval()
     assert estimate(model, IDS).total_report["macs"] == expected
     assert estimate(model, IDS, backward=True).total_report["macs"] == 3 * expected
+
+
+def test_one_token_of_mixtral_reads_no_more_experts_than_it_is_sent_to():
+    config = MixtralConfig(**SIZES, num_local_experts=E)
+    config._experts_implementation = "grouped_mm"
+    model = MixtralForCausalLM(config).eval()
+    read = {}
+    for tokens in (1, E):
+        calls = estimate(model, {"input_ids": Tensor((1, tokens), "int64")}).layer_report.values()
+        read[tokens] = sum(call["mread"] for call in calls if call["op"] == "grouped_matmul")
+    rows = 4 * L * (D + F)  # bytes of one row of both products of every layer, in float32
+    expert = 4 * L * 3 * D * F
+    ends = 4 * L * 2 * E  # two int32 vectors of ends
+    assert read == {1: K * (rows + expert) + ends, E: E * (K * rows + expert) + ends}
 
 
 def test_jetmoe_splits_tokens_by_counts_read_from_a_tensor():
