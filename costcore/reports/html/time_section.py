@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
 from typing import Any
 
 from costcore.reports.html.roofline import picture
@@ -15,6 +16,18 @@ from costcore.timing.times import Times
 
 MOST_ROWS = 12
 """The maximum number of types in the table; those with the largest bounds are shown."""
+
+COLUMNS = {
+    "type": "Type",
+    "n_groups": "Groups",
+    "bound_seconds": "Bound",
+    "bound_seconds%": "Share",
+    "binds": "Bound by",
+}
+"""The titles of the columns of the table, by key of the entries."""
+
+CALIBRATED = {"type": "Type", "n_groups": "Groups", "seconds": "Calibrated", **COLUMNS}
+"""The columns if the device is calibrated."""
 
 
 def time_section(times: Times) -> str:
@@ -39,20 +52,43 @@ def _cards(times: Times) -> str:
 
 
 def _table(times: Times) -> str:
-    """Return the types with the largest bounds."""
+    """Return the types with the largest bounds, with their calibrated time if the device is calibrated."""
     rows = sorted(summary(times), key=lambda row: -row["bound_seconds"])
     shown = [row for row in rows[:MOST_ROWS] if row["bound_seconds"]]
-    hidden = sum(row["bound_seconds"] for row in rows[len(shown) :])
-    body = "".join(map(_row, shown))
-    if hidden:
-        share = 100 * hidden / times.bound_seconds
-        body += _row({"type": "others", "n_groups": "", "bound_seconds": hidden, "bound_seconds%": share, "binds": ""})
-    head = "<th>Type</th><th class='n'>Groups</th><th class='n'>Bound</th><th class='n'>Share</th><th>Bound by</th>"
+    if not shown:
+        return ""
+    columns = CALIBRATED if times.seconds is not None else COLUMNS
+    body = "".join(_row(row, columns) for row in [*shown, *_others(rows[len(shown) :], times)])
+    head = "".join(f"<th{_end(key)}{title}</th>" for key, title in columns.items())
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f"<div class='scroll' tabindex='0' role='region' aria-labelledby='time-title'>{table}</div>" if body else ""
+    return f"<div class='scroll' tabindex='0' role='region' aria-labelledby='time-title'>{table}</div>"
 
 
-def _row(row: Mapping[str, Any]) -> str:
-    cells = [str(row["n_groups"]), duration(row["bound_seconds"], fixed=True), f"{row['bound_seconds%']:.1f}%"]
-    numbers = "".join(f"<td class='n'>{text(cell)}</td>" for cell in cells)
-    return f"<tr><td>{text(row['type'])}</td>{numbers}<td>{text(row['binds'])}</td></tr>"
+def _others(rows: Sequence[Mapping[str, Any]], times: Times) -> list[dict[str, Any]]:
+    """Return one row that sums the types without a row of their own; none if they take no time."""
+    seconds, calibrated = (fsum(row.get(key, 0.0) for row in rows) for key in ("bound_seconds", "seconds"))
+    if not seconds and not calibrated:
+        return []
+    return [{"type": "others", **_with_share("bound_seconds", seconds, times), "seconds": calibrated}]
+
+
+def _with_share(key: str, seconds: float, times: Times) -> dict[str, float]:
+    return {key: seconds, f"{key}%": 100 * seconds / times.bound_seconds if times.bound_seconds else 0.0}
+
+
+def _row(row: Mapping[str, Any], columns: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<td{_end(key)}{text(_cell(row, key))}</td>' for key in columns)}</tr>"
+
+
+def _cell(row: Mapping[str, Any], key: str) -> str:
+    """Return the text of a cell; empty if the row does not have the figure."""
+    if key not in row:
+        return ""
+    if key.endswith("%"):
+        return f"{row[key]:.1f}%"
+    return duration(row[key], fixed=True) if key.endswith("seconds") else str(row[key])
+
+
+def _end(key: str) -> str:
+    """Return the end of the start tag of a cell: numbers are aligned to the right."""
+    return ">" if key in ("type", "binds") else " class='n'>"

@@ -114,3 +114,24 @@ def test_a_calibrated_device_has_a_usual_time_with_its_error():
     section = time_section(time)
     assert f"<dt>Calibrated</dt><dd>{duration(time.seconds)}</dd>" in section
     assert "<dd class='note'>usual time on this device, ± 30%</dd>" in section  # the error of relu in the file
+
+
+def cells(table):
+    """The text of each cell of a table, by row; the first row is its head."""
+    return [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
+
+
+def test_a_calibrated_device_has_its_time_by_type():
+    """relu of 1024 elements takes 1 µs as measured; the product 1 µs more than its 4 (1024² + 2048) bytes at 1e12."""
+    time = net(dense("a", 1024), relu("b", 1024), framework="torch").time(calibrated_device())
+    head, *rows = cells(time_section(time))
+    assert head[:3] == ["Type", "Groups", "Calibrated"]
+    by_type = {row[0]: row[2] for row in rows}
+    assert by_type["relu"] == duration(1e-6, fixed=True)
+    assert by_type["linear"] == duration(1e-6 + 4 * (1024**2 + 2048) / 1e12, fixed=True)
+
+
+def test_a_device_without_calibration_has_no_column_of_it():
+    head, *rows = cells(time_section(timed(dense("a", 1000))))
+    assert head == ["Type", "Groups", "Bound", "Share", "Bound by"]
+    assert {len(row) for row in rows} == {len(head)}
