@@ -7,12 +7,17 @@ from typing import IO, Any
 
 from costcore.comparisons.comparison_data import ComparisonData
 from costcore.comparisons.matching import Pair, by_module, by_order
-from costcore.comparisons.render import to_text
+from costcore.comparisons.render import sections_of, to_text
 from costcore.comparisons.to_json import to_dict, to_json
 from costcore.errors import CostError
 from costcore.messages import unknown
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Overview, Part
 from costcore.reports.report import Report
 from costcore.reports.serialization.targets import Target, save, writable
+
+MOST_ROWS = 20
+"""The maximum number of rows per table that ``print`` and notebooks show."""
 
 MATCHINGS = ("module", "order")
 """The values of ``by`` in :func:`compare`."""
@@ -21,7 +26,7 @@ MODES = ("table", "md", "json", "html")
 """Formats of :meth:`Comparison.show`."""
 
 
-class Comparison(ComparisonData):
+class Comparison(Displayed, ComparisonData):
     """The comparison of two reports; the result of :func:`compare`.
 
     Attributes:
@@ -30,6 +35,15 @@ class Comparison(ComparisonData):
         by: how calls were matched: ``module`` or ``order``.
         pairs: matching entries of the two ``layer_report``, in order; None stands for a missing counterpart.
     """
+
+    def _overview(self) -> Overview:
+        """Return the summary, and every table with its first rows."""
+        parts = []
+        for title, table, is_detail in sections_of(self):
+            hidden = len(table.rows) - MOST_ROWS
+            more = f" (the first {MOST_ROWS} of {len(table.rows)} rows)" if hidden > 0 else ""
+            parts.append(Part(title + more, table._replace(rows=table.rows[:MOST_ROWS]), not is_detail))
+        return Overview(" → ".join(self.names), (), parts, [*self.verdict, *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison in plain JSON types, symbolic expressions as text; schema ``costcore-comparison-1``."""

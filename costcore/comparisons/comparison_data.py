@@ -17,7 +17,7 @@ from costcore.reports.report_data import ReportData
 from costcore.reports.text.amounts import MEMORY, METRICS, exact
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ComparisonData:
     """The comparison of two reports; :class:`~costcore.comparisons.comparison.Comparison` adds text and files.
 
@@ -35,6 +35,10 @@ class ComparisonData:
     by: str
     pairs: Sequence[tuple[Entry | None, Entry | None]]
     suggestions: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        counts = [f"{len(getattr(self, change))} {change}" for change in ("added", "removed", "changed")]
+        return f"<Comparison: {' → '.join(self.names)}, calls: {', '.join(counts)}>"
 
     @cached_property
     def differences(self) -> list[Difference]:

@@ -47,11 +47,15 @@ def to_text(comparison: ComparisonData, mode: str, limit: int | None) -> str:
     if comparison.equal:
         moved = f" {len(comparison.moved)} modules were renamed or moved." if comparison.moved else ""
         blocks.append(f"No call was added, removed or changed.{moved}\n")
-        sections = memory_sections(comparison)
-    else:
-        sections = [Section("Totals", _totals(comparison), False), *difference_sections(comparison)]
-    blocks += [_section(section, mode, limit) for section in sections]
+    blocks += [_section(section, mode, limit) for section in sections_of(comparison)]
     return "\n\n".join(block.rstrip("\n") for block in blocks) + "\n"
+
+
+def sections_of(comparison: ComparisonData) -> list[Section]:
+    """Return the tables of a comparison: totals and what differs, or that of memory if no call differs."""
+    if comparison.equal:
+        return memory_sections(comparison)
+    return [Section("Totals", _totals(comparison), False), *difference_sections(comparison)]
 
 
 def difference_sections(comparison: ComparisonData) -> list[Section]:

@@ -46,6 +46,12 @@ class FusedView:
         before, after = as_text(total[UNFUSED]), as_text(total["mrw"])
         return f"{total['n_groups']} groups at level {self.level}: {after} bytes read and written, {before} unfused"
 
+    def _repr_html_(self) -> str:
+        return str(self.report._repr_html_())
+
+    def _repr_markdown_(self) -> str:
+        return str(self.report._repr_markdown_())
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "report":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

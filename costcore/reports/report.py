@@ -28,6 +28,7 @@ from costcore.reports.columns import (
     choose,
 )
 from costcore.reports.exports.dataframe import to_dataframe
+from costcore.reports.overview.displayed import Displayed
 from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.targets import Target, save, save_output
 from costcore.reports.serialization.to_json import to_dict, to_json
@@ -43,10 +44,11 @@ if TYPE_CHECKING:
     from costcore.counting.conventions.view import View
     from costcore.devices.device import Device
     from costcore.fusion.view import FusedView
+    from costcore.reports.overview.overview import Overview
     from costcore.timing.time_report import TimeReport
 
 
-class Report(ReportData):
+class Report(Displayed, ReportData):
     """The costs of one run.
 
     Every property except :attr:`trace` and :attr:`ledger` returns a copy; modifying it does not affect the report.
@@ -436,6 +438,11 @@ class Report(ReportData):
         from costcore.reports.exports.model_card import to_model_card
 
         return save(to_model_card(self), target)
+
+    def _overview(self) -> Overview:
+        from costcore.reports.overview.of_report import overview_of
+
+        return overview_of(self, self._rows_by_type())
 
     def _with_fields(self, rows: list[TableRow], columns: Sequence[str], sort: str | None) -> list[TableRow]:
         """Return rows of single calls with their receptive fields, if the table needs them."""

@@ -11,8 +11,10 @@ from typing import IO, Any
 from costcore.counting.conventions.catalog import named
 from costcore.counting.conventions.view import UNIT_NAMES
 from costcore.messages import unknown
-from costcore.reports.columns import Column
+from costcore.reports.columns import Column, Table
 from costcore.reports.exports.dataframe import columns_to_dataframe
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Overview, Part
 from costcore.reports.serialization.targets import writable
 from costcore.reports.tables.renderers import rendered
 from costcore.reports.tables.tabulate import tabulate
@@ -20,11 +22,14 @@ from costcore.sweeps.figures import DEFAULT_COLUMNS, figure
 from costcore.sweeps.row import ModelRow
 from costcore.symbolic import as_text
 
+MOST_ROWS = 40
+"""The maximum number of rows that ``print`` and notebooks show."""
+
 NAME, STATUS = Column("name", "Model"), Column("status", "Status")
 
 
 @dataclass(frozen=True)
-class ModelTable:
+class ModelTable(Displayed):
     """The costs of several models, one row per model, in the given order.
 
     Attributes:
@@ -62,9 +67,21 @@ class ModelTable:
         Raises:
             TypeError, ValueError: if an argument is invalid.
         """
-        columns = [NAME, *map(self._column, (*self.arguments, *self.columns)), STATUS]
-        table = tabulate(columns, [*map(_entry, self.rows)], unit, n_digits, fixed=mode == "table")
+        table = self._table(self.rows, unit, n_digits, fixed=mode == "table")
         writable(ost or sys.stdout).write(rendered(table, mode))
+
+    def _table(self, rows: Sequence[ModelRow], unit: str | None, n_digits: int | None, fixed: bool) -> Table:
+        columns = [NAME, *map(self._column, (*self.arguments, *self.columns)), STATUS]
+        return tabulate(columns, [*map(_entry, rows)], unit, n_digits, fixed)
+
+    def _overview(self) -> Overview:
+        """Return the table, with its first and last rows if it is long."""
+        n, half = len(self.rows), MOST_ROWS // 2
+        rows = self.rows if n <= MOST_ROWS else (*self.rows[:half], *self.rows[-half:])
+        title = "All rows" if n <= MOST_ROWS else f"The first and the last {half} of {n:,} rows"
+        failed = f", {len(self.failed):,} failed" if self.failed else ""
+        part = Part(title, self._table(rows, "autoaligned", 2, fixed=True))
+        return Overview(f"{n:,} model{'s' * (n != 1)}{failed}", parts=[part])
 
     def to_dataframe(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per model: name, arguments, figures, ``status`` and ``failed``.

@@ -14,9 +14,13 @@ from costcore.fusion.groups import LEVELS
 from costcore.messages import unknown
 from costcore.registry.frontends import specs
 from costcore.reports.columns import choose
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Figure, Overview, Part
 from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.targets import Target, save
 from costcore.reports.tables.show import TableOptions, show
+from costcore.reports.tables.tabulate import tabulate
+from costcore.reports.text.durations import duration
 from costcore.timing.remarks import time_remarks
 from costcore.timing.retyped import check_dtype
 from costcore.timing.time_rows import (
@@ -39,11 +43,14 @@ if TYPE_CHECKING:
     from costcore.reports.report_data import ReportData
     from costcore.timing.comparison import TimeComparison
 
+MOST_TYPES = 5
+"""The number of types that ``print`` and notebooks show; a row sums the others."""
+
 TF32_OPERATORS = ("conv", "matmul")
 """The operators that ``tf32`` names; ``matmul`` are all products except convolutions."""
 
 
-class TimeReport(Times):
+class TimeReport(Displayed, Times):
     """The time of a run on a device: a lower bound for every group of calls.
 
     A bound says that no program with these groups takes less, whatever its kernels are. Usual programs take several
@@ -54,6 +61,16 @@ class TimeReport(Times):
     def remarks(self) -> list[str]:
         """The lines below a table: what the figures are, what is unknown of the device, and what is not counted."""
         return time_remarks(self)
+
+    def _overview(self) -> Overview:
+        """Return the bound, the calibrated time if there is one, and the types with the largest bounds."""
+        figures = [Figure("At least", duration(self.bound_seconds), f"bound by {total_of(self)['binds'] or 'nothing'}")]
+        if self.seconds is not None:
+            figures.append(Figure("Calibrated", duration(self.seconds), f"± {self.error:.0%}"))
+        rows = arranged(summary(self), TIMES_BY_TYPE["bound_seconds"], MOST_TYPES)
+        table = tabulate(choose(TIMES_BY_TYPE, TimeSummaryColumns.of(self)), rows, "auto", 3, fixed=True)
+        parts = [Part("By type, largest bound first", table)]
+        return Overview(f"Time on {self.device.name}, {self.status}", figures, parts, self.remarks)
 
     def by_type(self) -> dict[str, dict[str, Any]]:
         """Return sums over groups by the type of their main call, and an entry ``total``."""

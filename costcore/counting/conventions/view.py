@@ -9,9 +9,13 @@ from typing import Any
 from costcore.counting.conventions.convention import Convention
 from costcore.counting.conventions.counted_trace import counted_trace
 from costcore.counting.conventions.counting import Counts, Line, count
-from costcore.dims import Dim
+from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import Cost
+from costcore.reports.columns import Column
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Figure, Overview, Part
+from costcore.reports.tables.tabulate import tabulate
 from costcore.reports.text.units import check_digits, check_unit, prefix_for, scaled
 from costcore.symbolic import as_text, expanded_sum, magnitude
 from costcore.trace.call import Call
@@ -20,7 +24,7 @@ from costcore.trace.trace import CallCost, Trace
 UNIT_NAMES = {"MAC": "MACs", "FLOP": "FLOPs", "MULT": "products", "BOP": "bit operations", "OP": "operations"}
 
 
-class View:
+class View(Displayed):
     """A report as a convention counts it; :meth:`costcore.Report.under` returns it.
 
     The calls are those of the report, and the report does not change. A call that the convention does not count has 0;
@@ -51,6 +55,20 @@ class View:
 
     def __str__(self) -> str:
         return self.describe()
+
+    def _overview(self) -> Overview:
+        """Return the total with its parts, and what the convention ignores."""
+        convention, unit = self.counts.convention, UNIT_NAMES[self.unit]
+        says = f"{convention.tool} calls them {convention.calls_it}" if convention.calls_it else ""
+        total = Figure(unit, as_text(self.total) if is_symbolic(self.total) else f"{self.total:,}", says)
+        parts = _largest_first(self.by_term if self._is_whole else self.by("op"))
+        entries = [{"part": name, "amount": amount} for name, amount in parts if amount != 0]
+        columns = [Column("part", "Term" if self._is_whole else "Operator"), Column("amount", unit, "flops")]
+        table = tabulate(columns, entries, "auto", 3, fixed=True)
+        ignored = [f"{op} ({len(names)} call{'s' * (len(names) > 1)})" for op, names in self.ignored.items()]
+        lines = [f"not counted by {convention.tool}: {', '.join(ignored)}"] if ignored else []
+        title = f"{unit} as {convention.label} counts them, {self.status}"
+        return Overview(title, [total], [Part("Largest first", table)], [*lines, *self.notes])
 
     @property
     def report(self) -> Any:
