@@ -3,10 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 ENVIRONMENT := .venv/.complete
 BROWSER := .venv/.browser
+DOCS := .venv/.docs
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-matrix chromium check format details golden benchmark clean
+.PHONY: help demo test test-browser test-matrix chromium check format details docs golden benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -44,6 +45,9 @@ format: $(ENVIRONMENT) ## format the code
 details: $(ENVIRONMENT) ## write DETAILS.md from the calculators
 	$(BIN)/python tools/make_details_md.py
 
+docs: $(DOCS) ## build the documentation site in build/site; a link that leads nowhere is an error
+	$(BIN)/python tools/make_site.py
+
 golden: $(ENVIRONMENT) ## regenerate the expected outputs of tests and README; review the diff before you commit it
 	$(BIN)/python -m pytest -q --overwrite
 
@@ -68,4 +72,8 @@ $(ENVIRONMENT): pyproject.toml constraints.txt
 
 $(BROWSER): $(ENVIRONMENT)
 	@$(INSTALL) --no-build-isolation --editable ".[browser]"
+	@touch $@
+
+$(DOCS): $(ENVIRONMENT)
+	@$(INSTALL) --no-build-isolation --editable ".[docs]"
 	@touch $@
