@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from costcore.dims import Dim
@@ -82,12 +82,14 @@ class Graph:
         self._overwrites = Overwrites()
         self.kept: set[int] = set()
         patterns = trace.run.patterns
+        kept, beside = _read_beside_operands(trace)
         for position, record in enumerate(trace):
-            self._add(position, record.call, works(record, patterns.get(position)))
-        self.kept |= {self._value.get(identity, identity) for identity in _kept(trace)}
+            self._add(position, record.call, works(record, patterns.get(position)), beside.get(position, ()))
+        self.kept |= {self._value.get(identity, identity) for identity in kept}
         self._place_operands()
 
-    def _add(self, position: int, call: Call, work: Work) -> None:
+    def _add(self, position: int, call: Call, work: Work, beside: Sequence[int]) -> None:
+        """Add a call that reads values ``beside`` its operands. A free call needs none of them in memory."""
         if work.pattern == "free":
             self._rename(position, call, work)
             self.nodes.append(Node(work, (), (), frozenset()))
@@ -97,7 +99,12 @@ class Graph:
             self.readers.setdefault(operand.value, []).append(position)
             self._readers_of_view.setdefault(operand.view, []).append(position)
         producer = self.producer
-        follows = {producer[operand.value] for operand in operands if operand.value in producer}
+        values = [operand.value for operand in operands]
+        for identity in beside:
+            value = self._value.get(identity, identity)
+            self.readers.setdefault(value, []).append(position)
+            values.append(value)
+        follows = {producer[value] for value in values if value in producer}
         follows.update(-operand.value - 1 for operand in operands if operand.value < 0)
         for identity in call.outputs:
             if identity:
@@ -159,8 +166,18 @@ class Graph:
                 self._view[identity] = view if nbytes == whole else identity
 
 
-def _kept(trace: Trace) -> Iterable[int]:
-    yield from trace.run.returned
-    if trace.run.dataflow is not None:
+def _read_beside_operands(trace: Trace) -> tuple[list[int], dict[int, Sequence[int]]]:
+    """Return the ids that are read after the run or between calls, and those that calls read beside their operands.
+
+    The second are by position of the call: such as the lower bound of ``Clip``, or the type that ``CastLike`` takes.
+    """
+    kept = [*trace.run.returned]
+    beside: dict[int, Sequence[int]] = {}
+    if trace.run.dataflow is not None and trace.run.dataflow.steps:
+        positions = {record.call.outputs[0]: i for i, record in enumerate(trace) if record.call.outputs}
         for step in trace.run.dataflow.steps:
-            yield from step.reads
+            if not step.name and step.at in positions:
+                beside[positions[step.at]] = step.reads
+            else:
+                kept += step.reads
+    return kept, beside
