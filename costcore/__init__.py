@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from costcore.reports.report import Report as Report
     from costcore.sizes.inputs import Dim as Dim
     from costcore.trace.trace import Trace as Trace
+    from costcore.training.ledger import TrainingLedger as TrainingLedger
 
 
 # In a checkout, calculators/ and frontends/ are next to this folder; in an installed package they are inside it.
@@ -57,6 +58,7 @@ _MODULES = {
     "SummaryColumns": "reports.columns",
     "Tensor": "ir",
     "Trace": "trace.trace",
+    "TrainingLedger": "training.ledger",
     "TreeColumns": "reports.columns",
     "accumulation": "batch_size.fit",
     "check": "budgets.check",
@@ -86,6 +88,7 @@ __all__ = [
     "SummaryColumns",
     "Tensor",
     "Trace",
+    "TrainingLedger",
     "TreeColumns",
     "accumulation",
     "check",

@@ -16,6 +16,10 @@ from costcore.trace.trace import Trace
 NAMES: Mapping[str, str] = {
     "n_params": "parameters of the model without embeddings",
     "n_embedding": "parameters of embeddings, one table for input and output if they are tied",
+    "n_all": "all parameters of the model",
+    "n_frozen": "parameters of the model that are not trained",
+    "n_tables": "parameters of all tables that are looked up",
+    "n_positions": "parameters of tables that are looked up, without that of the first one, which has the tokens",
     "tokens": "tokens of all sequences",
     "seq": "tokens of one sequence",
     "layers": "layers with attention",
@@ -33,13 +37,16 @@ def count_whole(trace: Trace, rules: Mapping[str, Expression]) -> Iterator[tuple
     Raises:
         CostError: if the network has no attention or no tokens.
     """
-    transformer = _Transformer(trace)
+    transformer = Transformer(trace)
     for name, expression in rules.items():
         yield name, expression.text, expression(lambda quantity: getattr(transformer, quantity))
 
 
-class _Transformer:
-    """The sizes of a transformer, read from its calls."""
+class Transformer:
+    """The sizes of a transformer, read from its calls; :data:`NAMES` says what each is.
+
+    A size that the calls do not show raises a ``CostError``.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -64,34 +71,42 @@ class _Transformer:
 
     @cached_property
     def tokens(self) -> Dim:
+        """Tokens of all sequences."""
         return prod(self._tokens)
 
     @cached_property
     def seq(self) -> Dim:
+        """Tokens of one sequence."""
         return self._tokens[-1]
 
     @cached_property
     def layers(self) -> int:
+        """Layers with attention."""
         return len(self._attention)
 
     @cached_property
     def heads(self) -> Dim:
+        """Attention heads."""
         return self._sizes[1]
 
     @cached_property
     def head_dim(self) -> Dim:
+        """Features of a head."""
         return self._sizes[3]
 
     @cached_property
     def hidden(self) -> Dim:
+        """Features of a token."""
         return self.heads * self.head_dim
 
     @cached_property
     def vocab(self) -> Dim:
+        """Entries of the vocabulary."""
         return self._embeddings[0].layer["w"].shape[0] if self._embeddings else 0
 
     @cached_property
     def n_embedding(self) -> Dim:
+        """Parameters of embeddings, one table for input and output if they are tied."""
         parameters = self._trace.run.parameters
         if not self._embeddings:
             return 0
@@ -102,9 +117,35 @@ class _Transformer:
 
     @cached_property
     def n_params(self) -> Dim:
+        """Parameters of the model without embeddings."""
+        return self.n_all - self.n_embedding
+
+    @cached_property
+    def n_all(self) -> Dim:
+        """All parameters of the model."""
         run = self._trace.run
-        total = expanded_sum(run.parameters.values()) if run.n_params_model is None else run.n_params_model
-        return total - self.n_embedding
+        return expanded_sum(run.parameters.values()) if run.n_params_model is None else run.n_params_model
+
+    @cached_property
+    def n_frozen(self) -> Dim:
+        """Parameters of the model that are not trained."""
+        run = self._trace.run
+        frozen = {parameter for module in run.modules.values() for parameter in module.frozen}
+        return expanded_sum(run.parameters[parameter] for parameter in frozen)
+
+    @cached_property
+    def n_tables(self) -> Dim:
+        """Parameters of all tables that are looked up."""
+        return self._n_looked_up(self._embeddings)
+
+    @cached_property
+    def n_positions(self) -> Dim:
+        """Parameters of tables that are looked up, without that of the first one, which has the tokens."""
+        return self.n_tables - self._n_looked_up(self._embeddings[:1])
+
+    def _n_looked_up(self, calls: list[Call]) -> Dim:
+        tables = {parameter for call in calls for parameter in call.parameters}
+        return expanded_sum(self._trace.run.parameters[parameter] for parameter in tables)
 
     @property
     def _sizes(self) -> tuple[Dim, Dim, Dim, Dim]:

@@ -1,0 +1,87 @@
+"""The JSON document of a ledger follows its schema, and thresholds say which counts exceed them."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from costcore import TrainingLedger
+from costcore.training.thresholds import Threshold, crossings, thresholds
+from tests.core.given_costs import Step, dense, net, relu
+
+jsonschema = pytest.importorskip("jsonschema")
+SCHEMA = Path(__file__).parents[3] / "costcore" / "training" / "ledger.schema.json"
+STEP = net(dense("a"), relu("b"), dense("c", phase="recompute"), Step("mm", "a", macs=32, phase="backward"))
+"""One sample; 16 MACs forward, 32 backward, 16 recomputed."""
+
+
+@pytest.fixture(scope="module")
+def validator():
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def ledger(**options):
+    made = TrainingLedger(devices=2, device="a100-sxm4-80gb", **options)
+    made.add("pre-training", STEP, steps=10, accumulation=4, because="it makes the model")
+    made.add("fine-tuning", STEP, tokens=5)
+    return made
+
+
+def test_a_document_follows_the_schema(validator):
+    document = ledger().to_dict(base_flops=1e3, base_source="a paper", step_seconds={"pre-training": 0.5})
+    validator.validate(json.loads(json.dumps(document)))
+    assert document["totals"]["model_flops"] == 45 * 2 * 48
+    assert document["totals"]["recompute_flops"] == 45 * 2 * 16
+    assert document["stages"][0]["steps"] == 10
+    assert document["modification_share"] == 4320 / 1000
+
+
+def test_the_shortest_document_follows_the_schema(validator):
+    validator.validate(TrainingLedger().to_dict())
+    validator.validate(TrainingLedger(STEP, peak=1e12).to_dict(date="2026-01-31"))
+
+
+def test_equal_ledgers_give_the_same_bytes(tmp_path):
+    first = ledger().to_json(tmp_path / "ledger.json", date="2026-01-31")
+    assert first == ledger().to_json(date="2026-01-31") == (tmp_path / "ledger.json").read_text(encoding="utf-8")
+
+
+def test_a_stage_that_was_measured_must_exist():
+    with pytest.raises(ValueError, match="unknown stage 'tuning'"):
+        ledger().to_dict(step_seconds={"tuning": 1.0})
+
+
+TEN = Threshold("ten", "", "", "read", "", "2026-01-01", value=10)
+THIRD = Threshold("third", "", "", "read", "", "2026-01-01", share_of_base=Fraction(1, 3))
+
+
+def test_a_threshold_says_which_counts_exceed_it():
+    (found,) = crossings({"all pairs": 11, "causal": 10}, None, [TEN])
+    assert found.exceeded == {"all pairs": True, "causal": False}
+    assert found.depends_on_count
+    (cumulative,) = crossings({"all pairs": 11, "causal": 10}, 1, [TEN])
+    assert cumulative.exceeded == {"all pairs": True, "causal": True}
+    assert not cumulative.depends_on_count
+
+
+def test_a_modification_is_compared_with_a_share_of_its_base():
+    (found,) = crossings({"all pairs": 11, "causal": 10}, 30, [THIRD])
+    assert (found.value, found.exceeded) == (10, {"all pairs": True, "causal": False})
+    (unknown,) = crossings({"all pairs": 11}, None, [THIRD])
+    assert (unknown.value, unknown.exceeded) == (None, {})
+
+
+def test_thresholds_are_dated_and_have_sources():
+    assert {threshold.value for threshold in thresholds()} == {10**25, 10**23, 10**26, None}
+    assert all(threshold.source and threshold.as_of >= "2025" for threshold in thresholds())
+    assert all((threshold.value is None) != (threshold.share_of_base is None) for threshold in thresholds())
+
+
+def test_no_document_or_table_speaks_of_compliance():
+    text = json.dumps(ledger().to_dict()).lower()
+    assert "complies" not in text and "compliant" not in text
