@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from costcore.ir import Layer as Layer
     from costcore.ir import Operations as Operations
     from costcore.ir import Tensor as Tensor
+    from costcore.meter.meter import MFUMeter as MFUMeter
     from costcore.plugins import hookimpl as hookimpl
     from costcore.reports.columns import GroupColumns as GroupColumns
     from costcore.reports.columns import LayerColumns as LayerColumns
@@ -51,6 +52,7 @@ _MODULES = {
     "GroupColumns": "reports.columns",
     "Layer": "ir",
     "LayerColumns": "reports.columns",
+    "MFUMeter": "meter.meter",
     "Operations": "ir",
     "ReceptiveFieldColumns": "reports.columns",
     "Report": "reports.report",
@@ -81,6 +83,7 @@ __all__ = [
     "GroupColumns",
     "Layer",
     "LayerColumns",
+    "MFUMeter",
     "Operations",
     "ReceptiveFieldColumns",
     "Report",

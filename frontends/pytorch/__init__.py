@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from .capture.context import capture
 from .estimate import accepts, estimate
 from .naming import native_names
+from .passes import passes_of
 from .rows.table import ROWS
 
 if TYPE_CHECKING:
     from costcore.timing.calibration import Calibration
     from costcore.timing.calibration_table import Conditions
 
-__all__ = ["ROWS", "accepts", "calibrate", "capture", "estimate", "native_names"]
+__all__ = ["ROWS", "accepts", "calibrate", "capture", "estimate", "native_names", "passes_of"]
 
 
 def calibrate(*args: Any, **options: Any) -> tuple[Calibration, Conditions]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -71,10 +72,10 @@ def estimate(
         recorder: receives the calls.
         model: the module, or a ``torch.export.ExportedProgram``, which is converted to a module.
         inputs: a shape (a tuple of ints), a shape with a dtype (``((1, 128), torch.int64)``, or a
-            :class:`costcore.Tensor`), a tensor or array (of floats only shape and dtype are used; integers and bools,
-            up to 2**20 of them, keep their values), a list or tuple of these for several arguments, a dict for keyword
-            arguments, nested as the module takes them; None for no arguments, or for those that a program was exported
-            with.
+            :class:`costcore.Tensor`), a tensor or array (of floats only shape, dtype and ``requires_grad`` are used;
+            integers and bools, up to 2**20 of them, keep their values), a list or tuple of these for several arguments,
+            a dict for keyword arguments, nested as the module takes them; None for no arguments, or for those that a
+            program was exported with.
         backward: whether the backward pass of the sum of all floating-point outputs is recorded as well.
         dtype: dtype of the inputs given as shapes alone, ``torch.int64`` or ``"int64"``; None: that of the first
             floating-point parameter.
@@ -172,11 +173,16 @@ class _Pass(NamedTuple):
 
 @contextmanager
 def _keep_random_state() -> Iterator[None]:
-    state = torch.get_rng_state()
+    """Restore the random states that a model may draw from: of PyTorch, Python and numpy."""
+    numpy = sys.modules.get("numpy")
+    state, of_python, of_numpy = torch.get_rng_state(), random.getstate(), numpy and numpy.random.get_state()
     try:
         yield
     finally:
         torch.set_rng_state(state)
+        random.setstate(of_python)
+        if numpy is not None:
+            numpy.random.set_state(of_numpy)
 
 
 @contextmanager

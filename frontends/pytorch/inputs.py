@@ -95,7 +95,7 @@ def _like(tensor: Tensor, values: Values) -> Tensor:
     made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
     if is_small_integer(tensor):
         values.give(made, tensor)
-    return made
+    return made.requires_grad_(tensor.requires_grad)
 
 
 def _is_shape(value: Any) -> bool:
