@@ -76,7 +76,9 @@ FAMILIES: Mapping[str, Family] = {
     "signal": Family("Signal processing", "Fourier transforms, windows, mel filters", first="fft"),
     "text": Family("Text and tokens", "strings, n-grams, choice of tokens, containers of values", first="tokens"),
     "classical_ml": Family("Classical machine learning", "linear models, support vector machines, tree ensembles"),
-    "collective": Family("Collective communication", "all-gather, broadcast, send and the like: not counted"),
+    "collective": Family(
+        "Collective communication", "all-reduce, all-gather, send and the like: bytes sent to other processes"
+    ),
 }
 """Every family by name, in the order of the chapters of DETAILS.md: the most used ones first."""
 

@@ -267,7 +267,7 @@ class PerElement(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """The cost of one operator call. A calculator may also return a plain tuple of four or five values.
+    """The cost of one operator call. A calculator may also return a plain tuple of four to six values.
 
     Attributes:
         flops: arithmetic operations, an int or :class:`Operations`.
@@ -275,6 +275,7 @@ class Cost(NamedTuple):
         mwrite: bytes written.
         params: the attributes to display, by canonical name. (Learned parameters are counted as ``n_params``.)
         macs: multiplications in matrix products, including convolutions and attention.
+        mcomm: bytes that one process sends to others.
     """
 
     flops: Dim | Operations
@@ -282,6 +283,7 @@ class Cost(NamedTuple):
     mwrite: Dim
     params: Mapping[str, Any]
     macs: Dim = 0
+    mcomm: Dim = 0
 
 
 Calculator: TypeAlias = Callable[[Layer], "Cost | tuple[Any, Any, Any, Mapping[str, Any]]"]

@@ -62,6 +62,7 @@ the formulas assume.
 | FLOPs | the sum of these; an fma counts as 1 by default (FMA = 1), and as 2 with `fma_1flop=False` (FMA = 2) |
 | MACs | multiply-accumulates of matrix products, whatever an fma counts as |
 | read, written | **elements**; reports give bytes, each tensor at the size of its own dtype |
+| sent | elements that a process sends to others; reports give bytes (`mcomm`) |
 
 Rows that are zero are omitted. Operators with the same formula share one entry; its table assumes that all operands of
 its shapes are given, including optional ones. *Layout operator* marks pure data movement, which `layout="free"`
@@ -118,7 +119,7 @@ def formulas(
     cost = cost_of(docstring.layer(op, without), calculator)
     write = FormulaWriter(docstring.symbols)
     factored = {name: write.factored(value) for name, value in amounts(cost).items()}
-    return factored | {"read": write(cost.mread), "written": write(cost.mwrite)}
+    return factored | {"read": write(cost.mread), "written": write(cost.mwrite), "sent": write(cost.mcomm)}
 
 
 def amounts(cost: Cost) -> dict[str, Any]:
@@ -294,7 +295,7 @@ def example(calculator: Calculator) -> str:
     docstring = CalculatorDocstring.parse(inspect.getdoc(calculator) or "")
     symbolic = formulas("linear", calculator, docstring)
     cost = cost_of(replace(docstring, shapes=EXAMPLE_SHAPES).layer("linear"), calculator)
-    values = {**amounts(cost), "read": cost.mread, "written": cost.mwrite}
+    values = {**amounts(cost), "read": cost.mread, "written": cost.mwrite, "sent": cost.mcomm}
     rows = ((name, code(symbolic[name]), f"{values[name]:,}") for name in nonzero_rows([symbolic]))
     return table(("", "formula", "value"), rows)
 

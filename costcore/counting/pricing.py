@@ -73,15 +73,15 @@ def cost_of(layer: Layer, calculator: Calculator) -> Cost:
     """Return the checked cost that ``calculator`` computes for ``layer``.
 
     Raises:
-        CostError: if the calculator raises an exception, or returns anything but four or five exact values.
+        CostError: if the calculator raises an exception, or returns anything but four to six exact values.
     """
     try:
         result = calculator(layer)
     except CALCULATOR_ERRORS as error:
         raise CostError(f"{_name(calculator, layer)} raised {type(error).__name__}: {error}") from error
-    if not isinstance(result, tuple) or len(result) not in (4, 5):
+    if not isinstance(result, tuple) or len(result) not in (4, 5, 6):
         raise CostError(
-            f"{_name(calculator, layer)} returned {result!r} (expected (flops, mread, mwrite, params[, macs]))"
+            f"{_name(calculator, layer)} returned {result!r} (expected (flops, mread, mwrite, params[, macs[, mcomm]]))"
         )
     cost = Cost(*result)
     try:
@@ -91,7 +91,8 @@ def cost_of(layer: Layer, calculator: Calculator) -> Cost:
             if isinstance(operations, Operations)
             else _amount(operations)
         )
-        return Cost(flops, _amount(cost.mread), _amount(cost.mwrite), dict(cost.params), _amount(cost.macs))
+        mread, mwrite, macs, mcomm = map(_amount, (cost.mread, cost.mwrite, cost.macs, cost.mcomm))
+        return Cost(flops, mread, mwrite, dict(cost.params), macs, mcomm)
     except (TypeError, ValueError) as error:
         raise CostError(f"{_name(calculator, layer)} returned {result!r}: {error}") from error
 

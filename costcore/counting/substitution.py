@@ -125,7 +125,7 @@ def _numbers_of(cost: Cost) -> list[Any]:
         if isinstance(operations, Operations)
         else [operations]
     )
-    return [*flops, cost.mread, cost.mwrite, cost.macs]
+    return [*flops, cost.mread, cost.mwrite, cost.macs, cost.mcomm]
 
 
 def _in_record(record: CallCost, substitute: Callable[[Any], Any], layout: str) -> CallCost:
@@ -178,4 +178,5 @@ def _in_cost(cost: Cost | None, substitute: Callable[[Any], Any]) -> Cost | None
         name: tuple(map(substitute, value)) if isinstance(value, tuple) else substitute(value)
         for name, value in cost.params.items()
     }
-    return Cost(flops, substitute(cost.mread), substitute(cost.mwrite), params, substitute(cost.macs))
+    mread, mwrite, macs, mcomm = map(substitute, (cost.mread, cost.mwrite, cost.macs, cost.mcomm))
+    return Cost(flops, mread, mwrite, params, macs, mcomm)

@@ -44,6 +44,9 @@ PERCENT = (
 RECEPTIVE_FIELD = Column("receptive_field", "Receptive field")
 """The column that follows the first input through the run, which takes as long as the rest of a table."""
 
+SENT = Column("mcomm", "MemSent", "bytes")
+"""The bytes that a process sends to others. Tables with default columns show it if the run sends any."""
+
 FUSED_BYTES = Column("fused_mrw", "Fused R+W", "bytes")
 """The column of bytes after fusion at level ``pointwise``, for which the calls of the run are grouped."""
 
@@ -57,7 +60,7 @@ MEMORY = (
 """The columns of a run with ``memory=True``: bytes alive after a call, most bytes alive while it runs, bytes that it
 made and that autograd keeps."""
 
-OPTIONAL = frozenset(column.key for column in (*MEASURED, *MEMORY, RECEPTIVE_FIELD, FUSED_BYTES))
+OPTIONAL = frozenset(column.key for column in (*MEASURED, *MEMORY, RECEPTIVE_FIELD, FUSED_BYTES, SENT))
 """The columns that only some runs have, or that take long; no set of columns includes them."""
 
 
@@ -82,6 +85,7 @@ REPORT = _by_key(
     Column("params", "Attributes", "attributes"),
     Column("operations", "Operations", "attributes"),
     Column("traceback", "Traceback"),
+    SENT,
     FUSED_BYTES,
     RECEPTIVE_FIELD,
     *MEMORY,
@@ -95,6 +99,7 @@ SUMMARY = _by_key(
     MACS,
     PARAMETERS,
     Column("name", "Layer name"),
+    SENT,
     FUSED_BYTES,
 )
 GROUPS = _by_key(
@@ -107,6 +112,7 @@ GROUPS = _by_key(
     MACS,
     PARAMETERS,
     Column("n_shared", "# Shared params", "count"),
+    SENT,
     FUSED_BYTES,
     *MEASURED,
 )
@@ -126,6 +132,7 @@ LAYERS = _by_key(
     MACS,
     *BYTES,
     *PERCENT,
+    SENT,
     FUSED_BYTES,
     RECEPTIVE_FIELD,
     *MEASURED,
@@ -148,6 +155,7 @@ TREE = _by_key(
     *BYTES,
     *PERCENT,
     Column("depth", "Depth", "count"),
+    SENT,
     FUSED_BYTES,
     RECEPTIVE_FIELD,
     *MEASURED,
@@ -247,6 +255,23 @@ class MemoryColumns:
 
     DEFAULT = ("kind", "module", "name", "call", "shape", "dtype", "nbytes", "nbytes%")
     ALL = tuple(BLOCKS)
+
+
+_DEFAULTS = (
+    *(ReportColumns.DEFAULT, ReportColumns.DEFAULT_AND_PERCENT, ReportColumns.ALL),
+    *(SummaryColumns.DEFAULT, SummaryColumns.DEFAULT_AND_PERCENT, SummaryColumns.ALL),
+    *(GroupColumns.DEFAULT, GroupColumns.DEFAULT_AND_PERCENT, GroupColumns.ALL),
+    *(LayerColumns.DEFAULT, LayerColumns.ALL, TreeColumns.DEFAULT, TreeColumns.ALL),
+)
+
+
+def with_sent(columns: Sequence[Column]) -> list[Column]:
+    """Return a set of columns of this module with the bytes sent after the other bytes; any other list as it is."""
+    keys = tuple(column.key for column in columns)
+    if not any(keys[-len(names) :] == names for names in _DEFAULTS):
+        return list(columns)
+    after = max(i for i, key in enumerate(keys) if key in ("mread", "mwrite", "mrw")) + 1
+    return [*columns[:after], SENT, *columns[after:]]
 
 
 def choose(columns: Mapping[str, Column], names: Sequence[str]) -> list[Column]:

@@ -18,6 +18,9 @@ from costcore.trace.trace import CallCost, Trace
 SUMS = ("flops", "macs", "mread", "mwrite", "mrw")
 """The costs that are summed over calls."""
 
+SENT = "mcomm"
+"""The bytes that one process sends to others: summed too if any call of the run sends some, otherwise in no entry."""
+
 SHARES = ("flops", "mread", "mwrite", "mrw", "seconds")
 """The amounts that entries also state in percent of the total."""
 
@@ -32,6 +35,7 @@ class Ledger:
         counted: the calls that have a cost, and that cost, in order of execution.
         entries: the entry of each counted call as :attr:`Report.layer_report` contains it, by name of the call.
         total: the sum of all counted calls.
+        sums: the costs that are summed over calls.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -39,6 +43,8 @@ class Ledger:
         self._parameters = run.parameters
         self.counted = [(call, cost) for call, cost, _, _, _ in trace.records if cost is not None]
         self.entries: dict[str, dict[str, Any]] = {}
+        sends = any(cost.mcomm != 0 for _, cost in self.counted)
+        self.sums = (*SUMS, SENT) if sends else SUMS
         with collector_off():
             amounts: dict[Any, dict[str, Any]] = {}
             for call, cost, _, _, seconds in trace.records:
@@ -47,6 +53,8 @@ class Ledger:
                 key = id(call.layer), id(cost), call.times
                 if key not in amounts:
                     amounts[key] = _amounts(call, cost, run.fma_1flop)
+                    if sends:
+                        amounts[key][SENT] = multiplied(cost.mcomm, call.times)
                 entry = self.entries[call.name] = _entry(call, cost, amounts[key])
                 if seconds is not None:
                     entry["seconds"] = seconds
@@ -106,7 +114,7 @@ class Ledger:
     def _sums(self, calls: list[Call]) -> dict[str, Any]:
         entries = [self.entries[call.name] for call in calls]
         parameters = {parameter for call in calls for parameter in call.parameters}
-        sums = {key: expanded_sum(entry[key] for entry in entries) for key in SUMS}
+        sums = {key: expanded_sum(entry[key] for entry in entries) for key in self.sums}
         sums |= {
             "n_layers": len(calls),
             "n_params": expanded_sum(self._parameters[parameter] for parameter in parameters),

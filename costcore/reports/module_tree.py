@@ -165,7 +165,8 @@ def _count(
             sums["seconds"] = sums.get("seconds", 0.0) + entry["seconds"]
         sums["n_layers"] += 1
     sums.update(
-        {key: expanded_sum(entry[key] for entry in entries) for key in SUMS}, activations=expanded_sum(activations)
+        {key: expanded_sum(entry[key] for entry in entries) for key in ledger.sums},
+        activations=expanded_sum(activations),
     )
     frozen = set(module.frozen)
     for parameter in dict.fromkeys(parameters):

@@ -15,6 +15,7 @@ from costcore.reports.columns import (
     RECEPTIVE_FIELD,
     RECEPTIVE_FIELDS,
     REPORT,
+    SENT,
     SUMMARY,
     TREE,
     Column,
@@ -26,6 +27,7 @@ from costcore.reports.columns import (
     SummaryColumns,
     TreeColumns,
     choose,
+    with_sent,
 )
 from costcore.reports.exports.dataframe import to_dataframe
 from costcore.reports.overview.displayed import Displayed
@@ -467,5 +469,6 @@ class Report(Displayed, ReportData):
         self, entries: Sequence[Mapping[str, Any]], columns: Sequence[Column], options: TableOptions, total: int = -1
     ) -> None:
         unit = self.trace.run.unit
+        columns = with_sent(columns) if SENT.key in self.ledger.sums else columns
         titled = [column._replace(title=unit) if column.key in ("flops", "flops%") else column for column in columns]
         show(entries, titled, options, self.remarks, total)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from costcore.receptive_field.fields import ReceptiveFields
     from costcore.sizes.compiled import Formulas
 
-AMOUNTS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params")
+AMOUNTS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params", "mcomm")
 """The columns that have formulas."""
 
 _Self = TypeVar("_Self", bound="ReportData")
@@ -165,7 +165,7 @@ class ReportData:
         """Return the total of a column as an integer or an expression of sympy, with quotients that are rounded up.
 
         Args:
-            column: ``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw`` or ``n_params``.
+            column: ``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw``, ``mcomm`` or ``n_params``.
             by: a key of :meth:`by`, for a dict with the formula of every group.
 
         Raises:
@@ -176,7 +176,7 @@ class ReportData:
         if by is None:
             return with_ceilings(self._amount(column))
         self._amount(column)
-        return {group: with_ceilings(entry[column]) for group, entry in self.by(by).items()}
+        return {group: with_ceilings(entry.get(column, 0)) for group, entry in self.by(by).items()}
 
     def lambdify(self, *columns: str) -> Formulas:
         """Return the totals of columns as a fast function of the sizes, in the order of :attr:`symbols`.
@@ -245,7 +245,7 @@ class ReportData:
     def _amount(self, column: str) -> Any:
         if column not in AMOUNTS:
             raise ValueError(unknown("column", column, AMOUNTS))
-        return self.total_report[column]
+        return self.total_report.get(column, 0)
 
     def arena(self, align: int = 64, inplace: bool = False, count_inputs: bool = True) -> Arena:
         """Return the memory that the values of an inference run need if all are placed in one arena beforehand.

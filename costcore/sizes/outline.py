@@ -85,9 +85,9 @@ def is_free(record: CallCost) -> bool:
 
 
 def amounts_of(cost: Cost) -> tuple[Dim, ...]:
-    """Return the operations by kind, the bytes read and written, and the MACs."""
+    """Return the operations by kind, the bytes read, written and sent, and the MACs."""
     operations = cost.flops
     if isinstance(operations, Operations):
         kinds = operations.fma, operations.mul, operations.add, operations.div, operations.cmp, operations.special
-        return (*kinds, cost.mread, cost.mwrite, cost.macs)
-    return operations, cost.mread, cost.mwrite, cost.macs
+        return (*kinds, cost.mread, cost.mwrite, cost.macs, cost.mcomm)
+    return operations, cost.mread, cost.mwrite, cost.macs, cost.mcomm

@@ -19,8 +19,7 @@ WIDTHS = {"float32": 4, "float64": 8, "float16": 2, "int8": 1}
 """Bytes of one element: operands and outputs have these dtypes in turn, so that no two are confused."""
 
 ZERO_COST = {
-    *("constant", "container", "empty", "identity", "reshape", "shape", "size", "view"),
-    *("all_gather", "all_to_all", "broadcast_from_root", "gather_to_root", "scatter_from_root", "send", "receive"),
+    *("barrier", "constant", "container", "empty", "identity", "reshape", "shape", "size", "view"),
 }
 """Operators that read and write nothing."""
 
@@ -77,8 +76,8 @@ READ: dict[str, dict[str, str]] = {
 }
 """Elements read of operands that are not read completely."""
 
-WRITTEN = {"assign": "M*C", "renorm_rows": "N*D"}
-"""Elements written of an output that exists already and is changed in part."""
+WRITTEN = {"assign": "M*C", "renorm_rows": "N*D", "send": "0"}
+"""Elements written of an output that exists already and is changed in part, or that another process writes."""
 
 INDEX_BYTES = {
     "sampled_product": ("8 * 2*Z", "8 * 2*Z"),

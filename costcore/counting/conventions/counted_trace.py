@@ -33,5 +33,5 @@ def _counted(record: CallCost, amount: Dim) -> CallCost:
     times = call.times
     if times == 1:
         return record._replace(cost=cost._replace(flops=amount))
-    whole = Cost(amount, cost.mread * times, cost.mwrite * times, cost.params, cost.macs * times)
+    whole = Cost(amount, cost.mread * times, cost.mwrite * times, cost.params, cost.macs * times, cost.mcomm * times)
     return record._replace(call=call._replace(times=1), cost=whole)

@@ -79,6 +79,8 @@ def totals(report: ReportData) -> str:
         card("FLOPs per byte", _intensity(total["flops"], total["mrw"]), "arithmetic intensity"),
         card("Calls", exact(total["n_layers"]), _uncounted_note(report)),
     ]
+    if "mcomm" in total:
+        cards.insert(5, _amount_card("Bytes sent", total["mcomm"], "mrw", "to other processes"))
     fusion = report.trace.run.fusion
     if fusion is not None:
         cards.append(_amount_card("Bytes unfused", fusion.unfused, "mrw", f"read and written; fused: {fusion.level}"))

@@ -68,10 +68,10 @@ class Contents(NamedTuple):
         for call, cost in counted:
             key = id(cost), call.times
             if key not in amounts:
-                once = self.flops[id(cost)], cost.macs, cost.mread, cost.mwrite
+                once = self.flops[id(cost)], cost.macs, cost.mread, cost.mwrite, cost.mcomm
                 amounts[key] = tuple([multiplied(amount, call.times) for amount in once])
         of_calls = zip(*(amounts[id(cost), call.times] for call, cost in counted), strict=True)
-        flops, macs, mread, mwrite = map(expanded_sum, of_calls if counted else [()] * 4)
+        flops, macs, mread, mwrite, mcomm = map(expanded_sum, of_calls if counted else [()] * 5)
         sizes = (self.trace.run.parameters[parameter] for parameter in parameters)
         return {
             "flops": flops,
@@ -79,6 +79,7 @@ class Contents(NamedTuple):
             "mread": mread,
             "mwrite": mwrite,
             "mrw": expanded_sum((mread, mwrite)),
+            **({"mcomm": mcomm} if any(cost.mcomm != 0 for _, cost in counted) else {}),
             "n_layers": len(counted),
             "n_params": expanded_sum(sizes),
         }
@@ -329,7 +330,8 @@ def _cost(entry: FileObject, fma_1flop: bool, decoder: Decoder) -> tuple[Cost, D
     mread, mwrite, macs = (
         decoder.dim(entry.field(key, (int, str, list)), entry.path_of(key)) for key in ("mread", "mwrite", "macs")
     )
-    cost = Cost(flops_or_operations, mread, mwrite, entry.attributes("params", decoder), macs)
+    mcomm = decoder.dim(entry.field("mcomm", (int, str, list), 0), entry.path_of("mcomm"))
+    cost = Cost(flops_or_operations, mread, mwrite, entry.attributes("params", decoder), macs, mcomm)
     entry.end()
     if flops_of(cost, fma_1flop) != flops:
         raise CostError(f"{entry.where}: 'flops' is not the sum of 'operations'")

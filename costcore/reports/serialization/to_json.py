@@ -22,7 +22,7 @@ from costcore.trace.trace import CallCost, Trace
 SCHEMA = "costcore.report/1"
 """Name and version of the format that ``costcore/reports/report.schema.json`` describes."""
 
-TOTAL = ("flops", "macs", "mread", "mwrite", "mrw", "n_layers", "n_params")
+TOTAL = ("flops", "macs", "mread", "mwrite", "mrw", "mcomm", "n_layers", "n_params")
 """The keys of the total in a file."""
 
 
@@ -208,6 +208,8 @@ def _cost(cost: Cost, op: str, fma_1flop: bool, encoder: Encoder) -> dict[str, A
     if isinstance(cost.flops, Operations):
         entry["operations"] = {k: encoder.dim(n) for k in OPERATION_CLASSES if (n := getattr(cost.flops, k)) != 0}
     bytes_and_macs = {key: encoder.dim(getattr(cost, key)) for key in ("mread", "mwrite", "macs")}
+    if cost.mcomm != 0:
+        bytes_and_macs["mcomm"] = encoder.dim(cost.mcomm)
     return {**entry, **bytes_and_macs, "params": _attributes(cost.params, op, encoder)}
 
 

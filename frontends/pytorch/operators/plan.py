@@ -27,6 +27,7 @@ from .composite_ops import COMPOSITES
 from .control_flow import CONTROL_FLOW
 from .flex_attention import FLEX, FLEX_ARGUMENTS, FLEX_ROW
 from .kernels import is_decomposed
+from .process_groups import written_argument
 from .replay import ReplayRule, replay_rule
 from .saved_for_backward import SAVING
 
@@ -60,6 +61,7 @@ class OperatorPlan:
         follow_rule: finds the values of its results from those of its operands; None for a higher-order operator.
         arguments: name and default of its arguments, in order.
         written: positions and names of the arguments it writes to.
+        returns_written: whether its results are the arguments it writes to, not what it returns.
         has_packed_weight: whether it takes a weight that PyTorch has packed into an object.
     """
 
@@ -81,6 +83,7 @@ class OperatorPlan:
         "native",
         "overload",
         "replay_rule",
+        "returns_written",
         "row",
         "run",
         "saves_for_backward",
@@ -110,6 +113,7 @@ class OperatorPlan:
         self.follow_rule: FollowRule | None = None
         self.arguments: tuple[tuple[str, Any], ...] = ()
         self.written: tuple[tuple[int, str], ...] = ()
+        self.returns_written = False
         if isinstance(func, OpOverload):
             self._read_schema(func, row_names)
         elif isinstance(func, FunctionType):
@@ -144,6 +148,12 @@ class OperatorPlan:
             for position, argument in enumerate(arguments)
             if argument.alias_info is not None and argument.alias_info.is_write
         )
+        of_group = written_argument(name)
+        if of_group is not None:
+            self.returns_written = True
+            self.written = tuple(
+                (i, argument.name) for i, argument in enumerate(arguments) if argument.name == of_group
+            )
         self.follow_rule = FollowRule(func, self.arguments, self.written)
         composite = name.removeprefix("aten::") + (f".{overload}" if overload else "")
         self.decompose = composite not in COMPOSITES and self.is_recorded and is_decomposed(func)

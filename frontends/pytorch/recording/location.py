@@ -16,6 +16,8 @@ from .module_stack import ModuleStack
 
 _grad_enabled = torch.is_grad_enabled
 _current_node = torch._C._current_autograd_node
+_current_graph = torch._C._current_graph_task_id
+_NO_GRAPH = -1
 
 _BACKWARD_FUNCTION = "_engine_run_backward"
 """The function of PyTorch that runs the backward pass."""
@@ -62,7 +64,10 @@ class Locator:
         node = _current_node()
         if node is None:
             module = self.modules.path
-            phase = "forward" if self._step is None or not self._is_in_optimizer_step() else "optimizer"
+            if _current_graph() != _NO_GRAPH:  # a callback at the end of a backward pass
+                phase = "backward"
+            else:
+                phase = "forward" if self._step is None or not self._is_in_optimizer_step() else "optimizer"
         else:
             phase = _backward_phase()
             module = self.modules.path if phase == "recompute" else self._module_of_node(node)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from costcore.trace import coroutines
 
+from ..meta.operands import all_tensors
 from ..operators.call_cache import CachedCall
 from ..operators.plan import OperatorPlan, OperatorPlans
 from ..operators.scalar_fills import FillStep, ScalarFills
@@ -132,7 +133,9 @@ class Recording:
                     log.remove_last()
             self._last_clone = None
         results: Sequence[Any]
-        if isinstance(result, Tensor):
+        if plan.returns_written:
+            results = [*all_tensors(plan.written_arguments(args, kwargs or {}))]
+        elif isinstance(result, Tensor):
             results = (result,)
         elif isinstance(result, (list, tuple)):
             results = result

@@ -7,6 +7,7 @@ from costcore.translate import Row
 from . import (
     activation,
     attention,
+    collective,
     conv,
     elementwise,
     fused,
@@ -30,6 +31,7 @@ ROWS: tuple[Row, ...] = (
     *matmul.ROWS,  # before layout: the row of aten::_to_dense for sparse tensors comes before the one that copies
     *activation.ROWS,
     *attention.ROWS,
+    *collective.ROWS,
     *conv.ROWS,
     *elementwise.ROWS,
     *fused.ROWS,

@@ -1,4 +1,4 @@
-"""ChainerMN's functions: communication is not counted, the sums of what a process received are."""
+"""ChainerMN's functions: what a process reads, writes and sends, and the sums of what it received."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Communicator:
     rank, size = 0, 3
 
     def allgather(self, a):
-        return (a, a.copy(), a.copy())
+        return (a.copy(), a.copy(), a.copy())
 
     def alltoall(self, arrays):
         return tuple(a.copy() for a in arrays)
@@ -54,29 +54,35 @@ def v():
     return chainer.Variable(x(2, 3))
 
 
-SUM = (2 * 6, 3 * 24, 24)
-"""The sum of 3 gradients of 6 elements: FLOPs, bytes read and written."""
-FREE = (0, 0, 0)
+ONE, ALL = 24, 3 * 24
+"""Bytes of 6 elements, and of those of 3 processes."""
+
+SUM = (2 * 6, ALL, ONE, 0)
+"""The sum of 3 gradients of 6 elements: FLOPs, bytes read, written and sent."""
+FREE = (0, 0, 0, 0)
+EXCHANGED = (0, ALL, ALL, 2 * ONE)
+SENT, RECEIVED = (0, ONE, 0, ONE), (0, 0, ONE, 0)
+GATHERED, SCATTERED = (0, ONE, ALL, 0), (0, ALL, ONE, 2 * ONE)
 CALLS = {
     # name: [call, costs by type]
-    "allgather": (lambda: F.allgather(COMM, v()), {"AllGather": FREE, "AllGatherBackward": SUM}),
-    "alltoall": (lambda: F.alltoall(COMM, (v(), v(), v())), {"AllToAll": FREE, "AllToAllBackward": FREE}),
-    "bcast": (lambda: F.bcast(COMM, v()), {"Bcast": FREE, "BcastBackward": SUM}),
-    "bcast, received": (lambda: F.bcast(OTHER, None), {"Bcast": FREE}),
-    "gather": (lambda: F.gather(COMM, v()), {"Gather": FREE, "GatherBackward": FREE}),
-    "gather, sent": (lambda: F.gather(OTHER, v()), {"Gather": FREE, "GatherBackward": FREE}),
-    "scatter": (lambda: F.scatter(COMM, (v(), v(), v())), {"Scatter": FREE, "ScatterBackward": FREE}),
-    "scatter, received": (lambda: F.scatter(OTHER, None), {"Scatter": FREE, "ScatterBackward": FREE}),
-    "send": (lambda: F.send(v(), COMM, 1), {"Send": FREE, "SendBackward": FREE}),
-    "recv": (lambda: F.recv(COMM, 1), {"Recv": FREE, "RecvBackward": FREE}),
+    "allgather": (lambda: F.allgather(COMM, v()), {"AllGather": (0, ONE, ALL, 2 * ONE), "AllGatherBackward": SUM}),
+    "alltoall": (lambda: F.alltoall(COMM, (v(), v(), v())), {"AllToAll": EXCHANGED, "AllToAllBackward": EXCHANGED}),
+    "bcast": (lambda: F.bcast(COMM, v()), {"Bcast": (0, ONE, ONE, ONE), "BcastBackward": SUM}),
+    "bcast, received": (lambda: F.bcast(OTHER, None), {"Bcast": (0, 0, ONE, ONE)}),
+    "gather": (lambda: F.gather(COMM, v()), {"Gather": GATHERED, "GatherBackward": SCATTERED}),
+    "gather, sent": (lambda: F.gather(OTHER, v()), {"Gather": SENT, "GatherBackward": RECEIVED}),
+    "scatter": (lambda: F.scatter(COMM, (v(), v(), v())), {"Scatter": SCATTERED, "ScatterBackward": GATHERED}),
+    "scatter, received": (lambda: F.scatter(OTHER, None), {"Scatter": RECEIVED, "ScatterBackward": SENT}),
+    "send": (lambda: F.send(v(), COMM, 1), {"Send": SENT, "SendBackward": RECEIVED}),
+    "recv": (lambda: F.recv(COMM, 1), {"Recv": RECEIVED, "RecvBackward": SENT}),
     "pseudo_connect": (
         lambda: F.pseudo_connect(F.send(v(), COMM, 1), v()),
-        {"Send": FREE, "PseudoConnect": FREE, "PseudoConnectBackward": FREE, "SendBackward": FREE},
+        {"Send": SENT, "PseudoConnect": FREE, "PseudoConnectBackward": FREE, "SendBackward": RECEIVED},
     ),
     # 6 zeros
     "pseudo_connect, to values": (
         lambda: F.pseudo_connect(v(), v()),
-        {"PseudoConnect": FREE, "PseudoConnectBackward": (0, 0, 24)},
+        {"PseudoConnect": FREE, "PseudoConnectBackward": (0, 0, 24, 0)},
     ),
 }
 
@@ -91,6 +97,9 @@ def test_costs(name):
             y.grad = numpy.ones_like(y.array)
         chainer.backward(outputs)
     assert hook.ignored_layers == {}
-    found = {entry["type"]: (entry["flops"], entry["mread"], entry["mwrite"]) for entry in hook.layer_report.values()}
+    found = {
+        entry["type"]: (entry["flops"], entry["mread"], entry["mwrite"], entry.get("mcomm", 0))
+        for entry in hook.layer_report.values()
+    }
     assert {kind: found[kind] for kind in expected} == expected
     assert found.keys() - expected.keys() <= {"GetItem", "GetItemGrad", "Add"}
