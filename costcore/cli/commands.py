@@ -25,7 +25,7 @@ commands (costcore COMMAND --help lists their options):
   costcore diff OLD NEW        compare two models or saved reports
   costcore check MODEL         check a model against a budget
   costcore table MODEL ...     list several models, one row per model
-  costcore plot MODEL          draw a total over a name among the sizes
+  costcore plot MODEL          draw operators, modules, memory, a roofline or sizes
   costcore memory MODEL        find the largest batch that fits into a memory
   costcore explain MODEL N     say by which rules somebody got the number N
   costcore reconcile MODEL A B list why the conventions A and B differ

@@ -1,4 +1,4 @@
-"""``costcore plot MODEL --over seq=128:4096:128``: a figure over the values of a name among the sizes."""
+"""``costcore plot MODEL``: a picture of a report, as an image or as CSV."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from costcore.api.load_model import parse_dims
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import SUCCESS, run_command, write_text
+from costcore.fusion.groups import LEVELS
+from costcore.reports.plots.kinds import KINDS, request
+from costcore.reports.plots.theme import SUFFIXES, THEMES, check_suffix
 from costcore.reports.report_data import AMOUNTS
-from costcore.sizes.curve import as_csv, parse_sizes
+from costcore.sizes.curve import parse_sizes
 
 EPILOG = """examples:
+  costcore plot torchvision.models:resnet50 --input 1x3x224x224 --output operators.svg
+  costcore plot torchvision.models:resnet50 --input 1x3x224x224 --kind modules --column mrw --output modules.png
+  costcore plot model.onnx --kind roofline --device h100-sxm5-80gb --theme dark --output roofline.svg
   costcore plot torchvision.models:resnet50 --input 1,3,size,size --over size=64:1024:32 --output macs.svg
   costcore plot my_model.py:make --input ids=batch,seq:int64 --over seq=128:131072:log2 --at batch=1 --column mread
   costcore plot model.onnx --over seq=128,256,512 --at batch=8
@@ -25,21 +31,26 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
     parser = command_parser(
         "costcore plot",
-        "MODEL --over NAME=FROM:TO:STEP",
-        "Write a total over the values of a name among the sizes, as CSV or as an image.",
+        "MODEL [--kind KIND]",
+        "Write a picture of a report, as an image or as CSV: costs by operator or module, FLOPs against "
+        "bytes, live memory, a roofline, or a total over the values of a name among the sizes.",
         EPILOG,
     )
     parser.add_argument("model", metavar="MODEL", help=MODEL)
+    parser.add_argument("--kind", choices=KINDS, help="default: operators, or sizes with --over")
     parser.add_argument(
         "--over",
-        required=True,
         metavar="NAME=SIZES",
-        help="the name and its values: 128:4096:128, 128:131072:log2 or 1,2,4",
+        help="sizes: the name and its values: 128:4096:128, 128:131072:log2 or 1,2,4",
     )
     parser.add_argument(
-        "--at", action="append", default=[], metavar="NAME=N", help="value of another name; may be repeated"
+        "--at", action="append", default=[], metavar="NAME=N", help="sizes: value of another name; may be repeated"
     )
-    parser.add_argument("--column", default="flops", choices=AMOUNTS, help="default: flops")
+    parser.add_argument("--column", choices=AMOUNTS, help="operators, modules, sizes: the cost; default: flops")
+    parser.add_argument("--device", metavar="DEVICE", help="roofline: a name that costcore devices lists, or a file")
+    parser.add_argument("--dtype", help="roofline: dtype of weights and activations, such as bfloat16")
+    parser.add_argument("--fusion", choices=LEVELS, help="roofline: level of fusion; default: none")
+    parser.add_argument("--theme", choices=sorted(THEMES), default="light", help="default: light")
     parser.add_argument("--output", metavar="FILE", help=".csv, .svg, .png or .pdf; default: CSV on standard output")
     add_model_options(parser)
     add_frontend_switches(parser)
@@ -52,11 +63,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _plot(args: argparse.Namespace) -> int:
-    over, _, text = args.over.partition("=")
-    sizes, at = parse_sizes(text), parse_dims(args.at)
+    name, _, text = (args.over or "").partition("=")
+    over, sizes = (name, parse_sizes(text)) if args.over is not None else (None, None)
+    args.memory = args.kind == "memory"
+    request(args.kind, args.column, over, args.device)
+    if args.output is not None:
+        check_suffix(args.output, (".csv", *SUFFIXES))
     check_model(args.model)
-    options: dict[str, Any] = {"over": over, "at": at, "sizes": sizes, "target": args.output}
-    found = report_of(args.model, args, is_alone=True).plot(args.column, **options)
+    options: dict[str, Any] = {"at": parse_dims(args.at), "dtype": args.dtype, "fusion": args.fusion}
+    picture = report_of(args.model, args, is_alone=True).plot(
+        args.kind,
+        column=args.column,
+        over=over,
+        sizes=sizes,
+        device=args.device,
+        theme=args.theme,
+        target=args.output,
+        **{option: value for option, value in options.items() if value is not None},
+    )
     if args.output is None:
-        write_text(as_csv(found, args.column, over), None)
+        write_text(picture.to_csv(), None)
     return SUCCESS

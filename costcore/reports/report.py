@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from costcore.devices.device import Device
     from costcore.fusion.view import FusedView
     from costcore.reports.overview.overview import Overview
+    from costcore.reports.plots.picture import Picture
     from costcore.timing.time_report import TimeReport
 
 
@@ -238,6 +239,73 @@ class Report(Displayed, ReportData):
         from costcore.timing.time_report import time_report
 
         return time_report(self.trace, device, dtype, fusion, cores, tf32)
+
+    def plot(
+        self,
+        kind: str | None = None,
+        *,
+        column: str | None = None,
+        over: str | None = None,
+        at: Mapping[str, int] | None = None,
+        sizes: Sequence[int] | None = None,
+        device: str | PathLike[str] | Device | None = None,
+        theme: str = "light",
+        target: str | PathLike[str] | None = None,
+        **options: Any,
+    ) -> Picture:
+        """Return a picture of this report as the rows that it shows, and write it to ``target`` if given.
+
+        A notebook displays the picture, which needs matplotlib. The rows, a list of tuples, do not. ::
+
+            report.plot()                                          # bars: FLOPs by operator
+            report.plot("modules", column="mrw", target="modules.svg")
+            report.plot("macs", over="seq", at={"batch": 1})       # a total over a name among the sizes
+            report.plot("roofline", device="h100-sxm5-80gb", dtype="bfloat16", theme="dark")
+
+        Args:
+            kind: ``operators`` (bars), ``modules`` (from left to right, each as high as its share), ``intensity``
+                (FLOPs against bytes of every call), ``memory`` (live bytes over the calls, by kind), ``roofline``
+                (groups of calls below the limits of a device), ``sizes`` (a total over a name), or a column. Default:
+                ``operators``, or ``sizes`` with ``over``.
+            column: the cost that operators, modules or sizes show; as for :meth:`formula`. Default: ``flops``.
+            over: the name among the sizes.
+            at: the values of all other names.
+            sizes: the values of the name; default: 64 values between those at which the formulas were checked.
+            device: the device of a roofline.
+            theme: ``light`` or ``dark``.
+            target: an ``.svg``, ``.png`` or ``.pdf`` image, or a ``.csv`` file with the rows.
+            options: the other arguments of :meth:`time`, for a roofline.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid, or if arguments do not belong together.
+            CostError: if matplotlib is not installed, if there is nothing to draw, if sizes are symbolic and the kind
+                is not ``sizes``, or if memory was not recorded.
+            OSError: if the file cannot be written.
+        """
+        from costcore.reports.plots.kinds import picture_of, request
+
+        asked = request(kind, column, over, device)
+        if asked.kind != "sizes" and (at or sizes is not None):
+            raise ValueError("at=… and sizes=… need over=…, a name among the sizes")
+        if asked.kind != "roofline" and options:
+            raise TypeError(f"plot has no argument {', '.join(options)}")
+        if over is not None:
+            picture = self._curve(asked.column, over, at or {}, sizes, theme)
+        else:
+            times = None if device is None else self.time(device, **options)
+            picture = picture_of(self, asked, theme, times)
+        if target is not None:
+            picture.save(target)
+        return picture
+
+    def _curve(self, column: str, over: str, at: Mapping[str, int], sizes: Sequence[int] | None, theme: str) -> Picture:
+        from costcore.sizes.curve import curve, picture, sizes_between
+
+        limits = self.trace.run.ranges.get(over)
+        if sizes is None and over in self.symbols and limits is None:
+            raise ValueError(f"sizes are needed: nothing is known of the values of {over}")
+        values = sizes_between(*limits) if sizes is None and limits else sizes or []
+        return picture(curve(self.lambdify(column), self.symbols, over, at, values), column, over, theme)
 
     def fused(self, level: str = "pointwise") -> FusedView:
         """Return this report with the bytes that are left after a compiler fused its calls.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from costcore.counting.substitution import substitute_values, symbols_in
@@ -198,39 +197,6 @@ class ReportData:
         if not columns:
             raise ValueError(f"lambdify needs a column (expected {', '.join(AMOUNTS)})")
         return Formulas([self._amount(column) for column in columns], self.symbols, self._trace.run.ranges)
-
-    def plot(
-        self,
-        column: str = "flops",
-        *,
-        over: str,
-        at: Mapping[str, int] | None = None,
-        sizes: Sequence[int] | None = None,
-        target: str | PathLike[str] | None = None,
-    ) -> list[tuple[int, int]]:
-        """Return a total over the values of a symbol, and draw it if there is a target.
-
-        Args:
-            column: as for :meth:`formula`.
-            over: the symbol.
-            at: the values of all other symbols.
-            sizes: the values of the symbol; default: 64 values between those at which the formulas were checked.
-            target: an ``.svg``, ``.png`` or ``.pdf`` image, which needs matplotlib, or a ``.csv`` file.
-
-        Raises:
-            ValueError: if a name is unknown, a symbol has no value, or the suffix is another one.
-            CostError: if a formula has no fast function, or matplotlib is missing.
-        """
-        from costcore.sizes.curve import curve, sizes_between, write_curve
-
-        limits = self._trace.run.ranges.get(over)
-        if sizes is None and over in self.symbols and limits is None:
-            raise ValueError(f"sizes are needed: nothing is known of the values of {over}")
-        values = sizes_between(*limits) if sizes is None and limits else sizes or []
-        found = curve(self.lambdify(column), self.symbols, over, at or {}, values)
-        if target is not None:
-            write_curve(found, column, over, target)
-        return found
 
     def to_latex(self, column: str = "flops") -> str:
         """Return the formula of a column as an equation in LaTeX.

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Mapping
-from os import PathLike
-from pathlib import Path
 from typing import Any
 
-from costcore.errors import CostError
 from costcore.messages import unknown
 from costcore.reports.columns import REPORT, Column
-from costcore.reports.exports.plot import SUFFIXES, Axis, draw
+from costcore.reports.plots.picture import Picture
+from costcore.reports.plots.theme import theme_of
+from costcore.reports.plots.xy import Axis, draw
 
 POINTS = 64
 """The maximum number of values of a symbol if none are given."""
@@ -72,29 +69,15 @@ def parse_sizes(text: str) -> list[int]:
     raise ValueError(f"{text!r} is invalid (expected 128:4096:128, 128:131072:log2 or 128,512,1024)")
 
 
-def write_curve(found: Curve, column: str, over: str, target: str | PathLike[str]) -> None:
-    """Write a curve as an image, or as CSV if the suffix is ``.csv``.
+def picture(found: Curve, column: str, over: str, theme: str = "light") -> Picture:
+    """Return a curve as a picture; rows are the size and the figure.
 
     Raises:
-        ValueError: for another suffix.
-        CostError: if matplotlib is not installed.
-        OSError: if the file cannot be written.
+        ValueError: if the theme is unknown.
     """
-    suffix = Path(target).suffix
-    if suffix == ".csv":
-        Path(target).write_text(as_csv(found, column, over), encoding="utf-8")
-        return
-    if suffix not in SUFFIXES:
-        raise ValueError(f"{str(target)!r} has an unknown suffix (expected one of .csv, {', '.join(SUFFIXES)})")
-    if not found:
-        raise CostError(f"there are no values of {over}")
+    look = theme_of(theme)
     title = REPORT.get(column, Column(column, column))
     x, y = ([pair[i] for pair in found] for i in range(2))
-    draw(Axis(Column(over, over), x), Axis(title, y), target, line=True)
-
-
-def as_csv(found: Curve, column: str, over: str) -> str:
-    """Return a curve as CSV, one row per value of the symbol."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([(over, column), *found])
-    return text.getvalue()
+    return Picture(
+        (over, column), found, lambda: draw(Axis(Column(over, over), x), Axis(title, y), line=True, theme=look)
+    )

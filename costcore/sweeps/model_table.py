@@ -105,14 +105,16 @@ class ModelTable(Displayed):
             OSError: if the file cannot be written.
             ValueError: if there is no such column, or if the suffix is unknown.
         """
-        from costcore.reports.exports.plot import Axis, draw
+        from costcore.reports.plots.theme import check_suffix, save_figure
+        from costcore.reports.plots.xy import Axis, draw
 
         known = [*self.arguments, *self.columns]
         if missing := [name for name in (x, y) if name not in known]:
             raise ValueError(unknown("column", missing, known))
         rows = [_values(row) for row in self.rows if not row.failed]
         axis_x, axis_y = (Axis(self._column(name), [row.get(name) for row in rows]) for name in (x, y))
-        draw(axis_x, axis_y, target)
+        suffix = check_suffix(target)
+        save_figure(draw(axis_x, axis_y), target, suffix)
 
     def _column(self, name: str) -> Column:
         """Return the column of an argument or of a figure."""

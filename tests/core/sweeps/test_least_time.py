@@ -7,7 +7,7 @@ import pytest
 from costcore import estimate, sweep, table
 from costcore.cli.main import main
 from costcore.reports.columns import Column
-from costcore.reports.exports.plot import _scaled
+from costcore.reports.plots.amounts import in_units
 from tests.core import toy_framework
 
 DEVICE = """
@@ -81,5 +81,5 @@ def test_wrong_columns(toy, column, message):
 
 def test_an_axis_has_the_unit_of_time():
     column = Column(COLUMN, "Bound (mine.toml)", "duration")
-    values, title = _scaled(column, [2e-9, 6e-9])
+    values, title = in_units(column, [2e-9, 6e-9])
     assert values == pytest.approx([2, 6]) and title == "Bound (mine.toml) (ns)"

@@ -1,0 +1,1 @@
+"""Pictures of a report for papers and notebooks, drawn by matplotlib."""

@@ -1,0 +1,118 @@
+"""The icicle: modules from left to right, each as high as its share of a cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from costcore.reports.plots.amounts import check_numbers, column_of, in_units
+from costcore.reports.plots.colors import colors_of, keys
+from costcore.reports.plots.picture import Picture
+from costcore.reports.plots.theme import Theme, add_legend, axes_of, label
+from costcore.reports.report_data import ReportData
+
+DEEPEST = 6
+"""The maximum number of levels; a module at the last one is drawn with all that is inside it."""
+
+LEAST_SHARE = 0.002
+"""Modules with a smaller share of the total are not drawn: they would be thinner than a line."""
+
+LEAST_LABELED = 0.022
+"""Modules with a smaller share of the total have no name: it would not fit."""
+
+
+class Box(NamedTuple):
+    """A module as it is drawn.
+
+    Attributes:
+        path, name: of the module.
+        depth: its level.
+        start, amount: the cost above it in the picture, and its own.
+        is_leaf: whether nothing inside it is drawn.
+    """
+
+    path: str
+    name: str
+    depth: int
+    start: int
+    amount: int
+    is_leaf: bool
+
+
+def modules(report: ReportData, metric: str, theme: Theme) -> Picture:
+    """Return the modules, parents before children; rows are path, depth and amount of those that are drawn.
+
+    Raises:
+        CostError: if sizes are symbolic.
+    """
+    tree = report.tree()
+    check_numbers([tree[metric]])
+    boxes = [*_boxes(_branching(tree), metric)] if tree[metric] else []
+    rows = [(box.path, box.depth, box.amount) for box in boxes]
+    return Picture(("module", "depth", metric), rows, lambda: _icicle(report, boxes, metric, theme))
+
+
+def _branching(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the first module from here downwards that has several children."""
+    while len(node["children"]) == 1:
+        node = node["children"][0]
+    return node
+
+
+def _boxes(root: Mapping[str, Any], metric: str) -> Iterator[Box]:
+    """Yield the boxes of all modules that are large enough; the largest child of a module is drawn first."""
+    least = root[metric] * LEAST_SHARE
+    stack = [(root, 0, 0)]
+    while stack:
+        node, depth, start = stack.pop()
+        children = sorted(node["children"], key=lambda child: -_amount(child, metric))
+        drawn = [child for child in children if _amount(child, metric) >= least] if depth < DEEPEST - 1 else []
+        name = node["name"] or node["type"] or "total"
+        yield Box(node["path"], name, depth, start, _amount(node, metric), not drawn)
+        below = []
+        for child in drawn:
+            below.append((child, depth + 1, start))
+            start += _amount(child, metric)
+        stack += reversed(below)
+
+
+def _amount(node: Mapping[str, Any], metric: str) -> int:
+    """Return the cost of a module; parameters that an earlier module holds too are not part of it."""
+    shared = node["n_shared"] if metric == "n_params" else 0
+    return int(node[metric] - shared)
+
+
+def _icicle(report: ReportData, boxes: list[Box], metric: str, theme: Theme) -> Any:
+    colors, mains = colors_of(report, theme), _main_operators(report, metric)
+    total = boxes[0].amount
+    (divided, *_), title = in_units(column_of(metric, report.trace.run.unit), [total])
+    unit = divided / total
+    axes = axes_of(theme, 9, 6)
+    drawn = set()
+    for box in boxes:
+        operator = mains.get(box.path, "")
+        drawn |= {operator} if box.is_leaf else set()
+        color = colors.get(operator, theme.gray) if box.is_leaf else theme.line
+        axes.barh(
+            box.start * unit, 1, box.amount * unit, left=box.depth, align="edge", color=color, edgecolor=theme.paper
+        )
+        if box.amount >= LEAST_LABELED * total:
+            text = f"{label(box.name)[-18:]} {box.amount / total:.1%}"
+            ink = theme.ink if not box.is_leaf else "#ffffff" if color == "#0072b2" else "#10151b"
+            at = (box.depth + 0.03, (box.start + box.amount / 2) * unit)
+            axes.text(*at, text, va="center", fontsize=8, color=ink, clip_on=True)
+    axes.set(xlim=(0, max(box.depth for box in boxes) + 1), ylim=(divided, 0), ylabel=title, xticks=[])
+    axes.spines["bottom"].set_visible(False)
+    add_legend(axes, theme, keys(colors, drawn, theme), title_fontproperties={"size": 9})
+    return axes.figure
+
+
+def _main_operators(report: ReportData, metric: str) -> dict[str, str]:
+    """Return the operator with the largest amount in every module, with all that is inside it."""
+    sums: dict[str, dict[str, int]] = {}
+    for (module, op), entry in report.by("module", "op").items():
+        parts = module.split(".") if module else []
+        for path in {"", *(".".join(parts[: i + 1]) for i in range(len(parts)))}:
+            by_op = sums.setdefault(path, {})
+            by_op[op] = by_op.get(op, 0) + entry[metric]
+    return {path: max(by_op, key=lambda op: by_op[op]) for path, by_op in sums.items()}

@@ -1,0 +1,49 @@
+"""Bars: the sum of a cost per operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costcore.reports.plots.amounts import check_numbers, column_of, in_units
+from costcore.reports.plots.colors import colors_of
+from costcore.reports.plots.picture import Picture
+from costcore.reports.plots.theme import Theme, axes_of, label
+from costcore.reports.report_data import ReportData
+
+MOST_BARS = 15
+"""The maximum number of bars; one more sums the other operators."""
+
+BAR_HEIGHT = 0.28
+"""The height of a bar with the space around it, in inches."""
+
+
+def operators(report: ReportData, metric: str, theme: Theme) -> Picture:
+    """Return a bar per operator, the largest first; rows are the operator and its amount.
+
+    Raises:
+        CostError: if sizes are symbolic.
+    """
+    sums = [
+        (op, entry[metric] - (entry["n_shared"] if metric == "n_params" else 0))
+        for op, entry in report.by("op").items()
+    ]
+    check_numbers([amount for _, amount in sums])
+    rows = sorted([row for row in sums if row[1]], key=lambda row: -row[1])
+    return Picture(("operator", metric), rows, lambda: _bars(report, rows, metric, theme))
+
+
+def _bars(report: ReportData, rows: list[tuple[str, int]], metric: str, theme: Theme) -> Any:
+    shown, hidden = rows[:MOST_BARS], rows[MOST_BARS:]
+    colors = [colors_of(report, theme).get(op, theme.gray) for op, _ in shown]
+    if hidden:
+        shown, colors = [*shown, (f"{len(hidden)} others", sum(amount for _, amount in hidden))], [*colors, theme.gray]
+    total = sum(amount for _, amount in rows)
+    lengths, title = in_units(column_of(metric, report.trace.run.unit), [amount for _, amount in shown])
+    axes = axes_of(theme, height=1 + BAR_HEIGHT * len(shown))
+    bars = axes.barh([*range(len(shown))], lengths, color=colors)
+    axes.set(yticks=range(len(shown)), yticklabels=[label(name) for name, _ in shown], xlabel=title)
+    axes.bar_label(bars, [f"{amount / total:.1%}" for _, amount in shown], padding=3, color=theme.soft)
+    axes.margins(x=0.12, y=0.02)
+    axes.invert_yaxis()
+    axes.grid(axis="x", color=theme.line)
+    return axes.figure
