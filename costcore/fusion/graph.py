@@ -89,7 +89,7 @@ class Graph:
         self._place_operands()
 
     def _add(self, position: int, call: Call, work: Work, beside: Sequence[int]) -> None:
-        """Add a call that reads values ``beside`` its operands. A free call needs none of them in memory."""
+        """Add a call that takes values ``beside`` its operands. One that reads no bytes needs none in memory."""
         if work.pattern == "free":
             self._rename(position, call, work)
             self.nodes.append(Node(work, (), (), frozenset()))
@@ -100,7 +100,7 @@ class Graph:
             self._readers_of_view.setdefault(operand.view, []).append(position)
         producer = self.producer
         values = [operand.value for operand in operands]
-        for identity in beside:
+        for identity in beside if operands or work.more_read else ():
             value = self._value.get(identity, identity)
             self.readers.setdefault(value, []).append(position)
             values.append(value)
