@@ -41,3 +41,34 @@ def test_reading_public_names_loads_nothing_heavy():
 @pytest.mark.parametrize("heavy", ["typing", "inspect", "importlib.metadata"])
 def test_the_measurement_detects_loaded_modules(heavy):
     assert heavy in loaded_by(f"import {heavy}")
+
+
+FIRST_ESTIMATE = """
+import torch
+from torch import nn
+before = set(sys.modules)
+from costcore import Tensor, estimate
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.project = nn.Embedding(10, 16), nn.LayerNorm(16), nn.Linear(16, 48)
+    def forward(self, ids):
+        x = self.embed(ids)
+        q, k, v = (t.view(2, 6, 2, 8).transpose(1, 2) for t in self.project(self.norm(x)).chunk(3, -1))
+        y = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 6, 16)
+        return (x + y * 0.5).mean(1)
+
+layers = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+estimate(nn.Sequential(*layers, nn.Linear(8, 4)).eval(), (2, 3, 20, 20))
+estimate(Attention().eval(), Tensor((2, 6), "int64"))
+sys.modules = {name: sys.modules[name] for name in sys.modules if name not in before}
+"""
+
+
+def test_a_first_estimate_imports_neither_the_compiler_nor_sympy():
+    pytest.importorskip("torch")
+    program = f"import sys\n{FIRST_ESTIMATE}\nprint(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    slow = {"sympy", "torch._dynamo", "torch._inductor", "torch.fx.experimental.symbolic_shapes"}
+    assert not slow & set(loaded.stdout.split())

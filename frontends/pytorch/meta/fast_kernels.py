@@ -1,7 +1,8 @@
-"""Fast replacements for kernels of the meta device that are written in Python and take a millisecond.
+"""Fast replacements for kernels of the meta device that are written in Python.
 
-They cover plain cases, in which the operands determine the result. Every other call, and every invalid one, is left to
-the kernel of PyTorch.
+Each of those takes a millisecond, and the first ones in a process import sympy and the compiler. The replacements cover
+plain cases, in which the operands determine the result. Every other call, and every invalid one, is left to the kernel
+of PyTorch.
 """
 
 from __future__ import annotations
@@ -12,31 +13,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .arranging import ARRANGING
 from .lstm import lstm_layer, lstm_layer_backward
+from .plain_layouts import empty, empty_like, is_dense
+from .pointwise import POINTWISE
+from .products import addmm, baddbmm, bmm, convolution, convolution_backward, flash_attention, mm
 
 FAST_DTYPES = (torch.float32, torch.float64)
 
-_ELEMENTWISE = """
-relu sigmoid tanh silu mish gelu elu leaky_relu hardtanh hardswish hardsigmoid
-neg abs exp log sqrt rsqrt reciprocal erf sin cos
-"""
-
 
 def _is_dense_float(x: Tensor) -> bool:
-    is_dense = x.is_contiguous() or (x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last))
-    return bool(is_dense and x.dtype in FAST_DTYPES)
+    return x.dtype in FAST_DTYPES and is_dense(x)
 
 
 def _match(vectors: Sequence[Tensor | None], shape: tuple[int, ...], x: Tensor) -> bool:
     return all(v is None or (tuple(v.shape) == shape and v.dtype == x.dtype) for v in vectors)
-
-
-def _like_input(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
-    return torch.empty_like(x) if _is_dense_float(x) else None
-
-
-def _in_place(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
-    return x if _is_dense_float(x) else None
 
 
 def _batch_norm(
@@ -55,7 +46,7 @@ def _batch_norm(
     if mean is None or var is None:
         return None
     kept = x.shape[1] if training else 0
-    return torch.empty_like(x), x.new_empty((kept,)), x.new_empty((kept,))
+    return empty_like(x), empty((kept,), x.dtype), empty((kept,), x.dtype)
 
 
 def _layer_norm(
@@ -68,18 +59,25 @@ def _layer_norm(
     if not _match((weight, bias), shape, x):
         return None
     rows = (*x.shape[:rank], *[1] * len(shape))
-    return torch.empty_like(x), x.new_empty(rows), x.new_empty(rows)
+    return empty_like(x), empty(rows, x.dtype), empty(rows, x.dtype)
 
 
 FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
-    **{f"aten::{name}": _like_input for name in _ELEMENTWISE.split()},
-    **{f"aten::{name}_": _in_place for name in _ELEMENTWISE.split()},
+    **POINTWISE,
+    **ARRANGING,
+    "aten::mm": mm,
+    "aten::addmm": addmm,
+    "aten::bmm": bmm,
+    "aten::baddbmm": baddbmm,
+    "aten::convolution": convolution,
+    "aten::convolution_backward": convolution_backward,
+    "aten::_scaled_dot_product_flash_attention_for_cpu": flash_attention,
     "aten::native_batch_norm": _batch_norm,
     "aten::native_layer_norm": _layer_norm,
     "aten::mkldnn_rnn_layer": lstm_layer,
     "aten::mkldnn_rnn_layer_backward": lstm_layer_backward,
 }
-"""Functions that return the result of an operator on meta tensors, or None, by the name in its schema."""
+"""Functions that return the result of an operator on meta tensors, or None, by its name in the schema and overload."""
 
 WITHOUT_META_KERNEL = frozenset(("aten::_fused_sgd_", "aten::_fused_adagrad_"))
 """Operators on lists of tensors that write to their operands, return nothing, and have no kernel for meta tensors."""

@@ -130,7 +130,7 @@ class OperatorPlan:
         self.overload = "" if overload == "default" else overload
         self.assumed_result = ASSUMED_RESULTS.get(name)
         self.known_result = KNOWN_RESULTS.get(name)
-        self.fast_kernel = FAST_KERNELS.get(name) if overload in ("", "default") else None
+        self.fast_kernel = FAST_KERNELS.get(f"{name}.{self.overload}" if self.overload else name)
         names = (name, name[:-1]) if name.endswith("_") and not name.endswith("__") else (name,)
         if name.startswith("prims::"):
             names = (*names, name.replace("prims::", "aten::"))

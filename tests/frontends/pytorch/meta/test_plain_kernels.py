@@ -1,0 +1,263 @@
+"""Fast kernels agree with the meta kernels of PyTorch, on many shapes, layouts and dtypes, valid and invalid ones.
+
+For every call a fast kernel either leaves it to PyTorch (None), or returns the shapes, strides and dtypes of PyTorch. A
+call that PyTorch refuses is always left to it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from costcore.frontends.pytorch.meta.fast_kernels import FAST_KERNELS
+
+N_CALLS = 150
+"""The number of random calls per operator."""
+
+LEAST_SHARE = 0.1
+"""The least share of the calls that a fast kernel has to answer."""
+
+
+class Draw(random.Random):
+    """Random arguments, mostly plain ones."""
+
+    def size(self) -> int:
+        return self.choice((1, 1, 2, 3, 3, 5, 8, 0) if self.random() < 0.2 else (1, 2, 3, 4, 7))
+
+    def shape(self, rank: int) -> tuple[int, ...]:
+        return tuple(self.size() for _ in range(rank))
+
+    def dtype(self) -> torch.dtype:
+        others = (torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.bool)
+        return torch.float32 if self.random() < 0.8 else self.choice(others)
+
+    def tensor(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
+        x = torch.empty(shape, dtype=dtype or self.dtype(), device="meta")
+        kind = self.random()
+        if kind < 0.75 or len(shape) < 2:
+            return x
+        if kind < 0.85 and len(shape) == 4:
+            return torch.empty_strided(*channels_last(shape), dtype=x.dtype, device="meta")
+        if kind < 0.95:
+            return torch.empty((*shape[:-2], shape[-1], shape[-2]), dtype=x.dtype, device="meta").transpose(-1, -2)
+        return torch.empty((*shape[:-1], 1), dtype=x.dtype, device="meta").expand(shape)
+
+    def near(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return a shape that often broadcasts to ``shape``."""
+        kept = shape[self.choice((0, 0, 0, 1)) :]
+        return tuple(self.choice((size, size, size, 1)) if self.random() < 0.9 else self.size() for size in kept)
+
+
+def channels_last(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    _, c, h, w = shape
+    return shape, (c * h * w, 1, w * c, c)
+
+
+def pair(draw: Draw) -> tuple[Any, ...]:
+    shape = draw.shape(draw.randint(0, 4))
+    dtype = draw.dtype()
+    first, second = draw.tensor(*shape, dtype=dtype), draw.tensor(*draw.near(shape), dtype=dtype)
+    if draw.random() < 0.2:
+        second = draw.choice((2, 2.0, True, 0))
+    elif draw.random() < 0.2:
+        second = draw.tensor(*shape)
+    return (first, second) if not isinstance(second, Tensor) or draw.random() < 0.8 else (second, first)
+
+
+def two_tensors(draw: Draw) -> tuple[Any, ...]:
+    while True:
+        args = pair(draw)
+        if isinstance(args[1], Tensor):
+            return args
+
+
+def with_number(draw: Draw) -> tuple[Any, ...]:
+    return draw.tensor(*draw.shape(draw.randint(0, 4))), draw.choice((2, 2.0, 0.5))
+
+
+def product(rank: int, has_bias: bool) -> Callable[[Draw], tuple[Any, ...]]:
+    def args(draw: Draw) -> tuple[Any, ...]:
+        (n, k, m), batch = draw.shape(3), draw.shape(rank - 2)
+        inner = k if draw.random() < 0.9 else draw.size()
+        dtype = draw.dtype()
+        a, b = draw.tensor(*batch, n, k, dtype=dtype), draw.tensor(*batch, inner, m, dtype=dtype)
+        return (draw.tensor(*draw.near((*batch, n, m)), dtype=dtype), a, b) if has_bias else (a, b)
+
+    return args
+
+
+def convolution(draw: Draw) -> tuple[Any, ...]:
+    rank, groups = draw.choice((1, 2, 2, 3)), draw.choice((1, 1, 2))
+    transposed = draw.random() < 0.3
+    c_in, c_out = (draw.choice((2, 4)) for _ in range(2))
+    w_shape = (c_in, c_out // groups) if transposed else (c_out, c_in // groups)
+    x = draw.tensor(
+        draw.choice((1, 2)), c_in if draw.random() < 0.9 else 3, *(draw.choice((1, 5, 6)) for _ in range(rank))
+    )
+    w = draw.tensor(*w_shape, *(draw.choice((1, 2, 3)) for _ in range(rank)), dtype=x.dtype)
+    bias = draw.choice((None, draw.tensor(c_out, dtype=x.dtype)))
+    stride, padding, dilation, added = (
+        [draw.choice(values) for _ in range(draw.choice((rank, rank, 1)))]
+        for values in ((1, 2), (0, 1), (1, 1, 2), (0, 0, 1 if transposed else 0))
+    )
+    return x, w, bias, stride, padding, dilation, transposed, added, groups
+
+
+def convolution_backward(draw: Draw) -> tuple[Any, ...]:
+    while True:
+        x, w, bias, *settings = convolution(draw)
+        try:
+            y = torch.ops.aten.convolution.default(x, w, bias, *settings)
+        except RuntimeError:
+            continue
+        mask = [draw.random() < 0.8, draw.random() < 0.8, bias is not None]
+        return draw.tensor(*y.shape, dtype=x.dtype), x, w, None if bias is None else [len(bias)], *settings, mask
+
+
+def attention(draw: Draw) -> tuple[Any, ...]:
+    batch, heads, length, size = (draw.choice(sizes) for sizes in ((1, 2), (1, 2, 3), (1, 4, 5), (4, 8)))
+    parts = draw.choice((1, 1, 3))
+    query = draw.tensor(batch, length, parts * heads, size).chunk(parts, 2)[-1].transpose(1, 2)
+    return query, draw.tensor(batch, heads, 5, size), draw.tensor(batch, heads, 5, size)
+
+
+def reduction(draw: Draw) -> tuple[Any, ...]:
+    rank = draw.randint(1, 4)
+    dims = [draw.randint(-rank, rank - 1) for _ in range(draw.choice((1, 1, 2, 0)))]
+    return draw.tensor(*draw.shape(rank)), dims, draw.random() < 0.5
+
+
+def softmax(draw: Draw) -> tuple[Any, ...]:
+    rank = draw.randint(1, 4)
+    return draw.tensor(*draw.shape(rank)), draw.randint(-rank - 1, rank), False
+
+
+def list_of(near: bool) -> Callable[[Draw], tuple[Any, ...]]:
+    def args(draw: Draw) -> tuple[Any, ...]:
+        rank = draw.randint(1, 4)
+        shape, dim, dtype = list(draw.shape(rank)), draw.randint(-rank - 1, rank), draw.dtype()
+        tensors = []
+        for _ in range(draw.randint(1, 3)):
+            if near and -rank <= dim < rank:
+                shape[dim] = draw.size()
+            tensors.append(draw.tensor(*shape, dtype=dtype if draw.random() < 0.95 else None))
+        return tensors, dim
+
+    return args
+
+
+def embedding(draw: Draw) -> tuple[Any, ...]:
+    return draw.tensor(7, draw.size()), draw.tensor(*draw.shape(draw.randint(0, 3)), dtype=torch.int64)
+
+
+def windows(n_settings: int) -> Callable[[Draw], tuple[Any, ...]]:
+    def args(draw: Draw) -> tuple[Any, ...]:
+        x = draw.tensor(*draw.shape(2), *(draw.choice((1, 4, 5, 9)) for _ in range(2)))
+        values = [(1, 2, 3), (1, 2, 3), (0, 0, 1), (1, 1, 2)][:n_settings]
+        lists = [[draw.choice(v) for _ in range(draw.choice((1, 2)))] for v in values]
+        lists[1] = draw.choice((lists[1], []))
+        return x, *lists, draw.random() < 0.5
+
+    return args
+
+
+def adaptive(draw: Draw) -> tuple[Any, ...]:
+    return draw.tensor(*draw.shape(4)), [draw.size(), draw.size()]
+
+
+def rolled(draw: Draw) -> tuple[Any, ...]:
+    rank = draw.randint(1, 4)
+    return draw.tensor(*draw.shape(rank)), [1], [draw.randint(-rank - 1, rank)]
+
+
+def masked(draw: Draw) -> tuple[Any, ...]:
+    shape = draw.shape(draw.randint(1, 4))
+    return draw.tensor(*shape), draw.tensor(*draw.near(shape), dtype=torch.bool), draw.choice((0, 1.0))
+
+
+ARGUMENTS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
+    **{name: pair for name in FAST_KERNELS if name.endswith(".Tensor")},
+    **{f"aten::{name}.Tensor": two_tensors for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    **{name: with_number for name in FAST_KERNELS if name.endswith((".Scalar", ".Tensor_Scalar"))},
+    **{f"aten::{name}_like": lambda draw: with_number(draw)[:1] for name in ("empty", "zeros", "ones")},
+    "aten::mm": product(2, has_bias=False),
+    "aten::bmm": product(3, has_bias=False),
+    "aten::addmm": product(2, has_bias=True),
+    "aten::baddbmm": product(3, has_bias=True),
+    "aten::convolution": convolution,
+    "aten::convolution_backward": convolution_backward,
+    "aten::_scaled_dot_product_flash_attention_for_cpu": attention,
+    "aten::mean.dim": reduction,
+    "aten::sum.dim_IntList": reduction,
+    "aten::_softmax": softmax,
+    "aten::_log_softmax": softmax,
+    "aten::cat": list_of(near=True),
+    "aten::stack": list_of(near=False),
+    "aten::embedding": embedding,
+    "aten::max_pool2d_with_indices": windows(4),
+    "aten::avg_pool2d": windows(3),
+    "aten::_adaptive_avg_pool2d": adaptive,
+    "aten::roll": rolled,
+    "aten::masked_fill.Scalar": masked,
+}
+
+
+def look(result: Any) -> Any:
+    tensors = (result,) if isinstance(result, Tensor) else result
+    return [None if x is None else (x.shape, x.stride(), x.dtype, x.device.type) for x in tensors]
+
+
+def run(name: str, args: tuple[Any, ...]) -> Any:
+    """Return the result of PyTorch's own kernel, or the error that it raises."""
+    operator, _, overload = name.removeprefix("aten::").partition(".")
+    try:
+        return getattr(getattr(torch.ops.aten, operator), overload or "default")(*args)
+    except (RuntimeError, IndexError, ValueError, NotImplementedError, TypeError, AssertionError) as error:
+        return error
+
+
+def described(args: tuple[Any, ...]) -> list[Any]:
+    return [(x.shape, x.stride(), x.dtype) if isinstance(x, Tensor) else x for x in args]
+
+
+@pytest.mark.parametrize("name", sorted(ARGUMENTS))
+def test_the_result_is_that_of_pytorch(name):
+    draw, n_answered = Draw(name), 0
+    for _ in range(N_CALLS):
+        args = ARGUMENTS[name](draw)
+        result = FAST_KERNELS[name](*args)
+        if result is None:
+            continue
+        n_answered += 1
+        expected = run(name, args)
+        assert not isinstance(expected, Exception), (described(args), expected)
+        assert look(result) == look(expected), described(args)
+    assert n_answered >= LEAST_SHARE * N_CALLS
+
+
+@pytest.mark.parametrize("end", [0, 5])
+def test_arange(end):
+    result = FAST_KERNELS["aten::arange"](end, device=torch.device("meta"), pin_memory=False)
+    assert look(result) == look(torch.arange(end, device="meta"))
+
+
+def test_arange_leaves_everything_else_to_pytorch():
+    kernel = FAST_KERNELS["aten::arange"]
+    for args, options in [
+        ((2.5,), {"device": "meta"}),
+        ((-1,), {"device": "meta"}),
+        ((3,), {}),
+        ((3,), {"device": "cpu"}),
+    ]:
+        assert kernel(*args, **options) is None
+
+
+def test_no_operator_goes_unchecked():
+    elsewhere = ("aten::native_", "aten::mkldnn_rnn", "aten::arange")  # test_fast_kernels.py has the first two
+    unary = {name for name, kernel in FAST_KERNELS.items() if kernel.__name__.startswith("unary")}
+    assert not {name for name in FAST_KERNELS if not name.startswith(elsewhere)} - set(ARGUMENTS) - unary
