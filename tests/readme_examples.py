@@ -1,4 +1,4 @@
-"""Reads and runs the examples of README.md."""
+"""Reads and runs the examples of README.md and of the pages in docs."""
 
 from __future__ import annotations
 
@@ -56,14 +56,15 @@ def _belongs(between: str, following: re.Match[str]) -> bool:
     return following["language"] == "text" and not re.sub(r"<[^>]*>[^<\n]*|\s", "", between)
 
 
-def run(example: Example, folder: Path, namespace: dict[str, object]) -> str:
-    """Run the example in ``folder`` and return what it prints; Python blocks of one section share ``namespace``."""
+def run(example: Example, folder: Path, namespace: dict[str, object], page: str = README.name) -> str:
+    """Run an example in ``folder`` and return what it prints; the Python blocks of a page share ``namespace``."""
     if example.language == "python":
         printed, before = io.StringIO(), Path.cwd()
         os.chdir(folder)
         try:
+            above = "\n" * example.line  # lines are those of the page
             with contextlib.redirect_stdout(printed):
-                exec(compile(example.code, f"README.md:{example.line}", "exec"), namespace)
+                exec(compile(above + example.code, page, "exec"), namespace)
         finally:
             os.chdir(before)
         return printed.getvalue()
@@ -73,7 +74,7 @@ def run(example: Example, folder: Path, namespace: dict[str, object]) -> str:
 
 def _shell(command: str, folder: Path) -> str:
     program, *arguments = shlex.split(command)
-    assert program == "costcore", f"README.md runs {program!r}; console examples are of costcore alone"
+    assert program == "costcore", f"a page runs {program!r}; console examples are of costcore alone"
     done = subprocess.run(
         [sys.executable, "-m", "costcore", *arguments],
         cwd=folder,
@@ -90,7 +91,7 @@ def check(page: Path, folder: Path, overwrite: bool) -> None:
     text, namespace = page.read_text(encoding="utf-8"), {}
     renewed = []
     for example in examples(text):
-        printed = run(example, folder, namespace)
+        printed = run(example, folder, namespace, page.name)
         if overwrite and example.output is not None:
             renewed.append((example.span, printed))
         else:

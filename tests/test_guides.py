@@ -40,8 +40,16 @@ def theirs(text):
 COMPARED = theirs((ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8"))
 
 
-@pytest.mark.frontend("pytorch")
-@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.stem)
+def marked(page):
+    """Return a page as the parameter of a test that needs the frameworks that the page imports."""
+    imported = set(
+        re.findall(r"^(?:import|from) (torch|onnx|chainer)\b", page.read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    frontends = {"pytorch", *({"torch": "pytorch"}.get(name, name) for name in imported)}
+    return pytest.param(page, id=page.stem, marks=pytest.mark.frontend(*sorted(frontends)))
+
+
+@pytest.mark.parametrize("page", [marked(page) for page in WITH_EXAMPLES])
 def test_every_example_prints_its_output(page, tmp_path, request):
     overwrite = request.config.getoption("--overwrite")
     check(page, tmp_path, overwrite)
