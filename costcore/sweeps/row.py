@@ -102,12 +102,17 @@ def row_of(named: NamedModel, settings: Settings) -> ModelRow:
                 costs["flops"] = report.under(settings.convention).total
             return ModelRow(named.name, costs, "; ".join([status(report), *reasons]), arguments=named.arguments)
     except (Exception, SystemExit) as error:  # a failing model must not affect the rows of the others
-        return ModelRow(named.name, {}, failure(error), failed=True, arguments=named.arguments)
+        problem = failure(error, named.model)
+        return ModelRow(named.name, {}, problem, failed=True, arguments=named.arguments)
 
 
-def failure(error: BaseException) -> str:
-    """Return the status of a model that raised ``error``; it starts with :data:`OUT_OF_MEMORY` if that is why."""
+def failure(error: BaseException, model: object = None) -> str:
+    """Return the status of a model that raised ``error``; it starts with :data:`OUT_OF_MEMORY` if that is why.
+
+    The name of the model, which is beside the status, is not repeated.
+    """
     message = str(error) if isinstance(error, CostError) else f"{type(error).__name__}: {error}"
+    message = message.removeprefix(f"{model} failed: ")
     return OUT_OF_MEMORY + message if _is_memory_error(error) else message
 
 

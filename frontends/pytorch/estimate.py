@@ -28,6 +28,7 @@ from .module_walk import modules_of
 from .packed_weights import PackedWeights
 from .training import (
     OptimizerFactory,
+    check_is_training,
     check_training,
     make_optimizer,
     own_tensors,
@@ -92,8 +93,8 @@ def estimate(
 
     Raises:
         TypeError: for an input in any other form, or an invalid option.
-        ValueError: for an unknown name in ``regroup``, ``optimizer`` or ``step``, or a class of ``checkpoint`` that the
-            model has no module of.
+        ValueError: for an unknown name in ``regroup``, ``optimizer`` or ``step``, a class of ``checkpoint`` that the
+            model has no module of, or a ``step`` or ``checkpoint`` that changes nothing without a backward pass.
         CostError: if the model has lazy modules, or fails; the message includes the module and the reason.
     """
     operators = check_regroup(regroup)
@@ -101,6 +102,7 @@ def estimate(
     if not isinstance(memory, bool):
         raise TypeError(f"memory must be True or False (got {memory!r})")
     backward = backward or optimizer is not None or loss is not None
+    check_is_training(backward, optimizer, step, checkpoint)
     recorder.memory = memory
     examples = None
     if _is_program(model):

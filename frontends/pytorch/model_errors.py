@@ -71,6 +71,8 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             if not isinstance(error, (DtypeMismatchError, OperandShapeError)):
                 problem = _ADVICE.sub("", problem) if _needs_data(error) else problem.removesuffix(".")
                 problem = f"the {self._phase} pass on the meta device raised {type(error).__name__}: {problem}"
+                operands = "" if _needs_data(error) else self._recording.refused.described(error)
+                problem += f"; {operands}" if operands else ""
             raise CostError(f"{place}: {problem}{_user_line(traceback)}{self._remedy(error)}") from error
 
     def _remedy(self, error: Exception) -> str:

@@ -58,6 +58,21 @@ def check_training(optimizer: object, step: object, loss: object) -> None:
         raise TypeError(f"loss must be a function that takes the outputs and returns a scalar (got {short_repr(loss)})")
 
 
+def check_is_training(backward: bool, optimizer: object, step: str, checkpoint: str | None) -> None:
+    """Check that options of a training step are not passed for a run without what they change.
+
+    Raises:
+        ValueError: if one is; the message says what to pass as well.
+    """
+    if step == "first" and optimizer is None:
+        raise ValueError('step="first" is the step that makes the state of an optimizer: pass optimizer= too')
+    for name, value, default in (("step", step, "steady"), ("checkpoint", checkpoint, None)):
+        if value != default and not backward:
+            raise ValueError(
+                f"{name}={value!r} changes the backward pass only: pass backward=True, loss= or optimizer="
+            )
+
+
 def make_optimizer(optimizer: str | OptimizerFactory, model: Module) -> Optimizer:
     """Return an optimizer of the parameters of a model that are trained.
 

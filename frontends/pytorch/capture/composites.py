@@ -174,6 +174,9 @@ def _run(
             result = redispatch(keyset, *args, **kwargs)
         if watch is not None:
             mode.recording.reading = watch.stop()
+    except (RuntimeError, IndexError, ValueError) as error:
+        mode.recording.refused.note(error, plan, args, kwargs)
+        raise
     finally:
         mode.in_composite = False
         for ledger in mode.ledgers:

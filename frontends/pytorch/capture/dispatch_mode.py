@@ -209,9 +209,10 @@ class CaptureMode(TorchDispatchMode):
         watch = Stopwatch(tensors, kwargs) if self.recording.measures_time and not self.in_composite else None
         try:
             result = plan.run(*args, **kwargs)
-        except RuntimeError:
-            as_tensors = plan.with_scalar_tensors(args)
+        except (RuntimeError, IndexError, ValueError) as error:
+            as_tensors = plan.with_scalar_tensors(args) if isinstance(error, RuntimeError) else None
             if as_tensors is None:
+                self.recording.refused.note(error, plan, args, kwargs)
                 raise
             result = plan.run(*as_tensors, **kwargs)
         if watch is not None:

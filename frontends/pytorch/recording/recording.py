@@ -13,6 +13,7 @@ from costcore.trace import coroutines
 from ..meta.operands import all_tensors
 from ..operators.call_cache import CachedCall
 from ..operators.plan import OperatorPlan, OperatorPlans
+from ..operators.refused_call import RefusedCalls
 from ..operators.scalar_fills import FillStep, ScalarFills
 from ..tensors import nested_tensors
 from .assumptions import Assumptions
@@ -42,6 +43,7 @@ class Recording:
         assumptions: what is assumed about data.
         measures_time: whether any log wants the duration of calls.
         reading: the duration of the call that is recorded next; None if it was not measured.
+        refused: the operator call that raised an error.
     """
 
     def __init__(self, plans: OperatorPlans) -> None:
@@ -53,6 +55,7 @@ class Recording:
         self.measures_time = False
         self.has_module_calls = False
         self.reading: Reading | None = None
+        self.refused = RefusedCalls()
         self._plans = plans
         self._locate = self.locator.locate
         self._fills = ScalarFills()

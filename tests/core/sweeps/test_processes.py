@@ -21,8 +21,8 @@ STATUSES = [
     "complete",
     "the process of this model ended: exit code 9",
     "the process of this model ended: SIGSEGV",
-    "nets.py:leaves failed: SystemExit: 3",
-    "out of memory: nets.py:fills failed: MemoryError",
+    "SystemExit: 3",
+    "out of memory: MemoryError",
     "complete",
 ]
 

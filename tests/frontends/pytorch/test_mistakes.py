@@ -150,8 +150,60 @@ def test_the_command_prints_file_and_line_too(tmp_path, capsys):
 
 
 def test_an_error_inside_pytorch_has_no_line():
-    with pytest.raises(CostError, match=r"X \[4, 2\]$|\(1x3 and 4x2\)$"):
+    with pytest.raises(CostError, match=r"(X \[4, 2\]|\(1x3 and 4x2\)); operands of linear: .*\(2,\)$"):
         estimate(nn.Linear(4, 2), (1, 3))
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "operands"),
+    [
+        (
+            nn.Sequential(nn.ReLU(), nn.Conv2d(3, 16, 3)),
+            (1, 4, 8, 8),
+            "conv2d: input (1, 4, 8, 8), weight (16, 3, 3, 3), bias (16,)",
+        ),
+        (Call(lambda x: x.view(3, 5)), (1, 4), "view: self (1, 4)"),
+        (Call(lambda x, y: torch.cat([x, y])), ((1, 4), (3, 5)), "cat: tensors[0] (1, 4), tensors[1] (3, 5)"),
+        (Call(lambda x, y: x @ y), ((1, 4), (3, 5)), "matmul: self (1, 4), other (3, 5)"),
+        (Call(lambda x: torch.cat([x] * 7 + [x[:, :2]])), (1, 4), "tensors[5] (1, 4) and 2 more"),
+        (
+            Call(lambda x: functional.cross_entropy(x, torch.zeros(3, dtype=torch.int64, device="meta"))),
+            (1, 4),
+            "cross_entropy_loss: self (1, 4) float32, target (3,) int64",
+        ),
+    ],
+)
+def test_an_error_of_an_operator_states_the_shapes_that_met(model, inputs, operands):
+    with pytest.raises(CostError) as caught:
+        estimate(model, inputs)
+    assert operands in str(caught.value)
+    assert str(caught.value).count("operands of") == 1
+
+
+def test_an_error_behind_one_that_the_model_handled_has_no_operands():
+    def tries(x):
+        try:
+            return x.view(3, 5)
+        except RuntimeError:
+            raise KeyError("no such size") from None
+
+    with pytest.raises(CostError, match="no such size") as caught:
+        estimate(Call(tries), (1, 4))
+    assert "operands" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"step": "first"}, "pass optimizer= too"),
+        ({"step": "first", "backward": True}, "pass optimizer= too"),
+        ({"step": "accumulated"}, "step='accumulated' changes the backward pass only"),
+        ({"checkpoint": "Linear"}, "checkpoint='Linear' changes the backward pass only: pass backward=True"),
+    ],
+)
+def test_options_of_training_are_refused_without_it(options, message):
+    with pytest.raises(ValueError, match=message):
+        estimate(nn.Linear(4, 2), (1, 4), **options)
 
 
 def only_on_a_cpu(x):

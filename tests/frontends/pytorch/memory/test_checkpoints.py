@@ -131,7 +131,7 @@ def test_the_model_stays_as_it_is():
 )
 def test_invalid_options_are_refused(option, error, message):
     with pytest.raises(error, match=message):
-        estimate(Net(), (2, 64), checkpoint=option)
+        estimate(Net(), (2, 64), backward=True, checkpoint=option)
 
 
 @pytest.mark.parametrize("name", ["sgd", "sgd_momentum", "adam", "adamw"])
