@@ -14,6 +14,7 @@ COMMANDS: Mapping[str, str] = {
     "reconcile": "costcore.cli.reconcile:main",
     "table": "costcore.cli.table:main",
     "time": "costcore.cli.time:main",
+    "train": "costcore.cli.train:main",
 }
 """The other commands, each with the function that runs it."""
 
@@ -31,5 +32,6 @@ commands (costcore COMMAND --help lists their options):
   costcore reconcile MODEL A B list why the conventions A and B differ
   costcore conventions         list the conventions
   costcore time MODEL          state how long a run takes at least on a device
+  costcore train MODEL         state the FLOPs of a training run, and its MFU
   costcore devices             list the devices
   costcore calibrate           measure a device, so that times can be estimated"""

@@ -11,15 +11,13 @@ from typing import Any
 
 from costcore._version import __version__
 from costcore.devices.catalog import named
-from costcore.messages import unknown
-from costcore.reports.exports.model_card import input_shapes, report_hash
+from costcore.reports.exports.model_card import report_hash
 from costcore.reports.text.values import jsonable
 from costcore.training.arguments import whole
 from costcore.training.ledger_data import LedgerData
 from costcore.training.rules import RuleFigure
 from costcore.training.stage import Stage
 from costcore.training.thresholds import Crossing, crossings
-from costcore.training.utilization import check_positive
 
 SCHEMA = "costcore.training/1"
 """The name of the format; ``ledger.schema.json`` describes it."""
@@ -29,7 +27,7 @@ def to_dict(
     ledger: LedgerData,
     base_flops: float | None = None,
     base_source: str = "",
-    step_seconds: Mapping[str, float] | None = None,
+    step_seconds: float | Mapping[str, float] | None = None,
     date: str | None = None,
 ) -> dict[str, Any]:
     """Return a ledger in plain JSON types.
@@ -38,16 +36,14 @@ def to_dict(
         ledger: the ledger.
         base_flops: training FLOPs of the model that this run modifies; they are part of cumulative compute.
         base_source: where these come from.
-        step_seconds: measured seconds per step, by name of the stage.
+        step_seconds: measured seconds per step, by name of the stage; or a number, if there is one stage.
         date: the date of the document, ``2026-01-31``; default: today.
 
     Raises:
         TypeError, ValueError: if an argument is invalid, or a stage is unknown.
     """
     base = None if base_flops is None else whole(base_flops, "base_flops")
-    seconds = dict(step_seconds or {})
-    if missing := [name for name in seconds if name not in [stage.name for stage in ledger.stages]]:
-        raise ValueError(unknown("stage", missing, [stage.name for stage in ledger.stages]))
+    seconds = ledger.seconds_by_stage(step_seconds)
     counts = ledger.counts
     return {
         "schema": SCHEMA,
@@ -86,7 +82,7 @@ def _stage(ledger: LedgerData, stage: Stage, seconds: float | None) -> dict[str,
             "n_params_multiplying": step.parameters.multiplying,
         },
         "input": {
-            "shapes": jsonable(input_shapes(report)),
+            "shapes": jsonable(step.input_shapes),
             "unit": step.unit,
             "micro_batch": step.tokens,
             "padding_share": stage.padding_share,
@@ -133,7 +129,6 @@ def _macs(stage: Stage) -> dict[str, dict[str, int]]:
 def _measured(ledger: LedgerData, stage: Stage, seconds: float | None) -> dict[str, Any] | None:
     if seconds is None:
         return None
-    check_positive(step_seconds=seconds)
     is_known = ledger.peak is not None
     return {
         "step_seconds": seconds,

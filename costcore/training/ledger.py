@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import IO, Any
 
@@ -155,15 +155,30 @@ class TrainingLedger(LedgerData):
 
         return to_json(self.to_dict(**arguments), target, indent)
 
-    def show(self, ost: IO[str] | None = None) -> None:
+    def show(
+        self,
+        ost: IO[str] | None = None,
+        *,
+        step_seconds: float | Mapping[str, float] | None = None,
+        base_flops: float | None = None,
+    ) -> None:
         """Write the ledger as text: parameters, FLOPs per token and of the run, rules, and thresholds.
 
         Args:
             ost: the stream to write to; default: standard output.
+            step_seconds: measured seconds per step, for MFU and HFU, by name of the stage; or a number, if there is one
+                stage.
+            base_flops: training FLOPs of the model that this run modifies.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+            CostError: if seconds are given and no device is known.
         """
         from costcore.training.text import lines_of
 
-        writable(ost or sys.stdout).write("".join(f"{line}\n" for line in lines_of(self)))
+        base = None if base_flops is None else whole(base_flops, "base_flops")
+        lines = [*lines_of(self, base, self.seconds_by_stage(step_seconds))]
+        writable(ost or sys.stdout).write("".join(f"{line}\n" for line in lines))
 
 
 def _captured(report: Any, inputs: Any, options: dict[str, Any]) -> ReportData:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
 
@@ -130,6 +131,20 @@ class LedgerData:
         flops = found.step.hardware_flops(self.pairs) * found.micro_batches
         return mfu(flops, step_seconds, self.devices, self._known_peak())
 
+    def seconds_by_stage(self, step_seconds: float | Mapping[str, float] | None) -> dict[str, float]:
+        """Return measured seconds per step by name of the stage; a number is of the only stage.
+
+        Raises:
+            TypeError, ValueError: if a stage is unknown or not named, or if a duration is not positive.
+        """
+        if step_seconds is None:
+            return {}
+        given = step_seconds if isinstance(step_seconds, Mapping) else {self._stage(None).name: step_seconds}
+        for name, seconds in given.items():
+            check_positive(step_seconds=seconds)
+            self._stage(name)
+        return dict(given)
+
     def days(self, mfu: float) -> float:
         """Return how many days the run takes if the devices reach this MFU.
 
@@ -158,7 +173,5 @@ class LedgerData:
 
     def _known_peak(self) -> float:
         if self._peak is None:
-            raise CostError(
-                "utilization needs a device or peak=: give TrainingLedger one (costcore devices lists them)"
-            )
+            raise CostError("utilization needs device= or peak= of the ledger (`costcore devices` lists devices)")
         return self._peak

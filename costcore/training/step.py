@@ -141,6 +141,17 @@ class Step:
                 macs[call.parameters] += product.macs
         return sum(max(0, sizes[key] - macs[key] // self.tokens) for key in sizes)
 
+    @cached_property
+    def input_shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the inputs of the model; of the data that the first call reads, if inputs are unknown."""
+        given = self.report.trace.run.inputs
+        shapes: dict[int, tuple[int, ...]] = {}
+        for call in self.report.trace.calls:
+            for position, (each, tensor) in enumerate(zip(call.inputs, call.layer.inputs.values(), strict=False)):
+                if each in given or (not given and not shapes and not position):
+                    shapes.setdefault(each, tensor.shape)
+        return list(shapes.values())
+
     @property
     def masked(self) -> int:
         """Number of forward attentions whose masks are unknown, so that all of their pairs are counted."""

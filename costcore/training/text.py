@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from costcore.training.ledger_data import ALL, HARDWARE, LedgerData
+from costcore.training.pairs import PAIRS
 from costcore.training.products import ATTENTION, EXPERTS, WEIGHTS
 from costcore.training.rules import RuleFigure
 from costcore.training.stage import Stage
@@ -15,18 +16,24 @@ COLUMN = 39
 """Characters of the first column."""
 
 
-def lines_of(ledger: LedgerData, base_flops: int | None = None) -> Iterator[str]:
+def lines_of(
+    ledger: LedgerData, base_flops: int | None = None, step_seconds: Mapping[str, float] | None = None
+) -> Iterator[str]:
     """Yield the lines of a ledger: stages, totals, rules, thresholds and remarks.
 
     Args:
         ledger: the ledger.
         base_flops: FLOPs of the training of the base model, if there is one.
+        step_seconds: measured seconds per step, by name of the stage.
     """
     for stage in ledger.stages:
         yield from _stage(stage, ledger.pairs, is_alone=len(ledger.stages) == 1)
+        if seconds := (step_seconds or {}).get(stage.name):
+            reached = f"MFU {ledger.mfu(seconds, stage.name):.1%}, HFU {ledger.hfu(seconds, stage.name):.1%}"
+            yield row("  measured", f"{reached}   ({seconds:g} s per step)")
     yield from _totals(ledger)
     yield from _rules(ledger.rules)
-    yield from _thresholds(crossings(ledger.counts, base_flops))
+    yield from _thresholds(crossings(ledger.counts, base_flops), base_flops)
     yield from _remarks(ledger)
 
 
@@ -49,7 +56,7 @@ def _stage(stage: Stage, pairs: str, is_alone: bool) -> Iterator[str]:
     step, unit = stage.step, stage.step.unit
     if not is_alone:
         yield f"{stage.name}: {stage.because}".removesuffix(": ")
-    yield _parameters(stage)
+    yield "  " + _parameters(stage, pairs)
     yield row(f"  model FLOPs per {unit}", _per_token(stage, pairs))
     phases = {
         "recomputation": step.recompute_flops(pairs),
@@ -65,7 +72,7 @@ def _stage(stage: Stage, pairs: str, is_alone: bool) -> Iterator[str]:
         yield row("  padding", f"{stage.padding_share:.1%} of the {unit}s, computed as all others")
 
 
-def _parameters(stage: Stage) -> str:
+def _parameters(stage: Stage, pairs: str) -> str:
     found = stage.step.parameters
     parts = [f"{found.total:,} parameters"]
     if found.active != found.total:
@@ -74,37 +81,40 @@ def _parameters(stage: Stage) -> str:
         parts.append(f"{found.multiplying:,} multiply" + ("" if stage.step.unit == "token" else " per sample"))
     if found.trainable not in (None, found.total):
         parts.append(f"{found.trainable:,} trained")
-    return "  " + ", ".join(parts)
+    shapes = ", ".join("x".join(map(str, shape)) for shape in stage.step.input_shapes)
+    return f"{', '.join(parts)}; input {shapes}, {pairs} pairs"
 
 
 def _per_token(stage: Stage, pairs: str) -> str:
     step = stage.step
-    both = {
-        name: sum(2 * step.macs(phase, kind, pairs) for phase in MODEL_PHASES for kind in kinds) / step.tokens
-        for name, kinds in (("weights", (WEIGHTS,)), ("experts", (EXPERTS,)), ("attention", (ATTENTION,)))
+    amounts = {
+        kind: sum(2 * step.macs(phase, kind, pairs) for phase in MODEL_PHASES) / step.tokens
+        for kind in (WEIGHTS, EXPERTS, ATTENTION)
     }
-    parts = ", ".join(f"{name} {flops(amount)}" for name, amount in both.items() if amount)
-    others = [other for other in ("all", "causal") if other != pairs]
-    if step.packing.documents and pairs != "packed":
-        others.append("packed")
-    beside = ", ".join(f"{other} {flops(step.model_flops(other) / step.tokens)}" for other in others)
-    return f"{flops(step.model_flops(pairs) / step.tokens)}   {pairs} pairs ({parts or 'none'}); {beside}"
+    parts = ", ".join(f"{kind} {flops(amount)}" for kind, amount in amounts.items() if amount)
+    others = [other for other in PAIRS if other != pairs and (other != "packed" or step.packing.documents)]
+    beside = "   ".join(f"{other} {flops(step.model_flops(other) / step.tokens)}" for other in others)
+    return f"{flops(step.model_flops(pairs) / step.tokens)}   ({parts or 'no products'})   {beside}"
 
 
 def _step(stage: Stage, pairs: str) -> str:
     step, unit = stage.step, stage.step.unit
     parts = [f"{flops(step.model_flops(pairs) * stage.micro_batches)} model FLOPs"]
-    parts += [f"{stage.tokens_per_step:,} {unit}s"]
+    parts += [_number(stage.tokens_per_step, unit)]
     if stage.micro_batches > 1:
         parts.append(f"{stage.accumulation:,} micro-batches on {stage.replicas:,} replicas of {step.tokens:,} {unit}s")
     return ", ".join(parts)
+
+
+def _number(count: int, unit: str) -> str:
+    return f"{count:,} {unit}" + ("" if count == 1 else "s")
 
 
 def _totals(ledger: LedgerData) -> Iterator[str]:
     counts = ledger.counts
     unit = ledger.stages[0].step.unit if ledger.stages else "token"
     names = [name for name in counts if name != HARDWARE or counts[HARDWARE] != counts[ALL]]
-    yield row(f"{ledger.tokens:,} {unit}s", ", ".join(f"{name} {flops(counts[name])}" for name in names))
+    yield row(_number(ledger.tokens, unit), ", ".join(f"{name} {flops(counts[name])}" for name in names))
     if ledger.optimizer_flops:
         yield row("optimizer", f"{flops(ledger.optimizer_flops)} operations")
     if ledger.peak is not None:
@@ -121,8 +131,7 @@ def _rules(figures: list[RuleFigure]) -> Iterator[str]:
         if figure.flops is None:
             reasons.setdefault(figure.reason, []).append(figure.rule.label)
             continue
-        causes = sorted(figure.causes.items(), key=lambda item: -abs(item[1]))
-        parts = ", ".join(f"{cause} {part / figure.counted:+.1%}" for cause, part in causes if figure.counted)
+        parts = ", ".join(f"{cause} {share:+.1%}" for cause, share in _visible(figure))
         share = "" if figure.share is None else f"{figure.share:+.1%}"
         basis = " of hardware" if figure.rule.is_hardware else ""
         yield row(f"  {figure.rule.label}", f"{flops(figure.flops):>9}  {share:>8}{basis}   {parts}")
@@ -130,12 +139,21 @@ def _rules(figures: list[RuleFigure]) -> Iterator[str]:
         yield f"  not applicable ({reason}): {', '.join(labels)}"
 
 
-def _thresholds(found: list[Crossing]) -> Iterator[str]:
-    yield "thresholds (thresholds.toml states source and date of each)"
+def _visible(figure: RuleFigure) -> list[tuple[str, float]]:
+    """Return causes and their shares of the count, the largest first, without those that round to 0.0 %."""
+    shares = {cause: part / figure.counted for cause, part in figure.causes.items() if figure.counted}
+    visible = [(cause, share) for cause, share in shares.items() if abs(share) >= 0.0005]
+    return sorted(visible, key=lambda item: -abs(item[1]))
+
+
+def _thresholds(found: list[Crossing], base_flops: int | None) -> Iterator[str]:
+    base = "" if base_flops is None else f", with {flops(base_flops)} of the base model where compute is cumulative"
+    yield f"thresholds (as of {min(each.threshold.as_of for each in found)}; to_json has sources){base}"
     for crossing in found:
-        if crossing.value is None:
-            continue
-        yield f"  {flops(crossing.value)}  {_verdict(crossing)}   {crossing.threshold.name}"
+        if crossing.value is not None:
+            threshold = crossing.threshold
+            state = "" if threshold.status == "in force" else f" ({threshold.status})"
+            yield row(f"  {flops(crossing.value)}  {_verdict(crossing)}", f"{threshold.name}{state}")
 
 
 def _verdict(crossing: Crossing) -> str:

@@ -30,7 +30,7 @@ def to_model_card(report: ReportData, input_shape: Any = None) -> str:
         "convention": report.trace.run.convention,
         "status": status(report),
         "frameworks": dict(report.trace.run.frameworks),
-        "input_shape": input_shapes(report) if input_shape is None else input_shape,
+        "input_shape": _input_shapes(report) if input_shape is None else input_shape,
         "flops_fma_1": _flops(report, True),
         "flops_fma_2": _flops(report, False),
         "macs": total["macs"],
@@ -61,7 +61,7 @@ def _flops(report: ReportData, fma_1flop: bool) -> Dim:
     return sum(flops_of(cost, fma_1flop) * call.times for call, cost in calls if cost is not None)
 
 
-def input_shapes(report: ReportData) -> list[list[Any]]:
+def _input_shapes(report: ReportData) -> list[list[Any]]:
     """Return the shapes of the data that no call produces, in order of first use.
 
     If calls have no operand ids, these are the shapes of the data that the first call reads.

@@ -1,0 +1,141 @@
+"""``costcore train MODEL --tokens N``: the FLOPs of a training run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from costcore.cli.models import check_model, report_of
+from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
+from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command, write_output
+from costcore.training.ledger import TrainingLedger
+from costcore.training.pairs import PAIRS
+
+EPILOG = """examples:
+  costcore train llama.py:make --input input_ids=1x8192:int64 --tokens 15.6e12 --devices 16384 --device h100-sxm5-80gb
+  costcore train nets.py:make --input ids=4x2048:int64 --steps 1000 --accumulation 8 --replicas 64 --optimizer adamw
+  costcore train step.json --tokens 1e9 --device a100-sxm4-80gb --step-seconds 1.1
+  costcore train nets.py:make_lora --input ids=8x512:int64 --tokens 1e8 --base-flops 3.8e25 --output ledger.json
+
+MODEL is one micro-batch of one replica: its forward and backward pass. A saved report has to contain both.
+
+exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = command_parser(
+        "costcore train",
+        "MODEL --tokens N",
+        "State the FLOPs of a training run: model and hardware FLOPs, what published rules say of it and "
+        "why they differ, utilization of devices, and thresholds that it exceeds.",
+        EPILOG,
+    )
+    parser.add_argument("model", metavar="MODEL", help=MODEL)
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--tokens", type=float, metavar="N", help="tokens (samples) of the run: 15.6e12")
+    length.add_argument("--steps", type=int, metavar="N", help="steps of the optimizer, instead; default: 1")
+    parser.add_argument("--accumulation", type=int, default=1, metavar="N", help="micro-batches per step; default: 1")
+    parser.add_argument("--replicas", type=int, default=1, metavar="N", help="data-parallel copies; default: 1")
+    parser.add_argument("--batch", type=int, metavar="N", help="tokens (samples) of MODEL; default: as its input shows")
+    _add_attention(parser)
+    parser.add_argument("--capacity-factor", type=float, metavar="C", help="rows that experts compute, per row sent")
+    _add_devices(parser)
+    parser.add_argument("--base-flops", type=float, metavar="N", help="training FLOPs of the model that this modifies")
+    parser.add_argument("--base-source", default="", metavar="TEXT", help="where these come from, for the JSON file")
+    parser.add_argument("--output", metavar="FILE", help="write the JSON document, with sources, to FILE.json")
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 1 if a call is not counted, or if something is assumed"
+    )
+    add_model_options(parser)
+    add_frontend_switches(parser)
+    return parser
+
+
+def _add_attention(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pairs",
+        choices=PAIRS,
+        default="all",
+        help="pairs of query and key in totals and MFU: all, those that flags and windows allow, or those of one "
+        "packed document; the others are listed as well; default: all",
+    )
+    parser.add_argument(
+        "--causal", action="store_const", const="causal", dest="pairs", help="the same as --pairs causal"
+    )
+    parser.add_argument(
+        "--documents", metavar="N,N,...", help="tokens of the documents that are packed into the sequences"
+    )
+    parser.add_argument(
+        "--masks", choices=("unknown", "causal"), default="unknown", help="whether masks that are tensors are causal"
+    )
+    parser.add_argument(
+        "--padding-share", type=float, default=0.0, metavar="P", help="share of tokens that are padding"
+    )
+
+
+def _add_devices(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--devices", type=int, default=1, metavar="N", help="number of devices; default: 1")
+    parser.add_argument("--device", metavar="NAME", help="a name that `costcore devices` lists, or a .toml file")
+    parser.add_argument("--dtype", default="bfloat16", metavar="NAME", help="dtype of products; default: bfloat16")
+    parser.add_argument("--peak", type=float, metavar="FLOPS", help="FLOP/s of one device, instead of --device")
+    parser.add_argument("--step-seconds", type=float, metavar="S", help="measured seconds of a step, for MFU and HFU")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(build_parser(), argv, _train)
+
+
+def _train(args: argparse.Namespace) -> int:
+    if args.device is not None and args.peak is not None:
+        raise ValueError("--device and --peak exclude each other")
+    if args.step_seconds is not None and args.device is None and args.peak is None:
+        raise ValueError("--step-seconds needs --device or --peak")
+    if args.output is not None and not args.output.endswith(".json"):
+        raise ValueError(f"--output {args.output!r} has an unknown suffix (expected .json)")
+    ledger = TrainingLedger(
+        devices=args.devices, device=args.device, dtype=args.dtype, peak=args.peak, pairs=args.pairs
+    )
+    documents = _documents(args.documents)
+    check_model(args.model)
+    args.backward = not args.model.endswith(".json")
+    report = report_of(args.model, args, is_alone=True)
+    ledger.add(
+        "training",
+        report,
+        steps=args.steps,
+        tokens=args.tokens,
+        accumulation=args.accumulation,
+        replicas=args.replicas,
+        batch=args.batch,
+        document_lengths=documents,
+        masks=args.masks,
+        padding_share=args.padding_share,
+        capacity_factor=args.capacity_factor,
+    )
+    _write(ledger, args)
+    if args.strict and report.status != "complete":
+        print_message(f"costcore: the report is {report.status}, which is an error with --strict")
+        return FAILURE
+    return SUCCESS
+
+
+def _documents(text: str | None) -> list[int]:
+    """Return the lengths of documents in ``1024,512``.
+
+    Raises:
+        ValueError: if a length is not an integer.
+    """
+    try:
+        return [] if text is None else [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--documents expects integers separated by commas (got {text!r})") from None
+
+
+def _write(ledger: TrainingLedger, args: argparse.Namespace) -> None:
+    measured = {"step_seconds": args.step_seconds, "base_flops": args.base_flops}
+    if args.output is None:
+        write_output(lambda out: ledger.show(out, **measured), None)
+    else:
+        ledger.to_json(args.output, 2, base_source=args.base_source, **measured)

@@ -1,0 +1,90 @@
+"""The command ``costcore train``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from costcore.cli.main import main
+from tests.core.given_costs import Step, dense, net, relu
+
+STEP = net(dense("a"), relu("b"), Step("mm", "a", macs=32, phase="backward"))
+"""One sample; 16 MACs forward and 32 backward, 96 model FLOPs."""
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "net.json"
+    STEP.to_json(path)
+    return str(path)
+
+
+def test_a_run_is_stated_line_by_line(model, capsys):
+    options = ["--tokens", "2e6", "--peak", "1e6", "--devices", "4", "--step-seconds", "0.0001"]
+    assert main(["train", model, *options]) == 0
+    out = capsys.readouterr().out
+    assert "  16 parameters, 16 multiply per sample; input 1x4, all pairs\n" in out
+    assert "  model FLOPs per sample               9.600e1   (weights 9.600e1)   causal 9.600e1\n" in out
+    assert "  measured                             MFU 24.0%, HFU 24.0%   (0.0001 s per step)\n" in out
+    assert "2,000,000 samples                      all pairs 1.920e8, causal 1.920e8\n" in out
+    assert "not applicable (closed forms of transformers need a model with attention (got none)): 6ND, " in out
+    assert "  1.000e25  not exceeded by any count  EU AI Act" in out
+
+
+def test_steps_multiply(model, capsys):
+    assert main(["train", model, "--steps", "10", "--accumulation", "3", "--replicas", "2"]) == 0
+    assert "60 samples                             all pairs 5.760e3" in capsys.readouterr().out
+
+
+def test_a_document_has_exact_numbers(model, tmp_path, capsys):
+    path = tmp_path / "ledger.json"
+    base = ["--base-flops", "3.8e8", "--base-source", "a paper"]
+    assert main(["train", model, "--tokens", "2e6", "--output", str(path), *base]) == 0
+    assert capsys.readouterr().out == ""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert document["totals"]["model_flops"] == 192_000_000
+    assert document["base_model"] == {"flops": 380_000_000, "source": "a paper"}
+    exceeded = {each["name"]: each["exceeded"] for each in document["thresholds"]}
+    assert exceeded["EU Commission guidelines, modifier becomes provider"] is True  # 192 of 380 is more than a third
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--tokens", "1.5"], "tokens must be a positive whole number (got 1.5)"),
+        (["--tokens", "nan"], "tokens must be a positive whole number (got nan)"),
+        (["--steps", "0"], "steps must be a positive whole number (got 0)"),
+        (["--steps", "1", "--tokens", "1"], "argument --tokens: not allowed with argument --steps"),
+        (["--devices", "0"], "devices must be a positive whole number"),
+        (["--device", "h100"], "unknown device 'h100'"),
+        (["--device", "l4", "--peak", "1e12"], "--device and --peak exclude each other"),
+        (["--step-seconds", "1"], "--step-seconds needs --device or --peak"),
+        (["--peak", "1e12", "--step-seconds", "-1"], "step_seconds must be a positive number"),
+        (["--padding-share", "1"], "padding_share must be at least 0 and less than 1"),
+        (["--documents", "1,a"], "--documents expects integers separated by commas (got '1,a')"),
+        (["--documents", "1,1"], "document_lengths needs a model with attention"),
+        (["--output", "ledger.yaml"], "has an unknown suffix (expected .json)"),
+        (["--capacity-factor", "0.5"], "capacity_factor must be at least 1"),
+        (["--base-flops", "-1"], "base_flops must be a positive whole number"),
+    ],
+)
+def test_wrong_options_are_usage_errors(model, options, message, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["train", model, *options])
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_capacity_needs_experts(model, capsys):
+    assert main(["train", model, "--capacity-factor", "1.25"]) == 1
+    assert "capacity_factor needs experts" in capsys.readouterr().err
+
+
+def test_a_report_that_is_not_complete_fails_if_strict(tmp_path, capsys):
+    path = tmp_path / "partial.json"
+    net(dense("a"), Step("odd", "b", known=False)).to_json(path)
+    assert main(["train", str(path)]) == 0
+    assert "no backward pass was captured" in capsys.readouterr().out
+    assert main(["train", str(path), "--strict"]) == 1
+    assert "the report is partial" in capsys.readouterr().err

@@ -1,0 +1,121 @@
+"""Stages add up exactly, shares and peaks are applied, and wrong arguments are sentences."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from costcore import CostError, Report, TrainingLedger
+from costcore.training.pairs import allowed_pairs
+from tests.core.given_costs import Step, dense, net, relu
+
+STEP = net(
+    dense("a"),
+    relu("b"),
+    dense("a", phase="recompute"),
+    Step("mm", "a", macs=32, phase="backward"),
+    Step("sgd_step", "", fma=16, phase="optimizer"),
+)
+"""One sample: 96 model FLOPs, 32 of recomputation, 32 of the optimizer."""
+
+
+def test_stages_add_up():
+    ledger = TrainingLedger()
+    first = ledger.add(stage="pre-training", report=STEP, steps=10, accumulation=4, replicas=2)
+    second = ledger.add(stage="fine-tuning", report=STEP, tokens=5)
+    assert (first.tokens, first.steps, first.tokens_per_step) == (80, 10, 8)
+    assert (second.tokens, second.steps) == (5, 5)
+    assert ledger.tokens == 85
+    assert ledger.model_flops == 85 * 96
+    assert ledger.hardware_flops == 85 * 128
+    assert ledger.recompute_flops == 85 * 32
+    assert ledger.optimizer_flops == (10 + 5) * 32
+
+
+def test_large_runs_are_exact():
+    ledger = TrainingLedger(STEP, tokens=15.6e12)
+    assert ledger.model_flops == 15_600_000_000_000 * 96
+    assert TrainingLedger(STEP, tokens=10**25 + 1).model_flops == (10**25 + 1) * 96
+
+
+def test_utilization_is_of_all_micro_batches():
+    ledger = TrainingLedger(STEP, steps=1, accumulation=4, replicas=2, devices=2, peak=1000)
+    # 8 x 96 = 768 FLOPs in half a second, of 2 x 1000 FLOP/s
+    assert ledger.mfu(step_seconds=0.5) == pytest.approx(0.768)
+    assert ledger.hfu(step_seconds=0.5) == pytest.approx(1.024)
+    assert ledger.days(mfu=0.5) == pytest.approx(768 / 1000 / 86400)
+
+
+def test_padding_is_stated_and_not_taken_off():
+    ledger = TrainingLedger(STEP, tokens=100, padding_share=0.25)
+    assert ledger.model_flops == 9600
+    out = io.StringIO()
+    ledger.show(out)
+    assert "25.0% of the samples, computed as all others" in out.getvalue()
+
+
+def test_a_saved_report_gives_the_same_ledger():
+    again = Report.from_json(STEP.to_json())
+    assert TrainingLedger(again).to_dict(date="2026-01-31") == TrainingLedger(STEP).to_dict(date="2026-01-31")
+
+
+def test_repr_states_the_total():
+    assert repr(TrainingLedger(STEP, tokens=10)) == "<TrainingLedger: 1 stage, 9.600e+02 model FLOPs (all pairs)>"
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "left", "right"), [(5, 5, None, 0), (7, 7, 2, 0), (4, 6, None, None), (6, 3, 1, 1)]
+)
+def test_allowed_pairs_are_those_of_a_mask(queries, keys, left, right):
+    pairs = [(q, k) for q in range(queries) for k in range(keys)]
+    allowed = [(q, k) for q, k in pairs if (left is None or q - k <= left) and (right is None or k - q <= right)]
+    assert allowed_pairs(queries, keys, left, right) == len(allowed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"steps": 1, "tokens": 1}, ValueError, "steps and tokens exclude each other"),
+        ({"tokens": "many"}, TypeError, "tokens must be a whole number"),
+        ({"masks": "none"}, ValueError, "unknown value of masks 'none'"),
+        ({"backward": True}, TypeError, "backward cannot be used with a report"),
+        ({"inputs": (1, 4)}, TypeError, "inputs cannot be used with a report"),
+        ({"stage": "training"}, ValueError, "already has a stage 'training'"),
+        ({"capacity_factor": 2.0}, CostError, "needs experts"),
+    ],
+)
+def test_wrong_arguments_of_a_stage_are_errors(arguments, error, message):
+    ledger = TrainingLedger(STEP)
+    with pytest.raises(error, match=message):
+        ledger.add(**{"stage": "other", "report": STEP, **arguments})
+    assert len(ledger.stages) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"pairs": "some"}, "unknown value of pairs 'some'"), ({"devices": 1.5}, "devices must be a positive whole")],
+)
+def test_wrong_arguments_of_a_ledger_are_errors(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TrainingLedger(STEP, **arguments)
+
+
+def test_utilization_needs_a_device_and_a_stage():
+    with pytest.raises(CostError, match="needs device= or peak="):
+        TrainingLedger(STEP).mfu(step_seconds=1)
+    ledger = TrainingLedger(STEP, peak=1.0)
+    ledger.add("second", STEP)
+    with pytest.raises(ValueError, match=r"stage= is needed \(stages: training, second\)"):
+        ledger.mfu(step_seconds=1)
+    with pytest.raises(ValueError, match="unknown stage 'third'"):
+        ledger.hfu(step_seconds=1, stage="third")
+
+
+@pytest.mark.frontend("onnx")  # brings sympy
+def test_symbolic_sizes_must_be_substituted():
+    from sympy import Symbol
+
+    batch = Symbol("batch", integer=True, positive=True)
+    with pytest.raises(CostError, match=r"substitute batch with report\.subs first"):
+        TrainingLedger(net(Step("linear", "a", macs=16, shape=(batch, 4))))
