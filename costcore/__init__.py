@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from costcore.reports.columns import SummaryColumns as SummaryColumns
     from costcore.reports.columns import TreeColumns as TreeColumns
     from costcore.reports.report import Report as Report
+    from costcore.serving.report import ServingReport as ServingReport
     from costcore.sizes.inputs import Dim as Dim
     from costcore.trace.trace import Trace as Trace
     from costcore.training.ledger import TrainingLedger as TrainingLedger
@@ -57,6 +58,7 @@ _MODULES = {
     "ReceptiveFieldColumns": "reports.columns",
     "Report": "reports.report",
     "ReportColumns": "reports.columns",
+    "ServingReport": "serving.report",
     "SummaryColumns": "reports.columns",
     "Tensor": "ir",
     "Trace": "trace.trace",
@@ -88,6 +90,7 @@ __all__ = [
     "ReceptiveFieldColumns",
     "Report",
     "ReportColumns",
+    "ServingReport",
     "SummaryColumns",
     "Tensor",
     "Trace",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -51,4 +51,10 @@ def costcore_conventions() -> Iterable[Path]:
 @hookspec
 def costcore_devices() -> Iterable[Path]:
     """Return the paths of TOML files with devices."""
+    raise AssertionError("a specification is never called")
+
+
+@hookspec
+def costcore_caches() -> Mapping[str, Callable[[Any], Any]]:
+    """Return functions by name that make an empty cache for a language model: ``make(model) -> cache``."""
     raise AssertionError("a specification is never called")

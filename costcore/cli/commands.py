@@ -12,6 +12,7 @@ COMMANDS: Mapping[str, str] = {
     "memory": "costcore.cli.memory:main",
     "plot": "costcore.cli.plot:main",
     "reconcile": "costcore.cli.reconcile:main",
+    "serve": "costcore.cli.serve:main",
     "table": "costcore.cli.table:main",
     "time": "costcore.cli.time:main",
     "train": "costcore.cli.train:main",
@@ -33,5 +34,6 @@ commands (costcore COMMAND --help lists their options):
   costcore conventions         list the conventions
   costcore time MODEL          state how long a run takes at least on a device
   costcore train MODEL         state the FLOPs of a training run, and its MFU
+  costcore serve MODEL         state what prefill and decode of a language model cost
   costcore devices             list the devices
   costcore calibrate           measure a device, so that times can be estimated"""

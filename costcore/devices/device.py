@@ -41,10 +41,12 @@ class Memory(NamedTuple):
     Attributes:
         dram_gbs: bandwidth of the main memory in GB/s; None if it is not published.
         caches: the caches, the one nearest to the engines first.
+        dram_gb: size of the main memory in GB (10**9 bytes), as the vendor prints it; None if devices differ.
     """
 
     dram_gbs: float | None = None
     caches: tuple[Cache, ...] = ()
+    dram_gb: float | None = None
 
 
 class Printed(NamedTuple):

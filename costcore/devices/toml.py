@@ -37,6 +37,7 @@ def read_device(path: str | PathLike[str]) -> Device:
         float32 = 66.9
         [memory]
         dram_gbs = 3350
+        dram_gb = 80                       # its size in 10**9 bytes
         caches = [{ bytes = 52428800 }]    # the nearest first; gbs, per_unit = true if known
         [[sources]]
         title = "NVIDIA H100 data sheet"
@@ -95,7 +96,8 @@ class _Reader:
     def _memory(self, table: Mapping[str, Any]) -> Memory:
         self._check_keys(table, Memory._fields, "memory: ")
         caches = tuple(self._cache(*item) for item in self._tables(table, "caches", "memory: "))
-        return Memory(self._number(table, "dram_gbs", "memory: "), caches)
+        sizes = (self._number(table, key, "memory: ") for key in ("dram_gbs", "dram_gb"))
+        return Memory(next(sizes), caches, next(sizes))
 
     def _cache(self, table: Mapping[str, Any], place: str) -> Cache:
         self._check_keys(table, ("bytes", "gbs", "per_unit"), place)

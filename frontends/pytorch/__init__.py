@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from costcore.timing.calibration import Calibration
     from costcore.timing.calibration_table import Conditions
 
-__all__ = ["ROWS", "accepts", "calibrate", "capture", "estimate", "native_names", "passes_of"]
+    from .serving.cached_model import MetaCachedModel
+
+__all__ = ["ROWS", "accepts", "cached_model", "calibrate", "capture", "estimate", "native_names", "passes_of"]
 
 
 def calibrate(*args: Any, **options: Any) -> tuple[Calibration, Conditions]:
@@ -25,3 +27,10 @@ def calibrate(*args: Any, **options: Any) -> tuple[Calibration, Conditions]:
     from .calibration.measure import calibrate  # few runs need the chains
 
     return calibrate(*args, **options)
+
+
+def cached_model(model: Any, cache: str) -> MetaCachedModel:
+    """Return a language model that can run with a cache; see :class:`.serving.cached_model.MetaCachedModel`."""
+    from .serving.cached_model import MetaCachedModel  # few runs serve
+
+    return MetaCachedModel(model, cache)

@@ -99,7 +99,10 @@ def test_a_name_and_a_kind_are_enough(tmp_path):
         ('name = "a"\nkind = "gpu"\n[peak.vector]\ntfloat32 = 3', "peak.vector: unknown dtype 'tfloat32' (expected"),
         ('name = "a"\nkind = "gpu"\n[peak]\nvector = 3', "peak: vector must be a table (got 3)"),
         ('name = "a"\nkind = "gpu"\n[peak.vector]\nfloat32 = "3"', "peak.vector: float32 must be a positive number"),
-        ('name = "a"\nkind = "gpu"\n[memory]\ndram = 3', "memory: unknown key 'dram' (expected dram_gbs, caches). Did"),
+        (
+            'name = "a"\nkind = "gpu"\n[memory]\ndram = 3',
+            "memory: unknown key 'dram' (expected dram_gbs, caches, dram_gb). Did",
+        ),
         ('name = "a"\nkind = "gpu"\n[memory]\ncaches = 3', "memory: caches must be a list of tables (got 3)"),
         ('name = "a"\nkind = "gpu"\n[memory]\ncaches = [{ gbs = 3 }]', "memory: caches 1: bytes is missing"),
         ('name = "a"\nkind = "gpu"\n[[printed]]\nengine = "x"', "printed 1: unknown engine 'x'"),

@@ -1,0 +1,131 @@
+"""``costcore serve MODEL --device NAMES``: what serving a language model costs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from costcore.api.load_model import check_target, load_model, module_search_path
+from costcore.cli.options import add_output, command_parser, format_of
+from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command, write_text
+from costcore.devices.catalog import named
+from costcore.reports.tables.renderers import rendered, renderers
+from costcore.reports.text.amounts import parse_bytes
+from costcore.serving.formats import format_of as storage_of
+from costcore.serving.report import ServingReport
+from costcore.serving.table import remarks, serving_rows, serving_table, to_dicts
+
+EPILOG = """examples:
+  costcore serve my_model.py:make --device h100-sxm5-80gb --context 4096
+  costcore serve my_model.py:make --device l4,a100-sxm4-80gb --batch 1,8,64 --weights int4 --kv fp8
+  costcore serve my_model.py:make --device mine.toml --memory "24 GB" --output serving.csv
+
+The factory returns a language model of transformers, on the meta device if it is large. Times are lower bounds, tokens
+per second upper bounds: no program that reads weights and cache once a pass is faster.
+
+exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
+
+FILES = (".csv", ".md", ".json")
+"""Suffixes of the file of ``--output``."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser for the arguments of the command."""
+    parser = command_parser(
+        "costcore serve",
+        "MODEL --device NAME[,NAME ...]",
+        "State what prefill and decode of a language model cost, and how many sequences fit (PyTorch).",
+        EPILOG,
+    )
+    parser.add_argument("model", metavar="MODEL", help="package.module:factory or file.py:factory")
+    parser.add_argument(
+        "--device",
+        required=True,
+        metavar="NAMES",
+        help="a device, or several separated by commas: names that `costcore devices` lists, or .toml files",
+    )
+    parser.add_argument("--batch", default="1,8,64", metavar="N,N", help="sequences that are decoded; default: 1,8,64")
+    parser.add_argument(
+        "--context", type=int, default=4096, metavar="N", help="tokens of a prompt and of a sequence; default: 4096"
+    )
+    parser.add_argument("--dtype", metavar="NAME", help="dtype of activations and products; default: that of the model")
+    parser.add_argument("--weights", metavar="FORMAT", help="format of weights: int4, int4:32, nf4, fp8, q4_0, ...")
+    parser.add_argument("--kv", metavar="FORMAT", help="format of keys and values; default: --dtype")
+    parser.add_argument("--activations", metavar="FORMAT", help="format in which products are computed: int8, fp8")
+    parser.add_argument(
+        "--keep", action="append", default=[], metavar="PATTERN", help="modules whose weights stay, such as lm_head"
+    )
+    parser.add_argument("--cache", default="static", metavar="NAME", help="static, paged, dynamic or that of a plug-in")
+    parser.add_argument("--last-only", action="store_true", help="scores of a prompt for its last token alone")
+    parser.add_argument("--share", type=float, default=0.9, metavar="X", help="of the memory; default: 0.9")
+    parser.add_argument("--memory", metavar="SIZE", help='memory of the devices, as "80 GB"')
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if the report is partial or assumed")
+    parser.add_argument(
+        "--python-path",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="folder to search for modules",
+    )
+    add_output(parser, [*renderers()], "table", FILES)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    return run_command(build_parser(), argv, _serve)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    mode, batches = _check(args), _batches(args.batch)
+    devices = [named(name.strip()) for name in args.device.split(",")]
+    with module_search_path(args.python_path, args.model):
+        serving = ServingReport(
+            load_model(args.model),
+            dtype=args.dtype,
+            weights=args.weights,
+            kv=args.kv,
+            activations=args.activations,
+            cache=args.cache,
+            keep=args.keep,
+        )
+        rows = serving_rows(
+            *(serving, devices, batches, args.context),
+            share=args.share,
+            memory=args.memory,
+            last_only=args.last_only,
+        )
+        phases = [serving.decode(batches[0], args.context)]
+    text = json.dumps(to_dicts(rows), indent=2) + "\n" if mode == "json" else rendered(serving_table(rows), mode)
+    write_text(text, args.output)
+    for remark in remarks(serving, phases, devices):
+        print_message(f"note: {remark}")
+    if args.strict and serving.status != "complete":
+        print_message(f"costcore: the report is {serving.status}, which is an error with --strict")
+        return FAILURE
+    return SUCCESS
+
+
+def _check(args: argparse.Namespace) -> str:
+    """Check the arguments before a model is loaded, and return the format of the output.
+
+    Raises:
+        TypeError, ValueError: if an argument is invalid.
+    """
+    check_target(args.model)
+    for name in ("dtype", "weights", "kv", "activations"):
+        if getattr(args, name) is not None:
+            storage_of(getattr(args, name), f"--{name}")
+    if args.memory is not None:
+        parse_bytes(args.memory, "--memory")
+    if args.context < 1:
+        raise ValueError(f"--context must be at least 1 (got {args.context})")
+    return format_of(args, "table", FILES)
+
+
+def _batches(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise ValueError(f"--batch must be positive integers separated by commas (got {text!r})")
+    return [int(part) for part in parts]

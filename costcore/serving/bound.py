@@ -1,0 +1,87 @@
+"""The least time of a pass on a device: arithmetic at the peak, or bytes at the bandwidth of main memory."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import NamedTuple
+
+from costcore.devices.catalog import named
+from costcore.devices.device import Device
+from costcore.errors import CostError
+
+
+class PhaseTime(NamedTuple):
+    """The least time of a pass: it is a bound, and programs take longer.
+
+    All products run at the peak of the matrix engine, and weights and cache come from main memory once, at the same
+    time. Activations stay in caches.
+
+    Attributes:
+        device: name of the device.
+        compute_seconds: two FLOPs per needed MAC at the peak of the dtype; 0 if that is unknown.
+        memory_seconds: weights and cache at the bandwidth of main memory.
+        tokens: new tokens of the pass.
+        cached_share: the share of these bytes that the caches of the device could keep from one pass to the next.
+    """
+
+    device: str
+    compute_seconds: float
+    memory_seconds: float
+    tokens: int
+    cached_share: float
+
+    @property
+    def bound_seconds(self) -> float:
+        """The larger of both."""
+        return max(self.compute_seconds, self.memory_seconds)
+
+    @property
+    def binds(self) -> str:
+        """``compute`` or ``memory``: which is the larger."""
+        return "compute" if self.compute_seconds > self.memory_seconds else "memory"
+
+    @property
+    def tokens_per_second(self) -> float:
+        """New tokens of all sequences per second, at most."""
+        return self.tokens / self.bound_seconds
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the bound rests on."""
+        found = [f"bound: no program that reads weights and cache once a pass takes less on {self.device}"]
+        if not self.compute_seconds:
+            found.append(f"the peak of {self.device} at this dtype is unknown: only bytes bind")
+        if self.cached_share > 0.1:
+            found.append(
+                f"caches of {self.device} hold {min(self.cached_share, 1):.0%} of these bytes: if they keep them, a "
+                "pass can take less"
+            )
+        return found
+
+
+def least_time(device: str | PathLike[str] | Device, dtype: str, macs: int, nbytes: int, tokens: int) -> PhaseTime:
+    """Return the least time of a pass on a device.
+
+    Args:
+        device: the device, its name or its file.
+        dtype: dtype in which products are computed.
+        macs: multiplications that must happen.
+        nbytes: bytes that come from main memory or go there.
+        tokens: new tokens of the pass.
+
+    Raises:
+        TypeError, ValueError, OSError: if there is no such device.
+        CostError: if its file is invalid, or the bandwidth of its memory is unknown.
+    """
+    found = named(device)
+    if found.memory.dram_gbs is None:
+        raise CostError(f"the bandwidth of the memory of {found.name} is unknown, so a pass has no bound")
+    rate = found.matrix_rate(dtype) or found.vector_rate(dtype)
+    cached = max((size for _, size, _ in found.levels()), default=0)
+    return PhaseTime(
+        device=found.name,
+        compute_seconds=2 * macs / rate if rate else 0.0,
+        memory_seconds=nbytes / (1e9 * found.memory.dram_gbs),
+        tokens=tokens,
+        cached_share=cached / nbytes,
+    )

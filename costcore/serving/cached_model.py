@@ -1,0 +1,132 @@
+"""What a frontend states about a language model that runs with a cache of keys and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from costcore.trace.recorder import Recorder
+
+
+class Parameter(NamedTuple):
+    """A learned parameter; tied ones are listed once.
+
+    Attributes:
+        module: path of the module that owns it.
+        size: number of elements.
+        ndim: number of axes.
+        dtype: dtype in which the model has it.
+    """
+
+    module: str
+    size: int
+    ndim: int
+    dtype: str
+
+
+class PackedWeight(NamedTuple):
+    """The weight of a linear layer that the model has in a packed storage.
+
+    Attributes:
+        size: number of weights.
+        nbytes: bytes of the storage, with its scales and zero points.
+        bits: bits of one weight without them.
+        kind: class of the module or of the tensor that packs it.
+    """
+
+    size: int
+    nbytes: int
+    bits: int
+    kind: str
+
+
+class Latent(NamedTuple):
+    """Attention whose keys and values are made of one latent vector per token.
+
+    DeepSeek-AI, "DeepSeek-V2", arXiv:2405.04434, section 2.1.
+
+    Attributes:
+        module: path of the attention module.
+        heads: number of heads.
+        rank: elements of the latent vector.
+        rope: elements of the rotary key that all heads share.
+        key: elements of the key of a head, with the rotary ones.
+        value: elements of the value of a head.
+    """
+
+    module: str
+    heads: int
+    rank: int
+    rope: int
+    key: int
+    value: int
+
+    @property
+    def expanded_macs(self) -> int:
+        """MACs of one query and one key of all heads, if keys and values are expanded."""
+        return self.heads * (self.key + self.value)
+
+    @property
+    def absorbed_macs(self) -> int:
+        """The same if the expansion is absorbed into queries and results, and latents are attended to."""
+        return self.heads * (2 * self.rank + self.rope)
+
+    @property
+    def cached(self) -> int:
+        """Elements that one token adds to a cache of latents."""
+        return self.rank + self.rope
+
+
+class CachedPart(NamedTuple):
+    """What the layers of one kind keep of one sequence.
+
+    Attributes:
+        per_token: elements that each token adds.
+        window: the most tokens that are kept; None for all of them.
+        fixed: elements that are kept however long the sequence is, such as the state of a recurrence.
+    """
+
+    per_token: int
+    window: int | None
+    fixed: int
+
+    def elements(self, length: int) -> int:
+        """Return the elements that are kept of a sequence of this length."""
+        return self.fixed + self.per_token * (length if self.window is None else min(length, self.window))
+
+
+class CachedModel(Protocol):
+    """A model that can run on new tokens after others that are in its cache.
+
+    Attributes:
+        name: name of the class of the model.
+        dtype: dtype of its parameters.
+        parameters: all parameters but those in ``packed``.
+        packed: packed weights by path of their module.
+        latents: its attention layers that cache latent vectors.
+        most_tokens: longest sequence that the model states; None if it states none.
+    """
+
+    name: str
+    dtype: str
+    parameters: Sequence[Parameter]
+    packed: Mapping[str, PackedWeight]
+    latents: Sequence[Latent]
+    most_tokens: int | None
+
+    def cached_parts(self) -> Sequence[CachedPart]:
+        """Return what the layers keep of one sequence, by kind of layer."""
+
+    def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> frozenset[int]:
+        """Record a pass, and return the ids of the storages of the cache before and after it.
+
+        Args:
+            recorder: receives the calls.
+            batch: number of sequences.
+            tokens: new tokens of each sequence.
+            past: tokens of each sequence that are in the cache.
+            last_only: whether scores are computed for the last token alone.
+
+        Raises:
+            CostError: if the model fails, or takes no such argument.
+        """

@@ -1,0 +1,88 @@
+"""Mark the operands of a captured run that are in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from costcore.dims import Dim
+from costcore.ir import Layer, Operations, Role, Tensor
+from costcore.trace.call import Call
+from costcore.trace.trace import CallCost, Trace
+
+CACHED: Role = "state"
+"""The role of tensors in the cache. Decoders have no other states."""
+
+_Key = tuple[int, tuple[bool, ...], tuple[int | None, ...]]
+
+
+def with_marks(trace: Trace, storages: Collection[int], pricer: Callable[[Call], CallCost]) -> Trace:
+    """Return the run with the role :data:`CACHED` for every tensor in the cache, and for copies of these.
+
+    A copy of nothing but cached elements is marked too. One that repeats elements, as the keys of a group for each of
+    its heads, is as large as what it is a copy of: an engine reads that.
+
+    Args:
+        trace: the run.
+        storages: ids of the storages of the cache, before and after the run.
+        pricer: computes the cost of a call.
+    """
+    marks = _Marks(storages, pricer)
+    return Trace(tuple(map(marks.marked, trace.records)), trace.run)
+
+
+class _Marks:
+    def __init__(self, storages: Collection[int], pricer: Callable[[Call], CallCost]) -> None:
+        self._price = pricer
+        self._cached: dict[int, int | None] = dict.fromkeys(storages)
+        """Cached storages, and for copies that repeat elements how many different ones they have."""
+        self._layers: dict[_Key, tuple[Layer, Layer]] = {}
+
+    def marked(self, record: CallCost) -> CallCost:
+        call = record.call
+        flags = tuple(storage in self._cached for storage in call.storages)
+        if not any(flags):
+            return record
+        n_inputs = len(call.layer.inputs)
+        arrays = [x.size != 0 and not x.is_scalar for x in call.layer.inputs.values()]
+        copies_cache = all(flag for flag, is_array in zip(flags, arrays, strict=False) if is_array)
+        if any(flags[:n_inputs]) and copies_cache and not all(flags[n_inputs:]) and is_move(record):
+            self._cached.update(dict.fromkeys(call.storages[n_inputs:], _distinct(call, flags)))
+            flags = (*flags[:n_inputs], *(True for _ in flags[n_inputs:]))
+        return self._price(call._replace(layer=self._layer(call, flags)))
+
+    def _layer(self, call: Call, flags: tuple[bool, ...]) -> Layer:
+        repeated = tuple(self._cached.get(storage) for storage in call.storages)
+        key = id(call.layer), flags, repeated
+        if key not in self._layers:
+            tensors = [*call.layer.inputs.values(), *call.layer.outputs]
+            made = [_marked(*each) for each in zip(tensors, flags, repeated, strict=True)]
+            inputs = dict(zip(call.layer.inputs, made, strict=False))
+            layer = Layer(call.layer.op, inputs, made[len(inputs) :], call.layer.attrs)
+            self._layers[key] = call.layer, layer  # holding the first keeps its id valid
+        return self._layers[key][1]
+
+
+def _marked(tensor: Tensor, is_cached: bool, distinct: int | None) -> Tensor:
+    if not is_cached or tensor.is_scalar:
+        return tensor
+    stored = distinct if distinct is not None and distinct < tensor.size else tensor.stored
+    return replace(tensor, role=CACHED, stored=stored)
+
+
+def _distinct(call: Call, flags: tuple[bool, ...]) -> int | None:
+    """Return how many different elements a copy has, if it repeats some."""
+    sizes = [x.stored_size for x, is_cached in zip(call.layer.inputs.values(), flags, strict=False) if is_cached]
+    distinct: Dim = sum(sizes)
+    return int(distinct) if distinct < call.layer.out.size else None
+
+
+def is_move(record: CallCost) -> bool:
+    """Return whether a call only copies elements: it reads or writes, and computes nothing."""
+    cost = record.cost
+    return cost is not None and cost.flops in (0, Operations()) and bool(cost.mread != 0 or cost.mwrite != 0)
+
+
+def cached_inputs(layer: Layer) -> list[Tensor]:
+    """Return the operands that are in the cache."""
+    return [tensor for tensor in layer.inputs.values() if tensor.role == CACHED]

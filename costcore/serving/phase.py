@@ -1,0 +1,270 @@
+"""One pass of a model that is served: a prefill, a decode step, or new tokens after a cached prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from costcore.dims import Dim, as_dim, is_symbolic
+from costcore.serving.cached_model import Latent
+from costcore.serving.runs import Point
+from costcore.serving.tally import Experts, Kind, Tallies, Tally
+
+if TYPE_CHECKING:
+    from costcore.devices.device import Device
+    from costcore.serving.bound import PhaseTime
+
+CACHES = ("static", "paged", "dynamic")
+"""How a cache grows: in memory that is there, in blocks, or by a copy of all of it."""
+
+COLUMNS = ("load_weight", "load_act", "store_act", "load_kv", "store_kv")
+"""The columns of bytes."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The work of one pass. Bytes are those of the formats in which weights, activations and cache are stored.
+
+    Attributes:
+        point: sequences, new tokens of each, tokens of each in the cache.
+        tallies: the sums over its calls.
+        compute_dtype: the dtype in which products are computed.
+        act_bits: bits of an activation.
+        cache_bits: bits of a number in the cache, with its scales.
+        cache: how the cache grows, one of :data:`CACHES`, or the name of a plug-in's cache.
+    """
+
+    point: Point
+    tallies: Tallies
+    compute_dtype: str
+    act_bits: int
+    cache_bits: Fraction
+    cache: str
+
+    @property
+    def name(self) -> str:
+        """``prefill``, ``decode`` or ``extend`` (new tokens after a prefix)."""
+        return self.point.phase
+
+    @property
+    def batch(self) -> int:
+        """Number of sequences."""
+        return self.point.batch
+
+    @property
+    def context(self) -> int:
+        """Tokens of each sequence after the pass, the new ones included."""
+        return self.point.past + self.point.tokens
+
+    @property
+    def new_tokens(self) -> int:
+        """New tokens of all sequences."""
+        return self.point.batch * self.point.tokens
+
+    @property
+    def total(self) -> Tally:
+        """The sums over all calls; amounts of bits."""
+        total = Tally()
+        for tally in self.tallies.by_op.values():
+            total = total.plus(tally)
+        return total
+
+    @property
+    def macs(self) -> int:
+        """Multiplications of matrix products, with all pairs of attention."""
+        return int(self.total.macs)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of all kinds; a fused multiply-add is one."""
+        return int(self.total.flops)
+
+    @property
+    def load_weight(self) -> int:
+        """Bytes of weights that are read: of experts as many as are expected if tokens choose them independently."""
+        return _nbytes(self.total.load_weight - self._experts_not_expected)
+
+    @property
+    def most_load_weight(self) -> int:
+        """The same with as many experts as there can be: one for every row, at most all."""
+        return _nbytes(self.total.load_weight)
+
+    @property
+    def load_act(self) -> int:
+        """Bytes of activations that are read, by every call that reads them: calls are not fused."""
+        return _nbytes(self.total.load_act)
+
+    @property
+    def store_act(self) -> int:
+        """Bytes of activations that are written; calls are not fused."""
+        return _nbytes(self.total.store_act)
+
+    @property
+    def load_kv(self) -> int:
+        """Bytes of keys and values that attention reads, those of the new tokens included."""
+        return _nbytes(self.total.load_kv)
+
+    @property
+    def store_kv(self) -> int:
+        """Bytes of keys and values of the new tokens."""
+        return _nbytes(self.total.store_kv)
+
+    @property
+    def cache_append(self) -> int:
+        """Bytes that appending to the cache moves, which no other column has.
+
+        A static and a paged cache write what is new. A dynamic one is read and written whole.
+        """
+        return self.store_kv if self.cache in ("static", "paged") else _nbytes(self.total.copied)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that must come from or go to main memory: weights, and the cache once.
+
+        New keys and values are written and the cached ones are read; together these are ``load_kv``.
+        """
+        return self.load_weight + max(self.load_kv, self.store_kv)
+
+    @property
+    def intensity(self) -> float:
+        """FLOPs of matrix products (two per MAC) per byte of ``memory_bytes``."""
+        return 2 * self.macs / self.memory_bytes
+
+    @property
+    def needed_macs(self) -> int:
+        """The MACs without pairs of attention whose key comes after its query, which a kernel can skip."""
+        new, past = self.point.tokens, self.point.past
+        allowed = Fraction(new * past + new * (new + 1) // 2, new * (past + new))
+        total = self.total
+        return ceil(total.macs - total.cache_macs * (1 - allowed))
+
+    @property
+    def macs_by_width(self) -> dict[tuple[int, int], int]:
+        """MACs by the bits of both operands: activations with weights, and with keys and values."""
+        found: dict[tuple[int, int], int] = {}
+        for (_, bits, _), tally in self.tallies.by_op.items():
+            other = int(self.cache_bits) if tally.cache_macs else bits or self.act_bits
+            if tally.macs:
+                found[self.act_bits, other] = found.get((self.act_bits, other), 0) + int(tally.macs)
+        return found
+
+    @property
+    def bops(self) -> int:
+        """Bit operations: MACs times the bits of both operands."""
+        return sum(a * b * macs for (a, b), macs in self.macs_by_width.items())
+
+    def by_op(self) -> dict[str, dict[str, int]]:
+        """Return MACs, FLOPs and the columns of bytes by operator, the most bytes first."""
+        found: dict[str, Tally] = {}
+        for (op, *_), tally in self.tallies.by_op.items():
+            found[op] = found.get(op, Tally()).plus(tally)
+        less = self._not_expected_by_op()
+        entries = {op: _entry(tally, less.get(op, Fraction(0))) for op, tally in found.items()}
+        return dict(sorted(entries.items(), key=lambda item: -sum(item[1][column] for column in COLUMNS)))
+
+    def time(self, device: str | PathLike[str] | Device) -> PhaseTime:
+        """Return the least time of the pass on a device; see :class:`costcore.serving.bound.PhaseTime`.
+
+        Raises:
+            TypeError, ValueError, CostError, OSError: if there is no such device, or its file is invalid.
+            CostError: if the bandwidth of its memory is unknown.
+        """
+        from costcore.serving.bound import least_time
+
+        return least_time(device, self.compute_dtype, self.needed_macs, self.memory_bytes, self.new_tokens)
+
+    def with_latents(self, latents: Sequence[Latent], how: str) -> Phase:
+        """Return the pass with another way to attend to latent vectors.
+
+        Args:
+            latents: the attention layers that make keys and values of a latent vector.
+            how: ``expanded``: every token is expanded once, and its keys and values are kept. ``absorbed``: queries are
+                multiplied by the expansion of keys, and results by that of values, with as many products per new token
+                as its expansion needs; attention is to latents. ``recomputed``: latents are kept, and all are expanded
+                in every pass.
+        """
+        by_op = {kind: _latent_sums(kind, tally, self.point, how) for kind, tally in self.tallies.by_op.items()}
+        expanded, cached = sum(each.heads * (each.key + each.value) for each in latents), sum(x.cached for x in latents)
+        per_token = self.cache_bits * (expanded if how == "expanded" else cached)
+        new, length = self.new_tokens, self.batch * self.context
+        pairs = new * self.context * sum(each.absorbed_macs - each.expanded_macs for each in latents)
+        macs = pairs if how == "absorbed" else 0
+        change = Tally(macs=macs, flops=macs, cache_macs=macs, load_kv=length * per_token, store_kv=new * per_token)
+        kind = next(kind for kind, tally in by_op.items() if kind.is_latent and tally.cache_macs)
+        by_op[kind] = by_op[kind].plus(change._replace(copied=(2 * length + new) * per_token))
+        return replace(self, tallies=self.tallies._replace(by_op=by_op))
+
+    @property
+    def _experts_not_expected(self) -> Fraction:
+        return sum(self._not_expected_by_op().values(), Fraction(0))
+
+    def _not_expected_by_op(self) -> dict[str, Fraction]:
+        """Return the bits of experts that are read at most, but not expected, by operator."""
+        found: dict[str, Fraction] = {}
+        for each in self.tallies.experts:
+            found[each.op] = found.get(each.op, Fraction(0)) + _not_expected(each, self.new_tokens)
+        return found
+
+
+def _latent_sums(kind: Kind, tally: Tally, point: Point, how: str) -> Tally:
+    """Return the sums of calls without what they read of a cache of latents, and without what they expand anew."""
+    if not kind.is_latent:
+        return tally
+    again = 0 if how == "recomputed" else _part(tally.expand_macs * point.past, point.past + point.tokens)
+    return tally._replace(macs=tally.macs - again, flops=tally.flops - again, load_kv=0, store_kv=0, copied=0)
+
+
+def _part(products: Dim, length: Dim) -> Dim:
+    """Return the quotient of products and the length that they are a multiple of."""
+    if not is_symbolic(products):
+        return products // length
+    from sympy import cancel
+
+    return as_dim(cancel(products / length))
+
+
+def _not_expected(call: Experts, tokens: int) -> Fraction:
+    experts, rows = int(call.experts), int(call.rows)
+    at_most = Fraction(min(experts, rows), experts)
+    return Fraction(call.calls * call.bits) * (
+        at_most - expected_experts(experts, Fraction(rows, tokens), tokens) / experts
+    )
+
+
+def expected_experts(experts: int, chosen: int | Fraction, tokens: int) -> Fraction:
+    """Return how many experts are expected to be chosen at all: E (1 - (1 - k / E) ** tokens).
+
+    Every token chooses k of E experts, all with the same probability, and independently of the others.
+
+    Args:
+        experts: the number of experts, E.
+        chosen: how many of them a token chooses, k.
+        tokens: the number of tokens.
+    """
+    missed = 1 - Fraction(chosen) / experts
+    if tokens > MOST_TOKENS:
+        return Fraction(experts)
+    return experts * (1 - Fraction(float(missed) ** tokens))
+
+
+MOST_TOKENS = 1 << 20
+"""With more tokens, every expert is expected."""
+
+
+def _nbytes(bits: Fraction | int) -> int:
+    """Return the bytes of so many bits, rounded to the nearest."""
+    return round(Fraction(bits) / 8)
+
+
+def _entry(tally: Tally, not_expected: Fraction) -> dict[str, int]:
+    tally = tally._replace(load_weight=tally.load_weight - not_expected)
+    return {
+        "n_calls": int(tally.n_calls),
+        "macs": int(tally.macs),
+        "flops": int(tally.flops),
+        **{column: _nbytes(getattr(tally, column)) for column in COLUMNS},
+    }

@@ -1,0 +1,362 @@
+"""The report of a language model that is served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from math import ceil
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from costcore.dims import Dim
+from costcore.errors import CostError
+from costcore.evaluation import Evaluation
+from costcore.expressions import symbol_of
+from costcore.ir import BITS
+from costcore.messages import unknown
+from costcore.registry.frontends import frontend_of, load
+from costcore.reports.text.amounts import parse_bytes
+from costcore.serving.cached_model import CachedModel, Latent
+from costcore.serving.formats import dtype_of, format_of
+from costcore.serving.phase import CACHES, Phase
+from costcore.serving.runs import SHAPES, Point, Runs
+from costcore.serving.tally import Tallies, Widths
+from costcore.trace.call import Assumption
+
+if TYPE_CHECKING:
+    from costcore.devices.device import Device
+    from costcore.serving.speculative import Speculation
+
+LATENTS = ("expanded", "absorbed", "recomputed")
+"""How attention over latent vectors is computed: on keys and values that are kept, on the latents, or on keys and
+values that are made of all latents in every pass."""
+
+FORMULA_COLUMNS = ("macs", "flops", "load_weight", "load_act", "store_act", "load_kv", "store_kv")
+"""The amounts that have formulas; those of bytes are in bits."""
+
+
+class ServingReport:
+    """What prefill and decode of a language model cost, and how many sequences fit beside it.
+
+    The model runs on the meta device, on new tokens after others that are in its cache, at few sizes; what it computes,
+    reads and writes then follows from formulas in the number of sequences, of new tokens and of cached ones, or from a
+    run at just these sizes where no formula holds. The model is not changed.
+
+    Args:
+        model: a language model of transformers, or a module that takes ``input_ids`` and a cache.
+        dtype: dtype of activations and products, ``"bfloat16"``; default: that of the weights of the model.
+        weights: format in which matrices are stored, ``"int4"``; default: as the model has them. Vectors, such as those
+            of norms, are stored in ``dtype``. Weights that the model has in packed storages stay as they are.
+        kv: format of keys and values; default: ``dtype``.
+        activations: dtype in which products are computed, if it is not ``dtype``: ``"int8"``, ``"fp8"``.
+        cache: how the cache grows: ``"static"`` (in memory that is there), ``"paged"`` (in blocks) or ``"dynamic"`` (by
+            a copy of all of it); or the name of a cache that a plug-in registers by the hook ``costcore_caches``.
+        block: tokens of a block of a paged cache.
+        keep: patterns of modules whose weights are stored in ``dtype``, ``["lm_head", "*.gate"]``.
+
+    Raises:
+        TypeError, ValueError: if an argument is invalid.
+        CostError: if the model takes no cache, or fails.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        dtype: str | None = None,
+        weights: str | None = None,
+        kv: str | None = None,
+        activations: str | None = None,
+        cache: str = "static",
+        block: int = 16,
+        keep: Iterable[str] = (),
+    ) -> None:
+        _check_count("block", block)
+        if not isinstance(cache, str):
+            raise TypeError(f"cache must be a name such as 'static' (got {cache!r})")
+        if isinstance(keep, str):
+            raise TypeError(f"keep must be a list of patterns of modules (got {keep!r})")
+        for name, value in {"dtype": dtype, "weights": weights, "kv": kv, "activations": activations}.items():
+            if value is not None:
+                format_of(value, name)
+        self._model = _cached_model(model, cache)
+        self.dtype = self._model.dtype if dtype is None else dtype_of(dtype, "dtype")
+        self.compute_dtype = self.dtype if activations is None else dtype_of(activations, "activations")
+        self._weights = None if weights is None else format_of(weights, "weights")
+        self._kv = format_of(self.dtype if kv is None else kv, "kv")
+        self._keep = tuple(keep)
+        self.cache, self.block = cache, block
+        self._parts = self._model.cached_parts()
+        self._latents: Sequence[Latent] = self._model.latents
+        windows = sorted({part.window for part in self._parts if part.window})
+        act = BITS[self.dtype]
+        latents = tuple(each.module for each in self._latents)
+        widths = Widths(act, self._kv.bits_with_scales, self._weight_bits, latents)
+        self._runs = Runs(self._model, widths, tuple(windows))
+
+    def prefill(
+        self, tokens: int, batch: int = 1, *, cached: int = 0, last_only: bool = False, latent: str = "expanded"
+    ) -> Phase:
+        """Return the pass over a prompt.
+
+        Args:
+            tokens: tokens of the prompt of each sequence.
+            batch: number of sequences.
+            cached: how many of them are in the cache already, as a prefix that another sequence had: they need no pass,
+                but attention reads them.
+            last_only: whether the model computes scores for the last token alone (``logits_to_keep=1``).
+            latent: see :meth:`decode`.
+
+        Raises:
+            TypeError, ValueError: if a number is invalid.
+            CostError: if the model fails.
+        """
+        _check_count("tokens", tokens)
+        if not isinstance(cached, int) or not 0 <= cached < tokens:
+            raise ValueError(f"cached must be a number of tokens, 0 to {tokens - 1} (got {cached!r})")
+        return self._phase(batch, tokens - cached, cached, last_only, latent)
+
+    def decode(self, batch: int = 1, context: int = 1024, *, tokens: int = 1, latent: str = "expanded") -> Phase:
+        """Return one step: new tokens of each sequence after those in the cache.
+
+        Args:
+            batch: number of sequences.
+            context: tokens of each sequence that the last new token attends to, itself included.
+            tokens: new tokens of each sequence: 1, or more if drafts are verified.
+            latent: how attention over latent vectors (DeepSeek) works: ``"expanded"``, on keys and values that are made
+                once per token and kept; ``"absorbed"``, on the latents, as engines decode; ``"recomputed"``, on keys
+                and values that every pass makes of all latents, as transformers 5 does. Other attention has no choice.
+
+        Raises:
+            TypeError, ValueError: if a number is invalid.
+            CostError: if the model fails.
+        """
+        _check_count("context", context)
+        _check_count("tokens", tokens)
+        if context < tokens:
+            raise ValueError(f"context must contain the new tokens, at least {tokens} (got {context})")
+        return self._phase(batch, tokens, context - tokens, False, latent)
+
+    def _phase(self, batch: int, tokens: int, past: int, last_only: bool, latent: str) -> Phase:
+        _check_count("batch", batch)
+        point = Point(batch, tokens, past)
+        return self._made(point, self._runs.at(point, last_only), latent)
+
+    def _made(self, point: Point, tallies: Tallies, latent: str) -> Phase:
+        if latent not in LATENTS:
+            raise ValueError(unknown("latent", latent, LATENTS))
+        bits, cache_bits = BITS[self.compute_dtype], self._kv.bits_with_scales
+        phase = Phase(point, tallies, self.compute_dtype, bits, cache_bits, self.cache)
+        return phase.with_latents(self._latents, latent) if self._latents else phase
+
+    def speculative(
+        self, draft: ServingReport, *, drafts: int, acceptance: float, batch: int = 1, context: int = 1024
+    ) -> Speculation:
+        """Return a step of speculative decoding; see :class:`costcore.serving.speculative.Speculation`.
+
+        Args:
+            draft: the model that drafts.
+            drafts: tokens that it drafts for each sequence.
+            acceptance: probability that a draft is accepted, 0 to 1, which depends on both models and the text.
+            batch: number of sequences.
+            context: tokens of each sequence with the drafts and the token after them.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+        """
+        from costcore.serving.speculative import Speculation
+
+        _check_count("drafts", drafts)
+        if isinstance(acceptance, bool) or not isinstance(acceptance, (int, float)) or not 0 <= acceptance <= 1:
+            raise ValueError(f"acceptance must be a probability, 0 to 1 (got {acceptance!r})")
+        verify = self.decode(batch, context, tokens=drafts + 1)
+        return Speculation(draft.decode(batch, context - 1), verify, drafts, acceptance)
+
+    def formula(
+        self, phase: str, column: str = "macs", *, length: int = 1024, last_only: bool = False, latent: str = "expanded"
+    ) -> Dim:
+        """Return the formula of an amount in ``batch``, and ``tokens`` (prefill) or ``context`` (decode).
+
+        Args:
+            phase: ``"prefill"`` or ``"decode"``.
+            column: ``"macs"``, ``"flops"``, or a column of bytes; experts are those that rows need at most.
+            length: a length near which it is needed. Windows make other formulas beyond them.
+            last_only: as in :meth:`prefill`.
+            latent: as in :meth:`decode`.
+
+        Raises:
+            ValueError: for an unknown phase or column.
+            CostError: if there is no formula; the message has the reason.
+        """
+        if phase not in ("prefill", "decode"):
+            raise ValueError(unknown("phase", phase, ("prefill", "decode")))
+        if column not in FORMULA_COLUMNS:
+            raise ValueError(unknown("column", column, FORMULA_COLUMNS))
+        piece = self._runs.piece(phase, length - (phase == "decode"), last_only)
+        if piece.tallies is None:
+            raise CostError(f"{phase} of {self._model.name} has no formula near {length} tokens: {piece.reason}")
+        at: Any = Point(*(symbol_of(size) if isinstance(size, str) else size for size in SHAPES[phase]))
+        made = self._made(at, piece.tallies, latent)
+        found = getattr(made.total, column)
+        found = found if column in ("macs", "flops") else found / 8
+        return Evaluation({symbol_of("past"): symbol_of("context") - 1})(found).expand()
+
+    @property
+    def n_params(self) -> int:
+        """Number of all parameters, packed ones included; tied ones count once."""
+        packed = sum(each.size for each in self._model.packed.values())
+        return packed + sum(each.size for each in self._model.parameters)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all parameters as they are stored, with their scales."""
+        bits = sum(each.size * self._weight_bits(each.module, each.ndim)[0] for each in self._model.parameters)
+        return ceil(bits / 8) + sum(each.nbytes for each in self._model.packed.values())
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Bytes that one token adds to the cache of all layers; of latent attention those of the latents.
+
+        Layers with a window keep no more tokens than it has: see :meth:`cache_bytes`.
+        """
+        return ceil(self._kept_per_token("absorbed") * self._kv.bits_with_scales / 8)
+
+    @property
+    def expanded_kv_bytes_per_token(self) -> int:
+        """The same if keys and values that are made of latents are kept; without latents equal to the former."""
+        return ceil(self._kept_per_token("expanded") * self._kv.bits_with_scales / 8)
+
+    def _kept_per_token(self, latent: str) -> int:
+        """Return the elements that one token adds to the cache; models cache latents, or what is made of them."""
+        kept = sum(part.per_token for part in self._parts)
+        latents, expanded = (
+            sum(each.cached for each in self._latents),
+            sum(each.heads * (each.key + each.value) for each in self._latents),
+        )
+        others = kept - expanded if kept >= expanded else kept - latents
+        return others + (expanded if latent == "expanded" else latents)
+
+    def cache_bytes(self, length: int, *, latent: str = "absorbed") -> int:
+        """Return the bytes of the cache of one sequence.
+
+        A paged cache has whole blocks.
+
+        Args:
+            length: tokens of the sequence.
+            latent: ``"expanded"`` if keys and values that are made of latents are kept, else the latents are.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid.
+        """
+        _check_count("length", length)
+        if latent not in LATENTS:
+            raise ValueError(unknown("latent", latent, LATENTS))
+        kept = -(-length // self.block) * self.block if self.cache == "paged" else length
+        change = self._kept_per_token(latent) - sum(part.per_token for part in self._parts)
+        elements = sum(part.elements(kept) for part in self._parts) + kept * change
+        return ceil(elements * self._kv.bits_with_scales / 8)
+
+    def max_sequences(
+        self,
+        device: str | PathLike[str] | Device | None = None,
+        *,
+        length: int,
+        share: float = 0.9,
+        memory: int | str | None = None,
+        latent: str = "absorbed",
+    ) -> int:
+        """Return how many sequences fit beside the weights, each with a cache of its full length.
+
+        Activations, workspace and fragmentation are what the rest of the memory is for.
+
+        Args:
+            device: a device whose memory is known.
+            length: tokens of each sequence.
+            share: the part of the memory that weights and caches may take.
+            memory: bytes of the memory in place of those of a device, also as a text such as ``"80 GB"``.
+            latent: as in :meth:`cache_bytes`.
+
+        Raises:
+            TypeError, ValueError: if an argument is invalid, or neither a device nor a memory is given.
+            CostError: if the memory of the device is unknown.
+        """
+        if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
+            raise ValueError(f"share must be a number above 0, at most 1 (got {share!r})")
+        available = _memory_of(device) if memory is None else parse_bytes(memory, "memory")
+        room = Fraction(str(share)) * available - self.weight_bytes
+        return max(0, int(room // self.cache_bytes(length, latent=latent)))
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What was assumed, as far as passes were needed."""
+        made = tuple(self._runs.assumptions)
+        return (*made, Assumption(INDEPENDENT)) if self._has_experts() else made
+
+    @property
+    def status(self) -> str:
+        """``complete``, ``assumed`` or ``partial`` (see :attr:`uncounted`), as far as passes were needed."""
+        return "partial" if self.uncounted else "assumed" if self.assumptions else "complete"
+
+    @property
+    def uncounted(self) -> tuple[str, ...]:
+        """Operators without a formula, which no figure includes."""
+        return tuple(self._runs.uncounted)
+
+    def _has_experts(self) -> bool:
+        return bool(self._runs.at(Point(1, 1, 0)).experts)
+
+    @property
+    def latents(self) -> tuple[Latent, ...]:
+        """The attention layers that make keys and values of a latent vector."""
+        return tuple(self._latents)
+
+    @property
+    def name(self) -> str:
+        """Name of the class of the model."""
+        return self._model.name
+
+    def _weight_bits(self, module: str, ndim: int) -> tuple[Fraction, int]:
+        """Return the bits of a weight with its scales, and without."""
+        packed = self._model.packed.get(module)
+        if packed is not None and ndim > 1:
+            return Fraction(8 * packed.nbytes, packed.size), packed.bits
+        if ndim < 2 or self._weights is None or any(fnmatchcase(module, each) for each in self._keep):
+            return Fraction(BITS[self.dtype]), BITS[self.dtype]
+        return self._weights.bits_with_scales, self._weights.bits
+
+    def __repr__(self) -> str:
+        stored = "" if self._weights is None else f", weights {self._weights.name}"
+        return f"<ServingReport: {self.name}, {self.n_params:,} parameters, {self.dtype}{stored}, kv {self._kv.name}>"
+
+
+INDEPENDENT = (
+    "tokens choose experts with equal probability and independently: E (1 - (1 - k / E) ** tokens) of E are expected"
+)
+"""What expected reads of experts rest on."""
+
+
+def _cached_model(model: Any, cache: str) -> CachedModel:
+    frontend: Any = load(frontend_of(model).name)
+    if not hasattr(frontend, "cached_model"):
+        raise CostError(f"only PyTorch models can be served with a cache (got a {type(model).__name__})")
+    made: CachedModel = frontend.cached_model(model, "dynamic" if cache in CACHES else cache)
+    return made
+
+
+def _memory_of(device: str | PathLike[str] | Device | None) -> int:
+    from costcore.devices.catalog import named
+
+    if device is None:
+        raise TypeError("max_sequences needs a device, or memory='80 GB'")
+    found = named(device)
+    if found.memory.dram_gb is None:
+        raise CostError(f"the size of the memory of {found.name} is unknown; state it: memory='80 GB'")
+    return int(1e9 * found.memory.dram_gb)
+
+
+def _check_count(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer (got {value!r})")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1 (got {value})")

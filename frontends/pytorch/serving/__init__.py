@@ -1,0 +1,1 @@
+"""Run language models with a cache on the meta device."""

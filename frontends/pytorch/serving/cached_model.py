@@ -1,0 +1,146 @@
+"""A language model on the meta device that runs on new tokens after others that are in its cache."""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.nn import Module
+
+from costcore.errors import CostError
+from costcore.serving.cached_model import CachedPart, Latent, PackedWeight, Parameter
+from costcore.trace.gc_paused import collector_off
+from costcore.trace.recorder import Recorder
+
+from ..capture.context import capture
+from ..capture.dispatch_mode import CaptureMode
+from ..meta.model_copy import meta_copy
+from ..meta.operands import META
+from ..meta.values import Values
+from ..model_errors import ModelErrorContext
+from ..module_walk import modules_of
+from ..tensors import dtype_name
+from .caches import cache_argument, maker, parts
+
+LAST_ONLY = "logits_to_keep"
+"""The argument of models of transformers that states for how many of the last tokens scores are computed."""
+
+LATENT = ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "num_heads")
+"""The attributes of attention modules that make keys and values of one latent vector."""
+
+
+class MetaCachedModel:
+    """A :class:`costcore.serving.cached_model.CachedModel` of a PyTorch module. The module stays as it is.
+
+    Args:
+        model: a language model that takes ``input_ids`` and a cache, such as those of transformers.
+        cache: the cache that it runs with, see :func:`.caches.maker`.
+
+    Raises:
+        ValueError: for an unknown cache.
+        CostError: if the model takes no cache, or cannot be copied.
+    """
+
+    def __init__(self, model: Module, cache: str) -> None:
+        self._argument = cache_argument(model)
+        self._make_cache = maker(cache)
+        self._model = model
+        self._values = Values()
+        self._meta = meta_copy(model, self._values).eval()
+        _group_experts(self._meta)
+        self.name = type(model).__name__
+        self.packed: Mapping[str, PackedWeight] = {}
+        self.parameters = list(_parameters(self._meta))
+        largest = max(self.parameters, key=lambda each: each.size, default=None)
+        self.dtype = "float32" if largest is None else largest.dtype
+        self.latents = list(_latents(self._meta))
+        self.most_tokens = _most_tokens(getattr(model, "config", None))
+
+    def cached_parts(self) -> Sequence[CachedPart]:
+        """Return what the layers keep of one sequence, by kind of layer."""
+        short, longer = self._sizes(2), self._sizes(3)
+        found = []
+        for window in longer:
+            per_token = longer[window] - short.get(window, 0)
+            found.append(CachedPart(per_token, window, longer[window] - 3 * per_token))
+        return found
+
+    def _sizes(self, tokens: int) -> Mapping[int | None, int]:
+        """Return the elements in the cache of one sequence, by window."""
+        sizes: dict[int | None, int] = defaultdict(int)
+        for tensor, window in parts(self._filled(1, tokens)):
+            sizes[window] += tensor.numel()
+        return sizes
+
+    @collector_off()
+    def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> frozenset[int]:
+        """Record a pass, and return the ids of the storages of the cache before and after it.
+
+        Raises:
+            CostError: if the model fails, or takes no such argument.
+        """
+        cache = self._filled(batch, past) if past else self._make_cache(self._meta)
+        before = [tensor for tensor, _ in parts(cache)]
+        with capture(recorder, is_estimate=True) as mode:
+            self._run(mode, cache, batch, tokens, last_only)
+            (identities,) = (log.identities for log in mode.recording.logs if log.recorder is recorder)
+            held = [*before, *(tensor for tensor, _ in parts(cache))]
+            storages = frozenset(identities.storages[identities.of(tensor)[1]] for tensor in held)
+        return storages - {0}
+
+    def _filled(self, batch: int, tokens: int) -> Any:
+        """Return a cache that holds so many tokens of each sequence."""
+        cache = self._make_cache(self._meta)
+        with capture(Recorder(), is_estimate=True) as mode:
+            self._run(mode, cache, batch, tokens, last_only=False)
+        return cache
+
+    def _run(self, mode: CaptureMode, cache: Any, batch: int, tokens: int, last_only: bool) -> None:
+        mode.values.update(self._values)
+        ids = torch.empty((batch, tokens), dtype=torch.int64, device=META)
+        options: dict[str, Any] = {self._argument: cache, "use_cache": True}
+        if last_only:
+            options[LAST_ONLY] = 1
+        accepted = inspect.signature(self._model.forward).parameters
+        takes_all = any(each.kind is each.VAR_KEYWORD for each in accepted.values())
+        if last_only and LAST_ONLY not in accepted:
+            raise CostError(f"{self.name} computes scores for all tokens: its forward has no argument {LAST_ONLY}")
+        given = {name: value for name, value in options.items() if name in accepted or takes_all}
+        errors = ModelErrorContext(self._model, mode.recording, "forward", [ids])
+        with torch.no_grad(), torch.random.fork_rng(devices=[]), errors:
+            self._meta(input_ids=ids, **given)
+
+
+def _group_experts(model: Module) -> None:
+    """Let mixtures of experts run as grouped products, in which the same calls run for any number of tokens."""
+    for module in modules_of(model):
+        config: Any = getattr(module, "config", None)
+        if getattr(config, "_experts_implementation", None) not in (None, "grouped_mm"):
+            config._experts_implementation = "grouped_mm"
+
+
+def _parameters(model: Module) -> Iterator[Parameter]:
+    seen: set[int] = set()
+    for path, module in model.named_modules():
+        for parameter in module._parameters.values():
+            if parameter is not None and id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield Parameter(path, parameter.numel(), parameter.ndim, dtype_name(parameter.dtype))
+
+
+def _latents(model: Module) -> Iterator[Latent]:
+    for path, module in model.named_modules():
+        found = [getattr(module, name, None) for name in LATENT]
+        values = [each for each in found if isinstance(each, int) and each > 0]
+        if len(values) == len(LATENT):
+            rank, rope, nope, value, heads = values
+            yield Latent(path, heads, rank, rope, rope + nope, value)
+
+
+def _most_tokens(config: Any) -> int | None:
+    text = config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
+    found = getattr(text, "max_position_embeddings", None)
+    return found if isinstance(found, int) else None

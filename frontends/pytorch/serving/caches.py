@@ -1,0 +1,102 @@
+"""The cache that a model runs with: how it is made, and which tensors it holds."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from torch import Tensor
+from torch.nn import Module
+
+from costcore.errors import CostError
+from costcore.messages import unknown
+from costcore.plugins import cached, functions_from_plugins
+
+ARGUMENTS = ("past_key_values", "cache_params")
+"""The names under which models of transformers take a cache."""
+
+DEFAULT = "dynamic"
+"""The cache of transformers that grows, whose layers follow from the configuration of a model."""
+
+MakeCache = Callable[[Any], Any]
+
+
+def cache_argument(model: Module) -> str:
+    """Return the name of the argument with which a model takes its cache.
+
+    Raises:
+        CostError: if it takes none.
+    """
+    parameters = inspect.signature(model.forward).parameters
+    for name in ARGUMENTS:
+        if name in parameters:
+            return name
+    raise CostError(
+        f"{type(model).__name__} takes no cache: its forward has no argument {' or '.join(ARGUMENTS)}. Pass a language "
+        "model of transformers, such as AutoModelForCausalLM makes, or a module with such an argument"
+    )
+
+
+def maker(name: str) -> MakeCache:
+    """Return the function that makes an empty cache for a model.
+
+    Args:
+        name: :data:`DEFAULT`, or a name that a plug-in registers.
+
+    Raises:
+        ValueError: for an unknown name.
+        CostError: if a plug-in fails.
+    """
+    known = {DEFAULT: _dynamic, **from_plugins()}
+    if name not in known:
+        raise ValueError(unknown("cache", name, sorted(known)))
+    return known[name]
+
+
+@cached
+def from_plugins() -> Mapping[str, MakeCache]:
+    """Return the functions of plug-ins that make caches, by name.
+
+    Raises:
+        CostError: if a plug-in fails.
+    """
+    return {name: make for makers in functions_from_plugins("costcore_caches") for name, make in makers.items()}
+
+
+def _dynamic(model: Any) -> Any:
+    from transformers import DynamicCache
+
+    config = getattr(model, "config", None)
+    if config is None:
+        raise CostError(
+            f"{type(model).__name__} has no configuration of transformers, from which its cache follows; register a "
+            "function that makes its cache with the hook costcore_caches, and name it: cache='…'"
+        )
+    return DynamicCache(config=config)
+
+
+def parts(cache: object) -> Iterator[tuple[Tensor, int | None]]:
+    """Yield every array of numbers in a cache, with the window of the layer that holds it; None without one."""
+    yield from _parts(cache, None, set())
+
+
+def _parts(value: Any, window: int | None, seen: set[int]) -> Iterator[tuple[Tensor, int | None]]:
+    if isinstance(value, Tensor):
+        if value.ndim > 1 and id(value) not in seen:
+            seen.add(id(value))
+            yield value, window
+        return
+    if id(value) in seen or isinstance(value, (str, bytes, int, float, type(None), type, Module)):
+        return
+    seen.add(id(value))
+    if isinstance(value, Mapping):
+        inside = list(value.values())
+    elif isinstance(value, (list, tuple, set)):
+        inside = list(value)
+    else:
+        inside = list(getattr(value, "__dict__", {}).values())
+        own = getattr(value, "sliding_window", None)
+        window = own if isinstance(own, int) else window
+    for item in inside:
+        yield from _parts(item, window, seen)
