@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from costcore.dims import Dim, is_symbolic
+from costcore.dims import Dim, is_symbolic, minimum
 from costcore.ir import BITS, Cost, Layer, Operations, Tensor
 from costcore.serving.marks import CACHED, cached_inputs, is_move
 from costcore.trace.trace import CallCost
@@ -204,7 +204,7 @@ def _act_bits(tensor: Tensor, widths: Widths) -> Any:
 
 
 def _weight_bits(record: CallCost, widths: Widths) -> Any:
-    """Return the bits of the weights that a call reads; what it does not read of its operands is part of these."""
+    """Return the bits of the weights that a call reads, at most all: what it leaves out of its operands is of these."""
     layer, cost = record.call.layer, record.cost
     weights = [x for x in layer.inputs.values() if x.role == "param"]
     if not weights or cost is None:
@@ -214,7 +214,8 @@ def _weight_bits(record: CallCost, widths: Widths) -> Any:
     if type(unread) is int and unread <= 0:
         return bits
     largest = max(weights, key=lambda x: x.ndim)
-    return bits - _quotient(unread, BITS[largest.dtype]) * widths.weight(record.call.module, largest.ndim)[0]
+    left = _quotient(unread, BITS[largest.dtype]) * widths.weight(record.call.module, largest.ndim)[0]
+    return minimum(bits, bits - left)
 
 
 def _quotient(nbytes: Dim, bits: int) -> Any:

@@ -1,0 +1,362 @@
+"""Serving reports of PyTorch models: columns, caches, windows, experts, formats, errors."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from transformers import (
+    DeepseekV3Config,
+    DeepseekV3ForCausalLM,
+    DynamicCache,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
+)
+
+from costcore import ComputationalCostHook, CostError, ServingReport, hookimpl, plugins
+from costcore.serving.phase import expected_experts
+from tests.frontends.pytorch.serving.llms import build, llms
+from tests.frontends.pytorch.unchanged import unchanged
+
+L, D, F, V, H, KV, Q = 3, 64, 96, 100, 4, 2, 16
+SIZES = {
+    "hidden_size": D,
+    "intermediate_size": F,
+    "num_hidden_layers": L,
+    "num_attention_heads": H,
+    "num_key_value_heads": KV,
+    "vocab_size": V,
+    "pad_token_id": 0,
+    "max_position_embeddings": 512,
+}
+M = L * (D * (H + 2 * KV) * Q + H * Q * D + 3 * D * F) + V * D
+"""Weights that multiply: q, k and v, the output, gate, up and down, and the head."""
+
+A = L * H * 2 * Q
+"""MACs of one query and one key."""
+
+PER_TOKEN = 2 * L * KV * Q
+"""Elements that a token adds to the cache."""
+
+NORMS = (2 * L + 1) * D
+
+
+def llama(**settings) -> LlamaForCausalLM:
+    return LlamaForCausalLM(LlamaConfig(**{**SIZES, **settings})).eval()
+
+
+@pytest.fixture(scope="module")
+def small() -> ServingReport:
+    return ServingReport(llama())
+
+
+@pytest.fixture(scope="module")
+def llama_3_8b() -> ServingReport:
+    """The whole model: 32 layers of width 4096."""
+    return ServingReport(build(next(llm for llm in llms() if llm.name == "Llama-3-8B")), dtype="bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("batch", "context", "macs", "kv", "ms"),
+    [
+        (1, 4096, 8_578_400_256, 536_870_912, 4.64),
+        (1, 8192, 9_652_142_080, 1_073_741_824, 4.80),
+        (16, 4096, 137_254_404_096, 8_589_934_592, 7.04),
+    ],
+)
+def test_decode_of_llama_3_8b(llama_3_8b, batch, context, macs, kv, ms):
+    """b (M + A C) MACs with M = 7,504,658,432 and A = 32 * 32 * 2 * 128; weights 2 M bytes; 131,072 bytes per key.
+
+    The least time is (2 M + 65 norms of 4096 + b rows of the table of words + the cache) / 3.35 TB/s.
+    """
+    step = llama_3_8b.decode(batch=batch, context=context)
+    assert step.macs == macs == batch * (7_504_658_432 + 262_144 * context)
+    assert step.by_op()["linear"]["load_weight"] == 15_009_316_864 == 2 * 7_504_658_432
+    assert step.load_weight == 15_009_316_864 + 2 * 65 * 4096 + batch * 2 * 4096
+    assert step.load_kv == kv == 131_072 * batch * context
+    assert step.cache_append == step.store_kv == 131_072 * batch
+    time = step.time("h100-sxm5-80gb")
+    assert time.binds == "memory"
+    assert time.bound_seconds == (step.load_weight + kv) / 3.35e12
+    assert round(1000 * time.bound_seconds, 2) == ms
+    assert time.tokens_per_second == batch / time.bound_seconds
+
+
+def test_intensity_and_room_of_llama_3_8b(llama_3_8b):
+    assert round(llama_3_8b.decode(context=4096).intensity, 2) == 1.10
+    assert llama_3_8b.kv_bytes_per_token == 131_072
+    # (72e9 - 16,060,522,496) // (8192 * 131,072) = 52.09
+    assert llama_3_8b.max_sequences("h100-sxm5-80gb", length=8192, share=0.9) == 52
+    assert llama_3_8b.max_sequences(memory="80 GB", length=8192) == 52
+
+
+def test_prefill_of_llama_3_8b(llama_3_8b):
+    assert llama_3_8b.prefill(tokens=4096).macs == 35_137_127_448_576
+    assert llama_3_8b.prefill(tokens=4096, last_only=True).macs == 32_985_874_169_856
+
+
+def test_formulas_are_those_of_passes(small):
+    assert str(small.formula("decode")) == f"{A}*batch*context + {M}*batch"
+    assert str(small.formula("prefill")) == f"{A}*batch*tokens**2 + {M}*batch*tokens"
+    assert str(small.formula("decode", "load_kv")) == f"{4 * PER_TOKEN}*batch*context"
+    other = ServingReport(llama())  # has no formulas yet: every pass is captured
+    for batch, context in ((1, 2), (1, 300), (5, 77), (600, 40)):
+        assert small.decode(batch, context).tallies == other.decode(batch, context).tallies
+        assert small.prefill(context, batch).tallies == other.prefill(context, batch).tallies
+
+
+def test_columns_of_a_step(small):
+    step = small.decode(batch=2, context=10)
+    assert step.load_weight == 4 * (M + NORMS + 2 * D)  # two rows of the table of words
+    assert step.load_kv == 4 * 2 * 10 * PER_TOKEN
+    assert step.store_kv == 4 * 2 * PER_TOKEN
+    columns = step.by_op()
+    assert columns["attention"]["macs"] == 2 * 10 * A
+    # of linear layers: three read the width, one the heads, two the width, one the hidden units, the head the width
+    assert columns["linear"]["load_act"] == 4 * 2 * (L * (3 * D + H * Q + 2 * D + F) + D)
+    assert columns["linear"]["store_act"] == 4 * 2 * (L * ((H + 2 * KV) * Q + D + 2 * F + D) + V)
+    for column in ("macs", "load_weight", "load_kv", "store_kv", "load_act", "store_act"):
+        assert sum(entry[column] for entry in columns.values()) == getattr(step, column)
+
+
+def test_a_step_is_what_a_run_with_a_cache_computes(small):
+    """The tool's own count of a real run on data, with the cache of transformers."""
+    model, cache, ids = llama(), DynamicCache(), torch.ones(2, 9, dtype=torch.int64)
+    with torch.no_grad():
+        model(input_ids=ids, past_key_values=cache, use_cache=True)
+        with ComputationalCostHook() as cch:
+            model(input_ids=ids[:, :1], past_key_values=cache, use_cache=True)
+    step = small.decode(batch=2, context=10)
+    assert (step.macs, step.flops) == (cch.total_report["macs"], cch.total_report["flops"])
+    copies = [call for call in cch.layer_report.values() if call["output_shapes"] == [(2, KV, 10, Q)]]
+    assert len(copies) == 2 * L
+    dynamic = ServingReport(llama(), cache="dynamic").decode(batch=2, context=10)
+    assert dynamic.cache_append == sum(call["mrw"] for call in copies) == 4 * 2 * PER_TOKEN * (10 + 10)
+    assert dynamic.macs == step.macs
+
+
+def test_a_prefix_in_the_cache_needs_no_pass(small):
+    """6 new tokens after 4: each is multiplied by all weights, and attends to all 10."""
+    rest = small.prefill(tokens=10, batch=3, cached=4)
+    assert rest.macs == 3 * 6 * (M + A * 10)
+    assert rest.store_kv == 4 * 3 * 6 * PER_TOKEN
+    assert rest.load_kv == 4 * 3 * 10 * PER_TOKEN
+    # the pairs that a kernel needs: 6 * 4 with the prefix, 6 * 7 / 2 among the new ones
+    assert rest.needed_macs == 3 * (6 * M + A * (24 + 21))
+
+
+def test_speculative_decoding(small):
+    draft = ServingReport(llama(num_hidden_layers=1))
+    step = small.speculative(draft, drafts=3, acceptance=0.5, batch=2, context=20)
+    assert step.expected_tokens == 1 + 0.5 + 0.25 + 0.125
+    assert step.verify.macs == 2 * 4 * (M + A * 20)
+    assert step.macs == step.verify.macs + 3 * step.draft.macs
+    seconds = 3 * step.draft.time("l4").bound_seconds + step.verify.time("l4").bound_seconds
+    assert step.tokens_per_second("l4") == 2 * 1.875 / seconds
+    assert small.speculative(draft, drafts=3, acceptance=1).expected_tokens == 4
+
+
+def test_layers_with_a_window_read_no_more_than_it():
+    """Every other layer of Gemma 2 has a window of 32."""
+    config = Gemma2Config(**{**SIZES, "num_hidden_layers": 4}, head_dim=Q, sliding_window=32)
+    serving = ServingReport(Gemma2ForCausalLM(config).eval())
+    pairs, key = 4 * H * 2 * Q, 4 * 2 * KV * Q
+    base = serving.decode(context=32).macs - pairs * 32
+    for context in (2, 20, 31, 32, 33, 200, 511):
+        seen = 2 * context + 2 * min(context, 32)
+        step = serving.decode(batch=3, context=context)
+        assert step.macs == 3 * (base + pairs // 4 * seen)
+        assert step.load_kv == 3 * 4 * key // 4 * seen
+        assert serving.cache_bytes(context) == 4 * key // 4 * seen
+    assert str(serving.formula("decode", "load_kv", length=8)) == f"{4 * key}*batch*context"
+    assert str(serving.formula("decode", "load_kv", length=100)) == f"{2 * key}*batch*context + {2 * key * 32}*batch"
+
+
+E, K = 8, 2
+
+
+@pytest.mark.parametrize("spelling", ["eager", "grouped_mm"])
+def test_experts_that_are_expected(spelling):
+    config = MixtralConfig(**SIZES, num_local_experts=E, num_experts_per_tok=K)
+    config._experts_implementation = spelling
+    model = MixtralForCausalLM(config).eval()
+    serving = ServingReport(model)
+    assert model.config._experts_implementation == spelling
+    expert = 3 * D * F
+    others = M - L * expert + L * E * D + NORMS  # the router too
+    for batch, experts in ((1, 2.0), (8, 8 * (1 - 0.75**8))):
+        step = serving.decode(batch, context=5)
+        assert step.load_weight == round(4 * (others + batch * D + L * experts * expert))
+        assert step.most_load_weight == 4 * (others + batch * D + L * min(E, K * batch) * expert)
+        assert step.macs == batch * (M + L * E * D + L * (K - 1) * expert + A * 5)
+    assert serving.status == "assumed"
+
+
+def test_expectations_of_experts():
+    """E (1 - (1 - k / E) ** b), in the middle as in a simulation of balanced routing."""
+    assert float(expected_experts(8, 2, 1)) == 2
+    assert float(expected_experts(8, 2, 8)) == pytest.approx(7.20, abs=0.005)
+    assert float(expected_experts(256, 8, 8)) == pytest.approx(57.4, abs=0.05)
+    assert float(expected_experts(256, 8, 64)) == pytest.approx(222.4, abs=0.1)
+
+
+RANK, ROPE, NOPE, VALUE = 24, 8, 16, 12
+
+
+def test_attention_over_latent_vectors():
+    """Queries directly of the input; a latent of 24 and a rotary key of 8 per token; keys of 16 + 8, values of 12."""
+    sizes = {**SIZES, "num_key_value_heads": H, "first_k_dense_replace": L, "q_lora_rank": None}
+    latent = {"kv_lora_rank": RANK, "qk_rope_head_dim": ROPE, "qk_nope_head_dim": NOPE, "v_head_dim": VALUE}
+    serving = ServingReport(DeepseekV3ForCausalLM(DeepseekV3Config(**sizes, **latent)).eval())
+    expansion = RANK * H * (NOPE + VALUE)
+    projections = D * H * (NOPE + ROPE) + D * (RANK + ROPE) + expansion + H * VALUE * D
+    products = L * (projections + 3 * D * F) + V * D
+    expanded, absorbed = H * (NOPE + ROPE + VALUE), H * (2 * RANK + ROPE)
+    b, c = 3, 50
+    assert serving.kv_bytes_per_token == 4 * L * (RANK + ROPE)
+    assert serving.expanded_kv_bytes_per_token == 4 * L * expanded
+    by_way = {way: serving.decode(b, c, latent=way) for way in ("expanded", "absorbed", "recomputed")}
+    assert by_way["expanded"].macs == b * (products + L * expanded * c)
+    assert by_way["absorbed"].macs == b * (products + L * absorbed * c)
+    # transformers 5 expands the latents of all tokens in every step
+    assert by_way["recomputed"].macs == b * (products + L * expanded * c + L * expansion * (c - 1))
+    kept = {way: step.load_kv for way, step in by_way.items()}
+    assert kept["expanded"] == 4 * b * c * L * expanded
+    assert kept["absorbed"] == kept["recomputed"] == 4 * b * c * L * (RANK + ROPE)
+    assert by_way["absorbed"].store_kv == 4 * b * L * (RANK + ROPE)
+    assert serving.prefill(c, b).macs == b * c * (products + L * expanded * c)
+    assert str(serving.formula("decode", latent="absorbed")) == f"{L * absorbed}*batch*context + {products}*batch"
+
+
+def test_formats_of_weights_and_cache():
+    model = llama()
+    serving = ServingReport(model, dtype="bfloat16", weights="int4", kv="fp8", keep=["lm_head"])
+    step = serving.decode(batch=2, context=10)
+    stored = (M - V * D + 2 * D) * (4 + 16 / 128) / 8  # matrices and two rows of the table, a scale for 128 weights
+    assert step.load_weight == round(stored + 2 * (V * D + NORMS))
+    assert step.load_kv == 2 * 10 * PER_TOKEN
+    assert serving.kv_bytes_per_token == PER_TOKEN
+    assert step.macs_by_width == {(16, 4): 2 * (M - V * D), (16, 16): 2 * V * D, (16, 8): 2 * 10 * A}
+    assert step.bops == 2 * (16 * 4 * (M - V * D) + 16 * 16 * V * D + 16 * 8 * 10 * A)
+    assert step.macs == ServingReport(model).decode(batch=2, context=10).macs
+    assert serving.weight_bytes == round((M - V * D + V * D) * 4.125 / 8 + 2 * (V * D + NORMS))
+
+
+def test_a_paged_cache_has_whole_blocks(small):
+    paged = ServingReport(llama(), cache="paged", block=16)
+    assert [paged.cache_bytes(length) for length in (1, 16, 17)] == [4 * PER_TOKEN * n for n in (16, 16, 32)]
+    assert small.cache_bytes(17) == 4 * PER_TOKEN * 17
+
+
+class Wrapped(nn.Module):
+    """A language model of somebody else's, with a cache of its own: one array for all layers, filled from the start."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.qkv, self.head = nn.Embedding(V, D), nn.Linear(D, 3 * D, bias=False), nn.Linear(D, V)
+
+    def forward(self, input_ids, past_key_values):
+        q, k, v = self.qkv(self.table(input_ids)).chunk(3, -1)
+        k, v = past_key_values.append(k, v)
+        return self.head(nn.functional.scaled_dot_product_attention(q, k, v))
+
+
+class Buffer:
+    """Keys and values in memory for 64 tokens."""
+
+    def __init__(self):
+        self.keys = self.values = None
+        self.length = 0
+
+    def append(self, k, v):
+        if self.keys is None:
+            self.keys, self.values = k.new_empty(k.shape[0], 64, D), k.new_empty(k.shape[0], 64, D)
+        end = self.length + k.shape[1]
+        self.keys[:, self.length : end] = k
+        self.values[:, self.length : end] = v
+        self.length = end
+        return self.keys[:, :end], self.values[:, :end]
+
+
+class Caches:
+    @hookimpl
+    def costcore_caches(self):
+        return {"buffer": lambda model: Buffer()}
+
+
+@pytest.fixture
+def registered():
+    plugin = Caches()
+    plugins.register(plugin)
+    yield
+    plugins.unregister(plugin)
+
+
+def test_a_cache_of_a_plugin(registered):
+    step = ServingReport(Wrapped(), cache="buffer").decode(batch=2, context=10)
+    assert step.macs == 2 * (3 * D * D + V * D + 2 * D * 10)
+    assert (step.load_kv, step.store_kv) == (4 * 2 * 10 * 2 * D, 4 * 2 * 2 * D)
+    assert step.cache_append == 2 * step.store_kv  # what is new is read and written
+
+
+def test_the_model_stays_as_it_is():
+    model = llama().train()
+    with unchanged(model):
+        ServingReport(model, weights="int4").decode(context=20)
+    assert model.training
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"dtype": "int5x"}, ValueError, "dtype: unknown format 'int5x'"),
+        ({"weights": 4}, TypeError, "weights must be the name of a format"),
+        ({"weights": "int4:x"}, ValueError, "needs a size of groups such as int4:32"),
+        ({"cache": "pagd"}, ValueError, "unknown cache 'pagd'"),
+        ({"block": 0}, ValueError, "block must be at least 1"),
+        ({"keep": "lm_head"}, TypeError, "keep must be a list of patterns"),
+    ],
+)
+def test_arguments_that_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        ServingReport(llama(), **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda s: s.decode(batch=0), ValueError, "batch must be at least 1"),
+        (lambda s: s.decode(context=2.5), TypeError, "context must be an integer"),
+        (lambda s: s.decode(context=2, tokens=3), ValueError, "context must contain the new tokens"),
+        (lambda s: s.decode(latent="both"), ValueError, "unknown latent 'both'"),
+        (lambda s: s.prefill(8, cached=8), ValueError, "cached must be a number of tokens, 0 to 7"),
+        (lambda s: s.formula("decoding"), ValueError, "unknown phase 'decoding'"),
+        (lambda s: s.formula("decode", "bytes"), ValueError, "unknown column 'bytes'"),
+        (lambda s: s.max_sequences(length=8), TypeError, "needs a device"),
+        (lambda s: s.max_sequences("epyc-9654", length=8), CostError, "the size of the memory of epyc-9654 is unknown"),
+        (lambda s: s.max_sequences("l4", length=8, share=90), ValueError, "share must be a number above 0"),
+        (lambda s: s.speculative(s, drafts=2, acceptance=2), ValueError, "acceptance must be a probability"),
+        (lambda s: s.decode().time("h100"), ValueError, "unknown device 'h100'"),
+    ],
+)
+def test_calls_that_are_refused(small, call, error, message):
+    with pytest.raises(error, match=message):
+        call(small)
+
+
+def test_models_that_cannot_be_served():
+    with pytest.raises(CostError, match="Linear takes no cache: its forward has no argument past_key_values"):
+        ServingReport(nn.Linear(3, 3))
+    with pytest.raises(CostError, match="Wrapped has no configuration of transformers"):
+        ServingReport(Wrapped())
+    with pytest.raises(CostError, match="computes scores for all tokens"):
+        plugin = Caches()
+        plugins.register(plugin)
+        try:
+            ServingReport(Wrapped(), cache="buffer").prefill(4, last_only=True)
+        finally:
+            plugins.unregister(plugin)
