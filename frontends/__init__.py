@@ -16,7 +16,19 @@ ONNX_OPTIONS = {
     "max_nodes": "most nodes that functions, loops and branches expand to",
 }
 
-PYTORCH_OPTIONS = ("backward", "dtype", "regroup", "memory", "optimizer", "step", "loss", "checkpoint")
+PYTORCH_OPTIONS = (
+    "backward",
+    "dtype",
+    "regroup",
+    "memory",
+    "optimizer",
+    "step",
+    "loss",
+    "checkpoint",
+    "mesh",
+    "plan",
+    "rank",
+)
 
 
 @hookimpl

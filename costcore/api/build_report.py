@@ -89,6 +89,7 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
         dataflow=recorder.dataflow,
         memory=memory,
         patterns=_patterns(calls, custom),
+        rank=recorder.rank,
     )
     with collector_off():
         return Report(Trace(_costs(recorder, calls, custom, layout), run))

@@ -64,6 +64,8 @@ class Ledger:
         self.total = {"name": "total", "type": "total", **self._sums([call for call, _ in self.counted])}
         if run.n_params_model is not None:
             self.total["n_params_model"] = run.n_params_model
+        if run.rank is not None:
+            self.total["n_params_rank"] = run.rank.n_params
         if memory is not None:
             self.total |= {"live": memory.end, "live_peak": memory.peak, "saved": memory.saved}
         for each in amounts.values():

@@ -13,7 +13,7 @@ from costcore.ir import Calculator, Cost, Layer
 from costcore.memory.ledger import RawLedger
 from costcore.trace.call import Assumption, Call, Module, ModuleCall
 from costcore.trace.dataflow import Dataflow
-from costcore.trace.run import Regrouping
+from costcore.trace.run import Rank, Regrouping
 
 CPU_TIME = "cpu_time"
 """The value of ``measure_time`` that measures CPU time of the thread."""
@@ -80,6 +80,8 @@ class Recorder:
         """Number of elements of all parameters of the model, used or not; None if no model was given."""
         self.modules: dict[str, Module] = {}
         """The modules of the model by path, in the model's order; the root has the path ``""``."""
+        self.rank: Rank | None = None
+        """Which process of a mesh runs; None if no mesh is simulated."""
         self.returned: list[int] = []
         """Operand ids of the tensors that the outermost module returned."""
         self.module_calls: list[ModuleCall] = []

@@ -52,6 +52,24 @@ _NODE = re.compile(r"""(?:^|, )((?:[^,'"]|,(?! )|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\
 _REGROUPING = re.compile(r"regrouped as (?P<op>\w+): (?P<nodes>.+)", re.DOTALL)
 
 
+class Rank(NamedTuple):
+    """Which process of a mesh a run is.
+
+    Attributes:
+        mesh: name and number of processes of each dimension, the outermost first.
+        rank: number of the process, from 0.
+        n_params: elements of the parameters that this process holds.
+    """
+
+    mesh: tuple[tuple[str, int], ...]
+    rank: int
+    n_params: int
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name}={size}" for name, size in self.mesh)
+        return f"rank {self.rank} of the mesh {sizes}, which holds {self.n_params:,} parameters"
+
+
 class Fusion(NamedTuple):
     """How the calls of a run were fused, if the bytes of its costs are those after fusion.
 
@@ -93,6 +111,7 @@ class Run:
         patterns: the pattern of a call by its position, if a calculator of this run states one.
         fusion: how calls were fused; None if every call reads and writes its operands by itself.
         ranges: for every symbol of a fitted run, the smallest and the largest value at which its formulas were checked.
+        rank: which process of a mesh this is; None if no mesh was simulated.
     """
 
     fma_1flop: bool = True
@@ -116,3 +135,4 @@ class Run:
     patterns: Mapping[int, Pattern] = field(default_factory=dict)
     fusion: Fusion | None = None
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    rank: Rank | None = None

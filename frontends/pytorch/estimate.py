@@ -6,7 +6,7 @@ import random
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.nn import Module
@@ -36,6 +36,9 @@ from .training import (
     run_optimizer,
 )
 
+if TYPE_CHECKING:
+    from .parallel.plan import Plan
+
 NO_COMMUNICATION = "what one process computes is counted, with whole parameters; communication is not counted"
 
 
@@ -63,6 +66,9 @@ def estimate(
     step: str = "steady",
     loss: Callable[[Any], Any] | None = None,
     checkpoint: str | None = None,
+    mesh: Mapping[str, int] | None = None,
+    plan: Plan | None = None,
+    rank: int = 0,
 ) -> None:
     """Record one pass of ``model`` on ``inputs``.
 
@@ -90,6 +96,10 @@ def estimate(
         loss: returns the scalar whose backward pass is run from what the model returned; default: the sum of all
             floating-point outputs, whose own operators are not recorded. A loss and an optimizer imply ``backward``.
         checkpoint: name of a class of modules, whose outermost ones run under ``torch.utils.checkpoint``.
+        mesh: number of processes along each dimension of a mesh, by name: the pass is that of one of them.
+        plan: distributes the copy of the model over the mesh: a function of both, which returns the distributed model
+            or None if it changed the copy, or styles of ``parallelize_module`` by module for a mesh of one dimension.
+        rank: which process of the mesh it is; negative numbers count from the last.
 
     Raises:
         TypeError: for an input in any other form, or an invalid option.
@@ -101,6 +111,10 @@ def estimate(
     check_training(optimizer, step, loss)
     if not isinstance(memory, bool):
         raise TypeError(f"memory must be True or False (got {memory!r})")
+    if mesh is not None or plan is not None:
+        from .parallel.plan import check_plan
+
+        check_plan(mesh, plan, rank)
     backward = backward or optimizer is not None or loss is not None
     check_is_training(backward, optimizer, step, checkpoint)
     recorder.memory = memory
@@ -120,9 +134,11 @@ def estimate(
         recorder.notes.append(f"no inputs were passed: the program ran on those it was exported with, {shapes}")
     else:
         args, kwargs = model_arguments(inputs, dtype or _parameter_dtype(meta_model), values)
-    made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model)
-    run = _Pass(model, meta_model, args, kwargs, values, backward, loss)
-    with _keep_random_state(), _keep_hooks(model), checkpointed(meta_model, checkpoint):
+    parallel = _parallel(meta_model, mesh, plan, rank, recorder)
+    with parallel as distribute, _keep_random_state(), _keep_hooks(model), checkpointed(meta_model, checkpoint):
+        meta_model = distribute()
+        made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model)
+        run = _Pass(model, meta_model, args, kwargs, values, backward, loss)
         if backward and step == "accumulated":
             with capture(Recorder(), is_estimate=True) as mode:
                 run.forward_and_backward(mode, nullcontext())
@@ -140,6 +156,17 @@ def estimate(
                 with ModelErrorContext(model, mode.recording, "optimizer step", run.passed):
                     run_optimizer(mode, made_optimizer, step)
         del held  # the caller of a step holds the result and the loss until its end
+
+
+def _parallel(
+    model: Module, mesh: Mapping[str, int] | None, plan: Plan | None, rank: int, recorder: Recorder
+) -> AbstractContextManager[Callable[[], Module]]:
+    """Return a context with a function that returns the distributed model: without a mesh, the model itself."""
+    if mesh is None or plan is None:
+        return nullcontext(lambda: model)
+    from .parallel.plan import distributed
+
+    return distributed(model, mesh, plan, rank, recorder)
 
 
 class _Pass(NamedTuple):

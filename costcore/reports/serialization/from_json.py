@@ -24,7 +24,7 @@ from costcore.reports.serialization.to_json import SCHEMA, total_entry
 from costcore.symbolic import expanded_sum
 from costcore.trace.call import PHASES, Assumption, Call, Module, ModuleCall, Uncounted
 from costcore.trace.gc_paused import collector_off
-from costcore.trace.run import FLOPS, Regrouping, Run
+from costcore.trace.run import FLOPS, Rank, Regrouping, Run
 from costcore.trace.trace import CallCost, Trace
 
 ROLES = ("data", "param", "state", "const")
@@ -258,10 +258,25 @@ def _run(file: FileObject, decoder: Decoder) -> Run:
         buffers=file.integers("buffers"),
         dataflow=dataflow_of(file, decoder),
         ranges=_ranges(file),
+        rank=_rank(file),
     )
     settings.end()
     versions.end()
     return run
+
+
+def _rank(file: FileObject) -> Rank | None:
+    """Return which process of a mesh the run is."""
+    content = file.field("rank", dict, None)
+    if content is None:
+        return None
+    entry = FileObject(content, "rank")
+    mesh = entry.field("mesh", list)
+    if not all(isinstance(item, list) and [*map(type, item)] == [str, int] for item in mesh):
+        raise malformed(entry.path_of("mesh"), "no mesh", mesh, "a list of names and numbers of processes")
+    rank = Rank(tuple((name, size) for name, size in mesh), entry.field("rank", int), entry.field("n_params", int))
+    entry.end()
+    return rank
 
 
 def _ranges(file: FileObject) -> dict[str, tuple[int, int]]:

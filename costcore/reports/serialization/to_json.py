@@ -74,6 +74,8 @@ def to_dict(trace: Trace, total: Mapping[str, Any]) -> dict[str, Any]:
         entries["patterns"] = [{"call": i, "pattern": pattern} for i, pattern in run.patterns.items()]
     if run.fusion is not None:
         entries["fusion"] = _fusion(run.fusion, encoder)
+    if run.rank is not None:
+        entries["rank"] = {**run.rank._asdict(), "mesh": [list(dimension) for dimension in run.rank.mesh]}
     if run.ranges:
         entries["ranges"] = {name: list(limits) for name, limits in run.ranges.items()}
     return entries

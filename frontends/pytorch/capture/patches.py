@@ -30,6 +30,7 @@ from . import (
     higher_order,
     nested_tensors,
     python_values,
+    storage_sizes,
 )
 from .dispatch_mode import CaptureMode
 from .replacement import replace
@@ -78,6 +79,7 @@ def _patch(stack: ExitStack, has_composites: bool) -> None:
     autocast.patch_autocast(stack, _is_capturing)
     checkpoints.patch_checkpoint(stack, _is_capturing)
     python_values.patch_functions(stack, _active_mode)
+    storage_sizes.patch_resizing(stack, _active_mode)
     if has_composites:
         composites.register_kernels(_active_mode)
         fast_path.register_kernels(_active_mode)

@@ -263,6 +263,12 @@ class StorageLedger:
             self._note_storage(watch)
             self._events.append((self._n_calls(), watch.number, -1))
 
+    def see_size(self, storage: UntypedStorage) -> None:
+        """Register the size of a storage that code resized."""
+        watch, nbytes = self._watches.get(storage._cdata), storage.nbytes()
+        if not self.is_paused and watch is not None and watch() is storage and nbytes != watch.nbytes:
+            self._resize(watch, nbytes)
+
     def _find_resized(self) -> None:
         """Register which storages changed their size again, which no operator does that a dispatch mode sees."""
         for watch in [*self._resized]:

@@ -1,0 +1,96 @@
+"""The plan: how a copy of a model is distributed over a simulated mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from torch.nn import Module
+
+from costcore.errors import CostError
+from costcore.messages import short_repr
+from costcore.trace.recorder import Recorder
+from costcore.trace.run import Rank
+
+from ..module_walk import modules_of
+from .fully_sharded import check_supported
+from .mesh import check_mesh, check_rank, simulated_mesh
+
+Plan: TypeAlias = "Callable[[Any, Any], Any] | Mapping[str, Any]"
+"""A function of the model and the mesh, or the styles of ``parallelize_module`` by module."""
+
+
+def check_plan(mesh: object, plan: object, rank: object) -> None:
+    """Check the options of a parallel run.
+
+    Raises:
+        TypeError, ValueError: if one is invalid, or if one of mesh and plan is there without the other.
+    """
+    world = check_mesh(mesh)
+    check_rank(rank, world)
+    if plan is None:
+        raise TypeError("mesh needs a plan: a function plan(model, mesh) that distributes the model")
+    if not callable(plan) and not isinstance(plan, Mapping):
+        raise TypeError(
+            f"plan must be a function plan(model, mesh), or styles of parallelize_module by module (got "
+            f"{short_repr(plan)})"
+        )
+    if isinstance(plan, Mapping) and isinstance(mesh, Mapping) and len(mesh) > 1:
+        raise TypeError(
+            f"styles by module are for a mesh of one dimension (got {', '.join(map(repr, mesh))}); pass a function "
+            "plan(model, mesh) that calls parallelize_module(model, mesh[…], styles)"
+        )
+
+
+@contextmanager
+def distributed(
+    model: Module, mesh: Mapping[str, int], plan: Plan, rank: int, recorder: Recorder
+) -> Iterator[Callable[[], Module]]:
+    """Simulate a mesh inside the context, and return a function that returns the distributed model.
+
+    Args:
+        model: the model, on the meta device; the plan may change it.
+        mesh: number of processes along each dimension, by name.
+        plan: distributes it.
+        rank: which process this one is.
+        recorder: receives the mesh, and how many parameters this process holds.
+
+    Raises:
+        CostError: if the plan fails, or returns no module; see also :func:`.mesh.simulated_mesh`.
+    """
+    with simulated_mesh(mesh, rank) as device_mesh:
+
+        def distribute() -> Module:
+            made = _applied(plan, model, device_mesh)
+            number = check_rank(rank, check_mesh(mesh))
+            recorder.rank = Rank(tuple(mesh.items()), number, _local_parameters(made))
+            return made
+
+        yield distribute
+
+
+def _applied(plan: Plan, model: Module, mesh: Any) -> Module:
+    try:
+        if isinstance(plan, Mapping):
+            from torch.distributed.tensor.parallel import parallelize_module
+
+            made = parallelize_module(model, mesh, dict(plan))
+        else:
+            made = plan(model, mesh)
+    except CostError:
+        raise
+    except Exception as error:  # code of the user and of PyTorch, which fails in any way
+        raise CostError(f"{type(model).__name__}: the plan failed: {type(error).__name__}: {error}") from error
+    made = model if made is None else made
+    if not isinstance(made, Module):
+        raise CostError(f"the plan must return the distributed model, or None (got {short_repr(made)})")
+    for module in modules_of(made):
+        check_supported(module)
+    return made
+
+
+def _local_parameters(model: Module) -> int:
+    """Return the number of elements of all parameters that this process holds."""
+    parts = {id(parameter): getattr(parameter, "_local_tensor", parameter) for parameter in model.parameters()}
+    return sum(int(part.numel()) for part in parts.values())

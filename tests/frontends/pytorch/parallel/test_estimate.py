@@ -1,0 +1,212 @@
+"""One process of a parallel run without a cluster, against arithmetic from the sizes of a small transformer."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from costcore import Report, estimate
+
+from .networks import (
+    ACTIVATION,
+    BLOCK,
+    HEAD,
+    LAYERS,
+    MACS,
+    PARAMETERS,
+    TENSOR_PARALLEL,
+    TOKEN_IDS,
+    TOKENS,
+    Transformer,
+    data_parallel,
+    fully_sharded,
+    sequence_parallel,
+    tensor_parallel_and_sharded,
+)
+
+PSI = 4 * PARAMETERS
+"""Bytes of all parameters in float32."""
+
+ROOT = 4 * 2 * HEAD
+"""Bytes of the parameters outside of blocks, which stay gathered between forward and backward pass."""
+
+
+@pytest.fixture(scope="module")
+def net():
+    with torch.device("meta"):
+        return Transformer()
+
+
+def count(net, **options):
+    report = estimate(net, TOKEN_IDS, **{"backward": True, **options})
+    assert report.status == "complete"
+    return report
+
+
+@pytest.fixture(scope="module")
+def single(net):
+    return count(net)
+
+
+@pytest.fixture(scope="module")
+def tensor_parallel(net):
+    return count(net, mesh={"tp": 8}, plan=TENSOR_PARALLEL)
+
+
+@pytest.fixture(scope="module")
+def sharded(net):
+    return count(net, mesh={"dp": 8}, plan=fully_sharded)
+
+
+def collectives(report, key="mcomm"):
+    """Return how often each collective runs in each phase, and the sum of an amount."""
+    found = {}
+    for entry in report.layer_report.values():
+        if entry["mcomm"]:
+            name = entry["op"], entry["phase"], entry["params"]["group"]
+            calls, amount = found.get(name, (0, 0))
+            found[name] = calls + 1, amount + entry[key]
+    return found
+
+
+def macs(report):
+    return {phase: sums["macs"] for phase, sums in report.by("phase").items()}
+
+
+def test_tensor_parallel_divides_blocks_and_replicates_the_rest(single, tensor_parallel):
+    head = TOKENS * HEAD
+    assert macs(single) == {"forward": MACS, "backward": 2 * MACS}
+    assert macs(tensor_parallel)["forward"] == (MACS - head) // 8 + head
+    for phase, replicated in (("forward", head), ("backward", 2 * head)):
+        assert 8 * macs(tensor_parallel)[phase] - 7 * replicated == macs(single)[phase]
+
+
+def test_tensor_parallel_reduces_activations(tensor_parallel):
+    """Forward, a block reduces the results of two products of rows. Backward, this plan reduces those of all five
+    products of columns, one by one; Megatron would add them up before."""
+    each = 2 * ACTIVATION * 7 // 8
+    assert collectives(tensor_parallel) == {
+        ("all_reduce", "forward", "tp"): (2 * LAYERS, 2 * LAYERS * each),
+        ("all_reduce", "backward", "tp"): (5 * LAYERS, 5 * LAYERS * each),
+    }
+
+
+def test_all_ranks_of_tensor_parallel_cost_the_same(net, tensor_parallel):
+    for rank in (3, -1):
+        other = count(net, mesh={"tp": 8}, plan=TENSOR_PARALLEL, rank=rank)
+        assert other.total_report == tensor_parallel.total_report
+        assert other.trace.run.rank.rank == rank % 8
+
+
+def test_sequence_parallel_sends_the_same_bytes_forward(net, tensor_parallel):
+    """An all-reduce is a reduce-scatter and an all-gather: 2 of each in a block, but here each of the five products of
+    columns gathers its own input. The embedding is divided by rows, and reduced; the head is gathered."""
+    report = count(net, backward=False, mesh={"tp": 8}, plan=sequence_parallel)
+    found = collectives(report)
+    part = ACTIVATION * 7 // 8
+    assert found["reduce_scatter", "forward", "tp"] == (2 * LAYERS + 1, (2 * LAYERS + 1) * part)
+    gathered = (5 * LAYERS + 1) * part + 4 * TOKENS * 40 * 7 // 8
+    assert found["all_gather", "forward", "tp"] == (5 * LAYERS + 2, gathered)
+    assert 2 * part == collectives(tensor_parallel)["all_reduce", "forward", "tp"][1] // (2 * LAYERS)
+
+
+def test_fully_sharded_gathers_and_reduces_three_times_the_parameters(single, sharded):
+    """ZeRO-3: parameters are gathered forward and backward, and gradients reduced, 3 PSI less the root group."""
+    assert macs(sharded) == macs(single)
+    assert collectives(sharded, "mwrite")["all_gather", "forward", "dp"] == (LAYERS + 1, PSI)
+    assert collectives(sharded, "mwrite")["all_gather", "backward", "dp"] == (LAYERS, PSI - ROOT)
+    assert collectives(sharded, "mread")["reduce_scatter", "backward", "dp"] == (LAYERS + 1, PSI)
+    assert len(collectives(sharded)) == 3
+    assert sharded.total_report["mcomm"] == (3 * PSI - ROOT) * 7 // 8
+
+
+def test_without_resharding_it_sends_twice_the_parameters(net):
+    """ZeRO-2: parameters are gathered once, gradients reduced."""
+
+    def plan(model, mesh):
+        fully_sharded(model, mesh, reshard_after_forward=False)
+
+    assert count(net, mesh={"dp": 8}, plan=plan).total_report["mcomm"] == 2 * PSI * 7 // 8
+
+
+def test_data_parallel_reduces_gradients_in_buckets(net, single):
+    """ZeRO-1 and data parallelism: 2 PSI. All gradients fit into the first bucket and the second."""
+    report = count(net, mesh={"dp": 8}, plan=data_parallel)
+    assert collectives(report) == {("all_reduce", "backward", "dp"): (1, 2 * PSI * 7 // 8)}
+    assert macs(report) == macs(single)
+
+    def small(model, mesh):
+        return nn.parallel.DistributedDataParallel(model, process_group=mesh.get_group(), bucket_cap_mb=BLOCK / 2**18)
+
+    report = count(net, mesh={"dp": 8}, plan=small)
+    assert collectives(report)["all_reduce", "backward", "dp"][0] == LAYERS + 1
+    assert report.total_report["mcomm"] == 2 * PSI * 7 // 8
+
+
+def test_hybrid_sharding(net):
+    """In 4 of 8 processes parameters are sharded; gradients of a shard are reduced among the 2 that have it."""
+    found = collectives(count(net, mesh={"replicate": 2, "shard": 4}, plan=fully_sharded))
+    assert found["all_gather", "forward", "shard"] == (LAYERS + 1, PSI * 3 // 4)
+    assert found["all_reduce", "backward", "replicate"] == (LAYERS + 1, 2 * (PSI // 4) // 2)
+
+
+def test_two_dimensions(net):
+    """Blocks are divided by 2, and these halves sharded over 4."""
+    report = count(net, mesh={"dp": 4, "tp": 2}, plan=tensor_parallel_and_sharded)
+    local = 4 * LAYERS * BLOCK // 2 + ROOT
+    found = collectives(report)
+    assert found["all_gather", "forward", "dp"] == (LAYERS + 1, local * 3 // 4)
+    assert found["all_reduce", "forward", "tp"] == (2 * LAYERS, 2 * LAYERS * ACTIVATION)
+    assert report.total_report["n_params_rank"] == local // 4 // 4
+
+
+def test_parameters_of_a_rank_and_of_the_model(tensor_parallel, sharded):
+    assert sharded.total_report["n_params_model"] == tensor_parallel.total_report["n_params_model"] == PARAMETERS
+    assert sharded.total_report["n_params_rank"] == PARAMETERS // 8
+    assert tensor_parallel.total_report["n_params_rank"] == LAYERS * BLOCK // 8 + 2 * HEAD
+    assert sharded.remarks == ["costs are those of rank 0 of the mesh dp=8, which holds 13,696 parameters"]
+
+
+def test_shards_that_are_not_equal():
+    """7 rows over 4 processes: 2, 2, 2 and 1 rows of 5, and as many biases. All gather 8 rows."""
+    net = nn.Linear(5, 7, device="meta")
+    held = [
+        estimate(net, (3, 5), mesh={"dp": 4}, plan=fully_sharded_linear, rank=rank).total_report["n_params_rank"]
+        for rank in range(4)
+    ]
+    assert held == [12, 12, 12, 6]
+    report = estimate(net, (3, 5), mesh={"dp": 4}, plan=fully_sharded_linear)
+    assert collectives(report, "mwrite") == {("all_gather", "forward", "dp"): (1, 4 * 8 * 6)}
+
+
+def fully_sharded_linear(model, mesh):
+    from torch.distributed.fsdp import fully_shard
+
+    fully_shard(model, mesh=mesh)
+
+
+def test_memory_of_a_training_step(net):
+    """Parameters, gradients and the two moments of Adam are divided by 8; what else is alive at the end is not."""
+    whole = estimate(net, TOKEN_IDS, optimizer="adamw", memory=True).total_report
+    part = estimate(net, TOKEN_IDS, optimizer="adamw", memory=True, mesh={"dp": 8}, plan=fully_sharded).total_report
+    assert whole["live"] - 4 * PSI == part["live"] - 4 * PSI // 8
+    assert part["live_peak"] < whole["live_peak"]
+
+
+def test_reports_keep_what_was_sent(sharded):
+    again = Report.from_json(sharded.to_json())
+    assert again == sharded
+    assert again.total_report == sharded.total_report
+    assert sharded.formula("mcomm") == sharded.total_report["mcomm"]
+    assert sharded.tree()["mcomm"] == sharded.total_report["mcomm"]
+
+
+def test_columns_show_bytes_sent_if_there_are_any(sharded, single, capsys):
+    sharded.show_summary_report(mode="csv")
+    sharded.show_report(mode="csv", columns=["name", "flops", "mread", "mwrite"])
+    single.show_summary_report(mode="csv")
+    head = [line for line in capsys.readouterr().out.splitlines() if "FLOPs" in line]
+    assert ["MemSent" in line for line in head] == [True, False, False]
+    assert "mcomm" not in single.total_report
+    assert single.formula("mcomm") == 0
