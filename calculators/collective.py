@@ -16,7 +16,8 @@ def _reduced(layer: Layer, elements: Dim, steps: Dim, divided: Dim) -> Operation
     """Return the operations of adding, multiplying or selecting elements in steps, and of an average."""
     reduction = layer.attrs.get("reduce", "sum")
     counted = {_BY_REDUCTION.get(reduction, "cmp"): ceil_div(elements * steps, layer.attrs["group_size"])}
-    return Operations(**counted, div=divided if reduction == "avg" else 0)
+    scaled = Operations(mul=elements) if reduction == "premul_sum" else Operations()
+    return Operations(**counted, div=divided if reduction == "avg" else 0) + scaled
 
 
 def _elements(layer: Layer) -> Dim:
@@ -35,7 +36,8 @@ def calc_all_reduce(layer: Layer) -> Cost:
 
     As a ring of n processes: a reduce-scatter, in which a process adds n - 1 times to one n-th of the elements, and an
     all-gather. It sends 2(n - 1)/n of the bytes of x, rounded up. ``reduce`` is the reduction: ``sum``, ``avg`` (which
-    also divides one n-th of the elements), ``product``, or another, counted as comparisons.
+    also divides one n-th of the elements), ``premul_sum`` (which multiplies all elements first), ``product``, or
+    another, counted as comparisons.
 
     Shapes: x[N, C] -> y[N, C]
     Settings: group_size=n

@@ -72,7 +72,13 @@ def _with_hook(kind: Any) -> Callable[..., Any]:
 
 
 def _all_reduce(group: Any, bucket: Any) -> torch.futures.Future[torch.Tensor]:
-    torch.distributed.all_reduce(bucket.buffer(), group=group)
+    """Sum a bucket.
+
+    Without a hook, gradients are divided by the number of processes while they are copied to the bucket. Here the
+    reduction multiplies them, which is as many operations.
+    """
+    factor = torch.distributed._make_nccl_premul_sum(1 / group.size())
+    torch.distributed.all_reduce(bucket.buffer(), factor, group=group)
     reduced: torch.futures.Future[torch.Tensor] = torch.futures.Future()
     reduced.set_result(bucket.buffer())
     return reduced
