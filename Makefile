@@ -7,7 +7,7 @@ DOCS := .venv/.docs
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-matrix chromium check format details docs golden benchmark clean
+.PHONY: help demo test test-browser test-matrix chromium check format details docs golden d3 benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -50,6 +50,10 @@ docs: $(DOCS) ## build the documentation site in build/site; a link that leads n
 
 golden: $(ENVIRONMENT) ## regenerate the expected outputs of tests and README; review the diff before you commit it
 	$(BIN)/python -m pytest -q --overwrite
+
+d3: ## bundle the parts of d3 that the HTML page uses, in the versions of tools/d3/package.json (needs npm)
+	npm install --prefix tools/d3 --no-package-lock --no-audit --no-fund --loglevel=error
+	npm run --prefix tools/d3 build
 
 benchmark: $(ENVIRONMENT) ## measure what counting costs
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

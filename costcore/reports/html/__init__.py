@@ -24,6 +24,7 @@ STYLES = ("page.css", "charts.css", "tables.css", "panels.css", "memory.css", "a
 """The files that form the page's style sheet."""
 
 SCRIPTS = (
+    "d3.min.js",
     "numbers.js",
     "model.js",
     "elements.js",

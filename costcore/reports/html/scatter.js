@@ -1,10 +1,12 @@
 // The scatter plot: FLOPs against bytes of every call. All dots of one color are one SVG path, which draws fast.
 
 const MARGIN = { left: 64, right: 36, top: 14, bottom: 44 };
-const LOG_2 = Math.log10(2);
+const ZERO_HEIGHT = 34; // of the row of calls without FLOPs, which a logarithmic axis does not have
 const MANY_DOTS = 1500; // more dots are drawn smaller
+const NEAR = 14; // the distance in pixels at which the pointer finds a dot
 const dots = [];
 let selected = -1;
+let places = d3.quadtree();
 
 /** Draws the plot. A click on a dot calls `reveal` with its call. */
 function drawScatter(reveal) {
@@ -19,28 +21,24 @@ function drawScatter(reveal) {
   if (!points.length) return;
   const frame = frameOf(svg, points);
   drawAxes(svg, frame);
-  const pathsByColor = new Map();
-  const size = points.length > MANY_DOTS ? "dots fine" : "dots";
-  for (const call of points) {
-    const x = frame.x(Math.log10(Number(call.mrw)));
-    const y = call.flops > 0n ? frame.y(Math.log10(Number(call.flops))) : frame.zero;
-    dots.push({ call, x, y });
-    const color = colorOf.get(call.op);
-    if (!pathsByColor.has(color)) pathsByColor.set(color, new Set());
-    pathsByColor.get(color).add(`M${x.toFixed(1)} ${y.toFixed(1)}h0`);
-  }
-  for (const [color, paths] of pathsByColor) {
-    svg.append(makeSvg("path", { class: size, d: [...paths].join(""), style: `stroke: ${color}` }));
-  }
   for (let power = -2; power <= 5; power += 1) drawIntensityLine(svg, frame, power);
+  drawDots(svg, frame, points);
   svg.append(makeSvg("circle", { class: "ring", r: 6, visibility: "hidden" }));
   dots.sort((a, b) => a.x - b.x || b.y - a.y);
+  dots.forEach((dot, i) => {
+    dot.i = i;
+  });
+  places = d3.quadtree(
+    dots,
+    ({ x }) => x,
+    ({ y }) => y,
+  );
   drawLegend(points);
   svg.onpointermove = (event) => {
     const { left, top } = svg.getBoundingClientRect();
-    const nearest = nearestTo(event.clientX - left, event.clientY - top);
-    if (nearest < 0) deselectDot(svg);
-    else selectDot(svg, nearest);
+    const nearest = places.find(event.clientX - left, event.clientY - top, NEAR);
+    if (nearest) selectDot(svg, nearest.i);
+    else deselectDot(svg);
   };
   svg.onpointerleave = svg.onblur = () => deselectDot(svg);
   svg.onclick = () => selected >= 0 && reveal(dots[selected].call);
@@ -53,6 +51,22 @@ function drawScatter(reveal) {
   };
 }
 
+/** Draws one path per color, in which every dot is a line of no length with round ends. */
+function drawDots(svg, { x, y, zero }, points) {
+  const size = points.length > MANY_DOTS ? "dots fine" : "dots";
+  const pathsByColor = new Map();
+  for (const call of points) {
+    const dot = { call, x: x(Number(call.mrw)), y: call.flops > 0n ? y(Number(call.flops)) : zero };
+    const color = colorOf.get(call.op);
+    if (!pathsByColor.has(color)) pathsByColor.set(color, new Set());
+    pathsByColor.get(color).add(`M${dot.x.toFixed(1)} ${dot.y.toFixed(1)}h0`);
+    dots.push(dot);
+  }
+  for (const [color, paths] of pathsByColor) {
+    svg.append(makeSvg("path", { class: size, d: [...paths].join(""), style: `stroke: ${color}` }));
+  }
+}
+
 /** States how many calls have a dot, and why other calls have none. */
 function describeDots(n, nNumeric) {
   const nSymbolic = counted(calls).length - nNumeric;
@@ -62,88 +76,69 @@ function describeDots(n, nNumeric) {
   find("scatter-note").textContent = plural(n, "call") + (omitted.length ? `; not shown: ${omitted.join(", ")}` : "");
 }
 
-/** Returns the range of both axes, and the functions that map logarithms to positions. */
+/** Returns the scales of both axes, in powers of 2 and 10, and the height of the calls without FLOPs. */
 function frameOf(svg, points) {
   const { clientWidth: width, clientHeight: height } = svg;
-  const logs = (key) => points.filter((call) => call[key] > 0n).map((call) => Math.log10(Number(call[key])));
-  const [x0, x1] = range(logs("mrw"), LOG_2);
-  const [y0, y1] = range(logs("flops"), 1);
   const hasZero = points.some((call) => call.flops === 0n);
-  const right = width - MARGIN.right;
-  const zero = height - MARGIN.bottom - 12;
-  const bottom = hasZero ? zero - 22 : height - MARGIN.bottom;
-  return {
-    x0,
-    x1,
-    y0,
-    y1,
-    right,
-    bottom,
-    zero,
-    hasZero,
-    height,
-    x: (log) => MARGIN.left + ((log - x0) / (x1 - x0)) * (right - MARGIN.left),
-    y: (log) => bottom - ((log - y0) / (y1 - y0)) * (bottom - MARGIN.top),
-  };
+  const axis = height - MARGIN.bottom;
+  const x = scaleOf(points, "mrw", 2, [MARGIN.left, width - MARGIN.right]);
+  const y = scaleOf(points, "flops", 10, [hasZero ? axis - ZERO_HEIGHT : axis, MARGIN.top]);
+  return { x, y, axis, hasZero, zero: axis - 12 };
 }
 
-/** Returns a range around all values whose limits are whole multiples of a step. */
-function range(logs, step) {
-  let [low, high] = [Infinity, -Infinity];
-  for (const log of logs) [low, high] = [Math.min(low, log), Math.max(high, log)];
-  if (low > high) return [0, 1];
-  const [from, to] = [Math.floor(low / step - 0.1), Math.ceil(high / step + 0.1)];
-  return [from * step, Math.max(to, from + 1) * step];
+/** Returns a scale from a power of a base to another, with at least a tenth of a power around all amounts. */
+function scaleOf(points, key, base, range) {
+  let [low, high] = [Infinity, 0];
+  for (const value of points.map((call) => Number(call[key])).filter(Boolean)) {
+    [low, high] = [Math.min(low, value), Math.max(high, value)];
+  }
+  const domain = high ? [low / base ** 0.1, high * base ** 0.1] : [1, base];
+  return d3.scaleLog(domain, range).base(base).nice();
 }
 
-function drawAxes(svg, frame) {
-  const { x0, x1, y0, y1, right, bottom, zero, hasZero, height } = frame;
-  const axisY = height - MARGIN.bottom;
-  const [first, last] = [Math.round(x0 / LOG_2), Math.round(x1 / LOG_2)];
-  const stepX = [1, 2, 5, 10].find((step) => (last - first) / step <= 12) ?? 20;
-  const stepY = Math.ceil((y1 - y0) / 10);
-  for (let power = Math.max(0, Math.ceil(first / stepX) * stepX); power <= last; power += stepX) {
-    const x = frame.x(power * LOG_2);
-    svg.append(makeSvg("path", { class: "grid", d: `M${x} ${MARGIN.top}V${axisY}` }));
-    svg.append(makeSvg("text", { x, y: axisY + 16, "text-anchor": "middle" }, axisLabel(2n ** BigInt(power), "bytes")));
+/** Returns the powers of the base of a scale that have a label: at most `most`, at a round distance. */
+function ticksOf(scale, most) {
+  const log = scale.base() === 2 ? Math.log2 : Math.log10;
+  const [first, last] = scale.domain().map((value) => Math.round(log(value)));
+  const step = [1, 2, 5, 10, 20].find((each) => (last - first) / each <= most) ?? last;
+  const powers = Array.from({ length: last + 1 }, (_, power) => power);
+  return powers.filter((power) => power >= first && power % step === 0);
+}
+
+function drawAxes(svg, { x, y, axis, hasZero, zero }) {
+  const [left, right] = x.range();
+  const label = (text, at) => svg.append(makeSvg("text", at, text));
+  for (const power of ticksOf(x, 12)) {
+    const at = x(2 ** power);
+    svg.append(makeSvg("path", { class: "grid", d: `M${at} ${MARGIN.top}V${axis}` }));
+    label(axisLabel(2n ** BigInt(power), "bytes"), { x: at, y: axis + 16, "text-anchor": "middle" });
   }
-  for (let power = Math.max(0, y0); power <= y1; power += stepY) {
-    const y = frame.y(power);
-    svg.append(makeSvg("path", { class: "grid", d: `M${MARGIN.left} ${y}H${right}` }));
-    svg.append(
-      makeSvg("text", { x: MARGIN.left - 8, y: y + 4, "text-anchor": "end" }, axisLabel(10n ** BigInt(power), "flops")),
-    );
+  for (const power of ticksOf(y, 10)) {
+    const at = y(10 ** power);
+    svg.append(makeSvg("path", { class: "grid", d: `M${left} ${at}H${right}` }));
+    label(axisLabel(10n ** BigInt(power), "flops"), { x: left - 8, y: at + 4, "text-anchor": "end" });
   }
-  if (hasZero) svg.append(makeSvg("text", { x: MARGIN.left - 8, y: zero + 4, "text-anchor": "end" }, "0"));
-  svg.append(
-    makeSvg("text", { x: (MARGIN.left + right) / 2, y: axisY + 36, "text-anchor": "middle" }, "bytes read and written"),
-  );
-  const middle = (MARGIN.top + bottom) / 2;
-  svg.append(
-    makeSvg("text", { x: 12, y: middle, transform: `rotate(-90 12 ${middle})`, "text-anchor": "middle" }, "FLOPs"),
-  );
+  if (hasZero) label("0", { x: left - 8, y: zero + 4, "text-anchor": "end" });
+  label("bytes read and written", { x: (left + right) / 2, y: axis + 36, "text-anchor": "middle" });
+  const middle = (MARGIN.top + y.range()[0]) / 2;
+  label("FLOPs", { x: 12, y: middle, transform: `rotate(-90 12 ${middle})`, "text-anchor": "middle" });
 }
 
 /** Returns `1 G` instead of `1.000 G`. */
 const axisLabel = (value, kind) => readable(value, kind).replace(`.${"0".repeat(DIGITS)}`, "");
 
 /** Draws the line of all points with an arithmetic intensity of 10 to the `power` FLOPs per byte. */
-function drawIntensityLine(svg, frame, power) {
-  const { x0, x1, y0, y1 } = frame;
-  const from = Math.max(x0, y0 - power);
-  const to = Math.min(x1, y1 - power);
-  if (to - from < 0.5) return;
-  const [ax, ay, bx, by] = [frame.x(from), frame.y(from + power), frame.x(to), frame.y(to + power)];
+function drawIntensityLine(svg, { x, y }, power) {
+  const [[x0, x1], [y0, y1]] = [x.domain(), y.domain()];
+  const intensity = 10 ** power;
+  const [from, to] = [Math.max(x0, y0 / intensity), Math.min(x1, y1 / intensity)];
+  if (to < 3 * from) return;
+  const [ax, ay, bx, by] = [x(from), y(from * intensity), x(to), y(to * intensity)];
   svg.append(makeSvg("path", { class: "intensity", d: `M${ax} ${ay}L${bx} ${by}` }));
   const angle = (Math.atan2(by - ay, bx - ax) * 180) / Math.PI;
-  const label = {
-    class: "label",
-    x: bx - 6,
-    y: by - 4,
-    "text-anchor": "end",
-    transform: `rotate(${angle} ${bx} ${by})`,
-  };
-  svg.append(makeSvg("text", label, `${power < 0 ? `1/${10 ** -power}` : grouped(10 ** power)} FLOP/B`));
+  const transform = `rotate(${angle} ${bx} ${by})`;
+  const at = { class: "label", x: bx - 6, y: by - 4, "text-anchor": "end", transform };
+  svg.append(makeSvg("text", at, `${power < 0 ? `1/${10 ** -power}` : grouped(intensity)} FLOP/B`));
 }
 
 function drawLegend(points) {
@@ -157,16 +152,6 @@ function drawLegend(points) {
       return make("span", { children: [dot, make("span", { text: op })] });
     }),
   );
-}
-
-/** Returns the index of the dot nearest to a point; -1 if none is near. */
-function nearestTo(x, y) {
-  let [best, distance] = [-1, 14 ** 2];
-  dots.forEach((dot, i) => {
-    const squared = (dot.x - x) ** 2 + (dot.y - y) ** 2;
-    if (squared < distance) [best, distance] = [i, squared];
-  });
-  return best;
 }
 
 function selectDot(svg, i) {

@@ -145,45 +145,15 @@ function addTooltip(element, text) {
   element.addEventListener("blur", hideTooltip);
 }
 
-/**
- * Divides an area in proportion to the weights of the segments, into rectangles as square as possible.
- *
- * Source: Bruls, Huizing, van Wijk: Squarified Treemaps, 2000.
- */
-function squarified(segments, area) {
-  const whole = segments.reduce((total, segment) => total + segment.weight, 0);
-  const scale = (area.width * area.height) / (whole || 1);
-  const rectangles = [];
-  let { x, y, width, height } = area;
-  let start = 0;
-  while (start < segments.length) {
-    const short = Math.min(width, height);
-    let size = 0;
-    let worst = Infinity;
-    let end = start;
-    while (end < segments.length) {
-      const newSize = size + segments[end].weight * scale;
-      const side = newSize / short;
-      const ratios = [segments[start], segments[end]].map((segment) => (segment.weight * scale) / side / side);
-      const newWorst = Math.max(...ratios.map((r) => Math.max(r, 1 / r)));
-      if (!(newWorst <= worst)) break;
-      [size, worst, end] = [newSize, newWorst, end + 1];
-    }
-    if (end === start) break;
-    const side = size / short;
-    let offset = 0;
-    for (const segment of segments.slice(start, end)) {
-      const length = (segment.weight * scale) / side;
-      rectangles.push(
-        width >= height
-          ? { segment, x, y: y + offset, width: side, height: length }
-          : { segment, x: x + offset, y, width: length, height: side },
-      );
-      offset += length;
-    }
-    if (width >= height) [x, width] = [x + side, width - side];
-    else [y, height] = [y + side, height - side];
-    start = end;
-  }
-  return rectangles;
+/** Divides an area in proportion to the weights of the segments, into rectangles as square as possible. */
+function squarified(segments, { x, y, width, height }) {
+  const area = d3.hierarchy({ children: segments }).sum(({ weight = 0 }) => weight);
+  const rectangles = d3.treemap().size([width, height])(area).children ?? [];
+  return rectangles.map(({ data: segment, x0, x1, y0, y1 }) => ({
+    segment,
+    x: x + x0,
+    y: y + y0,
+    width: x1 - x0,
+    height: y1 - y0,
+  }));
 }
