@@ -1,0 +1,26 @@
+"""The JAX frontend of costcore: it counts functions and modules from their jaxpr, without arrays or compiling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from costcore.frontend import FrontendSpec
+from costcore.ir import Calculator
+from costcore.plugins import hookimpl
+
+OPTIONS = ("params", "static", "backward", "train", "kwargs", "regroup", "trips")
+"""The options of :func:`costcore.estimate` for JAX."""
+
+
+@hookimpl
+def costcore_frontends() -> tuple[FrontendSpec, ...]:
+    """Return the frontend, which imports JAX when it is used."""
+    return (FrontendSpec("jax", "jax", "costcore_jax.frontend", model_options=OPTIONS),)
+
+
+@hookimpl
+def costcore_calculators() -> Mapping[str, Calculator]:
+    """Return the formulas of primitives that no other framework has."""
+    from .costs import CALCULATORS
+
+    return CALCULATORS

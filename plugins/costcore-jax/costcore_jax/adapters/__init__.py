@@ -1,0 +1,1 @@
+"""Adapters: how modules of libraries become functions that JAX can trace."""

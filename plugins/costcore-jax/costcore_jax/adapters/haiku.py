@@ -1,0 +1,52 @@
+"""Transformed functions of Haiku."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import haiku
+import jax
+
+from ..capture.program import Owner, Program
+from .linen import args_of
+from .paths import names, owner
+
+TRAINING = ("is_training", "train", "training")
+"""Arguments that select training."""
+
+
+def accepts(model: object) -> bool:
+    """Return True for what ``hk.transform`` or ``hk.transform_with_state`` returned."""
+    return isinstance(model, (haiku.Transformed, haiku.TransformedWithState))
+
+
+def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
+    """Return ``apply`` of a transformed function; its variables are those that ``init`` makes for the arguments."""
+    key = jax.ShapeDtypeStruct((2,), "uint32")
+    has_state = isinstance(model, haiku.TransformedWithState)
+
+    def initialize(key: Any) -> Any:
+        made = model.init(key, *args_of(args), **_in_training(args_of(kwargs)))
+        return made if has_state else (made, {})
+
+    variables = jax.eval_shape(initialize, key)
+
+    def function(variables: Any, *given: Any, **by_name: Any) -> Any:
+        learned, state, key = variables
+        if has_state:
+            return model.apply(learned, state, key, *given, **by_name)
+        return model.apply(learned, key, *given, **by_name), ()
+
+    return Program(function, (*variables, key), _owner)
+
+
+def _in_training(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments for ``init``, which makes moving averages in training only."""
+    return {name: True if name in TRAINING and value is False else value for name, value in kwargs.items()}
+
+
+def _owner(path: Sequence[Any]) -> Owner:
+    if path[0].idx == 2:
+        return Owner("data")  # the random key
+    return owner("param" if path[0].idx == 0 else "state", [key.replace("/~/", "/") for key in names(path[1:])])

@@ -1,0 +1,70 @@
+"""Models and layers of Keras 3 on the JAX backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import keras
+
+from costcore.ir import Role
+
+from ..capture.program import Owner, Program
+from .paths import owner
+from .scopes import scoped_calls
+
+
+def accepts(model: object) -> bool:
+    """Return True for a layer or a model of Keras, if its backend is JAX."""
+    return bool(keras.backend.backend() == "jax" and isinstance(model, keras.layers.Layer))
+
+
+def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
+    """Return ``stateless_call`` of a model that is built.
+
+    Raises:
+        ValueError: if the model is not built: Keras makes the variables then.
+    """
+    if not model.built:
+        raise ValueError("the model has no variables yet. Build it first, model.build(shape)")
+    groups = (model.trainable_variables, model.non_trainable_variables)
+    variables = jax.tree.map(lambda variable: jax.ShapeDtypeStruct(variable.shape, variable.dtype), groups)
+    layers = _layers(model)
+    learned, rest = groups
+    owners = (
+        [_owner_of(variable, layers, "param") for variable in learned],
+        [_owner_of(variable, layers, "state") for variable in rest],
+    )
+    types = {path: type(layer).__name__ for path, layer in layers.items()}
+
+    def function(variables: Any, *given: Any, **by_name: Any) -> Any:
+        with scoped_calls(layers):
+            return model.stateless_call(*variables, *given, **by_name)
+
+    def owner_of(path: Sequence[Any]) -> Owner:
+        found: Owner = owners[path[0].idx][path[1].idx]
+        return found
+
+    return Program(function, variables, owner_of, types=types)
+
+
+def _layers(model: Any) -> dict[str, Any]:
+    """Return the layers of a model by path; those of a model are named by Keras."""
+    found: dict[str, Any] = {"": model}
+
+    def visit(path: str, layer: Any) -> None:
+        for child in layer._layers:
+            inner = f"{path}.{child.name}" if path else child.name
+            if all(child is not other for other in found.values()):
+                found[inner] = child
+                visit(inner, child)
+
+    visit("", model)
+    return found
+
+
+def _owner_of(variable: Any, layers: dict[str, Any], role: Role) -> Owner:
+    owners = [path for path, layer in layers.items() if any(variable is own for own in layer.variables)]
+    path = max(owners, key=len, default="")
+    return owner(role, [*path.split("."), variable.name] if path else [variable.name])

@@ -1,0 +1,56 @@
+"""Modules of ``flax.linen``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from flax import linen
+
+from ..capture.program import Owner, Program
+from .paths import names, owner
+
+
+def accepts(model: object) -> bool:
+    """Return True for a module of ``flax.linen``."""
+    return isinstance(model, linen.Module)
+
+
+def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int, ...]) -> Program:
+    """Return ``apply`` of a module; its variables are those that ``init`` makes for the arguments.
+
+    All collections but the parameters may be updated, and one random key serves all streams.
+    """
+    types: dict[str, str] = {}
+
+    def noted(call: Any, args: Any, kwargs: Any, context: Any) -> Any:
+        types.setdefault(".".join(context.module.path), type(context.module).__name__)
+        return call(*args, **kwargs)
+
+    def initialize(key: Any) -> Any:
+        return model.init(key, *args_of(args), **args_of(kwargs))
+
+    key = jax.ShapeDtypeStruct((), jax.random.key(0).dtype)
+    variables = jax.eval_shape(initialize, key)
+    updated = [collection for collection in variables if collection != "params"]
+
+    def function(variables: Any, *given: Any, **by_name: Any) -> Any:
+        collections, key = variables
+        with linen.intercept_methods(noted):
+            made = model.apply(collections, *given, rngs=key, mutable=updated or False, **by_name)
+        return made if updated else (made, ())
+
+    return Program(function, (variables, key), _owner, model.name or type(model).__name__, types)
+
+
+def args_of(arguments: Any) -> Any:
+    """Return arguments with zeros in place of abstract values, which only ``jax.eval_shape`` sees."""
+    return jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype) if hasattr(x, "dtype") else x, arguments)
+
+
+def _owner(path: Sequence[Any]) -> Owner:
+    if path[0].idx == 1:
+        return Owner("data")  # the random key
+    collection, *keys = names(path[1:])
+    return owner("param" if collection == "params" else "state", keys)

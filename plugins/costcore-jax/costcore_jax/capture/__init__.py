@@ -1,0 +1,1 @@
+"""From a function and shapes to the calls of a run."""

@@ -1,0 +1,207 @@
+"""Counting a function or a module of JAX from its jaxpr: no array is made, nothing is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+
+from costcore.errors import CostError
+from costcore.trace.recorder import Recorder
+
+from .adapters.catalog import adapter_of
+from .capture.control_flow import HANDLERS
+from .capture.inputs import arguments, is_static
+from .capture.modules import modules
+from .capture.program import Owner, Program
+from .capture.recording import Place, Recording
+from .capture.values import Value, value_of
+from .capture.walker import Walker, constant_of, without_dead_code
+from .regroup.regroup import regroup_calls, selected_patterns
+
+
+def accepts(model: object) -> bool:
+    """Return True for a function, and for a module of Flax, Haiku, Equinox or Keras on the JAX backend."""
+    return adapter_of(model) is not None
+
+
+def estimate(
+    recorder: Recorder,
+    model: Any,
+    inputs: Any,
+    *,
+    params: int | Sequence[int] = (),
+    dtype: Any = None,
+    backward: bool = False,
+    regroup: bool | Collection[str] = False,
+    trips: int | None = None,
+) -> None:
+    """Trace ``model`` on abstract values and record the equations.
+
+    Args:
+        recorder: the recorder to write to.
+        model: a function, or a module of a library on JAX.
+        inputs: the arguments: a shape (tuple of ints), a ``costcore.Tensor``, a ``jax.ShapeDtypeStruct``, an array, or
+            a pytree of these; several as a tuple or list, by name as a dict. Numbers, texts and functions are passed
+            as they are.
+        params: positions of the arguments of a function that are learned parameters.
+        dtype: the dtype of inputs given as shapes; default: float32.
+        backward: whether to count the gradients of the parameters too, or of all inputs if there are none. The outputs
+            get gradients from outside.
+        regroup: count operators that JAX spells out as one operator; names of patterns, or True for all.
+        trips: the trip count of loops that depends on data; default: a symbol for each.
+
+    Raises:
+        CostError: if the function fails on these inputs, or an argument is not one of the above.
+        TypeError, ValueError: for an invalid option.
+    """
+    patterns = selected_patterns(regroup)
+    adapt = adapter_of(model)
+    if adapt is None:
+        raise CostError(f"{type(model).__name__} is not a function or a module on JAX")
+    if trips is not None and (not isinstance(trips, int) or isinstance(trips, bool) or trips < 0):
+        raise ValueError(f"trips must be an integer of 0 or more (got {trips!r})")
+    positional, by_name = arguments(inputs, dtype)
+    positions = _positions(params, len(positional))
+    with _model_errors(model):
+        program = adapt(model, positional, by_name, positions)
+        capture = _Capture(program, positional, by_name, backward=backward)
+        closed, removed = without_dead_code(capture.trace())
+    recorder.frameworks["jax"] = jax.__version__
+    if removed:
+        recorder.notes.append(f"{removed} equations that no output needs are not counted; XLA removes them too")
+    values = capture.values(recorder)
+    recording = Recording(recorder, program.root)
+    walker = Walker(recording, HANDLERS, trips)
+    constants = [constant_of(array) for array in closed.consts]
+    outputs = walker.walk(closed.jaxpr, constants, values, Place())
+    recorder.inputs += [recording.identity(value) for value in values if value.role == "data"]
+    recorder.buffers += [recording.identity(value) for value in values if value.role == "state"]
+    recorder.returned += [recording.identity(value) for value in outputs if value.dtype]
+    recorder.n_params_model = capture.n_params(values)
+    recorder.modules.update(modules(program, recorder.calls, capture.owned(values)))
+    if patterns:
+        regroup_calls(recording, patterns, outputs)
+
+
+def _positions(params: int | Sequence[int], count: int) -> tuple[int, ...]:
+    found = (params,) if isinstance(params, int) else tuple(params)
+    if any(not isinstance(i, int) or not 0 <= i < count for i in found):
+        raise ValueError(f"params must be positions of arguments, 0 to {count - 1} (got {params!r})")
+    return found
+
+
+class _Capture:
+    """A program with its arguments, as a function of the arrays among them.
+
+    Args:
+        program: the function and its variables.
+        positional, by_name: the other arguments.
+        backward: whether gradients are computed too.
+    """
+
+    def __init__(self, program: Program, positional: list[Any], by_name: dict[str, Any], *, backward: bool) -> None:
+        paths, self._tree = jax.tree_util.tree_flatten_with_path((program.variables, positional, by_name))
+        self._leaves = [leaf for _, leaf in paths]
+        self._traced = [i for i, leaf in enumerate(self._leaves) if not is_static(leaf)]
+        self._owners = [_owner(program, path) for path, _ in paths]
+        self._program = program
+        self._backward = backward
+
+    def trace(self) -> Any:
+        """Return the closed jaxpr."""
+        abstract = [self._leaves[i] for i in self._traced]
+        if not self._backward:
+            return jax.make_jaxpr(self._run)(*abstract)
+        outputs = jax.eval_shape(self._differentiable, abstract)
+        return jax.make_jaxpr(self._run_backward)(abstract, outputs)
+
+    def values(self, recorder: Recorder) -> list[Value]:
+        """Return the values of the inputs of the jaxpr."""
+        found = []
+        for i in self._traced:
+            value, owner = value_of(self._leaves[i]), self._owners[i]
+            value.role = owner.role if _is_float(self._leaves[i]) or owner.role == "state" else "data"
+            if value.role == "param":
+                value.parameter = value.identity = recorder.parameter(value.size)
+                value.is_weight = True
+            found.append(value)
+        if self._backward:
+            abstract = [self._leaves[i] for i in self._traced]
+            found += map(value_of, jax.eval_shape(self._differentiable, abstract))
+        return found
+
+    def n_params(self, values: Sequence[Value]) -> Any:
+        """Return the number of elements of all parameters; None if the program declares none."""
+        sizes = [value.size for value in values if value.role == "param"]
+        return sum(sizes) if sizes else None
+
+    def owned(self, values: Sequence[Value]) -> Iterator[tuple[Owner, Value]]:
+        """Yield every variable of the model with its owner."""
+        for i, value in zip(self._traced, values, strict=False):
+            if value.role != "data":
+                yield self._owners[i], value
+
+    def _run(self, *traced: Any) -> Any:
+        leaves = list(self._leaves)
+        for i, array in zip(self._traced, traced, strict=True):
+            leaves[i] = array
+        variables, positional, by_name = jax.tree.unflatten(self._tree, leaves)
+        return self._program.function(variables, *positional, **by_name)
+
+    def _differentiable(self, traced: Sequence[Any]) -> list[Any]:
+        return self._split(traced)[0]
+
+    def _split(self, traced: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Return the floating-point outputs, and all others with the updated state."""
+        made, updated = self._run(*traced)
+        outputs = jax.tree.leaves(made)
+        others = [leaf for leaf in outputs if not _is_float(leaf)]
+        return [leaf for leaf in outputs if _is_float(leaf)], [*others, *jax.tree.leaves(updated)]
+
+    def _run_backward(self, traced: Sequence[Any], cotangents: Sequence[Any]) -> Any:
+        chosen = self._differentiated()
+
+        def of_chosen(arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+            changed = list(traced)
+            for i, array in zip(chosen, arrays, strict=True):
+                changed[i] = array
+            return self._split(changed)
+
+        outputs, pull, others = jax.vjp(of_chosen, [traced[i] for i in chosen], has_aux=True)
+        return outputs, others, pull(list(cotangents))
+
+    def _differentiated(self) -> list[int]:
+        """Return the positions of the parameters among the traced arguments, or of all floats if there are none."""
+        floats = [i for i, leaf in enumerate(self._traced) if _is_float(self._leaves[leaf])]
+        learned = [i for i in floats if self._owners[self._traced[i]].role == "param"]
+        return learned or floats
+
+
+def _owner(program: Program, path: Any) -> Owner:
+    """Return what an argument is, by its path in (variables, positional, by name)."""
+    if path[0].idx != 0:
+        return Owner("data")
+    return program.owner(path[1:])
+
+
+def _is_float(leaf: Any) -> bool:
+    return bool(jax.numpy.issubdtype(leaf.dtype, jax.numpy.inexact))
+
+
+@contextmanager
+def _model_errors(model: Any) -> Iterator[None]:
+    """Turn an exception of the program into an error with its name."""
+    name = getattr(model, "__name__", type(model).__name__)
+    try:
+        yield
+    except CostError:
+        raise
+    except Exception as error:
+        raise CostError(f"{name}: tracing raised {type(error).__name__}: {_short(error)}") from error
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:500]

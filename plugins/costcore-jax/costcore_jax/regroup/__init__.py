@@ -1,0 +1,1 @@
+"""Operators that JAX spells out, counted as one operator."""

@@ -1,0 +1,1 @@
+"""The operators that libraries on JAX spell out, by family."""

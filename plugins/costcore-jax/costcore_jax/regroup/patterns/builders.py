@@ -1,0 +1,58 @@
+"""How one operator is spelled out, and the layer that it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from costcore.ir import Layer, Tensor
+
+from ...capture.recording import Recorded
+from ...capture.values import Value
+from ..matcher import Graph, Match, Operand, Pattern
+
+X, W, B = Operand("x"), Operand("w"), Operand("b")
+
+Group: TypeAlias = tuple[Layer, tuple[Value, ...]]
+"""A layer, and the values of its operands."""
+
+Builder: TypeAlias = Callable[[Match, Recorded, Graph], "Group | None"]
+"""Returns the layer for a match that ends in an equation; None if the match is something else after all."""
+
+
+class Decomposition(NamedTuple):
+    """How one operator is spelled out.
+
+    Attributes:
+        pattern: the pattern of the value that it computes.
+        build: returns the layer for a match.
+    """
+
+    pattern: Pattern
+    build: Builder
+
+
+def layer_of(kind: str, operands: Mapping[str, Value], root: Recorded, attrs: Mapping[str, Any]) -> Group:
+    """Return the layer of a group whose last equation is ``root``."""
+    tensors = {name: value.tensor() for name, value in operands.items()}
+    outputs = [tensor for value in root.outputs if (tensor := value.tensor()) is not None]
+    known = {name: tensor for name, tensor in tensors.items() if isinstance(tensor, Tensor)}
+    return Layer(kind, known, outputs, attrs), tuple(operands.values())
+
+
+def of_x(kind: str, **attrs: Any) -> Builder:
+    """Return a builder of an elementwise operator of ``x``."""
+
+    def build(match: Match, root: Recorded, graph: Graph) -> Group | None:
+        if match.values["x"].size != root.outputs[0].size:
+            return None
+        return layer_of(kind, {"x": match.values["x"]}, root, attrs)
+
+    return build
+
+
+def reduced_axes(match: Match, graph: Graph, *primitives: str) -> tuple[int, ...] | None:
+    """Return the axes of all reductions of a match; None if they differ."""
+    reductions = [graph.history[i] for i in match.nodes if graph.history[i].primitive in primitives]
+    found = {tuple(map(int, each.params["axes"])) for each in reductions}
+    return found.pop() if len(found) == 1 else None

@@ -1,0 +1,139 @@
+"""The search for groups of equations that are one operator."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from costcore.messages import unknown
+from costcore.trace.call import Call
+from costcore.trace.run import Regrouping
+
+from ..capture.recording import Recorded, Recording
+from ..capture.values import Value
+from .matcher import Graph, Match, looked_through, matches
+from .patterns.builders import Decomposition, Group
+from .patterns.catalog import PATTERNS
+
+
+def selected_patterns(regroup: bool | Collection[str]) -> dict[str, Decomposition]:
+    """Return the patterns of these names; all for True, none for False.
+
+    Raises:
+        ValueError: for a name that is not a pattern.
+    """
+    if isinstance(regroup, bool):
+        return dict(PATTERNS) if regroup else {}
+    names = [regroup] if isinstance(regroup, str) else list(regroup)
+    for name in names:
+        if name not in PATTERNS:
+            raise ValueError(unknown("pattern of regroup", name, sorted(PATTERNS)))
+    return {name: pattern for name, pattern in PATTERNS.items() if name in names}
+
+
+def regroup_calls(recording: Recording, patterns: Mapping[str, Decomposition], outputs: Sequence[Value]) -> None:
+    """Replace the calls of equations that are one operator together, from the last to the first."""
+    history = recording.history
+    producers = {value.identity: i for i, each in enumerate(history) for value in each.outputs if _is_new(each, value)}
+    search = _Search(recording, Graph(history, producers), _readers(history), {value.identity for value in outputs})
+    for position in reversed(range(len(history))):
+        if position not in search.taken:
+            search.at(position, patterns)
+    recorder = recording.recorder
+    gone = {id(history[i].call) for i in search.taken if i not in search.replaced}
+    replaced = {id(history[i].call): call for i, call in search.replaced.items()}
+    recorder.calls[:] = [replaced.get(id(call), call) for call in recorder.calls if id(call) not in gone]
+    recorder.regrouped.extend(search.found[::-1])
+
+
+def _is_new(recorded: Recorded, value: Value) -> bool:
+    """Return whether an equation computes a value, rather than passing one on."""
+    return bool(value.identity) and all(value.identity != given.identity for given in recorded.inputs)
+
+
+def _readers(history: Sequence[Recorded]) -> dict[int, set[int]]:
+    """Return the positions of the equations that read each value; views of it do not."""
+    readers: dict[int, set[int]] = {}
+    for i, recorded in enumerate(history):
+        for value in recorded.inputs:
+            if value.identity and any(_is_new(recorded, output) for output in recorded.outputs):
+                readers.setdefault(value.identity, set()).add(i)
+    return readers
+
+
+@dataclass
+class _Search:
+    """The search, with what it found.
+
+    Attributes:
+        recording: the run.
+        graph: its equations.
+        readers: the equations that read each value.
+        returned: ids of the values that the program returns.
+        taken: equations of groups.
+        replaced: the call of each group, by its last equation.
+        found: the groups, the last first.
+    """
+
+    recording: Recording
+    graph: Graph
+    readers: Mapping[int, set[int]]
+    returned: set[int]
+    taken: set[int] = field(default_factory=set)
+    replaced: dict[int, Call] = field(default_factory=dict)
+    found: list[Regrouping] = field(default_factory=list)
+
+    def at(self, position: int, patterns: Mapping[str, Decomposition]) -> None:
+        """Take the first group that ends in an equation."""
+        root = self.graph.history[position]
+        if len(root.outputs) != 1 or looked_through(root) is not None:
+            return
+        for decomposition in patterns.values():
+            for match in matches(decomposition.pattern, root.outputs[0], self.graph, Match({}, frozenset())):
+                nodes = self._separate(match.nodes, position)
+                group = None if nodes is None else decomposition.build(match._replace(nodes=nodes), root, self.graph)
+                if nodes is not None and group is not None:
+                    self._take(position, nodes, group)
+                    return
+
+    def _separate(self, nodes: frozenset[int], root: int) -> frozenset[int] | None:
+        """Return the equations of a group without those of numbers that others read too.
+
+        None if others read a value between them, or if they run in different loops.
+        """
+        history = self.graph.history
+        kept = set(nodes)
+        for i in nodes - {root}:
+            output = history[i].outputs[0]
+            if not self.readers.get(output.identity, set()) <= nodes or output.identity in self.returned:
+                if output.number is None:
+                    return None
+                kept.discard(i)
+        call = history[root].call
+        same_loop = all(history[i].call.region == call.region and history[i].call.times == call.times for i in kept)
+        same_phase = all(history[i].call.phase == call.phase for i in kept)
+        return frozenset(kept) if same_loop and same_phase and not kept & self.taken else None
+
+    def _take(self, position: int, nodes: frozenset[int], group: Group) -> None:
+        layer, values = group
+        calls = [self.graph.history[i].call for i in sorted(nodes)]
+        inputs = tuple(map(self.recording.identity, values))
+        self.replaced[position] = calls[-1]._replace(
+            layer=self.recording.recorder.intern(layer),
+            type=layer.op,
+            native=f"jax::{layer.op}",
+            module=_common_module([call.module for call in calls]),
+            inputs=inputs,
+            outputs=(self.recording.identity(self.graph.history[position].outputs[0]),),
+            parameters=tuple(dict.fromkeys(value.parameter for value in values if value.parameter)),
+        )
+        self.taken |= nodes
+        self.found.append(Regrouping(layer.op, tuple(call.type for call in calls)))
+
+
+def _common_module(modules: Sequence[str]) -> str:
+    """Return the path of the innermost module around all of these."""
+    parts = [module.split(".") for module in modules]
+    shared = takewhile(lambda names: len(set(names)) == 1, zip(*parts, strict=False))
+    return ".".join(names[0] for names in shared)

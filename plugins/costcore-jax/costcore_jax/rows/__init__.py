@@ -1,0 +1,1 @@
+"""Rows: which primitive becomes which layer, by operator family."""

@@ -1,0 +1,69 @@
+"""Rows of convolutions with any layout of their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from costcore.translate import Arguments, Row
+
+from ..capture.dims import dim_of
+from ..capture.values import Value
+
+
+def _ordered(index: int, spec: str) -> Callable[[Arguments], Value]:
+    """Return a source for an operand with the axes in the order of the formulas: batch or outputs, channels, space."""
+
+    def read(a: Arguments) -> Value:
+        value: Value = a["inputs"][index]
+        return value.viewed(*(value.shape[axis] for axis in getattr(a["dimension_numbers"], spec)))
+
+    return read
+
+
+def is_transposed(a: Arguments) -> bool:
+    """Return whether zeros are inserted between the elements of the input, as a transposed convolution does."""
+    return any(step != 1 for step in a["lhs_dilation"])
+
+
+def _swapped(a: Arguments) -> Value:
+    """Return the kernel of a transposed convolution as ``[C_in, C_out/G, …]``; JAX stores ``[C_out, C_in/G, …]``."""
+    kernel, groups = _ordered(1, "rhs_spec")(a), a["feature_group_count"]
+    outputs, inputs, *space = kernel.shape
+    return kernel.viewed(inputs * groups, outputs // groups, *space)
+
+
+def _kernel(a: Arguments) -> Any:
+    return tuple(_ordered(1, "rhs_spec")(a).shape[2:])
+
+
+def _setting(name: str) -> Callable[[Arguments], Any]:
+    return lambda a: tuple(int(step) for step in a[name])
+
+
+def _padding(a: Arguments) -> Any:
+    return tuple((dim_of(before), dim_of(after)) for before, after in a["padding"])
+
+
+SETTINGS = {
+    "kernel": _kernel,
+    "padding": _padding,
+    "dilation": _setting("rhs_dilation"),
+    "groups": lambda a: a["feature_group_count"],
+}
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "jax::conv_general_dilated",
+        "conv_transpose",
+        {"x": _ordered(0, "lhs_spec"), "w": _swapped},
+        {**SETTINGS, "stride": _setting("lhs_dilation")},
+        when=lambda a: is_transposed(a) and a["batch_group_count"] == 1,
+    ),
+    Row(
+        "jax::conv_general_dilated",
+        "conv",
+        {"x": _ordered(0, "lhs_spec"), "w": _ordered(1, "rhs_spec")},
+        {**SETTINGS, "stride": _setting("window_strides")},
+    ),
+)
