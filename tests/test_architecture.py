@@ -18,7 +18,7 @@ FRAMEWORKS = {"chainer", "numpy", "onnx", "sympy", "torch"}
 ALLOWED = {
     "costcore": {
         *("costcore", "distributed", "joblib", "matplotlib", "pandas", "pluggy", "pyarrow", "pytest", "ray", "rich"),
-        *("sympy", "texttable", "tomli", "tqdm"),
+        *("sympy", "tensorboard", "texttable", "tomli", "tqdm"),
     },
     "costcore.calculators": {"costcore.ir"},
     "costcore.frontends": {"costcore"},

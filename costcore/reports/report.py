@@ -500,6 +500,25 @@ class Report(Displayed, ReportData):
 
         return save(to_chrome_trace(self), target)
 
+    def to_tensorboard(self, logdir: str | PathLike[str], step: int = 0) -> None:
+        """Write an event file for TensorBoard, which shows it with ``tensorboard --logdir DIRECTORY``.
+
+        It has the totals and the costs by operator as scalars (TensorBoard keeps seven digits), the calls in their
+        modules as a graph whose nodes have the exact costs, and an overview and the modules as text.
+
+        Args:
+            logdir: the directory of the run; it is made if it does not exist.
+            step: the step of the scalars and of the text: reports at several steps are curves.
+
+        Raises:
+            CostError: if TensorBoard is not installed, or if a cost is symbolic.
+            OSError: if the file cannot be written.
+        """
+        from costcore.reports.exports.tensorboard import TREE_IN_TEXT, markdown, to_tensorboard
+
+        modules = markdown(self.show_tree, depth=3, columns=TREE_IN_TEXT)
+        to_tensorboard(self, logdir, step, {"overview": self._repr_markdown_(), "modules": modules})
+
     def to_model_card(self, target: Target = None) -> str:
         """Return a YAML block for a model card: costs, input shape, convention, versions and report hash.
 
