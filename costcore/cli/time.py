@@ -33,6 +33,7 @@ from costcore.timing.device_table import show_devices
 from costcore.timing.retyped import check_dtype
 from costcore.timing.time_report import TF32_OPERATORS, TimeReport
 from costcore.timing.time_rows import TIMES, TIMES_BY_TYPE
+from costcore.topology.link import links_by_group
 
 EPILOG = """examples:
   costcore time torchvision.models:resnet50 --input 8x3x224x224 --device h100-sxm5-80gb --dtype bfloat16
@@ -79,6 +80,12 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="NAMES",
         help=f"products of float32 that may run in TF32: {', '.join(TF32_OPERATORS)}, both, or none; default: as the "
         "framework does",
+    )
+    parser.add_argument(
+        "--links",
+        metavar="LINKS",
+        help="of a saved report of one of several processes: the link between them, such as nvlink4, or one for each "
+        "dimension of the mesh, tp=nvlink4,dp=infiniband-ndr",
     )
     parser.add_argument("--groups", action="store_true", help="one row per group of calls, not per type of operator")
     parser.add_argument("--columns", metavar="NAMES", help="names separated by commas, or all")
@@ -161,7 +168,26 @@ def _checked(args: argparse.Namespace, devices: Sequence[Device]) -> dict[str, A
         raise ValueError("--measured cannot be used with --columns, --sort or an .html file")
     if len(devices) > 1 and (flags := [flag for flag, value in given.items() if value]):
         raise ValueError(f"{', '.join(flags)} cannot be used with several devices, which are one row each")
-    return {"dtype": args.dtype, "fusion": args.fusion, "cores": args.cores, "tf32": _tf32(args.tf32)}
+    return {
+        "dtype": args.dtype,
+        "fusion": args.fusion,
+        "cores": args.cores,
+        "tf32": _tf32(args.tf32),
+        **_links(args.links),
+    }
+
+
+def _links(text: str | None) -> dict[str, Any]:
+    """Return the option ``links``, if it was given: a name, or names by dimension.
+
+    Raises:
+        ValueError: if there is no link of that name.
+    """
+    if text is None:
+        return {}
+    parts = [part.strip().partition("=") for part in text.split(",")]
+    by_group = {name if equals else "": link if equals else name for name, equals, link in parts}
+    return {"links": links_by_group(by_group)}
 
 
 def _tf32(text: str | None) -> list[str] | None:

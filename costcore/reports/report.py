@@ -210,6 +210,7 @@ class Report(Displayed, ReportData):
         fusion: str = "none",
         cores: int | None = None,
         tf32: Collection[str] | None = None,
+        links: str | Mapping[str, Any] | None = None,
     ) -> TimeReport:
         """Return how long the run takes on a device at least, per call and in total.
 
@@ -231,6 +232,9 @@ class Report(Displayed, ReportData):
             cores: number of cores of a CPU that compute; default: all.
             tf32: operators whose float32 products may be rounded to TF32, of ``conv`` and ``matmul`` (all other
                 products). Default: what frameworks do, ``{"conv"}`` in PyTorch and both in others.
+            links: the links between processes, for :attr:`TimeReport.communication_seconds`: a name of
+                ``costcore/topology/data/links.toml``, such as ``"nvlink4"``, or ``{"gbs": 25, "latency_us": 5}``; for a
+                mesh, a dict of these by dimension, ``{"tp": "nvlink4", "dp": "infiniband-ndr"}``.
 
         Raises:
             TypeError, ValueError: if an argument is invalid, or there is no device of that name.
@@ -238,7 +242,7 @@ class Report(Displayed, ReportData):
         """
         from costcore.timing.time_report import time_report
 
-        return time_report(self.trace, device, dtype, fusion, cores, tf32)
+        return time_report(self.trace, device, dtype, fusion, cores, tf32, links)
 
     def plot(
         self,

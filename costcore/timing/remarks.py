@@ -18,7 +18,25 @@ def time_remarks(report: Times) -> list[str]:
     lines += [UNCALIBRATED] if report.calibrated is None else report.calibrated.remarks
     if report.beyond_groups > 0:
         lines.append(WHOLE_RUN_MEANING)
+    lines += communication_lines(report)
     return [*lines, *unknown_rates(report), *remarks(report.trace)]
+
+
+def communication_lines(report: Times) -> list[str]:
+    """Return a line for the time of communication, and one for each group of processes; none without collectives."""
+    if not report.communications:
+        return []
+    seconds = report.communication_seconds
+    total = "unknown" if seconds is None else f"{1000 * seconds:.4g} ms"
+    lines = [f"communication: {total}, if no computation overlaps it; it is not part of the bound"]
+    for each in report.communications:
+        over = "no link stated (links=…)"
+        if each.link is not None and each.seconds is not None:
+            over = f"{1000 * each.seconds:.4g} ms over {each.link.name}"
+        group = f"{each.group or 'group'} of {each.group_size}"
+        calls = f"{each.n_calls} call{'s' * (each.n_calls != 1)}"
+        lines.append(f"communication, {group}: {over}, {calls}, {each.sent:,} B sent")
+    return lines
 
 
 def unknown_rates(report: Times) -> list[str]:

@@ -65,7 +65,7 @@ class _Retyping:
             return call.layer if cost is not None else new, cost
         old_price, new_price = self._price(call).cost, self._price(call._replace(layer=new)).cost
         if old_price is not None and new_price is not None and _bytes(old_price) == _bytes(cost):
-            return new, cost._replace(mread=new_price.mread, mwrite=new_price.mwrite)
+            return new, cost._replace(mread=new_price.mread, mwrite=new_price.mwrite, mcomm=new_price.mcomm)
         read, written = _ratio(new.read, call.layer.read), _ratio(new.written, call.layer.written)
         return new, cost._replace(mread=round(cost.mread * read), mwrite=round(cost.mwrite * written))
 

@@ -34,6 +34,7 @@ from costcore.timing.time_rows import (
     total_of,
 )
 from costcore.timing.times import Times
+from costcore.topology.link import links_by_group
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.trace import Trace
 
@@ -162,10 +163,19 @@ class TimeReport(Displayed, Times):
             "tf32": list(self.tf32),
             "status": self.status,
             "total": total_of(self) if self.error is None else {**total_of(self), "error": self.error},
+            **self._communication(),
             "types": summary(self),
             "groups": entries(self),
             "remarks": self.remarks,
         }
+
+    def _communication(self) -> dict[str, Any]:
+        """Return the entry of communication; empty for a run without collectives."""
+        groups = [
+            {**each._asdict(), "link": None if each.link is None else each.link._asdict()}
+            for each in self.communications
+        ]
+        return {"communication": {"seconds": self.communication_seconds, "groups": groups}} if groups else {}
 
     def to_json(self, target: Target = None, indent: int | None = None) -> str:
         """Return :meth:`to_dict` as JSON text, and write it to ``target`` (a path or a stream) if given.
@@ -211,9 +221,11 @@ def time_report(
     fusion: str = "none",
     cores: int | None = None,
     tf32: Collection[str] | None = None,
+    links: object = None,
 ) -> TimeReport:
     """Return the time of a run on a device; see :meth:`costcore.Report.time`."""
     chosen = named(device)
+    by_group = {} if links is None else links_by_group(links)
     if dtype is not None:
         check_dtype(dtype)
     if fusion not in LEVELS:
@@ -229,7 +241,7 @@ def time_report(
         )
     _check_numbers(trace)
     with collector_off():
-        return TimeReport(trace, chosen, fusion, _tf32(trace, tf32), dtype)
+        return TimeReport(trace, chosen, fusion, _tf32(trace, tf32), dtype, by_group)
 
 
 def _check_numbers(trace: Trace) -> None:

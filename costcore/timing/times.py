@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from math import fsum
 
 from costcore.devices.device import Device
@@ -12,6 +12,8 @@ from costcore.timing.group_time import GroupTime, timed
 from costcore.timing.retyped import retyped
 from costcore.timing.whole_run import bytes_from_outside
 from costcore.timing.work import Work
+from costcore.topology.communication import communications
+from costcore.topology.link import Link
 from costcore.trace.trace import Trace
 
 
@@ -24,6 +26,7 @@ class Times:
         fusion: the level of fusion.
         tf32: the operators whose float32 products may be rounded to TF32.
         dtype: the dtype of weights and activations; None for those of the run.
+        links: the links between processes, by group; see :func:`costcore.topology.link.links_by_group`.
 
     Attributes:
         trace: the run that is timed, at ``dtype``.
@@ -31,10 +34,18 @@ class Times:
         whole_run: the least time in which weights and inputs come from memory, each once. A group alone may find its
             weights in a cache; not all groups of a run can.
         calibrated: how sure the calibrated time is; None if the device was never calibrated.
+        communications: what each group of processes communicates, and how long that takes over its link. It is not part
+            of the bound, because a program may compute meanwhile.
     """
 
     def __init__(
-        self, trace: Trace, device: Device, fusion: str, tf32: Collection[str], dtype: str | None = None
+        self,
+        trace: Trace,
+        device: Device,
+        fusion: str,
+        tf32: Collection[str],
+        dtype: str | None = None,
+        links: Mapping[str, Link] | None = None,
     ) -> None:
         self.trace = trace if dtype is None else retyped(trace, dtype)
         self.device = device
@@ -43,6 +54,7 @@ class Times:
         self.dtype = dtype
         self.groups: list[GroupTime] = timed(self.trace, fusion, device, tf32)
         self.whole_run: Bound = bound_of(Work(), bytes_from_outside(self.trace), 0, device)
+        self.communications = communications(self.trace, links or {})
         self.calibrated: Calibrated | None = None
         if device.calibration:
             self.calibrated = estimate_groups(self.groups, self.trace, device)
@@ -61,6 +73,12 @@ class Times:
     def beyond_groups(self) -> float:
         """How much longer the whole run takes at least than its groups; 0 if their bounds add up to more."""
         return self.bound_seconds - fsum(group.bound_seconds for group in self.groups)
+
+    @property
+    def communication_seconds(self) -> float | None:
+        """How long collectives take if nothing overlaps them: 0 without any, None if the link of a group is unknown."""
+        times = [each.seconds for each in self.communications if each.seconds is not None]
+        return fsum(times) if len(times) == len(self.communications) else None
 
     @property
     def seconds(self) -> float | None:

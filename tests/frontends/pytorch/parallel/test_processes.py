@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[4]
 
 
 DIVISION = {"fully sharded": 4 * PARAMETERS // 2}
-"""Bytes of a shard of gradients: without an average, which gloo lacks, ``fully_shard`` divides the shard of a sum."""
+"""Bytes of a shard of the gradients: gloo has no average, so that ``fully_shard`` sums, and divides the shard then."""
 
 
 @pytest.fixture(scope="module")

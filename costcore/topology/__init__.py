@@ -1,0 +1,1 @@
+"""Links between processes, and how long collectives take over them."""

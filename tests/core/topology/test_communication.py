@@ -1,0 +1,132 @@
+"""The time of collectives over links, against the arithmetic of rings and trees."""
+
+from __future__ import annotations
+
+import pytest
+
+from costcore import Report
+from costcore.counting.pricing import cost_of
+from costcore.ir import Layer, Tensor
+from costcore.toml_files import loads
+from costcore.topology.communication import collective_seconds
+from costcore.topology.link import DATA, Link, link_of, links, links_by_group
+from costcore.trace.call import Call
+from costcore.trace.run import Run
+from costcore.trace.trace import CallCost, Trace
+from tests.calculators.layer_costs import CALCULATORS
+
+LINK = Link("test", gbs=100, latency_us=5)
+
+
+def record(op, inputs, outputs, n, group=None, times=1):
+    attrs = {"group_size": n} | ({} if group is None else {"group": group})
+    tensors = {f"x{i}": Tensor((size,)) for i, size in enumerate(inputs)}
+    layer = Layer(op, tensors, [Tensor((size,)) for size in outputs], attrs)
+    call = Call(layer, op, name=f"{op}-{group}", times=times)
+    return CallCost(call, cost_of(layer, CALCULATORS[op]))
+
+
+def seconds(op, inputs, outputs, n, link=LINK):
+    call, cost, *_ = record(op, inputs, outputs, n)
+    return collective_seconds(call.layer, cost, link)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "outputs", "expected"),
+    [
+        # 100 MB among 8: 14 steps of 5 us, and 2 * 100 MB * 7/8 at 100 GB/s = 1.75 ms
+        ("all_reduce", [25_000_000], [25_000_000], 70e-6 + 1.75e-3),
+        # 400 B: a tree of 2 * 3 steps is faster than a ring of 14; 800 B at 100 GB/s = 8 ns
+        ("all_reduce", [100], [100], 30e-6 + 8e-9),
+        # 7 steps, and 100 MB * 7/8
+        ("all_gather", [3_125_000], [25_000_000], 35e-6 + 0.875e-3),
+        ("reduce_scatter", [25_000_000], [3_125_000], 35e-6 + 0.875e-3),
+        ("all_to_all", [25_000_000], [25_000_000], 35e-6 + 0.875e-3),
+        ("broadcast", [25_000_000], [], 35e-6 + 1e-3),
+        ("send", [25_000_000], [], 5e-6 + 1e-3),
+        ("recv", [], [25_000_000], 5e-6 + 1e-3),
+        ("barrier", [], [], 30e-6),
+    ],
+)
+def test_latency_of_the_steps_and_bytes_at_the_rate(op, inputs, outputs, expected):
+    assert seconds(op, inputs, outputs, 8) == pytest.approx(expected, rel=1e-12)
+
+
+def test_one_process_needs_no_time():
+    assert seconds("all_reduce", [100], [100], 1) == 0
+
+
+def report(*records):
+    return Report(Trace(records, Run()))
+
+
+def test_each_group_has_its_link():
+    """Two all-reduces of 400 MB among 2, 1 step each way: 2 * (10 us + 4 ms); one all-gather of 80 B among 4."""
+    made = report(
+        record("all_reduce", [100_000_000], [100_000_000], 2, "tp", times=2),
+        record("all_gather", [5], [20], 4, "dp"),
+    )
+    time = made.time("l4", links={"tp": {"gbs": 100, "latency_us": 5}, "dp": "ethernet-10g"})
+    first, second = time.communications
+    assert (first.group, first.group_size, first.n_calls, first.sent) == ("tp", 2, 2, 800_000_000)
+    assert first.seconds == pytest.approx(2 * (10e-6 + 4e-3))
+    assert second.seconds == pytest.approx(3 * 2.7e-6 + 60 / 1.25e9)
+    assert time.communication_seconds == pytest.approx(first.seconds + second.seconds)
+    assert time.bound_seconds == made.time("l4").bound_seconds  # communication may be overlapped
+    assert "communication: 8.028 ms, if no computation overlaps it; it is not part of the bound" in time.remarks
+    assert "communication, tp of 2: 8.02 ms over custom, 2 calls, 800,000,000 B sent" in time.remarks
+    entry = time.to_dict()["communication"]
+    assert entry["seconds"] == time.communication_seconds
+    assert [group["link"]["gbs"] for group in entry["groups"]] == [100, 1.25]
+
+
+def test_without_a_link_the_time_is_unknown():
+    made = report(record("all_gather", [5], [20], 4, "dp"))
+    time = made.time("l4")
+    assert time.communication_seconds is None
+    assert "communication, dp of 4: no link stated (links=…), 1 call, 60 B sent" in time.remarks
+    assert made.time("l4", links="nvlink4").communication_seconds == pytest.approx(3 * 0.47e-6 + 60 / 450e9)
+    assert made.time("l4", links={"tp": "nvlink4"}).communication_seconds is None
+
+
+def test_at_another_dtype_fewer_bytes_are_sent():
+    made = report(record("all_gather", [5], [20], 4, "dp"))
+    assert made.time("l4", dtype="bfloat16", links="nvlink4").communications[0].sent == 30
+
+
+def test_a_run_of_one_process_does_not_communicate():
+    made = report()
+    time = made.time("l4")
+    assert (time.communications, time.communication_seconds) == ([], 0)
+    assert "communication" not in time.to_dict()
+    assert not any("communication" in line for line in time.remarks)
+
+
+def test_links_state_their_sources():
+    """PCI Express: 16 lanes of 8 GT/s with 128 of 130 bits are 16 * 8 * 128/130 / 8 = 15.754 GB/s."""
+    content = loads(DATA.read_text())
+    assert {source["checked"] for source in content["sources"]} <= {"read", "second source", "derived"}
+    for generation, rate in (("pcie3", 8), ("pcie4", 16), ("pcie5", 32)):
+        assert links()[f"{generation}-x16"].gbs == pytest.approx(16 * rate * 128 / 130 / 8, abs=1e-3)
+    assert links()["infiniband-ndr"].gbs == 400 / 8
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ("nvlink9", ValueError, "unknown link 'nvlink9'.*Did you mean 'nvlink"),
+        (3, TypeError, "a link must be a name or"),
+        ({"gbs": 3}, TypeError, "a link must be a name or"),
+        ({"gbs": 0, "latency_us": 1}, ValueError, "gbs of a link must be a positive number"),
+        ({"gbs": 1, "latency_us": "2"}, ValueError, "latency_us of a link must be a positive number"),
+        ({"tp": "nvlink9"}, ValueError, "unknown link"),
+    ],
+)
+def test_invalid_links(value, error, message):
+    with pytest.raises(error, match=message):
+        links_by_group(value)
+
+
+def test_links_are_found():
+    assert link_of(LINK) is LINK
+    assert link_of({"gbs": 1, "latency_us": 0}).seconds(3, 2e9) == 2
