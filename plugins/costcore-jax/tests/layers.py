@@ -1,7 +1,7 @@
 """The layers of the conformance table in JAX: functions of ``jax.numpy``, ``jax.lax``, ``jax.nn`` and layers of Flax.
 
 Excluded: layers that JAX lacks (prelu, shrinking, softsign as one function, adaptive pooling, bilinear layers, affine
-grids, local response and group normalization as one chain), dropout at inference, which writes no equation, and layers
+grids, local response normalization), dropout at inference, which writes no equation, and layers
 with a different cost: indices of int32 (argmax, gather, embedding, top-k), recurrent layers (scans).
 """
 
@@ -106,6 +106,7 @@ ELEMENTS: Mapping[str, Built] = {
 
 ARRAYS: Mapping[str, Built] = {
     "reduce_sum": built(lambda x: jnp.sum(x, (1, 2)), R),
+    "reduce_mean": built(lambda x: jnp.mean(x, 1), R),
     "reduce_max": built(lambda x: jnp.max(x, 2), R),
     "reduce_min": built(jnp.min, R),
     "cumsum": built(lambda x: jnp.cumsum(x, 1), R),
@@ -142,6 +143,8 @@ LAYERS: Mapping[str, Built] = {
     "batch_norm_inference": built(linen.BatchNorm(use_running_average=True), (2, 4, 4, 3)),
     "layer_norm": built(linen.LayerNorm(), (2, 5, 8)),
     "layer_norm_plain": built(linen.LayerNorm(use_bias=False, use_scale=False), (2, 5, 8)),
+    "group_norm": built(linen.GroupNorm(3), (2, 2, 2, 6)),
+    "instance_norm": built(linen.InstanceNorm(), (2, 2, 3, 3)),
     "rms_norm": weighted(rms_norm, (4, 8), (8,)),
     "softmax": built(jax.nn.softmax, (4, 6)),
     "log_softmax": built(jax.nn.log_softmax, (4, 6)),

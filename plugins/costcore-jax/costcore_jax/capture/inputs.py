@@ -46,7 +46,7 @@ def arguments(inputs: Any, dtype: Any = None) -> tuple[list[Any], dict[str, Any]
         return [], {name: abstract(value, dtype, repr(name)) for name, value in inputs.items()}
     if inputs is None:
         return [], {}
-    is_one = is_shape(inputs) or inputs == () or not isinstance(inputs, (tuple, list)) or hasattr(inputs, "_fields")
+    is_one = is_shape(inputs) or not isinstance(inputs, (tuple, list)) or inputs == () or hasattr(inputs, "_fields")
     positional: Sequence[Any] = [inputs] if is_one else inputs
     return [abstract(value, dtype, str(i)) for i, value in enumerate(positional)], {}
 

@@ -11,6 +11,7 @@ from .values import Value
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "add": operator.add,
+    "clamp": lambda low, x, high: min(max(x, low), high),
     "eq": operator.eq,
     "ge": operator.ge,
     "gt": operator.gt,

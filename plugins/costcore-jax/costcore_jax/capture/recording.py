@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from costcore.dims import Dim
@@ -17,6 +20,9 @@ from .location import Names
 from .numbers import number_of
 from .values import Value
 
+LIBRARIES = ("contextlib", "costcore", "costcore_jax", "equinox", "flax", "haiku", "jax", "jaxlib", "keras")
+"""Libraries whose lines are not the user's; ``contextlib`` stands for the standard library."""
+
 BOOKKEEPING = frozenset(("debug_callback", "debug_print", "name", "pvary", "tie"))
 """Primitives that mark values or print them; they are not listed."""
 
@@ -25,7 +31,7 @@ VIEWS = frozenset(
 ) | {"sharding_constraint", "squeeze", "stop_gradient", "device_put", "expand_dims"}
 """Primitives whose output has the elements of their input, if it has as many."""
 
-MOVES = frozenset(("convert_element_type", "transpose", "slice", "concatenate", "split", "dynamic_slice", "gather"))
+MOVES = frozenset(("convert_element_type", "transpose", "slice", "concatenate", "split", "dynamic_slice"))
 """Primitives that move or cast weights, so that the results are weights again."""
 
 
@@ -130,7 +136,8 @@ class Recording:
             if name != "reduce_precision":
                 output.identity = self.identity(source)
         elif name in MOVES or name in VIEWS:
-            output.is_weight = bool(given) and given[0].is_weight
+            moved = given if name == "concatenate" else given[:1]
+            output.is_weight = bool(moved) and all(value.is_weight for value in moved)
 
 
 def _constant(outputs: Sequence[Value]) -> Translation:
@@ -152,5 +159,10 @@ def _line(equation: Any) -> str:
 
 
 def _is_users(path: str) -> bool:
-    libraries = ("/jax/", "/jaxlib/", "/flax/", "/haiku/", "/equinox/", "/keras/", "/costcore_jax/", "<")
-    return not any(library in path for library in libraries) and not path.startswith("<")
+    return not path.startswith(("<", *_folders()))
+
+
+def _folders() -> tuple[str, ...]:
+    """Return the folders of the libraries on the way from the user's code to an equation."""
+    files = (getattr(sys.modules.get(name), "__file__", None) for name in LIBRARIES)
+    return tuple(str(Path(file).parent) + os.sep for file in files if file)

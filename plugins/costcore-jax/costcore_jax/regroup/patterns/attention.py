@@ -11,11 +11,11 @@ from ...capture.recording import Recorded
 from ...capture.values import Value
 from ...rows.matmul import Axes, axes_of
 from ..matcher import Graph, Match, Named, Number, Operand, either, op
-from .builders import Decomposition, Group, layer_of, reduced_axes
+from .builders import Decomposition, Group, found_product, layer_of, reduced_axes
 
 _LEFT = Operand("left")
 _SCALED_LEFT = Named("scaled", either(op("mul", _LEFT, Number()), op("div", _LEFT, Number())))
-_DOT_QK = Named("scores", op("dot_general", either(_SCALED_LEFT, _LEFT), Operand("right")))
+_DOT_QK = op("dot_general", either(_SCALED_LEFT, _LEFT), Operand("right"))
 _SCALED_SCORES = either(op("mul", _DOT_QK, Number()), op("div", _DOT_QK, Number()), _DOT_QK)
 _MASK = either(op("broadcast_in_dim", Operand("mask")), Operand("mask"))
 _MASKED = either(
@@ -68,10 +68,10 @@ def _side(value: Value, axes: Axes) -> Side:
 
 def _attention(match: Match, root: Recorded, graph: Graph) -> Group | None:
     """Return attention of ``q``, ``k`` and ``v`` as [batch and heads, steps, features]."""
-    position = graph.producer(match.values["scores"])
-    if position is None:
+    scores = found_product(match, root, graph)
+    if scores is None:
         return None
-    pair = _sides(graph.history[position])
+    pair = _sides(scores)
     values = next((side for side in _sides(root) if side.value.identity == match.values["v"].identity), None)
     if values is None or not pair[0].batch or values.batch_size != pair[0].batch_size:
         return None

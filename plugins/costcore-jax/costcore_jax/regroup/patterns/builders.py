@@ -11,6 +11,8 @@ from ...capture.recording import Recorded
 from ...capture.values import Value
 from ..matcher import Graph, Match, Operand, Pattern
 
+PRODUCTS = ("conv_general_dilated", "dot_general")
+
 X, W, B = Operand("x"), Operand("w"), Operand("b")
 
 Group: TypeAlias = tuple[Layer, tuple[Value, ...]]
@@ -49,6 +51,21 @@ def of_x(kind: str, **attrs: Any) -> Builder:
         return layer_of(kind, {"x": match.values["x"]}, root, attrs)
 
     return build
+
+
+def found_product(match: Match, root: Recorded, graph: Graph) -> Recorded | None:
+    """Return the one product or convolution of a match besides its last equation; None if there are several."""
+    products = [graph.history[i] for i in match.nodes if graph.history[i].primitive in PRODUCTS]
+    inner = [recorded for recorded in products if recorded is not root]
+    return inner[0] if len(inner) == 1 else None
+
+
+def is_mean(match: Match, length: Any) -> bool:
+    """Return whether sums are divided by the number of their elements."""
+    count, share = match.values.get("count"), match.values.get("share")
+    if count is not None and count.number != length:
+        return False
+    return share is None or abs(share.number * length - 1) < 1e-3
 
 
 def reduced_axes(match: Match, graph: Graph, *primitives: str) -> tuple[int, ...] | None:

@@ -9,6 +9,7 @@ from .attention import ATTENTION
 from .builders import Decomposition
 from .normalization import BATCH_NORM, LAYER_NORM, RMS_NORM
 from .products import CONV, LINEAR
+from .reduction import REDUCE_MEAN
 from .softmax import LOG_SOFTMAX, SOFTMAX
 
 PATTERNS: Mapping[str, Decomposition] = {
@@ -21,5 +22,6 @@ PATTERNS: Mapping[str, Decomposition] = {
     **activation.PATTERNS,
     "softmax": SOFTMAX,
     "log_softmax": LOG_SOFTMAX,
+    "reduce_mean": REDUCE_MEAN,
 }
 """Every operator that is looked for; the first that matches is taken."""

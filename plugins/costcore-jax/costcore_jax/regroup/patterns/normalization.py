@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from costcore.ir import prod
 
 from ...capture.recording import Recorded
 from ...capture.values import Value
 from ..matcher import Graph, Match, Named, Number, Operand, Pattern, either, op, product, vector
-from .builders import B, Decomposition, Group, W, X, layer_of, reduced_axes
+from .builders import B, Decomposition, Group, W, X, is_mean, layer_of, reduced_axes
 
 
 def _mean(of: Pattern) -> Pattern:
@@ -36,7 +36,7 @@ LAYER_NORM = Decomposition(
         op("mul", _CENTRED, _INVERSE),
         op("div", _CENTRED, op("sqrt", op("add", _VARIANCE, _EPS))),
     ),
-    lambda match, root, graph: _norm("layer_norm", match, root, graph),
+    lambda match, root, graph: _norm("layer_norm", match, root, graph) or _norm_of_groups(match, root, graph),
 )
 _MEAN_SQUARE = op("rsqrt", op("add", _mean(_square(X)), _EPS))
 _MAYBE_LESS_0 = either(op("sub", X, Number(0)), X)
@@ -52,7 +52,7 @@ def _norm(kind: str, match: Match, root: Recorded, graph: Graph) -> Group | None
     if axes is None or axes != tuple(range(x.ndim - len(axes), x.ndim)) or root.outputs[0].shape != x.shape:
         return None
     length = Value(x.shape[x.ndim - len(axes) :], x.dtype).size
-    if not _is_mean(match, length):
+    if not is_mean(match, length):
         return None
     operands = {"x": x}
     for name in ("w", "b"):
@@ -63,12 +63,26 @@ def _norm(kind: str, match: Match, root: Recorded, graph: Graph) -> Group | None
     return layer_of(kind, operands, root, {"axis": axes, "eps": match.values["eps"].number})
 
 
-def _is_mean(match: Match, length: Any) -> bool:
-    """Return whether sums are divided by the number of their elements."""
-    count, share = match.values.get("count"), match.values.get("share")
-    if count is not None and count.number != length:
-        return False
-    return share is None or abs(share.number * length - 1) < 1e-3
+def _norm_of_groups(match: Match, root: Recorded, graph: Graph) -> Group | None:
+    """Return a group norm, or an instance norm, of x[N, …, C]: the channels are the last axis."""
+    x, axes = match.values["x"], reduced_axes(match, graph, "reduce_sum")
+    reduced = {graph.history[i].inputs[0].shape for i in match.nodes if graph.history[i].primitive == "reduce_sum"}
+    if axes is None or len(reduced) != 1 or x.ndim < 3 or root.outputs[0].shape != x.shape:
+        return None
+    shape = reduced.pop()
+    space = tuple(range(1, x.ndim - 1))
+    if shape == x.shape and axes == space:
+        kind, attrs = "instance_norm", {}
+    elif shape[:-2] == x.shape[:-1] and axes == (*space, x.ndim):
+        kind, attrs = "group_norm", {"groups": shape[-2]}
+    else:
+        return None
+    operands = {"x": x.viewed(x.shape[0], x.shape[-1], *x.shape[1:-1])}
+    operands |= {name: vector(match.values[name]) for name in ("w", "b") if name in match.values}
+    length = prod(shape[axis] for axis in axes)
+    if not is_mean(match, length) or any(v.size != x.shape[-1] for name, v in operands.items() if name != "x"):
+        return None
+    return layer_of(kind, operands, root, {**attrs, "eps": match.values["eps"].number})
 
 
 _STATE = Operand("mean")

@@ -1,0 +1,173 @@
+"""Modules of every library: parameters, modules, state, and no change to the model."""
+
+from __future__ import annotations
+
+import equinox
+import haiku
+import jax
+import jax.numpy as jnp
+import keras
+import pytest
+from flax import linen, nnx
+
+from costcore import Tensor, estimate
+
+MACS = 2 * (4 * 8 + 8 * 3)
+"""Two rows through linear layers of 4, 8 and 3 features."""
+
+PARAMETERS = 4 * 8 + 8 + 8 * 3 + 3
+
+
+class Linen(linen.Module):
+    @linen.compact
+    def __call__(self, x, train=False):
+        x = linen.relu(linen.Dense(8)(x))
+        x = linen.Dropout(0.5, deterministic=not train)(x)
+        return linen.Dense(3, name="head")(x)
+
+
+class Nnx(nnx.Module):
+    def __init__(self, rngs):
+        self.blocks = nnx.List([nnx.Linear(4, 8, rngs=rngs)])
+        self.head = nnx.Linear(8, 3, rngs=rngs)
+
+    def __call__(self, x):
+        for block in self.blocks:
+            x = nnx.relu(block(x))
+        return self.head(x)
+
+
+def in_haiku(x):
+    return haiku.Linear(3, name="head")(jax.nn.relu(haiku.Linear(8)(x)))
+
+
+class Equinox(equinox.Module):
+    hidden: equinox.nn.Linear
+    head: equinox.nn.Linear
+
+    def __call__(self, x):
+        return jax.vmap(lambda row: self.head(jax.nn.relu(self.hidden(row))))(x)
+
+
+def in_equinox(key):
+    return Equinox(equinox.nn.Linear(4, 8, key=key), equinox.nn.Linear(8, 3, key=key))
+
+
+def in_keras():
+    layers = [keras.layers.Dense(8, activation="relu", name="hidden"), keras.layers.Dense(3, name="head")]
+    return keras.Sequential([keras.Input((4,)), *layers])
+
+
+MODELS = {
+    "linen": (Linen, {"Dense_0": "Dense", "head": "Dense"}),
+    "nnx": (lambda: Nnx(nnx.Rngs(0)), {"blocks.0": "Linear", "head": "Linear"}),
+    "nnx abstract": (lambda: nnx.eval_shape(lambda: Nnx(nnx.Rngs(0))), {"blocks.0": "Linear", "head": "Linear"}),
+    "haiku": (lambda: haiku.transform(in_haiku), {"linear": "linear", "head": "head"}),
+    "equinox": (lambda: in_equinox(jax.random.key(0)), {"hidden": "Linear", "head": "Linear"}),
+    "equinox abstract": (
+        lambda: equinox.filter_eval_shape(in_equinox, jax.random.key(0)),
+        {"hidden": "Linear", "head": "Linear"},
+    ),
+    "keras": (in_keras, {"hidden": "Dense", "head": "Dense"}),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_module_is_counted_with_its_parameters_and_modules(name):
+    make, types = MODELS[name]
+    report = estimate(make(), (2, 4), regroup=True)
+    total = report.total_report
+    assert (total["macs"], total["n_params"], total["n_params_model"]) == (MACS, PARAMETERS, PARAMETERS)
+    # two linear layers onto their biases, and a relu
+    assert total["flops"] == MACS + 2 * 8
+    assert [call.module for call in report.trace.calls if call.layer.op == "linear"] == list(types)
+    modules = report.trace.run.modules
+    assert {path: modules[path].type for path in types} == types
+    sizes = [sum(size for _, size in modules[path].own) for path in types]
+    assert sizes == [4 * 8 + 8, 8 * 3 + 3]
+    assert report.status == "complete"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_training_a_module_counts_its_gradients(name):
+    report = estimate(MODELS[name][0](), (2, 4), backward=True)
+    # forward, both weights, and the input of the head
+    assert report.total_report["macs"] == 2 * MACS + 2 * 8 * 3
+    assert {call.phase for call in report.trace.calls} == {"forward", "backward"}
+
+
+def test_arguments_by_name_reach_the_module():
+    report = estimate(Linen(), {"x": (2, 4), "train": True})
+    assert any(call.module == "Dropout_0" for call in report.trace.calls)
+    assert report.total_report["macs"] == MACS
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_statistics_of_a_batch_norm_are_not_parameters(train):
+    report = estimate(linen.BatchNorm(use_running_average=not train), (6, 4), backward=train)
+    assert report.total_report["n_params"] == 8
+    assert report.trace.run.modules[""].buffers == 8
+
+
+def normalized_in_haiku(x, is_training):
+    return haiku.BatchNorm(True, True, 0.9)(x, is_training)
+
+
+@pytest.mark.parametrize("is_training", [False, True])
+def test_state_of_haiku_is_made_in_training(is_training):
+    net = haiku.transform_with_state(normalized_in_haiku)
+    report = estimate(net, {"x": (6, 4), "is_training": is_training})
+    assert report.total_report["n_params"] == 8
+    assert report.status == "complete"
+
+
+def test_no_module_is_changed():
+    model = Nnx(nnx.Rngs(0))
+    call, before = nnx.Linear.__call__, jax.tree.leaves(nnx.state(model))
+    estimate(model, (2, 4), backward=True)
+    assert nnx.Linear.__call__ is call
+    assert all(a is b for a, b in zip(before, jax.tree.leaves(nnx.state(model)), strict=True))
+
+
+def test_a_failing_module_leaves_its_class_as_it_was():
+    call = nnx.Linear.__call__
+    with pytest.raises(ValueError, match="Nnx: tracing raised"):
+        estimate(Nnx(nnx.Rngs(0)), (2, 5))
+    assert nnx.Linear.__call__ is call
+
+
+def test_a_module_used_twice_is_counted_twice_and_its_parameters_once():
+    class Twice(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            layer = linen.Dense(4)
+            return layer(layer(x))
+
+    total = estimate(Twice(), (2, 4)).total_report
+    assert (total["macs"], total["n_params"]) == (2 * 2 * 16, 20)
+
+
+def test_parameters_of_a_function_are_those_of_its_argument():
+    def run(params, x):
+        return jnp.take(params["table"], x, axis=0) @ params["w"]
+
+    report = estimate(run, [{"table": (10, 4), "w": (4, 3)}, Tensor((2, 5), "int32")], params=0)
+    assert report.total_report["n_params"] == 10 * 4 + 4 * 3
+    assert {call.layer.op for call in report.trace.calls} >= {"embedding", "linear"}
+    assert estimate(run, [{"table": (10, 4), "w": (4, 3)}, Tensor((2, 5), "int32")]).total_report["n_params"] == 0
+
+
+def test_stacked_parameters_of_a_scan_count_completely():
+    class Deep(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            block = linen.scan(
+                lambda module, carry, _: (linen.Dense(4)(carry), None),
+                variable_axes={"params": 0},
+                split_rngs={"params": True},
+                length=6,
+            )
+            return block(self, x, None)[0]
+
+    total = estimate(Deep(), (2, 4)).total_report
+    assert (total["macs"], total["n_params"]) == (6 * 2 * 16, 6 * 20)

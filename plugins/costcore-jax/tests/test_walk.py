@@ -1,0 +1,231 @@
+"""Equations with jaxprs of their own: loops, branches, derivatives, checkpoints, sharded functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy
+import pytest
+from jax import lax
+
+from costcore import Tensor, estimate
+
+
+def macs(report):
+    return report.total_report["macs"]
+
+
+def product(x):
+    return jnp.tanh(x @ x)
+
+
+PRODUCT = 4 * 4 * 4
+"""MACs of a product of two 4 x 4 matrices."""
+
+X = (4, 4)
+
+
+def scanned(x):
+    return lax.scan(lambda carry, _: (product(carry), carry.sum()), x, None, length=5)
+
+
+def test_a_scan_runs_its_body_length_times():
+    report = estimate(scanned, X)
+    assert macs(report) == 5 * PRODUCT
+    assert report.status == "complete"
+    assert {call.times for call in report.trace.calls} == {5}
+    assert len({call.region for call in report.trace.calls}) == 1
+
+
+def test_loops_inside_loops_multiply():
+    report = estimate(lambda x: lax.fori_loop(0, 3, lambda _, y: scanned(y)[0], x), X)
+    assert macs(report) == 3 * 5 * PRODUCT
+
+
+def test_a_loop_over_known_numbers_runs_as_often_as_they_say():
+    report = estimate(lambda x: lax.while_loop(lambda s: s[0] < 7, lambda s: (s[0] + 1, product(s[1])), (2, x)), X)
+    assert macs(report) == (7 - 2) * PRODUCT
+    comparison = next(call for call in report.trace.calls if call.type == "lt")
+    assert comparison.times == 7 - 2 + 1
+    assert report.status == "complete"
+
+
+def until_large(x):
+    return lax.while_loop(lambda y: y.sum() < 100, product, x)
+
+
+def test_the_trip_count_of_a_loop_on_data_is_a_symbol():
+    report = estimate(until_large, X)
+    assert macs(report).free_symbols == {next(iter(macs(report).free_symbols))}
+    assert str(macs(report)) == f"{PRODUCT}*trips_1"
+    assert report.status == "assumed"
+    assert macs(report.subs(trips_1=6)) == 6 * PRODUCT
+
+
+def test_the_trip_count_of_a_loop_on_data_may_be_given():
+    report = estimate(until_large, X, trips=6)
+    assert macs(report) == 6 * PRODUCT
+    assert report.status == "assumed"
+
+
+def test_of_branches_on_data_the_most_expensive_one_is_counted():
+    report = estimate(lambda x: lax.cond(x.sum() > 0, lambda y: product(product(y)), jnp.tanh, x), X)
+    assert macs(report) == 2 * PRODUCT
+    assert report.status == "assumed"
+    assert "most expensive of 2 branches" in report.assumptions[0].what
+
+
+def test_of_branches_on_a_literal_the_selected_one_is_counted():
+    report = estimate(lambda x: lax.switch(jnp.int32(0), [jnp.tanh, product], x), X)
+    assert macs(report) == 0
+    assert report.status == "complete"
+
+
+WRAPPED = {
+    "jit": (jax.jit(product), X),
+    "checkpoint": (jax.checkpoint(product), X),
+    "vmap": (jax.vmap(product), (1, *X)),
+    "named_call": (jax.named_call(product, name="block"), X),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_wrapped_functions_are_walked(name):
+    assert macs(estimate(*WRAPPED[name])) == PRODUCT
+
+
+def test_a_function_with_a_derivative_of_its_own_is_walked():
+    assert estimate(jax.nn.relu, X).total_report["flops"] == 16
+
+
+def loss(w, x):
+    return jnp.sum((x @ w) ** 2)
+
+
+def test_gradients_are_backward_and_what_reads_them_is_the_optimizer():
+    def step(w, x):
+        value, gradient = jax.value_and_grad(loss)(w, x)
+        return w - 0.1 * gradient, value
+
+    report = estimate(step, [(4, 5), (3, 4)], params=0)
+    phases = Counter(call.phase for call in report.trace.calls if call.layer.op not in ("reshape", "transpose"))
+    products = [call.phase for call in report.trace.calls if call.type == "dot_general"]
+    assert products == ["forward", "backward"]
+    assert phases["optimizer"] == 2  # the product with the rate, and the difference
+    assert macs(report) == 2 * 3 * 4 * 5
+    assert report.total_report["n_params"] == 20
+
+
+def test_backward_adds_the_gradients_of_parameters_only():
+    report = estimate(loss, [(4, 5), (3, 4)], params=0, backward=True)
+    assert macs(report) == 2 * 3 * 4 * 5
+    assert macs(estimate(loss, [(4, 5), (3, 4)], backward=True)) == 3 * 3 * 4 * 5
+
+
+def test_checkpoints_recompute():
+    @jax.checkpoint
+    def block(w, x):
+        return jnp.tanh(jnp.tanh(x @ w) @ w)
+
+    report = estimate(lambda w, x: block(w, x).sum(), [X, X], params=0, backward=True)
+    by_phase = Counter(call.phase for call in report.trace.calls if call.type == "dot_general")
+    # of the two forward products of the block, both are needed again; backward: w twice, the inner x once
+    assert by_phase == {"forward": 2, "recompute": 2, "backward": 3}
+
+
+def test_a_custom_derivative_is_walked_as_written():
+    @jax.custom_vjp
+    def squared(x):
+        return x @ x
+
+    squared.defvjp(lambda x: (x @ x, x), lambda x, g: (g @ x + x @ g,))
+    report = estimate(squared, X, backward=True)
+    assert Counter(call.phase for call in report.trace.calls if call.type == "dot_general") == {
+        "forward": 1,
+        "backward": 2,
+    }
+
+
+def test_a_sharded_function_is_counted_once_per_device():
+    mesh = jax.make_mesh((4,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    rows = jax.sharding.PartitionSpec("i")
+
+    def local(x, w):
+        return lax.psum(x @ w, "i")
+
+    everywhere = jax.sharding.PartitionSpec()
+    sharded = jax.shard_map(local, mesh=mesh, in_specs=(rows, everywhere), out_specs=everywhere, check_vma=False)
+    report = estimate(sharded, [(8, 3), (3, 5)])
+    assert macs(report) == 8 * 3 * 5
+    assert report.trace.calls[0].layer["x0"].shape == (2, 3)
+    assert any("4 times" in note for note in report.trace.run.notes)
+
+
+def test_dead_code_is_not_counted():
+    def wasteful(x):
+        product(x)
+        return jnp.tanh(x)
+
+    report = estimate(wasteful, X)
+    assert macs(report) == 0
+    assert any("no output needs" in note for note in report.trace.run.notes)
+
+
+def test_a_solver_is_walked():
+    def solve(a, b):
+        return lax.custom_linear_solve(lambda x: a @ x, b, lambda _, right: a @ (a @ right))
+
+    assert macs(estimate(solve, [X, (4,)])) == 2 * 4 * 4
+
+
+def test_an_operator_that_jax_does_not_see_is_listed():
+    def host(x):
+        return jax.pure_callback(lambda a: numpy.sin(a), jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    with pytest.warns(UserWarning, match="pure_callback"):
+        report = estimate(host, X)
+    assert report.status == "partial"
+    (entry,) = report.ignored_layers.values()
+    assert entry["type"] == "pure_callback"
+    assert "test_walk.py" in entry["traceback"]
+
+
+def test_dimension_numbers_of_products():
+    def run(a, b):
+        return lax.dot_general(a, b, (((0, 3), (2, 1)), ((2,), (0,))), preferred_element_type="float32")
+
+    # a[K1, M, B, K2], b[B, K2, K1, N]: B = 2, M = 5, N = 7, K = 3 * 4
+    report = estimate(run, [Tensor((3, 5, 2, 4), "bfloat16"), Tensor((2, 4, 3, 7), "bfloat16")])
+    assert macs(report) == 2 * 5 * 7 * 3 * 4
+    (entry,) = report.layer_report.values()
+    assert entry["mwrite"] == 2 * 5 * 7 * 4
+    assert entry["mread"] == 2 * (3 * 5 * 2 * 4 + 2 * 4 * 3 * 7)
+
+
+def test_a_product_over_no_axis_has_no_macs():
+    report = estimate(lambda a, b: lax.dot_general(a, b, (((), ()), ((), ()))), [(3,), (4,)])
+    assert macs(report) == 0
+    assert report.total_report["flops"] == 12
+
+
+def test_a_ragged_product_multiplies_every_row_once():
+    report = estimate(lax.ragged_dot, [(6, 4), (3, 4, 5), Tensor((3,), "int32")])
+    assert macs(report) == 6 * 4 * 5
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_the_gradients_of_a_convolution_have_its_macs(stride):
+    def run(x, w):
+        return lax.conv(x, w, (stride, stride), "SAME")
+
+    forward = macs(estimate(run, [(2, 3, 8, 8), (5, 3, 3, 3)]))
+    assert forward == 2 * 5 * (8 // stride) ** 2 * 27
+    assert macs(estimate(run, [(2, 3, 8, 8), (5, 3, 3, 3)], backward=True)) == 3 * forward
+
+
+def test_random_bits_are_free():
+    report = estimate(lambda key: jax.random.bits(key, (100,)), jax.random.key(0))
+    assert report.total_report["flops"] == 0
+    assert report.status == "complete"
