@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 from tests.core.given_costs import dense, net, relu
 from tests.core.timing.toy_device import TOY
@@ -41,3 +42,23 @@ def test_colors_tell_what_binds(shown):
     assert dict(fills).keys() == {"dram", "vector"}
     assert all(dict(keys)[name] == fill for name, fill in fills)
     assert len({fill for _, fill in keys}) == len(keys)
+
+
+def test_keys_select_dots_and_roofs_from_left_to_right(shown):
+    browser = shown(net(*(dense(f"a{n}", n) for n in (200, 500, 1000)), framework="torch").time(TOY))
+    picture = browser.find_element(By.ID, "roofline")
+    tip = browser.find_element(By.ID, "tip")
+    n = len(browser.find_elements(By.CSS_SELECTOR, "#roofline title"))
+    shown_titles, places = [], []
+    for _ in range(n):
+        picture.send_keys(Keys.ARROW_RIGHT)
+        shown_titles.append(tip.text)
+        places.append(browser.find_element(By.CSS_SELECTOR, "#roofline .selected").rect["x"])
+    assert len(set(shown_titles)) == n and places == sorted(places)
+    assert any("linear-2: at least" in title for title in shown_titles)
+    picture.send_keys(Keys.ARROW_RIGHT)
+    assert tip.text == shown_titles[0]
+    picture.send_keys(Keys.ARROW_LEFT)
+    assert tip.text == shown_titles[-1]
+    browser.find_element(By.ID, "search").click()
+    assert not tip.is_displayed() and not browser.find_elements(By.CSS_SELECTOR, "#roofline .selected")

@@ -34,6 +34,7 @@ SCRIPTS = (
     "treemap.js",
     "scatter.js",
     "memory.js",
+    "marks.js",
     "rows.js",
     "table.js",
     "page.js",

@@ -123,7 +123,11 @@ def _line(row: Mapping[str, Any], total: Any) -> str:
     name = f"<strong>{_text(row['name'] or row['type'] or 'total')}</strong>"
     kind = f" {_text(row['type'])}" if row["type"] and row["name"] else ""
     same = f" (same as {_text(row['same_as'])})" if row["same_as"] else ""
-    share = f", {float(row['flops%']):.1f}%" if isinstance(row.get("flops%"), (int, float)) and total else ""
+    share = f", {_share(float(row['flops%']))}" if isinstance(row.get("flops%"), (int, float)) and total else ""
     flops, n_params = readable(row["flops"], "flops"), exact(row["n_params"])
     unknown = f", {row['n_unknown']} not counted" if row.get("n_unknown") else ""
-    return f"{name}{kind}{same}: {_text(flops)} FLOPs{share}, {_text(n_params)} parameters{unknown}"
+    return f"{name}{kind}{same}: {_text(flops)} FLOPs{_text(share)}, {_text(n_params)} parameters{unknown}"
+
+
+def _share(percent: float) -> str:
+    return "<0.1%" if 0 < percent < 0.05 else f"{percent:.1f}%"

@@ -10,6 +10,9 @@ from costcore.reports.plots.picture import Picture
 from costcore.reports.plots.theme import Theme, add_legend, axes_of
 from costcore.reports.report_data import ReportData
 
+MANY = 2000
+"""More dots than this are pixels in an SVG or PDF file too, which keeps it small."""
+
 POWERS = range(-2, 6)
 """The decimal logarithms of the intensities with a line, in FLOPs per byte."""
 
@@ -31,10 +34,12 @@ def _dots(report: ReportData, rows: list[tuple[str, str, int, int]], theme: Them
     from matplotlib.ticker import EngFormatter
 
     axes, colors = axes_of(theme), colors_of(report, theme)
-    xs, ys = ([float(row[i]) for row in rows] for i in (3, 2))
+    points = [*dict.fromkeys((float(nbytes), float(flops), op) for _, op, flops, nbytes in rows)]
+    xs, ys, ops = zip(*points, strict=True)
     axes.set(xscale="log", yscale="log", xlabel="Bytes read and written", ylabel=report.trace.run.unit)
-    size = max(6, 40 - len(rows) // 50)
-    axes.scatter(xs, ys, s=size, c=[colors.get(row[1], theme.gray) for row in rows], alpha=0.8, linewidths=0)
+    size, is_many = max(6, 40 - len(points) // 50), len(points) > MANY
+    found = [colors.get(op, theme.gray) for op in ops]
+    axes.scatter(xs, ys, s=size, c=found, alpha=0.8, linewidths=0, rasterized=is_many)
     axes.margins(0.08)
     limits = axes.get_xlim(), axes.get_ylim()
     for power in POWERS:
@@ -43,7 +48,7 @@ def _dots(report: ReportData, rows: list[tuple[str, str, int, int]], theme: Them
     axes.xaxis.set_major_formatter(EngFormatter("B"))
     axes.yaxis.set_major_formatter(EngFormatter())
     axes.grid(color=theme.line)
-    add_legend(axes, theme, keys(colors, {row[1] for row in rows}, theme))
+    add_legend(axes, theme, keys(colors, {*ops}, theme))
     return axes.figure
 
 

@@ -77,6 +77,15 @@ def test_intensity_has_a_dot_per_call_with_flops_and_bytes():
     assert "10 FLOP/B" in texts(picture._repr_svg_())
 
 
+def test_many_calls_are_a_small_file():
+    """10,000 calls of which most differ."""
+    optional("matplotlib")
+    report = html_reports.many(10_000)
+    assert len(report.plot("intensity")) == 9000  # a tenth has no FLOPs
+    for kind in ("operators", "modules", "intensity"):
+        assert len(report.plot(kind)._repr_svg_()) < 500_000
+
+
 def test_memory_is_stacked_by_kind():
     """Live bytes of the calls: 1536, 2816 with a temporary of 256, 2176; see the table of :func:`html_reports.step`."""
     optional("matplotlib")
