@@ -104,6 +104,7 @@ class CachedModel(Protocol):
         parameters: all parameters but those in ``packed``.
         packed: packed weights by path of their module.
         latents: its attention layers that cache latent vectors.
+        parts: what its layers keep of one sequence, by kind of layer.
         most_tokens: longest sequence that the model states; None if it states none.
     """
 
@@ -112,10 +113,8 @@ class CachedModel(Protocol):
     parameters: Sequence[Parameter]
     packed: Mapping[str, PackedWeight]
     latents: Sequence[Latent]
+    parts: Sequence[CachedPart]
     most_tokens: int | None
-
-    def cached_parts(self) -> Sequence[CachedPart]:
-        """Return what the layers keep of one sequence, by kind of layer."""
 
     def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> frozenset[int]:
         """Record a pass, and return the ids of the storages of the cache before and after it.

@@ -87,7 +87,7 @@ class ServingReport:
         self._kv = format_of(self.dtype if kv is None else kv, "kv")
         self._keep = tuple(keep)
         self.cache, self.block = cache, block
-        self._parts = self._model.cached_parts()
+        self._parts = self._model.parts
         self._latents: Sequence[Latent] = self._model.latents
         windows = sorted({part.window for part in self._parts if part.window})
         act = BITS[self.dtype]

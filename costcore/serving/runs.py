@@ -30,6 +30,9 @@ LONGEST = 32768
 MOST_CAPTURED = 8
 """After so many passes formulas are fitted, which takes as long as about twenty passes."""
 
+LONGEST_LOOP = 256
+"""The same of models with a recurrence, which may run in a loop over tokens."""
+
 SHORTEST = 8
 """Formulas are fitted over at least so many lengths; a shorter range is captured length by length."""
 
@@ -144,7 +147,8 @@ class Runs:
     def _range(self, phase: str, length: int) -> tuple[int, int]:
         """Return the lengths around one between which no window begins to bind."""
         new = 0 if phase == "prefill" else 1
-        limit = min(LONGEST, self._model.most_tokens or LONGEST)
+        longest = LONGEST_LOOP if any(part.fixed for part in self._model.parts) else LONGEST
+        limit = min(longest, self._model.most_tokens or longest)
         edges = [1, *(window - new for window in self._windows if 1 < window - new < limit), limit - new + 1]
         return next(((a, b - 1) for a, b in pairwise(edges) if a <= length < b), (edges[-2], edges[-1] - 1))
 

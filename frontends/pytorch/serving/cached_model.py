@@ -23,10 +23,13 @@ from ..meta.values import Values
 from ..model_errors import ModelErrorContext
 from ..module_walk import modules_of
 from ..tensors import dtype_name
-from .caches import cache_argument, maker, parts
+from .caches import cache_argument, maker, parts, stretch
 
 LAST_ONLY = "logits_to_keep"
 """The argument of models of transformers that states for how many of the last tokens scores are computed."""
+
+FEW = 16
+"""Tokens after which states are as large as they stay, such as those of a convolution over the last few tokens."""
 
 LATENT = ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "num_heads")
 """The attributes of attention modules that make keys and values of one latent vector."""
@@ -58,14 +61,17 @@ class MetaCachedModel:
         self.dtype = "float32" if largest is None else largest.dtype
         self.latents = list(_latents(self._meta))
         self.most_tokens = _most_tokens(getattr(model, "config", None))
+        self._is_recurrent = False
+        self.parts = self._parts()
+        self._is_recurrent = any(part.fixed for part in self.parts)
 
-    def cached_parts(self) -> Sequence[CachedPart]:
+    def _parts(self) -> Sequence[CachedPart]:
         """Return what the layers keep of one sequence, by kind of layer."""
-        short, longer = self._sizes(2), self._sizes(3)
+        short, longer = self._sizes(FEW), self._sizes(FEW + 1)
         found = []
         for window in longer:
             per_token = longer[window] - short.get(window, 0)
-            found.append(CachedPart(per_token, window, longer[window] - 3 * per_token))
+            found.append(CachedPart(per_token, window, longer[window] - (FEW + 1) * per_token))
         return found
 
     def _sizes(self, tokens: int) -> Mapping[int | None, int]:
@@ -92,10 +98,16 @@ class MetaCachedModel:
         return storages - {0}
 
     def _filled(self, batch: int, tokens: int) -> Any:
-        """Return a cache that holds so many tokens of each sequence."""
+        """Return a cache that holds so many tokens of each sequence.
+
+        A recurrence may run in a loop over tokens: of such a model few tokens run, and keys and values are stretched.
+        """
         cache = self._make_cache(self._meta)
+        run = min(tokens, FEW) if self._is_recurrent else tokens
         with capture(Recorder(), is_estimate=True) as mode:
-            self._run(mode, cache, batch, tokens, last_only=False)
+            self._run(mode, cache, batch, run, last_only=False)
+        if run < tokens:
+            stretch(cache, run, tokens)
         return cache
 
     def _run(self, mode: CaptureMode, cache: Any, batch: int, tokens: int, last_only: bool) -> None:

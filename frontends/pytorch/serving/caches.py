@@ -76,6 +76,25 @@ def _dynamic(model: Any) -> Any:
     return DynamicCache(config=config)
 
 
+def stretch(cache: object, tokens: int, length: int) -> None:
+    """Make the keys and values of every layer of transformers those of a longer sequence, on the meta device.
+
+    Args:
+        cache: a cache that was filled with few tokens, fewer than any window.
+        tokens: how many tokens it was filled with.
+        length: how many it is to hold.
+    """
+    for layer in getattr(cache, "layers", ()):
+        window = getattr(layer, "sliding_window", None)
+        kept = length if window is None else min(length, window - 1)
+        for name in ("keys", "values"):
+            held = getattr(layer, name, None)
+            if isinstance(held, Tensor) and held.ndim == 4 and held.shape[-2] == tokens:
+                setattr(layer, name, held.new_empty((*held.shape[:-2], kept, held.shape[-1])))
+        if isinstance(getattr(layer, "cumulative_length", None), int):
+            layer.cumulative_length = length
+
+
 def parts(cache: object) -> Iterator[tuple[Tensor, int | None]]:
     """Yield every array of numbers in a cache, with the window of the layer that holds it; None without one."""
     yield from _parts(cache, None, set())

@@ -1,7 +1,7 @@
 """Decode, prefill and cache of 22 published models equal their closed forms.
 
 Most models have up to 126 equal layers. They are built with few layers, of two different numbers, and the figures of
-the model follow by the rule of three; one is built whole.
+the model follow by the rule of three; ``test_serving_report`` builds one whole.
 """
 
 from __future__ import annotations
