@@ -8,6 +8,7 @@ TYPE_CHECKING = False  # type checkers recognize the name; importing `typing` wo
 if TYPE_CHECKING:
     from costcore.api.estimate import estimate as estimate
     from costcore.api.hook import ComputationalCostHook as ComputationalCostHook
+    from costcore.api.ranks import estimate_ranks as estimate_ranks
     from costcore.api.sweep import sweep as sweep
     from costcore.api.table import table as table
     from costcore.batch_size.fit import accumulation as accumulation
@@ -69,6 +70,7 @@ _MODULES = {
     "compare": "comparisons.comparison",
     "conventions": "counting.conventions.catalog",
     "estimate": "api.estimate",
+    "estimate_ranks": "api.ranks",
     "explain": "explanations.explain",
     "hookimpl": "plugins",
     "max_batch": "batch_size.fit",
@@ -101,6 +103,7 @@ __all__ = [
     "compare",
     "conventions",
     "estimate",
+    "estimate_ranks",
     "explain",
     "hookimpl",
     "max_batch",

@@ -56,6 +56,9 @@ def _histc(x: Tensor, bins: int = 100, *limits: float) -> Tensor:
 CPU_KERNELS: Mapping[str, Callable[..., Any]] = {"aten::histc": _histc}
 """Functions that compute the values of an operator for dtypes that a CPU does not support, by its name."""
 
+_COMMUNICATING = ("c10d::", "_c10d_functional::", "_dtensor::")
+"""Namespaces of operators whose results depend on other processes."""
+
 _RESIZING = frozenset(("aten::resize_", "aten::resize_as_"))
 
 
@@ -72,7 +75,7 @@ class FollowRule:
         change: what it does to values.
         needs_values: whether its results are known only if all of its operands are.
         writes_first: whether it writes to its first argument alone, and its result depends on what that held.
-        is_random: whether it draws random numbers; it is never run.
+        is_random: whether it draws random numbers, or receives those of other processes; it is never run.
         covers: whether it overwrites everything that it writes to.
         constant: returns the results that follow from shapes alone.
         choice: returns the results that are assumed if the operands are unknown.
@@ -90,7 +93,7 @@ class FollowRule:
         name = schema.name
         full_name = f"{name}.{schema.overload_name}"
         self.func: Callable[..., Any] = CPU_KERNELS.get(name, func)
-        self.is_random = torch.Tag.nondeterministic_seeded in func.tags
+        self.is_random = torch.Tag.nondeterministic_seeded in func.tags or name.startswith(_COMMUNICATING)
         self.covers = name in _COVERING
         self.constant: ShapeRule | None = CONSTANTS.get(name)
         self.choice: ShapeRule | None = CHOICES.get(full_name, CHOICES.get(name))

@@ -16,6 +16,7 @@ from costcore.messages import short_repr
 from ..capture.replacement import replace
 from .data_parallel import reduce_in_simulation
 from .fully_sharded import shard_on_meta
+from .pipeline import run_stages_alone
 
 MOST_PROCESSES = 1 << 20
 """The largest number of processes of a mesh; PyTorch makes a list of them."""
@@ -58,6 +59,7 @@ def simulated_mesh(sizes: Mapping[str, int], rank: int = 0) -> Iterator[Any]:
         mesh = _mesh(distributed, sizes)
         shard_on_meta(stack)
         reduce_in_simulation(stack)
+        run_stages_alone(stack)
         yield mesh
 
 
