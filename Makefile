@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constr
 .PHONY: help demo test test-browser test-matrix chromium check format details docs golden d3 benchmark clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 22
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 22
 
 demo: $(ENVIRONMENT) ## count one network in every framework
 	@$(BIN)/python examples/vgg16_everywhere.py

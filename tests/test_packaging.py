@@ -29,7 +29,7 @@ def installed_at(file: Path) -> str:
 
 
 SOURCES = {installed_at(file) for room in ROOMS for file in (ROOT / room).rglob("*.py")}
-DATA = {installed_at(file) for kind in ("css", "html", "js", "toml") for file in (ROOT / "costcore").rglob(f"*.{kind}")}
+DATA = {installed_at(file) for kind in ("LICENSE", "css", "html", "js", "json", "toml") for file in (ROOT / "costcore").rglob(f"*.{kind}")}
 
 
 def test_the_list_of_packages_is_the_tree():
@@ -62,7 +62,7 @@ def wheel(tmp_path_factory):
 
 def test_the_wheel_contains_all_packages_and_nothing_outside_costcore(wheel):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert names == SOURCES | DATA | {"costcore/py.typed", "costcore/reports/report.schema.json"}
+    assert names == SOURCES | DATA | {"costcore/py.typed"}
 
 
 def test_the_wheel_runs_without_the_repository(wheel, tmp_path):

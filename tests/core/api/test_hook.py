@@ -168,9 +168,9 @@ def test_columns_are_a_list_not_a_string(counted):
 
 
 def test_the_set_of_all_columns_omits_tracebacks_memory_and_receptive_fields():
-    optional = {"traceback", "live", "live_peak", "saved", "receptive_field", "fused_mrw"}
+    optional = {"traceback", "live", "live_peak", "saved", "receptive_field", "fused_mrw", "mcomm"}
     assert set(REPORT) - set(ReportColumns.ALL) == optional
-    assert set(SUMMARY) - set(SummaryColumns.ALL) == {"name", "fused_mrw"}
+    assert set(SUMMARY) - set(SummaryColumns.ALL) == {"name", "fused_mrw", "mcomm"}
 
 
 def test_all_zero_totals_divide_by_nothing(toy):

@@ -58,7 +58,7 @@ def test_the_top_rows_and_the_others_add_up(toy):
 
 
 def test_all_columns_are_all_except_those_that_only_some_runs_have(toy):
-    optional = {"seconds", "seconds%", "live", "live_peak", "saved", "receptive_field", "fused_mrw"}
+    optional = {"seconds", "seconds%", "live", "live_peak", "saved", "receptive_field", "fused_mrw", "mcomm"}
     assert set(LAYERS) - set(LayerColumns.ALL) == optional
     assert "Measured" not in shown(nested_report(toy), columns=LayerColumns.ALL, mode="table")
 
