@@ -296,16 +296,28 @@ def test_unknown_calls_are_marked(shown):
     assert browser.find_element(By.ID, "unknown").is_displayed()
 
 
-def test_symbolic_costs_are_shown_without_bars(shown):
+def test_formulas_are_drawn_as_if_every_symbol_were_64(shown):
+    """640 and 64 FLOPs are areas and bars of 10 to 1; numbers and shares remain formulas."""
     n = sympy.Symbol("batch", integer=True, positive=True)
-    calls = [html_reports.call("linear", "fc", 10 * n, 4 * n, 2 * n), html_reports.call("relu", "act", 5, 4, 4)]
+    calls = [html_reports.call("linear", "fc", 10 * n, 4 * n, 2 * n), html_reports.call("relu", "act", 64, 4, 4)]
     browser = shown(html_reports.report(calls))
-    assert [row[4] for row in rows(browser)] == ["10*batch + 5", "10*batch", "5"]
+    assert [row[4] for row in rows(browser)] == ["10*batch + 64", "10*batch", "64"]
     assert [row[-1] for row in rows(browser)] == ["–"] * 3
-    assert not browser.find_element(By.ID, "map").is_displayed()
-    assert "formula" in browser.find_element(By.ID, "map-note").text
-    assert [bar for bar in browser.find_elements(By.CSS_SELECTOR, "#bars .fill") if bar.is_displayed()] == []
-    assert [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, "#bars td.n")] == ["10*batch", "–", "5", "–"]
+    assert "a formula: areas are drawn as if every name were 64" in browser.find_element(By.ID, "map-note").text
+    areas = browser.execute_script("""
+        return [...document.querySelectorAll('#map > g')].map(module => {
+          const { width, height } = module.querySelector('.box').getBBox();
+          return (width + 2) * (height + 2);
+        });
+    """)
+    assert areas[0] / areas[1] == pytest.approx(10, rel=1e-3)
+    bars = [bar.rect["width"] for bar in browser.find_elements(By.CSS_SELECTOR, "#bars .fill")]
+    assert bars[0] / bars[1] == pytest.approx(10, rel=0.1)
+    assert [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, "#bars td.n")] == ["10*batch", "–", "64", "–"]
+    wait_for(browser, lambda: dots(browser) == 2)
+    assert browser.find_element(By.ID, "scatter-note").text == "2 calls; drawn as if every name were 64"
+    browser.find_element(By.ID, "scatter").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert "10*batch FLOPs, 6*batch" in browser.find_element(By.ID, "tip").text
     button(browser, "FLOPs").click()
     assert names(browser) == ["total", "fc", "act"]
 

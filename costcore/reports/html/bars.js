@@ -9,7 +9,7 @@ function drawBars(metric, search) {
     .sort((a, b) => compare(a.value, b.value, true));
   const shown = sums.slice(0, MAX_BARS);
   const hidden = sums.slice(MAX_BARS);
-  const largest = isNumber(totals[metric.key]) && sums.length ? sums[0].value : null;
+  const largest = sums.length ? sums[0].value : null;
   const rows = shown.map(({ op, calls: count, value }) => {
     const button = make("button", { type: "button", text: op, title: `${op}: show ${plural(count, "call")}` });
     button.addEventListener("click", () => search(op));
@@ -20,11 +20,12 @@ function drawBars(metric, search) {
     rows.push(barRow([label], sum(hidden, "value"), largest, metric, GRAY));
   }
   find("bars").tBodies[0].replaceChildren(...rows);
-  find("bars-note").textContent = `${metric.title}, share of the total`;
+  const isFormula = sums.some(({ value }) => typeof value === "string");
+  find("bars-note").textContent = `${metric.title}, ${isFormula ? `drawn ${AS_IF}` : "share of the total"}`;
 }
 
 function barRow(title, value, largest, metric, color) {
-  const length = ratio(value, largest);
+  const length = ratio(rankOf(value), rankOf(largest));
   const fill = make("span", { className: "fill", hidden: length === null || value === 0n });
   fill.style.width = `${Math.min(100, 100 * (length || 0))}%`;
   fill.style.background = color;

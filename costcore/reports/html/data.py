@@ -12,7 +12,7 @@ from costcore.reports.ledger import SUMS, Ledger, ignored
 from costcore.reports.module_tree import walk
 from costcore.reports.text.escape import printable
 from costcore.reports.text.values import attribute_text
-from costcore.symbolic import as_text, magnitude
+from costcore.symbolic import RANKING_SIZE, as_text, magnitude
 from costcore.trace.trace import CallCost, Trace
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class _ExactText:
     """Converts amounts to text: integers to decimal digits, symbolic expressions to formulas.
 
     Attributes:
-        ranks: for each symbolic expression converted so far, the number by which the page sorts it.
+        ranks: for each symbolic expression converted so far, the number by which the page sorts and draws it.
     """
 
     def __init__(self) -> None:
@@ -97,6 +97,7 @@ def page_data(report: ReportData, unfused: ReportData | None = None) -> dict[str
         "calls": {"columns": (*CALL, *more), "rows": calls},
         "fused": unfused is not None,
         "ranks": exact.ranks,
+        "drawn_at": RANKING_SIZE,
         "memory": memory_data(report),
     }
 

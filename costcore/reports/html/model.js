@@ -94,6 +94,8 @@ function* callsIn(node) {
   }
 }
 
+const AS_IF = `as if every name were ${report.drawn_at}`; // how formulas are drawn
+
 const counted = (items) => items.filter((call) => !call.isUncounted);
 
 /** Returns the sums of a metric over calls by operator, largest first. */
@@ -112,7 +114,7 @@ function byOperator(items, key) {
   return sums.sort((a, b) => compare(a.rank, b.rank, true));
 }
 
-/** Returns the number by which an amount is sorted; the report contains that of every symbolic expression. */
+/** Returns the number by which an amount is sorted and drawn; the report has that of every symbolic expression. */
 function rankOf(value) {
   return typeof value === "string" ? (value in ranks ? ranks[value] : null) : value;
 }

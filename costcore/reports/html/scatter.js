@@ -14,9 +14,9 @@ function drawScatter(reveal) {
   svg.replaceChildren();
   dots.length = 0;
   selected = -1;
-  const numeric = calls.filter((call) => isNumber(call.flops) && isNumber(call.mrw));
-  const points = numeric.filter((call) => call.mrw > 0n);
-  describeDots(points.length, numeric.length);
+  const ranked = calls.map((call) => ({ call, flops: rankOf(call.flops), mrw: rankOf(call.mrw) }));
+  const points = ranked.filter(({ flops, mrw }) => flops !== null && mrw > 0n);
+  describeDots(points.map(({ call }) => call));
   svg.style.display = points.length ? "" : "none";
   if (!points.length) return;
   const frame = frameOf(svg, points);
@@ -55,8 +55,8 @@ function drawScatter(reveal) {
 function drawDots(svg, { x, y, zero }, points) {
   const size = points.length > MANY_DOTS ? "dots fine" : "dots";
   const pathsByColor = new Map();
-  for (const call of points) {
-    const dot = { call, x: x(Number(call.mrw)), y: call.flops > 0n ? y(Number(call.flops)) : zero };
+  for (const { call, flops, mrw } of points) {
+    const dot = { call, x: x(Number(mrw)), y: flops > 0n ? y(Number(flops)) : zero };
     const color = colorOf.get(call.op);
     if (!pathsByColor.has(color)) pathsByColor.set(color, new Set());
     pathsByColor.get(color).add(`M${dot.x.toFixed(1)} ${dot.y.toFixed(1)}h0`);
@@ -68,18 +68,17 @@ function drawDots(svg, { x, y, zero }, points) {
 }
 
 /** States how many calls have a dot, and why other calls have none. */
-function describeDots(n, nNumeric) {
-  const nSymbolic = counted(calls).length - nNumeric;
-  const omitted = [];
-  if (nNumeric > n) omitted.push(`${grouped(nNumeric - n)} without memory traffic`);
-  if (nSymbolic) omitted.push(`${grouped(nSymbolic)} with symbolic costs`);
-  find("scatter-note").textContent = plural(n, "call") + (omitted.length ? `; not shown: ${omitted.join(", ")}` : "");
+function describeDots(shown) {
+  const nOmitted = counted(calls).length - shown.length;
+  const omitted = nOmitted ? `; not shown: ${grouped(nOmitted)} without memory traffic` : "";
+  const isFormula = shown.some((call) => !isNumber(call.flops) || !isNumber(call.mrw));
+  find("scatter-note").textContent = plural(shown.length, "call") + omitted + (isFormula ? `; drawn ${AS_IF}` : "");
 }
 
 /** Returns the scales of both axes, in powers of 2 and 10, and the height of the calls without FLOPs. */
 function frameOf(svg, points) {
   const { clientWidth: width, clientHeight: height } = svg;
-  const hasZero = points.some((call) => call.flops === 0n);
+  const hasZero = points.some(({ flops }) => flops === 0n);
   const axis = height - MARGIN.bottom;
   const x = scaleOf(points, "mrw", 2, [MARGIN.left, width - MARGIN.right]);
   const y = scaleOf(points, "flops", 10, [hasZero ? axis - ZERO_HEIGHT : axis, MARGIN.top]);
@@ -89,7 +88,7 @@ function frameOf(svg, points) {
 /** Returns a scale from a power of a base to another, with at least a tenth of a power around all amounts. */
 function scaleOf(points, key, base, range) {
   let [low, high] = [Infinity, 0];
-  for (const value of points.map((call) => Number(call[key])).filter(Boolean)) {
+  for (const value of points.map((point) => Number(point[key])).filter(Boolean)) {
     [low, high] = [Math.min(low, value), Math.max(high, value)];
   }
   const domain = high ? [low / base ** 0.1, high * base ** 0.1] : [1, base];
@@ -142,7 +141,7 @@ function drawIntensityLine(svg, { x, y }, power) {
 }
 
 function drawLegend(points) {
-  const present = new Set(points.map((call) => call.op));
+  const present = new Set(points.map(({ call }) => call.op));
   const entries = [...colorOf].filter(([op, color]) => color !== GRAY && present.has(op));
   if ([...present].some((op) => colorOf.get(op) === GRAY)) entries.push(["others", GRAY]);
   find("legend").replaceChildren(

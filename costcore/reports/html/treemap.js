@@ -14,10 +14,11 @@ function drawMap(metric, reveal) {
   const note = find("map-note");
   svg.replaceChildren();
   const value = zoomedModule[metric.key];
-  const isDrawn = isNumber(value) && value > 0n;
-  note.hidden = isDrawn;
-  note.textContent =
-    value === 0n ? "Nothing to draw: the cost is zero." : "The map needs numbers, and this cost is a symbolic formula.";
+  const isDrawn = rankOf(value) > 0n;
+  note.hidden = isDrawn && isNumber(value);
+  note.textContent = isDrawn
+    ? `This cost is a formula: areas are drawn ${AS_IF}.`
+    : `Nothing to draw: the cost is zero${isNumber(value) ? "" : ` ${AS_IF}`}.`;
   svg.style.display = isDrawn ? "" : "none";
   drawPath(metric, reveal);
   if (!isDrawn) return;
@@ -52,13 +53,13 @@ function drawPath(metric, reveal) {
 
 /** Returns what an area is divided into, largest first: child modules, or operators if there are no children. */
 function segmentsOf(node, key, depth) {
-  const modules = depth > 0 ? node.modules.map((module) => ({ module, value: module[key] })) : [];
+  const modules = depth > 0 ? node.modules.map((module) => ({ module, value: module[key], rank: rankOf(module[key]) })) : [];
   const segments = modules.length
     ? [...modules, ...byOperator(counted(node.calls), key)]
     : byOperator(callsIn(node), key);
   return segments
-    .filter(({ value }) => isNumber(value) && value > 0n)
-    .map((segment) => ({ ...segment, weight: Number(segment.value) }))
+    .filter(({ rank }) => rank > 0n)
+    .map((segment) => ({ ...segment, weight: Number(segment.rank) }))
     .sort((a, b) => b.weight - a.weight);
 }
 
@@ -116,7 +117,8 @@ function drawModule(parent, module, area, depth, map) {
 function drawOperator(parent, node, segment, area, metric) {
   const rect = makeSvg("rect", { class: "tile", ...area, style: `fill: ${colorOf.get(segment.op)}` });
   const content = segment.isWhole ? `mostly ${segment.op}` : `${segment.op}, ${plural(segment.calls, "call")}`;
-  addTooltip(rect, `${node.path}\n${content}\n${amountAndShare(segment.value, metric)}`);
+  const amounts = segment.value === null ? [] : [amountAndShare(segment.value, metric)];
+  addTooltip(rect, [node.path, content, ...amounts].join("\n"));
   parent.append(rect);
 }
 
