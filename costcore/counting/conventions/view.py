@@ -29,7 +29,7 @@ class View(Displayed):
 
     The calls are those of the report, and the report does not change. A call that the convention does not count has 0;
     a call that costcore could not count is unknown here too, and the status is ``partial``. All ``show_…`` and ``to_…``
-    methods of reports and ``tree`` work, with the amounts of the convention in the column of FLOPs.
+    methods of reports, ``tree`` and ``plot`` work, with the amounts of the convention in the column of FLOPs.
 
     Args:
         counts: what the convention counts.
@@ -49,7 +49,7 @@ class View(Displayed):
         return f"<{as_text(self.total)} {UNIT_NAMES[self.unit]} as {self.counts.convention.label} counts>"
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith(("show_", "to_")) or name == "tree":
+        if name.startswith(("show_", "to_")) or name in ("tree", "plot"):
             return getattr(self.report, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

@@ -60,6 +60,16 @@ def test_modules_lie_inside_their_parents_in_proportion():
     assert "large 75.0%" in texts(picture._repr_svg_())
 
 
+def test_fused_reports_and_conventions_have_pictures():
+    """fvcore counts 1000 x 1000 MACs of the product and nothing of the activation, whose bytes fusion saves in part."""
+    report = net(dense("a", 1000), relu("b", 1000), framework="torch")
+    counted = report.under("fvcore").plot()
+    assert counted == [("linear", 1_000_000)]
+    if optional("matplotlib"):
+        assert "MACs" in "".join(texts(counted._repr_svg_()))
+    assert sum(row[1] for row in report.fused().plot(column="mrw")) == report.fused().total_report["mrw"]
+
+
 def test_a_shared_parameter_is_in_one_module():
     """Parameter 1 (1000) is in both modules, 2 (24) in the second."""
     calls = [html_reports.call("linear", "a", 8, 4, 4, 4, (1,)), html_reports.call("linear", "b", 8, 4, 4, 4, (1, 2))]
