@@ -32,12 +32,14 @@ class PackedWeight(NamedTuple):
         nbytes: bytes of the storage, with its scales and zero points.
         bits: bits of one weight without them.
         kind: class of the module or of the tensor that packs it.
+        act_dtype: dtype to which the layer quantizes its input before the product; empty if it does not.
     """
 
     size: int
     nbytes: int
     bits: int
     kind: str
+    act_dtype: str = ""
 
 
 class Latent(NamedTuple):

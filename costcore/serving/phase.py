@@ -115,9 +115,9 @@ class Phase:
 
     @property
     def cache_append(self) -> int:
-        """Bytes that appending to the cache moves, which no other column has.
+        """Bytes that appending to the cache moves, apart from the columns.
 
-        A static and a paged cache write what is new. A dynamic one is read and written whole.
+        A static and a paged cache write what is new, ``store_kv``. A dynamic one is read and written whole.
         """
         return self.store_kv if self.cache in ("static", "paged") else _nbytes(self.total.copied)
 
@@ -146,10 +146,11 @@ class Phase:
     def macs_by_width(self) -> dict[tuple[int, int], int]:
         """MACs by the bits of both operands: activations with weights, and with keys and values."""
         found: dict[tuple[int, int], int] = {}
-        for (_, bits, _), tally in self.tallies.by_op.items():
-            other = int(self.cache_bits) if tally.cache_macs else bits or self.act_bits
+        for kind, tally in self.tallies.by_op.items():
+            other = (self.act_bits, int(self.cache_bits) if tally.cache_macs else self.act_bits)
+            widths = (kind.act, kind.bits) if kind.bits else other
             if tally.macs:
-                found[self.act_bits, other] = found.get((self.act_bits, other), 0) + int(tally.macs)
+                found[widths] = found.get(widths, 0) + int(tally.macs)
         return found
 
     @property

@@ -21,7 +21,7 @@ from costcore.serving.cached_model import CachedModel, Latent
 from costcore.serving.formats import dtype_of, format_of
 from costcore.serving.phase import CACHES, Phase
 from costcore.serving.runs import SHAPES, Point, Runs
-from costcore.serving.tally import Tallies, Widths
+from costcore.serving.tally import StoredWeight, Tallies, Widths
 from costcore.trace.call import Assumption
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ class ServingReport:
         weights: format in which matrices are stored, ``"int4"``; default: as the model has them. Vectors, such as those
             of norms, are stored in ``dtype``. Weights that the model has in packed storages stay as they are.
         kv: format of keys and values; default: ``dtype``.
-        activations: dtype in which products are computed, if it is not ``dtype``: ``"int8"``, ``"fp8"``.
+        activations: dtype to which inputs of products with weights are quantized, ``"int8"``, ``"fp8"``; default: as
+            the packed weights of the model have it, else ``dtype``.
         cache: how the cache grows: ``"static"`` (in memory that is there), ``"paged"`` (in blocks) or ``"dynamic"`` (by
             a copy of all of it); or the name of a cache that a plug-in registers by the hook ``costcore_caches``.
         block: tokens of a block of a paged cache.
@@ -82,7 +83,9 @@ class ServingReport:
                 format_of(value, name)
         self._model = _cached_model(model, cache)
         self.dtype = self._model.dtype if dtype is None else dtype_of(dtype, "dtype")
-        self.compute_dtype = self.dtype if activations is None else dtype_of(activations, "activations")
+        quantized = next((each.act_dtype for each in self._model.packed.values() if each.act_dtype), self.dtype)
+        self._activations = None if activations is None else dtype_of(activations, "activations")
+        self.compute_dtype = self._activations or quantized
         self._weights = None if weights is None else format_of(weights, "weights")
         self._kv = format_of(self.dtype if kv is None else kv, "kv")
         self._keep = tuple(keep)
@@ -146,8 +149,8 @@ class ServingReport:
     def _made(self, point: Point, tallies: Tallies, latent: str) -> Phase:
         if latent not in LATENTS:
             raise ValueError(unknown("latent", latent, LATENTS))
-        bits, cache_bits = BITS[self.compute_dtype], self._kv.bits_with_scales
-        phase = Phase(point, tallies, self.compute_dtype, bits, cache_bits, self.cache)
+        bits = BITS[self.dtype], self._kv.bits_with_scales
+        phase = Phase(point, tallies, self.compute_dtype, *bits, self.cache)
         return phase.with_latents(self._latents, latent) if self._latents else phase
 
     def speculative(
@@ -211,7 +214,7 @@ class ServingReport:
     @property
     def weight_bytes(self) -> int:
         """Bytes of all parameters as they are stored, with their scales."""
-        bits = sum(each.size * self._weight_bits(each.module, each.ndim)[0] for each in self._model.parameters)
+        bits = sum(each.size * self._weight_bits(each.module, each.ndim).stored for each in self._model.parameters)
         return ceil(bits / 8) + sum(each.nbytes for each in self._model.packed.values())
 
     @property
@@ -316,14 +319,18 @@ class ServingReport:
         """Name of the class of the model."""
         return self._model.name
 
-    def _weight_bits(self, module: str, ndim: int) -> tuple[Fraction, int]:
-        """Return the bits of a weight with its scales, and without."""
-        packed = self._model.packed.get(module)
+    def _weight_bits(self, module: str, ndim: int) -> StoredWeight:
+        """Return how a weight is stored by the path of its module and the number of its axes."""
+        packed, bits = self._model.packed.get(module), BITS[self.dtype]
+        act = bits if self._activations is None else BITS[self._activations]
         if packed is not None and ndim > 1:
-            return Fraction(8 * packed.nbytes, packed.size), packed.bits
-        if ndim < 2 or self._weights is None or any(fnmatchcase(module, each) for each in self._keep):
-            return Fraction(BITS[self.dtype]), BITS[self.dtype]
-        return self._weights.bits_with_scales, self._weights.bits
+            quantized = BITS[packed.act_dtype] if packed.act_dtype else act
+            return StoredWeight(Fraction(8 * packed.nbytes, packed.size), packed.bits, quantized)
+        if ndim < 2 or any(fnmatchcase(module, each) for each in self._keep):
+            return StoredWeight(Fraction(bits), bits, bits)
+        if self._weights is None:
+            return StoredWeight(Fraction(bits), bits, act)
+        return StoredWeight(self._weights.bits_with_scales, self._weights.bits, act)
 
     def __repr__(self) -> str:
         stored = "" if self._weights is None else f", weights {self._weights.name}"

@@ -80,11 +80,13 @@ class Kind(NamedTuple):
     Attributes:
         op: the operator.
         bits: bits of the weights that they read, without scales; 0 if they read none.
+        act: bits of the activations that these are multiplied by; 0 if they read none.
         is_latent: whether they are part of attention over latent vectors.
     """
 
     op: str
     bits: int
+    act: int
     is_latent: bool
 
 
@@ -108,20 +110,33 @@ class Tallies(NamedTuple):
         return Tallies({key: tally.map(change) for key, tally in self.by_op.items()}, experts)
 
 
+class StoredWeight(NamedTuple):
+    """How a weight is stored and multiplied.
+
+    Attributes:
+        stored: bits in storage, with its part of a scale.
+        bits: bits without scales.
+        act: bits of the activations that it is multiplied by.
+    """
+
+    stored: Fraction
+    bits: int
+    act: int
+
+
 class Widths(NamedTuple):
     """The bits in which numbers are stored.
 
     Attributes:
         act: bits of an activation.
         cache: bits of a number in the cache, with its scales.
-        weight: returns the bits of a weight in storage, and without its scales, by the module that reads it and the
-            number of its axes.
+        weight: returns how a weight is stored by the module that reads it and the number of its axes.
         latents: paths of the modules whose attention is over latent vectors.
     """
 
     act: int
     cache: Fraction
-    weight: Callable[[str, int], tuple[Fraction, int]]
+    weight: Callable[[str, int], StoredWeight]
     latents: tuple[str, ...] = ()
 
     def is_latent(self, module: str) -> bool:
@@ -148,7 +163,8 @@ def tallies_of(records: Iterable[CallCost], widths: Widths) -> Tallies:
     experts: list[Experts] = []
     for (*_, weights, is_latent), (count, record) in counts.items():
         call = record.call
-        at = Kind(call.layer.op, weights[0][1] if weights else 0, is_latent)
+        bits, act = weights[0][1:] if weights else (0, 0)
+        at = Kind(call.layer.op, bits, act, is_latent)
         by_op[at] = by_op.get(at, Tally()).plus(_tally(record, widths).times(count))
         experts += [each._replace(calls=count) for each in _experts(call.module, call.layer, widths)]
     return Tallies(by_op, tuple(experts))
@@ -158,7 +174,7 @@ def _is_free(cost: Cost) -> bool:
     return cost.flops in (0, Operations()) and cost.mread == cost.mwrite == 0
 
 
-def _weight_widths(module: str, layer: Layer, widths: Widths) -> tuple[tuple[Fraction, int], ...]:
+def _weight_widths(module: str, layer: Layer, widths: Widths) -> tuple[StoredWeight, ...]:
     """Return the widths of the weights of a layer, the widest array first."""
     weights = sorted((x for x in layer.inputs.values() if x.role == "param"), key=lambda x: -x.ndim)
     return tuple(widths.weight(module, x.ndim) for x in weights)
@@ -210,11 +226,11 @@ def _weight_bits(record: CallCost, widths: Widths) -> Any:
     if not weights or cost is None:
         return 0
     unread = layer.read - cost.mread
-    bits = sum(x.stored_size * widths.weight(record.call.module, x.ndim)[0] for x in weights)
+    bits = sum(x.stored_size * widths.weight(record.call.module, x.ndim).stored for x in weights)
     if type(unread) is int and unread <= 0:
         return bits
     largest = max(weights, key=lambda x: x.ndim)
-    left = _quotient(unread, BITS[largest.dtype]) * widths.weight(record.call.module, largest.ndim)[0]
+    left = _quotient(unread, BITS[largest.dtype]) * widths.weight(record.call.module, largest.ndim).stored
     return minimum(bits, bits - left)
 
 
@@ -229,5 +245,5 @@ def _experts(module: str, layer: Layer, widths: Widths) -> Iterable[Experts]:
     """Yield the call as one that reads the matrices of experts, if it is."""
     if layer.op == "grouped_matmul" and layer["x1"].ndim == 3 and layer["x0"].ndim == 2:
         stacked = layer["x1"]
-        bits = stacked.size * widths.weight(module, stacked.ndim)[0]
+        bits = stacked.size * widths.weight(module, stacked.ndim).stored
         yield Experts(layer.op, bits, stacked.shape[0], layer["x0"].shape[0], 1)

@@ -24,6 +24,7 @@ from ..model_errors import ModelErrorContext
 from ..module_walk import modules_of
 from ..tensors import dtype_name
 from .caches import cache_argument, maker, parts, stretch
+from .quantized import with_plain_linears
 
 LAST_ONLY = "logits_to_keep"
 """The argument of models of transformers that states for how many of the last tokens scores are computed."""
@@ -52,11 +53,11 @@ class MetaCachedModel:
         self._make_cache = maker(cache)
         self._model = model
         self._values = Values()
-        self._meta = meta_copy(model, self._values).eval()
+        plain, self.packed = with_plain_linears(model)
+        self._meta = meta_copy(plain, self._values).eval()
         _group_experts(self._meta)
         self.name = type(model).__name__
-        self.packed: Mapping[str, PackedWeight] = {}
-        self.parameters = list(_parameters(self._meta))
+        self.parameters = list(_parameters(self._meta, self.packed))
         largest = max(self.parameters, key=lambda each: each.size, default=None)
         self.dtype = "float32" if largest is None else largest.dtype
         self.latents = list(_latents(self._meta))
@@ -134,11 +135,12 @@ def _group_experts(model: Module) -> None:
             config._experts_implementation = "grouped_mm"
 
 
-def _parameters(model: Module) -> Iterator[Parameter]:
+def _parameters(model: Module, packed: Mapping[str, PackedWeight]) -> Iterator[Parameter]:
     seen: set[int] = set()
     for path, module in model.named_modules():
         for parameter in module._parameters.values():
-            if parameter is not None and id(parameter) not in seen:
+            is_packed = path in packed and parameter is not None and parameter.ndim > 1
+            if parameter is not None and not is_packed and id(parameter) not in seen:
                 seen.add(id(parameter))
                 yield Parameter(path, parameter.numel(), parameter.ndim, dtype_name(parameter.dtype))
 

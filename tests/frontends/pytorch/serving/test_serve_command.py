@@ -1,0 +1,104 @@
+"""``costcore serve``: the table of a model on devices."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from costcore.cli.serve import main
+
+SOURCE = """
+import torch
+from transformers import AutoModelForCausalLM, DeepseekV3Config, LlamaConfig
+
+SIZES = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, vocab_size=100)
+
+
+def llama():
+    return AutoModelForCausalLM.from_config(LlamaConfig(**SIZES, intermediate_size=96, dtype="bfloat16"))
+
+
+def deepseek():
+    return AutoModelForCausalLM.from_config(DeepseekV3Config(**SIZES, first_k_dense_replace=2, q_lora_rank=None))
+
+
+net = torch.nn.Linear(3, 3)
+"""
+
+
+@pytest.fixture
+def nets(tmp_path):
+    (tmp_path / "nets.py").write_text(SOURCE)
+    return f"{tmp_path / 'nets.py'}"
+
+
+def test_the_table(nets, capsys):
+    args = [
+        "--device",
+        "h100-sxm5-80gb,l4",
+        "--batch",
+        "1,8",
+        "--context",
+        "100",
+        "--weights",
+        "int4",
+        "--format",
+        "csv",
+    ]
+    assert main([f"{nets}:llama", *args]) == 0
+    out, notes = capsys.readouterr()
+    title, *rows = out.splitlines()
+    assert title.startswith("Device,Phase,Batch,MACs/token")
+    assert [row.split(",")[:3] for row in rows] == [
+        [device, phase, batch]
+        for device in ("h100-sxm5-80gb", "l4")
+        for phase, batch in (("prefill", "1"), ("decode", "1"), ("decode", "8"))
+    ]
+    assert "bound: no program that reads weights and cache once a pass takes less on l4" in notes
+    assert "hold 100% of these bytes" in notes  # such a small model stays in the caches
+
+
+def test_all_figures_as_json(nets, tmp_path):
+    output = tmp_path / "serving.json"
+    args = ["--device", "l4", "--batch", "2", "--context", "10", "--kv", "fp8", "--memory", "1 GB"]
+    assert main([f"{nets}:llama", *args, "--output", str(output)]) == 0
+    prefill, decode = json.loads(output.read_text())
+    linear = 2 * (4 * 64 * 64 + 3 * 64 * 96) + 100 * 64
+    assert decode["macs_per_token"] == linear + 10 * 2 * 2 * 64
+    assert decode["kv_bytes"] == 2 * 10 * 2 * 2 * 64  # two sequences of 10 keys and values of 64 bytes in 2 layers
+    assert decode["bound_seconds"] == (decode["weight_bytes"] + decode["kv_bytes"]) / 300e9
+    stored = 2 * (linear + 100 * 64 + 5 * 64)
+    assert prefill["sequences"] == decode["sequences"] == (900_000_000 - stored) // (10 * 2 * 2 * 64)
+
+
+def test_latent_attention_has_both_ways(nets, capsys):
+    assert main([f"{nets}:deepseek", "--device", "l4", "--batch", "1", "--context", "20", "--format", "csv"]) == 0
+    assert [row.split(",")[1] for row in capsys.readouterr().out.splitlines()[1:]] == [
+        *("prefill", '"decode'),
+        '"decode',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--device", "h100"], "unknown device 'h100'"),
+        (["--device", "l4", "--batch", "1,x"], "--batch must be positive integers"),
+        (["--device", "l4", "--context", "0"], "--context must be at least 1"),
+        (["--device", "l4", "--weights", "int44"], "--weights: unknown format 'int44'"),
+        (["--device", "l4", "--output", "a.txt"], "has an unknown suffix"),
+        (["--device", "l4", "--memory", "much"], "--memory"),
+        (["--device", "l4", "--share", "2"], "share must be a number above 0"),
+    ],
+)
+def test_usage_errors(nets, capsys, args, message):
+    with pytest.raises(SystemExit) as caught:
+        main([f"{nets}:llama", *args])
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_model_without_a_cache_is_an_error_of_the_model(nets, capsys):
+    assert main([f"{nets}:net", "--device", "l4"]) == 1
+    assert "Linear takes no cache" in capsys.readouterr().err
