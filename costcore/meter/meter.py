@@ -238,6 +238,10 @@ class MFUMeter:
         finally:
             self._is_ignoring = before
 
+    def restart_clock(self) -> None:
+        """Leave out the time since the last step, as it was not spent on training."""
+        self._log.restart()
+
     def _check_active(self) -> None:
         if self._stack is None:
             raise CostError("MFUMeter is not active: enter it first, `with MFUMeter(model) as meter:`")

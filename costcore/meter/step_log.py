@@ -57,6 +57,10 @@ class StepLog:
     def leave_out_step(self, cost: PassCost) -> None:
         """End a step whose duration says nothing, because it was watched, and begin the next one."""
         self.untimed = sum_of((self.untimed, cost))
+        self.restart()
+
+    def restart(self) -> None:
+        """Leave out the time since the last step."""
         self._start, self._not_counted = perf_counter_ns(), 0
 
     @contextmanager
