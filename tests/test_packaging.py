@@ -29,7 +29,8 @@ def installed_at(file: Path) -> str:
 
 
 SOURCES = {installed_at(file) for room in ROOMS for file in (ROOT / room).rglob("*.py")}
-DATA = {installed_at(file) for kind in ("LICENSE", "css", "html", "js", "json", "toml") for file in (ROOT / "costcore").rglob(f"*.{kind}")}
+KINDS = ("LICENSE", "css", "html", "js", "json", "toml")
+DATA = {installed_at(file) for kind in KINDS for file in (ROOT / "costcore").rglob(f"*.{kind}")}
 
 
 def test_the_list_of_packages_is_the_tree():

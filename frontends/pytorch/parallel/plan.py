@@ -57,7 +57,7 @@ def distributed(
         recorder: receives the mesh, and how many parameters this process holds.
 
     Raises:
-        CostError: if the plan fails, or returns no module; see also :func:`.mesh.simulated_mesh`.
+        CostError: if the plan returns no module; see also :func:`.mesh.simulated_mesh`.
     """
     with simulated_mesh(mesh, rank) as device_mesh:
 
@@ -71,17 +71,13 @@ def distributed(
 
 
 def _applied(plan: Plan, model: Module, mesh: Any) -> Module:
-    try:
-        if isinstance(plan, Mapping):
-            from torch.distributed.tensor.parallel import parallelize_module
+    """Return what the plan makes of a model; an exception of the plan is the user's own, and passes as it is."""
+    if isinstance(plan, Mapping):
+        from torch.distributed.tensor.parallel import parallelize_module
 
-            made = parallelize_module(model, mesh, dict(plan))
-        else:
-            made = plan(model, mesh)
-    except CostError:
-        raise
-    except Exception as error:  # code of the user and of PyTorch, which fails in any way
-        raise CostError(f"{type(model).__name__}: the plan failed: {type(error).__name__}: {error}") from error
+        made = parallelize_module(model, mesh, dict(plan))
+    else:
+        made = plan(model, mesh)
     made = model if made is None else made
     if not isinstance(made, Module):
         raise CostError(f"the plan must return the distributed model, or None (got {short_repr(made)})")

@@ -47,7 +47,7 @@ def test_nothing_is_left_changed(net, plan):
     before, keys = state_of_pytorch(), set(net.state_dict())
     options = {"mesh": {"tp": 2}, "plan": plan, "optimizer": "sgd", "memory": True}
     if plan is failing:
-        with pytest.raises(CostError, match="Transformer: the plan failed: RuntimeError: no such layer"):
+        with pytest.raises(RuntimeError, match="no such layer"):
             estimate(net, TOKEN_IDS, **options)
     else:
         estimate(net, TOKEN_IDS, **options)
