@@ -4,19 +4,31 @@ BIN := .venv/bin
 ENVIRONMENT := .venv/.complete
 BROWSER := .venv/.browser
 DOCS := .venv/.docs
+JAX := plugins/costcore-jax
+JAX_ENVIRONMENT := $(JAX)/.venv/.complete
+JAX_PYTHON := $(JAX)/.venv/bin/python
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser test-matrix chromium check format details docs golden d3 benchmark clean
+.PHONY: help demo demo-jax test test-jax test-browser test-matrix chromium check format details docs golden d3 benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 22
 
-demo: $(ENVIRONMENT) ## count one network in every framework
+demo: $(ENVIRONMENT) ## count one network in every framework; demo-jax counts it in JAX
 	@$(BIN)/python examples/vgg16_everywhere.py
+	@echo "make demo-jax counts VGG16 in JAX too, in an environment of its own (800 MB)"
+
+demo-jax: $(JAX_ENVIRONMENT) ## count the same network in JAX
+	@$(JAX_PYTHON) $(JAX)/examples/vgg16.py
 
 test: check ## run the checks and every test; all three frameworks must be installed
 	COSTCORE_TEST_FRONTENDS=pytorch,chainer,onnx $(BIN)/python -m pytest -q
+	@if $(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))"; then $(MAKE) --no-print-directory test-jax; \
+	else echo "the JAX plug-in is not tested: JAX needs Python 3.11"; fi
+
+test-jax: $(JAX_ENVIRONMENT) ## run the tests of the JAX plug-in, in an environment of its own
+	cd $(JAX) && .venv/bin/python -m pytest -q
 
 test-browser: $(BROWSER) chromium ## open the HTML page in a headless Chromium (installed automatically for root on Debian)
 	$(BIN)/python -m pytest -q tests/browser
@@ -59,7 +71,7 @@ benchmark: $(ENVIRONMENT) ## measure what counting costs
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean: ## remove the environment and everything that was built
-	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv $(JAX)/.venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -not -path './.git/*' -exec rm -rf {} +
 
 # Chainer has no wheel. Its build needs pkg_resources, which setuptools 81 dropped; torch needs 77.0.3 or newer.
@@ -72,6 +84,14 @@ $(ENVIRONMENT): pyproject.toml constraints.txt
 	@$(INSTALL) --no-build-isolation chainer
 	@$(INSTALL) --upgrade setuptools
 	@$(INSTALL) --no-build-isolation --editable ".[torch,onnx,dev]"
+	@touch $@
+
+# An environment of its own, as the other tests expect the frontends of this repository only.
+$(JAX_ENVIRONMENT): $(JAX)/pyproject.toml pyproject.toml constraints.txt
+	@echo "building the environment of the JAX plug-in in $(JAX)/.venv"
+	@$(PYTHON) -m venv $(JAX)/.venv
+	@$(JAX_PYTHON) -m pip install -qq --disable-pip-version-check --constraint constraints.txt \
+	  --editable . --editable "$(JAX)[dev]"
 	@touch $@
 
 $(BROWSER): $(ENVIRONMENT)

@@ -27,6 +27,7 @@ class FrontendSpec(NamedTuple):
             the framework's own function and arrays (:attr:`Recorder.native_calculators`).
         computes: whether a pass computes values, so that large inputs take time and memory.
         tf32: products of float32 that the framework's default settings let run in TF32: ``conv``, ``matmul``.
+        models: the models that it supports, for messages: ``("a torch.nn.Module",)``.
     """
 
     name: str
@@ -38,6 +39,7 @@ class FrontendSpec(NamedTuple):
     model_options: tuple[str, ...] = ()
     computes: bool = False
     tf32: tuple[str, ...] = ("conv", "matmul")
+    models: tuple[str, ...] = ()
 
 
 class Frontend(Protocol):

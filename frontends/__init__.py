@@ -35,12 +35,21 @@ PYTORCH_OPTIONS = (
 def costcore_frontends() -> tuple[FrontendSpec, ...]:
     """Return the built-in frontends."""
     return (
-        FrontendSpec("pytorch", "torch", f"{__name__}.pytorch", model_options=PYTORCH_OPTIONS, tf32=("conv",)),
+        FrontendSpec(
+            *("pytorch", "torch", f"{__name__}.pytorch"),
+            model_options=PYTORCH_OPTIONS,
+            models=("a torch.nn.Module", "a torch.export.ExportedProgram"),
+            tf32=("conv",),
+        ),
         FrontendSpec(
             *("chainer", "chainer", f"{__name__}.chainer.frontend"),
             native_calculators=True,
             model_options=("backward",),
             computes=True,
+            models=("a chainer.Link",),
         ),
-        FrontendSpec("onnx", "onnx", f"{__name__}.onnx", (".onnx",), ONNX_OPTIONS),
+        FrontendSpec(
+            *("onnx", "onnx", f"{__name__}.onnx", (".onnx",), ONNX_OPTIONS),
+            models=("an ONNX ModelProto", "its bytes", "the path of an .onnx file"),
+        ),
     )

@@ -128,10 +128,8 @@ def _unsupported(model: object) -> str:
 
 
 def _supported() -> str:
-    return (
-        "a torch.nn.Module, a torch.export.ExportedProgram, a chainer.Link, an ONNX ModelProto, its bytes, or the path "
-        f"of an .onnx file; frontends: {', '.join(sorted(specs()))}"
-    )
+    *others, last = [model for spec in specs().values() for model in spec.models]
+    return f"{', '.join(others)}, or {last}; frontends: {', '.join(sorted(specs()))}"
 
 
 def check_options(spec: FrontendSpec, options: Mapping[str, Any], common: Mapping[str, Any]) -> None:

@@ -55,6 +55,11 @@ def test_two_frontends_of_one_name_are_an_error(registered, toy):
         estimate(toy.Model(), (1,))
 
 
+def test_the_models_of_a_frontend_of_a_plugin_are_named_in_messages(toy):
+    with pytest.raises(CostError, match=r"expected a torch\.nn\.Module, .* or a toy model; frontends: .*toy"):
+        estimate(3, (1,))
+
+
 def test_files_of_a_frontend_of_a_plugin_are_models_on_the_command_line(registered, toy):
     class Reader:
         @hookimpl

@@ -129,7 +129,7 @@ class Plugin:
 
     @hookimpl
     def costcore_frontends(self) -> Any:
-        return (FrontendSpec("toy", FRAMEWORK, FRONTEND),)
+        return (FrontendSpec("toy", FRAMEWORK, FRONTEND, models=("a toy model",)),)
 
 
 def register_here() -> None:

@@ -8,14 +8,15 @@ from costcore.frontend import FrontendSpec
 from costcore.ir import Calculator
 from costcore.plugins import hookimpl
 
-OPTIONS = ("params", "static", "backward", "train", "kwargs", "regroup", "trips")
+OPTIONS = ("params", "dtype", "backward", "regroup", "trips")
 """The options of :func:`costcore.estimate` for JAX."""
 
 
 @hookimpl
 def costcore_frontends() -> tuple[FrontendSpec, ...]:
     """Return the frontend, which imports JAX when it is used."""
-    return (FrontendSpec("jax", "jax", "costcore_jax.frontend", model_options=OPTIONS),)
+    models = ("a function on JAX", "a module of Flax, Haiku, Equinox or Keras on JAX")
+    return (FrontendSpec("jax", "jax", "costcore_jax.frontend", model_options=OPTIONS, models=models),)
 
 
 @hookimpl

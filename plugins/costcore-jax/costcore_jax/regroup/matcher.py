@@ -36,10 +36,11 @@ class Number:
 
 @dataclass(frozen=True)
 class Named:
-    """A value that ``pattern`` matches; the same one wherever the name is used."""
+    """A value that ``pattern`` matches; the same one wherever the name is used, with its axes in another order if ``moved``."""
 
     name: str
     pattern: Pattern
+    moved: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def matches(pattern: Pattern, value: Value, graph: Graph, found: Match) -> Itera
     elif isinstance(pattern, Named):
         bound = found.values.get(pattern.name)
         if bound is not None:
-            yield from _again(bound, value, graph, found)
+            yield from _again(bound, value, graph, found, MOVED if pattern.moved else CAST)
             return
         for match in matches(pattern.pattern, value, graph, found):
             yield match._replace(values={**match.values, pattern.name: value})
@@ -125,20 +126,24 @@ def matches(pattern: Pattern, value: Value, graph: Graph, found: Match) -> Itera
         yield from _produced(pattern, value, graph, found)
 
 
-def _again(bound: Value, value: Value, graph: Graph, found: Match) -> Iterator[Match]:
-    """Yield the match if a value is the bound one, or both are the same value in other dtypes."""
-    (source, _), (other, casts) = _before_casts(bound, graph), _before_casts(value, graph)
+CAST = ("convert_element_type", "copy")
+MOVED = (*CAST, "transpose")
+
+
+def _again(bound: Value, value: Value, graph: Graph, found: Match, through: tuple[str, ...] = CAST) -> Iterator[Match]:
+    """Yield the match if a value is the bound one, or both are made of the same value by these primitives."""
+    (source, _), (other, casts) = _before(bound, graph, through), _before(value, graph, through)
     if bound.identity == value.identity:
         yield found
     elif source.identity == other.identity:
         yield found._replace(nodes=found.nodes | casts)
 
 
-def _before_casts(value: Value, graph: Graph) -> tuple[Value, frozenset[int]]:
-    """Return the value before it was cast, and the equations that cast it."""
+def _before(value: Value, graph: Graph, through: tuple[str, ...]) -> tuple[Value, frozenset[int]]:
+    """Return the value before it was cast or moved by these primitives, and the equations that did it."""
     casts: set[int] = set()
     position = graph.producer(value)
-    while position is not None and graph.history[position].primitive in ("convert_element_type", "copy"):
+    while position is not None and graph.history[position].primitive in through:
         casts.add(position)
         value = graph.history[position].inputs[0]
         position = graph.producer(value)

@@ -40,6 +40,7 @@ def regroup_calls(recording: Recording, patterns: Mapping[str, Decomposition], o
     for position in reversed(range(len(history))):
         if position not in search.taken:
             search.at(position, patterns)
+    search.take_views_inside()
     recorder = recording.recorder
     gone = {id(history[i].call) for i in search.taken if i not in search.replaced}
     replaced = {id(history[i].call): call for i, call in search.replaced.items()}
@@ -96,6 +97,14 @@ class _Search:
                 if nodes is not None and group is not None:
                     self._take(position, nodes, group)
                     return
+
+    def take_views_inside(self) -> None:
+        """Take the views of values that exist only inside of groups."""
+        taken = self.taken - self.replaced.keys()
+        inside = {value.identity for i in taken for value in self.graph.history[i].outputs}
+        for i, recorded in enumerate(self.graph.history):
+            if any(value.identity in inside for value in recorded.inputs):
+                self.taken.add(i)
 
     def _separate(self, nodes: frozenset[int], root: int) -> frozenset[int] | None:
         """Return the equations of a group without those of numbers that others read too.

@@ -11,7 +11,7 @@ from ...capture.recording import Recorded
 from ...capture.values import Value
 from ...rows.matmul import Axes, axes_of
 from ..matcher import Graph, Match, Named, Number, Operand, either, op
-from .builders import Decomposition, Group, found_product, layer_of, reduced_axes
+from .builders import Decomposition, Group, found_product, layer_of
 
 _LEFT = Operand("left")
 _SCALED_LEFT = Named("scaled", either(op("mul", _LEFT, Number()), op("div", _LEFT, Number())))
@@ -23,7 +23,7 @@ _MASKED = either(
     op("select_n", _MASK, Number(), _SCALED_SCORES),
     _SCALED_SCORES,
 )
-_SOFTMAX_X = Named("x", _MASKED)
+_SOFTMAX_X = Named("x", _MASKED, moved=True)
 _LARGEST_SCORE = op("reduce_max", _SOFTMAX_X)
 _SHIFTED_SCORES = op("sub", _SOFTMAX_X, either(op("max", Number(), _LARGEST_SCORE), _LARGEST_SCORE))
 _POWERS_OF_SCORES = Named("powers", op("exp", _SHIFTED_SCORES))
@@ -77,7 +77,7 @@ def _attention(match: Match, root: Recorded, graph: Graph) -> Group | None:
         return None
     # both have as many features; the keys have as many steps as the values
     q, k = pair if pair[1].steps == values.contracted else pair[::-1]
-    if k.steps != values.contracted or reduced_axes(match, graph, "reduce_max", "reduce_sum") is None:
+    if k.steps != values.contracted or not _is_over(k.steps, match, graph):
         return None
     if "scaled" in match.values:
         q, k = (side._replace(value=_unscaled(side.value, match)) for side in (q, k))
@@ -92,6 +92,13 @@ def _attention(match: Match, root: Recorded, graph: Graph) -> Group | None:
     y = Tensor((*batch, q.steps, values.steps), root.outputs[0].dtype)
     layer, found = layer_of("attention", operands, root, {})
     return Layer("attention", layer.inputs, [y]), found
+
+
+def _is_over(keys: Dim, match: Match, graph: Graph) -> bool:
+    """Return whether the softmax is over one axis, that of the keys."""
+    reductions = [graph.history[i] for i in match.nodes if graph.history[i].primitive in ("reduce_max", "reduce_sum")]
+    axes = [(each.inputs[0].shape, each.params["axes"]) for each in reductions]
+    return all(len(reduced) == 1 and shape[int(reduced[0])] == keys for shape, reduced in axes)
 
 
 def _unscaled(value: Value, match: Match) -> Value:
