@@ -36,7 +36,10 @@ class Number:
 
 @dataclass(frozen=True)
 class Named:
-    """A value that ``pattern`` matches; the same one wherever the name is used, with its axes in another order if ``moved``."""
+    """A value that ``pattern`` matches; the same one wherever the name is used.
+
+    If ``moved``, its axes may be in another order there.
+    """
 
     name: str
     pattern: Pattern
