@@ -24,9 +24,8 @@ ALLOWED = {
     "costcore.frontends": {"costcore"},
     "costcore.frontends.chainer": {"costcore", "chainer", "numpy", "pkg_resources"},
     "costcore.frontends.onnx": {"costcore", "google.protobuf", "numpy", "onnx", "sympy"},
-    "costcore.frontends.pytorch": {"costcore", "numpy", "sympy", "torch"},
+    "costcore.frontends.pytorch": {"costcore", "numpy", "sympy", "torch", "transformers"},
     "costcore.frontends.pytorch.callbacks": {"costcore", "lightning", "torch", "transformers"},
-    "costcore.frontends.pytorch.serving": {"costcore", "costcore.frontends.pytorch", "torch", "transformers"},
 }
 """By room: what of outside the standard library it may import, a module with everything in it."""
 
