@@ -28,7 +28,7 @@ MOST_ROWS = 40
 NAME, STATUS = Column("name", "Model"), Column("status", "Status")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelTable(Displayed):
     """The costs of several models, one row per model, in the given order.
 
@@ -43,6 +43,14 @@ class ModelTable(Displayed):
     convention: str = ""
     columns: Sequence[str] = DEFAULT_COLUMNS
     arguments: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        return f"<ModelTable: {self._count}>"
+
+    @property
+    def _count(self) -> str:
+        n, failed = len(self.rows), len(self.failed)
+        return f"{n:,} model{'s' * (n != 1)}" + (f", {failed:,} failed" if failed else "")
 
     @property
     def failed(self) -> list[ModelRow]:
@@ -79,9 +87,8 @@ class ModelTable(Displayed):
         n, half = len(self.rows), MOST_ROWS // 2
         rows = self.rows if n <= MOST_ROWS else (*self.rows[:half], *self.rows[-half:])
         title = "All rows" if n <= MOST_ROWS else f"The first and the last {half} of {n:,} rows"
-        failed = f", {len(self.failed):,} failed" if self.failed else ""
         part = Part(title, self._table(rows, "autoaligned", 2, fixed=True))
-        return Overview(f"{n:,} model{'s' * (n != 1)}{failed}", parts=[part])
+        return Overview(self._count, parts=[part])
 
     def to_dataframe(self) -> Any:
         """Return a ``pandas.DataFrame`` with one row per model: name, arguments, figures, ``status`` and ``failed``.

@@ -15,6 +15,7 @@ def test_every_row_of_a_short_table_is_shown_with_failures():
     shown = ModelTable((*rows(2), ModelRow("<b>broken</b>", {}, "no such file", failed=True)))
     html = shown._repr_html_()
     assert "3 models, 1 failed" in html and "failed: no such file" in html
+    assert repr(shown) == "<ModelTable: 3 models, 1 failed>"
     assert html.count("<tr>") == 4 and "<b>" not in html
     assert "| net0" in str(shown) and "| net1" in str(shown)
     assert "net1" in shown._repr_markdown_()
