@@ -35,6 +35,7 @@ class Phase:
         compute_dtype: the dtype in which products are computed.
         act_bits: bits of an activation.
         cache_bits: bits of a number in the cache, with its scales.
+        window: the smallest window of its layers; None without one.
         cache: how the cache grows, one of :data:`CACHES`, or the name of a plug-in's cache.
     """
 
@@ -43,6 +44,7 @@ class Phase:
     compute_dtype: str
     act_bits: int
     cache_bits: Fraction
+    window: int | None
     cache: str
 
     @property
@@ -136,11 +138,18 @@ class Phase:
 
     @property
     def needed_macs(self) -> int:
-        """The MACs without pairs of attention whose key comes after its query, which a kernel can skip."""
+        """The MACs without pairs of attention that a kernel can skip: a key after its query, or beyond the window.
+
+        If layers have different windows, those of all layers are taken to be the smallest: no kernel needs less.
+        """
         new, past = self.point.tokens, self.point.past
-        allowed = Fraction(new * past + new * (new + 1) // 2, new * (past + new))
+        if new == 1:
+            return self.macs  # what a window excludes is not in the cache
+        window = self.window or past + new
+        below = max(0, min(new, window - past))  # new tokens that see all before them
+        allowed = below * past + below * (below + 1) // 2 + (new - below) * window
         total = self.total
-        return ceil(total.macs - total.cache_macs * (1 - allowed))
+        return ceil(total.macs - total.cache_macs * (1 - Fraction(allowed, new * (past + new))))
 
     @property
     def macs_by_width(self) -> dict[tuple[int, int], int]:

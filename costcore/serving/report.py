@@ -92,11 +92,11 @@ class ServingReport:
         self.cache, self.block = cache, block
         self._parts = self._model.parts
         self._latents: Sequence[Latent] = self._model.latents
-        windows = sorted({part.window for part in self._parts if part.window})
+        self._windows = tuple(sorted({part.window for part in self._parts if part.window}))
         act = BITS[self.dtype]
         latents = tuple(each.module for each in self._latents)
         widths = Widths(act, self._kv.bits_with_scales, self._weight_bits, latents)
-        self._runs = Runs(self._model, widths, tuple(windows))
+        self._runs = Runs(self._model, widths, self._windows)
 
     def prefill(
         self, tokens: int, batch: int = 1, *, cached: int = 0, last_only: bool = False, latent: str = "expanded"
@@ -149,8 +149,8 @@ class ServingReport:
     def _made(self, point: Point, tallies: Tallies, latent: str) -> Phase:
         if latent not in LATENTS:
             raise ValueError(unknown("latent", latent, LATENTS))
-        bits = BITS[self.dtype], self._kv.bits_with_scales
-        phase = Phase(point, tallies, self.compute_dtype, *bits, self.cache)
+        bits, window = (BITS[self.dtype], self._kv.bits_with_scales), next(iter(self._windows), None)
+        phase = Phase(point, tallies, self.compute_dtype, *bits, window, self.cache)
         return phase.with_latents(self._latents, latent) if self._latents else phase
 
     def speculative(
@@ -305,6 +305,11 @@ class ServingReport:
     def uncounted(self) -> tuple[str, ...]:
         """Operators without a formula, which no figure includes."""
         return tuple(self._runs.uncounted)
+
+    @property
+    def most_tokens(self) -> int | None:
+        """The longest sequence for which the model has positions; None if it states none."""
+        return self._model.most_tokens
 
     def _has_experts(self) -> bool:
         return bool(self._runs.at(Point(1, 1, 0)).experts)

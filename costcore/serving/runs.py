@@ -28,7 +28,7 @@ LONGEST = 32768
 """The longest sequence at which formulas are checked; a longer one is captured by itself."""
 
 MOST_CAPTURED = 8
-"""After so many passes formulas are fitted, which takes as long as about twenty passes."""
+"""After so many passes of a phase formulas are fitted, which takes as long as about twenty passes."""
 
 LONGEST_LOOP = 256
 """The same of models with a recurrence, which may run in a loop over tokens."""
@@ -118,7 +118,7 @@ class Runs:
         """
         if (point, last_only) in self._captured:
             return self._captured[point, last_only]
-        if point.phase != "extend" and (self._has_formulas(point, last_only) or len(self._captured) >= MOST_CAPTURED):
+        if point.phase != "extend" and self._uses_formulas(point, last_only):
             piece = self.piece(point.phase, point.length, last_only)
             values = point._asdict()
             if piece.tallies is not None and all(low <= values[n] <= high for n, (low, high) in piece.ranges.items()):
@@ -127,8 +127,13 @@ class Runs:
         self._captured[point, last_only] = tallies_of(trace.records, self._widths)
         return self._captured[point, last_only]
 
-    def _has_formulas(self, point: Point, last_only: bool) -> bool:
-        return (point.phase, self._range(point.phase, point.length)[0], last_only) in self._pieces
+    def _uses_formulas(self, point: Point, last_only: bool) -> bool:
+        """Return whether formulas are known, or so many passes were captured around this one that they save time."""
+        low, high = self._range(point.phase, point.length)
+        if (point.phase, low, last_only) in self._pieces:
+            return True
+        alike = (each for each, last in self._captured if each.phase == point.phase and last == last_only)
+        return sum(1 for each in alike if low <= each.length <= high) >= MOST_CAPTURED
 
     def piece(self, phase: str, length: int, last_only: bool = False) -> Piece:
         """Return the formulas of a phase around a length; they are found when they are first needed.

@@ -142,6 +142,9 @@ def remarks(serving: ServingReport, phases: Sequence[Phase], devices: Sequence[D
     """Return what the figures of a table rest on, each remark once."""
     found = [text for device in devices for phase in phases for text in phase.time(device).remarks]
     found.append(f"weights {serving.weight_bytes / 1e9:.2f} GB, cache {serving.kv_bytes_per_token} bytes per token")
+    most, longest = serving.most_tokens, max(phase.context for phase in phases)
+    if most is not None and longest > most:
+        found.append(f"the model has positions for {most} tokens, fewer than {longest}")
     found += [f"assumed: {each}" for each in serving.assumptions]
     if serving.uncounted:
         found.append(f"not counted: {', '.join(serving.uncounted)}")

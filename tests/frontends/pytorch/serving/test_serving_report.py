@@ -13,6 +13,8 @@ from transformers import (
     Gemma2ForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
     MixtralConfig,
     MixtralForCausalLM,
 )
@@ -174,6 +176,17 @@ def test_layers_with_a_window_read_no_more_than_it():
         assert serving.cache_bytes(context) == 4 * key // 4 * seen
     assert str(serving.formula("decode", "load_kv", length=8)) == f"{4 * key}*batch*context"
     assert str(serving.formula("decode", "load_kv", length=100)) == f"{2 * key}*batch*context + {2 * key * 32}*batch"
+
+
+def test_products_that_no_kernel_can_skip(small):
+    """Of a prompt of 10: 10 * 11 / 2 pairs; with a window of 4, 1 + 2 + 3 + 7 * 4."""
+    assert small.prefill(tokens=10).needed_macs == 10 * M + A * 55
+    config = MistralConfig(**SIZES, sliding_window=4)
+    windowed = ServingReport(MistralForCausalLM(config).eval())
+    assert windowed.prefill(tokens=10).needed_macs == 10 * M + A * (6 + 28)
+    assert windowed.decode(context=10).needed_macs == windowed.decode(context=10).macs == M + A * 4
+    # two tokens after 8: each sees 4
+    assert windowed.prefill(tokens=10, cached=8).needed_macs <= 2 * M + A * 8
 
 
 E, K = 8, 2
