@@ -10,6 +10,11 @@ from costcore.reports.plots.picture import Picture
 from costcore.reports.plots.theme import Theme, add_legend, axes_of
 from costcore.reports.report_data import ReportData
 
+X_TITLE = "Bytes read and written (dotted lines: FLOPs per byte)"
+
+MOST_TICKS = 7
+"""The maximum number of labels of the axis of bytes."""
+
 MANY = 2000
 """More dots than this are pixels in an SVG or PDF file too, which keeps it small."""
 
@@ -31,12 +36,12 @@ def intensity(report: ReportData, theme: Theme) -> Picture:
 
 
 def _dots(report: ReportData, rows: list[tuple[str, str, int, int]], theme: Theme) -> Any:
-    from matplotlib.ticker import EngFormatter
+    from matplotlib.ticker import EngFormatter, LogLocator
 
     axes, colors = axes_of(theme), colors_of(report, theme)
     points = [*dict.fromkeys((float(nbytes), float(flops), op) for _, op, flops, nbytes in rows)]
     xs, ys, ops = zip(*points, strict=True)
-    axes.set(xscale="log", yscale="log", xlabel="Bytes read and written", ylabel=report.trace.run.unit)
+    axes.set(xscale="log", yscale="log", xlabel=X_TITLE, ylabel=report.trace.run.unit)
     size, is_many = max(6, 40 - len(points) // 50), len(points) > MANY
     found = [colors.get(op, theme.gray) for op in ops]
     axes.scatter(xs, ys, s=size, c=found, alpha=0.8, linewidths=0, rasterized=is_many)
@@ -45,6 +50,7 @@ def _dots(report: ReportData, rows: list[tuple[str, str, int, int]], theme: Them
     for power in POWERS:
         _line_of(axes, 10.0**power, limits, theme)
     axes.set(xlim=limits[0], ylim=limits[1])
+    axes.xaxis.set_major_locator(LogLocator(numticks=MOST_TICKS))
     axes.xaxis.set_major_formatter(EngFormatter("B"))
     axes.yaxis.set_major_formatter(EngFormatter())
     axes.grid(color=theme.line)
@@ -61,7 +67,7 @@ def _line_of(axes: Any, ratio: float, limits: Any, theme: Theme) -> None:
     at_top = ratio * x1 > y1
     x, y = (y1 / ratio, y1) if at_top else (x1, ratio * x1)
     axes.annotate(
-        f"{ratio:g} FLOP/B",
+        f"{ratio / 1000:g}k" if ratio >= 1000 else f"{ratio:g}",
         (x, y),
         textcoords="offset points",
         xytext=(0, 2) if at_top else (-2, 2),
