@@ -10,7 +10,7 @@ JAX_PYTHON := $(JAX)/.venv/bin/python
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-jax test test-jax test-browser test-matrix chromium check format details docs golden d3 benchmark clean
+.PHONY: help demo demo-jax test test-jax test-browser test-matrix chromium check format details docs golden bundle benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -63,7 +63,7 @@ docs: $(DOCS) ## build the documentation site in build/site; a link that leads n
 golden: $(ENVIRONMENT) ## regenerate the expected outputs of tests and README; review the diff before you commit it
 	$(BIN)/python -m pytest -q --overwrite
 
-d3: ## bundle the parts of d3 that the HTML page uses, in the versions of tools/d3/package.json (needs npm)
+bundle: ## bundle the parts of d3 that the HTML page uses, in the versions of tools/d3/package.json (needs npm)
 	npm install --prefix tools/d3 --no-package-lock --no-audit --no-fund --loglevel=error
 	npm run --prefix tools/d3 build
 
