@@ -140,7 +140,7 @@ def estimate(
         made_optimizer = None if optimizer is None else make_optimizer(optimizer, meta_model)
         run = _Pass(model, meta_model, args, kwargs, values, backward, loss)
         if backward and step == "accumulated":
-            with capture(Recorder(), is_estimate=True) as mode:
+            with capture(Recorder(), is_estimate=True) as mode, _unsynchronized(meta_model):
                 run.forward_and_backward(mode, nullcontext())
         with capture(recorder, is_estimate=True) as mode:
             for log in mode.recording.logs:
@@ -153,6 +153,7 @@ def estimate(
             regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
             held = run.forward_and_backward(mode, regrouping)
             if made_optimizer is not None:
+                _join_shards(mode, meta_model)
                 with ModelErrorContext(model, mode.recording, "optimizer step", run.passed):
                     run_optimizer(mode, made_optimizer, step)
         del held  # the caller of a step holds the result and the loss until its end
@@ -167,6 +168,20 @@ def _parallel(
     from .parallel.plan import distributed
 
     return distributed(model, mesh, plan, rank, recorder)
+
+
+def _unsynchronized(model: Module) -> AbstractContextManager[None]:
+    """Return a context in which processes do not exchange gradients of a model that is distributed."""
+    module = sys.modules.get(f"{__package__}.parallel.data_parallel")
+    return nullcontext() if module is None else module.unsynchronized(model)
+
+
+def _join_shards(mode: CaptureMode, model: Module) -> None:
+    """Note which shards, that an optimizer updates, belong to which parameters, that the model read."""
+    module = sys.modules.get(f"{__package__}.parallel.fully_sharded")
+    for part, whole in () if module is None else module.shards(model):
+        for log in mode.recording.logs:
+            log.identities.register_part(part, whole)
 
 
 class _Pass(NamedTuple):

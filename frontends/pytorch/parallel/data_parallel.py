@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any
 
 import torch
+from torch.nn import Module
 
 from ..capture.replacement import replace
+from ..module_walk import modules_of
 
 
 def reduce_in_simulation(stack: ExitStack) -> None:
@@ -27,6 +29,18 @@ def reduce_in_simulation(stack: ExitStack) -> None:
     initialize = distributed.DistributedDataParallel._ddp_init_helper
     replace(stack, distributed.DistributedDataParallel, "_ddp_init_helper", _with_buckets(initialize))
     replace(stack, distributed.DistributedDataParallel, "forward", _with_hook(distributed.DistributedDataParallel))
+
+
+@contextmanager
+def unsynchronized(model: Module) -> Iterator[None]:
+    """Keep gradients to this process inside the context, as training does for all micro-batches but the last."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    with ExitStack() as stack:
+        for module in modules_of(model):
+            if isinstance(module, DistributedDataParallel):
+                stack.enter_context(module.no_sync())
+        yield
 
 
 def _do_nothing(*args: Any, **kwargs: Any) -> bool:

@@ -146,6 +146,16 @@ class Identities:
             self.register_parameter(tensor, operand)
             self.by_address[id(tensor)] = (ref(tensor), operand, LEARNED)
 
+    def register_part(self, part: Tensor, whole: Tensor) -> None:
+        """Register a tensor that holds a part of a parameter as that parameter, if an operator read the whole."""
+        parameter = self.parameter_of(whole)
+        if parameter:
+            _, operand, _ = self.of(part)
+            extent = part.storage_offset(), part.numel()
+            self._parameters_in.setdefault(self._memory(part, EXTERNAL)[1], {})[extent] = parameter
+            self.parameters[operand] = parameter
+            self.by_address[id(part)] = (ref(part), operand, LEARNED)
+
     @property
     def sizes(self) -> Mapping[int, Dim]:
         """The number of elements of every parameter, by its id."""

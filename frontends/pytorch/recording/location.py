@@ -69,7 +69,7 @@ class Locator:
             else:
                 phase = "forward" if self._step is None or not self._is_in_optimizer_step() else "optimizer"
         else:
-            phase = _backward_phase()
+            phase = _backward_phase(self.modules.is_running)
             module = self.modules.path if phase == "recompute" else self._module_of_node(node)
         if number > self._number:
             self._number = number
@@ -109,13 +109,16 @@ class Locator:
         return self._paths[at] if at < len(self._paths) else ""
 
 
-def _backward_phase() -> str:
+def _backward_phase(in_module: bool) -> str:
     """Return ``backward`` or ``recompute`` for an operator inside a node of the backward pass.
 
-    A backward pass runs without grad mode, unless ``create_graph`` is set. A recomputation enables grad mode, and runs
-    a module or ``torch.utils.checkpoint`` below the engine.
+    A backward pass runs without grad mode, unless ``create_graph`` is set. A recomputation enables grad mode, except in
+    functions with a backward pass of their own, and runs a module or ``torch.utils.checkpoint`` below the engine.
+
+    Args:
+        in_module: whether a module is running.
     """
-    if not _grad_enabled():
+    if not in_module and not _grad_enabled():
         return "backward"
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_name != _BACKWARD_FUNCTION:

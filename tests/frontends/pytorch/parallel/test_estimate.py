@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.distributed.fsdp import MixedPrecisionPolicy
 
 from costcore import Report, estimate
 
@@ -168,6 +169,13 @@ def test_parameters_of_a_rank_and_of_the_model(tensor_parallel, sharded):
     assert sharded.remarks == ["costs are those of rank 0 of the mesh dp=8, which holds 13,696 parameters"]
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+def test_a_parameter_and_its_shard_count_once(net, optimizer):
+    """The model reads whole parameters, the optimizer their shards."""
+    total = count(net, mesh={"dp": 8}, plan=fully_sharded, optimizer=optimizer).total_report
+    assert total["n_params"] == PARAMETERS
+
+
 def test_shards_that_are_not_equal():
     """7 rows over 4 processes: 2, 2, 2 and 1 rows of 5, and as many biases. All gather 8 rows."""
     net = nn.Linear(5, 7, device="meta")
@@ -192,6 +200,46 @@ def test_memory_of_a_training_step(net):
     part = estimate(net, TOKEN_IDS, optimizer="adamw", memory=True, mesh={"dp": 8}, plan=fully_sharded).total_report
     assert whole["live"] - 4 * PSI == part["live"] - 4 * PSI // 8
     assert part["live_peak"] < whole["live_peak"]
+
+
+def test_recomputation_reduces_again(net):
+    """Of the two all-reduces of a block, the first is needed for the second product, whose result is not: checkpointing
+    stops before it."""
+    report = count(net, mesh={"tp": 8}, plan=TENSOR_PARALLEL, checkpoint="Block")
+    found = collectives(report)
+    each = 2 * ACTIVATION * 7 // 8
+    assert found["all_reduce", "recompute", "tp"] == (LAYERS, LAYERS * each)
+    assert found["all_reduce", "backward", "tp"] == (5 * LAYERS, 5 * LAYERS * each)
+
+
+def test_accumulation_reduces_gradients_once(net):
+    """The last of several micro-batches: those before it do not communicate."""
+    report = count(net, mesh={"dp": 8}, plan=data_parallel, optimizer="sgd", step="accumulated")
+    assert collectives(report) == {("all_reduce", "backward", "dp"): (1, 2 * PSI * 7 // 8)}
+
+
+def test_sizes_may_be_names(net):
+    """Activations that are reduced grow with the batch, parameters that are gathered do not."""
+    ids = {"ids": (("batch", 16), torch.int64)}
+    report = estimate(net, ids, backward=True, mesh={"dp": 4, "tp": 2}, plan=tensor_parallel_and_sharded)
+    gathered = 3 * (4 * LAYERS * BLOCK // 2 + ROOT) - ROOT
+    assert str(report.formula("mcomm")) == f"{7 * LAYERS * ACTIVATION // 2}*batch + {gathered * 3 // 4}"
+
+
+def test_inference_gathers_once(net):
+    report = count(net, backward=False, mesh={"dp": 8}, plan=fully_sharded)
+    assert report.total_report["mcomm"] == PSI * 7 // 8
+
+
+def test_mixed_precision_halves_what_is_gathered(net):
+    """Parameters are gathered in bfloat16, gradients reduced in float32."""
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+
+    def plan(model, mesh):
+        fully_sharded(model, mesh, mp_policy=policy)
+
+    report = count(net, mesh={"dp": 8}, plan=plan)
+    assert report.total_report["mcomm"] == ((2 * PSI - ROOT) // 2 + PSI) * 7 // 8
 
 
 def test_reports_keep_what_was_sent(sharded):
