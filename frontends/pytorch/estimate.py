@@ -152,8 +152,8 @@ def estimate(
                 ledger.watch(own_tensors(args, kwargs))
             regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
             held = run.forward_and_backward(mode, regrouping)
+            _join_shards(mode, meta_model)
             if made_optimizer is not None:
-                _join_shards(mode, meta_model)
                 with ModelErrorContext(model, mode.recording, "optimizer step", run.passed):
                     run_optimizer(mode, made_optimizer, step)
         del held  # the caller of a step holds the result and the loss until its end
@@ -177,7 +177,7 @@ def _unsynchronized(model: Module) -> AbstractContextManager[None]:
 
 
 def _join_shards(mode: CaptureMode, model: Module) -> None:
-    """Note which shards, that an optimizer updates, belong to which parameters, that the model read."""
+    """Note which shards, which modules hold and optimizers update, are parts of parameters that the model read."""
     module = sys.modules.get(f"{__package__}.parallel.fully_sharded")
     for part, whole in () if module is None else module.shards(model):
         for log in mode.recording.logs:

@@ -23,14 +23,19 @@ _REDUCED: dict[str, Source] = {**_GROUP, "reduce": reduction}
 
 def _functional() -> Iterator[Row]:
     """Yield the rows of operators that return their result."""
-    for op, native in (("all_reduce", "all_reduce"), ("reduce_scatter", "reduce_scatter_tensor")):
-        for suffix, operands in (("", "input"), ("_coalesced", "inputs")):
-            for end in ("", "_", "_out"):
-                yield Row(f"_c10d_functional::{native}{suffix}{end}", op, {"x*": _list(operands)}, _REDUCED)
-    for suffix, operands in (("", "input"), ("_coalesced", "inputs")):
-        for end in ("", "_out"):
-            native = f"_c10d_functional::all_gather_into_tensor{suffix}{end}"
-            yield Row(native, "all_gather", {"x*": _list(operands)}, _GROUP)
+    reduced = {
+        "all_reduce": ("all_reduce", "all_reduce_"),
+        "reduce_scatter": ("reduce_scatter_tensor", "reduce_scatter_tensor_out"),
+    }
+    for op, natives in reduced.items():
+        for native in natives:
+            yield Row(f"_c10d_functional::{native}", op, {"x": "input"}, _REDUCED)
+    for native in ("all_gather_into_tensor", "all_gather_into_tensor_out"):
+        yield Row(f"_c10d_functional::{native}", "all_gather", {"x": "input"}, _GROUP)
+    for native in ("all_reduce_coalesced", "all_reduce_coalesced_"):
+        yield Row(f"_c10d_functional::{native}", "all_reduce", {"x*": "inputs"}, _REDUCED)
+    yield Row("_c10d_functional::reduce_scatter_tensor_coalesced", "reduce_scatter", {"x*": "inputs"}, _REDUCED)
+    yield Row("_c10d_functional::all_gather_into_tensor_coalesced", "all_gather", {"x*": "inputs"}, _GROUP)
     yield Row("_c10d_functional::all_to_all_single", "all_to_all", {"x": "input"}, _GROUP)
     yield Row("_dtensor::shard_dim_alltoall", "all_to_all", {"x": "input"}, _GROUP)
     for end in ("", "_"):

@@ -176,6 +176,11 @@ def test_a_parameter_and_its_shard_count_once(net, optimizer):
     assert total["n_params"] == PARAMETERS
 
 
+def test_the_tree_has_the_parameters_of_the_model(net, sharded):
+    root = sharded.tree()
+    assert (root["n_params"], root["n_trainable"], root["n_shared"]) == (PARAMETERS, PARAMETERS, 0)
+
+
 def test_shards_that_are_not_equal():
     """7 rows over 4 processes: 2, 2, 2 and 1 rows of 5, and as many biases. All gather 8 rows."""
     net = nn.Linear(5, 7, device="meta")
