@@ -109,17 +109,18 @@ class _Capture:
         self._owners = [_owner(program, path) for path, _ in paths]
         self._program = program
         self._backward = backward
+        self._gradients: list[Any] = []
 
     def trace(self) -> Any:
-        """Return the closed jaxpr."""
+        """Return the closed jaxpr. The gradients of the outputs are inputs of a backward pass, the last ones."""
         abstract = [self._leaves[i] for i in self._traced]
         if not self._backward:
             return jax.make_jaxpr(self._run)(*abstract)
-        outputs = jax.eval_shape(self._differentiable, abstract)
-        return jax.make_jaxpr(self._run_backward)(abstract, outputs)
+        self._gradients = jax.eval_shape(self._differentiable, abstract)
+        return jax.make_jaxpr(self._run_backward)(abstract, self._gradients)
 
     def values(self, recorder: Recorder) -> list[Value]:
-        """Return the values of the inputs of the jaxpr."""
+        """Return the values of the inputs of the jaxpr that was traced."""
         found = []
         for i in self._traced:
             value, owner = value_of(self._leaves[i]), self._owners[i]
@@ -128,10 +129,7 @@ class _Capture:
                 value.parameter = value.identity = recorder.parameter(value.size)
                 value.is_weight = True
             found.append(value)
-        if self._backward:
-            abstract = [self._leaves[i] for i in self._traced]
-            found += map(value_of, jax.eval_shape(self._differentiable, abstract))
-        return found
+        return [*found, *map(value_of, self._gradients)]
 
     def n_params(self, values: Sequence[Value]) -> Any:
         """Return the number of elements of all parameters; None if the program declares none."""

@@ -6,6 +6,10 @@ The PyTorch figures were recorded with costcore's PyTorch frontend, ``layout="fr
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
+import haiku
 import pytest
 from networks import LSTM, Llama, ResNet50, ViT
 
@@ -15,6 +19,7 @@ FIGURES = ("macs", "n_params", "flops", "mread", "mwrite")
 
 PYTORCH = {
     "resnet50": (4_089_184_256, 25_557_032, 4_117_132_288, 275_544_224, 150_239_136),
+    "resnet50, odd sizes": (2_567_865_088, 25_557_032, 2_583_807_744, 201_266_152, 85_877_056),
     "vit_b_16": (17_563_828_224, 86_567_656, 17_645_178_980, 493_932_448, 133_141_408),
 }
 MACS_AND_PARAMETERS = {"llama": (362_807_296, 3_282_432), "lstm": (983_040, 25_088)}
@@ -22,6 +27,7 @@ MACS_AND_PARAMETERS = {"llama": (362_807_296, 3_282_432), "lstm": (983_040, 25_0
 
 NETWORKS = {
     "resnet50": (ResNet50(), (1, 224, 224, 3)),
+    "resnet50, odd sizes": (ResNet50(), (2, 97, 131, 3)),
     "vit_b_16": (ViT(), (1, 224, 224, 3)),
     "llama": (Llama(), Tensor((2, 64), "int32")),
     "lstm": (LSTM(), (4, 10, 32)),
@@ -44,6 +50,23 @@ def test_all_figures_equal_those_of_pytorch(name, reports):
 def test_macs_and_parameters_equal_those_of_pytorch(name, reports):
     total = reports[name].total_report
     assert (total["macs"], total["n_params"]) == MACS_AND_PARAMETERS[name]
+
+
+def in_haiku(x, is_training):
+    return haiku.nets.ResNet50(1000)(x, is_training)
+
+
+def test_resnet_of_haiku_has_the_figures_of_torchvision():
+    network = haiku.transform_with_state(in_haiku)
+    report = estimate(network, {"x": (1, 224, 224, 3), "is_training": False}, regroup=True)
+    assert tuple(report.total_report[figure] for figure in FIGURES[:3]) == PYTORCH["resnet50"][:3]
+
+
+def test_vgg16_has_the_flops_that_chainer_computational_cost_published():
+    network = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "vgg16.py"))["VGG16"]
+    total = estimate(network(), (1, 224, 224, 3), regroup=True).total_report
+    # 15,488,404,943 of its documentation, and 9,192 additions of biases that it omits
+    assert (total["flops"], total["macs"], total["n_params"]) == (15_488_414_135, 15_470_264_320, 138_357_544)
 
 
 def test_the_macs_of_the_llama_block_follow_from_its_sizes(reports):
@@ -71,5 +94,5 @@ def test_training_counts_both_gradients_of_every_product_but_the_first(reports):
     forward = reports["resnet50"].total_report["macs"]
     training = estimate(ResNet50(train=True), (1, 224, 224, 3), backward=True)
     first = 112 * 112 * 64 * 3 * 49  # the images get no gradient
-    assert training.total_report["macs"] == 3 * forward - first
+    assert training.total_report["macs"] == 3 * forward - first == 12_149_538_816  # as recorded from PyTorch
     assert {call.phase for call in training.trace.calls} == {"forward", "backward"}
