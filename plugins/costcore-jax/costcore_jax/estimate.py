@@ -14,7 +14,7 @@ from costcore.trace.recorder import Recorder
 from .adapters.catalog import adapter_of
 from .capture.control_flow import HANDLERS
 from .capture.inputs import arguments, is_static
-from .capture.modules import modules
+from .capture.modules import modules, root_of
 from .capture.program import Owner, Program
 from .capture.recording import Place, Recording
 from .capture.values import Value, value_of
@@ -73,7 +73,8 @@ def estimate(
     if removed:
         recorder.notes.append(f"{removed} equations that no output needs are not counted; XLA removes them too")
     values = capture.values(recorder)
-    recording = Recording(recorder, program.root)
+    owned = list(capture.owned(values))
+    recording = Recording(recorder, program.root or root_of(closed.jaxpr, [owner for owner, _ in owned]))
     walker = Walker(recording, HANDLERS, trips)
     constants = [constant_of(array) for array in closed.consts]
     outputs = walker.walk(closed.jaxpr, constants, values, Place())
@@ -81,7 +82,7 @@ def estimate(
     recorder.buffers += [recording.identity(value) for value in values if value.role == "state"]
     recorder.returned += [recording.identity(value) for value in outputs if value.dtype]
     recorder.n_params_model = capture.n_params(values)
-    recorder.modules.update(modules(program, recorder.calls, capture.owned(values)))
+    recorder.modules.update(modules(program, recorder.calls, owned))
     if patterns:
         regroup_calls(recording, patterns, outputs)
 

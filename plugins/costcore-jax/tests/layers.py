@@ -140,6 +140,7 @@ LAYERS: Mapping[str, Built] = {
     "linear_no_bias": built(linen.Dense(3, use_bias=False), (4, 5)),
     "matmul": built(jnp.matmul, (3, 4), (4, 5)),
     "matmul_batched": built(jnp.matmul, R, (2, 4, 5)),
+    "matmul_broadcast": built(jnp.matmul, R, (4, 5)),
     "batch_norm_inference": built(linen.BatchNorm(use_running_average=True), (2, 4, 4, 3)),
     "layer_norm": built(linen.LayerNorm(), (2, 5, 8)),
     "layer_norm_plain": built(linen.LayerNorm(use_bias=False, use_scale=False), (2, 5, 8)),

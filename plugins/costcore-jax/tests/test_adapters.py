@@ -157,6 +157,23 @@ def test_parameters_of_a_function_are_those_of_its_argument():
     assert estimate(run, [{"table": (10, 4), "w": (4, 3)}, Tensor((2, 5), "int32")]).total_report["n_params"] == 0
 
 
+@pytest.mark.parametrize("call", [lambda model: model.apply, lambda model: jax.jit(lambda v, x: model.apply(v, x) * 2)])
+def test_scopes_of_a_function_are_the_modules_of_its_parameters(call):
+    model = Linen()
+    variables = jax.eval_shape(lambda key: model.init(key, jnp.zeros((2, 4))), jax.random.key(0))
+    report = estimate(call(model), [variables, (2, 4)], params=0)
+    assert {path: len(module.own) for path, module in report.trace.run.modules.items()} == {
+        "": 0,
+        "Dense_0": 2,
+        "head": 2,
+    }
+
+
+def test_the_traceback_of_a_layer_of_a_library_is_that_of_the_library():
+    report = estimate(linen.Sequential([linen.Dense(3)]), (2, 4), tracebacks=True)
+    assert "linear.py" in report.trace.calls[0].where
+
+
 def test_stacked_parameters_of_a_scan_count_completely():
     class Deep(linen.Module):
         @linen.compact

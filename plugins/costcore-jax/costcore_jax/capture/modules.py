@@ -8,8 +8,10 @@ from typing import Any
 from costcore.dims import Dim
 from costcore.trace.call import Call, Module
 
+from .location import Names
 from .program import Owner, Program
 from .values import Value
+from .walker import equations
 
 
 def modules(program: Program, calls: Iterable[Call], owned: Iterable[tuple[Owner, Value]]) -> dict[str, Module]:
@@ -27,6 +29,17 @@ def modules(program: Program, calls: Iterable[Call], owned: Iterable[tuple[Owner
         for part in _with_parents(path)
     )
     return {path: _module(program, path, parameters.get(path, []), buffers.get(path, 0)) for path in paths}
+
+
+def root_of(jaxpr: Any, owners: Iterable[Owner]) -> str:
+    """Return the scope that a function puts around the modules that own its parameters; empty if there is none.
+
+    Flax names the outermost module by its class, but not in the paths of its parameters.
+    """
+    first = {owner.module.partition(".")[0] for owner in owners if owner.module}
+    scopes = {Names().inside(equation).scopes[:2] for equation in equations(jaxpr)}
+    roots = {outer for outer, *inner in filter(None, scopes) if outer not in first and first.intersection(inner)}
+    return roots.pop() if len(roots) == 1 else ""
 
 
 def _module(program: Program, path: str, own: list[tuple[str, Value]], buffers: Any) -> Module:

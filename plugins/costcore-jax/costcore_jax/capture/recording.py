@@ -20,8 +20,11 @@ from .location import Names
 from .numbers import number_of
 from .values import Value
 
-LIBRARIES = ("contextlib", "costcore", "costcore_jax", "equinox", "flax", "haiku", "jax", "jaxlib", "keras")
-"""Libraries whose lines are not the user's; ``contextlib`` stands for the standard library."""
+OWN = ("contextlib", "costcore", "costcore_jax")
+"""This package and the standard library, for which ``contextlib`` stands."""
+
+LIBRARIES = (*OWN, "equinox", "flax", "haiku", "jax", "jaxlib", "keras")
+"""Libraries whose lines are not the user's."""
 
 BOOKKEEPING = frozenset(("debug_callback", "debug_print", "name", "pvary", "tie"))
 """Primitives that mark values or print them; they are not listed."""
@@ -152,17 +155,18 @@ def describe(value: Any, role: Role) -> Tensor | None:
 
 
 def _line(equation: Any) -> str:
-    """Return the line of the user's code that an equation comes from, as a formatted traceback."""
+    """Return the lines of the user's code that an equation comes from, as a formatted traceback.
+
+    JAX keeps the lines inside the traced function only. If all are in libraries, those outside of JAX are returned.
+    """
     traceback = equation.source_info.traceback
-    frames = [] if traceback is None else [frame for frame in traceback.frames if _is_users(frame.file_name)]
-    return "".join(f'  File "{f.file_name}", line {f.line_num}, in {f.function_name}\n' for f in reversed(frames[:8]))
+    frames = [] if traceback is None else [frame for frame in traceback.frames if not frame.file_name.startswith("<")]
+    own = [frame for frame in frames if not frame.file_name.startswith(_folders(*LIBRARIES))]
+    shown = own or [frame for frame in frames if not frame.file_name.startswith(_folders(*OWN, "jax", "jaxlib"))]
+    return "".join(f'  File "{f.file_name}", line {f.line_num}, in {f.function_name}\n' for f in reversed(shown[:8]))
 
 
-def _is_users(path: str) -> bool:
-    return not path.startswith(("<", *_folders()))
-
-
-def _folders() -> tuple[str, ...]:
-    """Return the folders of the libraries on the way from the user's code to an equation."""
-    files = (getattr(sys.modules.get(name), "__file__", None) for name in LIBRARIES)
+def _folders(*names: str) -> tuple[str, ...]:
+    """Return the folders of imported libraries."""
+    files = (getattr(sys.modules.get(name), "__file__", None) for name in names)
     return tuple(str(Path(file).parent) + os.sep for file in files if file)

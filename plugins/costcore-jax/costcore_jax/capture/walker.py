@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from jax.extend.core import Literal
@@ -109,11 +108,15 @@ def without_dead_code(closed: Any) -> tuple[Any, int]:
 
 def count_equations(jaxpr: Any) -> int:
     """Return the number of equations of a jaxpr, those of jaxprs inside it included."""
-    inner = (
-        count_equations(getattr(found, "jaxpr", found))
-        for equation in jaxpr.eqns
-        for value in equation.params.values()
-        for found in (value if isinstance(value, (tuple, list)) else (value,))
-        if hasattr(found, "eqns") or hasattr(getattr(found, "jaxpr", None), "eqns")
-    )
-    return reduce(lambda total, more: total + more, inner, len(jaxpr.eqns))
+    return sum(1 for _ in equations(jaxpr))
+
+
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """Yield every equation of a jaxpr, and those of jaxprs inside it."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in equation.params.values():
+            for found in value if isinstance(value, (tuple, list)) else (value,):
+                inner = getattr(found, "jaxpr", found)
+                if hasattr(inner, "eqns"):
+                    yield from equations(inner)

@@ -86,7 +86,8 @@ def is_matmul(a: Arguments) -> bool:
         (left.batch, right.batch) == (batch, batch)
         and left.contracted == (a["inputs"][0].ndim - 1,)
         and right.contracted == (len(batch),)
-        and (len(left.free), len(right.free)) == (1, 1)
+        and len(right.free) == 1
+        and (len(left.free) == 1 or not batch)
     )
 
 
