@@ -179,10 +179,10 @@ class ServingReport:
     def formula(
         self, phase: str, column: str = "macs", *, length: int = 1024, last_only: bool = False, latent: str = "expanded"
     ) -> Dim:
-        """Return the formula of an amount in ``batch``, and ``tokens`` (prefill) or ``context`` (decode).
+        """Return a formula in ``batch``, and ``tokens`` (prefill), ``context`` (decode) or both (extend).
 
         Args:
-            phase: ``"prefill"`` or ``"decode"``.
+            phase: ``"prefill"``, ``"decode"`` (one new token) or ``"extend"`` (new tokens after others in the cache).
             column: ``"macs"``, ``"flops"``, or a column of bytes; experts are those that rows need at most.
             length: a length near which it is needed. Windows make other formulas beyond them.
             last_only: as in :meth:`prefill`.
@@ -192,18 +192,18 @@ class ServingReport:
             ValueError: for an unknown phase or column.
             CostError: if there is no formula; the message has the reason.
         """
-        if phase not in ("prefill", "decode"):
-            raise ValueError(unknown("phase", phase, ("prefill", "decode")))
+        if phase not in SHAPES:
+            raise ValueError(unknown("phase", phase, SHAPES))
         if column not in FORMULA_COLUMNS:
             raise ValueError(unknown("column", column, FORMULA_COLUMNS))
-        piece = self._runs.piece(phase, length - (phase == "decode"), last_only)
+        piece = self._runs.piece(phase, length - (phase != "prefill"), last_only)
         if piece.tallies is None:
             raise CostError(f"{phase} of {self._model.name} has no formula near {length} tokens: {piece.reason}")
         at: Any = Point(*(symbol_of(size) if isinstance(size, str) else size for size in SHAPES[phase]))
         made = self._made(at, piece.tallies, latent)
         found = getattr(made.total, column)
         found = found if column in ("macs", "flops") else found / 8
-        return Evaluation({symbol_of("past"): symbol_of("context") - 1})(found).expand()
+        return Evaluation({symbol_of("past"): symbol_of("context") - at.tokens})(found).expand()
 
     @property
     def n_params(self) -> int:

@@ -49,6 +49,10 @@ class MetaCachedModel:
     """
 
     def __init__(self, model: Module, cache: str) -> None:
+        if not isinstance(model, Module):
+            raise CostError(f"{type(model).__name__} takes no cache; pass the module that it was made of")
+        if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+            raise CostError(f"{type(model).__name__} has an encoder: only decoders can be served with a cache")
         self._argument = cache_argument(model)
         self._make_cache = maker(cache)
         self._model = model

@@ -17,6 +17,8 @@ from transformers import (
     MistralForCausalLM,
     MixtralConfig,
     MixtralForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
 )
 
 from costcore import ComputationalCostHook, CostError, ServingReport, hookimpl, plugins
@@ -105,6 +107,7 @@ def test_formulas_are_those_of_passes(small):
     assert str(small.formula("decode")) == f"{A}*batch*context + {M}*batch"
     assert str(small.formula("prefill")) == f"{A}*batch*tokens**2 + {M}*batch*tokens"
     assert str(small.formula("decode", "load_kv")) == f"{4 * PER_TOKEN}*batch*context"
+    assert str(small.formula("extend")) == f"{A}*batch*context*tokens + {M}*batch*tokens"
     other = ServingReport(llama())  # has no formulas yet: every pass is captured
     for batch, context in ((1, 2), (1, 300), (5, 77), (600, 40)):
         assert small.decode(batch, context).tallies == other.decode(batch, context).tallies
@@ -362,6 +365,13 @@ def test_calls_that_are_refused(small, call, error, message):
 
 
 def test_models_that_cannot_be_served():
+    config = T5Config(d_model=D, d_ff=F, num_layers=1, num_heads=H, vocab_size=V)
+    with pytest.raises(CostError, match="T5ForConditionalGeneration has an encoder"):
+        ServingReport(T5ForConditionalGeneration(config))
+    with pytest.raises(CostError, match="ExportedProgram takes no cache"):
+        ServingReport(torch.export.export(nn.Linear(3, 3), (torch.ones(2, 3),)))
+    with pytest.raises(CostError, match="only PyTorch models can be served"):
+        ServingReport("model.onnx")
     with pytest.raises(CostError, match="Linear takes no cache: its forward has no argument past_key_values"):
         ServingReport(nn.Linear(3, 3))
     with pytest.raises(CostError, match="Wrapped has no configuration of transformers"):
