@@ -78,6 +78,11 @@ class Latent(NamedTuple):
         """Elements that one token adds to a cache of latents."""
         return self.rank + self.rope
 
+    @property
+    def expanded(self) -> int:
+        """Elements of the keys and values of one token, of all heads."""
+        return self.heads * (self.key + self.value)
+
 
 class CachedPart(NamedTuple):
     """What the layers of one kind keep of one sequence.

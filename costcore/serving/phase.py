@@ -9,10 +9,11 @@ from math import ceil
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from costcore.dims import Dim, as_dim, is_symbolic
 from costcore.serving.cached_model import Latent
-from costcore.serving.runs import Point
-from costcore.serving.tally import Experts, Kind, Tallies, Tally
+from costcore.serving.experts import not_expected
+from costcore.serving.latents import attended
+from costcore.serving.point import Point
+from costcore.serving.tally import Tallies, Tally
 
 if TYPE_CHECKING:
     from costcore.devices.device import Device
@@ -192,20 +193,9 @@ class Phase:
 
         Args:
             latents: the attention layers that make keys and values of a latent vector.
-            how: ``expanded``: every token is expanded once, and its keys and values are kept. ``absorbed``: queries are
-                multiplied by the expansion of keys, and results by that of values, with as many products per new token
-                as its expansion needs; attention is to latents. ``recomputed``: latents are kept, and all are expanded
-                in every pass.
+            how: one of :data:`costcore.serving.latents.WAYS`.
         """
-        by_op = {kind: _latent_sums(kind, tally, self.point, how) for kind, tally in self.tallies.by_op.items()}
-        expanded, cached = sum(each.heads * (each.key + each.value) for each in latents), sum(x.cached for x in latents)
-        per_token = self.cache_bits * (expanded if how == "expanded" else cached)
-        new, length = self.new_tokens, self.batch * self.context
-        pairs = new * self.context * sum(each.absorbed_macs - each.expanded_macs for each in latents)
-        macs = pairs if how == "absorbed" else 0
-        change = Tally(macs=macs, flops=macs, cache_macs=macs, load_kv=length * per_token, store_kv=new * per_token)
-        kind = next(kind for kind, tally in by_op.items() if kind.is_latent and tally.cache_macs)
-        by_op[kind] = by_op[kind].plus(change._replace(copied=(2 * length + new) * per_token))
+        by_op = attended(self.tallies.by_op, latents, self.point, how, self.cache_bits)
         return replace(self, tallies=self.tallies._replace(by_op=by_op))
 
     @property
@@ -216,53 +206,8 @@ class Phase:
         """Return the bits of experts that are read at most, but not expected, by operator."""
         found: dict[str, Fraction] = {}
         for each in self.tallies.experts:
-            found[each.op] = found.get(each.op, Fraction(0)) + _not_expected(each, self.new_tokens)
+            found[each.op] = found.get(each.op, Fraction(0)) + not_expected(each, self.new_tokens)
         return found
-
-
-def _latent_sums(kind: Kind, tally: Tally, point: Point, how: str) -> Tally:
-    """Return the sums of calls without what they read of a cache of latents, and without what they expand anew."""
-    if not kind.is_latent:
-        return tally
-    again = 0 if how == "recomputed" else _part(tally.expand_macs * point.past, point.past + point.tokens)
-    return tally._replace(macs=tally.macs - again, flops=tally.flops - again, load_kv=0, store_kv=0, copied=0)
-
-
-def _part(products: Dim, length: Dim) -> Dim:
-    """Return the quotient of products and the length that they are a multiple of."""
-    if not is_symbolic(products):
-        return products // length
-    from sympy import cancel
-
-    return as_dim(cancel(products / length))
-
-
-def _not_expected(call: Experts, tokens: int) -> Fraction:
-    experts, rows = int(call.experts), int(call.rows)
-    at_most = Fraction(min(experts, rows), experts)
-    return Fraction(call.calls * call.bits) * (
-        at_most - expected_experts(experts, Fraction(rows, tokens), tokens) / experts
-    )
-
-
-def expected_experts(experts: int, chosen: int | Fraction, tokens: int) -> Fraction:
-    """Return how many experts are expected to be chosen at all: E (1 - (1 - k / E) ** tokens).
-
-    Every token chooses k of E experts, all with the same probability, and independently of the others.
-
-    Args:
-        experts: the number of experts, E.
-        chosen: how many of them a token chooses, k.
-        tokens: the number of tokens.
-    """
-    missed = 1 - Fraction(chosen) / experts
-    if tokens > MOST_TOKENS:
-        return Fraction(experts)
-    return experts * (1 - Fraction(float(missed) ** tokens))
-
-
-MOST_TOKENS = 1 << 20
-"""With more tokens, every expert is expected."""
 
 
 def _nbytes(bits: Fraction | int) -> int:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
-from fractions import Fraction
-from math import ceil
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +15,19 @@ from costcore.messages import unknown
 from costcore.registry.frontends import frontend_of, load
 from costcore.reports.text.amounts import parse_bytes
 from costcore.serving.cached_model import CachedModel, Latent
+from costcore.serving.capacity import Capacity, memory_of
 from costcore.serving.formats import dtype_of, format_of
+from costcore.serving.latents import WAYS
 from costcore.serving.phase import CACHES, Phase
-from costcore.serving.runs import SHAPES, Point, Runs
-from costcore.serving.tally import StoredWeight, Tallies, Widths
+from costcore.serving.point import SHAPES, Point
+from costcore.serving.runs import Runs
+from costcore.serving.stored_weights import StoredWeights
+from costcore.serving.tally import Tallies, Widths
 from costcore.trace.call import Assumption
 
 if TYPE_CHECKING:
     from costcore.devices.device import Device
     from costcore.serving.speculative import Speculation
-
-LATENTS = ("expanded", "absorbed", "recomputed")
-"""How attention over latent vectors is computed: on keys and values that are kept, on the latents, or on keys and
-values that are made of all latents in every pass."""
 
 FORMULA_COLUMNS = ("macs", "flops", "load_weight", "load_act", "store_act", "load_kv", "store_kv")
 """The amounts that have formulas; those of bytes are in bits."""
@@ -88,14 +85,15 @@ class ServingReport:
         self.compute_dtype = self._activations or quantized
         self._weights = None if weights is None else format_of(weights, "weights")
         self._kv = format_of(self.dtype if kv is None else kv, "kv")
-        self._keep = tuple(keep)
+        self._stored = StoredWeights(self._model, self.dtype, self._weights, self._activations, tuple(keep))
         self.cache, self.block = cache, block
-        self._parts = self._model.parts
+        parts = self._model.parts
         self._latents: Sequence[Latent] = self._model.latents
-        self._windows = tuple(sorted({part.window for part in self._parts if part.window}))
+        self._windows = tuple(sorted({part.window for part in parts if part.window}))
+        self._capacity = Capacity(parts, self._latents, self._kv, block if cache == "paged" else 1)
         act = BITS[self.dtype]
         latents = tuple(each.module for each in self._latents)
-        widths = Widths(act, self._kv.bits_with_scales, self._weight_bits, latents)
+        widths = Widths(act, self._kv.bits_with_scales, self._stored.width, latents)
         self._runs = Runs(self._model, widths, self._windows)
 
     def prefill(
@@ -147,8 +145,8 @@ class ServingReport:
         return self._made(point, self._runs.at(point, last_only), latent)
 
     def _made(self, point: Point, tallies: Tallies, latent: str) -> Phase:
-        if latent not in LATENTS:
-            raise ValueError(unknown("latent", latent, LATENTS))
+        if latent not in WAYS:
+            raise ValueError(unknown("latent", latent, WAYS))
         bits, window = (BITS[self.dtype], self._kv.bits_with_scales), next(iter(self._windows), None)
         phase = Phase(point, tallies, self.compute_dtype, *bits, window, self.cache)
         return phase.with_latents(self._latents, latent) if self._latents else phase
@@ -208,14 +206,12 @@ class ServingReport:
     @property
     def n_params(self) -> int:
         """Number of all parameters, packed ones included; tied ones count once."""
-        packed = sum(each.size for each in self._model.packed.values())
-        return packed + sum(each.size for each in self._model.parameters)
+        return self._stored.n_params
 
     @property
     def weight_bytes(self) -> int:
         """Bytes of all parameters as they are stored, with their scales."""
-        bits = sum(each.size * self._weight_bits(each.module, each.ndim).stored for each in self._model.parameters)
-        return ceil(bits / 8) + sum(each.nbytes for each in self._model.packed.values())
+        return self._stored.nbytes
 
     @property
     def kv_bytes_per_token(self) -> int:
@@ -223,22 +219,12 @@ class ServingReport:
 
         Layers with a window keep no more tokens than it has: see :meth:`cache_bytes`.
         """
-        return ceil(self._kept_per_token("absorbed") * self._kv.bits_with_scales / 8)
+        return self._capacity.bytes_per_token(expanded=False)
 
     @property
     def expanded_kv_bytes_per_token(self) -> int:
         """The same if keys and values that are made of latents are kept; without latents equal to the former."""
-        return ceil(self._kept_per_token("expanded") * self._kv.bits_with_scales / 8)
-
-    def _kept_per_token(self, latent: str) -> int:
-        """Return the elements that one token adds to the cache; models cache latents, or what is made of them."""
-        kept = sum(part.per_token for part in self._parts)
-        latents, expanded = (
-            sum(each.cached for each in self._latents),
-            sum(each.heads * (each.key + each.value) for each in self._latents),
-        )
-        others = kept - expanded if kept >= expanded else kept - latents
-        return others + (expanded if latent == "expanded" else latents)
+        return self._capacity.bytes_per_token(expanded=True)
 
     def cache_bytes(self, length: int, *, latent: str = "absorbed") -> int:
         """Return the bytes of the cache of one sequence.
@@ -253,12 +239,9 @@ class ServingReport:
             TypeError, ValueError: if an argument is invalid.
         """
         _check_count("length", length)
-        if latent not in LATENTS:
-            raise ValueError(unknown("latent", latent, LATENTS))
-        kept = -(-length // self.block) * self.block if self.cache == "paged" else length
-        change = self._kept_per_token(latent) - sum(part.per_token for part in self._parts)
-        elements = sum(part.elements(kept) for part in self._parts) + kept * change
-        return ceil(elements * self._kv.bits_with_scales / 8)
+        if latent not in WAYS:
+            raise ValueError(unknown("latent", latent, WAYS))
+        return self._capacity.cache_bytes(length, expanded=latent == "expanded")
 
     def max_sequences(
         self,
@@ -286,9 +269,11 @@ class ServingReport:
         """
         if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
             raise ValueError(f"share must be a number above 0, at most 1 (got {share!r})")
-        available = _memory_of(device) if memory is None else parse_bytes(memory, "memory")
-        room = Fraction(str(share)) * available - self.weight_bytes
-        return max(0, int(room // self.cache_bytes(length, latent=latent)))
+        _check_count("length", length)
+        if latent not in WAYS:
+            raise ValueError(unknown("latent", latent, WAYS))
+        available = memory_of(device) if memory is None else parse_bytes(memory, "memory")
+        return self._capacity.sequences(available, self.weight_bytes, length, share, latent == "expanded")
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -324,19 +309,6 @@ class ServingReport:
         """Name of the class of the model."""
         return self._model.name
 
-    def _weight_bits(self, module: str, ndim: int) -> StoredWeight:
-        """Return how a weight is stored by the path of its module and the number of its axes."""
-        packed, bits = self._model.packed.get(module), BITS[self.dtype]
-        act = bits if self._activations is None else BITS[self._activations]
-        if packed is not None and ndim > 1:
-            quantized = BITS[packed.act_dtype] if packed.act_dtype else act
-            return StoredWeight(Fraction(8 * packed.nbytes, packed.size), packed.bits, quantized)
-        if ndim < 2 or any(fnmatchcase(module, each) for each in self._keep):
-            return StoredWeight(Fraction(bits), bits, bits)
-        if self._weights is None:
-            return StoredWeight(Fraction(bits), bits, act)
-        return StoredWeight(self._weights.bits_with_scales, self._weights.bits, act)
-
     def __repr__(self) -> str:
         stored = "" if self._weights is None else f", weights {self._weights.name}"
         return f"<ServingReport: {self.name}, {self.n_params:,} parameters, {self.dtype}{stored}, kv {self._kv.name}>"
@@ -354,17 +326,6 @@ def _cached_model(model: Any, cache: str) -> CachedModel:
         raise CostError(f"only PyTorch models can be served with a cache (got a {type(model).__name__})")
     made: CachedModel = frontend.cached_model(model, "dynamic" if cache in CACHES else cache)
     return made
-
-
-def _memory_of(device: str | PathLike[str] | Device | None) -> int:
-    from costcore.devices.catalog import named
-
-    if device is None:
-        raise TypeError("max_sequences needs a device, or memory='80 GB'")
-    found = named(device)
-    if found.memory.dram_gb is None:
-        raise CostError(f"the size of the memory of {found.name} is unknown; state it: memory='80 GB'")
-    return int(1e9 * found.memory.dram_gb)
 
 
 def _check_count(name: str, value: object) -> None:

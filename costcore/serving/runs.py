@@ -15,6 +15,7 @@ from costcore.expressions import symbol_of
 from costcore.registry.calculators import calculators
 from costcore.serving.cached_model import CachedModel
 from costcore.serving.marks import with_marks
+from costcore.serving.point import SHAPES, Point
 from costcore.serving.tally import Tallies, Widths, tallies_of
 from costcore.sizes.formulas import trace_in_sizes
 from costcore.sizes.inputs import NamedInputs
@@ -35,31 +36,6 @@ LONGEST_LOOP = 256
 
 SHORTEST = 8
 """Formulas are fitted over at least so many lengths; a shorter range is captured length by length."""
-
-SHAPES: Mapping[str, tuple[Any, ...]] = {
-    "prefill": ("batch", "tokens", 0),
-    "decode": ("batch", 1, "past"),
-    "extend": ("batch", "tokens", "past"),
-}
-"""For every phase its batch, its new tokens and the tokens in the cache."""
-
-
-class Point(NamedTuple):
-    """Sizes of a pass: sequences, new tokens of each, tokens of each in the cache. They are names in formulas."""
-
-    batch: int
-    tokens: int
-    past: int
-
-    @property
-    def phase(self) -> str:
-        """The name of its phase, a key of :data:`SHAPES`."""
-        return "prefill" if not self.past else "decode" if self.tokens == 1 else "extend"
-
-    @property
-    def length(self) -> int:
-        """The tokens that vary with the phase: those of the prompt, or those in the cache."""
-        return self.past or self.tokens
 
 
 class Piece(NamedTuple):

@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from costcore import ComputationalCostHook, CostError, ServingReport, hookimpl, plugins
-from costcore.serving.phase import expected_experts
+from costcore.serving.experts import expected_experts
 from tests.frontends.pytorch.serving.llms import build, llms
 from tests.frontends.pytorch.unchanged import unchanged
 
