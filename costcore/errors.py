@@ -33,6 +33,21 @@ class AssumedReportError(IncompleteReportError):
     """Raised with ``strict=True`` if the report depends on assumptions about data."""
 
 
+class MissingInputsError(CostError):
+    """A model that is run needs inputs, and none were passed.
+
+    Attributes:
+        takes: what the model takes, as a sentence.
+        example: inputs on which it runs; None if none were found.
+    """
+
+    def __init__(self, takes: str, example: Any = None) -> None:
+        self.takes = takes
+        self.example = example
+        call = f"estimate(model, {example!r})".replace("Tensor(", "costcore.Tensor(") if example is not None else ""
+        super().__init__(f"the model needs inputs. {takes}" + (f" For example {call}." if call else ""))
+
+
 class UnknownOptionError(TypeError):
     """An option of :func:`costcore.estimate` that the frontend of the model does not accept.
 

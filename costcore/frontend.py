@@ -28,6 +28,10 @@ class FrontendSpec(NamedTuple):
         computes: whether a pass computes values, so that large inputs take time and memory.
         tf32: products of float32 that the framework's default settings let run in TF32: ``conv``, ``matmul``.
         models: the models that it supports, for messages: ``("a torch.nn.Module",)``.
+        libraries: prefixes of the targets, ``timm:resnet50``, whose models it makes by its function
+            ``library_model(prefix, name)``, which returns a model and a remark on it, or ``""``. Such a frontend also
+            has ``usual_inputs(model, name)``, which returns ``inputs`` for :func:`costcore.estimate` and their
+            ``source``, or None.
     """
 
     name: str
@@ -40,6 +44,7 @@ class FrontendSpec(NamedTuple):
     computes: bool = False
     tf32: tuple[str, ...] = ("conv", "matmul")
     models: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
 
 
 class Frontend(Protocol):

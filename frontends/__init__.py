@@ -40,6 +40,7 @@ def costcore_frontends() -> tuple[FrontendSpec, ...]:
             model_options=PYTORCH_OPTIONS,
             models=("a torch.nn.Module", "a torch.export.ExportedProgram"),
             tf32=("conv",),
+            libraries=("timm", "torchvision", "hf"),
         ),
         FrontendSpec(
             *("chainer", "chainer", f"{__name__}.chainer.frontend"),

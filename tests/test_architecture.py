@@ -24,7 +24,7 @@ ALLOWED = {
     "costcore.frontends": {"costcore"},
     "costcore.frontends.chainer": {"costcore", "chainer", "numpy", "pkg_resources"},
     "costcore.frontends.onnx": {"costcore", "google.protobuf", "numpy", "onnx", "sympy"},
-    "costcore.frontends.pytorch": {"costcore", "numpy", "sympy", "torch", "transformers"},
+    "costcore.frontends.pytorch": {"costcore", "numpy", "sympy", "timm", "torch", "torchvision", "transformers"},
     "costcore.frontends.pytorch.callbacks": {"costcore", "lightning", "torch", "transformers"},
 }
 """By room: what of outside the standard library it may import, a module with everything in it."""

@@ -22,6 +22,7 @@ from costcore.errors import CHECKPOINT_SUFFIXES, CostError
 from costcore.ir import BITS, Tensor
 from costcore.messages import short_repr, unknown
 from costcore.registry.frontends import frontend_of, reader_of, specs
+from costcore.registry.libraries import is_saved_report, library_model, library_target
 
 MAX_NAMES = 10
 """The maximum number of names of a module in a message."""
@@ -39,7 +40,7 @@ def module_search_path(folders: Sequence[str], target: object) -> Iterator[None]
     If ``target`` is a model file, the current folder is not added, because a model file must not import code.
     """
     path = sys.path
-    is_code = isinstance(target, str) and not target.endswith(".json") and not reader_of(target)
+    is_code = isinstance(target, str) and not is_saved_report(target) and not reader_of(target)
     sys.path = [*folders, *([""] if is_code else []), *path]
     try:
         yield
@@ -57,8 +58,8 @@ def evaluate(model: Any) -> Any:
 def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
     """Return the model that ``target`` names: the path of a model file, or the result of ``module:factory``.
 
-    ``module`` is ``package.module`` or ``file.py``. ``factory`` is a function or class, or a model. The code of the
-    module and of the factory is run.
+    A model of a library, ``timm:resnet50``, is made without weights. Otherwise ``module`` is ``package.module`` or
+    ``file.py``. ``factory`` is a function or class, or a model. The code of the module and of the factory is run.
 
     Args:
         target: the path, or module and factory.
@@ -73,6 +74,11 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
         if arguments:
             raise CostError(f"{target} is a file, which has no arguments")
         return target
+    library = library_target(target)
+    if library is not None:
+        if arguments:
+            raise CostError(f"{target} is a model of a library, which has no arguments")
+        return library_model(library)
     source, _, name = target.rpartition(":")
     module = _run_user_code(f"{source} cannot be loaded", lambda: _import(source))
     factory = module
@@ -116,7 +122,7 @@ def check_target(target: str) -> None:
         ValueError: if it has another form; the message lists the forms.
     """
     source, _, name = target.rpartition(":")
-    if reader_of(target) or (source and name):
+    if library_target(target) or reader_of(target) or (source and name):
         return
     if target.endswith(".py"):
         raise ValueError(f"{target!r} does not name a model in the file. Append a factory or model, {target}:NAME.")

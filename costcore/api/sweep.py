@@ -9,6 +9,7 @@ from costcore.api.load_model import check_target
 from costcore.api.table import table
 from costcore.messages import short_repr
 from costcore.registry.frontends import reader_of
+from costcore.registry.libraries import is_saved_report
 from costcore.sweeps.grid import combinations
 from costcore.sweeps.model_table import ModelTable
 from costcore.sweeps.row import NamedModel
@@ -55,7 +56,7 @@ def variants(make: Callable[..., Any] | str, grid: Mapping[str, Iterable[Any]], 
     """
     if isinstance(make, str):
         check_target(make)
-        if reader_of(make) or make.endswith(".json"):
+        if reader_of(make) or is_saved_report(make):
             raise ValueError(f"{make!r} is a file, which has no arguments (expected module:function)")
     elif not callable(make):
         raise TypeError(f"make must be a function that returns a model, or its target (got {short_repr(make)})")

@@ -15,6 +15,7 @@ from costcore.cli.running import FAILURE, SUCCESS, run_command
 from costcore.explanations.explain import explain
 from costcore.explanations.number import read_number
 from costcore.explanations.sizes import other_sizes
+from costcore.registry.libraries import is_saved_report
 from costcore.reports.report import Report
 
 EPILOG = """examples:
@@ -63,7 +64,7 @@ def _explain(args: argparse.Namespace) -> int:
 
 def _sizes(args: argparse.Namespace) -> Mapping[str, Callable[[], Report]]:
     """Return reports of the model at other usual input sizes; none for a saved report or several inputs."""
-    if args.model.endswith(".json") or len(args.input) != 1:
+    if is_saved_report(args.model) or len(args.input) != 1:
         return {}
     return {
         text: partial(report_of, args.model, args, [text], is_alone=True, is_quiet=True)

@@ -10,9 +10,10 @@ from costcore.api.load_model import check_target, load_model, module_search_path
 from costcore.batch_size.accumulation import check_global_batch
 from costcore.batch_size.fit import Fit, fit
 from costcore.batch_size.limit import CONTEXT, DEVICES, Limit, make_limit
-from costcore.cli.models import estimate_options
+from costcore.cli.models import estimate_options, given_or_usual, set_mode
 from costcore.cli.options import add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import SUCCESS, print_message, run_command, write_text
+from costcore.registry.libraries import is_saved_report
 from costcore.reports.text.amounts import parse_bytes
 
 TERMS = ("fit", "context", "workspace")
@@ -74,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _memory(args: argparse.Namespace) -> int:
-    if args.model.endswith(".json"):
+    if is_saved_report(args.model):
         raise ValueError(f"{args.model!r} is a saved report, whose batch cannot change. Pass the model.")
     check_target(args.model)
     memory, context, workspace = (parse_bytes(getattr(args, name), f"--{name}") for name in TERMS)
@@ -89,17 +90,17 @@ def _memory(args: argparse.Namespace) -> int:
 
 def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
     """Return what fits; the model is put into train mode or evaluation mode."""
-    if not args.input:
-        raise ValueError("the inputs are missing: give their shapes, as in --input batch,3,224,224")
-    inputs, options = parse_inputs(args.input), estimate_options(args)
+    given, options = parse_inputs(args.input), estimate_options(args)
     optimizer = options.pop("optimizer", None)
     is_training = args.train or args.backward or optimizer is not None
     if args.checkpoint is not None:
         options["checkpoint"] = args.checkpoint
     with module_search_path(args.python_path, args.model):
         model = load_model(args.model)
-        if callable(getattr(model, "train", None)):
-            model.train(is_training)
+        inputs = given_or_usual(given, model, args.model)
+        if inputs is None:
+            raise ValueError("the inputs are missing: give their shapes, as in --input batch,3,224,224")
+        set_mode(model, is_training, args.model)
         return fit(
             *(model, inputs, limit),
             train=is_training,

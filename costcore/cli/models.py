@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from costcore.api.estimate import estimate
+from costcore.api.input_notation import input_arguments
 from costcore.api.load_model import (
     check_target,
     evaluate,
@@ -21,8 +22,9 @@ from costcore.api.load_model import (
 from costcore.cli.options import files_with, flag_of
 from costcore.cli.running import print_message
 from costcore.counting.conventions.catalog import named
-from costcore.errors import CostError, CostWarning, UnknownOptionError
+from costcore.errors import CostError, CostWarning, MissingInputsError, UnknownOptionError
 from costcore.registry.frontends import applicable_options
+from costcore.registry.libraries import is_saved_report, usual_inputs
 from costcore.reports.caveats import n_assumptions
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
@@ -44,7 +46,7 @@ def check_model(target: str) -> None:
     Raises:
         ValueError: if it does not; the message lists the forms.
     """
-    if not target.endswith(".json"):
+    if not is_saved_report(target):
         check_target(target)
 
 
@@ -96,7 +98,7 @@ def report_of(
         CostError, OSError: if a model or file cannot be read.
         TypeError, ValueError: if an option does not apply to the model.
     """
-    if target.endswith(".json"):
+    if is_saved_report(target):
         return saved_report(target, not args.no_fma, parse_dims(args.dim), is_alone)
     parsed = parse_inputs(args.input if inputs is None else inputs)
     with module_search_path(args.python_path, target), warnings.catch_warnings(record=True) as caught:
@@ -104,9 +106,14 @@ def report_of(
         model = load_model(target)
         if getattr(args, "as_published", False) and not args.backward:
             evaluate(model)
+        if getattr(args, "memory", False):
+            set_mode(model, args.backward or args.optimizer is not None, target)
         options = estimate_options(args) if is_alone else applicable_options(target, estimate_options(args))
+        parsed = given_or_usual(parsed, model, target, is_quiet)
         try:
             report = estimate(model, parsed, progress=progress, **options)
+        except MissingInputsError as error:
+            raise CostError(f"{target}: {missing_inputs(error)}") from error
         except UnknownOptionError as error:
             raise ValueError(_unknown_options(target, error)) from error
         except CostError as error:
@@ -118,6 +125,30 @@ def report_of(
     if report.assumptions:
         print_message(f"costcore: {target}: assumed: the totals depend on {n_assumptions(report.trace)}")
     return report
+
+
+def set_mode(model: Any, is_training: bool, target: str) -> None:
+    """Put a model that has modes into train mode or evaluation mode, in which its memory differs, and say which."""
+    if callable(getattr(model, "train", None)):
+        model.train(is_training)
+        mode = "train mode" if is_training else "evaluation mode (--train: a training step, in train mode)"
+        print_message(f"costcore: {target}: {mode}")
+
+
+def given_or_usual(inputs: Any, model: Any, target: str, is_quiet: bool = False) -> Any:
+    """Return the inputs of ``--input``; without any the usual ones of a model of a library, which a line states."""
+    usual = usual_inputs(model, target) if inputs is None else None
+    if usual is None:
+        return inputs
+    if not is_quiet:
+        print_message(f"costcore: {target}: the usual input is used, {input_arguments(usual.inputs)} ({usual.source})")
+    return usual.inputs
+
+
+def missing_inputs(error: MissingInputsError) -> str:
+    """Return the message for a model that needs inputs, with arguments that give them."""
+    example = "" if error.example is None else f" For example {input_arguments(error.example)}"
+    return f"the model needs inputs. {error.takes}{example}"
 
 
 def _unknown_options(target: str, error: UnknownOptionError) -> str:

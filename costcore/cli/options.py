@@ -18,7 +18,10 @@ FLAGS_WITH_VALUES = {"dims": "--dim", "shapes": "--shape", "max_nodes": "--max-n
 """The flags of frontend options that take a value; all other frontend options are switches."""
 
 
-MODEL = "an .onnx file, package.module:factory, file.py:factory, or a report saved as .json"
+MODEL = (
+    "an .onnx file, package.module:factory, file.py:factory, timm:NAME, torchvision:NAME, hf:TYPE or hf:config.json, "
+    "or a report saved as .json"
+)
 
 
 def command_parser(command: str, arguments: str, description: str, epilog: str) -> argparse.ArgumentParser:

@@ -32,6 +32,7 @@ from costcore.fusion.table import FUSED, FusedColumns
 from costcore.fusion.view import FusedView
 from costcore.memory.caching import POLICIES
 from costcore.messages import did_you_mean, unknown
+from costcore.registry.libraries import is_saved_report
 from costcore.reports.caveats import MODES_WITH_REMARKS
 from costcore.reports.columns import (
     BLOCKS,
@@ -283,7 +284,7 @@ def _view(args: argparse.Namespace) -> str:
 
 def _report(args: argparse.Namespace) -> Report:
     args.backward |= args.train
-    if args.model.endswith(".json"):
+    if is_saved_report(args.model):
         flags = {"--input": args.input, "--shape": args.shape, "--backward": args.backward}
         flags["--optimizer"] = args.optimizer
         flags |= {flag_of(name): True for name in args.frontend_options} | {"--layout": args.layout != "framework"}

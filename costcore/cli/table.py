@@ -27,6 +27,7 @@ from costcore.cli.options import (
 )
 from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command, write_output
 from costcore.registry.frontends import reader_of
+from costcore.registry.libraries import is_saved_report
 from costcore.reports.tables.renderers import renderers
 from costcore.reports.text.units import check_digits
 from costcore.sweeps.figures import NAMES
@@ -140,7 +141,7 @@ def _write(result: ModelTable, args: argparse.Namespace, mode: str, rows_file: s
 
 def _default_jobs(models: Sequence[NamedModel]) -> int | None:
     """Return 1, a process beside this one, if code is run that may end its process; None for files, which are read."""
-    return None if all(reader_of(named.model) or named.model.endswith(".json") for named in models) else 1
+    return None if all(reader_of(named.model) or is_saved_report(named.model) for named in models) else 1
 
 
 def _columns(texts: Sequence[str] | None) -> list[str] | None:

@@ -15,6 +15,7 @@ from typing import Any
 from costcore._version import __version__
 from costcore.ir import Tensor
 from costcore.registry.frontends import reader_of, specs
+from costcore.registry.libraries import is_saved_report, library_target
 from costcore.sweeps.least_time import LeastTime
 from costcore.sweeps.row import NamedModel, Settings
 from costcore.sweeps.sources import Sources
@@ -71,7 +72,9 @@ class Identity:
                 raise NoIdentityError
             return self._value(named.model)
         target = str(named.model)
-        if reader_of(target) or target.endswith(".json"):
+        if library_target(target) is not None:
+            raise NoIdentityError
+        if reader_of(target) or is_saved_report(target):
             return [target, self._sources.of_file(Path(target))]
         module, _, name = target.rpartition(":")
         return [name, self._sources.of_module(module)]

@@ -13,6 +13,7 @@ from costcore.api.load_model import evaluate, load_model, module_search_path
 from costcore.dims import Dim
 from costcore.errors import CostError, CostWarning
 from costcore.registry.frontends import applicable_options, frontend_of
+from costcore.registry.libraries import is_saved_report
 from costcore.reports.exports.facts import status
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
@@ -131,7 +132,7 @@ def _report(named: NamedModel, settings: Settings) -> Report:
     options, model, inputs = settings.options, named.model, named.inputs
     if isinstance(model, Report):
         return model
-    if isinstance(model, str) and model.endswith(".json"):
+    if isinstance(model, str) and is_saved_report(model):
         return saved_report(model, options.get("fma_1flop", True), options.get("dims"))
     if named.arguments is not None and callable(inputs):
         inputs = inputs(**named.arguments)

@@ -17,9 +17,21 @@ if TYPE_CHECKING:
     from costcore.timing.calibration import Calibration
     from costcore.timing.calibration_table import Conditions
 
+    from .libraries.usual_inputs import UsualInputs
     from .serving.cached_model import MetaCachedModel
 
-__all__ = ["ROWS", "accepts", "cached_model", "calibrate", "capture", "estimate", "native_names", "passes_of"]
+__all__ = [
+    "ROWS",
+    "accepts",
+    "cached_model",
+    "calibrate",
+    "capture",
+    "estimate",
+    "library_model",
+    "native_names",
+    "passes_of",
+    "usual_inputs",
+]
 
 
 def calibrate(*args: Any, **options: Any) -> tuple[Calibration, Conditions]:
@@ -34,3 +46,17 @@ def cached_model(model: Any, cache: str) -> MetaCachedModel:
     from .serving.cached_model import MetaCachedModel  # few runs serve
 
     return MetaCachedModel(model, cache)
+
+
+def library_model(prefix: str, name: str) -> tuple[Any, str]:
+    """Return a model of a library and a remark on it; see :func:`.libraries.make.library_model`."""
+    from .libraries.make import library_model
+
+    return library_model(prefix, name)
+
+
+def usual_inputs(model: object, name: str = "") -> UsualInputs | None:
+    """Return the usual input of a model of a library; see :func:`.libraries.usual_inputs.usual_inputs`."""
+    from .libraries.usual_inputs import usual_inputs
+
+    return usual_inputs(model, name)

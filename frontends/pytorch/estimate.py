@@ -6,11 +6,13 @@ import random
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.nn import Module
 
+from costcore.errors import CostError
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import Recorder
 
@@ -23,6 +25,7 @@ from .meta.model_copy import meta_copy
 from .meta.operands import tensors_in, tensors_of, without_data
 from .meta.values import Values
 from .meta.wrappers import wrapper_names
+from .missing_inputs import missing_inputs, needs_arguments
 from .model_errors import ModelErrorContext
 from .module_walk import modules_of
 from .packed_weights import PackedWeights
@@ -105,6 +108,7 @@ def estimate(
         TypeError: for an input in any other form, or an invalid option.
         ValueError: for an unknown name in ``regroup``, ``optimizer`` or ``step``, a class of ``checkpoint`` that the
             model has no module of, or a ``step`` or ``checkpoint`` that changes nothing without a backward pass.
+        MissingInputsError: without inputs for a model that needs them; the message has an example.
         CostError: if the model has lazy modules, or fails; the message includes the module and the reason.
     """
     operators = check_regroup(regroup)
@@ -117,6 +121,8 @@ def estimate(
         check_plan(mesh, plan, rank)
     backward = backward or optimizer is not None or loss is not None
     check_is_training(backward, optimizer, step, checkpoint)
+    if inputs is None and isinstance(model, Module) and needs_arguments(model):
+        raise missing_inputs(model, partial(_runs, model))
     recorder.memory = memory
     examples = None
     if _is_program(model):
@@ -182,6 +188,15 @@ def _join_shards(mode: CaptureMode, model: Module) -> None:
     for part, whole in () if module is None else module.shards(model):
         for log in mode.recording.logs:
             log.identities.register_part(part, whole)
+
+
+def _runs(model: Module, inputs: Any) -> bool:
+    """Return whether a model runs on these inputs."""
+    try:
+        estimate(Recorder(), model, inputs)
+    except (CostError, TypeError, ValueError):
+        return False
+    return True
 
 
 class _Pass(NamedTuple):

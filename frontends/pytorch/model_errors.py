@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -21,8 +20,6 @@ from .operators.shape_checks import OperandShapeError
 from .recording.assumptions import REAL_RUN
 from .recording.recording import Recording
 from .tensors import dtype_name
-
-NO_INPUTS = "estimate() needs inputs for a PyTorch module, for example estimate(model, (1, 3, 224, 224))"
 
 INTEGERS = '; integer inputs need a dtype: costcore.Tensor((1, 128), "int64"), or dtype="int64" for all inputs'
 
@@ -61,8 +58,6 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if isinstance(error, Exception) and not isinstance(error, CostError):
-            if isinstance(error, TypeError) and not self._inputs and _needs_arguments(self._model):
-                raise CostError(NO_INPUTS) from error
             name = type(self._model).__name__
             failed = failed_module(traceback)
             failed_in = "" if failed is None else self._recording.modules.described(failed)
@@ -100,17 +95,6 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             f"; the parameters are {name}: pass inputs of that dtype (shapes with dtype={name!r}, tensors by "
             f".{_CASTS[wanted]}(){arrays}), or cast them in the model"
         )
-
-
-def _needs_arguments(model: Module) -> bool:
-    """Return whether ``forward`` cannot be called without arguments."""
-    try:
-        inspect.signature(model.forward).bind()
-    except TypeError:
-        return True
-    except ValueError:  # a function without a signature
-        pass
-    return False
 
 
 def _needs_data(error: Exception) -> bool:

@@ -246,7 +246,7 @@ def test_missing_inputs_are_reported_with_an_example():
     with pytest.raises(CostError) as caught:
         estimate(nn.Linear(4, 2))
     assert str(caught.value) == (
-        "estimate() needs inputs for a PyTorch module, for example estimate(model, (1, 3, 224, 224))"
+        "the model needs inputs. Linear.forward takes input. For example estimate(model, (1, 4))."
     )
     with pytest.raises(CostError, match=r"raised TypeError: .*missing 1 required positional argument"):
         estimate(Call(lambda: functional.linear(torch.ones(2))))

@@ -1,0 +1,112 @@
+"""Models of transformers by the type or file of their configuration, and the inputs that they usually take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from torch.nn import Module
+
+from costcore.errors import CostError
+from costcore.ir import Tensor
+from costcore.messages import did_you_mean
+
+from ..tensors import dtype_name
+
+SOURCE = "dummy_inputs and configuration of transformers"
+
+_SECOND = 16_000
+"""The samples of one second of sound, at the rate of the speech networks of transformers."""
+
+
+def make(name: str) -> tuple[Module, str]:
+    """Return the model of a configuration without weights, and a remark on it or ``""``.
+
+    Args:
+        name: the path of a configuration or of its folder; a type of models, ``bert``, for its default configuration;
+            or the name of a repository whose configuration is in the local cache.
+
+    Raises:
+        ImportError: if transformers is not installed.
+        CostError: if there is no such configuration; the message says where it was looked for.
+    """
+    config, is_default = _config(name)
+    model = _model(config)
+    dtype = getattr(config, "dtype", None)
+    if dtype is not None:
+        model = model.to(dtype)
+    kind = f"{type(model).__name__} of the default configuration of the type {name!r}"
+    return model, f"{kind}, which need not be that of a published model" if is_default else ""
+
+
+def _config(name: str) -> tuple[Any, bool]:
+    """Return a configuration, and whether it is the default one of a type. Nothing is downloaded."""
+    from transformers import AutoConfig
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    if not Path(name).exists() and name in CONFIG_MAPPING:
+        return CONFIG_MAPPING[name](), True
+    try:
+        return AutoConfig.from_pretrained(name, local_files_only=True), False
+    except (OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        if Path(name).exists():
+            raise CostError(f"the configuration {name} cannot be read: {reason}") from error
+        types = [str(kind) for kind in CONFIG_MAPPING]
+        raise CostError(
+            f"there is no configuration of {name!r} in the local cache, and nothing is downloaded. Pass the path of "
+            f"its config.json, hf:path/config.json, or a type of models for its default configuration, such as hf:bert"
+            f"{did_you_mean([name.rpartition('/')[2].partition('-')[0]], types)}"
+        ) from error
+
+
+def _model(config: Any) -> Module:
+    """Return a model of the class that a configuration names, else of the base class of its type."""
+    import transformers
+
+    for name in config.architectures or ():
+        if hasattr(transformers, name):
+            model: Module = getattr(transformers, name)(config)
+            return model
+    automatic: Any = transformers.AutoModel
+    base: Module = automatic.from_config(config)
+    return base
+
+
+def usual_inputs(model: Module, name: str) -> Any:
+    """Return the inputs of a model by name; None for a model of another library."""
+    if not type(model).__module__.startswith("transformers.") or not hasattr(model, "dummy_inputs"):
+        return None
+    config: Any = model.config
+    accepted = signature(model.forward).parameters
+    main = model.main_input_name
+    inputs = dict(_of_main(str(main), model, config))
+    if "pixel_values" in accepted and getattr(config, "vision_config", None) is not None:
+        inputs |= _of_main("pixel_values", model, config)
+    if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in accepted:
+        ids = inputs.get("input_ids", Tensor((1, 1), "int64"))
+        inputs.setdefault("decoder_input_ids", ids)
+    return {key: value for key, value in inputs.items() if key in accepted} or None
+
+
+def _of_main(main: str, model: Any, config: Any) -> Mapping[str, Any]:
+    """Return the input by which a model is called, by its name."""
+    if main in ("pixel_values", "pixel_values_videos"):
+        return {main: _image(config)}
+    if main == "input_features":
+        return {main: (1, config.num_mel_bins, 2 * config.max_source_positions)}
+    if main == "input_values":
+        return {main: (1, _SECOND)}
+    dummies = {key: x for key, x in model.dummy_inputs.items() if "mask" not in key}  # whose values would decide
+    return {key: Tensor(tuple(x.shape), dtype_name(x.dtype)) for key, x in dummies.items()}
+
+
+def _image(config: Any) -> tuple[int, ...]:
+    config = getattr(config, "vision_config", None) or config
+    size = getattr(config, "image_size", None) or 224
+    height, width = (size, size) if isinstance(size, int) else (*size, *size)[:2]
+    frames = getattr(config, "num_frames", None)
+    channels = getattr(config, "num_channels", None) or 3
+    return (1, *([] if frames is None else [frames]), channels, height, width)

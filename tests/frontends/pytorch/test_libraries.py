@@ -1,0 +1,219 @@
+"""Models of libraries by name, without weights, and the usual inputs of models."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from costcore import CostError, Tensor, estimate
+from costcore.api.input_notation import input_arguments
+from costcore.api.load_model import load_model, parse_inputs
+from costcore.cli.main import main
+from costcore.errors import CostWarning
+from costcore.frontends.pytorch.libraries.without_weights import without_weights
+from costcore.registry.libraries import is_saved_report, library_target, usual_inputs
+
+TINY = {
+    "model_type": "bert",
+    "architectures": ["BertForMaskedLM"],
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "vocab_size": 50,
+}
+
+
+class Timm(nn.Sequential):
+    """A network as timm makes them."""
+
+    __module__ = "timm.models.net"
+
+    def __init__(self):
+        super().__init__(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+        self.pretrained_cfg = {"input_size": (3, 32, 24)}
+
+
+@pytest.fixture
+def timm(monkeypatch):
+    names = ["net", "other_net"]
+    made = SimpleNamespace(
+        is_model=names.__contains__, list_models=lambda: names, create_model=lambda name, pretrained: Timm()
+    )
+    monkeypatch.setitem(sys.modules, "timm", made)
+
+
+@pytest.fixture
+def config(tmp_path):
+    pytest.importorskip("transformers")
+    (tmp_path / "config.json").write_text(json.dumps(TINY))
+    return tmp_path / "config.json"
+
+
+def test_parameters_take_no_memory_and_buffers_keep_their_values():
+    with without_weights():
+        shared = nn.Linear(2, 2)
+        net = nn.Sequential(shared, nn.BatchNorm1d(2), shared)
+    assert all(parameter.is_meta for parameter in net.parameters())
+    assert len([*net.parameters()]) == 4 and net[1].running_var.tolist() == [1, 1]
+    assert not any(parameter.is_meta for parameter in nn.Linear(2, 2).parameters())
+
+
+def test_a_model_of_timm_is_evaluated_on_the_input_of_its_configuration(timm, capsys):
+    assert main(["timm:net", "--by", "op", "--format", "csv", "--unit", "none", "--columns", "macs"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "costcore: timm:net: the usual input is used, --input 1x3x32x24 (pretrained_cfg of timm)\n"
+    assert f"conv,{30 * 22 * 4 * 3 * 9}\n" in out  # 30 x 22 positions, 4 filters of 3 x 3 x 3
+    assert not load_model("timm:net").training
+
+
+def test_every_command_takes_models_of_libraries(timm, capsys):
+    for command in (
+        ["memory", "timm:net", "--fit", "1GiB"],
+        ["time", "timm:net", "--device", "l4"],
+        ["diff", "timm:net", "timm:net"],
+    ):
+        assert main(command) == 0
+    assert "evaluation mode" in capsys.readouterr().err
+
+
+def test_a_table_takes_models_of_libraries(config, capsys):
+    assert (
+        main(["table", f"hf:{config}", "--input", "input_ids=1x4:int64", "--columns", "macs", "--format", "csv"]) == 0
+    )
+    assert capsys.readouterr().out.endswith(",complete\n")
+
+
+def test_an_unknown_model_has_a_near_match(timm, capsys):
+    assert main(["timm:nett"]) == 1
+    assert capsys.readouterr().err == "costcore: timm has no model 'nett'. Did you mean 'net'?\n"
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "timm", None)
+    assert main(["timm:net"]) == 1
+    assert capsys.readouterr().err.startswith("costcore: timm:net needs timm, which cannot be imported")
+
+
+def test_a_configuration_is_enough(config, capsys):
+    assert main([f"hf:{config}", "--by", "op", "--columns", "macs"]) == 0
+    assert "--input input_ids=3x5:int64 (dummy_inputs" in capsys.readouterr().err
+    for target in (f"hf:{config}", f"hf:{config.parent}"):
+        model = load_model(target)
+        assert type(model).__name__ == "BertForMaskedLM" and model.config.hidden_size == 16
+        assert all(parameter.is_meta for parameter in model.parameters())
+
+
+def test_a_default_configuration_is_called_so():
+    pytest.importorskip("transformers")
+    with pytest.warns(CostWarning, match="BertModel of the default configuration of the type 'bert', which need not"):
+        model = load_model("hf:bert")
+    assert sum(parameter.numel() for parameter in model.parameters()) == 109_482_240  # that of bert-base-uncased
+
+
+def test_nothing_is_downloaded(monkeypatch):
+    pytest.importorskip("transformers")
+    import socket
+
+    monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("a connection was opened"))
+    with pytest.raises(CostError, match=r"no configuration of 'bert-no-such' in the local cache.*Did you mean 'bert'"):
+        load_model("hf:bert-no-such")
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs"),
+    [
+        ("vit", {"pixel_values": (1, 3, 224, 224)}),
+        ("whisper", {"input_features": (1, 80, 3000), "decoder_input_ids": Tensor((1, 1), "int64")}),
+        ("t5", {"input_ids": Tensor((3, 5), "int64"), "decoder_input_ids": Tensor((3, 5), "int64")}),
+        ("wav2vec2", {"input_values": (1, 16_000)}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
+def test_the_usual_input_of_a_type_runs(kind, inputs):
+    pytest.importorskip("transformers")
+    model = load_model(f"hf:{kind}")
+    assert usual_inputs(model, f"hf:{kind}").inputs == inputs
+    assert estimate(model, inputs).total_report["macs"] > 0
+
+
+def test_other_targets_are_not_of_a_library(tmp_path):
+    assert is_saved_report("report.json") and not is_saved_report("hf:config.json")
+    assert library_target("timm.models:net") is None and library_target("timm:") is None
+    assert usual_inputs(nn.Linear(2, 2), "nets.py:make") is None
+
+
+@pytest.mark.parametrize(
+    ("inputs", "text"),
+    [
+        ((1, 3, 8, 8), "--input 1x3x8x8"),
+        (Tensor((1, 8), "int64"), "--input 1x8:int64"),
+        (((1, 3), (4,)), "--input 1x3 --input 4"),
+        ({"x": (1, 3), "ids": Tensor((), "int64")}, "--input x=1x3 --input ids=scalar:int64"),
+    ],
+)
+def test_inputs_are_written_as_they_are_read(inputs, text):
+    assert input_arguments(inputs) == text
+    assert parse_inputs(text.replace("--input ", "").split()) == inputs
+
+
+def test_inputs_without_a_notation_are_written_as_in_python():
+    assert input_arguments([[(3, 8, 8)]]) == "[[(3, 8, 8)]]"
+
+
+class TwoInputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.linear = nn.Embedding(9, 4), nn.Linear(4, 2)
+
+    def forward(self, token_ids, segment_ids, mask=None):
+        return self.linear(self.embed(token_ids) + self.embed(segment_ids))
+
+
+@pytest.mark.parametrize(
+    ("model", "example"),
+    [
+        (nn.Conv2d(5, 2, 3), (1, 5, 224, 224)),
+        (nn.Conv1d(2, 2, 3), (1, 2, 1000)),
+        (nn.LSTM(6, 4, batch_first=True), (1, 16, 6)),
+        (nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(2 * 30 * 30, 2)), (1, 3, 32, 32)),
+        (nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 2)), Tensor((1, 128), "int64")),
+        (TwoInputs(), dict.fromkeys(("token_ids", "segment_ids"), Tensor((1, 128), "int64"))),
+    ],
+)
+def test_missing_inputs_are_proposed_only_if_the_model_runs_on_them(model, example):
+    with pytest.raises(CostError) as caught:
+        estimate(model)
+    assert caught.value.example == example
+    assert estimate(model, example).total_report["n_layers"] > 0
+
+
+def test_a_model_that_runs_on_no_guess_has_no_example():
+    with pytest.raises(CostError) as caught:
+        estimate(nn.Bilinear(3, 5, 2))
+    assert str(caught.value) == "the model needs inputs. Bilinear.forward takes input1, input2."
+
+
+def test_the_command_proposes_arguments(tmp_path, capsys):
+    (tmp_path / "net.py").write_text("from torch import nn\n\ndef make():\n    return nn.Linear(7, 2)\n")
+    target = f"{tmp_path}/net.py:make"
+    assert main([target]) == 1
+    assert capsys.readouterr().err.endswith(
+        "net.py:make: the model needs inputs. Linear.forward takes input. For example --input 1x7\n"
+    )
+    assert main([target, "--input", "1x7", "--memory"]) == 0
+    assert "evaluation mode (--train: a training step, in train mode)" in capsys.readouterr().err
+    assert main([target, "--input", "1x7", "--memory", "--train"]) == 0
+    assert "train mode" in capsys.readouterr().err
+
+
+def test_torch_keeps_no_hook():
+    before = dict(torch.nn.modules.module._global_parameter_registration_hooks)
+    with without_weights():
+        nn.Linear(2, 2)
+    assert torch.nn.modules.module._global_parameter_registration_hooks == before
