@@ -88,7 +88,7 @@ def _stage(ledger: LedgerData, stage: Stage, seconds: float | None) -> dict[str,
             "padding_share": stage.padding_share,
             "document_lengths": list(step.packing.documents),
             "masks": "causal" if step.packing.masks_are_causal else "unknown",
-            "attentions_with_unknown_masks": step.masked,
+            "modules_with_unknown_masks": step.masked,
         },
         "micro_batch": {
             "macs": _macs(stage),

@@ -214,4 +214,4 @@ def _sequence(step: Step) -> int:
     queries += [call.layer["x0"].shape[-2] for call in calls if "x0" in call.layer and call.phase == "forward"]
     if not queries:
         raise ValueError("document_lengths needs a model with attention")
-    return max(queries)
+    return int(max(queries))

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from costcore.ir import Layer, prod
 from costcore.trace.call import Call
 from costcore.trace.trace import Trace
 from costcore.training.pairs import PAIRS, allowed_pairs, limits_of, within_documents
 
-WEIGHTS, EXPERTS, ATTENTION = "weights", "experts", "attention"
-"""Kinds of products: with learned weights, with the weights of experts, and of two activations."""
+WEIGHTS, EXPERTS, ATTENTION, ACTIVATIONS = KINDS = ("weights", "experts", "attention", "activations")
+"""Kinds of products: with learned weights, with the weights of experts, scores and values of attention, and of other
+activations."""
 
 EXPERT_OPERATORS = ("grouped_matmul", "moe")
 ATTENTION_OPERATORS = ("attention", "attention_backward")
+PRODUCT_OPERATORS = ("matmul", "einsum")
 MOVING = ("cast", "copy", "view", "transpose", "permute", "slice", "concat", "quantize", "dequantize")
 """Operators whose output is a weight if their input is one."""
+
+
+Shares: TypeAlias = "tuple[tuple[int, int], ...]"
 
 
 class Product(NamedTuple):
@@ -25,17 +30,17 @@ class Product(NamedTuple):
 
     Attributes:
         call: the call.
-        kind: :data:`WEIGHTS`, :data:`EXPERTS` or :data:`ATTENTION`.
+        kind: one of :data:`KINDS`.
         macs: MACs over all pairs.
-        shares: for each of :data:`PAIRS` the part of the pairs that is counted, as numerator and denominator; empty for
-            a product with weights.
+        shares: for each of :data:`PAIRS` the part of the pairs that is counted, as numerator and denominator; empty if
+            all are.
         is_masked: whether a mask whose content is unknown decides over pairs, so that all are counted.
     """
 
     call: Call
     kind: str
     macs: int
-    shares: tuple[tuple[int, int], ...] = ()
+    shares: Shares = ()
     is_masked: bool = False
 
     def counted(self, pairs: str) -> int:
@@ -58,7 +63,7 @@ class Packing:
     documents: tuple[int, ...] = ()
     masks_are_causal: bool = False
 
-    def shares(self, layer: Layer, queries: int, keys: int, is_masked: bool) -> tuple[tuple[int, int], ...]:
+    def shares(self, layer: Layer, queries: int, keys: int, is_masked: bool) -> Shares:
         """Return the shares of an attention, in the order of :data:`PAIRS`."""
         is_causal = is_masked and self.masks_are_causal and queries == keys
         limits = limits_of(layer, is_causal)
@@ -67,40 +72,63 @@ class Packing:
         return (1, 1), causal, packed
 
 
-def products_of(trace: Trace, packing: Packing) -> Iterator[Product]:
-    """Yield the products of every call that has MACs, in order of execution.
+class Products:
+    """The products of a run; iterating yields one for every call that has MACs, in order of execution.
 
     A backward product is of attention if an attention of the same module multiplies matrices of the same sizes in the
     forward pass: PyTorch may write the gradient of attention as products.
+
+    Args:
+        trace: the run.
+        packing: what the user states about masks.
     """
-    weights = _weights(trace)
-    softmaxes = _square_softmaxes(trace)
-    forward: dict[Any, tuple[tuple[tuple[int, int], ...], bool]] = {}
-    for call, cost, *_ in trace.records:
-        if cost is None or cost.macs == 0:
-            continue
-        layer, macs = call.layer, cost.macs * call.times
+
+    def __init__(self, trace: Trace, packing: Packing) -> None:
+        self._trace = trace
+        self._packing = packing
+        self._weights = _weights(trace)
+        self._with_softmax = {call.module for call in trace.calls if call.layer.op == "softmax"}
+        self._forward: dict[Any, tuple[str, Shares, bool]] = {}
+
+    def __iter__(self) -> Iterator[Product]:
+        for call, cost, *_ in self._trace.records:
+            if cost is not None and cost.macs != 0:
+                macs = cost.macs * call.times
+                yield Product(call, *self._kind(call, macs))
+
+    def _kind(self, call: Call, macs: int) -> tuple[str, int, Shares, bool]:
+        layer = call.layer
         if layer.op in EXPERT_OPERATORS:
-            yield Product(call, EXPERTS, macs)
-        elif layer.op in ATTENTION_OPERATORS:
-            queries, keys = layer["q"].shape[-2], layer["k"].shape[-2]
-            is_masked = "mask" in layer and not layer.attrs.get("causal")
-            found = packing.shares(layer, queries, keys, is_masked), is_masked and not packing.masks_are_causal
-            if layer.op == "attention":
-                forward.update(((call.module, *sizes), found) for sizes in _sizes_of_attention(layer))
-            yield Product(call, ATTENTION, macs, *found)
+            return EXPERTS, macs, (), False
+        if layer.op in ATTENTION_OPERATORS:
+            kind, shares, is_masked = self._attention(call)
         elif call.phase == "backward":
-            found = next((forward[key] for key in _keys(call) if key in forward), ((), False))
-            yield Product(call, ATTENTION if found[0] else WEIGHTS, macs, *found)
-        elif layer.op == "matmul" and not _has_weight(call, weights):
-            squares = softmaxes.get(call.module, set())
-            side = next((n for n in _sides(layer) if n in squares), None)
-            shares = ((1, 1),) * 3 if side is None else packing.shares(layer, side, side, is_masked=True)
-            found = shares, side is not None and not packing.masks_are_causal
-            forward.update((key, found) for key in _keys(call))
-            yield Product(call, ATTENTION, macs, *found)
+            known = (self._forward[key] for key in _keys(call, macs) if key in self._forward)
+            kind, shares, is_masked = next(known, (WEIGHTS, (), False))
+        elif layer.op in PRODUCT_OPERATORS and not _has_weight(call, self._weights):
+            kind, shares, is_masked = self._of_activations(call, macs)
         else:
-            yield Product(call, WEIGHTS, macs)
+            return WEIGHTS, macs, (), False
+        return kind, macs, shares, is_masked
+
+    def _attention(self, call: Call) -> tuple[str, Shares, bool]:
+        layer = call.layer
+        is_masked = "mask" in layer and not layer.attrs.get("causal")
+        shares = self._packing.shares(layer, layer["q"].shape[-2], layer["k"].shape[-2], is_masked)
+        found = ATTENTION, shares, is_masked and not self._packing.masks_are_causal
+        if layer.op == "attention":
+            self._forward.update(((call.module, *sizes), found) for sizes in _sizes_of_attention(layer))
+        return found
+
+    def _of_activations(self, call: Call, macs: int) -> tuple[str, Shares, bool]:
+        """Return what a product of two activations is: of attention if its module has a softmax too."""
+        found: tuple[str, Shares, bool] = ACTIVATIONS, (), False
+        if call.module in self._with_softmax:
+            side = next(_sides(call.layer), None)
+            shares = () if side is None else self._packing.shares(call.layer, side, side, is_masked=True)
+            found = ATTENTION, shares, side is not None and not self._packing.masks_are_causal
+        self._forward.update((key, found) for key in _keys(call, macs))
+        return found
 
 
 def _weights(trace: Trace) -> set[int]:
@@ -122,16 +150,6 @@ def _has_weight(call: Call, weights: set[int]) -> bool:
     return "param" in roles or not weights.isdisjoint(call.inputs)
 
 
-def _square_softmaxes(trace: Trace) -> dict[str, set[int]]:
-    """Return the sizes of the softmaxes over as many keys as queries, by module."""
-    found: dict[str, set[int]] = {}
-    for call in trace.calls:
-        shape = call.layer.outputs[0].shape if call.layer.outputs else ()
-        if call.layer.op == "softmax" and len(shape) >= 3 and shape[-1] == shape[-2]:
-            found.setdefault(call.module, set()).add(shape[-1])
-    return found
-
-
 def _sides(layer: Layer) -> Iterator[int]:
     """Yield the number of queries if the product makes or reads a square of scores."""
     for shape in (layer.out.shape, layer["x0"].shape):
@@ -146,10 +164,14 @@ def _sizes_of_attention(layer: Layer) -> Iterator[tuple[int, tuple[int, ...]]]:
         yield prod(q[:-2]), tuple(sorted((q[-2], keys, width)))
 
 
-def _keys(call: Call) -> Iterator[tuple[str, int, tuple[int, ...]]]:
-    """Yield module, batch and sizes of a product of two operands, by which its gradients are found."""
+def _keys(call: Call, macs: int) -> Iterator[tuple[Any, ...]]:
+    """Yield by what the gradients of a product are found: module with batch and sizes, or with MACs."""
     shapes: Sequence[tuple[int, ...]] = [call.layer[name].shape for name in ("x0", "x1") if name in call.layer]
-    if len(shapes) == 2 and min(map(len, shapes)) >= 2:
+    if len(shapes) != 2 or min(map(len, shapes)) < 2:
+        return
+    if call.layer.op == "einsum" or call.phase == "backward":
+        yield call.module, macs // call.times
+    if call.layer.op != "einsum":
         batch = max(prod(shape[:-2]) for shape in shapes)
         rows, inner, columns = shapes[0][-2], shapes[0][-1], shapes[1][-1]
         if inner != shapes[1][-2]:  # the second operand is transposed

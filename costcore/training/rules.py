@@ -11,7 +11,7 @@ from costcore.counting.conventions.catalog import named
 from costcore.counting.conventions.counting import count
 from costcore.counting.conventions.whole import Transformer
 from costcore.errors import CostError
-from costcore.training.products import ATTENTION, EXPERTS, WEIGHTS
+from costcore.training.products import ATTENTION, KINDS
 from costcore.training.stage import Stage
 from costcore.training.step import Step
 
@@ -60,7 +60,8 @@ CAUSES: Mapping[str, str] = {
     "recompute": "recomputation that the rule supposes, less what was recomputed",
     "padding": "padding that the devices compute",
     "capacity": "rows by which experts pad to their capacity",
-    "shape": "norms and biases; weights that multiply other than once per token; a shape other than that of GPT",
+    "shape": "norms, biases, weights that multiply other than once per token, products of other activations, or a "
+    "shape other than that of GPT",
 }
 """The causes of differences between a rule and the count."""
 
@@ -132,7 +133,7 @@ def _of_step(rule: Rule, step: Step) -> tuple[int, dict[str, int]]:
     counts = count(step.report.trace, named(rule.convention))
     terms = {line.rule: int(line.amount) for line in counts.lines}
     total = sum(terms.values())
-    forward = {kind: 2 * step.macs("forward", kind) for kind in (WEIGHTS, EXPERTS, ATTENTION)}
+    forward = {kind: 2 * step.macs("forward", kind) for kind in KINDS}
     full = 3 * sum(forward.values())
     causes = {
         "attention": terms.get("attention", 0) - 3 * forward[ATTENTION],

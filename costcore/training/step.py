@@ -14,7 +14,7 @@ from costcore.ir import OPERATION_CLASSES, Operations
 from costcore.reports.report_data import ReportData
 from costcore.symbolic import as_text
 from costcore.trace.call import PHASES
-from costcore.training.products import ATTENTION, EXPERTS, WEIGHTS, Packing, products_of
+from costcore.training.products import EXPERTS, KINDS, WEIGHTS, Packing, Products
 from costcore.training.utilization import HARDWARE_PHASES, MODEL_PHASES
 
 
@@ -57,7 +57,7 @@ class Step:
             )
         self.report = report
         self.packing = packing
-        self.products = [*products_of(report.trace, packing)]
+        self.products = [*Products(report.trace, packing)]
         self.capacity_factor = capacity_factor
         self.unit, self.tokens = _tokens(report) if tokens is None else (_unit(report), tokens)
         if capacity_factor is not None and not any(product.kind == EXPERTS for product in self.products):
@@ -88,7 +88,7 @@ class Step:
         """Return model FLOPs, recomputation, and the padding of experts."""
         return self.model_flops(pairs) + self.recompute_flops(pairs) + self.capacity_flops
 
-    def _sum(self, pairs: str, phases: tuple[str, ...], kinds: tuple[str, ...] = (WEIGHTS, EXPERTS, ATTENTION)) -> int:
+    def _sum(self, pairs: str, phases: tuple[str, ...], kinds: tuple[str, ...] = KINDS) -> int:
         return sum(self._macs(pairs)[phase, kind] for phase in phases for kind in kinds)
 
     def _macs(self, pairs: str) -> Counter[tuple[str, str]]:
@@ -154,8 +154,8 @@ class Step:
 
     @property
     def masked(self) -> int:
-        """Number of forward attentions whose masks are unknown, so that all of their pairs are counted."""
-        return sum(product.is_masked and product.call.phase == "forward" for product in self.products)
+        """Number of modules whose attention may be causal: by a mask that is a tensor, or written as products."""
+        return len({each.call.module for each in self.products if each.is_masked and each.call.phase == "forward"})
 
     @property
     def by_kind(self) -> dict[str, dict[str, int]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from costcore.training.ledger_data import ALL, HARDWARE, LedgerData
 from costcore.training.pairs import PAIRS
-from costcore.training.products import ATTENTION, EXPERTS, WEIGHTS
+from costcore.training.products import KINDS
 from costcore.training.rules import RuleFigure
 from costcore.training.stage import Stage
 from costcore.training.thresholds import Crossing, crossings
@@ -87,10 +87,7 @@ def _parameters(stage: Stage, pairs: str) -> str:
 
 def _per_token(stage: Stage, pairs: str) -> str:
     step = stage.step
-    amounts = {
-        kind: sum(2 * step.macs(phase, kind, pairs) for phase in MODEL_PHASES) / step.tokens
-        for kind in (WEIGHTS, EXPERTS, ATTENTION)
-    }
+    amounts = {kind: sum(2 * step.macs(phase, kind, pairs) for phase in MODEL_PHASES) / step.tokens for kind in KINDS}
     parts = ", ".join(f"{kind} {flops(amount)}" for kind, amount in amounts.items() if amount)
     others = [other for other in PAIRS if other != pairs and (other != "packed" or step.packing.documents)]
     beside = "   ".join(f"{other} {flops(step.model_flops(other) / step.tokens)}" for other in others)
@@ -168,8 +165,8 @@ def _remarks(ledger: LedgerData) -> Iterator[str]:
         step = stage.step
         if step.masked:
             yield (
-                f"- {stage.name}: masks of {step.masked} attentions are unknown, so the causal count has all of their "
-                'pairs (masks="causal" if they are)'
+                f"- {stage.name}: whether attention in {step.masked} modules is causal is unknown (masks that are "
+                'tensors, or products), so the causal count has all of its pairs; masks="causal" states that it is'
             )
         if not step.model_flops() or not any(product.call.phase == "backward" for product in step.products):
             yield f"- {stage.name}: no backward pass was captured (backward=True)"

@@ -58,9 +58,22 @@ class Transformer:
         return [call for call in self._calls if call.layer.op == "embedding" and "w" in call.layer]
 
     @cached_property
+    def _embeddings_of_inputs(self) -> list[Call]:
+        """The embeddings of ids that the model is given, then all others: positions, relative distances."""
+        given = set(self._trace.run.inputs)
+        for call in self._calls:
+            if call.layer.op in ("view", "cast", "copy") and not given.isdisjoint(call.inputs[:1]):
+                given.update(call.outputs)
+
+        def ids(call: Call) -> int:
+            return dict(zip(call.layer.inputs, call.inputs, strict=False)).get("x", 0)
+
+        return sorted(self._embeddings, key=lambda call: ids(call) not in given)
+
+    @cached_property
     def _tokens(self) -> tuple[Dim, ...]:
         """The shape of the token ids, or of the first tokens if the model embeds patches."""
-        for call in self._embeddings:
+        for call in self._embeddings_of_inputs:
             if call.layer["x"].ndim >= 1:
                 shape: tuple[Dim, ...] = call.layer["x"].shape
                 return shape
@@ -102,7 +115,7 @@ class Transformer:
     @cached_property
     def vocab(self) -> Dim:
         """Entries of the vocabulary."""
-        return self._embeddings[0].layer["w"].shape[0] if self._embeddings else 0
+        return self._embeddings_of_inputs[0].layer["w"].shape[0] if self._embeddings else 0
 
     @cached_property
     def n_embedding(self) -> Dim:
@@ -141,7 +154,7 @@ class Transformer:
     @cached_property
     def n_positions(self) -> Dim:
         """Parameters of tables that are looked up, without that of the first one, which has the tokens."""
-        return self.n_tables - self._n_looked_up(self._embeddings[:1])
+        return self.n_tables - self._n_looked_up(self._embeddings_of_inputs[:1])
 
     def _n_looked_up(self, calls: list[Call]) -> Dim:
         tables = {parameter for call in calls for parameter in call.parameters}

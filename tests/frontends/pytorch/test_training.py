@@ -69,7 +69,7 @@ def test_causal_pairs_are_found_in_the_backward_pass(dropout):
 def test_attention_written_as_products_has_all_pairs_unless_masks_are_causal():
     step = step_of(Decoder(is_fused=False))
     assert step.model_flops() == step.model_flops("causal") == 6 * FORWARD
-    assert step.masked == 2 * LAYERS
+    assert step.masked == LAYERS
     stated = step_of(Decoder(is_fused=False), masks="causal")
     assert stated.model_flops("causal") == 6 * (TOKENS * LINEAR + CAUSAL)
     assert stated.masked == 0
@@ -181,3 +181,28 @@ def test_a_capacity_factor_is_hardware_flops_of_experts(mixtral):
     step = TrainingLedger(mixtral, capacity_factor=1.25).stages[0].step
     assert step.model_flops() == TrainingLedger(mixtral).model_flops
     assert step.hardware_flops() - step.model_flops() == 6 * TOKENS * 2 * 2 * EXPERT // 4
+
+
+def test_tokens_are_those_of_ids_that_the_model_is_given():
+    class TwoTables(nn.Module):  # looks up positions first, as Whisper and CLIP do
+        def __init__(self):
+            super().__init__()
+            self.positions, self.tokens = nn.Embedding(50, 8), nn.Embedding(20, 8)
+
+        def forward(self, ids):
+            positions = self.positions(torch.arange(50, device=ids.device))
+            return self.tokens(ids) + positions[: ids.shape[1]]
+
+    step = TrainingLedger(TwoTables(), IDS).stages[0].step
+    assert (step.unit, step.tokens) == ("token", TOKENS)
+
+
+def test_products_of_activations_without_a_softmax_are_not_attention():
+    class Gram(nn.Module):
+        def forward(self, x):
+            return x @ x.transpose(-2, -1)
+
+    step = TrainingLedger(estimate(nn.Sequential(nn.Linear(4, 4), Gram()), (2, 6, 4), backward=True)).stages[0].step
+    assert step.macs("forward", ATTENTION) == 0
+    assert step.macs("forward", "activations") == 2 * 6 * 6 * 4
+    assert step.macs("backward", "activations") == 2 * 2 * 6 * 6 * 4
