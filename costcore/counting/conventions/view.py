@@ -9,6 +9,7 @@ from typing import Any
 from costcore.counting.conventions.convention import Convention
 from costcore.counting.conventions.counted_trace import counted_trace
 from costcore.counting.conventions.counting import Counts, Line, count
+from costcore.counting.substitution import substitute_values
 from costcore.dims import Dim, is_symbolic
 from costcore.errors import CostError
 from costcore.ir import Cost
@@ -147,7 +148,7 @@ class View(Displayed):
 
     def subs(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> View:
         """Return this view with values for its symbolic dimensions, as :meth:`costcore.Report.subs` does."""
-        report = type(self._report)(self._trace).subs(values, **named)
+        report = type(self._report)(substitute_values(self._trace, {**(values or {}), **named}))
         return view_of(report, self.counts.convention)
 
     def describe(self, unit: str | None = "auto", n_digits: int | None = 3) -> str:

@@ -35,7 +35,10 @@ def _aligns_corners(args: Arguments) -> bool | None:
 
 
 def _inexact_scale(args: Arguments) -> tuple[float, ...] | None:
-    """Return the factors that samples are taken at, if the sizes are not exactly these multiples."""
+    """Return the factors that samples are taken at, unless the sizes are these multiples whatever the input.
+
+    So a factor of 1.5 is an attribute at even sizes too, and a network has the same attributes at all sizes.
+    """
     x, sizes = first_argument(args).shape[2:], args.get("output_size")
     given = args.get("scale_factors") or [args.get(f"scales_{name}") for name in "dhw"[-len(x) :]]
     if len(x) == 1 and args.get("scales") is not None:
@@ -44,7 +47,8 @@ def _inexact_scale(args: Arguments) -> tuple[float, ...] | None:
         return None
     sizes = [int(size * factor) for size, factor in zip(x, given, strict=True)] if sizes is None else sizes
     is_exact = all(size * factor == new for size, factor, new in zip(x, given, sizes, strict=True))
-    return None if is_exact else tuple(map(float, given))
+    is_whole = all(float(factor).is_integer() for factor in given)
+    return None if is_exact and is_whole else tuple(map(float, given))
 
 
 def _sampling(name: str, mode: str) -> dict[str, Source]:

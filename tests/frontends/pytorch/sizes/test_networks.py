@@ -16,14 +16,23 @@ from costcore.sizes.inputs import NamedInputs
 COLUMNS = ("macs", "flops", "mread", "mwrite", "n_params")
 
 
-def equal_at(report: Report, net: nn.Module, inputs: Any, ranges: dict[str, tuple[int, int]], **options: Any) -> None:
-    """Compare all columns and the operations by kind with those of estimates at three random points."""
+def equal_at(
+    report: Report,
+    net: nn.Module,
+    inputs: Any,
+    ranges: dict[str, tuple[int, int]],
+    by_call: bool = True,
+    **options: Any,
+) -> None:
+    """Compare all columns and the operations by kind of all calls with those of estimates at three random points."""
     random = Random(7)
     for _ in range(3):
         point = {name: random.randint(*limits) for name, limits in ranges.items()}
         at_point = estimate(net, NamedInputs(inputs).at(point), **options)
         substituted = report.subs(point)
         assert [substituted.total_report[key] for key in COLUMNS] == [at_point.total_report[key] for key in COLUMNS]
+        if not by_call:  # calls of a loop are one
+            continue
         priced = [entry["operations"] for entry in at_point.layer_report.values() if entry["mrw"]]
         formulas = [entry["operations"] for entry in substituted.layer_report.values() if entry["mrw"]]
         assert formulas == priced
@@ -91,6 +100,10 @@ class Decoder(nn.Module):
         return self.head(x + self.down(nn.functional.silu(self.gate(x)) * self.up(x)))
 
 
+def resized() -> nn.Sequential:
+    return nn.Sequential(nn.Upsample(scale_factor=1.5), nn.Conv2d(3, 4, 3, padding=1), nn.Upsample(scale_factor=0.5))
+
+
 def strided() -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(3, 4, 7, 2, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(3, 2, 1), nn.Conv2d(4, 8, 3, 2),
@@ -103,6 +116,7 @@ IMAGE = ("batch", 3, "height", "width")
 NETWORKS = {
     "strided": (strided, IMAGE, {"batch": (1, 9), "height": (64, 400), "width": (64, 400)}),
     "one size": (strided, ("batch", 3, "size", "size"), {"batch": (1, 9), "size": (64, 400)}),
+    "resized": (resized, IMAGE, {"batch": (1, 9), "height": (64, 400), "width": (64, 400)}),
     "u-net": (UNet, ("batch", 3, "4*h", "4*w"), {"batch": (1, 9), "h": (16, 90), "w": (16, 90)}),
     "patches": (Patches, IMAGE, {"batch": (2, 9), "height": (64, 400), "width": (64, 400)}),
     "decoder": (Decoder, IDS, {"batch": (1, 9), "seq": (2, 900)}),
@@ -124,6 +138,14 @@ def test_formulas_equal_estimates(name):
     net, report = counted(name)
     assert report.status == "complete"
     equal_at(report, net, inputs, ranges)
+
+
+@pytest.mark.parametrize("cell", [nn.GRU, nn.LSTM])
+def test_backward_passes_of_recurrent_layers(cell):
+    """PyTorch runs a loop over the sequence, which is folded."""
+    net, inputs = cell(8, 16, batch_first=True), ("batch", "seq", 8)
+    report = estimate(net, inputs, backward=True)
+    equal_at(report, net, inputs, {"batch": (2, 9), "seq": (2, 40)}, by_call=False, backward=True)
 
 
 @pytest.mark.parametrize("name", ["decoder", "u-net"])
@@ -218,8 +240,10 @@ def test_values_outside_the_checked_sizes_warn():
     report = estimate(nn.Linear(4, 4), ("batch", 4), ranges={"batch": (1, 64)})
     assert report.trace.run.ranges == {"batch": (1, 64)}
     assert report.subs(batch=64).total_report["macs"] == 1024
-    with pytest.warns(CostWarning, match="batch=65 is outside the sizes at which the formulas were checked, 1 to 64"):
-        report.subs(batch=65)
+    for named in (report, report.under("fvcore")):
+        with pytest.warns(CostWarning, match="batch=65 is outside the sizes at which the formulas were") as warned:
+            named.subs(batch=65)
+        assert warned[0].filename == __file__
 
 
 def test_a_file_keeps_formulas_and_ranges():
