@@ -83,5 +83,5 @@ def least_time(device: str | PathLike[str] | Device, dtype: str, macs: int, nbyt
         compute_seconds=2 * macs / rate if rate else 0.0,
         memory_seconds=nbytes / (1e9 * found.memory.dram_gbs),
         tokens=tokens,
-        cached_share=cached / nbytes,
+        cached_share=cached / nbytes if nbytes else 1.0,
     )

@@ -143,14 +143,21 @@ class Phase:
 
         If layers have different windows, those of all layers are taken to be the smallest: no kernel needs less.
         """
+        return self._needed(self.total)
+
+    def _needed(self, tally: Tally) -> int:
+        return ceil(tally.macs - tally.cache_macs * (1 - self._allowed_pairs))
+
+    @property
+    def _allowed_pairs(self) -> Fraction:
+        """The part of the pairs that the causal mask and the smallest window allow."""
         new, past = self.point.tokens, self.point.past
         if new == 1:
-            return self.macs  # what a window excludes is not in the cache
+            return Fraction(1)  # what a window excludes is not in the cache
         window = self.window or past + new
         below = max(0, min(new, window - past))  # new tokens that see all before them
         allowed = below * past + below * (below + 1) // 2 + (new - below) * window
-        total = self.total
-        return ceil(total.macs - total.cache_macs * (1 - Fraction(allowed, new * (past + new))))
+        return Fraction(allowed, new * (past + new))
 
     @property
     def macs_by_width(self) -> dict[tuple[int, int], int]:
@@ -170,12 +177,16 @@ class Phase:
 
     def by_op(self) -> dict[str, dict[str, int]]:
         """Return MACs, FLOPs and the columns of bytes by operator, the most bytes first."""
-        found: dict[str, Tally] = {}
-        for (op, *_), tally in self.tallies.by_op.items():
-            found[op] = found.get(op, Tally()).plus(tally)
+        found = self._by_op()
         less = self._not_expected_by_op()
         entries = {op: _entry(tally, less.get(op, Fraction(0))) for op, tally in found.items()}
         return dict(sorted(entries.items(), key=lambda item: -sum(item[1][column] for column in COLUMNS)))
+
+    def _by_op(self) -> dict[str, Tally]:
+        found: dict[str, Tally] = {}
+        for (op, *_), tally in self.tallies.by_op.items():
+            found[op] = found.get(op, Tally()).plus(tally)
+        return found
 
     def time(self, device: str | PathLike[str] | Device) -> PhaseTime:
         """Return the least time of the pass on a device; see :class:`costcore.serving.bound.PhaseTime`.
@@ -187,6 +198,26 @@ class Phase:
         from costcore.serving.bound import least_time
 
         return least_time(device, self.compute_dtype, self.needed_macs, self.memory_bytes, self.new_tokens)
+
+    def time_by_op(self, device: str | PathLike[str] | Device) -> dict[str, PhaseTime]:
+        """Return the least time of the calls of every operator that multiplies, or reads weights or cache.
+
+        Their sum is the least time of a program that runs one operator after the other; that of the pass is less, as
+        bytes of one operator may come while another computes.
+
+        Raises:
+            TypeError, ValueError, CostError, OSError: as :meth:`time`.
+        """
+        from costcore.serving.bound import least_time
+
+        entries = self.by_op()
+        found = {}
+        for op, tally in self._by_op().items():
+            entry = entries[op]
+            nbytes = entry["load_weight"] + max(entry["load_kv"], entry["store_kv"])
+            if nbytes or tally.macs:
+                found[op] = least_time(device, self.compute_dtype, self._needed(tally), nbytes, self.new_tokens)
+        return dict(sorted(found.items(), key=lambda item: -item[1].bound_seconds))
 
     def with_latents(self, latents: Sequence[Latent], how: str) -> Phase:
         """Return the pass with another way to attend to latent vectors.

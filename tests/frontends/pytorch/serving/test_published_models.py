@@ -17,11 +17,15 @@ POINTS = [(1, 4096), (3, 1000), (16, 2047)]
 """Numbers of sequences, and tokens of each."""
 
 
+SPECIAL = {"DeepSeek": (4, 5), "Gemma-2": (2, 4)}
+"""Numbers of layers of models whose layers are not equal: the first three of DeepSeek and every other of Gemma 2 differ."""
+
+
 @cache
 def few_layers(name: str) -> tuple[Llm, int, int]:
-    """The model and two numbers of layers: of DeepSeek the first three differ, of Gemma 2 every other."""
+    """The model and two numbers of layers."""
     llm = next(each for each in llms() if each.name == name)
-    return (llm, 4, 5) if name.startswith("DeepSeek") else (llm, 2, 4)
+    return llm, *next((numbers for start, numbers in SPECIAL.items() if name.startswith(start)), (1, 2))
 
 
 @cache

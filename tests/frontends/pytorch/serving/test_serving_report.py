@@ -90,6 +90,18 @@ def test_decode_of_llama_3_8b(llama_3_8b, batch, context, macs, kv, ms):
     assert time.tokens_per_second == batch / time.bound_seconds
 
 
+def test_times_of_operators(llama_3_8b):
+    """Linear layers at 2 MACs of 7.5 G each token, attention at the cache of 16 sequences."""
+    step = llama_3_8b.decode(batch=16, context=4096)
+    times = step.time_by_op("h100-sxm5-80gb")
+    assert times["linear"].memory_seconds == 15_009_316_864 / 3.35e12
+    assert times["linear"].compute_seconds == 2 * 16 * 7_504_658_432 / 1070.5e12
+    assert times["attention"].memory_seconds == 8_589_934_592 / 3.35e12
+    assert times["attention"].compute_seconds == 2 * 16 * 262_144 * 4096 / 1070.5e12
+    assert list(times)[:2] == ["linear", "attention"]
+    assert sum(time.bound_seconds for time in times.values()) >= step.time("h100-sxm5-80gb").bound_seconds
+
+
 def test_intensity_and_room_of_llama_3_8b(llama_3_8b):
     assert round(llama_3_8b.decode(context=4096).intensity, 2) == 1.10
     assert llama_3_8b.kv_bytes_per_token == 131_072
