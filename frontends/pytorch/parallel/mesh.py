@@ -13,10 +13,11 @@ import torch
 from costcore.errors import CostError
 from costcore.messages import short_repr
 
-from ..capture.replacement import replace
 from .data_parallel import reduce_in_simulation
 from .fully_sharded import shard_on_meta
 from .pipeline import run_stages_alone
+
+_RANDOM = "torch.distributed.tensor._random"
 
 MOST_PROCESSES = 1 << 20
 """The largest number of processes of a mesh; PyTorch makes a list of them."""
@@ -55,7 +56,7 @@ def simulated_mesh(sizes: Mapping[str, int], rank: int = 0) -> Iterator[Any]:
         )
     with ExitStack() as stack:
         _start(stack, distributed, number, world)
-        stack.enter_context(_unchanged_random_state())
+        stack.callback(_restore_random_state, getattr(sys.modules.get(_RANDOM), "_rng_tracker", None))
         mesh = _mesh(distributed, sizes)
         shard_on_meta(stack)
         reduce_in_simulation(stack)
@@ -129,13 +130,8 @@ def _mesh(distributed: Any, sizes: Mapping[str, int]) -> Any:
     return mesh
 
 
-@contextmanager
-def _unchanged_random_state() -> Iterator[None]:
+def _restore_random_state(before: object) -> None:
     """Restore the generator of distributed random numbers, which distributed tensors make when they need it first."""
-    from torch.distributed.tensor import _random
-
-    before = getattr(_random, "_rng_tracker", None)
-    with ExitStack() as stack:
-        replace(stack, _random, "_rng_tracker", before)
-        yield
-        _random._rng_tracker = before
+    module = sys.modules.get(_RANDOM)
+    if module is not None:
+        module._rng_tracker = before  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costcore import Report
+from costcore.cli.time import main
 from costcore.counting.pricing import cost_of
 from costcore.ir import Layer, Tensor
 from costcore.toml_files import loads
@@ -78,6 +79,19 @@ def test_each_group_has_its_link():
     entry = time.to_dict()["communication"]
     assert entry["seconds"] == time.communication_seconds
     assert [group["link"]["gbs"] for group in entry["groups"]] == [100, 1.25]
+
+
+@pytest.mark.parametrize(
+    ("links", "expected"), [("tp=nvlink4,dp=ethernet-10g", "over ethernet-10g"), ("nvlink3", "over nvlink3")]
+)
+def test_the_command_takes_links(links, expected, tmp_path, capsys):
+    path = tmp_path / "report.json"
+    report(record("all_gather", [5], [20], 4, "dp")).to_json(path)
+    assert main([str(path), "--device", "l4", "--links", links]) == 0
+    assert expected in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        main([str(path), "--device", "l4", "--links", "dp=nvlink9"])
+    assert "unknown link 'nvlink9'" in capsys.readouterr().err
 
 
 def test_without_a_link_the_time_is_unknown():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from torch.distributed.fsdp import MixedPrecisionPolicy
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from costcore import Report, estimate
 
@@ -145,6 +145,45 @@ def test_data_parallel_reduces_gradients_in_buckets(net, single):
     assert report.total_report["mcomm"] == 2 * PSI * 7 // 8
 
 
+@pytest.mark.parametrize(("rank", "moved"), [(0, "mread"), (1, "mwrite")])
+def test_data_parallel_copies_buffers_from_the_first_rank(rank, moved):
+    """Before a forward pass: 2 statistics of 8 channels in float32, and an integer of 8 bytes."""
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).to("meta")
+    report = estimate(net, (2, 3, 9, 7), backward=True, mesh={"dp": 4}, plan=data_parallel, rank=rank)
+    entries = [entry for entry in report.layer_report.values() if entry["op"] == "broadcast"]
+    assert [(entry["phase"], entry[moved], entry["mrw"]) for entry in entries] == [
+        ("forward", 64, 64),
+        ("forward", 8, 8),
+    ]
+    assert report.by("op")["all_reduce"]["mcomm"] == 2 * 4 * (8 * 27 + 8 + 16) * 3 // 4
+
+
+def test_tied_parameters_are_gathered_once():
+    """An embedding of 40 x 16 that is also the head, and a linear layer of 16 x 16 between, in a group of its own."""
+
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.linear = nn.Embedding(40, 16), nn.Linear(16, 16, bias=False)
+            self.head = nn.Linear(16, 40, bias=False)
+            self.head.weight = self.embedding.weight
+
+        def forward(self, ids):
+            return self.head(self.linear(self.embedding(ids)))
+
+    def plan(model, mesh):
+        fully_shard(model.linear, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+
+    ids = ((2, 3), torch.int64)
+    with torch.device("meta"):
+        net = Tied()
+    report = estimate(net, ids, backward=True, mesh={"dp": 4}, plan=plan)
+    table, linear = 4 * 40 * 16, 4 * 16 * 16
+    assert report.total_report["mcomm"] == (2 * table + 3 * linear) * 3 // 4
+    assert report.total_report["n_params_rank"] == (40 * 16 + 16 * 16) // 4
+
+
 def test_hybrid_sharding(net):
     """In 4 of 8 processes parameters are sharded; gradients of a shard are reduced among the 2 that have it."""
     found = collectives(count(net, mesh={"replicate": 2, "shard": 4}, plan=fully_sharded))
@@ -194,8 +233,6 @@ def test_shards_that_are_not_equal():
 
 
 def fully_sharded_linear(model, mesh):
-    from torch.distributed.fsdp import fully_shard
-
     fully_shard(model, mesh=mesh)
 
 

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp._fully_shard import _fsdp_init, _fsdp_param_group
+from torch.distributed.tensor import _random
 from torch.nn.parallel import DistributedDataParallel
 
 from costcore import CostError, estimate
@@ -31,6 +32,7 @@ def state_of_pytorch():
         {name: list(devices) for name, devices in dist.Backend.backend_capability.items()},
         {name: value for name, value in vars(dist).items() if callable(value)},
         vars(_fsdp_init)["_get_device_from_mesh"],
+        _random._rng_tracker,
         sys.excepthook,
         dist.is_initialized(),
         torch.get_rng_state().tolist(),
@@ -81,6 +83,12 @@ def test_a_process_group_is_not_replaced(net):
         assert dist.is_initialized()
     finally:
         dist.destroy_process_group()
+
+
+def test_a_pytorch_without_distributed(net, monkeypatch):
+    monkeypatch.setattr(dist, "is_available", lambda: False)
+    with pytest.raises(CostError, match=r"was built without torch\.distributed, which a mesh needs"):
+        estimate(net, TOKEN_IDS, mesh={"tp": 2}, plan=TENSOR_PARALLEL)
 
 
 @pytest.mark.parametrize(
