@@ -62,12 +62,11 @@ class Locator:
             number: the present sequence number of autograd.
         """
         node = _current_node()
-        if node is None:
+        if node is None and _current_graph() == _NO_GRAPH:
             module = self.modules.path
-            if _current_graph() != _NO_GRAPH:  # a callback at the end of a backward pass
-                phase = "backward"
-            else:
-                phase = "forward" if self._step is None or not self._is_in_optimizer_step() else "optimizer"
+            phase = "forward" if self._step is None or not self._is_in_optimizer_step() else "optimizer"
+        elif node is None:  # a callback at the end of a backward pass
+            module, phase = self.modules.path, "backward"
         else:
             phase = _backward_phase(self.modules.is_running)
             module = self.modules.path if phase == "recompute" else self._module_of_node(node)

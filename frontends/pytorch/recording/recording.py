@@ -136,10 +136,10 @@ class Recording:
                     log.remove_last()
             self._last_clone = None
         results: Sequence[Any]
-        if plan.returns_written:
-            results = [*all_tensors(plan.written_arguments(args, kwargs or {}))]
-        elif isinstance(result, Tensor):
+        if isinstance(result, Tensor):
             results = (result,)
+        elif plan.returns_written:
+            results = [*all_tensors(plan.written_arguments(args, kwargs or {}))]
         elif isinstance(result, (list, tuple)):
             results = result
         else:
