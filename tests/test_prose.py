@@ -24,11 +24,12 @@ UNCLEAR = {
 }
 """What to write instead, and the pattern of what not to write."""
 
-FILES = sorted(
-    file
-    for pattern in ("costcore/**/*.py", "calculators/**/*.py", "frontends/**/*.py", "tools/*.py", "*.md", "docs/*.md")
-    for file in ROOT.glob(pattern)
+PATTERNS_OF_FILES = (
+    *("costcore/**/*.py", "calculators/**/*.py", "frontends/**/*.py", "tools/*.py", "*.md", "docs/*.md"),
+    *("plugins/*/costcore_*/**/*.py", "plugins/*/*.md"),
 )
+
+FILES = sorted(file for pattern in PATTERNS_OF_FILES for file in ROOT.glob(pattern))
 
 
 def prose(file: Path) -> list[tuple[int, str]]:

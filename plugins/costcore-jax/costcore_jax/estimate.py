@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from costcore.errors import CostError
+from costcore.trace.dataflow import Dataflow
 from costcore.trace.recorder import Recorder
 
 from .adapters.catalog import adapter_of
@@ -50,7 +51,7 @@ def estimate(
         dtype: the dtype of inputs given as shapes; default: float32.
         backward: whether to count the gradients of the parameters too, or of all inputs if there are none. The outputs
             get gradients from outside.
-        regroup: count operators that JAX spells out as one operator; names of patterns, or True for all.
+        regroup: count operators that libraries decompose as one operator; names of patterns, or True for all.
         trips: the trip count of loops that depends on data; default: a symbol for each.
 
     Raises:
@@ -81,6 +82,8 @@ def estimate(
     recorder.inputs += [recording.identity(value) for value in values if value.role == "data"]
     recorder.buffers += [recording.identity(value) for value in values if value.role == "state"]
     recorder.returned += [recording.identity(value) for value in outputs if value.dtype]
+    if any(call.region for call in recorder.calls):
+        recorder.dataflow = Dataflow(unknown=("what loops and branches of a jaxpr carry and stack is not followed",))
     recorder.n_params_model = capture.n_params(values)
     recorder.modules.update(modules(program, recorder.calls, owned))
     if patterns:

@@ -13,7 +13,7 @@ import haiku
 import pytest
 from networks import LSTM, Llama, ResNet50, ViT
 
-from costcore import Tensor, estimate
+from costcore import CostError, Tensor, estimate
 
 FIGURES = ("macs", "n_params", "flops", "mread", "mwrite")
 
@@ -80,6 +80,14 @@ def test_the_lstm_runs_its_cell_once_per_step(reports):
     cells = [call for call in reports["lstm"].trace.calls if call.layer.op == "linear"]
     assert [call.times for call in cells] == [10, 10]
     assert reports["lstm"].total_report["macs"] == 4 * 10 * 4 * 64 * (32 + 64)
+
+
+def test_the_arena_of_a_network_without_loops(reports):
+    # the largest moment: the hidden layer of an MLP before and after GELU, and the residual stream
+    tokens = 197
+    assert reports["vit_b_16"].arena().peak == 4 * tokens * (2 * 3072 + 768)
+    with pytest.raises(CostError, match="what loops and branches of a jaxpr carry"):
+        reports["lstm"].arena()
 
 
 def test_modules_are_those_of_flax(reports):

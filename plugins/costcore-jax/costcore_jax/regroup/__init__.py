@@ -1,1 +1,1 @@
-"""Operators that JAX spells out, counted as one operator."""
+"""Operators that JAX decomposes, counted as one operator."""

@@ -1,1 +1,1 @@
-"""The operators that libraries on JAX spell out, by family."""
+"""The operators that libraries on JAX decompose, by family."""

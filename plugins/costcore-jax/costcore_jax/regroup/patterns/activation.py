@@ -1,4 +1,4 @@
-"""Activation functions as ``jax.nn`` spells them out."""
+"""Activation functions as ``jax.nn`` writes them."""
 
 from __future__ import annotations
 

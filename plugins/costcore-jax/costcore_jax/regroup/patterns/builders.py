@@ -1,4 +1,4 @@
-"""How one operator is spelled out, and the layer that it is."""
+"""How one operator is decomposed, and the layer that it is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Builder: TypeAlias = Callable[[Match, Recorded, Graph], "Group | None"]
 
 
 class Decomposition(NamedTuple):
-    """How one operator is spelled out.
+    """How one operator is decomposed.
 
     Attributes:
         pattern: the pattern of the value that it computes.
