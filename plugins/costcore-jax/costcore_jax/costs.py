@@ -62,6 +62,18 @@ def calc_select_and_gather_add(layer: Layer) -> Cost:
 
 
 @pattern("product")
+def calc_input_dilated_conv(layer: Layer) -> Cost:
+    """Convolution of an input with holes, such as the gradient of the kernel of a transposed convolution.
+
+    Every input element is multiplied once for each of the outputs of its group that it reaches, along each axis as many
+    as the kernel or the output has elements, whichever are fewer (``reached``). Holes are not multiplied.
+    """
+    features = layer["w"].shape[0] // layer.attrs["groups"]
+    macs = layer["x"].size * features * prod(layer.attrs["reached"])
+    return Cost(Operations(fma=macs), layer.read, layer.written, layer.attrs, macs)
+
+
+@pattern("product")
 def calc_scaled_dot(layer: Layer) -> Cost:
     """Product of block-scaled operands: one mul per element that has a scale, then dot products of length K."""
     (contracted, _), _ = layer.attrs["dimension_numbers"]
@@ -119,6 +131,7 @@ CALCULATORS: Mapping[str, Calculator] = {
     "jax::addupdate": calc_addupdate,
     "jax::all_reduce": calc_all_reduce,
     "jax::cholesky_update": calc_cholesky_update,
+    "input_dilated_conv": calc_input_dilated_conv,
     "window_reduction": calc_window_reduction,
     "jax::scaled_dot": calc_scaled_dot,
     "jax::select_and_gather_add": calc_select_and_gather_add,

@@ -225,6 +225,26 @@ def test_the_gradients_of_a_convolution_have_its_macs(stride):
     assert macs(estimate(run, [(2, 3, 8, 8), (5, 3, 3, 3)], backward=True)) == 3 * forward
 
 
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_the_gradients_of_a_grouped_convolution_have_its_macs(groups, stride):
+    def run(x, w):
+        return lax.conv_general_dilated(x, w, (stride, stride), "SAME", feature_group_count=groups)
+
+    shapes = [(2, 4, 8, 8), (8, 4 // groups, 3, 3)]
+    assert macs(estimate(run, shapes, backward=True)) == 3 * 2 * 8 * (8 // stride) ** 2 * 9 * 4 // groups
+
+
+def test_the_gradients_of_a_transposed_convolution_have_its_macs():
+    def run(x, w):
+        return lax.conv_transpose(x, w, (2, 2), "SAME")
+
+    shapes = [(2, 8, 8, 4), (3, 3, 4, 6)]
+    forward = 2 * 8 * 8 * 4 * 6 * 9  # every input element times the kernels of 6 features
+    assert macs(estimate(run, shapes)) == forward
+    assert macs(estimate(run, shapes, backward=True)) == 3 * forward
+
+
 def test_random_bits_are_free():
     report = estimate(lambda key: jax.random.bits(key, (100,)), jax.random.key(0))
     assert report.total_report["flops"] == 0

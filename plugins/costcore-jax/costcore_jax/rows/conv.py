@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from costcore.dims import minimum
 from costcore.translate import Arguments, Row
 
 from ..capture.dims import dim_of
@@ -24,6 +25,18 @@ def _ordered(index: int, spec: str) -> Callable[[Arguments], Value]:
 def is_transposed(a: Arguments) -> bool:
     """Return whether zeros are inserted between the elements of the input, as a transposed convolution does."""
     return any(step != 1 for step in a["lhs_dilation"])
+
+
+def kernel_fits(a: Arguments) -> bool:
+    """Return whether the kernel is no larger than the output, as in a transposed convolution."""
+    y, kernel = _output(a).shape[2:], _kernel(a)
+    return all(minimum(k, size) == k for k, size in zip(kernel, y, strict=True))
+
+
+def _output(a: Arguments) -> Value:
+    """Return the output with the axes in the order of the formulas."""
+    value: Value = a["outputs"][0]
+    return value.viewed(*(value.shape[axis] for axis in a["dimension_numbers"].out_spec))
 
 
 def _swapped(a: Arguments) -> Value:
@@ -58,7 +71,18 @@ ROWS: tuple[Row, ...] = (
         "conv_transpose",
         {"x": _ordered(0, "lhs_spec"), "w": _swapped},
         {**SETTINGS, "stride": _setting("lhs_dilation")},
-        when=lambda a: is_transposed(a) and a["batch_group_count"] == 1,
+        when=lambda a: is_transposed(a) and a["batch_group_count"] == 1 and kernel_fits(a),
+    ),
+    Row(
+        "jax::conv_general_dilated",
+        "input_dilated_conv",
+        {"x": _ordered(0, "lhs_spec"), "w": _ordered(1, "rhs_spec")},
+        {
+            **SETTINGS,
+            "groups": lambda a: a["feature_group_count"] * a["batch_group_count"],
+            "reached": lambda a: tuple(map(minimum, _kernel(a), _output(a).shape[2:])),
+        },
+        when=is_transposed,
     ),
     Row(
         "jax::conv_general_dilated",
