@@ -21,6 +21,11 @@ def test_the_two_commands_stand_in_the_readme():
     assert "make demo" in text and "make test" in text
 
 
+def test_the_readme_is_read_in_five_minutes():
+    """Details belong on the pages of docs/."""
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 250
+
+
 def test_a_wrong_output_is_detected(tmp_path):
     example = examples("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")[0]
     assert example.output == "3\n"
