@@ -30,6 +30,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
+html_show_search_summary = False  # a page that is opened from a folder cannot fetch the pages it found
 html_sidebars = {
     "**": [
         "sidebar/brand.html",
