@@ -90,6 +90,13 @@ def test_a_link_of_a_document_becomes_a_link_of_its_page():
     assert places.rewrite("[a](../sweeps.md)", "docs/x/y.md", "x/y.md") == "[a](../sweeps.md)"
 
 
+@pytest.mark.parametrize("link", ["nothere.md", "../DETAILS.md#nothing"])
+def test_a_link_to_no_file_names_the_document(link):
+    places = site_pages.Places(ROOT, [])
+    with pytest.raises(ValueError, match=rf"docs/faq.md: the link {link} leads nowhere"):
+        places.rewrite(f"[x]({link})", "docs/faq.md", "faq.md")
+
+
 @pytest.mark.parametrize(
     ("sections", "message"),
     [

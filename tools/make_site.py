@@ -83,7 +83,10 @@ def main(arguments: list[str] | None = None) -> int:
     output = parser.parse_args(arguments).output
     work = ROOT / "build" / "site-sources"
     shutil.rmtree(work, ignore_errors=True)
-    stage(work / "pages")
+    try:
+        stage(work / "pages")
+    except ValueError as error:
+        sys.exit(f"the site cannot be built: {error}")
     status = build(work / "pages", output / costcore.__version__)
     if status == 0:
         list_versions(output)

@@ -118,11 +118,17 @@ class Places:
         return outside_code(text, LINK, moved)
 
     def _target(self, link: str, document: str) -> str | None:
-        """Return the place in the site that ``link`` leads to; None for a folder, which has none."""
+        """Return the place in the site that ``link`` leads to; None for a folder, which has none.
+
+        Raises:
+            ValueError: if it leads to no file, or to no heading of DETAILS.md.
+        """
         if re.match(r"[a-z]+:", link):
             return link
         name, _, heading = link.partition("#")
         path = os.path.normpath(PurePosixPath(document).parent / name) if name else document
+        if not (self.root / path).exists() or (path == "DETAILS.md" and heading and heading not in self.operators):
+            raise ValueError(f"{document}: the link {link} leads nowhere")
         if path == "DETAILS.md" and heading:
             return f"{self.operators[heading]}#{heading}"
         if path in self.pages:
@@ -181,7 +187,8 @@ def pages(root: Path = ROOT) -> tuple[dict[str, str], Mapping[str, str]]:
     """Return the text of every page of the site by its path, and the place of every linked file by its path.
 
     Raises:
-        ValueError: if pages of docs/ are missing in the table of contents, or pages of it do not exist.
+        ValueError: if pages of docs/ are missing in the table of contents, pages of it do not exist, or a link leads to
+            no file.
     """
     sections = navigation(root / "docs" / "navigation.toml")
     check_navigation(root, sections)
