@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any
 
 import torch
+from torch.utils import _python_dispatch
 
 from .replacement import replace
 
@@ -36,6 +37,19 @@ def run_eagerly(stack: ExitStack) -> None:
         set_eval_frame = compiler.set_eval_frame
         replace(stack, compiler, "set_eval_frame", lambda callback: set_eval_frame(None))
     _note(True)
+
+
+def restore_mode_flags(stack: ExitStack) -> None:
+    """Restore whether a dispatch mode is active, when ``stack`` is closed.
+
+    PyTorch keeps this for all threads in one place, which every mode sets to what it was before. After modes of two
+    threads that overlap it stays true, and until PyTorch 2.12 nothing is compiled any more.
+    """
+    for name in [name for name in vars(_python_dispatch) if name.startswith("_is_in_")]:
+        stack.callback(setattr, _python_dispatch, name, getattr(_python_dispatch, name))
+    in_compiler = getattr(_python_dispatch, "set_is_in_mode_without_ignore_compile_internals", None)
+    if in_compiler is not None:
+        stack.callback(in_compiler, _python_dispatch._is_in_any_mode_without_ignore_compile_internals)
 
 
 def _note(is_eager: bool) -> None:

@@ -69,6 +69,7 @@ def acquire(session: object, has_composites: bool) -> None:
 
 
 def _patch(stack: ExitStack, has_composites: bool) -> None:
+    compiled_models.restore_mode_flags(stack)
     _patch_module_calls(stack)
     _hook_optimizer_steps(stack)
     _watch_random_states(stack)

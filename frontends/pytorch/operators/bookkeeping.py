@@ -16,6 +16,7 @@ BOOKKEEPING = frozenset(
     (
         *(f"aten::{name}" for name in _ATEN.split()),
         *("_c10d_functional::wait_tensor", "_c10d_functional::_wrap_tensor_autograd", "c10d_functional::wait_tensor"),
+        "fsdp::record_grad_output_stream",
     )
 )
 """Operators that PyTorch calls for its own bookkeeping; they are never recorded."""

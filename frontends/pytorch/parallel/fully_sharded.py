@@ -29,6 +29,8 @@ _PARTS = ("_fsdp_collectives", "_fsdp_init", "_fsdp_param", "_fsdp_param_group",
 class _Stream(torch.cpu.Stream):
     """A stream of nothing, whose events exist and are over."""
 
+    stream_id = device_index = device_type = 0  # PyTorch 2.15 passes them to an operator that does nothing
+
     def record_event(self) -> torch.cpu.Event:
         return torch.cpu.Event()
 

@@ -157,7 +157,10 @@ REARRANGEMENTS = (
     Row("aten::cat", "copy", {"x": lambda args: args["tensors"][0]}, when=lambda args: len(args["tensors"]) == 1),
     *(Row(f"aten::{name}", "concat", {"x*": "tensors"}, {"axis": axis()}) for name in ("cat", "_chunk_cat")),
     Row("fsdp::all_gather_copy_in", "concat", {"x*": "all_gather_inputs"}, outputs=first_output),
-    Row("fsdp::chunk_cat", "concat", {"x*": "tensors"}, {"axis": axis()}),
+    *(
+        Row(f"fsdp::{name}", "concat", {"x*": "tensors"}, {"axis": axis()})
+        for name in ("chunk_cat", "chunk_cat_mixed_dtype")  # the second since PyTorch 2.15
+    ),
     Row("aten::stack", "stack", {"x*": "tensors"}, {"axis": _new_axis}),
     Row("aten::_stack", "stack", {"x*": "tensors"}),
     Row("aten::block_diag", "block_diag", {"x*": "tensors"}),

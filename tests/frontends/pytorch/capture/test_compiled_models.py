@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch._dynamo
 from torch import nn
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from costcore.frontends.pytorch import capture
 from costcore.trace.recorder import Recorder
@@ -76,6 +77,7 @@ def test_captures_of_two_threads_that_overlap():
     ended.set()
     thread.join()
     assert types(recorder) == ["linear"]
+    assert not is_in_torch_dispatch_mode()
     compiled.model(X)
     assert compiled.n_runs == 1
 

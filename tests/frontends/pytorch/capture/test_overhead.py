@@ -58,13 +58,13 @@ def lines_each(run: Callable[[], object], below: str = PACKAGE) -> float:
 def test_an_operator():
     x, y = torch.ones(4), torch.ones(4)
     with torch.no_grad():
-        assert lines_each(lambda: x.mul_(y)) <= 120
+        assert lines_each(lambda: x.mul_(y)) <= 130  # how many differs by some between Pythons
 
 
 def test_a_composite_operator():
     x, w, b = torch.ones(2, 4), torch.ones(4, 4), torch.ones(4)
     with torch.no_grad():
-        assert lines_each(lambda: functional.linear(x, w, b)) <= 140
+        assert lines_each(lambda: functional.linear(x, w, b)) <= 145
 
 
 def test_operators_of_an_optimizer_step_are_located_without_a_search():
@@ -77,8 +77,8 @@ def test_operators_of_an_optimizer_step_are_located_without_a_search():
     with capture(recorder):
         step()
     assert {call.native for call in recorder.calls} > {"aten::item", "aten::mul"}  # those run at different depths
-    # 6 lines of locate and 5 of _is_in_optimizer_step; a search takes two for every frame
-    assert lines_each(step, location.__file__) <= 12 * len(recorder.calls)
+    # 7 lines of locate and 5 of _is_in_optimizer_step; a search takes two for every frame
+    assert lines_each(step, location.__file__) <= 13 * len(recorder.calls)
 
 
 def test_a_module():
@@ -88,7 +88,7 @@ def test_a_module():
     x, small, large = torch.ones(1, 2, 4), net(10), net(20)
     lines_of(lambda: small(x))
     each = (lines_of(lambda: large(x)) - lines_of(lambda: small(x))) / 10
-    assert each <= 522
+    assert each <= 530
 
 
 def test_no_class_is_changed_for_the_calls_of_modules():

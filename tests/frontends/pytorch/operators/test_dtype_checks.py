@@ -114,7 +114,8 @@ def test_the_module_both_types_and_the_cure_are_named(inputs, options, given):
 def test_the_remedy_follows_a_check_of_pytorch_itself():
     with pytest.raises(CostError) as caught:
         estimate(nn.Conv2d(3, 4, 1), numpy.zeros((1, 3, 4, 4)))
-    assert str(caught.value).endswith(f"should be the same{CURE}")
+    operands = "input (1, 3, 4, 4) float64, weight (4, 3, 1, 1) float32, bias (4,) float32"
+    assert str(caught.value).endswith(f"should be the same; operands of conv2d: {operands}{CURE}")
 
 
 def test_a_check_of_the_models_own_is_no_matter_of_types():

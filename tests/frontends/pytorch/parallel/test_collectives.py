@@ -180,7 +180,9 @@ def test_stages_of_a_pipeline_send_activations_and_gradients(schedule):
 
 
 def test_a_stage_needs_its_shapes():
-    with pytest.raises(CostError, match=r"stage 1 of the pipeline .* PipelineStage\(…, input_args=…, output_args=…\)"):
+    ours = r"stage 1 of the pipeline .* PipelineStage\(…, input_args=…, output_args=…\)"
+    of_pytorch = r"Stage 1 requires dynamic shape inference.* to the PipelineStage constructor"  # since 2.15
+    with pytest.raises((CostError, RuntimeError), match=f"{ours}|{of_pytorch}"):
         pipeline_step(1, with_shapes=False)
 
 
