@@ -249,3 +249,30 @@ def test_random_bits_are_free():
     report = estimate(lambda key: jax.random.bits(key, (100,)), jax.random.key(0))
     assert report.total_report["flops"] == 0
     assert report.status == "complete"
+
+
+CONVOLUTIONS = {
+    # input, kernel, stride, padding, groups; the output of 4 x 4 with a kernel of 4 has one element
+    "valid": ((2, 4, 8, 8), (6, 4, 3, 3), 1, 0, 1),
+    "as large as the kernel": ((2, 4, 4, 4), (6, 4, 4, 4), 1, 0, 1),
+    "over-padded": ((2, 4, 8, 8), (6, 4, 3, 3), 1, 2, 1),
+    "groups": ((2, 4, 8, 8), (6, 2, 3, 3), 1, 0, 2),
+    "strided": ((2, 4, 9, 9), (6, 4, 3, 3), 2, 1, 1),
+    "pixels smaller than the kernel": ((2, 4, 1, 1), (6, 4, 3, 3), 1, 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_each_gradient_of_a_convolution_has_the_products_of_its_forward_pass(name):
+    shape, kernel, stride, padding, groups = CONVOLUTIONS[name]
+
+    def convolve(w, x):
+        return lax.conv_general_dilated(
+            x, w, (stride, stride), [(padding, padding)] * 2, feature_group_count=groups
+        ).sum()
+
+    report = estimate(jax.grad(convolve, argnums=(0, 1)), [kernel, shape])
+    size = (shape[2] + 2 * padding - kernel[2]) // stride + 1
+    macs_of_one = 2 * 6 * size**2 * (4 // groups) * kernel[2] ** 2
+    # the sum needs no forward convolution: the two gradients remain
+    assert macs(report) == 2 * macs_of_one

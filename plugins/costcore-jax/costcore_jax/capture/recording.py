@@ -133,6 +133,7 @@ class Recording:
         """Give an output what it takes over from the inputs: parameter, weight, number."""
         given = [value for value in inputs if value.dtype and not (value.number is not None and not value.shape)]
         output.number = dim_of(params["dim"]) if name == "dim_as_value" else number_of(name, inputs, output.dtype)
+        output.is_reversed = name == "rev"
         if len(inputs) == 1 and name in VIEWS and inputs[0].size == output.size and inputs[0].dtype == output.dtype:
             source = inputs[0]
             output.role, output.parameter, output.is_weight = source.role, source.parameter, source.is_weight

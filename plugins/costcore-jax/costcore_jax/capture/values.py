@@ -36,6 +36,7 @@ class Value:
         is_weight: whether it is a learned parameter, or computed from learned parameters by moving and casting only.
         number: the number, if it is a literal or a literal everywhere.
         has_gradient: whether it depends on a result of the backward pass.
+        is_reversed: whether it was made by reversing axes, as the kernel is for the gradient of the input.
     """
 
     shape: tuple[Dim, ...]
@@ -46,6 +47,7 @@ class Value:
     is_weight: bool = False
     number: Any = None
     has_gradient: bool = False
+    is_reversed: bool = False
 
     @property
     def size(self) -> Dim:

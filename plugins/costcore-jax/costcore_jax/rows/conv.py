@@ -27,6 +27,15 @@ def is_transposed(a: Arguments) -> bool:
     return any(step != 1 for step in a["lhs_dilation"])
 
 
+def is_gradient(a: Arguments) -> bool:
+    """Return whether it is the gradient of the input of a convolution with stride 1: its kernel is reversed.
+
+    It is the transposed convolution: every element of dy is multiplied by every tap. The padding, up to k - 1 on each
+    side, is only how JAX writes that.
+    """
+    return bool(a["inputs"][1].is_reversed and all(step == 1 for step in a["window_strides"]))
+
+
 def kernel_fits(a: Arguments) -> bool:
     """Return whether the kernel is no larger than the output, as in a transposed convolution."""
     y, kernel = _output(a).shape[2:], _kernel(a)
@@ -71,7 +80,7 @@ ROWS: tuple[Row, ...] = (
         "conv_transpose",
         {"x": _ordered(0, "lhs_spec"), "w": _swapped},
         {**SETTINGS, "stride": _setting("lhs_dilation")},
-        when=lambda a: is_transposed(a) and a["batch_group_count"] == 1 and kernel_fits(a),
+        when=lambda a: a["batch_group_count"] == 1 and (kernel_fits(a) if is_transposed(a) else is_gradient(a)),
     ),
     Row(
         "jax::conv_general_dilated",
