@@ -156,4 +156,4 @@ IMAGE_CHAINS: Mapping[str, tuple[Maker, int]] = {
     "upsample": (_upsample, 2),
     "transposed": (_transposed, 4),
 }
-"""What makes the chains, and how many of 69 chains are of that kind."""
+"""What makes the chains, and how many of 71 chains are of that kind."""

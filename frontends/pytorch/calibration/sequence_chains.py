@@ -51,8 +51,21 @@ def _transformer(shapes: Shapes) -> Made:
 def _encoder(shapes: Shapes) -> Made:
     n, length, width = shapes.sequence(24)
     head = shapes.pick([d for d in (32, 64) if width % d == 0])
-    blocks = (nn.TransformerEncoderLayer(width, width // head, 4 * width, batch_first=True) for _ in range(2))
-    return nn.Sequential(*blocks, FusedSelfAttention(width, width // head)), (n, length, width)
+    layers = (nn.TransformerEncoderLayer(width, width // head, 4 * width, batch_first=True) for _ in range(2))
+    return nn.Sequential(*layers), (n, length, width)
+
+
+def _vision(shapes: Shapes) -> Made:
+    n, length, width = shapes.sequence(24)
+    heads = width // shapes.pick([d for d in (32, 64) if width % d == 0])
+    blocks = (
+        Residual(
+            Residual(nn.LayerNorm(width), FusedSelfAttention(width, heads)),
+            Residual(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)),
+        )
+        for _ in range(2)
+    )
+    return nn.Sequential(*blocks), (n, length, width)
 
 
 def _window(shapes: Shapes) -> Made:
@@ -101,11 +114,12 @@ def _recurrent(shapes: Shapes) -> Made:
 SEQUENCE_CHAINS: Mapping[str, tuple[Maker, int]] = {
     "perceptron": (_perceptron, 3),
     "transformer": (_transformer, 7),
-    "encoder": (_encoder, 4),
+    "encoder": (_encoder, 2),
+    "vision": (_vision, 4),
     "window": (_window, 3),
     "llama": (_llama, 4),
     "mixer": (_mixer, 2),
     "embedding": (_embedding, 3),
     "recurrent": (_recurrent, 2),
 }
-"""What makes the chains, and how many of 69 chains are of that kind."""
+"""What makes the chains, and how many of 71 chains are of that kind."""
