@@ -15,6 +15,7 @@ from costcore.messages import short_repr
 
 from .data_parallel import reduce_in_simulation
 from .fully_sharded import shard_on_meta
+from .meta_collectives import communicate_on_meta
 from .pipeline import run_stages_alone
 
 _RANDOM = "torch.distributed.tensor._random"
@@ -58,6 +59,7 @@ def simulated_mesh(sizes: Mapping[str, int], rank: int = 0) -> Iterator[Any]:
         _start(stack, distributed, number, world)
         stack.callback(_restore_random_state, getattr(sys.modules.get(_RANDOM), "_rng_tracker", None))
         mesh = _mesh(distributed, sizes)
+        communicate_on_meta(stack)
         shard_on_meta(stack)
         reduce_in_simulation(stack)
         run_stages_alone(stack)
@@ -118,6 +120,17 @@ def _start(stack: ExitStack, distributed: Any, rank: int, world: int) -> None:
     devices["fake"] = [*devices["fake"], "meta"]
     distributed.init_process_group("fake", store=distributed.HashStore(), rank=rank, world_size=world)
     stack.callback(distributed.destroy_process_group)
+    stack.callback(_forget_groups)
+
+
+def _forget_groups() -> None:
+    """Empty the cache in which distributed tensors keep meshes, whose groups no longer exist after a simulation."""
+    from torch.distributed.tensor import DTensor
+
+    cached = DTensor._op_dispatcher.sharding_propagator.propagate_op_sharding
+    cached = getattr(cached, "cache", cached)  # one for each thread, in most releases
+    if hasattr(cached, "cache_clear"):
+        cached.cache_clear()
 
 
 def _mesh(distributed: Any, sizes: Mapping[str, int]) -> Any:

@@ -202,6 +202,7 @@ SCALED_AND_GROUPED = (
         {"x0": "self", "x1": "mat2", **_LISTED_SCALES, "b": "bias"},
     ),
     Row("aten::_grouped_mm", "grouped_matmul", {"x0": "self", "x1": "mat2", "offsets": "offs", "b": "bias"}),
+    Row("transformers::grouped_mm_fallback", "grouped_matmul", {"x0": "input", "x1": "weight", "offsets": "offs"}),
     Row("aten::_scaled_grouped_mm", "grouped_matmul", {**_SCALED, "offsets": "offs"}),
     Row(
         "aten::_scaled_grouped_mm_v2",

@@ -17,13 +17,17 @@ from tests.frontends.pytorch.runs import record, state_of_torch, types
 X = torch.ones(2, 3, 4)
 
 
+def compiler_functions():
+    return {name: value for name, value in vars(torch._dynamo.eval_frame).items() if callable(value)}
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind():
     torch._dynamo.reset()
-    before, set_eval_frame = state_of_torch(), torch._dynamo.eval_frame.set_eval_frame
+    before, compiler = state_of_torch(), compiler_functions()
     yield
     assert state_of_torch() == before
-    assert torch._dynamo.eval_frame.set_eval_frame is set_eval_frame
+    assert compiler_functions() == compiler
 
 
 class Compiled:

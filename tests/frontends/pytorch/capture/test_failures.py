@@ -88,8 +88,8 @@ def _is_of_the_garbage_collector(frame: Any) -> bool:
 
 def state() -> list[Any]:
     call: Any = nn.Module.__call__
-    stance = getattr(torch._dynamo.eval_frame, "_stance", torch._dynamo.eval_frame.set_eval_frame)
-    return [stance, state_of_torch(), call.__code__, call.__kwdefaults__, *(dict(vars(owner)) for owner in OWNERS)]
+    compiler = [getattr(torch._dynamo.eval_frame, name, None) for name in ("_stance", "set_eval_frame")]
+    return [compiler, state_of_torch(), call.__code__, call.__kwdefaults__, *(dict(vars(owner)) for owner in OWNERS)]
 
 
 def made(settings: dict[str, Any]) -> Any:
