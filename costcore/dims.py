@@ -31,7 +31,7 @@ def as_dim(value: Any) -> Dim:
     if is_symbolic(value):
         if value.is_Integer:
             return int(value)
-        if _is_integral(value) or value.is_integer is not False:
+        if is_integral(value) or value.is_integer is not False:
             return value
         raise TypeError(f"{value} is not an integer expression")
     try:
@@ -41,14 +41,14 @@ def as_dim(value: Any) -> Dim:
 
 
 @lru_cache(maxsize=1 << 14)
-def _is_integral(value: Any) -> bool:
+def is_integral(value: Any) -> bool:
     """Return True if the form of an expression makes it an integer; sympy reasons about signs too, which is slow."""
     if value.is_Symbol or value.is_Integer:
         return bool(value.is_integer)
     if value.is_Pow:
-        return bool(value.exp.is_Integer and value.exp >= 0 and _is_integral(value.base))
+        return bool(value.exp.is_Integer and value.exp >= 0 and is_integral(value.base))
     if value.is_Add or value.is_Mul or type(value).__name__ in ("Min", "Max"):
-        return all(map(_is_integral, value.args))
+        return all(map(is_integral, value.args))
     return type(value).__name__ in ("floor", "ceiling", "gcd")
 
 
@@ -101,7 +101,7 @@ def floor_div(a: Dim, b: Dim) -> Dim:
 
     A chain of divisions by integers is one division: ``(n // 2 + 1) // 2`` is ``(n + 2) // 4``.
     """
-    if is_symbolic(a) and isinstance(b, int) and b > 0 and _is_integral(a):
+    if is_symbolic(a) and isinstance(b, int) and b > 0 and is_integral(a):
         return _floor_of_integral(a, b)
     return _floor(a, b) if is_symbolic(a) or is_symbolic(b) else a // b
 
@@ -127,7 +127,7 @@ def _floor_of_integral(a: Any, b: int) -> Dim:
     for term in Add.make_args(a):
         divided = term * Rational(1, b)
         factor, product = divided.as_coeff_Mul()
-        (whole if factor.is_Integer and _is_integral(product) else rest).append(divided)
+        (whole if factor.is_Integer and is_integral(product) else rest).append(divided)
     fraction = Add(*rest)
     return as_dim(Add(*whole, floor(fraction, evaluate=fraction.is_number)))
 

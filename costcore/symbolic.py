@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
+from costcore.ceilings import with_ceilings
 from costcore.dims import Dim, as_dim, floor_div, is_symbolic
 from costcore.evaluation import Evaluation, symbols_of
 
@@ -229,14 +230,14 @@ def depth(dim: Any) -> int:
 def as_text(value: Any) -> str:
     """Return a number, an expression, or a tuple or list of these as text: ``4*n``, ``(n, 3)``.
 
-    Symbols have the names that the model gives them. A name that is not an identifier is quoted, ``4*'batch size'``,
-    so that the expression is unambiguous.
+    Quotients that are rounded up are ceilings. Symbols have the names that the model gives them. A name that is not an
+    identifier is quoted, ``4*'batch size'``, so that the expression is unambiguous.
     """
     if isinstance(value, (tuple, list)):
         items = (as_text(v) if is_symbolic(v) or isinstance(v, (tuple, list)) else repr(v) for v in value)
         joined = ", ".join(items)
         return f"[{joined}]" if isinstance(value, list) else f"({joined}{',' * (len(value) == 1)})"
-    return _expression_text(value) if is_symbolic(value) else str(value)
+    return _expression_text(with_ceilings(value)) if is_symbolic(value) else str(value)
 
 
 @lru_cache(maxsize=MOST_KEPT)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from costcore.ceilings import with_ceilings
 from costcore.counting.substitution import substitute_values, symbols_in
 from costcore.dims import is_symbolic
 from costcore.memory.arena_report import Arena
@@ -170,8 +171,6 @@ class ReportData:
         Raises:
             ValueError: for another column or key.
         """
-        from costcore.sizes.wording import with_ceilings
-
         if by is None:
             return with_ceilings(self._amount(column))
         self._amount(column)

@@ -43,12 +43,14 @@ def trace_in_sizes(
     """
     try:
         return _trace_in_sizes(Samples(inputs, capture), limits, pricer)
-    except OtherOperatorsError as error:
+    except OtherOperatorsError:
         nearer = [each if each.is_stated else each.nearer(UNROLLED) for each in limits]
-        try:
-            return _trace_in_sizes(Samples(inputs, lambda given: folded(capture(given))), nearer, pricer)
-        except OtherOperatorsError:
-            raise error from None
+        for tried in (nearer, [each.of_loops() for each in nearer]):
+            try:
+                return _trace_in_sizes(Samples(inputs, lambda given: folded(capture(given))), tried, pricer)
+            except OtherOperatorsError:
+                continue
+        raise
 
 
 def _trace_in_sizes(samples: Samples, limits: Sequence[Limits], pricer: Pricer) -> Trace:

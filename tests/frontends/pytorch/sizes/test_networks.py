@@ -140,10 +140,12 @@ def test_formulas_equal_estimates(name):
     equal_at(report, net, inputs, ranges)
 
 
+@pytest.mark.parametrize("is_batch_first", [True, False])
 @pytest.mark.parametrize("cell", [nn.GRU, nn.LSTM])
-def test_backward_passes_of_recurrent_layers(cell):
+def test_backward_passes_of_recurrent_layers(cell, is_batch_first):
     """PyTorch runs a loop over the sequence, which is folded."""
-    net, inputs = cell(8, 16, batch_first=True), ("batch", "seq", 8)
+    net = cell(8, 16, batch_first=is_batch_first)
+    inputs = ("batch", "seq", 8) if is_batch_first else ("seq", "batch", 8)
     report = estimate(net, inputs, backward=True)
     low, _ = report.trace.run.ranges["seq"]
     equal_at(report, net, inputs, {"batch": (2, 9), "seq": (low, 40)}, by_call=False, backward=True)
@@ -344,7 +346,9 @@ def test_formulas_of_a_report():
     report = estimate(strided().eval(), ("batch", 3, 64, "width"))
     assert report.symbols == ("batch", "width")
     # The first product is 32 rows of ⌈width/2⌉ positions of 4 channels with 3 x 49 products each.
-    assert str(report.formula("macs", by="module")["0"]) == f"{32 * 4 * 3 * 49}*batch*ceiling(width/2)"
+    first = f"{32 * 4 * 3 * 49}*batch*ceiling(width/2)"
+    assert str(report.formula("macs", by="module")["0"]) == first
+    assert first in report.to_csv(columns=["macs"])
     macs, read = report.lambdify("macs", "mread")(2, 101)
     at_sizes = estimate(strided().eval(), (2, 3, 64, 101)).total_report
     assert (macs, read) == (at_sizes["macs"], at_sizes["mread"])

@@ -1,0 +1,34 @@
+"""Sizes that are rounded up, as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from costcore.ceilings import with_ceilings
+from costcore.dims import ceil_div, floor_div
+from costcore.expressions import symbol_of
+from costcore.symbolic import as_text
+
+H, W = symbol_of("h"), symbol_of("w")
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (floor_div(H + 31, 32) * W, "w*ceiling(h/32)"),
+        (floor_div(3 * H + 1, 2), "ceiling(3*h/2)"),
+        (floor_div(H * W + 3, 4) ** 2, "ceiling(h*w/4)**2"),
+        (floor_div(floor_div(H + 1, 2) * W + 2, 3), "ceiling(w*ceiling(h/2)/3)"),
+        (ceil_div(H, 2), "ceiling(h/2)"),
+        (5 * W - 3 * ceil_div(H, 2), "5*w - 3*ceiling(h/2)"),
+        (floor_div(H + 30, 32), "floor(h/32 + 15/16)"),
+        (floor_div(H + 3, 2), "floor(h/2 + 3/2)"),
+        (floor_div(H, 2), "floor(h/2)"),
+        (7, "7"),
+    ],
+)
+def test_quotients_that_are_rounded_up(size, text):
+    assert as_text(size) == text
+    for h in (1, 2, 31, 32, 33, 64):
+        sizes = {H: h, W: 5}
+        assert with_ceilings(size) == size == 7 or with_ceilings(size).subs(sizes) == size.subs(sizes)
