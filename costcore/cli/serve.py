@@ -22,7 +22,8 @@ EPILOG = """examples:
   costcore serve my_model.py:make --device mine.toml --memory "24 GB" --output serving.csv
 
 The factory returns a language model of transformers, on the meta device if it is large. Times are lower bounds, tokens
-per second upper bounds: no program that reads weights and cache once a pass is faster.
+per second upper bounds: no program that reads weights and cache once a pass is faster. With experts they are bounds of
+the mean pass, which reads as many experts as are expected; least_seconds in JSON bounds every pass.
 
 exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
 
@@ -96,7 +97,7 @@ def _serve(args: argparse.Namespace) -> int:
             memory=args.memory,
             last_only=args.last_only,
         )
-        phases = [serving.decode(batches[0], args.context)]
+        phases = [serving.decode(batch, args.context) for batch in sorted({min(batches), max(batches)})]
     text = json.dumps(to_dicts(rows), indent=2) + "\n" if mode == "json" else rendered(serving_table(rows), mode)
     write_text(text, args.output)
     for remark in remarks(serving, phases, devices):

@@ -13,15 +13,19 @@ from costcore.errors import CostError
 class PhaseTime(NamedTuple):
     """The least time of a pass: it is a bound, and programs take longer.
 
+    If the pass reads experts, the bound is that of the mean of many passes, which read as many as are expected. Only
+    ``least_seconds`` then bounds every single pass.
+
     All products run at the peak of the matrix engine, and weights and cache come from main memory once, at the same
     time. Activations stay in caches.
 
     Attributes:
         device: name of the device.
         compute_seconds: two FLOPs per needed MAC at the peak of the dtype; 0 if that is unknown.
-        memory_seconds: weights and cache at the bandwidth of main memory.
+        memory_seconds: weights and cache at the bandwidth of main memory, with the experts that are expected.
         tokens: new tokens of the pass.
         cached_share: the share of these bytes that the caches of the device could keep from one pass to the next.
+        least_memory_seconds: as ``memory_seconds``, with the experts of one token; without experts equal to it.
     """
 
     device: str
@@ -29,11 +33,17 @@ class PhaseTime(NamedTuple):
     memory_seconds: float
     tokens: int
     cached_share: float
+    least_memory_seconds: float
 
     @property
     def bound_seconds(self) -> float:
-        """The larger of both."""
+        """The larger of both; with experts the least time of the mean pass."""
         return max(self.compute_seconds, self.memory_seconds)
+
+    @property
+    def least_seconds(self) -> float:
+        """The least time of every pass, also of one whose tokens all choose the same experts."""
+        return max(self.compute_seconds, self.least_memory_seconds)
 
     @property
     def binds(self) -> str:
@@ -49,6 +59,11 @@ class PhaseTime(NamedTuple):
     def remarks(self) -> list[str]:
         """What the bound rests on."""
         found = [f"bound: no program that reads weights and cache once a pass takes less on {self.device}"]
+        if self.least_seconds < self.bound_seconds:
+            found.append(
+                "with experts it is the bound of the mean pass, which reads as many as are expected: a pass whose "
+                "tokens choose the same ones can take less (least_seconds)"
+            )
         if not self.compute_seconds:
             found.append(f"the peak of {self.device} at this dtype is unknown: only bytes bind")
         if self.cached_share > 0.1:
@@ -59,7 +74,9 @@ class PhaseTime(NamedTuple):
         return found
 
 
-def least_time(device: str | PathLike[str] | Device, dtype: str, macs: int, nbytes: int, tokens: int) -> PhaseTime:
+def least_time(
+    device: str | PathLike[str] | Device, dtype: str, macs: int, nbytes: int, tokens: int, least: int
+) -> PhaseTime:
     """Return the least time of a pass on a device.
 
     Args:
@@ -68,6 +85,7 @@ def least_time(device: str | PathLike[str] | Device, dtype: str, macs: int, nbyt
         macs: multiplications that must happen.
         nbytes: bytes that come from main memory or go there.
         tokens: new tokens of the pass.
+        least: these bytes with as few experts as there can be.
 
     Raises:
         TypeError, ValueError, OSError: if there is no such device.
@@ -82,6 +100,7 @@ def least_time(device: str | PathLike[str] | Device, dtype: str, macs: int, nbyt
         device=found.name,
         compute_seconds=2 * macs / rate if rate else 0.0,
         memory_seconds=nbytes / (1e9 * found.memory.dram_gbs),
+        least_memory_seconds=least / (1e9 * found.memory.dram_gbs),
         tokens=tokens,
         cached_share=cached / nbytes if nbytes else 1.0,
     )

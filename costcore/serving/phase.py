@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
@@ -10,10 +10,10 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from costcore.serving.cached_model import Latent
-from costcore.serving.experts import not_expected
+from costcore.serving.experts import not_expected, not_needed
 from costcore.serving.latents import attended
 from costcore.serving.point import Point
-from costcore.serving.tally import Tallies, Tally
+from costcore.serving.tally import Experts, Tallies, Tally
 
 if TYPE_CHECKING:
     from costcore.devices.device import Device
@@ -89,12 +89,17 @@ class Phase:
     @property
     def load_weight(self) -> int:
         """Bytes of weights that are read: of experts as many as are expected if tokens choose them independently."""
-        return _nbytes(self.total.load_weight - self._experts_not_expected)
+        return _nbytes(self.total.load_weight - sum(self._bits_by_op(not_expected).values(), Fraction(0)))
 
     @property
     def most_load_weight(self) -> int:
         """The same with as many experts as there can be: one for every row, at most all."""
         return _nbytes(self.total.load_weight)
+
+    @property
+    def least_load_weight(self) -> int:
+        """The same with as few experts as there can be: those of one token, if all tokens choose the same."""
+        return _nbytes(self.total.load_weight - sum(self._bits_by_op(not_needed).values(), Fraction(0)))
 
     @property
     def load_act(self) -> int:
@@ -131,6 +136,11 @@ class Phase:
         New keys and values are written and the cached ones are read; together these are ``load_kv``.
         """
         return self.load_weight + max(self.load_kv, self.store_kv)
+
+    @property
+    def least_memory_bytes(self) -> int:
+        """The same with as few experts as there can be."""
+        return self.least_load_weight + max(self.load_kv, self.store_kv)
 
     @property
     def intensity(self) -> float:
@@ -178,7 +188,7 @@ class Phase:
     def by_op(self) -> dict[str, dict[str, int]]:
         """Return MACs, FLOPs and the columns of bytes by operator, the most bytes first."""
         found = self._by_op()
-        less = self._not_expected_by_op()
+        less = self._bits_by_op(not_expected)
         entries = {op: _entry(tally, less.get(op, Fraction(0))) for op, tally in found.items()}
         return dict(sorted(entries.items(), key=lambda item: -sum(item[1][column] for column in COLUMNS)))
 
@@ -191,13 +201,17 @@ class Phase:
     def time(self, device: str | PathLike[str] | Device) -> PhaseTime:
         """Return the least time of the pass on a device; see :class:`costcore.serving.bound.PhaseTime`.
 
+        With experts it is the least time of the mean pass, as it reads as many as are expected; ``least_seconds`` of
+        the result bounds every pass.
+
         Raises:
             TypeError, ValueError, CostError, OSError: if there is no such device, or its file is invalid.
             CostError: if the bandwidth of its memory is unknown.
         """
         from costcore.serving.bound import least_time
 
-        return least_time(device, self.compute_dtype, self.needed_macs, self.memory_bytes, self.new_tokens)
+        nbytes, least = self.memory_bytes, self.least_memory_bytes
+        return least_time(device, self.compute_dtype, self.needed_macs, nbytes, self.new_tokens, least)
 
     def time_by_op(self, device: str | PathLike[str] | Device) -> dict[str, PhaseTime]:
         """Return the least time of the calls of every operator that multiplies, or reads weights or cache.
@@ -210,13 +224,12 @@ class Phase:
         """
         from costcore.serving.bound import least_time
 
-        entries = self.by_op()
+        expected, needed = self._bits_by_op(not_expected), self._bits_by_op(not_needed)
         found = {}
         for op, tally in self._by_op().items():
-            entry = entries[op]
-            nbytes = entry["load_weight"] + max(entry["load_kv"], entry["store_kv"])
+            nbytes, least = (_memory_bytes(tally, less.get(op, Fraction(0))) for less in (expected, needed))
             if nbytes or tally.macs:
-                found[op] = least_time(device, self.compute_dtype, self._needed(tally), nbytes, self.new_tokens)
+                found[op] = least_time(device, self.compute_dtype, self._needed(tally), nbytes, self.new_tokens, least)
         return dict(sorted(found.items(), key=lambda item: -item[1].bound_seconds))
 
     def with_latents(self, latents: Sequence[Latent], how: str) -> Phase:
@@ -229,21 +242,22 @@ class Phase:
         by_op = attended(self.tallies.by_op, latents, self.point, how, self.cache_bits)
         return replace(self, tallies=self.tallies._replace(by_op=by_op))
 
-    @property
-    def _experts_not_expected(self) -> Fraction:
-        return sum(self._not_expected_by_op().values(), Fraction(0))
-
-    def _not_expected_by_op(self) -> dict[str, Fraction]:
-        """Return the bits of experts that are read at most, but not expected, by operator."""
+    def _bits_by_op(self, left_out: Callable[[Experts, int], Fraction]) -> dict[str, Fraction]:
+        """Return the bits of experts that are read at most, but are left out, by operator."""
         found: dict[str, Fraction] = {}
         for each in self.tallies.experts:
-            found[each.op] = found.get(each.op, Fraction(0)) + not_expected(each, self.new_tokens)
+            found[each.op] = found.get(each.op, Fraction(0)) + left_out(each, self.new_tokens)
         return found
 
 
 def _nbytes(bits: Fraction | int) -> int:
     """Return the bytes of so many bits, rounded to the nearest."""
     return round(Fraction(bits) / 8)
+
+
+def _memory_bytes(tally: Tally, left_out: Fraction) -> int:
+    """Return the bytes of weights, without some of experts, and of the cache once."""
+    return _nbytes(tally.load_weight - left_out) + max(_nbytes(tally.load_kv), _nbytes(tally.store_kv))
 
 
 def _entry(tally: Tally, not_expected: Fraction) -> dict[str, int]:

@@ -23,7 +23,8 @@ class Row(NamedTuple):
         kv_bytes: bytes of the cache that are read, those of the new tokens included.
         intensity: FLOPs of products per byte of weights and cache.
         binds: ``compute`` or ``memory``.
-        bound_seconds: the least time of the pass.
+        bound_seconds: the least time of the pass; with experts of the mean pass.
+        least_seconds: the least time of every pass, also if all tokens choose the same experts.
         tokens_per_second: new tokens per second, at most.
         sequences: how many sequences of this context fit; None if the memory of the device is unknown.
     """
@@ -37,6 +38,7 @@ class Row(NamedTuple):
     intensity: float
     binds: str
     bound_seconds: float
+    least_seconds: float
     tokens_per_second: float
     sequences: int | None
 
@@ -106,6 +108,7 @@ def _row(device: Device, name: str, phase: Phase, sequences: int | None) -> Row:
         intensity=phase.intensity,
         binds=time.binds,
         bound_seconds=time.bound_seconds,
+        least_seconds=time.least_seconds,
         tokens_per_second=time.tokens_per_second,
         sequences=sequences,
     )

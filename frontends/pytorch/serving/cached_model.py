@@ -53,6 +53,11 @@ class MetaCachedModel:
             raise CostError(f"{type(model).__name__} takes no cache; pass the module that it was made of")
         if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
             raise CostError(f"{type(model).__name__} has an encoder: only decoders can be served with a cache")
+        if _sees_later_tokens(model):
+            raise CostError(
+                f"{type(model).__name__} is an encoder, in which tokens attend to later ones, so nothing can be cached; "
+                "for a decoder make it with is_decoder=True in its configuration"
+            )
         self._argument = cache_argument(model)
         self._make_cache = maker(cache)
         self._model = model
@@ -129,6 +134,12 @@ class MetaCachedModel:
         errors = ModelErrorContext(self._model, mode.recording, "forward", [ids])
         with torch.no_grad(), torch.random.fork_rng(devices=[]), errors:
             self._meta(input_ids=ids, **given)
+
+
+def _sees_later_tokens(model: Module) -> bool:
+    """Return whether a model that can be a decoder is an encoder, as BERT is: no attention of it is causal."""
+    causal = {module.is_causal for module in modules_of(model) if isinstance(getattr(module, "is_causal", None), bool)}
+    return causal == {False} and getattr(getattr(model, "config", None), "is_decoder", None) is False
 
 
 def _group_experts(model: Module) -> None:

@@ -18,7 +18,7 @@ POINTS = [(1, 4096), (3, 1000), (16, 2047)]
 
 
 SPECIAL = {"DeepSeek": (4, 5), "Gemma-2": (2, 4)}
-"""Numbers of layers of models of unequal layers: the first three of DeepSeek and every other of Gemma 2 differ."""
+"""Numbers of layers of models whose layers differ: the first three of DeepSeek and every other of Gemma 2."""
 
 
 @cache

@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch import nn
 from transformers import (
+    BertConfig,
+    BertModel,
     DeepseekV3Config,
     DeepseekV3ForCausalLM,
     DynamicCache,
@@ -224,6 +226,22 @@ def test_experts_that_are_expected(spelling):
     assert serving.status == "assumed"
 
 
+def test_bounds_of_a_mixture_of_experts():
+    with torch.device("meta"):
+        model = MixtralForCausalLM(MixtralConfig(**SIZES, num_local_experts=E, num_experts_per_tok=K))
+    serving = ServingReport(model)
+    alone, many = serving.decode(1, 10), serving.decode(8, 10)
+    assert alone.least_load_weight == alone.load_weight == alone.most_load_weight
+    # eight tokens that all choose the same two experts read no more of them than one token does
+    assert many.least_load_weight == alone.load_weight + 4 * 7 * D
+    time = many.time("h100-sxm5-80gb")
+    assert time.least_seconds == (many.least_load_weight + many.load_kv) / 3.35e12 < time.bound_seconds
+    assert any("mean pass" in remark for remark in time.remarks)
+    assert not any("mean pass" in remark for remark in alone.time("h100-sxm5-80gb").remarks)
+    least = [each.least_seconds for each in many.time_by_op("h100-sxm5-80gb").values()]
+    assert sum(least) >= time.least_seconds
+
+
 def test_expectations_of_experts():
     """E (1 - (1 - k / E) ** b), in the middle as in a simulation of balanced routing."""
     assert float(expected_experts(8, 2, 1)) == 2
@@ -380,6 +398,11 @@ def test_models_that_cannot_be_served():
     config = T5Config(d_model=D, d_ff=F, num_layers=1, num_heads=H, vocab_size=V)
     with pytest.raises(CostError, match="T5ForConditionalGeneration has an encoder"):
         ServingReport(T5ForConditionalGeneration(config))
+    encoder = BertConfig(hidden_size=D, num_hidden_layers=1, num_attention_heads=H, intermediate_size=F)
+    with pytest.raises(CostError, match="BertModel is an encoder, in which tokens attend to later ones"):
+        ServingReport(BertModel(encoder))
+    encoder.is_decoder = True
+    assert ServingReport(BertModel(encoder)).kv_bytes_per_token == 4 * 2 * D
     with pytest.raises(CostError, match="ExportedProgram takes no cache"):
         ServingReport(torch.export.export(nn.Linear(3, 3), (torch.ones(2, 3),)))
     with pytest.raises(CostError, match="only PyTorch models can be served"):
