@@ -105,7 +105,7 @@ SUMMARY = _by_key(
 GROUPS = _by_key(
     *(REPORT[key] for key in ("type", "op", "module", "phase", "dtype")),
     Column("native", "Native operator"),
-    Column("n_layers", "# Layers", "count"),
+    Column("n_layers", "# Calls", "count"),
     FLOPS,
     *BYTES,
     *PERCENT,
@@ -142,7 +142,7 @@ TREE = _by_key(
     Column("module", "Module"),
     Column("type", "Type"),
     Column("output_shape", "Output shape", "shape"),
-    Column("n_layers", "# Layers", "count"),
+    Column("n_layers", "# Calls", "count"),
     Column("n_unknown", "# Unknown", "count"),
     PARAMETERS,
     Column("n_trainable", "# Trainable", "count"),
@@ -202,7 +202,10 @@ class ReportColumns:
 
 
 class SummaryColumns:
-    """Column sets of ``show_summary_report``. ``ALL`` omits ``fused_mrw``, and ``name``, which repeats ``type``."""
+    """Column sets of ``show_summary_report``. ``ALL`` omits ``fused_mrw``, and ``name``, which repeats ``type``.
+
+    ``n_layers``, the number of calls, has the title of chainer-computational-cost here, ``# Layers``.
+    """
 
     DEFAULT = ("type", "n_layers", "flops", "mread", "mwrite", "mrw")
     DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
@@ -238,7 +241,7 @@ class TreeColumns:
 
     DEFAULT = (
         *("module", "type", "output_shape", "n_trainable", "n_frozen", "n_shared", "n_buffers", "activations"),
-        *("flops", "macs", "mread", "mwrite", "flops%"),
+        *("flops", "flops%", "macs", "mread", "mwrite"),
     )
     ALL = tuple(key for key in TREE if key not in OPTIONAL)
 
@@ -265,10 +268,16 @@ _DEFAULTS = (
 )
 
 
+def is_default(columns: Sequence[Column]) -> bool:
+    """Return whether the columns are, or end with, a set of this module, rather than chosen one by one."""
+    keys = tuple(column.key for column in columns if column != SENT)
+    return any(keys[-len(names) :] == names for names in _DEFAULTS)
+
+
 def with_sent(columns: Sequence[Column]) -> list[Column]:
     """Return a set of columns of this module with the bytes sent after the other bytes; any other list as it is."""
     keys = tuple(column.key for column in columns)
-    if not any(keys[-len(names) :] == names for names in _DEFAULTS):
+    if not is_default(columns):
         return list(columns)
     after = max(i for i, key in enumerate(keys) if key in ("mread", "mwrite", "mrw")) + 1
     return [*columns[:after], SENT, *columns[after:]]
@@ -304,6 +313,8 @@ class Table(NamedTuple):
         numeric: for each column, whether it holds numbers.
         shares: for each row, its share of the total FLOPs in percent; None if it is not a number.
         total: index of the row with the total.
+        is_tree: whether rows are nested by indentation, which lines between the rows would interrupt.
+        width: the width of the terminal in characters; None if there is none, or if columns were chosen.
     """
 
     titles: list[tuple[str, str]]
@@ -311,6 +322,8 @@ class Table(NamedTuple):
     numeric: list[bool]
     shares: Sequence[float | None] = ()
     total: int = -1
+    is_tree: bool = False
+    width: int | None = None
 
 
 Renderer: TypeAlias = "Callable[[Table], str]"

@@ -185,7 +185,7 @@ class Report(Displayed, ReportData):
 
             fused_in_tree(tree, self.fused().tree())
         rows = tree_rows(tree, depth, order, top, mode)
-        self._show(rows, choose(TREE, columns), TableOptions(ost, mode, unit, n_digits), total=0)
+        self._show(rows, choose(TREE, columns), TableOptions(ost, mode, unit, n_digits), 0, is_tree=True)
 
     def under(self, convention: str | PathLike[str]) -> View:
         """Return this report as another tool or convention counts it: ``report.under("fvcore").total``.
@@ -557,9 +557,14 @@ class Report(Displayed, ReportData):
         return in_rows(rows, fused), {**total, FUSED_BYTES.key: fused.total["mrw"]}, (FUSED_BYTES.key,)
 
     def _show(
-        self, entries: Sequence[Mapping[str, Any]], columns: Sequence[Column], options: TableOptions, total: int = -1
+        self,
+        entries: Sequence[Mapping[str, Any]],
+        columns: Sequence[Column],
+        options: TableOptions,
+        total: int = -1,
+        is_tree: bool = False,
     ) -> None:
         unit = self.trace.run.unit
         columns = with_sent(columns) if SENT.key in self.ledger.sums else columns
         titled = [column._replace(title=unit) if column.key in ("flops", "flops%") else column for column in columns]
-        show(entries, titled, options, self.remarks, total)
+        show(entries, titled, options, self.remarks, total, is_tree)

@@ -78,7 +78,7 @@ FIGURES = {
         Figure(Column("mrw", "MemR+W", "bytes"), _total("mrw")),
         Figure(Column("fused_mrw", "MemR+W (pointwise)", "bytes"), _fused_mrw),
         Figure(Column("activations", "Activations", "bytes"), _activations),
-        Figure(Column("n_layers", "# Layers", "count"), _total("n_layers")),
+        Figure(Column("n_layers", "# Calls", "count"), _total("n_layers")),
         Figure(Column("peak_memory", "Peak memory", "bytes"), _peak_memory, {"memory": True}),
         Figure(Column("arena", "Arena", "bytes"), _arena),
     )

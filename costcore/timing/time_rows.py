@@ -41,7 +41,7 @@ TIMES: Mapping[str, Column] = {
         Column("module", "Module"),
         Column("phase", "Phase"),
         Column("dtype", "Element type"),
-        Column("n_layers", "# Layers", "count"),
+        Column("n_layers", "# Calls", "count"),
         *_SHARED,
     )
 }
@@ -50,7 +50,7 @@ TIMES_BY_TYPE: Mapping[str, Column] = {
     for column in (
         Column("type", "Layer type"),
         Column("n_groups", "# Groups", "count"),
-        Column("n_layers", "# Layers", "count"),
+        Column("n_layers", "# Calls", "count"),
         *_SHARED,
     )
 }

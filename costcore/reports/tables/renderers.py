@@ -102,10 +102,12 @@ def to_color(table: Table) -> str:
 
 
 def to_boxes(table: Table) -> str:
-    """Return a table with lines drawn around the cells."""
+    """Return a table with lines drawn around the cells; a tree without lines between its rows."""
     from texttable import Texttable
 
     drawing = Texttable(max_width=0)
+    if table.is_tree:
+        drawing.set_deco(Texttable.BORDER | Texttable.HEADER | Texttable.VLINES)
     drawing.set_cols_dtype(["t"] * len(table.titles))
     drawing.set_header_align(["l"] * len(table.titles))
     drawing.set_cols_align(["r" if numeric else "l" for numeric in table.numeric])

@@ -11,12 +11,18 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from costcore.reports.columns import Table
+from costcore.reports.tables.fit import BETWEEN_CELLS, line_length
 
 BAR_WIDTH = 20
 """Width of a bar of 100 % (characters)."""
 
 CONSOLE_WIDTH = 100_000
-"""Wider than any table, so that rich never wraps lines; the terminal does, as for plain tables (characters)."""
+"""Wider than any table, so that rich never wraps lines (characters)."""
+
+
+def has_room_for_bars(table: Table) -> bool:
+    """Return whether the terminal is wide enough for the column of bars."""
+    return table.width is None or line_length(table) + BETWEEN_CELLS + BAR_WIDTH <= table.width
 
 
 def draw(table: Table) -> str:
@@ -24,15 +30,16 @@ def draw(table: Table) -> str:
     drawing = RichTable(box=ROUNDED, header_style="bold cyan")
     for title, numeric in zip(table.titles, table.numeric, strict=True):
         drawing.add_column(Text("\n".join(filter(None, title))), justify="right" if numeric else "left", no_wrap=True)
-    if table.shares:
+    shares = table.shares if has_room_for_bars(table) else ()
+    if shares:
         drawing.add_column(Text("FLOPs\nshare"), width=BAR_WIDTH)
     total = table.total % max(len(table.rows), 1)
     for i, row in enumerate(table.rows):
-        share = table.shares[i] if table.shares else None
+        share = shares[i] if shares else None
         bar = [Text("") if share is None else Bar(100, 0, share, width=BAR_WIDTH, color="green")]
         style = "bold" if i == total else None
         last_before_total = total == len(table.rows) - 1 and i == total - 1
-        drawing.add_row(*map(Text, row), *(bar if table.shares else []), style=style, end_section=last_before_total)
+        drawing.add_row(*map(Text, row), *(bar if shares else []), style=style, end_section=last_before_total)
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, color_system="standard", width=CONSOLE_WIDTH, legacy_windows=False)
     console.print(drawing)

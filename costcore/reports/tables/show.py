@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from costcore.reports.caveats import footer
-from costcore.reports.columns import Column
+from costcore.reports.columns import Column, Table, is_default
 from costcore.reports.serialization.targets import writable
+from costcore.reports.tables.fit import fitting, remark_on, terminal_width
 from costcore.reports.tables.renderers import rendered
 from costcore.reports.tables.tabulate import tabulate
 
@@ -36,8 +37,9 @@ def show(
     options: TableOptions,
     remarks: Sequence[str],
     total: int = -1,
+    is_tree: bool = False,
 ) -> None:
-    """Write a table.
+    """Write a table. In a terminal, default columns that do not fit its width are left out.
 
     Args:
         entries: the rows, including the total.
@@ -45,12 +47,22 @@ def show(
         options: the stream and the format.
         remarks: lines to write below the table.
         total: index of the row with the total.
+        is_tree: whether rows are nested by indentation.
     """
     stream, mode, unit, n_digits = options
     stream = writable(stream or sys.stdout)
-    table = tabulate(columns, entries, unit, n_digits, mode in ("table", "color"), total)
-    text = rendered(table, "table" if mode == "color" and not has_color(stream) else mode)
-    stream.write(text + footer(remarks, mode))
+    mode = "table" if mode == "color" and not has_color(stream) else mode
+    is_drawn = mode in ("table", "color")
+
+    def table_of(columns: Sequence[Column]) -> Table:
+        return tabulate(columns, entries, unit, n_digits, is_drawn, total)._replace(is_tree=is_tree)
+
+    table, width, dropped = table_of(columns), terminal_width(stream), []
+    if is_drawn and width is not None and is_default(columns):
+        shown = fitting(columns, table, width)
+        dropped = [column for column in columns if column not in shown]
+        table = table_of(shown)._replace(width=width) if dropped else table._replace(width=width)
+    stream.write(rendered(table, mode) + footer([*remark_on(dropped), *remarks], mode))
 
 
 def one_stream(ost: IO[str] | None, dst: IO[str] | None) -> IO[str] | None:

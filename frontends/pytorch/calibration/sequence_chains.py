@@ -55,17 +55,10 @@ def _encoder(shapes: Shapes) -> Made:
     return nn.Sequential(*layers), (n, length, width)
 
 
-def _vision(shapes: Shapes) -> Made:
-    n, length, width = shapes.sequence(24)
+def _fused(shapes: Shapes) -> Made:
+    n, length, width = shapes.sequence(4)  # without a perceptron, so that maps are as large as in a vision transformer
     heads = width // shapes.pick([d for d in (32, 64) if width % d == 0])
-    blocks = (
-        Residual(
-            Residual(nn.LayerNorm(width), FusedSelfAttention(width, heads)),
-            Residual(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)),
-        )
-        for _ in range(2)
-    )
-    return nn.Sequential(*blocks), (n, length, width)
+    return nn.Sequential(Residual(nn.LayerNorm(width), FusedSelfAttention(width, heads))), (n, length, width)
 
 
 def _window(shapes: Shapes) -> Made:
@@ -115,7 +108,7 @@ SEQUENCE_CHAINS: Mapping[str, tuple[Maker, int]] = {
     "perceptron": (_perceptron, 3),
     "transformer": (_transformer, 7),
     "encoder": (_encoder, 2),
-    "vision": (_vision, 4),
+    "fused": (_fused, 4),
     "window": (_window, 3),
     "llama": (_llama, 4),
     "mixer": (_mixer, 2),

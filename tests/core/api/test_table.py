@@ -79,7 +79,7 @@ def test_any_figure_and_any_convention_is_a_column(toy):
     assert result.rows == (("a", {"mrw": 48, "fvcore": 0, "n_layers": 1}, "complete", False, None),)
     out = io.StringIO()
     result.show(out, "csv", None)
-    assert out.getvalue() == "Model,MemR+W B,MACs (fvcore),# Layers,Status\na,48,0,1,complete\n"
+    assert out.getvalue() == "Model,MemR+W B,MACs (fvcore),# Calls,Status\na,48,0,1,complete\n"
 
 
 def test_a_figure_that_a_report_does_not_have_is_unknown_with_the_reason(toy):

@@ -22,6 +22,7 @@ class Terminal(io.StringIO):
 def environment(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "300")
 
 
 def plain(text):
