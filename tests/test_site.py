@@ -50,6 +50,12 @@ def test_links_lead_to_pages_headings_and_files(made):
     assert not dead_links(pages, set(files.values()))
 
 
+def test_linked_documents_are_pages(made):
+    """Sphinx would read a Markdown file among the other files as a page, which has no place in the contents."""
+    _, files = made
+    assert not [path for path in files if path.endswith(".md")]
+
+
 def test_dead_links_are_found():
     links = "[b](b.md) [c](#c) [d](b.md#d) [e](https://e.org)"
     pages = {"a.md": f"# A\n{links}\n```text\n[f](f.md)\n```\n", "b.md": "# B\n"}

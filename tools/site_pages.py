@@ -31,6 +31,7 @@ DOCUMENTS = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "DETAILS.md": "operators/index.md",
+    "plugins/costcore-jax/README.md": "jax.md",
 }
 """The documents outside docs/, and their pages in the site."""
 MODULES = ("costcore.ir", "costcore.frontend", "costcore.translate", "costcore.hookspecs", "costcore.plugins")

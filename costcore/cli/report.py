@@ -113,6 +113,10 @@ VIEWS: Mapping[str, View] = {
 }
 
 
+WITHOUT_FLOPS = ("memory", "arena", "receptive_field")
+"""The views that a convention does not change. The FLOPs that it counts are printed below them."""
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser for the arguments of the command."""
     parser = command_parser("costcore", "MODEL", DESCRIPTION, EPILOG)
@@ -247,7 +251,7 @@ def _check_flags(args: argparse.Namespace, name: str) -> None:
     for flag, (view, is_given) in requires.items():
         if is_given and name != view:
             raise ValueError(f"{flag} requires --{view}")
-    if args.fused is not None and name in ("receptive_field", "memory", "arena"):
+    if args.fused is not None and name in ("receptive_field", "arena"):
         raise ValueError(f"--fused cannot be used with --{name.replace('_', '-')}, which fusion does not change")
     if name == "memory" and args.sort is not None:
         raise ValueError("--sort cannot be used with --memory, whose largest blocks come first")
@@ -317,13 +321,13 @@ def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fus
         for remark in report.remarks:
             print_message(remark)
     if args.allocator is not None and report.memory is not None:
-        _show_allocator(report.memory.allocator(args.allocator).describe(), args)
+        _show_below(report.memory.allocator(args.allocator).describe(), args)
     for note in _notes(report):
         print_message(f"note: {note}")
 
 
-def _show_allocator(line: str, args: argparse.Namespace) -> None:
-    """Write the line of an allocator below the table; to standard error if programs read the output."""
+def _show_below(line: str, args: argparse.Namespace) -> None:
+    """Write a line below the table; to standard error if programs read the output."""
     if args.output is None and args.format in (None, *MODES_WITH_REMARKS):
         print(line)
     else:
@@ -336,13 +340,18 @@ def _show_fused(fused: FusedView, args: argparse.Namespace, options: dict[str, A
         _show_counted(fused.report, args, options)
     else:
         _show(fused.report, args, options, fused)
+    if _view(args) == "memory":
+        _show_below("the memory is that of a run without fusion", args)
 
 
 def _show_counted(report: Report, args: argparse.Namespace, options: dict[str, Any]) -> None:
     """Write a report as a convention counts it: two lines, or the table that the options ask for."""
     counted = report.under(args.convention)
     if _asks_for_table(args):
+        described = counted.describe(options["unit"], args.digits)
         _show(counted.report, args, options)
+        if _view(args) in WITHOUT_FLOPS:
+            _show_below(described, args)
     else:
         print(counted.describe(options["unit"], args.digits))
         for note in _notes(report):

@@ -32,6 +32,19 @@ def net(tmp_path):
     return f"{path}:make"
 
 
+def test_a_convention_and_fusion_go_with_memory(net, capsys):
+    """Neither changes the blocks; what they count is printed below them."""
+    arguments = [net, "--input", "1x3x10x10", "--memory", "--unit", "none", "--format", "csv"]
+    assert main(arguments) == 0
+    alone = capsys.readouterr().out
+    assert main([*arguments, "--convention", "fvcore", "--fused", "pointwise"]) == 0
+    both = capsys.readouterr()
+    assert both.out == alone
+    assert f"{MACS + 2 * OUT} MACs (fvcore 0.1.5 calls them flops)" in both.err
+    assert "bytes are those after fusion at level pointwise" in both.err
+    assert "the memory is that of a run without fusion" in both.err
+
+
 def test_the_answer_of_a_convention(net, capsys):
     assert main([net, "--input", "1x3x10x10", "--convention", "fvcore", "--unit", "none"]) == 0
     out = capsys.readouterr().out.splitlines()
