@@ -19,6 +19,7 @@ def only(report):
 SPECIAL = jax.scipy.special
 I32 = Tensor((6,), "int32")
 SQUARE = (3, 4, 4)
+CUMULATIVE = (("sum", "add"), ("prod", "mul"), ("max", "cmp"), ("min", "cmp"))
 
 CASES = {
     # one operation per element
@@ -53,6 +54,37 @@ CASES = {
         [(3, 4), (3, 4), (3, 4), (3, 4, 2)],
         Operations(fma=12 + 2 * 24, div=12 + 24),
     ),
+    # values alone: (4 * 9 * 3**2 - 4 / 3 * 3**3) / 2; all vectors of 8 x 4: (4 * 8**2 * 4 + 8 * 8 * 4**2 + 9 * 4**3) / 2
+    "singular values": (lambda x: lax.linalg.svd(x, compute_uv=False), [(9, 3)], Operations(fma=144)),
+    "svd, thin": (lambda x: lax.linalg.svd(x, full_matrices=False), [(8, 4)], Operations(fma=7 * 8 * 16 + 4 * 64)),
+    "svd, full": (lax.linalg.svd, [(8, 4)], Operations(fma=1312)),
+    # (10 or 25) * 6**3 / 2
+    "eigenvalues": (
+        lambda x: lax.linalg.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False),
+        [(6, 6)],
+        Operations(fma=1080),
+    ),
+    "eigenvectors": (lax.linalg.eig, [(6, 6)], Operations(fma=2700)),
+    "symmetric": (lambda x: lax.linalg.eigh(x, symmetrize_input=False), [(6, 6)], Operations(fma=9 * 6**3 // 2)),
+    # L U = x without roots: 5**2 + 4**2 + 3**2 + 2**2 + 1; 15 below the diagonal, each compared as a pivot
+    "lu": (lax.linalg.lu, [(6, 6)], Operations(fma=55, div=15, cmp=15)),
+    # substitution in 3 systems of 6 unknowns with 2 right-hand sides: 15 off the diagonal; a diagonal of ones
+    "triangular": (
+        lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True),
+        [(3, 6, 6), (3, 6, 2)],
+        Operations(fma=3 * 15 * 2, div=3 * 6 * 2),
+    ),
+    "triangular, unit": (
+        lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, unit_diagonal=True),
+        [(3, 6, 6), (3, 6, 2)],
+        Operations(fma=3 * 15 * 2),
+    ),
+    # rows: 4 * 8 transforms of 16 real numbers, 5/2 n log2 n each; columns: 4 * 9 of 8 complex ones; 2 mul to 3 add
+    "rfft2": (jnp.fft.rfft2, [(4, 8, 16)], Operations(mul=9440 * 2 // 5, add=9440 * 3 // 5)),
+    "fft": (lambda x: lax.fft(x, "FFT", (16,)), [Tensor((4, 16), "complex64")], Operations(mul=512, add=768)),
+    **{f"cum{name}": (getattr(lax, f"cum{name}"), [(8, 5)], Operations(**{kind: 7 * 5})) for name, kind in CUMULATIVE},
+    # every row meets the matrix of its group; the gradient of the matrices sums over the rows of each
+    "ragged_dot": (lax.ragged_dot, [(10, 4), (3, 4, 5), Tensor((3,), "int32")], Operations(fma=10 * 3 * 5, mul=50)),
     # 3 products of 4 x 2 with its transpose: 48 dot products of length 2 onto the sum, two factors
     "symmetric_product": (
         lambda a, c: lax.linalg.symmetric_product(a, c, alpha=2.0, beta=1.0),
@@ -86,6 +118,14 @@ def test_a_triangular_system_is_solved_for_every_right_hand_side(left):
     report = estimate(lambda a, b: lax.linalg.triangular_solve(a, b, left_side=left, lower=True), [(4, 4), right])
     columns = estimate(lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, lower=True), [(4, 4), (4, 2)])
     assert report.total_report["flops"] == columns.total_report["flops"] > 0
+
+
+def test_all_columns_of_q_take_more_than_the_first():
+    thin, full = (estimate(lambda x, f=f: lax.linalg.qr(x, full_matrices=f), (8, 5)) for f in (False, True))
+    # forming Q: reflection k = 1 … 5 of length l = 9 - k acts on the columns from k on, 6 - k of 5 or 9 - k of 8
+    products = [sum(2 * (8 - k) * (n + 1 - k) for k in range(1, 6)) for n in (5, 8)]
+    difference = only(full)["operations"]["fma"] - only(thin)["operations"]["fma"]
+    assert difference == products[1] - products[0]
 
 
 @pytest.mark.parametrize("function", [jnp.fft.fft, jnp.fft.rfft, lambda x: jnp.fft.irfft(x.astype("complex64"))])
