@@ -32,6 +32,8 @@ class FrontendSpec(NamedTuple):
             ``library_model(prefix, name)``, which returns a model and a remark on it, or ``""``. Such a frontend also
             has ``usual_inputs(model, name)``, which returns ``inputs`` for :func:`costcore.estimate` and their
             ``source``, or None.
+        unhooked: what to do instead of :class:`costcore.ComputationalCostHook`, as a sentence, if the framework runs
+            code that :meth:`Frontend.capture` cannot record; the hook says so if it recorded nothing.
     """
 
     name: str
@@ -45,6 +47,7 @@ class FrontendSpec(NamedTuple):
     tf32: tuple[str, ...] = ("conv", "matmul")
     models: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    unhooked: str = ""
 
 
 class Frontend(Protocol):
@@ -53,7 +56,10 @@ class Frontend(Protocol):
     ROWS: Iterable[Row]
 
     def capture(self, recorder: Recorder) -> AbstractContextManager[object] | None:
-        """Return a context that records what this framework runs in it, or None if it runs nothing (ONNX)."""
+        """Return a context that records what this framework runs in it, or None.
+
+        None is for one that runs nothing (ONNX), or nothing that can be recorded (:attr:`FrontendSpec.unhooked`).
+        """
 
     def accepts(self, model: object) -> bool:
         """Return True if :meth:`estimate` supports this model."""

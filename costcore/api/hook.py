@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, NoReturn, SupportsIndex
 
 from costcore.api.build_report import check_arguments, check_clock, make_report, warn_about
-from costcore.errors import CostError
+from costcore.errors import CostError, CostWarning
 from costcore.messages import did_you_mean
 from costcore.registry.custom import CustomCalculators
-from costcore.registry.frontends import load, loaded
+from costcore.registry.frontends import load, loaded, specs
 from costcore.reports.report import Report
 from costcore.trace.recorder import Recorder
 
@@ -20,6 +21,11 @@ _NO_MEMORY = (
     "memory=True: no frontend of this hook records memory. Those of PyTorch and Chainer do, if the framework is "
     "imported before the hook is entered."
 )
+
+
+def _unhooked(name: str) -> str:
+    """Return that a hook records nothing of a framework, and what to do instead."""
+    return f"ComputationalCostHook records nothing that {name} runs. {specs()[name].unhooked}"
 
 
 class ComputationalCostHook:
@@ -75,6 +81,8 @@ class ComputationalCostHook:
         self._names = None if frontends is None else list(frontends)
         for name in self._names or ():
             load(name)
+            if specs()[name].unhooked:
+                raise CostError(_unhooked(name))
         self._fma_1flop = fma_1flop
         self._layout = layout
         self._tracebacks = tracebacks
@@ -169,7 +177,16 @@ class ComputationalCostHook:
                     "leave it in the thread whose calls it counts. The report has what ran there until now."
                 )
         if error_type is None:
+            if not self._recorder.calls:
+                self._say_what_is_not_recorded()
             warn_about(self.report, self._custom, strict=self._strict)
+
+    def _say_what_is_not_recorded(self) -> None:
+        """Warn of frameworks whose code no hook records, and add a note to the report, which is empty."""
+        for name in loaded() if self._names is None else self._names:
+            if specs()[name].unhooked:
+                self._recorder.notes.append(_unhooked(name))
+                warnings.warn(_unhooked(name), CostWarning, stacklevel=3)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """Refuse to be pickled or copied: a hook is tied to its process and thread.

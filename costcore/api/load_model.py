@@ -21,7 +21,7 @@ from costcore.dims import whole_number
 from costcore.errors import CHECKPOINT_SUFFIXES, CostError
 from costcore.ir import BITS, Tensor
 from costcore.messages import short_repr, unknown
-from costcore.registry.frontends import frontend_of, reader_of, specs
+from costcore.registry.frontends import frontend_of, is_supported, reader_of, specs
 from costcore.registry.libraries import is_saved_report, library_model, library_target
 
 MAX_NAMES = 10
@@ -59,7 +59,8 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
     """Return the model that ``target`` names: the path of a model file, or the result of ``module:factory``.
 
     A model of a library, ``timm:resnet50``, is made without weights. Otherwise ``module`` is ``package.module`` or
-    ``file.py``. ``factory`` is a function or class, or a model. The code of the module and of the factory is run.
+    ``file.py``. ``factory`` is a function or class, or a model. The code of the module and of the factory is run. A
+    function that needs arguments is the model itself if a frontend counts functions, as that of JAX does.
 
     Args:
         target: the path, or module and factory.
@@ -87,7 +88,7 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
             raise CostError(f"{source} has no attribute {name!r}; {_names_in(module, name)}")
         factory = getattr(factory, attribute)
     is_factory = inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial)
-    is_called = is_factory or bool(arguments)
+    is_called = bool(arguments) or (is_factory and not _is_model_itself(factory))
     model = _run_user_code(f"{target} failed", partial(factory, **(arguments or {}))) if is_called else factory
     if model is None:
         verb = "returned" if is_called else "is"
@@ -103,6 +104,17 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
             f"{target}: {str(error).rstrip('.')}. A function without arguments that returns a model works too."
         ) from error
     return model
+
+
+def _is_model_itself(function: Any) -> bool:
+    """Return whether a function that cannot be called without arguments is a model of a frontend (JAX)."""
+    try:
+        inspect.signature(function).bind()
+    except TypeError:  # it needs arguments
+        return not inspect.isclass(function) and is_supported(function)
+    except ValueError:  # a function without a signature
+        pass
+    return False
 
 
 def _names_in(module: ModuleType, name: str) -> str:

@@ -109,6 +109,11 @@ def frontend_of(model: object) -> FrontendSpec:
     raise CostError(_unsupported(model))
 
 
+def is_supported(model: object) -> bool:
+    """Return whether a frontend of an imported framework supports ``model``."""
+    return any(load(name).accepts(model) for name in loaded())
+
+
 def _unsupported(model: object) -> str:
     """Return the message for an object that no frontend supports, and what to pass instead."""
     shown = short_repr(model)

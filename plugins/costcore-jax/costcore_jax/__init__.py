@@ -16,7 +16,16 @@ OPTIONS = ("params", "dtype", "backward", "regroup", "trips")
 def costcore_frontends() -> tuple[FrontendSpec, ...]:
     """Return the frontend, which imports JAX when it is used."""
     models = ("a function on JAX", "a module of Flax, Haiku, Equinox or Keras on JAX")
-    return (FrontendSpec("jax", "jax", "costcore_jax.frontend", model_options=OPTIONS, models=models),)
+    return (
+        FrontendSpec(
+            "jax",
+            "jax",
+            "costcore_jax.frontend",
+            model_options=OPTIONS,
+            models=models,
+            unhooked="Count a function or a module with costcore.estimate(model, shapes).",
+        ),
+    )
 
 
 @hookimpl

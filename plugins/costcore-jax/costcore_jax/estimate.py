@@ -92,7 +92,7 @@ def estimate(
 
 def _positions(params: int | Sequence[int], count: int) -> tuple[int, ...]:
     found = (params,) if isinstance(params, int) else tuple(params)
-    if any(not isinstance(i, int) or not 0 <= i < count for i in found):
+    if any(not isinstance(i, int) or isinstance(i, bool) or not 0 <= i < count for i in found):
         raise ValueError(f"params must be positions of arguments, 0 to {count - 1} (got {params!r})")
     return found
 

@@ -54,7 +54,8 @@ CASES = {
         [(3, 4), (3, 4), (3, 4), (3, 4, 2)],
         Operations(fma=12 + 2 * 24, div=12 + 24),
     ),
-    # values alone: (4 * 9 * 3**2 - 4 / 3 * 3**3) / 2; all vectors of 8 x 4: (4 * 8**2 * 4 + 8 * 8 * 4**2 + 9 * 4**3) / 2
+    # values alone (4 * 9 * 3**2 - 4 / 3 * 3**3) / 2;
+    # all vectors of 8 x 4: (4 * 8**2 * 4 + 8 * 8 * 4**2 + 9 * 4**3) / 2
     "singular values": (lambda x: lax.linalg.svd(x, compute_uv=False), [(9, 3)], Operations(fma=144)),
     "svd, thin": (lambda x: lax.linalg.svd(x, full_matrices=False), [(8, 4)], Operations(fma=7 * 8 * 16 + 4 * 64)),
     "svd, full": (lax.linalg.svd, [(8, 4)], Operations(fma=1312)),

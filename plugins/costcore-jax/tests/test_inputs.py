@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from costcore import ComputationalCostHook, CostError, Tensor, estimate
+from costcore import CostError, Tensor, estimate
 
 FLOAT8 = [name for name in dir(jnp) if name.startswith("float8_")]
 
@@ -99,15 +99,24 @@ def test_a_calculator_of_the_user_is_called():
         assert report.total_report["flops"] == 7
 
 
-def test_a_hook_records_no_call_of_jax():
-    with ComputationalCostHook(frontends=["jax"]) as hook:
-        jnp.tanh(jnp.ones(3))
-    assert not hook.layer_report
-
-
 def test_a_report_is_saved_and_read_back(tmp_path):
     from costcore import Report
 
     report = estimate(linear, [(4, 5), (3, 4)], params=0)
     report.to_json(tmp_path / "report.json")
     assert Report.from_json(tmp_path / "report.json").total_report == report.total_report
+
+
+def test_a_negative_size_is_refused():
+    with pytest.raises(CostError, match=r"argument 0 has a negative size: \(-1, 5\)"):
+        estimate(lambda x: x, (-1, 5))
+
+
+def test_an_unknown_dtype_is_refused():
+    with pytest.raises(ValueError, match=r"data type 'foo' not understood \(expected a dtype of JAX"):
+        estimate(lambda x: x, (4, 5), dtype="foo")
+
+
+def test_a_switch_is_not_a_position():
+    with pytest.raises(ValueError, match="params must be positions"):
+        estimate(lambda x: x, (4, 5), params=False)

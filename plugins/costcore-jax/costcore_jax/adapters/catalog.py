@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,6 +12,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+
+from costcore.errors import CostError
 
 from ..capture.program import Program
 from .paths import owner_by_path
@@ -52,7 +55,29 @@ def of_function(model: Any, args: list[Any], kwargs: dict[str, Any], params: tup
         complete = list(given)
         for i, variable in zip(params, variables, strict=True):
             complete[i] = variable
-        return model(*complete, **by_name), ()
+        made = model(*complete, **by_name)
+        _check_arrays(name, made)
+        return made, ()
 
     name = getattr(model, "__name__", type(model).__name__)
+    if (args or kwargs) and _takes_nothing(model):
+        raise CostError(f"{name} takes no arguments. If it makes a model, call it and pass the model")
     return Program(function, variables, lambda path: owner_by_path(path[1:]), types={"": name})
+
+
+def _takes_nothing(function: Any) -> bool:
+    try:
+        return not inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a function without a signature
+        return False
+
+
+def _check_arrays(name: str, made: Any) -> None:
+    """Check that a function computed something, and did not make a model.
+
+    Raises:
+        CostError: if it made a model.
+    """
+    for leaf in jax.tree.leaves(made):
+        if callable(leaf) and not hasattr(leaf, "shape"):
+            raise CostError(f"{name} makes a model ({type(made).__name__}). Call it and pass the model")

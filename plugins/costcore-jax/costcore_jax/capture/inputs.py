@@ -60,6 +60,8 @@ def abstract(argument: Any, dtype: Any = None, label: str = "") -> Any:
 
 def _leaf(leaf: Any, dtype: Any, label: str) -> Any:
     if is_shape(leaf):
+        if any(isinstance(size, int) and size < 0 for size in leaf):
+            raise CostError(f"argument {label} has a negative size: {leaf}")
         return _array(leaf, dtype)
     if isinstance(leaf, Tensor):
         return _array(leaf.shape, JAX_NAMES.get(leaf.dtype, leaf.dtype))
@@ -74,7 +76,10 @@ def _leaf(leaf: Any, dtype: Any, label: str) -> Any:
 
 
 def _array(shape: Sequence[Any], dtype: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(tuple(shape), jnp.float32 if dtype is None else jnp.dtype(dtype))
+    try:
+        return jax.ShapeDtypeStruct(tuple(shape), jnp.float32 if dtype is None else jnp.dtype(dtype))
+    except TypeError as error:
+        raise ValueError(f"{error} (expected a dtype of JAX, such as 'bfloat16')") from error
 
 
 def is_static(leaf: object) -> bool:
