@@ -118,7 +118,10 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    from costcore.trace.gc_paused import collector_off
+
+    with collector_off():  # beside an imported framework, one scan of all objects takes longer than the import
+        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
 

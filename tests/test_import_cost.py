@@ -70,5 +70,23 @@ def test_a_first_estimate_imports_neither_the_compiler_nor_sympy():
     pytest.importorskip("torch")
     program = f"import sys\n{FIRST_ESTIMATE}\nprint(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
-    slow = {"sympy", "torch._dynamo", "torch._inductor", "torch.fx.experimental.symbolic_shapes"}
+    slow = {"sympy", "torch._dynamo", "torch._inductor", "torch.fx.experimental.symbolic_shapes", "numpy.random"}
     assert not slow & set(loaded.stdout.split())
+
+
+FULL_COLLECTIONS = """
+import gc
+import torch
+from torch import nn
+gc.collect()
+before = gc.get_stats()[2]["collections"]
+from costcore import estimate
+estimate(nn.Sequential(nn.Linear(8, 16), nn.ReLU()), (2, 8))
+print(gc.get_stats()[2]["collections"] - before, gc.isenabled())
+"""
+
+
+def test_a_first_estimate_never_scans_all_objects_of_the_framework():
+    pytest.importorskip("torch")
+    command = [sys.executable, "-c", FULL_COLLECTIONS]
+    assert subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout == "0 True\n"

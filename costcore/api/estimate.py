@@ -10,6 +10,7 @@ from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import check_options, frontend_of, load
 from costcore.reports.report import Report
 from costcore.sizes.inputs import has_names
+from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import Recorder
 
 
@@ -94,13 +95,15 @@ def estimate(
         raise TypeError(f"calculators must be a mapping of operators to calculators (got {calculators!r})")
     if progress is not None and not callable(progress):
         raise TypeError(f"progress must be a function progress(items, description) (got {progress!r})")
-    spec = frontend_of(model)
-    if options:
-        check_options(spec, options, estimate.__kwdefaults__ or {})
+    with collector_off():  # the first run imports the frontend here, and the calculators in captured()
+        spec = frontend_of(model)
+        if options:
+            check_options(spec, options, estimate.__kwdefaults__ or {})
     custom = CustomCalculators(fma_1flop)
     for op, calculator in (calculators or {}).items():
         custom.add(op, calculator)
 
+    @collector_off()
     def captured(inputs: Any) -> Report:
         recorder = Recorder(tracebacks, custom.by_native, progress, calculators=custom.by_layer, spelled=spelled)
         load(spec.name).estimate(recorder, model, inputs, **options)

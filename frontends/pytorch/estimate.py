@@ -232,16 +232,19 @@ class _Pass(NamedTuple):
 
 @contextmanager
 def _keep_random_state() -> Iterator[None]:
-    """Restore the random states that a model may draw from: of PyTorch, Python and numpy."""
-    numpy = sys.modules.get("numpy")
-    state, of_python, of_numpy = torch.get_rng_state(), random.getstate(), numpy and numpy.random.get_state()
+    """Restore the random states that a model may draw from: of PyTorch, Python and numpy.
+
+    That of numpy is left alone where nobody imported ``numpy.random`` yet: it starts from no seed of the user.
+    """
+    numpy_random = sys.modules.get("numpy.random")
+    state, of_python, of_numpy = torch.get_rng_state(), random.getstate(), numpy_random and numpy_random.get_state()
     try:
         yield
     finally:
         torch.set_rng_state(state)
         random.setstate(of_python)
-        if numpy is not None:
-            numpy.random.set_state(of_numpy)
+        if numpy_random is not None:
+            numpy_random.set_state(of_numpy)
 
 
 @contextmanager
