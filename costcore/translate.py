@@ -107,11 +107,20 @@ class Translation(NamedTuple):
     """Whether a row was found. If not, the layer has the framework's own name and all tensors of the call."""
 
 
+def by_operator(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Return rows by the framework's operator, those of one operator in their order."""
+    table: dict[str, list[Row]] = {}
+    for row in rows:
+        table.setdefault(row.native, []).append(row)
+    return table
+
+
 class Translator:
     """Mapping of operator calls to layers by a table of rows.
 
     Args:
-        rows: the table. If several rows have the name of a call, the first whose ``when`` returns True is used.
+        rows: the table, or its rows by operator. If several rows have the name of a call, the first whose ``when``
+            returns True is used.
         tensor: describes a framework's value in a role as a :class:`Tensor`; returns None if it is not a tensor.
         role: returns the role of an operand by its name.
         names: returns the arguments of an operator in all its versions, by its full name; None if it has no schema.
@@ -119,14 +128,12 @@ class Translator:
 
     def __init__(
         self,
-        rows: Iterable[Row],
+        rows: Iterable[Row] | Mapping[str, Sequence[Row]],
         tensor: ToTensor,
         role: Callable[[str], Role] = role_of,
         names: Names = lambda _: None,
     ) -> None:
-        self._rows: dict[str, list[Row]] = {}
-        for row in rows:
-            self._rows.setdefault(row.native, []).append(row)
+        self._rows = rows if isinstance(rows, Mapping) else by_operator(rows)
         self._tensor = tensor
         self._role = role
         self._names = names

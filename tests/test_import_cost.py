@@ -74,6 +74,35 @@ def test_a_first_estimate_imports_neither_the_compiler_nor_sympy():
     assert not slow & set(loaded.stdout.split())
 
 
+@pytest.mark.parametrize("batch", [2, "batch"])
+def test_a_report_of_an_onnx_file_imports_what_it_needs(batch, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    float_type = onnx.TensorProto.FLOAT
+    x = onnx.helper.make_tensor_value_info("x", float_type, [batch, 8])
+    y = onnx.helper.make_tensor_value_info("y", float_type, [batch, 8])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "net", [x], [y])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "net.onnx")
+    report = f"from costcore.cli.main import main; main([{str(tmp_path / 'net.onnx')!r}, '--summary'])"
+    command = [sys.executable, "-c", f"import sys\n{report}\nprint(*sys.modules)"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
+    others = {
+        "costcore.counting.conventions",
+        "costcore.frontends.onnx.contrib",
+        "costcore.frontends.onnx.regroup",
+        "costcore.frontends.pytorch",
+        "costcore.fusion.groups",
+        "costcore.memory.arena_report",
+        "costcore.memory.report",
+        "costcore.reports.html",
+        "costcore.timing",
+        "secrets",
+        "tomllib",
+        "torch",
+    }
+    assert not others & {*loaded}
+    assert ("sympy" in loaded) == (batch == "batch")
+
+
 FULL_COLLECTIONS = """
 import gc
 import torch

@@ -11,7 +11,7 @@ from costcore.budgets.budget import LIMITED, SCOPES, Budget, Limit, TimeLimit
 from costcore.counting.conventions.catalog import named
 from costcore.devices.catalog import named as named_device
 from costcore.errors import CostError
-from costcore.fusion.groups import LEVELS
+from costcore.fusion.levels import LEVELS
 from costcore.messages import unknown
 from costcore.reports.report import Report
 from costcore.reports.text.amounts import METRICS, parse_amount, parse_percent

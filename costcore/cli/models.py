@@ -21,7 +21,6 @@ from costcore.api.load_model import (
 )
 from costcore.cli.options import files_with, flag_of
 from costcore.cli.running import print_message
-from costcore.counting.conventions.catalog import named
 from costcore.errors import CostError, CostWarning, MissingInputsError, UnknownOptionError
 from costcore.registry.frontends import applicable_options
 from costcore.registry.libraries import is_saved_report, usual_inputs
@@ -37,7 +36,11 @@ def spelled_for(convention: str | None) -> bool:
         ValueError: if there is no convention of that name.
         CostError, OSError: if a file with rules cannot be read.
     """
-    return convention is not None and named(convention).needs_functions
+    if convention is None:
+        return False
+    from costcore.counting.conventions.catalog import named
+
+    return named(convention).needs_functions
 
 
 def check_model(target: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from costcore.api.load_model import INPUT_FORMS
 from costcore.errors import CostError
-from costcore.fusion.groups import LEVELS
+from costcore.fusion.levels import LEVELS
 from costcore.messages import did_you_mean
 from costcore.registry.frontends import specs
 from costcore.reports.text.units import UNITS

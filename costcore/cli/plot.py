@@ -10,7 +10,7 @@ from costcore.api.load_model import parse_dims
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import SUCCESS, run_command, write_text
-from costcore.fusion.groups import LEVELS
+from costcore.fusion.levels import LEVELS
 from costcore.reports.plots.kinds import KINDS, request
 from costcore.reports.plots.theme import SUFFIXES, THEMES, check_suffix
 from costcore.reports.report_data import AMOUNTS

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from costcore._version import __version__
 from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
@@ -29,7 +29,6 @@ from costcore.cli.options import (
 )
 from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command
 from costcore.fusion.table import FUSED, FusedColumns
-from costcore.fusion.view import FusedView
 from costcore.memory.caching import POLICIES
 from costcore.messages import did_you_mean, unknown
 from costcore.registry.libraries import is_saved_report
@@ -59,6 +58,9 @@ from costcore.reports.tables.arena_rows import ARENA, ArenaColumns
 from costcore.reports.tables.checks import check_depth, check_top
 from costcore.reports.tables.renderers import renderers
 from costcore.reports.text.units import check_digits
+
+if TYPE_CHECKING:
+    from costcore.fusion.view import FusedView
 
 EPILOG = """examples:
   costcore model.onnx
@@ -100,6 +102,10 @@ class View(NamedTuple):
     column_sets: Any
 
 
+def _show_groups(fused: FusedView, **options: Any) -> None:
+    fused.show_report(**options)
+
+
 VIEWS: Mapping[str, View] = {
     "report": View(Report.show_report, REPORT, ReportColumns),
     "summary": View(Report.show_summary_report, SUMMARY, SummaryColumns),
@@ -109,7 +115,7 @@ VIEWS: Mapping[str, View] = {
     "by": View(Report.show_by, GROUPS, GroupColumns),
     "memory": View(Report.show_memory, BLOCKS, MemoryColumns),
     "arena": View(Report.show_arena, ARENA, ArenaColumns),
-    "fused": View(FusedView.show_report, FUSED, FusedColumns),
+    "fused": View(_show_groups, FUSED, FusedColumns),
 }
 
 

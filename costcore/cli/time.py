@@ -23,7 +23,7 @@ from costcore.cli.options import (
 from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command, write_output
 from costcore.devices.catalog import named
 from costcore.devices.device import Device
-from costcore.fusion.groups import LEVELS
+from costcore.fusion.levels import LEVELS
 from costcore.reports.columns import choose
 from costcore.reports.report import Report
 from costcore.reports.tables.checks import check_top

@@ -6,14 +6,12 @@ from typing import NamedTuple
 
 from costcore.dims import Dim
 from costcore.fusion.graph import Graph
+from costcore.fusion.levels import LEVELS
 from costcore.fusion.rules import pointwise, with_products
 from costcore.fusion.traffic import sum_of, traffic
 from costcore.messages import unknown
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.trace import Trace
-
-LEVELS = ("none", "pointwise", "compiler")
-"""The levels of fusion, each of which merges groups of the one before."""
 
 
 class Group(NamedTuple):

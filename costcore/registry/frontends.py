@@ -43,8 +43,18 @@ def rows(name: str) -> tuple[Row, ...]:
     Raises:
         CostError: if a plug-in fails; the message includes its name.
     """
-    plugin_rows = [*objects_from_plugins("costcore_rows", Row, frontend=name)]
-    return (*(row for rows in reversed(plugin_rows) for row in rows), *load(name).ROWS)
+    return (*plugin_rows(name), *load(name).ROWS)
+
+
+@cached
+def plugin_rows(name: str) -> tuple[Row, ...]:
+    """Return the mapping rules that plug-ins add to a frontend, those of the last registered plug-in first.
+
+    Raises:
+        CostError: if a plug-in fails; the message includes its name.
+    """
+    by_plugin = [*objects_from_plugins("costcore_rows", Row, frontend=name)]
+    return tuple(row for rows in reversed(by_plugin) for row in rows)
 
 
 def load(name: str) -> Frontend:

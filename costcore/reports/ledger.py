@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import fsum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from costcore.dims import Dim
 from costcore.ir import OPERATION_CLASSES, Cost, Operations
-from costcore.memory.report import Memory
 from costcore.messages import unknown
 from costcore.symbolic import expanded_sum, share
 from costcore.trace.call import Call
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.trace import CallCost, Trace
+
+if TYPE_CHECKING:
+    from costcore.memory.report import Memory
 
 SUMS = ("flops", "macs", "mread", "mwrite", "mrw")
 """The costs that are summed over calls."""
@@ -58,7 +60,11 @@ class Ledger:
                 entry = self.entries[call.name] = _entry(call, cost, amounts[key])
                 if seconds is not None:
                     entry["seconds"] = seconds
-            memory = None if run.memory is None else Memory(run.memory, trace.calls)
+            memory = None
+            if run.memory is not None:
+                from costcore.memory.report import Memory
+
+                memory = Memory(run.memory, trace.calls)
             if memory is not None:
                 _add_memory(self.entries, memory)
         self.total = {"name": "total", "type": "total", **self._sums([call for call, _ in self.counted])}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from costcore.dims import Dim
-from costcore.memory.report import Memory
 from costcore.reports.ledger import SUMS, Ledger, memory, shares
 from costcore.reports.module_paths import below, parent_of
 from costcore.symbolic import expanded_sum
 from costcore.trace.call import Module
 from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
+
+if TYPE_CHECKING:
+    from costcore.memory.report import Memory
 
 OWN = "(own calls)"
 """Name of the node with the calls that a module with children makes itself."""
@@ -65,6 +67,8 @@ def build(trace: Trace, ledger: Ledger) -> dict[str, Any]:
         _count(node, position, records, run, ledger, held, first_node)
     shared = _add_up(nodes, run, first_node)
     if run.memory is not None:
+        from costcore.memory.report import Memory
+
         _add_memory(nodes, Memory(run.memory, trace.calls))
     for node, n_shared in zip(reversed(nodes), reversed(shared), strict=True):
         node.entry.update(_entry(node, records, n_shared, bool(run.modules), root.sums))

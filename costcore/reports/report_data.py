@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from costcore.ceilings import with_ceilings
 from costcore.counting.substitution import substitute_values, symbols_in
 from costcore.dims import is_symbolic
-from costcore.memory.arena_report import Arena
-from costcore.memory.report import Memory
 from costcore.messages import unknown
 from costcore.reports import caveats
 from costcore.reports.ledger import Ledger, ignored
@@ -23,6 +21,8 @@ from costcore.trace.run import Regrouping
 from costcore.trace.trace import Trace
 
 if TYPE_CHECKING:
+    from costcore.memory.arena_report import Arena
+    from costcore.memory.report import Memory
     from costcore.receptive_field.fields import ReceptiveFields
     from costcore.sizes.compiled import Formulas
 
@@ -136,7 +136,11 @@ class ReportData:
     def memory(self) -> Memory | None:
         """The memory of the run: its peak and what is alive at it. None unless ``memory=True`` asked for it."""
         ledger = self._trace.run.memory
-        return None if ledger is None else Memory(ledger, self._trace.calls)
+        if ledger is None:
+            return None
+        from costcore.memory.report import Memory
+
+        return Memory(ledger, self._trace.calls)
 
     def subs(self: _Self, values: Mapping[str, Any] | None = None, /, **named: Any) -> _Self:
         """Return this report with values for its symbolic dimensions, ``report.subs(batch=8)``.
@@ -228,6 +232,8 @@ class ReportData:
         Raises:
             ArenaError: if the run has a backward pass, or if lifetimes of values are unknown.
         """
+        from costcore.memory.arena_report import Arena
+
         return Arena(self._trace, align, inplace, count_inputs)
 
     def by(self, *keys: str) -> dict[Any, dict[str, Any]]:

@@ -10,7 +10,7 @@ from costcore.counting.substitution import symbols_in
 from costcore.devices.catalog import named
 from costcore.devices.device import Device
 from costcore.errors import CostError
-from costcore.fusion.groups import LEVELS
+from costcore.fusion.levels import LEVELS
 from costcore.messages import unknown
 from costcore.registry.frontends import specs
 from costcore.reports.columns import choose

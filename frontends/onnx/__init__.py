@@ -1,6 +1,19 @@
 """The ONNX frontend: reads a model's graph, never runs it, and never looks at its weights."""
 
+from __future__ import annotations
+
+from costcore.translate import Row
+
 from .estimate import accepts, capture, estimate, native_names
-from .operators import ROWS
+from .operators import all_rows
 
 __all__ = ["ROWS", "accepts", "capture", "estimate", "native_names"]
+
+ROWS: tuple[Row, ...]
+
+
+def __getattr__(name: str) -> object:
+    if name != "ROWS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = all_rows()
+    return value

@@ -12,7 +12,7 @@ from onnx.defs import onnx_opset_version
 
 from costcore.errors import CostError
 from costcore.messages import unknown
-from costcore.registry.frontends import rows
+from costcore.registry.frontends import plugin_rows
 from costcore.trace.recorder import Recorder
 
 from .graph.input_hints import InputHints
@@ -20,10 +20,8 @@ from .graph.messages import joined
 from .graph.scope import GraphContext, Scope
 from .graph.user_inputs import bind_inputs
 from .graph.user_shapes import UserShapes, dimension_names
-from .operators import operator
+from .operators import RowTable, operator
 from .reading.model_file import read_model
-from .regroup.patterns.catalog import PATTERNS
-from .regroup.regroup import regroup_nodes
 from .schema.naming import native_name
 from .schema.signature import NEWEST_VERSION, ONNX
 from .shapes.cross_check import compare_with_onnx
@@ -121,6 +119,8 @@ def _check_regroup(regroup: object) -> None:
         return
     if isinstance(regroup, str) or not isinstance(regroup, Collection):
         raise TypeError(f"regroup must be True, False or names of patterns (got {regroup!r})")
+    from .regroup.patterns.catalog import PATTERNS
+
     for name in regroup:
         if name not in PATTERNS:
             raise ValueError(f"regroup: {unknown('pattern', name, PATTERNS)}")
@@ -160,7 +160,8 @@ def _walk(
     bound = bind_inputs(graph.input, inputs, dimensions, initializers, note)
     scope.values.update(bound)
     entering = list(scope.values.values())
-    recording = Recording(recorder, rows("onnx"), dimensions, note, InputHints(scope.values))
+    table = RowTable(plugin_rows("onnx"))
+    recording = Recording(recorder, table, dimensions, note, InputHints(scope.values))
     config = WalkConfig(
         functions,
         UserShapes(shapes, dimensions),
@@ -168,7 +169,7 @@ def _walk(
         parameters_are_initializers=proto.producer_name == "pytorch" and bool(graph.initializer),
         keep_history=bool(regroup),
     )
-    handlers = Handlers(call_function, CONTROL_FLOW, SchemaFunctions(rows("onnx")))
+    handlers = Handlers(call_function, CONTROL_FLOW, SchemaFunctions(table))
     walker = Walker(recording, handlers, config)
     walker.run(walker.walk_graph(graph, scope, GraphContext(_versions(proto, note))))
     dimensions.check()
@@ -178,6 +179,8 @@ def _walk(
     if unused:
         note(f"unused initializers: {joined([*map(repr, unused)])}")
     if walker.history is not None:
+        from .regroup.regroup import regroup_nodes
+
         recorder.regrouped.extend(regroup_nodes(recording, walker.history, regroup, proto.producer_name))
     recorder.inputs += [value.identity for value in entering if value.identity]
     stored = walker.initializers.tensors

@@ -10,7 +10,7 @@ import pytest
 from costcore import CostError, Report, estimate
 from costcore.devices.catalog import named
 from costcore.devices.device import Device, Memory
-from costcore.fusion.groups import LEVELS
+from costcore.fusion.levels import LEVELS
 from tests import frameworks
 
 pytestmark = pytest.mark.frontend("pytorch")

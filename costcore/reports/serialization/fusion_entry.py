@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from costcore.errors import CostError
-from costcore.fusion.groups import LEVELS
+from costcore.fusion.levels import LEVELS
 from costcore.fusion.patterns import PATTERNS
 from costcore.ir import Pattern
 from costcore.reports.serialization.codec import Decoder

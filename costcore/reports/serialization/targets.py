@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from io import StringIO
 from os import PathLike
@@ -45,6 +44,8 @@ def _replace(path: Path, text: str) -> None:
     if path.exists() and not path.is_file():  # a pipe or a terminal cannot be replaced
         path.write_text(text, encoding="utf-8", newline="\n", errors="backslashreplace")
         return
+    import secrets  # imports OpenSSL
+
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         temporary.write_text(text, encoding="utf-8", newline="\n", errors="backslashreplace")

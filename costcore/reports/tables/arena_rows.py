@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from costcore.memory.arena_report import Arena
 from costcore.reports.columns import Column
 from costcore.reports.tables.arrange import in_order
 from costcore.reports.tables.checks import check_top
+
+if TYPE_CHECKING:
+    from costcore.memory.arena_report import Arena
 
 
 def arena_rows(arena: Arena, sort: Column | None, top: int | None) -> list[Mapping[str, Any]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from costcore.memory.report import Memory
 from costcore.reports.tables.checks import check_top
 from costcore.reports.text.amounts import exact, readable
+
+if TYPE_CHECKING:
+    from costcore.memory.report import Memory
 
 
 def memory_rows(memory: Memory, top: int | None, with_module: bool = False) -> list[dict[str, Any]]:

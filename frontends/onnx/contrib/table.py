@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from costcore.translate import Row, by_operator
 
 from . import (
     activation,
@@ -65,3 +67,6 @@ FAMILIES = (
 
 SPECS: Mapping[str, OperatorSpec] = {spec.key: spec for family in FAMILIES for spec in family.SPECS}
 """Specs by full operator name."""
+
+ROWS: Mapping[str, Sequence[Row]] = by_operator(row for spec in SPECS.values() for row in spec.own_rows)
+"""Rows by full operator name; arguments have the names of the operator's schema."""

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from costcore.dims import Dim, maximum
 
-from ..contrib.text.tokens import Search
 from ..graph.node import Inferred, Node
 from ..graph.scope import GraphContext, Scope
 from ..values.declared_types import declared_shape
@@ -98,6 +97,8 @@ def search(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> O
     scores = later[0] if later else outputs[0]
     vocabulary = node.args.get("vocab_size") if node.args.get("vocab_size", -1) > 0 else scores.known_shape[-1]
     logits = scores.viewed((batch * beams, 1, vocabulary))
+    from ..contrib.text.tokens import Search
+
     node.inferred = Inferred((), Search(SEARCHES[node.key], steps, beams, logits))
     node.outputs = _outputs(walker, node, SearchSizes(batch, beams, longest, steps, vocabulary, source), context)
     walker.recording.record(node, context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from costcore.ir import Layer, Role, Tensor
@@ -57,14 +57,14 @@ class Recording:
 
     Args:
         recorder: receives the calls.
-        rows: the mapping rules.
+        rows: the mapping rules by full name of the operator.
         dims: named dimensions.
         note: receives notes for the report.
         hints: inputs whose values the user may give.
     """
 
     def __init__(
-        self, recorder: Recorder, rows: Iterable[Row], dims: Dimensions, note: Notes, hints: InputHints
+        self, recorder: Recorder, rows: Mapping[str, Sequence[Row]], dims: Dimensions, note: Notes, hints: InputHints
     ) -> None:
         self.recorder = recorder
         self.dims = dims

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnx import FunctionProto, helper
@@ -24,13 +24,11 @@ class SchemaFunctions:
     """Walks operators by the functions that define them, unless a row maps them.
 
     Args:
-        rows: the mapping rules.
+        rows: the mapping rules by full name of the operator.
     """
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._rows: dict[str, list[Row]] = {}
-        for row in rows:
-            self._rows.setdefault(row.native, []).append(row)
+    def __init__(self, rows: Mapping[str, Sequence[Row]]) -> None:
+        self._rows = rows
 
     def __call__(self, walker: Walker, node: Node, scope: Scope, context: GraphContext) -> Outputs | None:
         """Return the walk over the nodes that define ``node``; None if it is recorded itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costcore.devices.device import Memory
-from costcore.fusion.groups import LEVELS
+from costcore.fusion.levels import LEVELS
 from costcore.timing.times import Times
 from tests.core.fusion.runs import Calls
 from tests.core.timing.toy_device import device

@@ -14,7 +14,7 @@ from onnx import ModelProto
 
 from costcore import CostError, Report, estimate
 from costcore.counting.substitution import symbols_in
-from costcore.frontends.onnx.operators import RULES
+from costcore.frontends.onnx.operators import all_rules
 from tests.frontends.onnx.corpus import node_cases, stripped
 from tests.frontends.onnx.test_corpus_symbols import ASPECT
 
@@ -43,12 +43,12 @@ class Axis(NamedTuple):
 def axes() -> Iterator[Axis]:
     """One model for each axis of an input of every operator, and of the first settings of a shape rule."""
     seen: set[Any] = set()
-    models = Counter[Any]()
+    models, rules_of = Counter[Any](), all_rules()
     for name, model, inputs, _ in node_cases():
         if "_expanded" in name:
             continue
         operators = tuple(f"{node.domain or 'ai.onnx'}::{node.op_type}" for node in model.graph.node)
-        rules = tuple(RULES.get(operator) for operator in operators)
+        rules = tuple(rules_of.get(operator) for operator in operators)
         settings = tuple(str(attribute) for node in model.graph.node for attribute in node.attribute)
         ranks = tuple(len(value) if isinstance(value, tuple) else None for value in inputs.values())
         if operators in seen and ((rules, settings, ranks) in seen or models[rules] == MOST_MODELS):
@@ -112,4 +112,4 @@ def test_every_operator_is_read_and_priced():
     assert refused == {}
     assert differ == {}
     assert compared > 1000
-    assert len(read & RULES.keys()) > 150
+    assert len(read & all_rules().keys()) > 150
