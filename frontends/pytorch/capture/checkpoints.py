@@ -14,7 +14,7 @@ from .replacement import replace
 
 
 def patch_checkpoint(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
-    """Let ``torch.utils.checkpoint`` find a module for the meta device, as later versions of PyTorch do.
+    """Let ``torch.utils.checkpoint`` find a module and random states for the meta device, as later PyTorch does.
 
     Args:
         stack: undoes the patch.
@@ -29,6 +29,19 @@ def patch_checkpoint(stack: ExitStack, is_capturing: Callable[[], bool]) -> None
         return torch.device(device) if device == "meta" and is_capturing() else original(device)
 
     replace(stack, checkpoint, "_get_device_module", get_device_module)
+    _patch_fork(stack, is_capturing)
+
+
+def _patch_fork(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
+    original: Callable[..., Any] = torch.random.fork_rng
+
+    @wraps(original)
+    def fork_rng(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("device_type") == "meta" and is_capturing():
+            kwargs["device_type"] = "cpu"
+        return original(*args, **kwargs)
+
+    replace(stack, torch.random, "fork_rng", fork_rng)
 
 
 def _knows_meta(get_device_module: Callable[..., Any]) -> bool:

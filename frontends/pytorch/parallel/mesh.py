@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -103,6 +104,8 @@ def _distributed() -> Any:
 
     if not distributed.is_available():
         raise CostError(f"PyTorch {torch.__version__} was built without torch.distributed, which a mesh needs")
+    if find_spec("torch.distributed.tensor._random") is None:
+        raise CostError(f"PyTorch {torch.__version__} has no distributed tensors yet, which a mesh needs; 2.5 has them")
     try:
         from torch.testing._internal.distributed import fake_pg  # noqa: F401 - registers the backend
     except ImportError as error:

@@ -288,7 +288,8 @@ with_optimizer("nesterov", lambda p: optim.SGD(p, 0.1, 0.9, weight_decay=0.1, ne
 with_optimizer("rmsprop", lambda p: optim.RMSprop(p, foreach=False))
 with_optimizer("adagrad", lambda p: optim.Adagrad(p, foreach=False))
 with_optimizer("adadelta_foreach", lambda p: optim.Adadelta(p, foreach=True))
-with_optimizer("adafactor", lambda p: optim.Adafactor(p, foreach=False), needs_data=True)
+if hasattr(optim, "Adafactor"):  # since PyTorch 2.5
+    with_optimizer("adafactor", lambda p: optim.Adafactor(p, foreach=False), needs_data=True)
 
 
 @with_data

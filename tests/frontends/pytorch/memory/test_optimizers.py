@@ -16,10 +16,11 @@ OPTIMIZERS = {
     "sgd_fused": lambda p: optim.SGD(p, 0.1, 0.9, fused=True),
     "adagrad_fused": lambda p: optim.Adagrad(p, fused=True),
     "asgd": lambda p: optim.ASGD(p, foreach=False),
-    "adafactor": lambda p: optim.Adafactor(p, foreach=False),
     "nadam_foreach": lambda p: optim.NAdam(p, foreach=True),
     "rprop": optim.Rprop,
 }
+if hasattr(optim, "Adafactor"):  # since PyTorch 2.5
+    OPTIMIZERS["adafactor"] = lambda p: optim.Adafactor(p, foreach=False)
 
 
 def measured_step(make):

@@ -13,6 +13,7 @@ import torch
 
 from costcore import ComputationalCostHook
 from costcore.frontends.pytorch.parallel.mesh import simulated_mesh
+from tests.frontends.pytorch.differences import NEEDS_REDUCTIONS
 
 from .networks import BATCH, LENGTH, PARAMETERS, Transformer
 from .worker import PLANS, facts
@@ -35,7 +36,9 @@ def measured():
     return json.loads(process.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[NEEDS_REDUCTIONS] if name == "data parallel" else []) for name in PLANS]
+)
 def test_real_processes_count_the_same(measured, name):
     sizes, plan = PLANS[name]
     with torch.device("meta"):
