@@ -96,7 +96,7 @@ def calc_broadcast(layer: Layer) -> Cost:
     Shapes: x[N, C]? -> y[N, C]
     Settings: group_size=n
     """
-    sent = layer.read if layer.inputs else layer.written
+    sent = 0 if layer.attrs["group_size"] == 1 else layer.read if layer.inputs else layer.written
     return Cost(Operations(), layer.read, layer.written, layer.attrs, mcomm=sent)
 
 
@@ -110,8 +110,8 @@ def calc_reduce_to_root(layer: Layer) -> Cost:
     Settings: group_size=n
     """
     n, elements = layer.attrs["group_size"], _elements(layer)
-    operations = _reduced(layer, elements, n, elements)
-    return Cost(operations, layer.read, layer.written, layer.attrs, mcomm=layer.read)
+    operations = Operations() if n == 1 else _reduced(layer, elements, n, elements)
+    return Cost(operations, layer.read, layer.written, layer.attrs, mcomm=0 if n == 1 else layer.read)
 
 
 @pattern("opaque")

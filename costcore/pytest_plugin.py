@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from costcore.budgets.check import BudgetLike
     from costcore.reports.report import Report
 
-LIMITS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params", "arena", "peak_memory")
+LIMITS = ("flops", "macs", "mread", "mwrite", "mrw", "n_params", "mcomm", "arena", "peak_memory")
 SECTIONS = ("strict", "baseline", "max_increase", "total", "module", "operator")
 
 

@@ -21,7 +21,7 @@ from costcore.reports.exports.facts import status
 from costcore.reports.module_paths import path_and_parents
 from costcore.reports.report import Report
 from costcore.reports.report_data import ReportData
-from costcore.reports.text.amounts import METRICS, exact
+from costcore.reports.text.amounts import exact
 from costcore.trace.call import Call
 
 BudgetLike: TypeAlias = "Budget | str | PathLike[str] | Mapping[str, Any]"
@@ -170,7 +170,7 @@ class _Costs:
             return self._peaks.get(target, 0)
         if limit.metric == "arena":
             return self._report.arena().size
-        value = self._sums.get(target, dict.fromkeys(METRICS, 0))[limit.metric]
+        value = self._sums.get(target, {}).get(limit.metric, 0)
         if is_symbolic(value):
             raise CostError(
                 f"{limit}: {limit.metric} of {self._source} is the symbolic expression {exact(value)} (expected a "

@@ -41,7 +41,7 @@ def read_budget(budget: str | PathLike[str] | Mapping[str, Any]) -> Budget:
         max_increase = "1%"            # of each total, from the baseline
 
         [total]
-        flops = "4.2G"                 # also macs, mread, mwrite, mrw, n_params
+        flops = "4.2G"                 # also macs, mread, mwrite, mrw, n_params, mcomm
         n_params = 25_600_000
         arena = "256 KiB"              # the layout of Report.arena(), only here
         peak_memory = "2 GiB"          # of a report with memory; in total, or while a module runs

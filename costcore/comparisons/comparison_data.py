@@ -84,14 +84,14 @@ class ComparisonData:
     def totals(self) -> dict[str, Delta]:
         """The change of every total; a shared parameter counts once."""
         old, new = self.old.total_report, self.new.total_report
-        return {key: Delta(old[key], new[key]) for key in COMPARED}
+        return {key: Delta(old.get(key, 0), new.get(key, 0)) for key in COMPARED if key in old or key in new}
 
     @cached_property
     def operators(self) -> dict[str, dict[str, Delta]]:
         """The change of the sums by operator, in order of first call; ``n_layers`` is the number of calls."""
         sides = [report.by("op") for report in (self.old, self.new)]
         names = dict.fromkeys((*sides[0], *sides[1]))
-        keys = ("n_layers", *COMPARED)
+        keys = ("n_layers", *self.totals)
         return {op: {key: Delta(*(side.get(op, {}).get(key, 0) for side in sides)) for key in keys} for op in names}
 
     @cached_property
@@ -121,6 +121,8 @@ class ComparisonData:
         ]
         if not traffic.equal:
             lines.append(_sentence("of these, bytes of calls that only move data", self.data_movement))
+        if "mcomm" in totals:
+            lines.append(_sentence(METRICS["mcomm"][0], totals["mcomm"]))
         if self.memory is not None:
             lines.append(_sentence(MEMORY["peak_memory"][0], self.memory.figures["peak"]))
         for name, report in zip(self.names, (self.old, self.new), strict=True):

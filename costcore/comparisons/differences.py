@@ -8,8 +8,8 @@ from costcore.comparisons.matching import Entry
 from costcore.dims import Dim, is_symbolic
 from costcore.symbolic import share
 
-COMPARED = ("flops", "macs", "mread", "mwrite", "n_params")
-"""The costs that are compared."""
+COMPARED = ("flops", "macs", "mread", "mwrite", "n_params", "mcomm")
+"""The costs that are compared; ``mcomm`` only if a run communicates."""
 
 
 class Delta(NamedTuple):
@@ -77,4 +77,4 @@ class Difference(NamedTuple):
 
 
 def _cost(entry: Entry | None, key: str) -> Dim:
-    return 0 if entry is None else entry[key]
+    return 0 if entry is None else entry.get(key, 0)

@@ -109,7 +109,7 @@ def _weight(costs: Mapping[str, Delta]) -> tuple[int, ...]:
     def change(*keys: str) -> int:
         return sum(abs(magnitude(costs[key].difference)) for key in keys if key in costs)
 
-    return change("flops"), change("mread", "mwrite"), change("n_params")
+    return change("flops"), change("mread", "mwrite", "mcomm"), change("n_params")
 
 
 def _section(section: Section, mode: str, limit: int | None) -> str:
@@ -136,7 +136,7 @@ def _operators(operators: Mapping[str, Mapping[str, Delta]]) -> Table:
     for op, sums in operators.items():
         calls = sums["n_layers"]
         name = op if calls.equal else f"{op} ({calls.old} → {calls.new} calls)"
-        rows += _rows([name], {key: sums[key] for key in COMPARED if not sums[key].equal})
+        rows += _rows([name], {key: sums[key] for key in COMPARED if key in sums and not sums[key].equal})
     return Table([("operator", ""), ("what", ""), *_DELTA_TITLES], rows, [False, False, True, True, True, True])
 
 

@@ -11,7 +11,7 @@ from costcore.counting.conventions.view import UNIT_NAMES
 from costcore.dims import Dim
 from costcore.errors import CostError
 from costcore.messages import unknown
-from costcore.reports.columns import Column
+from costcore.reports.columns import SENT, Column
 from costcore.reports.ledger import memory
 from costcore.reports.report import Report
 from costcore.sweeps.least_time import PREFIX, LeastTime
@@ -76,6 +76,7 @@ FIGURES = {
         Figure(Column("mread", "MemRead", "bytes"), _total("mread")),
         Figure(Column("mwrite", "MemWrite", "bytes"), _total("mwrite")),
         Figure(Column("mrw", "MemR+W", "bytes"), _total("mrw")),
+        Figure(SENT, lambda report: report.ledger.total.get(SENT.key, 0)),
         Figure(Column("fused_mrw", "MemR+W (pointwise)", "bytes"), _fused_mrw),
         Figure(Column("activations", "Activations", "bytes"), _activations),
         Figure(Column("n_layers", "# Calls", "count"), _total("n_layers")),

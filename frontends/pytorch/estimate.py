@@ -119,6 +119,8 @@ def estimate(
         from .parallel.plan import check_plan
 
         check_plan(mesh, plan, rank)
+    elif rank != 0:
+        raise TypeError(f"rank needs a mesh and a plan (got rank={rank!r})")
     backward = backward or optimizer is not None or loss is not None
     check_is_training(backward, optimizer, step, checkpoint)
     if inputs is None and isinstance(model, Module) and needs_arguments(model):

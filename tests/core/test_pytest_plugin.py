@@ -50,7 +50,7 @@ def test_no_budget(cost_budget):
         cost_budget(estimate(TWO, (2, 3)), (2, 3), "budget.toml")
 
 def test_misspelled(cost_budget):
-    limits = ". Limits are flops, macs, mread, mwrite, mrw, n_params, arena, peak_memory"
+    limits = ". Limits are flops, macs, mread, mwrite, mrw, n_params, mcomm, arena, peak_memory"
     of_model = "unknown option {!r} for the toy frontend (it has no options)"
     of_report = "for a report, cost_budget accepts a budget and limits only (got {})"
     for model, start in ((TWO, of_model), (estimate(TWO, (2, 3)), of_report)):

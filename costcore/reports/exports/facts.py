@@ -30,7 +30,7 @@ def call_facts(call: Call, entry: Mapping[str, Any] | None) -> dict[str, Any]:
     if entry is None:
         described["counted"] = f"no: {call.layer.op} has no cost"
     else:
-        described |= {key: entry[key] for key in (*METRICS, "mcomm", *MEMORY_OF_CALLS) if key in entry}
+        described |= {key: entry[key] for key in (*METRICS, *MEMORY_OF_CALLS) if key in entry}
     if call.times != 1:
         described["times"] = call.times
     described["inputs"] = ", ".join(f"{name}: {tensor_text(tensor)}" for name, tensor in layer.inputs.items())

@@ -31,8 +31,8 @@ def to_model_explorer(report: ReportData, metric: str = "flops", keys: Keys | No
 
     Args:
         report: the report.
-        metric: ``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw`` or ``n_params``; if memory was recorded, also
-            ``saved`` or ``live_peak``, of which a node has the largest of its calls.
+        metric: ``flops``, ``macs``, ``mread``, ``mwrite``, ``mrw``, ``mcomm`` or ``n_params``; if memory was recorded,
+            also ``saved`` or ``live_peak``, of which a node has the largest of its calls.
         keys: the node of each call, as a mapping from names of calls or as a function of a
             :class:`~costcore.trace.call.Call`. Calls of one node are added up; calls without a node are skipped.
 
@@ -50,7 +50,7 @@ def to_model_explorer(report: ReportData, metric: str = "flops", keys: Keys | No
     for call in report.trace.calls:
         node = call.name if keys is None else keys.get(call.name) if isinstance(keys, Mapping) else keys(call)
         if node and call.name in layers:
-            value, before = layers[call.name][metric], values.get(node, 0)
+            value, before = layers[call.name].get(metric, 0), values.get(node, 0)
             values[node] = max(value, before) if metric == "live_peak" else value + before
     for node, value in values.items():
         if is_symbolic(value):

@@ -75,7 +75,7 @@ def markdown(show: Any, **options: Any) -> str:
 def _scalars(report: ReportData) -> Iterator[tuple[str, Any]]:
     """Yield the totals, and the costs by operator."""
     total = report.ledger.total
-    yield from ((f"total/{key}", total[key]) for key in METRICS)
+    yield from ((f"total/{key}", total[key]) for key in METRICS if key in total)
     if report.memory is not None:
         yield "total/peak_memory", report.memory.peak
     if "seconds" in total:

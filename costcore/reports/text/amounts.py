@@ -18,8 +18,11 @@ METRICS: Mapping[str, tuple[str, str]] = {
     "mwrite": ("bytes written", "bytes"),
     "mrw": ("bytes read and written", "bytes"),
     "n_params": ("parameters", "flops"),
+    "mcomm": ("bytes sent", "bytes"),
 }
-"""The costs that are compared and limited: key in reports -> (name in messages, kind of its prefixes)."""
+"""The costs that are compared and limited: key in reports -> (name in messages, kind of its prefixes).
+
+Reports of runs that do not communicate have no ``mcomm``, which is 0 then."""
 
 MEMORY: Mapping[str, tuple[str, str]] = {
     "arena": ("bytes of arena", "bytes"),

@@ -57,6 +57,12 @@ def test_one_process_needs_no_time():
     assert seconds("all_reduce", [100], [100], 1) == 0
 
 
+@pytest.mark.parametrize("op", ["broadcast", "reduce_to_root", "all_reduce", "all_gather", "all_to_all"])
+def test_one_process_sends_and_adds_nothing(op):
+    _, cost, *_ = record(op, [100], [100], 1)
+    assert (cost.mcomm, cost.flops.flops()) == (0, 0)
+
+
 def report(*records):
     return Report(Trace(records, Run()))
 

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from costcore import Report, estimate
+from costcore import Report, check, compare, estimate
+from costcore.sweeps.figures import figures_of
 
 from .networks import (
     ACTIVATION,
@@ -300,3 +301,27 @@ def test_columns_show_bytes_sent_if_there_are_any(sharded, single, capsys):
     assert ["MemSent" in line for line in head] == [True, False, False]
     assert "mcomm" not in single.total_report
     assert single.formula("mcomm") == 0
+
+
+SENT = 7 * LAYERS * 2 * ACTIVATION * 7 // 8
+"""Bytes of the 2 + 5 all-reduces of an activation in every layer among 8 processes, each as a ring."""
+
+
+def test_bytes_sent_are_limited_compared_and_tabulated(single, tensor_parallel):
+    assert tensor_parallel.total_report["mcomm"] == SENT
+    assert check(tensor_parallel, {"total": {"mcomm": SENT}}) == []
+    (violation,) = check(tensor_parallel, {"operator": {"all_reduce": {"mcomm": SENT - 1}}})
+    assert f"operator all_reduce: {SENT:,} bytes sent, limit {SENT - 1:,}, 1 over" in str(violation)
+    assert check(single, {"total": {"mcomm": 0}}) == []
+    comparison = compare(single, tensor_parallel)
+    assert comparison.totals["mcomm"] == (0, SENT)
+    assert f"bytes sent: 0 → {SENT:,} (+{SENT:,})" in comparison.verdict
+    assert "bytes sent" in comparison.to_markdown()
+    assert "mcomm" not in compare(single, single).totals
+    assert figures_of(tensor_parallel, ["mcomm"]) == ({"mcomm": SENT}, [])
+    assert figures_of(single, ["mcomm"]) == ({"mcomm": 0}, [])
+
+
+def test_a_rank_without_a_mesh_is_refused(net):
+    with pytest.raises(TypeError, match="rank needs a mesh and a plan"):
+        estimate(net, TOKEN_IDS, rank=2)
