@@ -91,15 +91,31 @@ class CachedPart(NamedTuple):
         per_token: elements that each token adds.
         window: the most tokens that are kept; None for all of them.
         fixed: elements that are kept however long the sequence is, such as the state of a recurrence.
+        state_bits: bits of these, in the dtypes that the model gives them; None if they are keys and values, which have
+            the format of the cache.
     """
 
     per_token: int
     window: int | None
     fixed: int
+    state_bits: int | None = None
 
     def elements(self, length: int) -> int:
-        """Return the elements that are kept of a sequence of this length."""
-        return self.fixed + self.per_token * (length if self.window is None else min(length, self.window))
+        """Return the elements of keys and values that are kept of a sequence of this length."""
+        kept = self.per_token * (length if self.window is None else min(length, self.window))
+        return kept + (self.fixed if self.state_bits is None else 0)
+
+
+class CacheStorages(NamedTuple):
+    """The ids of the storages of a cache, before and after a pass.
+
+    Attributes:
+        tokens: those of keys, values and latents.
+        states: those of the states of recurrences, which are as large however long a sequence is.
+    """
+
+    tokens: frozenset[int]
+    states: frozenset[int]
 
 
 class CachedModel(Protocol):
@@ -123,7 +139,7 @@ class CachedModel(Protocol):
     parts: Sequence[CachedPart]
     most_tokens: int | None
 
-    def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> frozenset[int]:
+    def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> CacheStorages:
         """Record a pass, and return the ids of the storages of the cache before and after it.
 
         Args:

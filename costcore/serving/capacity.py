@@ -20,7 +20,7 @@ class Capacity:
     Args:
         parts: what the layers of a model keep of one sequence, by kind of layer.
         latents: its attention layers that make keys and values of a latent vector.
-        kv: the format of the cache.
+        kv: the format of keys and values.
         block: tokens of a block, of which a sequence has whole ones.
     """
 
@@ -39,10 +39,14 @@ class Capacity:
         return self._nbytes(self._per_token(expanded))
 
     def cache_bytes(self, length: int, expanded: bool) -> int:
-        """Return the bytes of the cache of one sequence of this length; see :meth:`bytes_per_token`."""
+        """Return the bytes of the cache of one sequence of this length; see :meth:`bytes_per_token`.
+
+        States of recurrences are in the dtypes that the model gives them, all else in the format of the cache.
+        """
         kept = -(-length // self._block) * self._block
         change = self._per_token(expanded) - sum(part.per_token for part in self._parts)
-        return self._nbytes(sum(part.elements(kept) for part in self._parts) + kept * change)
+        states = ceil(sum(part.state_bits or 0 for part in self._parts) / 8)
+        return states + self._nbytes(sum(part.elements(kept) for part in self._parts) + kept * change)
 
     def sequences(self, memory: int, weight_bytes: int, length: int, share: float, expanded: bool) -> int:
         """Return how many sequences of a length fit beside the weights into a share of so many bytes."""

@@ -45,7 +45,7 @@ class ServingReport:
         dtype: dtype of activations and products, ``"bfloat16"``; default: that of the weights of the model.
         weights: format in which matrices are stored, ``"int4"``; default: as the model has them. Vectors, such as those
             of norms, are stored in ``dtype``. Weights that the model has in packed storages stay as they are.
-        kv: format of keys and values; default: ``dtype``.
+        kv: format of keys and values; default: ``dtype``. States of recurrences stay as the model has them.
         activations: dtype to which inputs of products with weights are quantized, ``"int8"``, ``"fp8"``; default: as
             the packed weights of the model have it, else ``dtype``.
         cache: how the cache grows: ``"static"`` (in memory that is there), ``"paged"`` (in blocks) or ``"dynamic"`` (by
@@ -78,7 +78,7 @@ class ServingReport:
         for name, value in {"dtype": dtype, "weights": weights, "kv": kv, "activations": activations}.items():
             if value is not None:
                 format_of(value, name)
-        self._model = _cached_model(model, cache)
+        self._model = _cached_model(model, cache, None if dtype is None else dtype_of(dtype, "dtype"))
         self.dtype = self._model.dtype if dtype is None else dtype_of(dtype, "dtype")
         quantized = next((each.act_dtype for each in self._model.packed.values() if each.act_dtype), self.dtype)
         self._activations = None if activations is None else dtype_of(activations, "activations")
@@ -320,11 +320,11 @@ INDEPENDENT = (
 """What expected reads of experts rest on."""
 
 
-def _cached_model(model: Any, cache: str) -> CachedModel:
+def _cached_model(model: Any, cache: str, dtype: str | None) -> CachedModel:
     frontend: Any = load(frontend_of(model).name)
     if not hasattr(frontend, "cached_model"):
         raise CostError(f"only PyTorch models can be served with a cache (got a {type(model).__name__})")
-    made: CachedModel = frontend.cached_model(model, "dynamic" if cache in CACHES else cache)
+    made: CachedModel = frontend.cached_model(model, "dynamic" if cache in CACHES else cache, dtype)
     return made
 
 

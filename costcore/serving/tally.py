@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from costcore.dims import Dim, is_symbolic, minimum
 from costcore.ir import BITS, Cost, Layer, Operations, Tensor
-from costcore.serving.marks import CACHED, cached_inputs, is_move
+from costcore.serving.marks import STATE, cached_inputs, is_cached, is_move
 from costcore.trace.trace import CallCost
 
 FLOATING = frozenset(name for name in BITS if name.startswith(("float", "bfloat", "complex")))
@@ -129,7 +129,7 @@ class Widths(NamedTuple):
 
     Attributes:
         act: bits of an activation.
-        cache: bits of a number in the cache, with its scales.
+        cache: bits of a number of keys and values, with its scales.
         weight: returns how a weight is stored by the module that reads it and the number of its axes.
         latents: paths of the modules whose attention is over latent vectors.
     """
@@ -138,6 +138,10 @@ class Widths(NamedTuple):
     cache: Fraction
     weight: Callable[[str, int], StoredWeight]
     latents: tuple[str, ...] = ()
+
+    def cached(self, tensor: Tensor) -> Fraction:
+        """Return the bits of a number of a tensor in the cache: states of recurrences stay as the model has them."""
+        return Fraction(BITS[tensor.dtype]) if tensor.role == STATE else self.cache
 
     def is_latent(self, module: str) -> bool:
         """Return whether a module is part of attention over latent vectors."""
@@ -186,10 +190,10 @@ def _tally(record: CallCost, widths: Widths) -> Tally:
     assert cost is not None
     operations = cost.flops
     flops = operations.flops() if isinstance(operations, Operations) else operations
-    act = [x for x in layer.inputs.values() if x.role not in ("param", CACHED)]
-    load_act, kept = sum(_act_bits(x, widths) for x in act), [x for x in layer.outputs if x.role != CACHED]
+    act = [x for x in layer.inputs.values() if x.role != "param" and not is_cached(x)]
+    load_act, kept = sum(_act_bits(x, widths) for x in act), [x for x in layer.outputs if not is_cached(x)]
     store_act = sum(_act_bits(x, widths) for x in kept)
-    stored = [x for x in layer.outputs if x.role == CACHED]
+    stored = [x for x in layer.outputs if is_cached(x)]
     reads = cached_inputs(layer)
     load_weight = _weight_bits(record, widths)
     if is_move(record) and (stored or reads):
@@ -203,16 +207,17 @@ def _tally(record: CallCost, widths: Widths) -> Tally:
         load_weight=load_weight,
         load_act=load_act,
         store_act=store_act,
-        load_kv=sum(x.stored_size * widths.cache for x in reads),
-        store_kv=sum(x.size * widths.cache for x in stored),
+        load_kv=sum(x.stored_size * widths.cached(x) for x in reads),
+        store_kv=sum(x.size * widths.cached(x) for x in stored),
     )
 
 
 def _copy(reads: list[Tensor], act: list[Tensor], stored: list[Tensor], load_act: Any, widths: Widths) -> Tally:
     """Return the sums of a call that appends to the cache, or copies it."""
-    new = sum(x.size for x in act if x.dtype in FLOATING) if stored else 0
-    copied = sum(x.stored_size for x in reads) + sum(x.size for x in stored)
-    return Tally(n_calls=1, load_act=load_act, store_kv=new * widths.cache, copied=copied * widths.cache + load_act)
+    width = widths.cached(stored[0]) if stored else 0
+    new = sum(x.size for x in act if x.dtype in FLOATING) * width
+    copied = sum(x.stored_size * widths.cached(x) for x in reads) + sum(x.size * widths.cached(x) for x in stored)
+    return Tally(n_calls=1, load_act=load_act, store_kv=new, copied=copied + load_act)
 
 
 def _act_bits(tensor: Tensor, widths: Widths) -> Any:

@@ -41,11 +41,11 @@ def calibrate(*args: Any, **options: Any) -> tuple[Calibration, Conditions]:
     return calibrate(*args, **options)
 
 
-def cached_model(model: Any, cache: str) -> MetaCachedModel:
+def cached_model(model: Any, cache: str, dtype: str | None) -> MetaCachedModel:
     """Return a language model that can run with a cache; see :class:`.serving.cached_model.MetaCachedModel`."""
     from .serving.cached_model import MetaCachedModel  # few runs serve
 
-    return MetaCachedModel(model, cache)
+    return MetaCachedModel(model, cache, dtype)
 
 
 def library_model(prefix: str, name: str) -> tuple[Any, str]:

@@ -11,7 +11,7 @@ import torch
 from torch.nn import Module
 
 from costcore.errors import CostError
-from costcore.serving.cached_model import CachedPart, Latent, PackedWeight, Parameter
+from costcore.serving.cached_model import CachedPart, CacheStorages, Latent, PackedWeight, Parameter
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import Recorder
 
@@ -23,7 +23,7 @@ from ..meta.values import Values
 from ..model_errors import ModelErrorContext
 from ..module_walk import modules_of
 from ..tensors import dtype_name
-from .caches import cache_argument, maker, parts, stretch
+from .caches import DEFAULT, Part, cache_argument, maker, parts, stretch
 from .quantized import with_plain_linears
 
 LAST_ONLY = "logits_to_keep"
@@ -42,13 +42,15 @@ class MetaCachedModel:
     Args:
         model: a language model that takes ``input_ids`` and a cache, such as those of transformers.
         cache: the cache that it runs with, see :func:`.caches.maker`.
+        dtype: the dtype in which it is served; None: that of its weights. A model with a recurrence runs in it, because
+            its states may have another dtype, and do not follow that of the weights.
 
     Raises:
         ValueError: for an unknown cache.
         CostError: if the model takes no cache, or cannot be copied.
     """
 
-    def __init__(self, model: Module, cache: str) -> None:
+    def __init__(self, model: Module, cache: str, dtype: str | None = None) -> None:
         if not isinstance(model, Module):
             raise CostError(f"{type(model).__name__} takes no cache; pass the module that it was made of")
         if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
@@ -60,6 +62,7 @@ class MetaCachedModel:
             )
         self._argument = cache_argument(model)
         self._make_cache = maker(cache)
+        self._is_of_transformers = cache == DEFAULT
         self._model = model
         self._values = Values()
         plain, self.packed = with_plain_linears(model)
@@ -74,38 +77,51 @@ class MetaCachedModel:
         self._is_recurrent = False
         self.parts = self._parts()
         self._is_recurrent = any(part.fixed for part in self.parts)
+        if self._is_recurrent and dtype is not None and isinstance(getattr(torch, dtype, None), torch.dtype):
+            self._meta.to(getattr(torch, dtype))
+            self.parts = self._parts()
 
     def _parts(self) -> Sequence[CachedPart]:
         """Return what the layers keep of one sequence, by kind of layer."""
-        short, longer = self._sizes(FEW), self._sizes(FEW + 1)
+        short, longer = ([*parts(self._filled(1, tokens))] for tokens in (FEW, FEW + 1))
+        self._states = self._states_among(short, longer)
+        before, after = _sizes(short), _sizes(longer)
+        bits: dict[int | None, int] = defaultdict(int)
+        for i in self._states:
+            tensor, window = longer[i]
+            bits[window] += 8 * tensor.nbytes
         found = []
-        for window in longer:
-            per_token = longer[window] - short.get(window, 0)
-            found.append(CachedPart(per_token, window, longer[window] - (FEW + 1) * per_token))
+        for window, size in after.items():
+            per_token = size - before.get(window, 0)
+            found.append(CachedPart(per_token, window, size - (FEW + 1) * per_token, bits.get(window)))
         return found
 
-    def _sizes(self, tokens: int) -> Mapping[int | None, int]:
-        """Return the elements in the cache of one sequence, by window."""
-        sizes: dict[int | None, int] = defaultdict(int)
-        for tensor, window in parts(self._filled(1, tokens)):
-            sizes[window] += tensor.numel()
-        return sizes
+    def _states_among(self, short: Sequence[Part], longer: Sequence[Part]) -> frozenset[int]:
+        """Return the places of the arrays of a cache of transformers that are as large for one token more.
+
+        Arrays with a window are keys and values. A cache of a plug-in may be in memory that is there.
+        """
+        if not self._is_of_transformers or len(short) != len(longer):
+            return frozenset()
+        pairs = enumerate(zip(short, longer, strict=True))
+        return frozenset(i for i, ((a, _), (b, window)) in pairs if window is None and a.shape == b.shape)
 
     @collector_off()
-    def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> frozenset[int]:
+    def record(self, recorder: Recorder, batch: int, tokens: int, past: int, last_only: bool) -> CacheStorages:
         """Record a pass, and return the ids of the storages of the cache before and after it.
 
         Raises:
             CostError: if the model fails, or takes no such argument.
         """
         cache = self._filled(batch, past) if past else self._make_cache(self._meta)
-        before = [tensor for tensor, _ in parts(cache)]
+        before = [*parts(cache)]
         with capture(recorder, is_estimate=True) as mode:
             self._run(mode, cache, batch, tokens, last_only)
             (identities,) = (log.identities for log in mode.recording.logs if log.recorder is recorder)
-            held = [*before, *(tensor for tensor, _ in parts(cache))]
-            storages = frozenset(identities.storages[identities.of(tensor)[1]] for tensor in held)
-        return storages - {0}
+            found: dict[bool, set[int]] = {False: set(), True: set()}
+            for i, (tensor, _) in (*enumerate(before), *enumerate(parts(cache))):
+                found[i in self._states].add(identities.storages[identities.of(tensor)[1]])
+        return CacheStorages(frozenset(found[False] - {0}), frozenset(found[True] - found[False] - {0}))
 
     def _filled(self, batch: int, tokens: int) -> Any:
         """Return a cache that holds so many tokens of each sequence.
@@ -134,6 +150,14 @@ class MetaCachedModel:
         errors = ModelErrorContext(self._model, mode.recording, "forward", [ids])
         with torch.no_grad(), torch.random.fork_rng(devices=[]), errors:
             self._meta(input_ids=ids, **given)
+
+
+def _sizes(cached: Sequence[Part]) -> Mapping[int | None, int]:
+    """Return the elements in a cache by window."""
+    sizes: dict[int | None, int] = defaultdict(int)
+    for tensor, window in cached:
+        sizes[window] += tensor.numel()
+    return sizes
 
 
 def _sees_later_tokens(model: Module) -> bool:

@@ -21,6 +21,9 @@ DEFAULT = "dynamic"
 
 MakeCache = Callable[[Any], Any]
 
+Part = tuple[Tensor, int | None]
+"""An array in a cache, with the window of the layer that holds it."""
+
 
 def cache_argument(model: Module) -> str:
     """Return the name of the argument with which a model takes its cache.
@@ -95,12 +98,12 @@ def stretch(cache: object, tokens: int, length: int) -> None:
             layer.cumulative_length = length
 
 
-def parts(cache: object) -> Iterator[tuple[Tensor, int | None]]:
+def parts(cache: object) -> Iterator[Part]:
     """Yield every array of numbers in a cache, with the window of the layer that holds it; None without one."""
     yield from _parts(cache, None, set())
 
 
-def _parts(value: Any, window: int | None, seen: set[int]) -> Iterator[tuple[Tensor, int | None]]:
+def _parts(value: Any, window: int | None, seen: set[int]) -> Iterator[Part]:
     if isinstance(value, Tensor):
         if value.ndim > 1 and id(value) not in seen:
             seen.add(id(value))

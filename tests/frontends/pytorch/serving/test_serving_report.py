@@ -15,6 +15,8 @@ from transformers import (
     Gemma2ForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
+    MambaConfig,
+    MambaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
     MixtralConfig,
@@ -418,3 +420,19 @@ def test_models_that_cannot_be_served():
             ServingReport(Wrapped(), cache="buffer").prefill(4, last_only=True)
         finally:
             plugins.unregister(plugin)
+
+
+def test_states_of_a_recurrence_stay_as_the_model_has_them():
+    """A state of 2·D channels times N in float32, and the last 4 inputs of a convolution, in the dtype of the model."""
+    states = 4
+    config = MambaConfig(hidden_size=D, num_hidden_layers=1, vocab_size=V, state_size=states, conv_kernel=4)
+    with torch.device("meta"):
+        model = MambaForCausalLM(config)
+    for options in ({}, {"kv": "fp8"}):
+        serving = ServingReport(model, dtype="bfloat16", **options)
+        assert serving.cache_bytes(100) == 2 * D * (4 * states + 2 * 4)
+        step = serving.decode(batch=3, context=10)
+        assert step.load_kv == 3 * 2 * D * 4 * states
+        assert step.store_kv == 3 * serving.cache_bytes(10)
+    assert ServingReport(model).cache_bytes(100) == 2 * D * (4 * states + 4 * 4)
+    assert model.dtype == torch.float32
