@@ -107,8 +107,8 @@ def test_a_link_to_no_file_names_the_document(link):
     ("sections", "message"),
     [
         ([["architecture", "changelog"]], "does not list contributing, one; add each page to a section"),
-        ([["architecture", "changelog", "contributing", "one", "two"]], "lists pages that do not exist: two"),
-        ([["architecture", "changelog", "contributing", "one"], ["one"]], "lists pages twice: one"),
+        ([["architecture", "changelog", "contributing", "jax", "one", "two"]], "lists pages that do not exist: two"),
+        ([["architecture", "changelog", "contributing", "jax", "one"], ["one"]], "lists pages twice: one"),
     ],
 )
 def test_a_wrong_table_of_contents_is_an_error(sections, message, tmp_path):
