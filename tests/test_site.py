@@ -106,7 +106,7 @@ def test_a_link_to_no_file_names_the_document(link):
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ([["architecture", "changelog"]], "does not list contributing, one; add each page to a section"),
+        ([["architecture", "changelog"]], "does not list contributing, jax, one; add each page to a section"),
         ([["architecture", "changelog", "contributing", "jax", "one", "two"]], "lists pages that do not exist: two"),
         ([["architecture", "changelog", "contributing", "jax", "one"], ["one"]], "lists pages twice: one"),
     ],
