@@ -65,7 +65,14 @@ def test_dead_links_are_found():
 def test_every_document_and_every_family_has_a_page(made):
     pages, _ = made
     assert {f"{page.stem}.md" for page in (ROOT / "docs").glob("*.md")} <= pages.keys()
-    assert {"index.md", "architecture.md", "contributing.md", "changelog.md", "operators/index.md"} <= pages.keys()
+    assert {
+        "index.md",
+        "architecture.md",
+        "contributing.md",
+        "changelog.md",
+        "jax.md",
+        "operators/index.md",
+    } <= pages.keys()
     assert pages["operators/convolutions.md"].startswith("# Convolutions\n")
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from costcore.receptive_field.dependence import Dependence
+from costcore.receptive_field.dependence import CannotFollowError, Dependence
 from costcore.receptive_field.periodic_map import Taps
 from costcore.receptive_field.rules.windows import windows_of
 from costcore.receptive_field.site import Rule, Site
 
 
 def _products(site: Site, taps: list[Taps]) -> Dependence | None:
-    """Return the dependence of windows over the last axes that combine all channels; other operands are added."""
+    """Return the dependence of windows over the last axes that combine all channels; other operands are added.
+
+    Raises:
+        CannotFollowError: if the operands of the layer have their axes in another order than the values have.
+    """
+    if site.layer.attrs.get("permuted"):
+        raise CannotFollowError("channels that are not the second axis")
     dependence, rank = site.operands.get("x"), len(taps)
     if dependence is not None:
         x, y = site.layer["x"], site.y

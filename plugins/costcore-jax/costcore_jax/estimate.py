@@ -72,14 +72,15 @@ def estimate(
         closed, removed = without_dead_code(capture.trace())
     recorder.frameworks["jax"] = jax.__version__
     if removed:
-        recorder.notes.append(f"{removed} equations that no output needs are not counted; XLA removes them too")
+        recorder.notes.append(f"equations that no output needs are not counted, as XLA removes them: {removed}")
     values = capture.values(recorder)
     owned = list(capture.owned(values))
     recording = Recording(recorder, program.root or root_of(closed.jaxpr, [owner for owner, _ in owned]))
     walker = Walker(recording, HANDLERS, trips)
     constants = [constant_of(array) for array in closed.consts]
     outputs = walker.walk(closed.jaxpr, constants, values, Place())
-    recorder.inputs += [recording.identity(value) for value in values if value.role == "data"]
+    given = values[: len(values) - capture.n_gradients]
+    recorder.inputs += [recording.identity(value) for value in given if value.role == "data"]
     recorder.buffers += [recording.identity(value) for value in values if value.role == "state"]
     recorder.returned += [recording.identity(value) for value in outputs if value.dtype]
     if any(call.region for call in recorder.calls):
@@ -134,6 +135,11 @@ class _Capture:
                 value.is_weight = True
             found.append(value)
         return [*found, *map(value_of, self._gradients)]
+
+    @property
+    def n_gradients(self) -> int:
+        """The number of gradients of outputs among the inputs of the jaxpr: the last ones."""
+        return len(self._gradients)
 
     def n_params(self, values: Sequence[Value]) -> Any:
         """Return the number of elements of all parameters; None if the program declares none."""

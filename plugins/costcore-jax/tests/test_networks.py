@@ -11,6 +11,7 @@ from pathlib import Path
 
 import haiku
 import pytest
+from flax import linen as nn
 from networks import LSTM, Llama, ResNet50, ViT
 
 from costcore import CostError, Tensor, estimate
@@ -104,3 +105,21 @@ def test_training_counts_both_gradients_of_every_product_but_the_first(reports):
     first = 112 * 112 * 64 * 3 * 49  # the images get no gradient
     assert training.total_report["macs"] == 3 * forward - first == 12_149_538_816  # as recorded from PyTorch
     assert {call.phase for call in training.trace.calls} == {"forward", "backward"}
+
+
+class Convolutions(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        x = nn.relu(nn.Conv(16, (3, 3), strides=2, padding="VALID")(x))
+        x = nn.relu(nn.Conv(32, (3, 3), padding="VALID")(x))
+        x = nn.ConvTranspose(8, (4, 4), strides=(2, 2))(x)
+        x = nn.max_pool(nn.avg_pool(x, (2, 2), (2, 2)), (2, 2), (2, 2))
+        return nn.Dense(10)(x.reshape(x.shape[0], -1))
+
+
+def test_training_has_the_macs_of_pytorch():
+    """The integers are costcore's for the same layers in PyTorch 2.13, with padding=1 of the transposed convolution."""
+    phases = estimate(Convolutions(), (2, 33, 33, 3), backward=True).by("phase")
+    assert {phase: costs["macs"] for phase, costs in phases.items()} == {"forward": 3640992, "backward": 7060800}
+    # by hand: the second convolution, 2 images of 32 x 14 x 14 dot products of length 16 * 9, and its two gradients
+    assert 2 * 32 * 14**2 * 16 * 9 == 1806336

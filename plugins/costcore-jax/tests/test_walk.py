@@ -276,3 +276,26 @@ def test_each_gradient_of_a_convolution_has_the_products_of_its_forward_pass(nam
     macs_of_one = 2 * 6 * size**2 * (4 // groups) * kernel[2] ** 2
     # the sum needs no forward convolution: the two gradients remain
     assert macs(report) == 2 * macs_of_one
+
+
+def test_gradients_of_outputs_are_no_inputs_of_the_model():
+    report = estimate(jnp.tanh, (3, 4), backward=True)
+    assert len(report.trace.run.inputs) == 1
+
+
+@pytest.mark.parametrize(
+    ("layout", "is_followed"), [(("NCHW", "OIHW", "NCHW"), True), (("NHWC", "HWIO", "NHWC"), False)]
+)
+def test_the_receptive_field_is_unknown_where_channels_are_last(layout, is_followed):
+    # 6 x 6 positions and 6 channels: the shape of the data does not tell the layouts apart
+    shape, kernel = ((1, 6, 6, 6), (6, 6, 3, 3)) if is_followed else ((1, 6, 6, 6), (3, 3, 6, 6))
+
+    def twice(x, w):
+        def convolve(y):
+            return lax.conv_general_dilated(y, w, (1, 1), "SAME", dimension_numbers=layout)
+
+        return convolve(convolve(x))
+
+    field = estimate(twice, [shape, kernel], params=1).receptive_field().last
+    assert field.is_known is is_followed
+    assert field.size == ((5, 5) if is_followed else (None, None))

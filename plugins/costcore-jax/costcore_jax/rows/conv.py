@@ -67,8 +67,15 @@ def _padding(a: Arguments) -> Any:
     return tuple((dim_of(before), dim_of(after)) for before, after in a["padding"])
 
 
+def _is_permuted(a: Arguments) -> bool | None:
+    """Return True if the axes of the data are in another order than batch, channels, space."""
+    numbers = a["dimension_numbers"]
+    return True if any(tuple(spec) != tuple(sorted(spec)) for spec in (numbers.lhs_spec, numbers.out_spec)) else None
+
+
 SETTINGS = {
     "kernel": _kernel,
+    "permuted": _is_permuted,
     "padding": _padding,
     "dilation": _setting("rhs_dilation"),
     "groups": lambda a: a["feature_group_count"],
