@@ -9,11 +9,12 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from costcore.api.estimate import estimate
+from costcore.api.input_notation import input_arguments
 from costcore.api.load_model import evaluate, load_model, module_search_path
 from costcore.dims import Dim
 from costcore.errors import CostError, CostWarning
 from costcore.registry.frontends import applicable_options, frontend_of
-from costcore.registry.libraries import is_saved_report
+from costcore.registry.libraries import is_saved_report, usual_inputs
 from costcore.reports.exports.facts import status
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
@@ -29,7 +30,7 @@ class ModelRow(NamedTuple):
         costs: the figures by name of their column, ``flops``, ``n_params``, …; None for a figure that is unknown. Empty
             if the model failed.
         status: ``complete``, ``partial`` with the operators that are not counted, or the error if the model failed;
-            with the reason for each unknown figure.
+            with the usual input of a library that was used for want of another, and the reason for each unknown figure.
         failed: True if the costs of the model could not be computed.
         arguments: the arguments of the function that returned the model, by name; None if it has none.
     """
@@ -97,11 +98,13 @@ def row_of(named: NamedModel, settings: Settings) -> ModelRow:
     try:
         with module_search_path(settings.python_path, named.model), warnings.catch_warnings():
             warnings.simplefilter("ignore", CostWarning)  # the row lists the operators that are not counted
-            report = _report(named, settings)
+            report, remarks = _report(named, settings)
             costs, reasons = figures_of(report, settings.columns)
             if settings.convention is not None and "flops" in costs:
                 costs["flops"] = report.under(settings.convention).total
-            return ModelRow(named.name, costs, "; ".join([status(report), *reasons]), arguments=named.arguments)
+            return ModelRow(
+                named.name, costs, "; ".join([status(report), *remarks, *reasons]), arguments=named.arguments
+            )
     except (Exception, SystemExit) as error:  # a failing model must not affect the rows of the others
         problem = failure(error, named.model)
         return ModelRow(named.name, {}, problem, failed=True, arguments=named.arguments)
@@ -128,21 +131,32 @@ def _is_memory_error(error: BaseException | None) -> bool:
     return False
 
 
-def _report(named: NamedModel, settings: Settings) -> Report:
+def _report(named: NamedModel, settings: Settings) -> tuple[Report, list[str]]:
+    """Return the report of a model, and what its row says of inputs that nobody gave."""
     options, model, inputs = settings.options, named.model, named.inputs
     if isinstance(model, Report):
-        return model
+        return model, []
     if isinstance(model, str) and is_saved_report(model):
-        return saved_report(model, options.get("fma_1flop", True), options.get("dims"))
+        return saved_report(model, options.get("fma_1flop", True), options.get("dims")), []
     if named.arguments is not None and callable(inputs):
         inputs = inputs(**named.arguments)
     if not isinstance(model, str):
         built = model if named.arguments is None else model(**named.arguments)
-        return estimate(built, inputs, **_needed(built, inputs, settings), **options)
+        return estimate(built, inputs, **_needed(built, inputs, settings), **options), []
     loaded = load_model(model, named.arguments)
     if settings.convention is not None and not options.get("backward"):
         evaluate(loaded)
-    return estimate(loaded, inputs, **_needed(loaded, inputs, settings), **applicable_options(model, options))
+    inputs, remarks = _given_or_usual(inputs, loaded, model)
+    report = estimate(loaded, inputs, **_needed(loaded, inputs, settings), **applicable_options(model, options))
+    return report, remarks
+
+
+def _given_or_usual(inputs: Any, model: Any, target: str) -> tuple[Any, list[str]]:
+    """Return inputs; without any, the usual ones of a model of a library, and a remark that states them."""
+    usual = usual_inputs(model, target) if inputs is None else None
+    if usual is None:
+        return inputs, []
+    return usual.inputs, [f"the usual input is used, {input_arguments(usual.inputs)} ({usual.source})"]
 
 
 def _needed(model: Any, inputs: Any, settings: Settings) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from costcore import CostError, Tensor, estimate
+from costcore import CostError, Tensor, estimate, table
 from costcore.api.input_notation import input_arguments
 from costcore.api.load_model import load_model, parse_inputs
 from costcore.cli.main import main
@@ -87,6 +87,14 @@ def test_a_table_takes_models_of_libraries(config, capsys):
         main(["table", f"hf:{config}", "--input", "input_ids=1x4:int64", "--columns", "macs", "--format", "csv"]) == 0
     )
     assert capsys.readouterr().out.endswith(",complete\n")
+
+
+def test_a_table_states_the_usual_input(timm):
+    """Size 3x32x24, a convolution of 3x3 to 4 channels: 4 * (30 * 22) * (3 * 9) = 71,280 MACs."""
+    usual, given = table(["timm:net", ("small", "timm:net", (1, 3, 3, 3))], columns=["macs"]).rows
+    assert usual.costs["macs"] == 71_280
+    assert usual.status == "complete; the usual input is used, --input 1x3x32x24 (pretrained_cfg of timm)"
+    assert (given.costs["macs"], given.status) == (4 * 27, "complete")
 
 
 def test_an_unknown_model_has_a_near_match(timm, capsys):
