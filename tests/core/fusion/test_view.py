@@ -171,7 +171,7 @@ def test_the_command_line(report, tmp_path, capsys):
     assert main(["diff", str(saved), str(saved), "--fused", "pointwise", "--exit-code"]) == 0
 
 
-@pytest.mark.parametrize("flag", ["--memory", "--arena", "--receptive-field"])
+@pytest.mark.parametrize("flag", ["--arena", "--receptive-field"])
 def test_views_without_bytes_of_calls_cannot_be_fused(flag, capsys):
     with pytest.raises(SystemExit):
         main(["report.json", "--fused", "pointwise", flag])
