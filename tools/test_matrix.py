@@ -18,12 +18,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ROOT = Path(__file__).parents[1]
 
-COMMON = "pluggy texttable tqdm tomli joblib jsonschema onnxscript pandas ptflops pyyaml rich sympy thop torchinfo"
-"""What the tests need beside the frameworks, for every pair; pyproject.toml says what for."""
+OWN = ("setuptools", "transformers", "mypy", "ruff")
+"""Packages of the extra ``dev`` that a pair installs otherwise, or that no test imports."""
 
-TESTERS = "pytest==9.2.0 expecttest torchprofile wheel"
+TESTERS = "wheel pluggy texttable tqdm tomli"
+"""What is needed beside the extra ``dev``."""
+
+
+def developer_packages() -> list[str]:
+    """Return the requirements of the extra ``dev`` of pyproject.toml that every pair needs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return [each for each in project["optional-dependencies"]["dev"] if re.split(r"\W", each)[0] not in OWN]
 
 
 class Pair(NamedTuple):
@@ -86,7 +98,7 @@ def environment(pair: Pair, base: str) -> Iterator[Path]:
             command = [python, "-m", "pip", "install", "-q", "--no-cache-dir", "--disable-pip-version-check"]
             subprocess.run([*command, *packages], check=True)
 
-        install(f"torch=={pair.torch}", *pair.others.split(), *COMMON.split(), *TESTERS.split(), "setuptools<81")
+        install(f"torch=={pair.torch}", *pair.others.split(), *developer_packages(), *TESTERS.split(), "setuptools<81")
         install("--no-build-isolation", "chainer==7.8.1")
         install("--upgrade", "setuptools")
         yield python

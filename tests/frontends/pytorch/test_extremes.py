@@ -12,6 +12,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from costcore import ComputationalCostHook, CostError, CostWarning, Tensor, estimate
+from tests.frontends.pytorch.differences import NEEDS_GROUPED_PRODUCTS
 from tests.frontends.pytorch.runs import estimated, macs, record, types
 from tests.frontends.pytorch.test_estimate import Call
 from tests.frontends.pytorch.unchanged import unchanged
@@ -282,6 +283,7 @@ def test_p36_a_loop_until_data_changes_is_an_error():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("device", ["cpu", "meta"])
+@NEEDS_GROUPED_PRODUCTS
 def test_products_of_groups_in_every_type(dtype, device):
     rows, weights = torch.ones(16, 8, dtype=dtype, device=device), torch.ones(3, 8, 8, dtype=dtype, device=device)
     ends = torch.tensor([4, 8, 16], dtype=torch.int32).to(device)

@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from costcore import ComputationalCostHook, CostError, estimate
 from costcore.frontends.pytorch.meta.lstm import workspace_size
+from tests.frontends.pytorch.differences import NEEDS_WORKSPACE
 
 DEVICES = pytest.mark.parametrize("device", ["cpu", "meta"])
 
@@ -369,6 +370,7 @@ def test_a_replayed_call_frees_each_of_its_blocks():
         assert [(block.shape, block.born, block.died) for block in memory.ledger.blocks] == lives
 
 
+@NEEDS_WORKSPACE
 def test_an_lstm_keeps_the_workspace_that_a_cpu_keeps():
     net = nn.LSTM(5, 7)
     x = torch.zeros(3, 2, 5)
