@@ -16,10 +16,10 @@ from costcore.errors import CostError, CostWarning
 from costcore.messages import unknown
 from costcore.meter.pass_costs import cost_of
 from costcore.meter.passes import Passes, Sizes
-from costcore.meter.rates import PassCost, Rates, sum_of
+from costcore.meter.rates import PassCost, sum_of
+from costcore.meter.readings import Readings
 from costcore.meter.run_counts import RunCounts
-from costcore.meter.step_log import StepLog, Totals
-from costcore.meter.wording import described
+from costcore.meter.step_log import StepLog
 from costcore.registry.frontends import frontend_of, load
 from costcore.training.utilization import check_positive, peak_flops
 
@@ -30,7 +30,7 @@ MANY_INPUTS = 100
 """Number of different input shapes above which a warning recommends fewer, as each of them is counted."""
 
 
-class MFUMeter:
+class MFUMeter(Readings):
     """Measures the model FLOPs per second of a training loop, and the share of a device's peak that they are (MFU).
 
     ::
@@ -65,9 +65,6 @@ class MFUMeter:
         compiled: whether the loop calls something compiled that calls ``model``; not necessary if ``model`` is what
             ``torch.compile`` returned. A step takes 3 µs longer then.
         counted: ``"copy"``: before a step runs; ``"run"``: while it runs. Default: on a copy if the model allows it.
-
-    Attributes:
-        notes: what the figures assume, and why there is no MFU; a list of sentences.
 
     Raises:
         TypeError, ValueError: if an argument is invalid.
@@ -267,73 +264,6 @@ class MFUMeter:
         if note not in self.notes:
             self.notes.append(note)
             warn(f"MFUMeter: {note}", CostWarning, stacklevel=3)
-
-    def _rates(self, totals: Totals) -> Rates:
-        steps, nanoseconds, cost = totals
-        return Rates(steps, nanoseconds / 1e9, cost, self._devices, self._peak)
-
-    @property
-    def last(self) -> Rates:
-        """The last steps, as many as the window has."""
-        return self._rates(self._log.last)
-
-    @property
-    def total(self) -> Rates:
-        """All steps but those that were counted while they ran."""
-        return self._rates(self._log.all)
-
-    @property
-    def model_flops(self) -> int:
-        """Model FLOPs of all steps, those that were counted while they ran included."""
-        return self._log.all[2].model_flops + self._log.untimed.model_flops
-
-    @property
-    def hardware_flops(self) -> int:
-        """Hardware FLOPs of all steps, those that were counted while they ran included."""
-        return self._log.all[2].hardware_flops + self._log.untimed.hardware_flops
-
-    @property
-    def dtype(self) -> str:
-        """The dtype that the peak is for; empty before the first step."""
-        return self._given_dtype or self._log.all[2].dtype or self._log.untimed.dtype
-
-    @property
-    def mfu(self) -> float | None:
-        """Share of the peak that the model FLOPs of the last steps are; None if the peak is unknown."""
-        return self.last.mfu
-
-    @property
-    def hfu(self) -> float | None:
-        """Share of the peak that the hardware FLOPs of the last steps are; None if the peak is unknown."""
-        return self.last.hfu
-
-    @property
-    def flops_per_second(self) -> float | None:
-        """Model FLOPs per second of the last steps."""
-        return self.last.flops_per_second
-
-    @property
-    def tokens_per_second(self) -> float | None:
-        """Input tokens per second of the last steps; None if the input does not have tokens."""
-        return self.last.tokens_per_second
-
-    def scalars(self, prefix: str = "") -> dict[str, float]:
-        """Return the rates of the last steps and the model FLOPs of all: a flat dict of floats.
-
-        It suits TensorBoard, W&B and others. What is unknown is left out.
-
-        Args:
-            prefix: is put before every name, ``"costcore/"``.
-        """
-        found = {**self.last.scalars(), "total_model_flops": float(self.model_flops)}
-        return {prefix + name: value for name, value in found.items()}
-
-    def describe(self) -> str:
-        """Return the rates of the last steps as text, followed by the notes."""
-        return "\n".join([described(self.last, self.total, self.dtype), *self.notes])
-
-    def __repr__(self) -> str:
-        return f"MFUMeter({described(self.last, self.total, self.dtype)})"
 
 
 def _passes_of(model: Any, is_compiled: bool) -> Passes:

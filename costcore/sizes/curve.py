@@ -11,6 +11,9 @@ from costcore.reports.plots.picture import Picture
 from costcore.reports.plots.theme import theme_of
 from costcore.reports.plots.xy import Axis, draw
 
+MOST_SIZES = 1_000_000
+"""The maximum number of sizes that a text may stand for."""
+
 POINTS = 64
 """The maximum number of values of a symbol if none are given."""
 
@@ -35,13 +38,17 @@ def curve(
         sizes: the values of the first.
 
     Raises:
-        ValueError: if a name is unknown, or a symbol has no value.
+        ValueError: if a name is unknown, a symbol has no value, or there are no symbols.
     """
     names = list(symbols)
+    if not names:
+        raise ValueError(
+            f"no size has the name {over!r}, as all are integers: write names in their place, ('batch', 4)"
+        )
     if unknown_names := {over, *at} - set(names):
         raise ValueError(unknown("symbol", sorted(unknown_names), names))
     if missing := [name for name in names if name != over and name not in at]:
-        raise ValueError(f"no value for {', '.join(missing)} (at={{{missing[0]!r}: …}})")
+        raise ValueError(f"no value for {', '.join(missing)} (at={{{missing[0]!r}: …}}, --at {missing[0]}=…)")
     return [(size, function(**{**at, over: size})) for size in sizes]
 
 
@@ -55,7 +62,7 @@ def parse_sizes(text: str) -> list[int]:
     """Return the sizes in ``128:4096:128`` (a step), ``128:131072:log2`` (doublings) or ``128,512,1024``.
 
     Raises:
-        ValueError: for another text.
+        ValueError: for another text, or one of more than :data:`MOST_SIZES` sizes.
     """
     parts = text.split(":")
     if len(parts) == 1 and all(part.isdecimal() for part in text.split(",")):
@@ -65,6 +72,8 @@ def parse_sizes(text: str) -> list[int]:
         if parts[2] == "log2":
             return [low << i for i in range((high // low).bit_length())]
         if parts[2].isdecimal() and int(parts[2]):
+            if (high - low) // int(parts[2]) >= MOST_SIZES:
+                raise ValueError(f"{text!r} is more than {MOST_SIZES:,} sizes")
             return list(range(low, high + 1, int(parts[2])))
     raise ValueError(f"{text!r} is invalid (expected 128:4096:128, 128:131072:log2 or 128,512,1024)")
 

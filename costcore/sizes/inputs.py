@@ -16,8 +16,8 @@ class Dim(NamedTuple):
 
     Attributes:
         name: the symbol, or a sum or product of symbols and integers (``"16*h"``, ``"seq+1"``).
-        low: the smallest value of the symbol; None if it is not stated.
-        high: the largest value of the symbol; None if it is not stated.
+        low: the smallest value of the symbol; None if no range is stated.
+        high: the largest value of the symbol; None if no range is stated.
     """
 
     name: str
@@ -53,7 +53,7 @@ class NamedInputs:
 
     Raises:
         TypeError: if a name is not a sum or product of symbols and integers.
-        ValueError: if a name is that of a dtype, or a :class:`Dim` has no values.
+        ValueError: if a name is that of a dtype, or has two ranges, or a range is of several names.
     """
 
     def __init__(self, inputs: Any) -> None:
@@ -68,7 +68,9 @@ class NamedInputs:
             if isinstance(axis.size, Dim) and (axis.size.low, axis.size.high) != (None, None):
                 if len(found) != 1:
                     raise ValueError(f"{axis.size}: a range needs one symbol (got {', '.join(found) or 'none'})")
-                self.ranges[found[0]] = axis.size.low, axis.size.high
+                limits = axis.size.low, axis.size.high
+                if self.ranges.setdefault(found[0], limits) != limits:
+                    raise ValueError(f"{found[0]!r} has two ranges, {self.ranges[found[0]]} and {limits}")
         self.symbols = tuple(names)
 
     def at(self, values: Mapping[str, int]) -> Any:

@@ -14,6 +14,9 @@ from costcore.sizes.inputs import NamedInputs
 from costcore.sizes.limits import LAST, LAST_COMPUTED, limits_of
 from costcore.trace.trace import Trace
 
+LARGEST = 2**40
+"""The largest value of a range: tensors of larger sizes have more elements than frameworks can number."""
+
 
 def report_in_sizes(
     inputs: Any,
@@ -64,7 +67,7 @@ def checked_ranges(ranges: object, symbols: tuple[str, ...]) -> dict[str, tuple[
 
     Raises:
         TypeError: if they are not a mapping of names to pairs of integers.
-        ValueError: if the inputs have no such symbol, or a range is empty or not positive.
+        ValueError: if the inputs have no such symbol, or a range is empty, not positive or too large.
     """
     if not isinstance(ranges, Mapping):
         raise TypeError(f"ranges must be a mapping such as {{'seq': (2, 8192)}} (got {ranges!r})")
@@ -76,6 +79,8 @@ def checked_ranges(ranges: object, symbols: tuple[str, ...]) -> dict[str, tuple[
         if not isinstance(limits, (tuple, list)) or len(limits) != 2 or any(type(size) is not int for size in limits):
             raise TypeError(f"ranges: {name!r} needs its smallest and its largest value, (2, 8192) (got {limits!r})")
         low, high = limits
+        if high > LARGEST:
+            raise ValueError(f"ranges: the largest value of {name!r} cannot exceed {LARGEST:,} (got {high})")
         if not 1 <= low < high:
             raise ValueError(
                 f"ranges: {name!r} needs 1 <= smallest < largest value (got {low} and {high}); write an integer in "

@@ -39,6 +39,9 @@ def test_the_ranges_of_dimensions():
     assert NamedInputs((Dim("batch"), Dim("16*height", 4, 32))).ranges == {"height": (4, 32)}
     with pytest.raises(ValueError, match="a range needs one symbol"):
         NamedInputs((Dim("height*width", 4, 32),))
+    assert NamedInputs((Dim("seq", 4, 32), Dim("seq", 4, 32), "seq")).ranges == {"seq": (4, 32)}
+    with pytest.raises(ValueError, match=r"'seq' has two ranges, \(4, 32\) and \(4, 33\)"):
+        NamedInputs((Dim("seq", 4, 32), Dim("seq", 4, 33)))
 
 
 def test_a_dtype_is_no_size():

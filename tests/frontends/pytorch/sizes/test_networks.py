@@ -263,6 +263,7 @@ def test_a_file_keeps_formulas_and_ranges():
         ({"batch": 3}, TypeError, "'batch' needs its smallest and its largest value"),
         ({"batch": (5, 2)}, ValueError, "needs 1 <= smallest < largest value (got 5 and 2)"),
         ({"batch": (7, 7)}, ValueError, "write an integer in place of a name that has one value"),
+        ({"batch": (1, 10**30)}, ValueError, "the largest value of 'batch' cannot exceed 1,099,511,627,776"),
         (3, TypeError, "ranges must be a mapping"),
     ],
 )

@@ -45,7 +45,7 @@ def test_the_values_of_a_name_without_sizes(report):
     ("options", "message"),
     [
         ({"over": "length"}, "unknown symbol 'length'"),
-        ({"over": "seq"}, "no value for batch (at={'batch': …})"),
+        ({"over": "seq"}, "no value for batch (at={'batch': …}, --at batch=…)"),
         ({"over": "seq", "at": {"batch": 1}, "target": "a.gif"}, "'a.gif' has an unknown suffix"),
         ({"over": "seq", "at": {"batch": 1}, "column": "mac"}, "unknown column 'mac'"),
     ],
@@ -55,10 +55,17 @@ def test_mistakes(report, options, message):
         report.plot(**options)
 
 
+def test_a_report_without_names():
+    with pytest.raises(ValueError, match="no size has the name 'batch', as all are integers"):
+        estimate(torch.nn.Linear(4, 8), (2, 4)).plot("macs", over="batch")
+
+
 def test_the_sizes_of_a_text():
     assert parse_sizes("128:512:128") == [128, 256, 384, 512]
     assert parse_sizes("128:1100:log2") == [128, 256, 512, 1024]
     assert parse_sizes("1,8,64") == [1, 8, 64]
+    with pytest.raises(ValueError, match="is more than 1,000,000 sizes"):
+        parse_sizes("1:1000000000000:1")
     for text in ("", "8:4:1", "1:2", "1:9:0", "0:9:log2", "a"):
         with pytest.raises(ValueError, match="is invalid"):
             parse_sizes(text)
