@@ -160,7 +160,6 @@ def estimate(
                 ledger.watch(own_tensors(args, kwargs))
             regrouping = RegroupedFunctions(mode, recorder, operators) if operators else nullcontext()
             held = run.forward_and_backward(mode, regrouping)
-            _join_shards(mode, meta_model)
             if made_optimizer is not None:
                 with ModelErrorContext(model, mode.recording, "optimizer step", run.passed):
                     run_optimizer(mode, made_optimizer, step)
@@ -182,14 +181,6 @@ def _unsynchronized(model: Module) -> AbstractContextManager[None]:
     """Return a context in which processes do not exchange gradients of a model that is distributed."""
     module = sys.modules.get(f"{__package__}.parallel.data_parallel")
     return nullcontext() if module is None else module.unsynchronized(model)
-
-
-def _join_shards(mode: CaptureMode, model: Module) -> None:
-    """Note which shards, which modules hold and optimizers update, are parts of parameters that the model read."""
-    module = sys.modules.get(f"{__package__}.parallel.fully_sharded")
-    for part, whole in () if module is None else module.shards(model):
-        for log in mode.recording.logs:
-            log.identities.register_part(part, whole)
 
 
 def _runs(model: Module, inputs: Any) -> bool:

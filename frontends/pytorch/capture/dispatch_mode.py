@@ -41,6 +41,7 @@ from ..recording.recording import Recording
 from ..recording.spelling import Spellings
 from ..recording.stopwatch import Stopwatch
 from .dispatch_keys import CAPTURED, LazyValues
+from .sharded_parameters import join_shards
 from .torchscript import EQUAL, GraphConstants
 
 ONE_DEVICE = "memory: tensors that move from the meta device to another one are taken to stay where they are"
@@ -351,6 +352,10 @@ class CaptureMode(TorchDispatchMode):
         if torch._C._current_autograd_node() is None:
             for ledger in self.ledgers:
                 ledger.returned(tensors_in(result))
+
+    def join_shards(self, module: Module) -> None:
+        """Note which shards of an outermost module are parts of parameters that it read."""
+        join_shards(module, self.recording.logs)
 
     def _register_shards(self, args: Any) -> None:
         """Register the local shards of distributed parameters as parameters."""

@@ -174,6 +174,7 @@ def _call_module(self: Module, *args: Any, _costcore: _ModuleCalls, **kwargs: An
             _costcore.end_module_call(begun, result)
         if len(modules.running) == 1:
             recording.record_returned(result)
+            mode.join_shards(self)
             if mode.ledgers:
                 mode.note_returned(result)
         return result

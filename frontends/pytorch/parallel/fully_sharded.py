@@ -6,21 +6,17 @@ to wait for, as on a CPU, and nothing to compute with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn import Module
 
 from costcore.errors import CostError
 
 from ..capture.replacement import replace
 from ..meta.operands import META
-from ..module_walk import modules_of
 
 _PACKAGE = "torch.distributed.fsdp._fully_shard"
 _PARTS = ("_fsdp_collectives", "_fsdp_init", "_fsdp_param", "_fsdp_param_group", "_fsdp_state", "_fully_shard")
@@ -60,18 +56,6 @@ def shard_on_meta(stack: ExitStack) -> None:
     group: Any = next((part.FSDPParamGroup for part in parts if hasattr(part, "FSDPParamGroup")), None)
     if hasattr(group, "_validate_no_meta_params"):
         replace(stack, group, "_validate_no_meta_params", lambda self: None)
-
-
-def shards(model: Module) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the local shard of every parameter that ``fully_shard`` has gathered, and the gathered parameter."""
-    for module in modules_of(model):
-        state: Any = module._get_fsdp_state() if hasattr(module, "_get_fsdp_state") else None
-        groups = getattr(state, "_fsdp_param_groups", [getattr(state, "_fsdp_param_group", None)])
-        for group in filter(None, groups):
-            for parameter in group.fsdp_params:
-                whole = getattr(parameter, "_unsharded_param", None)
-                if whole is not None:
-                    yield parameter.sharded_param._local_tensor, getattr(whole, "_local_tensor", whole)
 
 
 def _modules() -> list[ModuleType]:

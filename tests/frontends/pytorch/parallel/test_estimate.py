@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from costcore import Report, check, compare, estimate
+from costcore import ComputationalCostHook, Report, check, compare, estimate
+from costcore.frontends.pytorch.parallel.mesh import simulated_mesh
 from costcore.sweeps.figures import figures_of
 
 from .networks import (
@@ -325,3 +328,15 @@ def test_bytes_sent_are_limited_compared_and_tabulated(single, tensor_parallel):
 def test_a_rank_without_a_mesh_is_refused(net):
     with pytest.raises(TypeError, match="rank needs a mesh and a plan"):
         estimate(net, TOKEN_IDS, rank=2)
+
+
+def test_a_hook_around_a_sharded_step_counts_every_parameter_once(net):
+    """The optimizer updates the shards of parameters that the forward pass gathered, which are no others."""
+    with simulated_mesh({"dp": 8}) as mesh, torch.device("meta"):
+        model = copy.deepcopy(net)
+        fully_sharded(model, mesh)
+        optimizer = torch.optim.AdamW(model.parameters())
+        with ComputationalCostHook() as hook:
+            model(torch.zeros(2, 8, dtype=torch.int64)).sum().backward()
+            optimizer.step()
+    assert hook.total_report["n_params"] == PARAMETERS
