@@ -111,7 +111,7 @@ def report_of(
             evaluate(model)
         if getattr(args, "memory", False):
             set_mode(model, args.backward or args.optimizer is not None, target)
-        options = estimate_options(args) if is_alone else applicable_options(target, estimate_options(args))
+        options = estimate_options(args) if is_alone else applicable_options(target, model, estimate_options(args))
         parsed = given_or_usual(parsed, model, target, is_quiet)
         try:
             report = estimate(model, parsed, progress=progress, **options)

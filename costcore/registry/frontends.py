@@ -93,11 +93,17 @@ def reader_of(path: str | PathLike[Any]) -> str:
     return next((spec.name for spec in specs().values() if fsdecode(path).endswith(spec.suffixes or ("\0",))), "")
 
 
-def applicable_options(target: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``options`` without those for files that another frontend than that of ``target`` reads."""
+def applicable_options(target: str, model: object, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``options`` without those for files that another frontend than that of ``model`` reads.
+
+    Args:
+        target: what the model was loaded from.
+        model: the model.
+        options: options of :func:`costcore.estimate`.
+    """
     reader = reader_of(target)
-    own = specs()[reader].options if reader else {}
-    inapplicable = {name for spec in specs().values() for name in spec.options} - own.keys()
+    own = specs()[reader].options if reader else frontend_of(model).model_options
+    inapplicable = {name for spec in specs().values() for name in spec.options}.difference(own)
     return {name: value for name, value in options.items() if name not in inapplicable}
 
 

@@ -147,7 +147,8 @@ def _report(named: NamedModel, settings: Settings) -> tuple[Report, list[str]]:
     if settings.convention is not None and not options.get("backward"):
         evaluate(loaded)
     inputs, remarks = _given_or_usual(inputs, loaded, model)
-    report = estimate(loaded, inputs, **_needed(loaded, inputs, settings), **applicable_options(model, options))
+    options = applicable_options(model, loaded, options)
+    report = estimate(loaded, inputs, **_needed(loaded, inputs, settings), **options)
     return report, remarks
 
 

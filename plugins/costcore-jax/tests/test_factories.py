@@ -10,6 +10,7 @@ from costcore import ComputationalCostHook, CostError, CostWarning, Report, esti
 from costcore.cli.main import main
 
 MODULE = """
+import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
@@ -21,6 +22,9 @@ def of_width(width=5):
 
 def product(x):
     return x @ x.T
+
+def activation(x):
+    return jax.nn.silu(x)
 """
 
 
@@ -36,6 +40,15 @@ def test_the_command_line_calls_factories_and_counts_functions_of_arguments(sour
     saved = tmp_path / "report.json"
     assert main([f"{source}:{name}", "--input", "3x4", "--output", str(saved)]) == 0
     assert Report.from_json(saved).total_report["macs"] == macs
+
+
+def test_a_comparison_and_a_table_regroup_too(source, tmp_path, capsys):
+    target, saved = f"{source}:activation", tmp_path / "report.json"
+    assert main([target, "--input", "3x4", "--regroup", "--output", str(saved)]) == 0
+    assert main(["diff", str(saved), target, "--input", "3x4", "--regroup"]) == 0
+    assert "No call was added, removed or changed." in capsys.readouterr().out
+    (row,) = table([target], (3, 4), regroup=True, columns=["flops"]).rows
+    assert row.costs["flops"] == Report.from_json(saved).total_report["flops"]
 
 
 def test_a_sweep_calls_the_factory_for_every_row():
