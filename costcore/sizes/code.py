@@ -94,5 +94,11 @@ class Code:
             return self.names[part.name]
         if part.is_Pow and part.exp.is_Integer and part.exp > 0:
             return f"({self._bound(part.base)})**{part.exp}"
-        operator = "*" if part.is_Mul else "+"
-        return f"({operator.join(self._bound(each) for each in part.args)})"
+        if argument_of_log2(part) is not None or type(part).__name__ == "gcd":
+            return "0"  # these take no arrays
+        bounds = [self._bound(each) for each in part.args]
+        if part.is_Mul:
+            return f"({'*'.join(bounds)})"
+        common = lcm(*(self._quotient(each)[1] for each in part.args))
+        twice = 2 if type(part).__name__ in ("Min", "Max") else 1  # they add both numbers and their distance
+        return f"({' + '.join(bounds)})*{common * twice}"

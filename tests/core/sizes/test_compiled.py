@@ -6,6 +6,7 @@ import warnings
 
 import numpy
 import pytest
+from sympy import Rational, floor
 
 from costcore import CostWarning
 from costcore.dims import ceil_div, ceil_log2, floor_div, gcd, maximum, minimum
@@ -58,6 +59,13 @@ def test_arrays_do_not_overflow():
     assert function(numpy.array([2**20])).dtype == numpy.int64
     assert list(function(numpy.array([2**20, 2**21]))) == [2**60, 2**63]
     assert list(function(numpy.array([10**30], dtype=object))) == [10**90]
+
+
+def test_arrays_of_quotients_do_not_overflow():
+    # ⌊n/7 + n/11 + n/13⌋ is ⌊311 n / 1001⌋, whose numerator needs 9 bits more than n.
+    quotients = floor(B * Rational(1, 7) + S * Rational(1, 11) + H * Rational(1, 13))
+    for size in (2**40, 2**56, 2**58):
+        assert Formulas([quotients], NAMES)(*[numpy.array([size])] * 3) == [311 * size // 1001]
 
 
 def test_sizes_by_name_and_wrong_sizes():
