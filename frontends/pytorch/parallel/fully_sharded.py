@@ -30,6 +30,9 @@ class _Stream(torch.cpu.Stream):
     def record_event(self) -> torch.cpu.Event:
         return torch.cpu.Event()
 
+    def wait_event(self, event: object) -> None:
+        pass  # PyTorch 2.6 has no such method
+
 
 class _Device:
     """The module of a device (``torch.cuda``) as ``fully_shard`` uses it; on the meta device nothing waits."""
