@@ -54,6 +54,8 @@ def _config(name: str) -> tuple[Any, bool]:
         reason = str(error).partition("\n")[0]
         if Path(name).exists():
             raise CostError(f"the configuration {name} cannot be read: {reason}") from error
+        if name.endswith(".json") or Path(name).is_absolute():
+            raise CostError(f"the configuration {name} does not exist") from error
         types = [str(kind) for kind in CONFIG_MAPPING]
         raise CostError(
             f"there is no configuration of {name!r} in the local cache, and nothing is downloaded. Pass the path of "

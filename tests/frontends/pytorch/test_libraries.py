@@ -124,6 +124,13 @@ def test_a_default_configuration_is_called_so():
     assert sum(parameter.numel() for parameter in model.parameters()) == 109_482_240  # that of bert-base-uncased
 
 
+@pytest.mark.parametrize("path", ["no/such/config.json", "/no/such"])
+def test_a_path_of_no_configuration_is_called_so(path):
+    pytest.importorskip("transformers")
+    with pytest.raises(CostError, match=f"the configuration {path} does not exist"):
+        load_model(f"hf:{path}")
+
+
 def test_nothing_is_downloaded(monkeypatch):
     pytest.importorskip("transformers")
     import socket
