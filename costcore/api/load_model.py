@@ -143,10 +143,11 @@ def check_target(target: str) -> None:
             f"{target!r} is a checkpoint, not a model. Pass the code that builds the model, as file.py:factory."
         )
     suffixes = " or ".join(suffix for spec in specs().values() for suffix in spec.suffixes)
+    libraries = "".join(f"{prefix}:NAME, " for spec in specs().values() for prefix in spec.libraries)
     problem = "a directory, not a model" if Path(target).is_dir() else "not a model"
     raise ValueError(
-        f"{target!r} is {problem} (expected a path ending in {suffixes}, package.module:factory, file.py:factory, or a "
-        "report saved as .json)"
+        f"{target!r} is {problem} (expected a path ending in {suffixes}, package.module:factory, file.py:factory, "
+        f"{libraries}or a report saved as .json)"
     )
 
 

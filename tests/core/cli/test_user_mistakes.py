@@ -217,6 +217,13 @@ def test_a_directory_is_reported_as_one(tmp_path, monkeypatch, capsys, command):
     assert message in capsys.readouterr().err
 
 
+def test_a_library_without_a_model_lists_the_libraries(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["timm:"])
+    assert left.value.code == 2
+    assert "file.py:factory, timm:NAME, " in capsys.readouterr().err
+
+
 def test_a_large_object_instead_of_a_model_is_shortened(toy):
     with pytest.raises(CostError) as caught:
         estimate({"weights": [0.0] * 10_000})
