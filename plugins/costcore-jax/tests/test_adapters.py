@@ -63,6 +63,10 @@ MODELS = {
     "nnx": (lambda: Nnx(nnx.Rngs(0)), {"blocks.0": "Linear", "head": "Linear"}),
     "nnx abstract": (lambda: nnx.eval_shape(lambda: Nnx(nnx.Rngs(0))), {"blocks.0": "Linear", "head": "Linear"}),
     "haiku": (lambda: haiku.transform(in_haiku), {"linear": "linear", "head": "head"}),
+    "haiku without a key": (
+        lambda: haiku.without_apply_rng(haiku.transform(in_haiku)),
+        {"linear": "linear", "head": "head"},
+    ),
     "equinox": (lambda: in_equinox(jax.random.key(0)), {"hidden": "Linear", "head": "Linear"}),
     "equinox abstract": (
         lambda: equinox.filter_eval_shape(in_equinox, jax.random.key(0)),

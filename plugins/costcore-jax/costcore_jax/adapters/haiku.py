@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
     """Return ``apply`` of a transformed function; its variables are those that ``init`` makes for the arguments."""
     key = jax.ShapeDtypeStruct((2,), "uint32")
     has_state = isinstance(model, haiku.TransformedWithState)
+    takes_key = "rng" in list(inspect.signature(model.apply).parameters)[1 : 2 + has_state]
 
     def initialize(key: Any) -> Any:
         made = model.init(key, *args_of(args), **_in_training(args_of(kwargs)))
@@ -34,9 +36,9 @@ def adapt(model: Any, args: list[Any], kwargs: dict[str, Any], params: tuple[int
 
     def function(variables: Any, *given: Any, **by_name: Any) -> Any:
         learned, state, key = variables
-        if has_state:
-            return model.apply(learned, state, key, *given, **by_name)
-        return model.apply(learned, key, *given, **by_name), ()
+        states, keys = (state,) if has_state else (), (key,) if takes_key else ()
+        made = model.apply(learned, *states, *keys, *given, **by_name)
+        return made if has_state else (made, ())
 
     return Program(function, (*variables, key), _owner)
 
