@@ -86,6 +86,12 @@ def estimate(
     if any(call.region for call in recorder.calls):
         recorder.dataflow = Dataflow(unknown=("what loops and branches of a jaxpr carry and stack is not followed",))
     recorder.n_params_model = capture.n_params(values)
+    closed_over = sum(value.size for value in constants if value.shape and "float" in value.dtype)
+    if closed_over and recorder.n_params_model is None:
+        recorder.notes.append(
+            f"{closed_over} elements of arrays that the function closes over are no parameters. "
+            "Pass the arrays as an argument, with its position as params=…"
+        )
     recorder.modules.update(modules(program, recorder.calls, owned))
     if patterns:
         regroup_calls(recording, patterns, outputs)

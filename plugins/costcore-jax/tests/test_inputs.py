@@ -120,3 +120,9 @@ def test_an_unknown_dtype_is_refused():
 def test_a_switch_is_not_a_position():
     with pytest.raises(ValueError, match="params must be positions"):
         estimate(lambda x: x, (4, 5), params=False)
+
+
+def test_arrays_that_a_function_closes_over_are_named():
+    weight = jnp.ones((4, 3))
+    (note,) = estimate(lambda x: x @ weight, (2, 4)).trace.run.notes
+    assert note.startswith("12 elements of arrays that the function closes over are no parameters")
