@@ -89,7 +89,7 @@ def estimate(
     closed_over = sum(value.size for value in constants if value.shape and "float" in value.dtype)
     if closed_over and recorder.n_params_model is None:
         recorder.notes.append(
-            f"{closed_over} elements of arrays that the function closes over are no parameters. "
+            f"{closed_over} elements of arrays that the function closes over are not counted as parameters. "
             "Pass the arrays as an argument, with its position as params=…"
         )
     recorder.modules.update(modules(program, recorder.calls, owned))

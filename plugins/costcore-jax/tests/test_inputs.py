@@ -125,4 +125,4 @@ def test_a_switch_is_not_a_position():
 def test_arrays_that_a_function_closes_over_are_named():
     weight = jnp.ones((4, 3))
     (note,) = estimate(lambda x: x @ weight, (2, 4)).trace.run.notes
-    assert note.startswith("12 elements of arrays that the function closes over are no parameters")
+    assert note.startswith("12 elements of arrays that the function closes over are not counted as parameters")
