@@ -34,6 +34,7 @@ from .training import (
     check_is_training,
     check_training,
     make_optimizer,
+    note_lost_rows,
     own_tensors,
     run_backward,
     run_optimizer,
@@ -218,6 +219,7 @@ class _Pass(NamedTuple):
             return result
         with ModelErrorContext(self.model, mode.recording, "backward", self.passed):
             held = run_backward(mode, result, self.loss, type(self.model).__name__)
+        note_lost_rows(mode, self.meta_model)
         for ledger in mode.ledgers:
             ledger.returned(tensors_in(held))
         return result, held

@@ -167,11 +167,45 @@ class _Sum(torch.autograd.Function):
         return (None, *made)
 
 
+LOST_ROWS = "the sum of several sparse gradients of a parameter was taken to have no rows"
+
+
+def note_lost_rows(mode: CaptureMode, model: Module) -> None:
+    """Note an assumption for every parameter with a sum of sparse gradients, of which the meta device loses the rows."""
+    with mode.paused():
+        gradients = [parameter.grad for parameter in model.parameters()]
+        lost = [x for x in gradients if x is not None and x.layout is torch.sparse_coo and not x._values().numel()]
+    for _ in lost:
+        mode.recording.assumptions.note(LOST_ROWS)
+
+
+def _check_gradients(optimizer: Optimizer) -> None:
+    """Refuse sparse gradients: a step updates as many rows as the indices of the batch differ, which are data.
+
+    Raises:
+        CostError: if a parameter has one.
+    """
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    found = [tuple(p.shape) for p in parameters if p.grad is not None and p.grad.layout is not torch.strided]
+    if found:
+        raise CostError(
+            f"the gradient of a parameter of shape {found[0]} is sparse, as that of nn.Embedding(sparse=True): a step "
+            f"of {type(optimizer).__name__} updates as many of its rows as the batch has different indices, which an "
+            "estimate does not know. Count the passes alone with backward=True, or record a step of your own with "
+            "ComputationalCostHook."
+        )
+
+
 def run_optimizer(mode: CaptureMode, optimizer: Optimizer, step: str) -> None:
     """Run one step of an optimizer.
 
     Before any but the first step, a step that is neither recorded nor watched makes the state.
+
+    Raises:
+        CostError: if a gradient is sparse.
     """
+    with mode.paused():
+        _check_gradients(optimizer)
     with supported_on_meta():
         if step != "first":
             with ExitStack() as stack:

@@ -110,6 +110,19 @@ def _to_copy(x: Tensor, *, device: Any = None, **kwargs: Any) -> tuple[Any, str]
     return made, f"a tensor without data was moved to {torch.device(device).type} without data"
 
 
+def _clone(x: Tensor, *, memory_format: Any = None) -> tuple[Any, str] | None:
+    """Copy a sparse tensor, of which PyTorch's meta kernel loses the elements."""
+    if x.layout is not torch.sparse_coo:
+        return None
+    return torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors(
+        *(x.sparse_dim(), x.dense_dim(), x.shape, x._indices().clone(), x._values().clone()),
+        dtype=x.dtype,
+        layout=x.layout,
+        device=x.device,
+        is_coalesced=x.is_coalesced(),
+    ), ""
+
+
 def _nms(boxes: Tensor, *_: Any, **__: Any) -> tuple[Any, str]:
     return boxes.new_empty((boxes.shape[0],), dtype=torch.int64), ALL_BOXES
 
@@ -169,6 +182,7 @@ ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
     "aten::unique_dim": _unique_dim,
     "aten::unique_dim_consecutive": _unique_dim,
     "aten::bincount": _bincount,
+    "aten::clone": _clone,
     "aten::repeat_interleave": _repeat_interleave,
     "aten::_pack_padded_sequence": _pack_padded_sequence,
     "aten::_to_copy": _to_copy,

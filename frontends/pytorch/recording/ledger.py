@@ -466,7 +466,7 @@ class StorageLedger:
         if parts is None:
             self._notes[UNSEEN.format(type=f"{type(tensor).__name__} ({tensor.layout})")] = None
             return ()
-        if tensor.is_meta and tensor.layout in PARTS:
+        if tensor.is_meta and tensor.layout in PARTS and not parts[-1].numel():
             self._approximations[SPARSE] = None
         return parts
 

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from costcore import ComputationalCostHook, CostError, estimate
+from costcore import ComputationalCostHook, CostError, Tensor, estimate
 from tests.frontends.pytorch.runs import estimated, macs, record
 
 
@@ -227,6 +227,30 @@ def test_a_step_ends_with_its_function_however_that_ends(frames, fails, inner_fa
     calls = record(run, has_composites=frames).calls
     found = [(call.layer.op, call.phase) for call in calls if call.layer.op in ("exp", "log")]
     assert found == 2 * [("exp", "optimizer"), ("exp", "optimizer"), ("log", "forward")]
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_sparse_gradient_costs_the_copy_of_its_rows(device):
+    """6 tokens of 4 float32: the gradient refers to the indices and rows, and is copied once: 6 * 4 * 4 bytes."""
+    table, ids = nn.Embedding(10, 4, sparse=True, device=device), torch.zeros(6, dtype=torch.int64, device=device)
+    x = torch.ones(6, 4, device=device)
+
+    def run():
+        y = table(ids)
+        torch.autograd.backward(y, x)
+
+    with ComputationalCostHook() as hook:
+        run()
+    entries = [entry for entry in hook.layer_report.values() if entry["phase"] == "backward"]
+    assert [entry["mwrite"] for entry in entries if entry["mrw"]] == [6 * 4 * 4]
+    assert not hook.ignored_layers
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SparseAdam, torch.optim.Adagrad, "sgd"])
+def test_a_step_on_sparse_gradients_is_refused(optimizer):
+    net = nn.Sequential(nn.Embedding(10, 4, sparse=True), nn.Linear(4, 2).requires_grad_(False))
+    with pytest.raises(CostError, match=r"shape \(10, 4\) is sparse.*as many of its rows as the batch has different"):
+        estimate(net, Tensor((3,), "int64"), optimizer=optimizer)
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])

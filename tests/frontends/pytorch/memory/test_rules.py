@@ -395,7 +395,6 @@ def test_garbage_in_cycles_is_freed_when_the_collector_runs():
     assert peak_of(run, x) == 256
 
 
-@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
 def test_sparse_tensors_have_the_memory_of_their_parts():
     # Indices: 1 row of 3 int64; values: 3 rows of 4 float32.
     table = nn.Embedding(10, 4, sparse=True)
@@ -403,11 +402,26 @@ def test_sparse_tensors_have_the_memory_of_their_parts():
     assert memory.by_kind["gradient"] == 3 * 8 + 3 * 4 * 4
 
 
-@pytest.mark.filterwarnings("ignore::costcore.CostWarning")
-def test_sparse_tensors_on_the_meta_device_are_not_counted_and_said_to_be_so():
+def test_a_sparse_gradient_on_the_meta_device_has_the_memory_of_a_run():
     memory = estimate(nn.Embedding(10, 4, sparse=True), ((3,), torch.int64), memory=True, backward=True).memory
-    assert not memory.is_exact
-    assert "sparse tensors have no elements on the meta device" in memory.notes[0]
+    assert memory.by_kind["gradient"] == 3 * 8 + 3 * 4 * 4
+    assert memory.is_exact
+
+
+def test_a_sparse_tensor_without_elements_on_the_meta_device_is_not_counted_and_said_to_be_so():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(10, 4, sparse=True)
+
+        def forward(self, ids):
+            return self.table(ids) + self.table(ids + 1)
+
+    report = estimate(Twice(), ((3,), torch.int64), memory=True, backward=True)
+    assert not report.memory.is_exact
+    assert "sparse tensors have no elements on the meta device" in report.memory.notes[0]
+    assert report.status == "assumed"
+    assert "the sum of several sparse gradients of a parameter was taken to have no rows" in str(report.assumptions[0])
 
 
 @DEVICES
