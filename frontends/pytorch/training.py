@@ -171,7 +171,7 @@ LOST_ROWS = "the sum of several sparse gradients of a parameter was taken to hav
 
 
 def note_lost_rows(mode: CaptureMode, model: Module) -> None:
-    """Note an assumption for every parameter with a sum of sparse gradients, of which the meta device loses the rows."""
+    """Note an assumption for every parameter with a sum of sparse gradients, whose rows the meta device loses."""
     with mode.paused():
         gradients = [parameter.grad for parameter in model.parameters()]
         lost = [x for x in gradients if x is not None and x.layout is torch.sparse_coo and not x._values().numel()]

@@ -56,7 +56,7 @@ def test_the_message_for_an_unknown_command_lists_the_commands(capsys):
     assert capsys.readouterr().err.endswith(message)
     with pytest.raises(SystemExit):
         main(["chek", "a.onnx"])
-    assert capsys.readouterr().err.endswith(f"(commands: {commands}, train). Did you mean 'check'?\n")
+    assert capsys.readouterr().err.endswith(f"(commands: {commands}). Did you mean 'check'?\n")
 
 
 @pytest.mark.parametrize("command", [[], ["diff", "b.onnx"], ["table"], ["check", "--budget", "b.toml"]])
