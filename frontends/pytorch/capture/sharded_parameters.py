@@ -17,7 +17,8 @@ _PACKAGE = "torch.distributed.fsdp._fully_shard"
 
 def join_shards(model: Module, logs: Iterable[CallLog]) -> None:
     """Note which shards, which modules hold and optimizers update, are parts of parameters that the model read."""
-    if _PACKAGE not in sys.modules:
+    kind = getattr(sys.modules.get(_PACKAGE), "FSDPModule", None)
+    if kind is None or not kind.__subclasses__():  # fully_shard makes a subclass for every class of modules
         return
     for part, whole in _shards(model):
         for log in logs:

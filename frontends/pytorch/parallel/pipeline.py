@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from itertools import groupby
 from typing import Any
 
 from costcore.errors import CostError
 
+from ..capture.patches import THREAD
 from ..capture.replacement import replace
+
+GRADIENTS = "of_gradients"
+"""The attribute that marks transfers of gradients."""
 
 
 def run_stages_alone(stack: ExitStack) -> None:
     """Let a stage of a pipeline run without its neighbors until ``stack`` is closed.
 
     Before its first step a stage votes with all others whether every stage knows the shapes of what it receives and
-    sends. The vote is left out, because it does not belong to a step, and the shapes must be stated.
+    sends. The vote is left out, because it does not belong to a step, and the shapes must be stated. What a stage sends
+    and receives of gradients, outside of the backward pass, is located in it.
     """
     module = sys.modules.get("torch.distributed.pipelining.schedules")  # importing it takes half a second
     schedule: Any = getattr(module, "_PipelineSchedule", None)
     if hasattr(schedule, "_warmup_p2p"):
         replace(stack, schedule, "_warmup_p2p", _begin)
+    stage: Any = getattr(sys.modules.get("torch.distributed.pipelining.stage"), "_PipelineStageBase", None)
+    names = ("get_bwd_send_ops", "get_bwd_recv_ops")
+    if module is not None and hasattr(module, "_batch_p2p") and all(hasattr(stage, name) for name in names):
+        for name in names:
+            replace(stack, stage, name, _marking(getattr(stage, name)))
+        replace(stack, module, "_batch_p2p", _in_phases(module._batch_p2p))
 
 
 def _begin(schedule: Any, stages: list[Any], has_backward: bool, p2p_done: bool) -> None:
@@ -38,3 +52,45 @@ def _begin(schedule: Any, stages: list[Any], has_backward: bool, p2p_done: bool)
                 "it receives and sends: PipelineStage(…, input_args=…, output_args=…)"
             )
         stage._inference_mode = InferenceMode.STATIC
+
+
+def _marking(transfers_of: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Return the method of a stage that makes transfers of gradients, which marks them."""
+
+    @wraps(transfers_of)
+    def marked(*args: Any, **kwargs: Any) -> list[Any]:
+        transfers = transfers_of(*args, **kwargs)
+        for transfer in transfers:
+            setattr(transfer, GRADIENTS, True)
+        return transfers
+
+    return marked
+
+
+def _in_phases(transfer: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Return the function that runs transfers together, which runs those of gradients apart, in the backward phase."""
+
+    @wraps(transfer)
+    def transferred(transfers: Sequence[Any], *args: Any, **kwargs: Any) -> list[Any]:
+        works: list[Any] = []
+        for of_gradients, some in groupby(transfers, lambda each: hasattr(each, GRADIENTS)):
+            with _in_backward(of_gradients):
+                works += transfer([*some], *args, **kwargs)
+        return works
+
+    return transferred
+
+
+@contextmanager
+def _in_backward(of_gradients: bool) -> Iterator[None]:
+    """Locate operators in the backward phase, if they transfer gradients and a capture runs."""
+    mode = THREAD.mode
+    if mode is None or not of_gradients:
+        yield
+        return
+    locator = mode.recording.locator
+    before, locator.outside = locator.outside, "backward"
+    try:
+        yield
+    finally:
+        locator.outside = before

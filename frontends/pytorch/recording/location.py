@@ -35,10 +35,12 @@ class Locator:
 
     Attributes:
         modules: the modules that are running.
+        outside: the phase of what runs neither in a backward pass nor in a step of an optimizer.
     """
 
     def __init__(self, logs: Sequence[CallLog], number: int) -> None:
         self.modules = ModuleStack()
+        self.outside = "forward"
         self._logs = logs
         self._number = number
         self._numbers: list[int] = []
@@ -64,7 +66,7 @@ class Locator:
         node = _current_node()
         if node is None and _current_graph() == _NO_GRAPH:
             module = self.modules.path
-            phase = "forward" if self._step is None or not self._is_in_optimizer_step() else "optimizer"
+            phase = self.outside if self._step is None or not self._is_in_optimizer_step() else "optimizer"
         elif node is None:  # a callback at the end of a backward pass
             module, phase = self.modules.path, "backward"
         else:

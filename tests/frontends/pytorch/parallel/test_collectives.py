@@ -180,6 +180,8 @@ def test_stages_of_a_pipeline_send_activations_and_gradients(schedule):
     reports = [pipeline_step(rank, schedule) for rank in range(3)]
     each = MICRO_BATCHES * ACTIVATION
     assert [report.total_report["mcomm"] for report in reports] == [each, 2 * each, each]
+    sent = [r.by("phase").get("backward", {}).get("mcomm", 0) for r in reports]
+    assert sent == [0, each, each]  # gradients go to the stage before
     received = [sum(e["mwrite"] for e in r.layer_report.values() if e["op"] == "recv") for r in reports]
     assert received == [each, 2 * each, each]
     product = 2 * MICRO_BATCHES * WIDTH * WIDTH
