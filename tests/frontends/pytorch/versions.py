@@ -35,3 +35,4 @@ def module(name: str) -> ModuleType | None:
 
 
 module("torch.nn.modules.linear_cross_entropy")  # registers operators of its own
+module("torch.distributed.fsdp")  # the same

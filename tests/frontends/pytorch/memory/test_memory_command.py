@@ -49,7 +49,7 @@ def test_training_is_answered_in_five_lines(target, capsys):
     assert main(["memory", target, "--input", "batch,64", *TRAIN]) == 0
     printed = capsys.readouterr()
     largest, peak, plan, checkpointing, limit = printed.out.splitlines()
-    assert printed.err == ""
+    assert printed.err == f"costcore: {target}: train mode\n"
     batch = int(
         re.match(
             r"largest batch: (\d+), which needs [\d.]+ MiB of 8 MiB; \d+ would need [\d.]+ [KM]iB more than", largest
@@ -101,7 +101,8 @@ def test_named_inputs_and_the_mode_of_the_model(target, capsys):
     assert "note: 1 batch_norm layer in training normalizes with the statistics of a micro-batch" in printed.err
     assert "checkpointing: no repeated module lowers the peak" in printed.out
     assert main(["memory", words, *inputs]) == 0
-    assert capsys.readouterr().err == ""
+    mode = "evaluation mode (--train: a training step, in train mode)"
+    assert capsys.readouterr().err == f"costcore: {words}: {mode}\n"
 
 
 def test_checkpointing_and_the_allocator(target, capsys):

@@ -37,6 +37,8 @@ def argument_names(native: str) -> set[str]:
 
 @pytest.mark.parametrize("native", sorted({row.native for row in ROWS}))
 def test_a_row_names_an_operator_of_pytorch_and_its_arguments(native):
+    if native.startswith("transformers::"):
+        pytest.importorskip("transformers.integrations.moe", reason="this transformers registers no operators")
     arguments = argument_names(native)
     assert arguments or native in LACKS
     for row in ROWS:
