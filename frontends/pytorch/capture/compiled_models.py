@@ -16,6 +16,16 @@ from .replacement import replace
 _COMPILER = "torch._dynamo"
 """The module of the compiler, which takes a second to import."""
 
+_FLAGS = {
+    "_is_in_torch_dispatch_mode": "old_dispatch_mode_flags",
+    "_is_in_non_infra_torch_dispatch_mode": "old_non_infra_dispatch_mode_flags",
+    "_is_in_any_mode_without_ignore_compile_internals": "old_without_ignore_compile_internals_dispatch_mode_flags",
+}
+"""Whether a dispatch mode is active, and the attribute of a mode with what this was before it."""
+
+_modes: Callable[[], list[Any]] = _python_dispatch._get_current_dispatch_mode_stack
+"""Returns the dispatch modes that are active in this thread."""
+
 _is_eager = False
 """Whether compiled models run as written: in the whole process, however many threads capture."""
 
@@ -43,13 +53,26 @@ def restore_mode_flags(stack: ExitStack) -> None:
     """Restore whether a dispatch mode is active, when ``stack`` is closed.
 
     PyTorch keeps this for all threads in one place, which every mode sets to what it was before. After modes of two
-    threads that overlap it stays true, and until PyTorch 2.12 nothing is compiled any more.
+    threads that overlap it stays true, and until PyTorch 2.12 nothing is compiled any more. So it would after a capture
+    that ends before a mode inside it, as in a generator.
     """
-    for name in [name for name in vars(_python_dispatch) if name.startswith("_is_in_")]:
-        stack.callback(setattr, _python_dispatch, name, getattr(_python_dispatch, name))
+    before = {name: getattr(_python_dispatch, name) for name in _FLAGS if hasattr(_python_dispatch, name)}
     in_compiler = getattr(_python_dispatch, "set_is_in_mode_without_ignore_compile_internals", None)
-    if in_compiler is not None:
-        stack.callback(in_compiler, _python_dispatch._is_in_any_mode_without_ignore_compile_internals)
+    n_modes = len(_modes())
+
+    def restore() -> None:
+        modes = _modes()
+        if len(modes) > n_modes:  # a later mode is still active: when it ends, it sets the flags to these
+            for name, value in before.items():
+                if flags := getattr(modes[n_modes], _FLAGS[name], None):
+                    flags[-1] = value
+            return
+        for name, value in before.items():
+            setattr(_python_dispatch, name, value)
+        if in_compiler is not None:
+            in_compiler(_python_dispatch._is_in_any_mode_without_ignore_compile_internals)
+
+    stack.callback(restore)
 
 
 def _note(is_eager: bool) -> None:

@@ -9,6 +9,7 @@ import torch
 import torch._dynamo
 from torch import nn
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+from torch.utils.flop_counter import FlopCounterMode
 
 from costcore.frontends.pytorch import capture
 from costcore.trace.recorder import Recorder
@@ -84,6 +85,14 @@ def test_captures_of_two_threads_that_overlap():
     assert not is_in_torch_dispatch_mode()
     compiled.model(X)
     assert compiled.n_runs == 1
+
+
+def test_a_capture_that_ends_before_a_mode_inside_it():
+    context = capture(Recorder())
+    context.__enter__()
+    with FlopCounterMode(display=False):
+        context.__exit__(None, None, None)
+    assert not is_in_torch_dispatch_mode()
 
 
 def test_a_capture_inside_a_compiled_function_leaves_it_compiled():
