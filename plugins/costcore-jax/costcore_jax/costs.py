@@ -120,16 +120,9 @@ def calc_addupdate(layer: Layer) -> Cost:
     return Cost(Operations(add=updates.size), 2 * updates.nbytes, updates.nbytes, layer.attrs)
 
 
-@pattern("opaque")
-def calc_all_reduce(layer: Layer) -> Cost:
-    """Sum or extreme over devices: communication, which is not counted."""
-    return Cost(Operations(), 0, 0, layer.attrs)
-
-
 CALCULATORS: Mapping[str, Calculator] = {
     **{f"jax::{name}": calc_element for name in OF_ONE_ELEMENT},
     "jax::addupdate": calc_addupdate,
-    "jax::all_reduce": calc_all_reduce,
     "jax::cholesky_update": calc_cholesky_update,
     "input_dilated_conv": calc_input_dilated_conv,
     "window_reduction": calc_window_reduction,

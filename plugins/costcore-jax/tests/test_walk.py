@@ -161,6 +161,12 @@ def test_a_sharded_function_is_counted_once_per_device():
     assert macs(report) == 8 * 3 * 5
     assert report.trace.calls[0].layer["x0"].shape == (2, 3)
     assert any("4 times" in note for note in report.trace.run.notes)
+    # an all-reduce of 4 devices: each sends 2 * 3/4 of the 2 x 5 float32, and adds 3 times to a quarter of them, in all
+    # 4 * 60 bytes and 4 * ceil(10 * 3 / 4) additions
+    total = next(call for call in report.trace.calls if call.type == "psum")
+    assert total.layer.op == "all_reduce" and total.layer.attrs["group_size"] == 4
+    assert report.total_report["mcomm"] == 4 * 60
+    assert report.status == "complete"
 
 
 def test_dead_code_is_not_counted():

@@ -146,8 +146,9 @@ def shard_map(walker: Walker, equation: Any, inputs: list[Value], place: Place) 
         f"shard_map: the calls of one device are listed, each {devices} times (mesh {dict(params['mesh'].shape)})"
     )
     outputs = [value_of(variable.aval) for variable in equation.outvars]
+    inside = place._replace(devices=place.devices * devices, axes={**place.axes, **params["mesh"].shape})
     parts = [_sharded(value, var) for value, var in zip(inputs, params["jaxpr"].invars, strict=True)]
-    walker.walk_closed(params["jaxpr"], parts, place._replace(devices=place.devices * devices))
+    walker.walk_closed(params["jaxpr"], parts, inside)
     return outputs
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from costcore.dims import Dim
@@ -46,12 +47,14 @@ class Place(NamedTuple):
         times: how often it runs.
         region: the loop or branch that it belongs to.
         devices: the number of devices that run it.
+        axes: the sizes of the axes of devices around it, by name.
     """
 
     names: Names = Names()
     times: Dim = 1
     region: str = ""
     devices: Dim = 1
+    axes: Mapping[str, int] = MappingProxyType({})
 
 
 class Recorded(NamedTuple):
@@ -105,6 +108,7 @@ class Recording:
             translation = _constant(outputs)
         else:
             arguments = {**equation.params, "inputs": list(inputs), "outputs": list(outputs)}
+            arguments["device_axes"] = place.axes
             translation = self._translate(Native(f"jax::{name}", arguments, outputs))
         layer = self.recorder.intern(translation.layer)
         call = Call(
