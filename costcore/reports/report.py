@@ -29,11 +29,9 @@ from costcore.reports.columns import (
     choose,
     with_sent,
 )
-from costcore.reports.exports.dataframe import to_dataframe
 from costcore.reports.overview.displayed import Displayed
-from costcore.reports.report_data import ReportData
-from costcore.reports.serialization.targets import Target, save, save_output
-from costcore.reports.serialization.to_json import to_dict, to_json
+from costcore.reports.report_files import ReportFiles
+from costcore.reports.serialization.targets import Target, save_output
 from costcore.reports.tables.arena_rows import ARENA, ArenaColumns, arena_rows
 from costcore.reports.tables.arrange import TableRow, arrange, in_order
 from costcore.reports.tables.checks import check_top
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
     from costcore.timing.time_report import TimeReport
 
 
-class Report(Displayed, ReportData):
+class Report(Displayed, ReportFiles):
     """The costs of one run.
 
     Every property except :attr:`trace` and :attr:`ledger` returns a copy; modifying it does not affect the report.
@@ -404,46 +402,6 @@ class Report(Displayed, ReportData):
         rows = arena_rows(arena, None if sort is None else choose(ARENA, [sort])[0], top)
         show(rows, choose(ARENA, columns), TableOptions(ost, mode, unit, n_digits), arena.remarks)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report in plain JSON types, as ``costcore/reports/report.schema.json`` describes them."""
-        return to_dict(self.trace, self.ledger.total)
-
-    def to_json(self, target: Target = None, indent: int | None = None) -> str:
-        """Return the report as JSON text, and write it to ``target`` if given. Equal reports give the same bytes.
-
-        :meth:`from_json` reads the text and returns an equal report.
-
-        Args:
-            target: a path, which is replaced atomically, or a stream; default: the text is only returned.
-            indent: spaces per level; default: everything on one line.
-
-        Raises:
-            CostError: if an attribute is of a type that a report file cannot contain.
-            OSError: if the path cannot be written.
-        """
-        return to_json(self.to_dict(), target, indent)
-
-    @classmethod
-    def from_json(cls, source: str | bytes | PathLike[str]) -> Report:
-        """Return the report that :meth:`to_json` wrote.
-
-        Args:
-            source: JSON text, or a path; a string that does not start with a brace is a path.
-
-        Raises:
-            CostError: if the file cannot be read or is not a report; the message contains the path and location.
-        """
-        from costcore.reports.serialization.from_json import read
-
-        contents = read(source)
-        report = cls(contents.trace)
-        if not contents.is_consistent:
-            raise CostError(
-                f"{contents.source}: total is not the sum of the calls; the file was edited, or written by another "
-                "version"
-            )
-        return report
-
     def to_csv(self, target: Target = None, columns: Sequence[str] = ReportColumns.ALL) -> str:
         """Return every counted call and the total as CSV with exact values, and write it to ``target`` if given."""
         return save_output(lambda out: self.show_report(out, "csv", None, columns, None), target)
@@ -461,48 +419,6 @@ class Report(Displayed, ReportData):
         """Return :meth:`show_report` as a Markdown table, and write it to ``target`` if given."""
         show_report = self.show_report
         return save_output(lambda out: show_report(out, "md", unit, columns, n_digits, sort=sort, top=top), target)
-
-    def to_dataframe(self) -> Any:
-        """Return a ``pandas.DataFrame`` with one row per counted call, indexed by name.
-
-        Raises:
-            CostError: if pandas is not installed.
-        """
-        return to_dataframe(self.ledger.entries)
-
-    def to_html(self, target: Target = None, title: str = "") -> str:
-        """Return the report as one self-contained HTML page for offline use, and write it to ``target`` if given."""
-        from costcore.reports.html import to_html
-
-        return save(to_html(self, title), target)
-
-    def to_memory_svg(self, target: Target = None) -> str:
-        """Return the live bytes over the calls, by kind, as an SVG picture, and write it to ``target`` if given.
-
-        Raises:
-            CostError: if memory was not recorded.
-        """
-        from costcore.reports.exports.memory_svg import to_memory_svg
-
-        return save(to_memory_svg(self), target)
-
-    def to_model_explorer(self, target: Target = None, metric: str = "flops") -> str:
-        """Return node data (JSON) for Google's Model Explorer, and write it to ``target`` if given.
-
-        The nodes are colored by ``metric``.
-        """
-        from costcore.reports.exports.model_explorer import to_model_explorer
-
-        return save(to_model_explorer(self, metric), target)
-
-    def to_chrome_trace(self, target: Target = None) -> str:
-        """Return a trace for Perfetto and chrome://tracing, and write it to ``target`` if given.
-
-        If no time was measured, every call takes one microsecond.
-        """
-        from costcore.reports.exports.chrome_trace import to_chrome_trace
-
-        return save(to_chrome_trace(self), target)
 
     def to_tensorboard(self, logdir: str | PathLike[str], step: int = 0) -> None:
         """Write an event file for TensorBoard, which shows it with ``tensorboard --logdir DIRECTORY``.
@@ -522,15 +438,6 @@ class Report(Displayed, ReportData):
 
         modules = markdown(self.show_tree, depth=3, columns=TREE_IN_TEXT)
         to_tensorboard(self, logdir, step, {"overview": self._repr_markdown_(), "modules": modules})
-
-    def to_model_card(self, target: Target = None) -> str:
-        """Return a YAML block for a model card: costs, input shape, convention, versions and report hash.
-
-        The text is also written to ``target`` if given.
-        """
-        from costcore.reports.exports.model_card import to_model_card
-
-        return save(to_model_card(self), target)
 
     def _overview(self) -> Overview:
         from costcore.reports.overview.of_report import overview_of
