@@ -15,7 +15,11 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 # Pages are the Markdown that code-hosting pages show, so headings have the anchors that those give them.
 myst_heading_anchors = 4
 
-autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_default_options = {
+    "members": True,
+    "member-order": "bysource",
+    "inherited-members": "BaseException, tuple, str, int, dict",  # all of ours, but not those of Python's classes
+}
 napoleon_use_ivar = True  # attributes that a docstring describes are described there alone
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
