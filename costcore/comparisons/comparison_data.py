@@ -80,6 +80,12 @@ class ComparisonData:
         both = [(old["module"], new["module"]) for old, new in self.pairs if old is not None and new is not None]
         return [*dict.fromkeys(pair for pair in both if pair[0] != pair[1])] if self.by == "module" else []
 
+    @property
+    def titles(self) -> dict[str, str]:
+        """The names of the costs; FLOPs have the name of what the conventions of the two reports count."""
+        units = dict.fromkeys(report.trace.run.unit for report in (self.old, self.new))
+        return {**{key: name for key, (name, _) in METRICS.items()}, "flops": " → ".join(units)}
+
     @cached_property
     def totals(self) -> dict[str, Delta]:
         """The change of every total; a shared parameter counts once."""
@@ -113,16 +119,16 @@ class ComparisonData:
     @property
     def verdict(self) -> list[str]:
         """The summary: one sentence each on MACs, FLOPs, parameters, bytes, memory, and calls that are not counted."""
-        totals = self.totals
+        totals, titles = self.totals, self.titles
         traffic = Delta(*(totals["mread"][side] + totals["mwrite"][side] for side in (0, 1)))
         lines = [
-            *(_sentence(METRICS[key][0], totals[key]) for key in ("macs", "flops", "n_params")),
+            *(_sentence(titles[key], totals[key]) for key in ("macs", "flops", "n_params")),
             _sentence("bytes read and written", traffic),
         ]
         if not traffic.equal:
             lines.append(_sentence("of these, bytes of calls that only move data", self.data_movement))
         if "mcomm" in totals:
-            lines.append(_sentence(METRICS["mcomm"][0], totals["mcomm"]))
+            lines.append(_sentence(titles["mcomm"], totals["mcomm"]))
         if self.memory is not None:
             lines.append(_sentence(MEMORY["peak_memory"][0], self.memory.figures["peak"]))
         for name, report in zip(self.names, (self.old, self.new), strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from string import Template
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from costcore.comparisons.render import Section, difference_sections
 from costcore.dims import is_symbolic
 from costcore.reports.html import file_text, policy
 from costcore.reports.html.sections import card, heading, text
-from costcore.reports.text.amounts import FIGURES, exact, readable
+from costcore.reports.text.amounts import MEMORY, exact, readable
 
 if TYPE_CHECKING:
     from costcore.comparisons.comparison_data import ComparisonData
@@ -38,7 +38,7 @@ def to_html(comparison: ComparisonData, title: str = "") -> str:
         version=escape(comparison.new.trace.run.version),
         badge=_badge(comparison),
         settings=_settings(comparison),
-        totals="\n".join(_total(key, delta) for key, delta in _totals(comparison).items()),
+        totals="\n".join(_cards(comparison)),
         verdict="".join(f"<li>{text(line)}</li>" for line in (*comparison.verdict, *comparison.notes)),
         tables="\n".join(section_of(section) for section in difference_sections(comparison)),
     )
@@ -62,15 +62,18 @@ def _settings(comparison: ComparisonData) -> str:
     return "<br>".join([*lines, f"calls matched {matched}"])
 
 
-def _totals(comparison: ComparisonData) -> dict[str, Delta]:
-    memory = comparison.memory
-    return comparison.totals if memory is None else {**comparison.totals, "peak_memory": memory.figures["peak"]}
+def _cards(comparison: ComparisonData) -> Iterator[str]:
+    """Yield a card per total, and one of the peak of memory; an abbreviation such as FLOPs keeps its capitals."""
+    for key, delta in comparison.totals.items():
+        name = comparison.titles[key]
+        yield _card(name if key in ("flops", "macs") else name.capitalize(), key, delta)
+    if comparison.memory is not None:
+        yield _card(MEMORY["peak_memory"][0].capitalize(), "peak_memory", comparison.memory.figures["peak"])
 
 
-def _total(key: str, delta: Delta) -> str:
-    """Return the card of a total; an abbreviation such as FLOPs keeps its capitals."""
-    name = FIGURES[key][0]
-    title = name if key in ("flops", "macs") else name.capitalize()
+def _card(name: str, key: str, delta: Delta) -> str:
+    """Return the card of a total with its change."""
+    title = text(name)
     value = exact(delta.new) if is_symbolic(delta.new) else readable(delta.new, key)
     if delta.equal:
         return card(title, value, "unchanged")

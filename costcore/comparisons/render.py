@@ -11,7 +11,7 @@ from costcore.comparisons.differences import COMPARED, Delta, Difference
 from costcore.comparisons.memory import BlockDelta
 from costcore.reports.columns import Table
 from costcore.reports.tables.renderers import rendered
-from costcore.reports.text.amounts import METRICS, readable
+from costcore.reports.text.amounts import readable
 from costcore.reports.text.escape import escaped, printable
 from costcore.reports.text.values import attribute_text
 from costcore.symbolic import magnitude
@@ -65,11 +65,12 @@ def difference_sections(comparison: ComparisonData) -> list[Section]:
     differences = sorted(
         comparison.differences, key=lambda each: (_weight(each.costs), each.change == "changed"), reverse=True
     )
+    titles = comparison.titles
     candidates = (
         *memory_sections(comparison),
-        Section("By operator", _operators(operators), True),
-        Section("Conversion", _conversion(conversion_changes(comparison)), False),
-        Section(_heading(comparison), _calls(differences), True),
+        Section("By operator", _operators(operators, titles), True),
+        Section("Conversion", _conversion(conversion_changes(comparison), titles["flops"]), False),
+        Section(_heading(comparison), _calls(differences, titles), True),
         Section("Renamed modules", _table(["old", "new"], comparison.moved), True),
     )
     return [section for section in candidates if section.table.rows]
@@ -127,33 +128,34 @@ def _section(section: Section, mode: str, limit: int | None) -> str:
 
 
 def _totals(comparison: ComparisonData) -> Table:
-    rows = [[METRICS[key][0], *_cells(delta, key)] for key, delta in comparison.totals.items()]
+    titles = comparison.titles
+    rows = [[titles[key], *_cells(delta, key)] for key, delta in comparison.totals.items()]
     return Table([("total", ""), *_DELTA_TITLES], rows, [False, True, True, True, True])
 
 
-def _operators(operators: Mapping[str, Mapping[str, Delta]]) -> Table:
+def _operators(operators: Mapping[str, Mapping[str, Delta]], names: Mapping[str, str]) -> Table:
     rows = []
     for op, sums in operators.items():
         calls = sums["n_layers"]
         name = op if calls.equal else f"{op} ({calls.old} → {calls.new} calls)"
-        rows += _rows([name], {key: sums[key] for key in COMPARED if key in sums and not sums[key].equal})
+        rows += _rows([name], {key: sums[key] for key in COMPARED if key in sums and not sums[key].equal}, names)
     return Table([("operator", ""), ("what", ""), *_DELTA_TITLES], rows, [False, False, True, True, True, True])
 
 
-def _calls(differences: Iterable[Difference]) -> Table:
+def _calls(differences: Iterable[Difference], names: Mapping[str, str]) -> Table:
     rows = []
     for difference in differences:
         entry = difference.entry
         changed = difference.settings.items()
         settings = ", ".join(f"{name}: {_value_text(old)} → {_value_text(new)}" for name, (old, new) in changed)
         head = [difference.change, entry["module"], entry["op"], entry["name"]]
-        rows += [[*row, settings if i == 0 else ""] for i, row in enumerate(_rows(head, difference.costs))]
+        rows += [[*row, settings if i == 0 else ""] for i, row in enumerate(_rows(head, difference.costs, names))]
     titles = [(title, "") for title in ("change", "module", "operator", "call", "what")]
     numeric = [False] * 5 + [True] * 4 + [False]
     return Table([*titles, *_DELTA_TITLES, ("settings", "")], rows, numeric)
 
 
-def _conversion(changes: Iterable[ConversionChange]) -> Table:
+def _conversion(changes: Iterable[ConversionChange], unit: str) -> Table:
     rows = [
         [
             change.what,
@@ -165,16 +167,15 @@ def _conversion(changes: Iterable[ConversionChange]) -> Table:
         ]
         for change in changes
     ]
-    titles = [(title, "") for title in ("what", "before", "after", "times", "FLOPs", "bytes")]
+    titles = [(title, "") for title in ("what", "before", "after", "times", unit, "bytes")]
     return Table(titles, rows, [False, False, False, True, True, True])
 
 
-def _rows(head: Sequence[str], costs: Mapping[str, Delta]) -> list[list[str]]:
+def _rows(head: Sequence[str], costs: Mapping[str, Delta], names: Mapping[str, str]) -> list[list[str]]:
     """Return one row per cost, with ``head`` in the first row only; one row without costs if no cost differs."""
     blank = [""] * len(head)
     rows = [
-        [*(head if i == 0 else blank), METRICS[key][0], *_cells(delta, key)]
-        for i, (key, delta) in enumerate(costs.items())
+        [*(head if i == 0 else blank), names[key], *_cells(delta, key)] for i, (key, delta) in enumerate(costs.items())
     ]
     return rows or [[*head, "", "", "", "", ""]]
 

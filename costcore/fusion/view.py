@@ -9,7 +9,7 @@ from typing import IO, Any
 from costcore.fusion.fused_trace import fused_trace
 from costcore.fusion.groups import Group, groups_of
 from costcore.fusion.table import FUSED, UNFUSED, FusedColumns, group_rows
-from costcore.reports.columns import choose
+from costcore.reports.columns import choose, in_unit
 from costcore.reports.serialization.targets import Target, save
 from costcore.reports.tables.arrange import TableRow, arrange
 from costcore.reports.tables.show import TableOptions, show
@@ -90,11 +90,8 @@ class FusedView:
         ledger = self.report.ledger
         rows = arrange(self._rows, FUSED, sort, top, ledger, "names", (UNFUSED,))
         total = {**ledger.total, "names": "total", UNFUSED: self.original.ledger.total["mrw"]}
-        titled = [
-            column._replace(title=self.report.trace.run.unit) if column.key in ("flops", "flops%") else column
-            for column in choose(FUSED, columns)
-        ]
-        show([*rows, total], titled, TableOptions(ost, mode, unit, n_digits), self.report.remarks)
+        counted, options = self.report.trace.run.unit, TableOptions(ost, mode, unit, n_digits)
+        show([*rows, total], in_unit(choose(FUSED, columns), counted), options, self.report.remarks, counted=counted)
 
     def to_html(self, target: Target = None, title: str = "") -> str:
         """Return a page as :meth:`costcore.Report.to_html` does, with a column of bytes without fusion."""

@@ -28,6 +28,9 @@ NUMERIC = ("flops", "bytes", "count", "percent", "seconds", "duration", "ratio")
 """The kinds of columns that hold numbers."""
 
 FLOPS = Column("flops", "FLOPs", "flops")
+COUNTED = ("flops", "flops%", "madd", "flops_fma1")
+"""The keys of the columns that show what a convention counts."""
+
 MACS = Column("macs", "MACs", "flops")
 PARAMETERS = Column("n_params", "# Params", "count")
 BYTES = (
@@ -283,6 +286,16 @@ def with_sent(columns: Sequence[Column]) -> list[Column]:
     return [*columns[:after], SENT, *columns[after:]]
 
 
+def in_unit(columns: Sequence[Column], unit: str) -> list[Column]:
+    """Return the columns with the name of what a convention counts as the title of those that show it.
+
+    Args:
+        columns: the columns.
+        unit: what it counts, ``MACs (fvcore)``; titles stay if these are FLOPs.
+    """
+    return [each._replace(title=unit) if each.key in COUNTED and unit != FLOPS.title else each for each in columns]
+
+
 def choose(columns: Mapping[str, Column], names: Sequence[str]) -> list[Column]:
     """Return the columns with these names.
 
@@ -315,6 +328,7 @@ class Table(NamedTuple):
         total: index of the row with the total.
         is_tree: whether rows are nested by indentation, which lines between the rows would interrupt.
         width: the width of the terminal in characters; None if there is none, or if columns were chosen.
+        unit: what the shares are of: FLOPs, or what another convention counts.
     """
 
     titles: list[tuple[str, str]]
@@ -324,6 +338,7 @@ class Table(NamedTuple):
     total: int = -1
     is_tree: bool = False
     width: int | None = None
+    unit: str = "FLOPs"
 
 
 Renderer: TypeAlias = "Callable[[Table], str]"

@@ -27,6 +27,7 @@ from costcore.reports.columns import (
     SummaryColumns,
     TreeColumns,
     choose,
+    in_unit,
     with_sent,
 )
 from costcore.reports.overview.displayed import Displayed
@@ -39,6 +40,7 @@ from costcore.reports.tables.layer_rows import TORCHSTAT_SUMS, layer_rows
 from costcore.reports.tables.memory_rows import memory_remarks, memory_rows
 from costcore.reports.tables.module_tree import tree_rows
 from costcore.reports.tables.show import TableOptions, one_stream, show
+from costcore.trace.run import FLOPS
 
 if TYPE_CHECKING:
     from costcore.counting.conventions.view import View
@@ -144,13 +146,15 @@ class Report(Displayed, ReportFiles):
         """Write a table with one row per counted call in torchstat's format; arguments as for :meth:`show_report`.
 
         ``madd`` is FLOPs with a fused multiply-add counted as two, ``flops_fma1`` FLOPs with a fused multiply-add
-        counted as one. ``memory`` is the size of the outputs in bytes, 0 for views. If time was measured, the default
-        columns include it.
+        counted as one; under another convention both are what it counts. ``memory`` is the size of the outputs in
+        bytes, 0 for views. If time was measured, the default columns include it.
         """
         *calls, total = layer_rows(self.ledger)
         measured = ("seconds", "seconds%") if "seconds" in total else ()
         rows = [TableRow(entry, [call]) for entry, (call, _) in zip(calls, self.ledger.counted, strict=True)]
-        names = (*LayerColumns.DEFAULT, *measured) if columns is None else columns
+        doubled = ("madd",) if self.trace.run.unit != FLOPS else ()  # conventions have one price of a multiply-add
+        default = (*(key for key in LayerColumns.DEFAULT if key not in doubled), *measured)
+        names = default if columns is None else columns
         rows, last, extra = self._with_fused(self._with_fields(rows, names, sort), total, names, sort)
         entries = [*arrange(rows, LAYERS, sort, top, self.ledger, "module", (*TORCHSTAT_SUMS, *extra)), last]
         self._show(entries, choose(LAYERS, names), TableOptions(ost, mode, unit, n_digits))
@@ -473,5 +477,4 @@ class Report(Displayed, ReportFiles):
     ) -> None:
         unit = self.trace.run.unit
         columns = with_sent(columns) if SENT.key in self.ledger.sums else columns
-        titled = [column._replace(title=unit) if column.key in ("flops", "flops%") else column for column in columns]
-        show(entries, titled, options, self.remarks, total, is_tree)
+        show(entries, in_unit(columns, unit), options, self.remarks, total, is_tree, unit)

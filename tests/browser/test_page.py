@@ -395,3 +395,48 @@ def test_a_comparison_has_the_theme_of_the_system(shown, browser, scheme, least,
         assert least < sum(map(int, color.removeprefix("rgb(").removesuffix(")").split(","))) < most
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+TEXTS = """
+    const shown = [document.documentElement.innerText];
+    for (const element of document.querySelectorAll("*")) {
+      if (["SCRIPT", "STYLE"].includes(element.tagName)) continue;
+      for (const name of ["aria-label", "title", "placeholder", "label"]) shown.push(element.getAttribute(name) || "");
+      if (!element.children.length) shown.push(element.textContent);
+    }
+    return shown.join("\\n");
+"""
+"""All that a page says: its text, shown or not, and what screen readers read in its place."""
+
+
+@pytest.mark.parametrize(
+    ("unit", "per_byte"),
+    [
+        ("MACs (fvcore)", "MAC/B"),
+        ("products (mults)", "product/B"),
+        ("bit operations (bops)", "bit operation/B"),
+        ("operations (mine)", "operation/B"),
+    ],
+)
+def test_a_page_says_what_its_convention_counts(shown, unit, per_byte):
+    """600 over 120 bytes are 5 a byte."""
+    calls = [html_reports.call("linear", "fc", 600, 100, 20), html_reports.call("relu", "act", 10, 40, 40)]
+    browser = shown(html_reports.report(calls, unit=unit, convention="given"))
+    wait_for(browser, lambda: dots(browser))
+    said = []
+    scatter = browser.find_element(By.ID, "scatter")
+    for key in (Keys.ARROW_RIGHT, Keys.ARROW_RIGHT):
+        scatter.send_keys(key)
+        said.append(browser.find_element(By.ID, "tip").text)
+    assert f"600 {unit}, 120 B\n5 {per_byte}" in "\n".join(said)
+    browser.find_element(By.ID, "search").send_keys("linear")
+    wait_for(browser, lambda: f"600 {unit}, 98.4% of the total" in browser.find_element(By.ID, "found").text)
+    for row in range(len(rows(browser))):
+        browser.execute_script("document.querySelectorAll('#table tbody tr[tabindex]')[arguments[0]].click()", row)
+        assert f"{unit.split(' (')[0]} per byte" in browser.find_element(By.ID, "detail").text
+        said.append(browser.execute_script(TEXTS))
+    heads = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#table thead button")]
+    assert {unit, per_byte, f"Share of {unit}"} <= set(heads)
+    metric = Select(browser.find_element(By.ID, "metric"))
+    assert [option.text for option in metric.options] == [unit, "MACs", "bytes read and written", "parameters"]
+    assert "flop" not in "\n".join(said).lower()

@@ -14,6 +14,7 @@ from costcore.reports.ledger import flops_of
 from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.to_json import to_dict, to_json
 from costcore.reports.text.values import jsonable
+from costcore.trace.run import FLOPS
 
 
 def to_model_card(report: ReportData, input_shape: Any = None) -> str:
@@ -31,8 +32,7 @@ def to_model_card(report: ReportData, input_shape: Any = None) -> str:
         "status": status(report),
         "frameworks": dict(report.trace.run.frameworks),
         "input_shape": _input_shapes(report) if input_shape is None else input_shape,
-        "flops_fma_1": _flops(report, True),
-        "flops_fma_2": _flops(report, False),
+        **_counted(report),
         "macs": total["macs"],
         "parameters": total.get("n_params_model", total["n_params"]),
         "bytes_read": total["mread"],
@@ -54,6 +54,14 @@ def _memory(memory: Memory) -> dict[str, Any]:
     """Return the peak of tensors in bytes, how far it can be relied on, and its parts by kind."""
     accuracy = "exact for tensors, without workspace of kernels" if memory.is_exact else "approximate"
     return {"peak_memory": memory.peak, "peak_memory_is": accuracy, "peak_memory_by_kind": memory.by_kind}
+
+
+def _counted(report: ReportData) -> dict[str, Any]:
+    """Return the FLOPs with both prices of a fused multiply-add, or what another convention counts, with its unit."""
+    unit = report.trace.run.unit
+    if unit != FLOPS:
+        return {"counted": report.ledger.total["flops"], "counted_unit": unit}
+    return {"flops_fma_1": _flops(report, True), "flops_fma_2": _flops(report, False)}
 
 
 def _flops(report: ReportData, fma_1flop: bool) -> Dim:

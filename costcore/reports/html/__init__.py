@@ -66,6 +66,7 @@ def to_html(report: ReportData, title: str = "", time: str = "", unfused: Report
         version=escape(report.trace.run.version),
         status=sections.status(report),
         settings=sections.settings(report),
+        unit=sections.text(report.trace.run.unit),
         totals=sections.totals(report),
         uncounted=sections.uncounted(report),
         memory=memory_section(report),

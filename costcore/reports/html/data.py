@@ -10,6 +10,7 @@ from costcore.reports.caveats import call_site
 from costcore.reports.html.memory import memory_data
 from costcore.reports.ledger import SUMS, Ledger, ignored
 from costcore.reports.module_tree import walk
+from costcore.reports.text.counted_units import per_byte, short_per_byte
 from costcore.reports.text.escape import printable
 from costcore.reports.text.values import attribute_text
 from costcore.symbolic import RANKING_SIZE, as_text, magnitude
@@ -85,10 +86,12 @@ def page_data(report: ReportData, unfused: ReportData | None = None) -> dict[str
     totals = {**ledger.total, "n_own": sums[0]}
     node_rows = [_node(*node, n, exact) for node, n in zip(nodes, sums, strict=True)]
     more = () if unfused is None else (UNFUSED,)
+    unit = printable(trace.run.unit)
     if unfused is not None:
         _add_unfused(node_rows, calls, unfused, exact)
     return {
         "model": printable(nodes[0][1]["type"]),
+        "unit": {"name": unit, "perByte": per_byte(unit), "shortPerByte": short_per_byte(unit)},
         "totals": {key: exact(totals[key]) for key in METRICS},
         "measured": "seconds" in ledger.total,
         "operators": {"columns": OPERATOR, "rows": _operators(ledger, exact)},

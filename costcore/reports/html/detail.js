@@ -23,11 +23,11 @@ function closeDetail() {
 
 function costDetails(item) {
   return [
-    ["FLOPs", readableAndExact(item.flops, "flops")],
+    [UNIT, readableAndExact(item.flops, "flops")],
     ["MACs", readableAndExact(item.macs, "flops")],
     ["Read", readableAndExact(item.mread, "bytes")],
     ["Written", readableAndExact(item.mwrite, "bytes")],
-    ["FLOPs per byte", intensityText(item.intensity)],
+    [report.unit.perByte, intensityText(item.intensity)],
     ["Measured time", item.seconds === null ? null : `${milliseconds(item.seconds)} ms`],
   ];
 }

@@ -2,8 +2,9 @@
 
 const report = JSON.parse(document.getElementById("data").textContent);
 
+const UNIT = report.unit.name; // what the report counts: FLOPs, or what another convention counts
 const METRICS = [
-  { key: "flops", title: "FLOPs", kind: "flops" },
+  { key: "flops", title: UNIT, kind: "flops" },
   { key: "macs", title: "MACs", kind: "flops" },
   { key: "mrw", title: "bytes read and written", kind: "bytes" },
   { key: "n_own", title: "parameters", kind: "flops" },

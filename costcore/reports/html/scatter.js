@@ -120,7 +120,7 @@ function drawAxes(svg, { x, y, axis, hasZero, zero }) {
   if (hasZero) label("0", { x: left - 8, y: zero + 4, "text-anchor": "end" });
   label("bytes read and written", { x: (left + right) / 2, y: axis + 36, "text-anchor": "middle" });
   const middle = (MARGIN.top + y.range()[0]) / 2;
-  label("FLOPs", { x: 12, y: middle, transform: `rotate(-90 12 ${middle})`, "text-anchor": "middle" });
+  label(UNIT, { x: 12, y: middle, transform: `rotate(-90 12 ${middle})`, "text-anchor": "middle" });
 }
 
 /** Returns `1 G` instead of `1.000 G`. */
@@ -137,7 +137,7 @@ function drawIntensityLine(svg, { x, y }, power) {
   const angle = (Math.atan2(by - ay, bx - ax) * 180) / Math.PI;
   const transform = `rotate(${angle} ${bx} ${by})`;
   const at = { class: "label", x: bx - 6, y: by - 4, "text-anchor": "end", transform };
-  svg.append(makeSvg("text", at, `${power < 0 ? `1/${10 ** -power}` : grouped(intensity)} FLOP/B`));
+  svg.append(makeSvg("text", at, `${power < 0 ? `1/${10 ** -power}` : grouped(intensity)} ${report.unit.shortPerByte}`));
 }
 
 function drawLegend(points) {
@@ -166,8 +166,9 @@ function selectDot(svg, i) {
   const n = dots.filter((dot) => dot.x === x && dot.y === y).length;
   const others = n > 1 ? `\nand ${grouped(n - 1)} more at this point` : "";
   const { left, top } = svg.getBoundingClientRect();
-  const amounts = `${readable(call.flops, "flops")} FLOPs, ${readable(call.mrw, "bytes")}`;
-  const lines = [`${call.name}, ${call.op}`, call.path, amounts, `${intensityText(call.intensity)} FLOP/B${others}`];
+  const amounts = `${readable(call.flops, "flops")} ${UNIT}, ${readable(call.mrw, "bytes")}`;
+  const intensity = `${intensityText(call.intensity)} ${report.unit.shortPerByte}`;
+  const lines = [`${call.name}, ${call.op}`, call.path, amounts, intensity + others];
   showTooltip(lines.join("\n"), left + x, top + y);
 }
 

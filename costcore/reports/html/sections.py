@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from costcore.dims import Dim, is_symbolic
 from costcore.reports.caveats import n_assumptions, uncounted_operators
 from costcore.reports.text.amounts import METRICS, exact, readable
+from costcore.reports.text.counted_units import per_byte
 from costcore.reports.text.escape import printable
 from costcore.reports.text.units import rounded
 from costcore.symbolic import as_text
@@ -58,7 +59,7 @@ def settings(report: ReportData) -> str:
     layout = "data movement is counted" if run.layout == "framework" else "data movement is ignored"
     versions = (f"{name} {version}" for name, version in report.versions.items() if name != "convention")
     if run.unit != FLOPS:
-        fma = f"FLOPs are {run.unit}"
+        fma = f"counts {run.unit}"
     fused = [] if run.fusion is None else [f"bytes after fusion at level {run.fusion.level}"]
     phrases = [*versions, f"convention {run.convention}", fma, layout, *fused]
     return " · ".join(map(text, phrases))
@@ -66,17 +67,17 @@ def settings(report: ReportData) -> str:
 
 def totals(report: ReportData) -> str:
     """Return a card per total with its rounded and its exact value."""
-    total = report.total_report
+    total, unit = report.total_report, report.trace.run.unit
     n_params = total.get("n_params_model", total["n_params"])
     unused = n_params - total["n_params"]
     note = "" if unused == 0 else f"{exact(total['n_params'])} of them read by these calls"
     cards = [
-        _amount_card(report.trace.run.unit, total["flops"], "flops"),
+        _amount_card(text(unit), total["flops"], "flops"),
         _amount_card("MACs", total["macs"], "macs"),
         _amount_card("Parameters", n_params, "n_params", note),
         _amount_card("Bytes read", total["mread"], "mread"),
         _amount_card("Bytes written", total["mwrite"], "mwrite"),
-        card("FLOPs per byte", _intensity(total["flops"], total["mrw"]), "arithmetic intensity"),
+        card(text(per_byte(unit)), _intensity(total["flops"], total["mrw"]), "arithmetic intensity"),
         card("Calls", exact(total["n_layers"]), _uncounted_note(report)),
     ]
     if "mcomm" in total:

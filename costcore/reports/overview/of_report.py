@@ -12,6 +12,7 @@ from costcore.reports.tables.arrange import TableRow, arrange
 from costcore.reports.tables.tabulate import tabulate
 from costcore.reports.text.amounts import exact, readable
 from costcore.symbolic import magnitude
+from costcore.trace.run import FLOPS
 
 if TYPE_CHECKING:
     from costcore.reports.report_data import ReportData
@@ -33,14 +34,14 @@ def overview_of(report: ReportData, types: Sequence[TableRow]) -> Overview:
     total = report.ledger.total
     tree = report.tree()
     heading = ", ".join(filter(None, (tree["type"], _calls(total["n_layers"]), report.status)))
-    return Overview(heading, [*_figures(report)], [_types(report, types)], report.remarks, tree)
+    return Overview(heading, [*_figures(report)], [_types(report, types)], report.remarks, tree, report.trace.run.unit)
 
 
 def _figures(report: ReportData) -> Iterator[Figure]:
     total, run = report.ledger.total, report.trace.run
     once = "one FLOP" if run.fma_1flop else "two FLOPs"
-    convention = run.unit == "FLOPs"
-    yield _amount(run.unit, total["flops"], "flops", f"a fused multiply-add is {once}" if convention else "")
+    own = run.unit == FLOPS
+    yield _amount(run.unit, total["flops"], "flops", f"a fused multiply-add is {once}" if own else "")
     yield _amount("MACs", total["macs"], "macs")
     yield _amount("Parameters", total["n_params"], "n_params")
     yield _amount("Bytes read and written", total["mrw"], "mrw")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from costcore.reports.columns import Table
+from costcore.trace.run import FLOPS
 
 
 class Figure(NamedTuple):
@@ -45,6 +46,7 @@ class Overview(NamedTuple):
         parts: the tables.
         lines: what is not counted, and what the numbers assume.
         tree: the module hierarchy as :meth:`costcore.Report.tree` returns it; None without one.
+        unit: what the modules of the tree count.
     """
 
     title: str
@@ -52,3 +54,4 @@ class Overview(NamedTuple):
     parts: Sequence[Part] = ()
     lines: Sequence[str] = ()
     tree: Mapping[str, Any] | None = None
+    unit: str = FLOPS

@@ -37,7 +37,7 @@ def to_html(overview: Overview) -> str:
         f"<table><tbody>{figures}</tbody></table>" if figures else "",
         *map(_part, overview.parts),
         _remarks(overview.lines),
-        _tree(overview.tree) if overview.tree is not None and overview.tree["children"] else "",
+        _tree(overview.tree, overview.unit) if overview.tree is not None and overview.tree["children"] else "",
     ]
     return f"<div>{''.join(blocks)}</div>"
 
@@ -78,12 +78,12 @@ def _remarks(lines: Sequence[str]) -> str:
     return f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in lines)}</ul>" if lines else ""
 
 
-def _tree(tree: Mapping[str, Any]) -> str:
+def _tree(tree: Mapping[str, Any], unit: str) -> str:
     """Return the modules as nested elements that fold; the model and its children are open."""
     depth, n = _depth_of(tree)
     rows = tree_rows(dict(tree), depth, None, MOST_CHILDREN, "csv")
     hidden = f" (modules below level {depth} are part of their sums)" if n > len(rows) else ""
-    return f"<p>Modules{hidden}:</p>{''.join(_nested(rows))}"
+    return f"<p>Modules{hidden}:</p>{''.join(_nested(rows, unit))}"
 
 
 def _depth_of(tree: Mapping[str, Any]) -> tuple[int, int]:
@@ -98,7 +98,7 @@ def _depth_of(tree: Mapping[str, Any]) -> tuple[int, int]:
     return max(depth, 1), sum(counts.values())
 
 
-def _nested(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _nested(rows: Sequence[Mapping[str, Any]], unit: str) -> Iterator[str]:
     """Yield one element per module, inside that of its parent; rows have a ``depth``, parents before children."""
     total = rows[0]["flops"]
     is_open: list[int] = []
@@ -108,9 +108,9 @@ def _nested(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield "</details>"
         if after is not None and after["depth"] > row["depth"]:
             is_open.append(row["depth"])
-            yield f"<details{' open' * (row['depth'] == 0)}{_indent(row)}><summary>{_line(row, total)}</summary>"
+            yield f"<details{' open' * (row['depth'] == 0)}{_indent(row)}><summary>{_line(row, total, unit)}</summary>"
         else:
-            yield f"<div{_indent(row)}>{_line(row, total)}</div>"
+            yield f"<div{_indent(row)}>{_line(row, total, unit)}</div>"
     yield "</details>" * len(is_open)
 
 
@@ -118,15 +118,15 @@ def _indent(row: Mapping[str, Any]) -> str:
     return f" style='{INDENT}'" if row["depth"] else ""
 
 
-def _line(row: Mapping[str, Any], total: Any) -> str:
-    """Return a module in one line: name, type, FLOPs, their share, and parameters."""
+def _line(row: Mapping[str, Any], total: Any, unit: str) -> str:
+    """Return a module in one line: name, type, amount and its share, and parameters."""
     name = f"<strong>{_text(row['name'] or row['type'] or 'total')}</strong>"
     kind = f" {_text(row['type'])}" if row["type"] and row["name"] else ""
     same = f" (same as {_text(row['same_as'])})" if row["same_as"] else ""
     share = f", {_share(float(row['flops%']))}" if isinstance(row.get("flops%"), (int, float)) and total else ""
     flops, n_params = readable(row["flops"], "flops"), exact(row["n_params"])
     unknown = f", {row['n_unknown']} not counted" if row.get("n_unknown") else ""
-    return f"{name}{kind}{same}: {_text(flops)} FLOPs{_text(share)}, {_text(n_params)} parameters{unknown}"
+    return f"{name}{kind}{same}: {_text(flops)} {_text(unit)}{_text(share)}, {_text(n_params)} parameters{unknown}"
 
 
 def _share(percent: float) -> str:

@@ -9,8 +9,7 @@ from costcore.reports.plots.colors import colors_of, keys
 from costcore.reports.plots.picture import Picture
 from costcore.reports.plots.theme import Theme, add_legend, axes_of
 from costcore.reports.report_data import ReportData
-
-X_TITLE = "Bytes read and written (dotted lines: FLOPs per byte)"
+from costcore.reports.text.counted_units import per_byte
 
 MOST_TICKS = 7
 """The maximum number of labels of the axis of bytes."""
@@ -41,7 +40,9 @@ def _dots(report: ReportData, rows: list[tuple[str, str, int, int]], theme: Them
     axes, colors = axes_of(theme), colors_of(report, theme)
     points = [*dict.fromkeys((float(nbytes), float(flops), op) for _, op, flops, nbytes in rows)]
     xs, ys, ops = zip(*points, strict=True)
-    axes.set(xscale="log", yscale="log", xlabel=X_TITLE, ylabel=report.trace.run.unit)
+    unit = report.trace.run.unit
+    x_title = f"Bytes read and written (dotted lines: {per_byte(unit)})"
+    axes.set(xscale="log", yscale="log", xlabel=x_title, ylabel=unit)
     size, is_many = max(6, 40 - len(points) // 50), len(points) > MANY
     found = [colors.get(op, theme.gray) for op in ops]
     axes.scatter(xs, ys, s=size, c=found, alpha=0.8, linewidths=0, rasterized=is_many)

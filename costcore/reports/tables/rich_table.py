@@ -26,13 +26,13 @@ def has_room_for_bars(table: Table) -> bool:
 
 
 def draw(table: Table) -> str:
-    """Return the table with its titles and total in bold, and a bar for each row's share of the FLOPs."""
+    """Return the table with its titles and total in bold, and a bar for each row's share of the total."""
     drawing = RichTable(box=ROUNDED, header_style="bold cyan")
     for title, numeric in zip(table.titles, table.numeric, strict=True):
         drawing.add_column(Text("\n".join(filter(None, title))), justify="right" if numeric else "left", no_wrap=True)
     shares = table.shares if has_room_for_bars(table) else ()
     if shares:
-        drawing.add_column(Text("FLOPs\nshare"), width=BAR_WIDTH)
+        drawing.add_column(Text(f"{table.unit}\nshare"), width=BAR_WIDTH)
     total = table.total % max(len(table.rows), 1)
     for i, row in enumerate(table.rows):
         share = shares[i] if shares else None

@@ -13,6 +13,7 @@ from costcore.reports.serialization.targets import writable
 from costcore.reports.tables.fit import fitting, remark_on, terminal_width
 from costcore.reports.tables.renderers import rendered
 from costcore.reports.tables.tabulate import tabulate
+from costcore.trace.run import FLOPS
 
 
 class TableOptions(NamedTuple):
@@ -38,6 +39,7 @@ def show(
     remarks: Sequence[str],
     total: int = -1,
     is_tree: bool = False,
+    counted: str = FLOPS,
 ) -> None:
     """Write a table. In a terminal, default columns that do not fit its width are left out.
 
@@ -48,6 +50,7 @@ def show(
         remarks: lines to write below the table.
         total: index of the row with the total.
         is_tree: whether rows are nested by indentation.
+        counted: what the column of FLOPs counts.
     """
     stream, mode, unit, n_digits = options
     stream = writable(stream or sys.stdout)
@@ -55,7 +58,7 @@ def show(
     is_drawn = mode in ("table", "color")
 
     def table_of(columns: Sequence[Column]) -> Table:
-        return tabulate(columns, entries, unit, n_digits, is_drawn, total)._replace(is_tree=is_tree)
+        return tabulate(columns, entries, unit, n_digits, is_drawn, total)._replace(is_tree=is_tree, unit=counted)
 
     table, width, dropped = table_of(columns), terminal_width(stream), []
     if is_drawn and width is not None and is_default(columns):

@@ -44,6 +44,12 @@ def test_a_bar_is_as_long_as_the_share_of_the_flops():
     ]
 
 
+def test_bars_have_the_unit_of_the_convention():
+    assert "│ MACs (fvcore)        │\n│ Layer name │ FLOPs │ share " in plain(
+        to_color(TABLE._replace(unit="MACs (fvcore)"))
+    )
+
+
 def test_a_table_without_shares_has_no_bars():
     assert "share" not in to_color(Table([("a", "")], [["x"]], [False]))
     assert to_color(Table([("a", "")], [["x"], ["y"]], [False], [None, 50]))
