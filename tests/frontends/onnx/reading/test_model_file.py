@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import random
 import subprocess
 import sys
 import tracemalloc
@@ -35,7 +36,9 @@ def heavy(elements: int = 1_000_000) -> ModelProto:
     return model
 
 
-@pytest.mark.parametrize("content", [b"", PNG, b"PK\x03\x04" + b"\x00" * 40, b"{}", b"name: torch\n", os.urandom(64)])
+@pytest.mark.parametrize(
+    "content", [b"", PNG, b"PK\x03\x04" + b"\x00" * 40, b"{}", b"name: torch\n", random.Random(0).randbytes(64)]
+)
 def test_what_is_no_model_is_named(tmp_path, content):
     path = tmp_path / "net.onnx"
     path.write_bytes(content)
