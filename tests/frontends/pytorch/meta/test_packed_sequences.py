@@ -62,10 +62,16 @@ def test_a_batch_of_the_same_shape_and_other_lengths_costs_what_it_takes(lengths
 
 
 @pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning", "ignore:The tensor attributes")  # of torch's export
+@pytest.mark.parametrize("is_strict", [True, False])
 @pytest.mark.parametrize("kind", GATES)
-def test_an_exported_layer_makes_its_first_state_on_a_device_with_data(kind):
+def test_an_exported_layer_makes_its_first_state_on_a_device_with_data(kind, is_strict):
     x = torch.ones(2, 5, 3)
-    program = torch.export.export(kind(3, 6), (x,))
+    try:
+        program = torch.export.export(kind(3, 6), (x,), strict=is_strict)
+    except ValueError as error:
+        if is_strict or "assigned during export" not in str(error):
+            raise
+        pytest.skip("this PyTorch exports recurrent layers with strict=True only")
     report = estimate(program, x)
     assert report.total_report["macs"] == 2 * 5 * GATES[kind] * 6 * (3 + 6)
     assert report.total_report == estimate(kind(3, 6), x).total_report
