@@ -14,6 +14,8 @@ from costcore.errors import CostError, CostWarning
 from costcore.messages import did_you_mean
 from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import load, loaded, specs
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Overview
 from costcore.reports.report import Report
 from costcore.trace.recorder import Recorder
 
@@ -28,7 +30,7 @@ def _unhooked(name: str) -> str:
     return f"ComputationalCostHook records nothing that {name} runs. {specs()[name].unhooked}"
 
 
-class ComputationalCostHook:
+class ComputationalCostHook(Displayed):
     """A context manager that counts what runs inside it, in every imported framework.
 
     ``with ComputationalCostHook() as cch: y = net(x)``. A hook can be used again, and then starts from zero. If two
@@ -198,6 +200,13 @@ class ComputationalCostHook:
             "cannot pickle or copy a ComputationalCostHook. Pickle hook.report, or save it by hook.report.to_json(), "
             "and create a hook in every process."
         )
+
+    def __repr__(self) -> str:
+        return f"<ComputationalCostHook: {self.report!r}>"
+
+    def _overview(self) -> Overview:
+        """Return the overview of the report."""
+        return self.report._overview()
 
     @property
     def report(self) -> Report:

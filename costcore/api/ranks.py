@@ -7,7 +7,52 @@ from math import prod
 from typing import Any
 
 from costcore.api.estimate import estimate
+from costcore.reports.columns import GROUPS, Column
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Overview, Part
 from costcore.reports.report import Report
+from costcore.reports.tables.tabulate import tabulate
+
+COLUMNS = (
+    Column("rank", "Rank", "count"),
+    Column("n_held", "Parameters held", "count"),
+    *(GROUPS[key] for key in ("n_layers", "flops", "macs", "mrw", "mcomm")),
+    Column("peak", "Peak of memory", "bytes"),
+)
+"""The columns of the table of ranks; that of memory is shown if it was recorded."""
+
+MOST_ROWS = 40
+"""The maximum number of ranks that ``print`` and notebooks show."""
+
+
+class RankReports(Displayed, dict[int, Report]):
+    """The reports of several processes by rank, as :func:`costcore.estimate_ranks` returns them."""
+
+    def __repr__(self) -> str:
+        return f"<RankReports of {self._mesh}: {len(self)} rank{'s' * (len(self) != 1)}>"
+
+    @property
+    def _mesh(self) -> str:
+        ranks = (report.trace.run.rank for report in self.values())
+        return next((f"the mesh {each.mesh_text}" for each in ranks if each is not None), "no mesh")
+
+    def _overview(self) -> Overview:
+        """Return a row per rank, and what any of them assumes or does not count, each once."""
+        rows = [_row(rank, report) for rank, report in self.items()]
+        columns = [each for each in COLUMNS if any(each.key in row for row in rows)]
+        table = tabulate(columns, rows[:MOST_ROWS], "auto", 2, fixed=True)
+        title = f"The first {MOST_ROWS} of {len(rows)} ranks" if len(rows) > MOST_ROWS else "By rank"
+        own = {f"costs are those of {report.trace.run.rank}" for report in self.values()}
+        remarks = dict.fromkeys(line for report in self.values() for line in report.remarks if line not in own)
+        return Overview(
+            f"{len(self)} rank{'s' * (len(self) != 1)} of {self._mesh}", (), [Part(title, table)], [*remarks]
+        )
+
+
+def _row(rank: int, report: Report) -> dict[str, Any]:
+    total, held = report.total_report, report.trace.run.rank
+    row = {**total, "rank": rank, "mrw": total["mread"] + total["mwrite"], "n_held": held and held.n_params}
+    return row if report.memory is None else {**row, "peak": report.memory.peak}
 
 
 def estimate_ranks(
@@ -18,7 +63,7 @@ def estimate_ranks(
     plan: Any,
     ranks: Iterable[int] | None = None,
     **options: Any,
-) -> dict[int, Report]:
+) -> RankReports:
     """Return a report for each of several processes of a parallel run, by rank; see :func:`estimate`.
 
     ::
@@ -46,4 +91,4 @@ def estimate_ranks(
     elif isinstance(ranks, str) or not isinstance(ranks, Iterable):
         raise TypeError(f"ranks must be a list of ranks such as (0, -1) (got {ranks!r})")
     reports = (estimate(model, inputs, rank=rank, **options) for rank in ranks)
-    return {report.trace.run.rank.rank: report for report in reports if report.trace.run.rank is not None}
+    return RankReports((report.trace.run.rank.rank, report) for report in reports if report.trace.run.rank is not None)

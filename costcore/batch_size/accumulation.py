@@ -10,10 +10,13 @@ from costcore.batch_size.coupling import couplings
 from costcore.batch_size.largest import FIRST, LargestBatch, find_largest
 from costcore.batch_size.limit import Limit
 from costcore.messages import short_repr
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Figure, Overview
+from costcore.reports.text.amounts import exact, readable
 
 
-@dataclass(frozen=True)
-class Accumulation:
+@dataclass(frozen=True, repr=False)
+class Accumulation(Displayed):
     """The micro-batches that make up a global batch.
 
     Attributes:
@@ -37,6 +40,23 @@ class Accumulation:
     peak: int
     limit: Limit
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        passes = f"{self.steps} x {self.micro_batch}" if self.steps else "one sample does not fit"
+        return f"<Accumulation of {self.global_batch}: {passes}, peak {self.peak} bytes>"
+
+    def _overview(self) -> Overview:
+        """Return the micro-batches and the peak."""
+        shared = f"in {self.replicas} replicas" if self.replicas > 1 else ""
+        last = f"the last of {self.last}" if self.last != self.micro_batch else ""
+        even = f"{self.steps} of at most {self.even} are as equal as possible" if self.even != self.micro_batch else ""
+        figures = [
+            Figure("Global batch", exact(self.global_batch), shared),
+            Figure("Micro-batch", exact(self.micro_batch), "" if self.steps else "one sample does not fit"),
+            Figure("Passes per step", exact(self.steps), "; ".join(filter(None, [last, even]))),
+            Figure("Peak", readable(self.peak, "peak_memory", 2), f"{exact(self.peak)} B"),
+        ]
+        return Overview("Gradient accumulation", figures, (), [f"limit: {self.limit.describe()}", *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures in plain JSON types."""

@@ -12,13 +12,21 @@ from costcore.batch_size.search import largest_batch
 from costcore.errors import CostError
 from costcore.memory.envelope import Envelope, Line, difference, envelope_of
 from costcore.memory.report import Memory
+from costcore.reports.columns import BLOCKS, Column
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Figure, Overview, Part
+from costcore.reports.tables.tabulate import tabulate
+from costcore.reports.text.amounts import exact, readable
 
 FIRST = 2
 """The lines are those of this batch and the next: with a single sample some operators run in another way."""
 
 
-@dataclass(frozen=True)
-class LargestBatch:
+_BATCH = Column("batch", "Batch", "count")
+
+
+@dataclass(frozen=True, repr=False)
+class LargestBatch(Displayed):
     """The largest batch that fits; 0 if one sample does not.
 
     Attributes:
@@ -47,6 +55,30 @@ class LargestBatch:
 
     def __repr__(self) -> str:
         return f"<LargestBatch {self.batch}: peak {self.peak} bytes, limit {self.limit.room} bytes>"
+
+    def _overview(self) -> Overview:
+        """Return the batch with what it needs, the peak by kind, and the peak by batch."""
+        limit, memory = self.limit, readable(self.limit.memory, "peak_memory", 2)
+        runs = f"batch {self.batch}" if self.batch else "the smallest batch that runs"
+        figures = [
+            Figure(
+                "Largest batch", exact(self.batch), "" if self.batch else "not even the smallest batch that runs fits"
+            ),
+            Figure(f"Needed by {runs}", readable(self.needed, "peak_memory", 2), f"of {memory}"),
+            Figure("Peak", readable(self.peak, "peak_memory", 2), f"{exact(self.peak)} B, {self.memory.where}"),
+        ]
+        if self.next_peak is not None:
+            needed = limit.needed(self.next_peak)
+            excess = readable(needed - limit.memory, "peak_memory", 2)
+            shown = readable(needed, "peak_memory", 2)
+            figures.append(Figure(f"Needed by batch {self.batch + 1}", shown, f"{excess} too much"))
+        kinds = [{"kind": kind, "nbytes": nbytes} for kind, nbytes in self.by_kind.items()]
+        batches = [{"batch": batch, "nbytes": nbytes} for batch, nbytes in self.table.items()]
+        parts = [
+            Part("Alive at the peak", tabulate([BLOCKS["kind"], BLOCKS["nbytes"]], kinds, "auto", 2, fixed=True)),
+            Part("Peak by batch", tabulate([_BATCH, BLOCKS["nbytes"]], batches, "auto", 2, fixed=True)),
+        ]
+        return Overview("Largest batch", figures, parts, [f"limit: {limit.describe()}", *self.notes])
 
     @property
     def needed(self) -> int:

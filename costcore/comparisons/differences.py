@@ -76,5 +76,28 @@ class Difference(NamedTuple):
         return changed
 
 
+class BlockDelta(NamedTuple):
+    """The blocks of one kind, module and name (or operator, if they have no name) in two runs.
+
+    Attributes:
+        kind: their kind.
+        module: path of the module that made or owns them, in the new report.
+        what: the name of a parameter, its gradient or its state, else the operator that made them.
+        n_blocks: how many there are.
+        nbytes: the sum of their sizes.
+    """
+
+    kind: str
+    module: str
+    what: str
+    n_blocks: Delta
+    nbytes: Delta
+
+    @property
+    def change(self) -> str:
+        """``added``, ``removed`` or ``changed``."""
+        return "added" if self.n_blocks.old == 0 else "removed" if self.n_blocks.new == 0 else "changed"
+
+
 def _cost(entry: Entry | None, key: str) -> Dim:
     return 0 if entry is None else entry.get(key, 0)

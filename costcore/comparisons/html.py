@@ -7,7 +7,8 @@ from html import escape
 from string import Template
 from typing import TYPE_CHECKING
 
-from costcore.comparisons.render import Section, difference_sections
+from costcore.comparisons.render import difference_sections
+from costcore.comparisons.sections import Section
 from costcore.dims import is_symbolic
 from costcore.reports.html import file_text, policy
 from costcore.reports.html.sections import card, heading, text

@@ -4,40 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
-from costcore.comparisons.differences import Delta
+from costcore.comparisons.differences import BlockDelta, Delta
+from costcore.comparisons.memory_sections import memory_sections
 from costcore.memory.ledger import KINDS
 from costcore.memory.report import Memory
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Overview, Part
+from costcore.reports.text.amounts import exact
+
+MOST_ROWS = 20
+"""The maximum number of rows per table that ``print`` and notebooks show."""
 
 Group: TypeAlias = "tuple[str, str, str]"
 """What blocks have in common that are compared: their kind, their module, and their name or operator."""
 
 
-class BlockDelta(NamedTuple):
-    """The blocks of one kind, module and name (or operator, if they have no name) in two runs.
-
-    Attributes:
-        kind: their kind.
-        module: path of the module that made or owns them, in the new report.
-        what: the name of a parameter, its gradient or its state, else the operator that made them.
-        n_blocks: how many there are.
-        nbytes: the sum of their sizes.
-    """
-
-    kind: str
-    module: str
-    what: str
-    n_blocks: Delta
-    nbytes: Delta
-
-    @property
-    def change(self) -> str:
-        """``added``, ``removed`` or ``changed``."""
-        return "added" if self.n_blocks.old == 0 else "removed" if self.n_blocks.new == 0 else "changed"
-
-
-class MemoryComparison:
+class MemoryComparison(Displayed):
     """The memory of two runs, in bytes.
 
     Args:
@@ -48,6 +32,20 @@ class MemoryComparison:
     def __init__(self, old: Memory, new: Memory, moved: Mapping[str, str]) -> None:
         self._sides = old, new
         self._moved = moved
+
+    def __repr__(self) -> str:
+        peak = self.figures["peak"]
+        return f"<MemoryComparison: peak {exact(peak.old)} → {exact(peak.new)} bytes>"
+
+    def _overview(self) -> Overview:
+        """Return the figures that changed, and the first of the blocks that did."""
+        parts = [
+            Part(section.title, section.table._replace(rows=section.table.rows[:MOST_ROWS]), not section.is_detail)
+            for section in memory_sections(self.figures, self.by_kind, self.blocks)
+        ]
+        peak = self.figures["peak"]
+        change = "equal" if peak.equal else exact(peak.difference, signed=True) + " B"
+        return Overview(f"Peak of memory: {exact(peak.old)} B → {exact(peak.new)} B, {change}", (), parts)
 
     @property
     def figures(self) -> dict[str, Delta]:

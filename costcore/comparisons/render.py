@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from costcore.comparisons.comparison_data import ComparisonData
 from costcore.comparisons.conversion import ConversionChange, conversion_changes
 from costcore.comparisons.differences import COMPARED, Delta, Difference
-from costcore.comparisons.memory import BlockDelta
+from costcore.comparisons.memory_sections import memory_sections
+from costcore.comparisons.sections import CHANGES, DELTA_TITLES, Section, cells
 from costcore.reports.columns import Table
 from costcore.reports.tables.renderers import rendered
 from costcore.reports.text.amounts import readable
 from costcore.reports.text.escape import escaped, printable
 from costcore.reports.text.values import attribute_text
 from costcore.symbolic import magnitude
-
-
-class Section(NamedTuple):
-    """A table of a comparison.
-
-    Attributes:
-        title: the heading.
-        table: the table.
-        is_detail: whether the section is collapsible in formats that support it.
-    """
-
-    title: str
-    table: Table
-    is_detail: bool
-
-
-CHANGES = ("added", "removed", "changed")
-"""What can happen to a call or to blocks of memory."""
-
-_DELTA_TITLES = [("old", ""), ("new", ""), ("difference", ""), ("ratio", "")]
 
 
 def to_text(comparison: ComparisonData, mode: str, limit: int | None) -> str:
@@ -54,7 +35,7 @@ def to_text(comparison: ComparisonData, mode: str, limit: int | None) -> str:
 def sections_of(comparison: ComparisonData) -> list[Section]:
     """Return the tables of a comparison: totals and what differs, or that of memory if no call differs."""
     if comparison.equal:
-        return memory_sections(comparison)
+        return _memory(comparison)
     return [Section("Totals", _totals(comparison), False), *difference_sections(comparison)]
 
 
@@ -67,7 +48,7 @@ def difference_sections(comparison: ComparisonData) -> list[Section]:
     )
     titles = comparison.titles
     candidates = (
-        *memory_sections(comparison),
+        *_memory(comparison),
         Section("By operator", _operators(operators, titles), True),
         Section("Conversion", _conversion(conversion_changes(comparison), titles["flops"]), False),
         Section(_heading(comparison), _calls(differences, titles), True),
@@ -76,32 +57,9 @@ def difference_sections(comparison: ComparisonData) -> list[Section]:
     return [section for section in candidates if section.table.rows]
 
 
-def memory_sections(comparison: ComparisonData) -> list[Section]:
-    """Return the tables of what changed in memory: the figures, the kinds at the peak, and the blocks alive at it."""
+def _memory(comparison: ComparisonData) -> list[Section]:
     memory = comparison.memory
-    if memory is None:
-        return []
-    names = {"peak": "peak", "base": "before the run", "saved": "kept for the backward pass", "end": "after the run"}
-    deltas = {
-        **{names[key]: delta for key, delta in memory.figures.items()},
-        **{f"{kind} at the peak": delta for kind, delta in memory.by_kind.items()},
-    }
-    rows = [[name, *_cells(delta, "peak_memory")] for name, delta in deltas.items() if not delta.equal]
-    figures = Table([("memory", ""), *_DELTA_TITLES], rows, [False, True, True, True, True])
-    counts = [(sum(each.change == change for each in memory.blocks), change) for change in CHANGES]
-    heading = "Blocks at the peak: " + ", ".join(f"{count} {change}" for count, change in counts)
-    candidates = Section("Memory", figures, False), Section(heading, _blocks(memory.blocks), True)
-    return [section for section in candidates if section.table.rows]
-
-
-def _blocks(changes: Iterable[BlockDelta]) -> Table:
-    rows = []
-    for each in changes:
-        old, new = each.n_blocks
-        count = str(new or old) if each.n_blocks.equal or not (old and new) else f"{old} → {new}"
-        rows.append([each.change, each.kind, each.module, each.what, count, *_cells(each.nbytes, "peak_memory")])
-    titles = [(title, "") for title in ("change", "kind", "module", "what", "blocks")]
-    return Table([*titles, *_DELTA_TITLES], rows, [False] * 4 + [True] * 5)
+    return [] if memory is None else memory_sections(memory.figures, memory.by_kind, memory.blocks)
 
 
 def _weight(costs: Mapping[str, Delta]) -> tuple[int, ...]:
@@ -129,8 +87,8 @@ def _section(section: Section, mode: str, limit: int | None) -> str:
 
 def _totals(comparison: ComparisonData) -> Table:
     titles = comparison.titles
-    rows = [[titles[key], *_cells(delta, key)] for key, delta in comparison.totals.items()]
-    return Table([("total", ""), *_DELTA_TITLES], rows, [False, True, True, True, True])
+    rows = [[titles[key], *cells(delta, key)] for key, delta in comparison.totals.items()]
+    return Table([("total", ""), *DELTA_TITLES], rows, [False, True, True, True, True])
 
 
 def _operators(operators: Mapping[str, Mapping[str, Delta]], names: Mapping[str, str]) -> Table:
@@ -139,7 +97,7 @@ def _operators(operators: Mapping[str, Mapping[str, Delta]], names: Mapping[str,
         calls = sums["n_layers"]
         name = op if calls.equal else f"{op} ({calls.old} → {calls.new} calls)"
         rows += _rows([name], {key: sums[key] for key in COMPARED if key in sums and not sums[key].equal}, names)
-    return Table([("operator", ""), ("what", ""), *_DELTA_TITLES], rows, [False, False, True, True, True, True])
+    return Table([("operator", ""), ("what", ""), *DELTA_TITLES], rows, [False, False, True, True, True, True])
 
 
 def _calls(differences: Iterable[Difference], names: Mapping[str, str]) -> Table:
@@ -152,7 +110,7 @@ def _calls(differences: Iterable[Difference], names: Mapping[str, str]) -> Table
         rows += [[*row, settings if i == 0 else ""] for i, row in enumerate(_rows(head, difference.costs, names))]
     titles = [(title, "") for title in ("change", "module", "operator", "call", "what")]
     numeric = [False] * 5 + [True] * 4 + [False]
-    return Table([*titles, *_DELTA_TITLES, ("settings", "")], rows, numeric)
+    return Table([*titles, *DELTA_TITLES, ("settings", "")], rows, numeric)
 
 
 def _conversion(changes: Iterable[ConversionChange], unit: str) -> Table:
@@ -175,14 +133,9 @@ def _rows(head: Sequence[str], costs: Mapping[str, Delta], names: Mapping[str, s
     """Return one row per cost, with ``head`` in the first row only; one row without costs if no cost differs."""
     blank = [""] * len(head)
     rows = [
-        [*(head if i == 0 else blank), names[key], *_cells(delta, key)] for i, (key, delta) in enumerate(costs.items())
+        [*(head if i == 0 else blank), names[key], *cells(delta, key)] for i, (key, delta) in enumerate(costs.items())
     ]
     return rows or [[*head, "", "", "", "", ""]]
-
-
-def _cells(delta: Delta, key: str) -> list[str]:
-    ratio = "" if delta.ratio is None else f"×{delta.ratio:.4f}"
-    return [readable(delta.old, key), readable(delta.new, key), readable(delta.difference, key, signed=True), ratio]
 
 
 def _heading(comparison: ComparisonData) -> str:

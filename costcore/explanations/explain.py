@@ -15,17 +15,28 @@ from costcore.explanations.answers import Answer, ExplanationData
 from costcore.explanations.known import hints
 from costcore.explanations.number import PrintedNumber, read_number
 from costcore.explanations.readings import ANOTHER_NETWORK, CUT, Base, Reading, bases, other_amounts
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Overview
 from costcore.reports.report import Report
 
 MOST_USED = ("macs", "torch", "fvcore", "timm", "thop", "ptflops", "ptflops-modules", "deepspeed", "torchvision")
 """The conventions to name first, of several that give the same or are equally likely."""
 
 
-class Explanation(ExplanationData):
+class Explanation(Displayed, ExplanationData):
     """Why somebody printed a number for a network; ``str`` of it gives the answer in sentences."""
 
     def __str__(self) -> str:
         return "\n".join(sentences.lines(self))
+
+    def __repr__(self) -> str:
+        best = "another network" if self.best is None else self.best.base
+        return f"<Explanation of {self.number.text}: {best}>"
+
+    def _overview(self) -> Overview:
+        """Return the answer, and the other sentences."""
+        first, *others = sentences.lines(self)
+        return Overview(first, (), (), [line.strip() for line in others])
 
     def show(self, ost: IO[str] | None = None) -> None:
         """Write the answer in sentences."""

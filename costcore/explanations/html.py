@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from costcore._version import __version__
 from costcore.comparisons.html import STYLES, section_of
-from costcore.comparisons.render import Section
+from costcore.comparisons.sections import Section
 from costcore.reports.columns import Table
 from costcore.reports.html import file_text, policy
 from costcore.reports.html.sections import card, heading, text

@@ -13,6 +13,8 @@ from costcore.dims import Dim
 from costcore.explanations.wording import NOT_COUNTED, rule_in_words
 from costcore.messages import unknown
 from costcore.reports.columns import Table
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Overview, Part
 from costcore.reports.report import Report
 from costcore.reports.serialization.targets import Target, save
 from costcore.reports.tables.renderers import rendered
@@ -42,8 +44,8 @@ class Difference(NamedTuple):
     calls: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Reconciliation:
+@dataclass(frozen=True, repr=False)
+class Reconciliation(Displayed):
     """Why two totals differ; the amounts of :attr:`lines` add up to the difference exactly.
 
     Attributes:
@@ -77,8 +79,16 @@ class Reconciliation:
             f"{_grouped(largest.amount, '+')}: {largest.old} → {largest.new}."
         )
 
+    def __repr__(self) -> str:
+        operators = f"{len(self.lines)} operator{'s' * (len(self.lines) != 1)}"
+        return f"<Reconciliation: {' → '.join(self.names)}, {_grouped(self.difference, '+')} in {operators}>"
+
     def __str__(self) -> str:
         return rendered(self._table(), "table")
+
+    def _overview(self) -> Overview:
+        """Return the summary, and the lines as a table."""
+        return Overview(self.summary, (), [Part("By operator", self._table())], self.notes)
 
     def show(self, ost: IO[str] | None = None, mode: str = "table") -> None:
         """Write the lines as a table; ``mode`` is ``table``, ``md`` or ``csv``.

@@ -10,13 +10,15 @@ from costcore.fusion.fused_trace import fused_trace
 from costcore.fusion.groups import Group, groups_of
 from costcore.fusion.table import FUSED, UNFUSED, FusedColumns, group_rows
 from costcore.reports.columns import choose, in_unit
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Overview
 from costcore.reports.serialization.targets import Target, save
 from costcore.reports.tables.arrange import TableRow, arrange
 from costcore.reports.tables.show import TableOptions, show
 from costcore.symbolic import as_text
 
 
-class FusedView:
+class FusedView(Displayed):
     """A report with the bytes after fusion; :meth:`costcore.Report.fused` returns it.
 
     The report does not change. :meth:`show_report` shows the groups. Every other property and method is that of
@@ -46,11 +48,10 @@ class FusedView:
         before, after = as_text(total[UNFUSED]), as_text(total["mrw"])
         return f"{total['n_groups']} groups at level {self.level}: {after} bytes read and written, {before} unfused"
 
-    def _repr_html_(self) -> str:
-        return str(self.report._repr_html_())
-
-    def _repr_markdown_(self) -> str:
-        return str(self.report._repr_markdown_())
+    def _overview(self) -> Overview:
+        """Return the overview of the report, whose bytes are those after fusion."""
+        overview: Overview = self.report._overview()
+        return overview
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "report":

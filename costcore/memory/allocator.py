@@ -13,7 +13,11 @@ from typing import Any, NamedTuple
 from costcore.memory.caching import POLICIES, SEGMENT_STEP, SMALL, Piece, Pool, Settings, rounded
 from costcore.memory.ledger import MemoryLedger
 from costcore.messages import unknown
-from costcore.reports.text.amounts import readable
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Figure, Overview
+from costcore.reports.text.amounts import exact, readable
+
+NO_WORKSPACE = "workspace of kernels is not included"
 
 
 class Segment(NamedTuple):
@@ -30,7 +34,7 @@ class Segment(NamedTuple):
     event: int
 
 
-class Allocator:
+class Allocator(Displayed):
     """What a caching allocator does with the blocks of a run, in order.
 
     Memory that lives before the run is allocated first. Segments are only given back when the device is full: a device
@@ -66,6 +70,16 @@ class Allocator:
     def __repr__(self) -> str:
         return f"<Allocator {self.policy}: allocated {self.allocated}, reserved {self.reserved} bytes>"
 
+    def _overview(self) -> Overview:
+        """Return the bytes that tensors asked for, and those that the allocator took."""
+        figures = [
+            Figure("Asked for by tensors", readable(self.requested, "mwrite"), f"{exact(self.requested)} B"),
+            Figure("Allocated", readable(self.allocated, "mwrite"), f"{exact(self.allocated)} B, of blocks in use"),
+            Figure("Reserved", readable(self.reserved, "mwrite"), f"{exact(self.reserved)} B of segments"),
+            Figure("Segments", exact(len(self.segments))),
+        ]
+        return Overview(f"Caching allocator {self.policy}", figures, (), [NO_WORKSPACE])
+
     @property
     def reserved(self) -> int:
         """The bytes of all segments: ``torch.cuda.max_memory_reserved``."""
@@ -96,7 +110,7 @@ class Allocator:
         allocated, requested, reserved = amounts
         return (
             f"allocator {self.policy}: {allocated} allocated for {requested} of tensors, {reserved} reserved in "
-            f"{len(self.segments)} segment{'s' * (len(self.segments) != 1)}; workspace of kernels is not included"
+            f"{len(self.segments)} segment{'s' * (len(self.segments) != 1)}; {NO_WORKSPACE}"
         )
 
     def _run(self, ledger: MemoryLedger) -> None:

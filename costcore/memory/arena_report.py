@@ -14,9 +14,21 @@ from costcore.memory.lives import Block, Lives
 from costcore.memory.merging import merged
 from costcore.memory.order import BestOrder, best_order
 from costcore.memory.timeline import first_step_of, highest, live_bytes
+from costcore.reports.columns import choose
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Figure, Overview, Part
+from costcore.reports.tables.arena_rows import ARENA, arena_rows
+from costcore.reports.tables.tabulate import tabulate
+from costcore.reports.text.amounts import readable
 from costcore.symbolic import as_text
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.trace import Trace
+
+MOST_VALUES = 5
+"""The number of values that ``print`` and notebooks show; a row sums the others."""
+
+COLUMNS = ("name", "nbytes", "offset", "born", "dies", "at_peak", "shape")
+"""The columns of their table."""
 
 MAX_NAMES = 8
 """The maximum number of symbols in a message."""
@@ -48,7 +60,7 @@ class Slot(NamedTuple):
     dtype: str
 
 
-class Arena:
+class Arena(Displayed):
     """The memory of an inference run whose values are placed before it starts, as on a microcontroller.
 
     A value lives from the call that makes it to its last reader; what the model returns, to the end; inputs from the
@@ -90,6 +102,19 @@ class Arena:
         peak, weights = as_text(self.peak), as_text(self.weights)
         size = "" if self.symbols else f", arena {self.size}"
         return f"<Arena: peak {peak} bytes at {self.at or 'the start'}{size}, weights {weights}>"
+
+    def _overview(self) -> Overview:
+        """Return the figures of :attr:`remarks`, and the largest values."""
+        figures = [_figure("Peak", self.peak, f"in execution order, at {self.at}")]
+        if not self.symbols:
+            bound = "of the best order" if self.is_exact else "no order needs less"
+            figures.append(_figure("Arena", self.size, f"peak SRAM, aligned to {self.align} bytes"))
+            figures.append(_figure("Lower bound", self.lower_bound, bound))
+        figures.append(_figure("Weights and constants", self.weights, "flash"))
+        rows = arena_rows(self.entries(), self.total_entry(), None, MOST_VALUES)
+        table = tabulate(choose(ARENA, COLUMNS), rows, "auto", 1, fixed=True)
+        title = f"The {MOST_VALUES} largest values" if len(self._counted) > MOST_VALUES else "Values, largest first"
+        return Overview("Memory of one inference", figures, [Part(title, table)], self._assumptions)
 
     @property
     def peak(self) -> Dim:
@@ -192,9 +217,17 @@ class Arena:
             bound = "best order" if self.is_exact else "no order needs less than"
             lines.append(f"peak SRAM (arena, aligned to {self.align}): {_bytes(self.size)}, placed by {self.strategy}")
             lines.append(f"{bound}: {_bytes(self.lower_bound)}")
+        return [*lines, *self._assumptions]
+
+    @property
+    def _assumptions(self) -> list[str]:
         options = ["element-wise results are written over operands"] * self.inplace
         options += ["inputs of the model are not counted"] * (not self.count_inputs)
-        return [*lines, *options, *self.notes]
+        return [*options, *self.notes]
+
+    def total_entry(self) -> dict[str, Any]:
+        """Return the name and the bytes of the whole arena, or of the peak if sizes are symbolic."""
+        return {"name": "peak", "nbytes": self.peak} if self.symbols else {"name": "arena", "nbytes": self.size}
 
     def entries(self) -> list[dict[str, Any]]:
         """Return a dict per value, in order of birth, as the table shows it; without offsets if sizes are symbolic.
@@ -285,6 +318,11 @@ def _check(align: object, **switches: object) -> None:
     for name, value in switches.items():
         if not isinstance(value, bool):
             raise TypeError(f"{name} must be True or False (got {value!r})")
+
+
+def _figure(title: str, nbytes: Dim, note: str) -> Figure:
+    shown = readable(nbytes, "arena")
+    return Figure(title, shown, f"{_bytes(nbytes)}, {note}" if shown != _bytes(nbytes) else note)
 
 
 def _bytes(amount: Dim) -> str:

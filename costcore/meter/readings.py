@@ -5,9 +5,12 @@ from __future__ import annotations
 from costcore.meter.rates import Rates
 from costcore.meter.step_log import StepLog, Totals
 from costcore.meter.wording import described
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Figure, Overview
+from costcore.reports.text.amounts import exact, readable
 
 
-class Readings:
+class Readings(Displayed):
     """The rates of a meter; :class:`costcore.MFUMeter` counts the steps.
 
     Attributes:
@@ -83,6 +86,14 @@ class Readings:
     def describe(self) -> str:
         """Return the rates of the last steps as text, followed by the notes."""
         return "\n".join([described(self.last, self.total, self.dtype), *self.notes])
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def _overview(self) -> Overview:
+        """Return the line of :meth:`describe`, the model FLOPs of all steps, and the notes."""
+        figures = [Figure("Model FLOPs of all steps", readable(self.model_flops, "flops"), exact(self.model_flops))]
+        return Overview(described(self.last, self.total, self.dtype), figures, (), self.notes)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({described(self.last, self.total, self.dtype)})"

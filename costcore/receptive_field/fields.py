@@ -18,17 +18,27 @@ from costcore.receptive_field.propagate import (
     reported_axes,
     sources,
 )
+from costcore.reports.columns import RECEPTIVE_FIELDS, ReceptiveFieldColumns, choose
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Figure, Overview, Part
+from costcore.reports.tables.tabulate import tabulate
 from costcore.symbolic import as_text
 from costcore.trace.trace import Trace
 
 Number = int | Fraction
+
+MOST_ROWS = 10
+"""The number of calls that ``print`` and notebooks show."""
+
+MOST_OUTPUTS = 3
+"""The number of outputs that they show, and that ``repr`` does."""
 
 
 def _number(value: Fraction) -> Number:
     return int(value) if value.denominator == 1 else value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ReceptiveField:
     """The input positions that can change one position of a value, along each reported axis of the input.
 
@@ -123,6 +133,9 @@ class ReceptiveField:
                 regions.append((max(seen[0], 0), last) if last >= max(seen[0], 0) else None)
         return tuple(regions)
 
+    def __repr__(self) -> str:
+        return f"<ReceptiveField: {self}>"
+
     def __str__(self) -> str:
         if self.unknown_by:
             return f"unknown since {self.unknown_by}"
@@ -150,7 +163,7 @@ class ReceptiveField:
         }
 
 
-class ReceptiveFields(Mapping[str, ReceptiveField]):
+class ReceptiveFields(Displayed, Mapping[str, ReceptiveField]):
     """The receptive field of the first output of every forward call that depends on an input, by name of the call.
 
     Attributes:
@@ -172,7 +185,23 @@ class ReceptiveFields(Mapping[str, ReceptiveField]):
         self._calls = {call.name: call for call in trace.calls}
 
     def __repr__(self) -> str:
-        return f"<ReceptiveFields of {len(self)} calls: {', '.join(f'{name} {f}' for name, f in self.outputs.items())}>"
+        shown = [f"{name} {field}" for name, field in [*self.outputs.items()][:MOST_OUTPUTS]]
+        more = ["…"] * (len(self.outputs) > MOST_OUTPUTS)
+        return f"<ReceptiveFields of {len(self)} call{'s' * (len(self) != 1)}: {', '.join([*shown, *more])}>"
+
+    def _overview(self) -> Overview:
+        """Return the input, the fields of the outputs, and the last calls."""
+        axes = f"along axis {self.axes[0]}" if len(self.axes) == 1 else f"along axes {', '.join(map(str, self.axes))}"
+        outputs = [Figure(f"Output {name}", str(field)) for name, field in self.outputs.items()]
+        rows = self.rows()
+        title = f"The last {MOST_ROWS} of {len(rows)} calls" if len(rows) > MOST_ROWS else "By call"
+        table = tabulate(
+            choose(RECEPTIVE_FIELDS, ReceptiveFieldColumns.DEFAULT), rows[-MOST_ROWS:], None, 3, fixed=True
+        )
+        figures = [Figure("Input", as_text(self.input_shape), axes), *outputs[:MOST_OUTPUTS]]
+        hidden = len(outputs) - MOST_OUTPUTS
+        lines = [f"and {hidden} more output{'s' * (hidden != 1)}"] if hidden > 0 else []
+        return Overview("Receptive fields", figures, [Part(title, table)], lines)
 
     def __getitem__(self, name: str) -> ReceptiveField:
         found = next(iter(self._by_call[name]), None)

@@ -15,7 +15,7 @@ from costcore.trace.gc_paused import collector_off
 from costcore.trace.trace import CallCost, Trace
 
 if TYPE_CHECKING:
-    from costcore.memory.report import Memory
+    from costcore.memory.memory_data import MemoryData
 
 SUMS = ("flops", "macs", "mread", "mwrite", "mrw")
 """The costs that are summed over calls."""
@@ -62,9 +62,9 @@ class Ledger:
                     entry["seconds"] = seconds
             memory = None
             if run.memory is not None:
-                from costcore.memory.report import Memory
+                from costcore.memory.memory_data import MemoryData
 
-                memory = Memory(run.memory, trace.calls)
+                memory = MemoryData(run.memory, trace.calls)
             if memory is not None:
                 _add_memory(self.entries, memory)
         self.total = {"name": "total", "type": "total", **self._sums([call for call, _ in self.counted])}
@@ -131,7 +131,7 @@ class Ledger:
         return {**sums, "seconds": fsum(measured)} if measured else sums
 
 
-def _add_memory(entries: Mapping[str, dict[str, Any]], memory: Memory) -> None:
+def _add_memory(entries: Mapping[str, dict[str, Any]], memory: MemoryData) -> None:
     """Add to every entry the bytes alive after the call, the most while it ran, and those it made that are saved."""
     for (name, live, live_peak), saved in zip(memory.live_by_call(), memory.saved_by_call(), strict=True):
         if name in entries:

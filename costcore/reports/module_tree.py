@@ -15,7 +15,7 @@ from costcore.trace.run import Run
 from costcore.trace.trace import CallCost, Trace
 
 if TYPE_CHECKING:
-    from costcore.memory.report import Memory
+    from costcore.memory.memory_data import MemoryData
 
 OWN = "(own calls)"
 """Name of the node with the calls that a module with children makes itself."""
@@ -67,9 +67,9 @@ def build(trace: Trace, ledger: Ledger) -> dict[str, Any]:
         _count(node, position, records, run, ledger, held, first_node)
     shared = _add_up(nodes, run, first_node)
     if run.memory is not None:
-        from costcore.memory.report import Memory
+        from costcore.memory.memory_data import MemoryData
 
-        _add_memory(nodes, Memory(run.memory, trace.calls))
+        _add_memory(nodes, MemoryData(run.memory, trace.calls))
     for node, n_shared in zip(reversed(nodes), reversed(shared), strict=True):
         node.entry.update(_entry(node, records, n_shared, bool(run.modules), root.sums))
         node.entry["children"] = [child.entry for child in node.children]
@@ -206,7 +206,7 @@ def _add_up(nodes: list[_Node], run: Run, first_node: dict[int, int]) -> list[Di
     return shared[::-1]
 
 
-def _add_memory(nodes: Sequence[_Node], memory: Memory) -> None:
+def _add_memory(nodes: Sequence[_Node], memory: MemoryData) -> None:
     """Add to all nodes the most bytes alive while they run, those they leave behind, and those that autograd keeps."""
     amounts, saved = memory.live_by_call(), memory.saved_by_call()
     calls: dict[int, list[int]] = {}

@@ -403,7 +403,8 @@ class Report(Displayed, ReportFiles):
         ``inplace`` and ``count_inputs`` are as for :meth:`arena`, all other arguments as for :meth:`show_report`.
         """
         arena = self.arena(align, inplace, count_inputs)
-        rows = arena_rows(arena, None if sort is None else choose(ARENA, [sort])[0], top)
+        order = None if sort is None else choose(ARENA, [sort])[0]
+        rows = arena_rows(arena.entries(), arena.total_entry(), order, top)
         show(rows, choose(ARENA, columns), TableOptions(ost, mode, unit, n_digits), arena.remarks)
 
     def to_csv(self, target: Target = None, columns: Sequence[str] = ReportColumns.ALL) -> str:

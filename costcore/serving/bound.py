@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from os import PathLike
-from typing import NamedTuple
 
 from costcore.devices.catalog import named
 from costcore.devices.device import Device
 from costcore.errors import CostError
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Figure, Overview
+from costcore.reports.text.durations import duration
 
 
-class PhaseTime(NamedTuple):
+@dataclass(frozen=True)
+class PhaseTime(Displayed):
     """The least time of a pass: it is a bound, and programs take longer.
 
     If the pass reads experts, the bound is that of the mean of many passes, which read as many as are expected. Only
@@ -34,6 +38,16 @@ class PhaseTime(NamedTuple):
     tokens: int
     cached_share: float
     least_memory_seconds: float
+
+    def _overview(self) -> Overview:
+        """Return the bound and what it comes from, and the tokens per second."""
+        figures = [
+            Figure("At least", duration(self.bound_seconds), f"bound by {self.binds}"),
+            Figure("Compute", duration(self.compute_seconds) if self.compute_seconds else "unknown"),
+            Figure("Weights and cache", duration(self.memory_seconds), "from main memory"),
+            Figure("At most", f"{self.tokens_per_second:,.0f} tokens/s", f"{self.tokens:,} new tokens in a pass"),
+        ]
+        return Overview(f"Least time of a pass on {self.device}", figures, (), self.remarks)
 
     @property
     def bound_seconds(self) -> float:

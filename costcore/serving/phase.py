@@ -7,8 +7,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from costcore.reports.columns import Column
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Figure, Overview, Part
+from costcore.reports.tables.tabulate import tabulate
+from costcore.reports.text.amounts import exact, readable
 from costcore.serving.cached_model import Latent
 from costcore.serving.experts import not_expected, not_needed
 from costcore.serving.latents import attended
@@ -26,8 +31,24 @@ COLUMNS = ("load_weight", "load_act", "store_act", "load_kv", "store_kv")
 """The columns of bytes."""
 
 
-@dataclass(frozen=True)
-class Phase:
+TITLES = {
+    "load_weight": "Weights read",
+    "load_act": "Activations read",
+    "store_act": "Activations written",
+    "load_kv": "Cache read",
+    "store_kv": "Cache written",
+}
+"""What the columns of bytes are called."""
+
+SHOWN = ("macs", *COLUMNS)
+"""What an operator must have some of to be shown."""
+
+MOST_OPERATORS = 8
+"""The number of operators that ``print`` and notebooks show; a row sums the others."""
+
+
+@dataclass(frozen=True, repr=False)
+class Phase(Displayed):
     """The work of one pass. Bytes are those of the formats in which weights, activations and cache are stored.
 
     Attributes:
@@ -47,6 +68,32 @@ class Phase:
     cache_bits: Fraction
     window: int | None
     cache: str
+
+    def __repr__(self) -> str:
+        sequences = f"{self.batch} sequence{'s' * (self.batch != 1)} of {self.context} tokens"
+        return f"<Phase {self.name}: {sequences}, {self.macs:,} MACs, {self.memory_bytes:,} bytes of weights and cache>"
+
+    def _overview(self) -> Overview:
+        """Return the sums, and the operators with the most bytes."""
+        figures = [
+            Figure("MACs", readable(self.macs, "macs"), exact(self.macs)),
+            *(_bytes_figure(title, getattr(self, column)) for column, title in TITLES.items()),
+            Figure("FLOPs per byte", f"{self.intensity:.3g}", "of products, per byte of weights and cache"),
+        ]
+        entries: list[dict[str, Any]] = [
+            {"op": op, **sums} for op, sums in self.by_op().items() if any(sums[key] for key in SHOWN)
+        ]
+        shown, hidden = entries[:MOST_OPERATORS], entries[MOST_OPERATORS:]
+        if hidden:
+            shown.append({"op": "others", **{key: sum(each[key] for each in hidden) for key in ("n_calls", *SHOWN)}})
+        columns = [
+            *(Column("op", "Operator"), Column("n_calls", "# Calls", "count"), Column("macs", "MACs", "flops")),
+            *(Column(key, title, "bytes") for key, title in TITLES.items()),
+        ]
+        table = tabulate(columns, shown, "auto", 1, fixed=True)
+        sequences = f"{exact(self.batch)} sequence{'s' * (self.batch != 1)} of {exact(self.context)} tokens"
+        title = f"{self.name.capitalize()} of {sequences}, {exact(self.new_tokens)} new in all"
+        return Overview(title, figures, [Part("By operator, most bytes first", table)])
 
     @property
     def name(self) -> str:
@@ -248,6 +295,10 @@ class Phase:
         for each in self.tallies.experts:
             found[each.op] = found.get(each.op, Fraction(0)) + left_out(each, self.new_tokens)
         return found
+
+
+def _bytes_figure(title: str, nbytes: int) -> Figure:
+    return Figure(title, readable(nbytes, "mread"), f"{exact(nbytes)} B")
 
 
 def _nbytes(bits: Fraction | int) -> int:

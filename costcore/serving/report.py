@@ -13,7 +13,9 @@ from costcore.expressions import symbol_of
 from costcore.ir import BITS
 from costcore.messages import unknown
 from costcore.registry.frontends import frontend_of, load
-from costcore.reports.text.amounts import parse_bytes
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Figure, Overview
+from costcore.reports.text.amounts import exact, parse_bytes, readable
 from costcore.serving.cached_model import CachedModel, Latent
 from costcore.serving.capacity import Capacity, memory_of
 from costcore.serving.formats import dtype_of, format_of
@@ -33,7 +35,7 @@ FORMULA_COLUMNS = ("macs", "flops", "load_weight", "load_act", "store_act", "loa
 """The amounts that have formulas; those of bytes are in bits."""
 
 
-class ServingReport:
+class ServingReport(Displayed):
     """What prefill and decode of a language model cost, and how many sequences fit beside it.
 
     The model runs on the meta device, on new tokens after others that are in its cache, at few sizes; what it computes,
@@ -309,6 +311,19 @@ class ServingReport:
         """Name of the class of the model."""
         return self._model.name
 
+    def _overview(self) -> Overview:
+        """Return what weights and cache take; no pass is needed for it."""
+        figures = [
+            Figure("Parameters", readable(self.n_params, "n_params"), exact(self.n_params)),
+            _bytes_figure("Weights", self.weight_bytes, self.dtype if self._weights is None else self._weights.name),
+            _bytes_figure("Cache per token", self.kv_bytes_per_token, f"{self._kv.name}, {self.cache}"),
+        ]
+        if self.most_tokens is not None:
+            figures.append(Figure("Longest sequence", exact(self.most_tokens), "tokens"))
+        return Overview(
+            f"{self.name}, served in {self.dtype}", figures, (), [f"assumed: {each}" for each in self._runs.assumptions]
+        )
+
     def __repr__(self) -> str:
         stored = "" if self._weights is None else f", weights {self._weights.name}"
         return f"<ServingReport: {self.name}, {self.n_params:,} parameters, {self.dtype}{stored}, kv {self._kv.name}>"
@@ -318,6 +333,10 @@ INDEPENDENT = (
     "tokens choose experts with equal probability and independently: E (1 - (1 - k / E) ** tokens) of E are expected"
 )
 """What expected reads of experts rest on."""
+
+
+def _bytes_figure(title: str, nbytes: int, note: str) -> Figure:
+    return Figure(title, readable(nbytes, "mread"), f"{exact(nbytes)} B, {note}")
 
 
 def _cached_model(model: Any, cache: str, dtype: str | None) -> CachedModel:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from os import PathLike
-from typing import NamedTuple
 
 from costcore.devices.device import Device
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Figure, Overview
+from costcore.reports.text.amounts import exact, readable
 from costcore.serving.phase import Phase
 
 
-class Speculation(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Speculation(Displayed):
     """A step of speculative decoding.
 
     Source: Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", arXiv:2211.17192, equation 1.
@@ -25,6 +29,20 @@ class Speculation(NamedTuple):
     verify: Phase
     drafts: int
     acceptance: float
+
+    def __repr__(self) -> str:
+        return f"<Speculation: {self.drafts} drafts, acceptance {self.acceptance:g}, {self.macs:,} MACs>"
+
+    def _overview(self) -> Overview:
+        """Return the MACs of a step, and the tokens that it yields."""
+        drafts = f"{self.drafts} draft{'s' * (self.drafts != 1)} of each of {exact(self.verify.batch)} sequences"
+        figures = [
+            Figure("MACs", readable(self.macs, "macs"), exact(self.macs)),
+            Figure("of a draft", readable(self.draft.macs, "macs"), exact(self.draft.macs)),
+            Figure("of the verification", readable(self.verify.macs, "macs"), exact(self.verify.macs)),
+            Figure("Expected tokens", f"{self.expected_tokens:.3g}", "of each sequence in a step"),
+        ]
+        return Overview(f"Speculative decoding, {drafts}, acceptance {self.acceptance:g}", figures)
 
     @property
     def expected_tokens(self) -> float:

@@ -9,8 +9,11 @@ from typing import IO, Any
 
 from costcore.errors import CostError
 from costcore.reports.columns import Column, choose
+from costcore.reports.overview.displayed import Displayed
+from costcore.reports.overview.overview import Figure, Overview, Part
 from costcore.reports.serialization.targets import Target, save
 from costcore.reports.tables.show import TableOptions, show
+from costcore.reports.tables.tabulate import tabulate
 from costcore.reports.text.durations import duration
 from costcore.timing.measured import TimedGroup, key_of, seconds_by_call, sum_of, timed_group
 from costcore.timing.times import Times
@@ -38,7 +41,7 @@ BY_FAMILY = ("family", "n_groups", "measured", "measured%", *CALLS[3:])
 """The columns of the two tables. Those of the calibrated time are left out without a calibration."""
 
 
-class TimeComparison:
+class TimeComparison(Displayed):
     """Measured time beside the bound and the calibrated time.
 
     Args:
@@ -75,6 +78,32 @@ class TimeComparison:
         self.unexpected = [name for name, _ in seconds if name not in expected]
         if not self.groups:
             raise CostError("no call of the measured report has the name, operator, shapes and dtypes of a timed call")
+
+    def __repr__(self) -> str:
+        measured, bound = duration(self.total.measured), duration(self.total.bound)
+        return f"<TimeComparison on {self.times.device.name}: measured {measured}, bound {bound}>"
+
+    def _overview(self) -> Overview:
+        """Return the measured time, what was predicted, and both by family."""
+        total = self.total
+        figures = [Figure("Measured", duration(total.measured), f"{len(self.groups)} groups of calls")]
+        if total.predicted is not None:
+            figures.append(Figure("Calibrated", duration(total.predicted), self._share(total.predicted)))
+        figures.append(Figure("At least", duration(total.bound), self._share(total.bound)))
+        entries = [self._entry(row) for row in (*self.by_family().values(), total)]
+        table = tabulate(choose(COLUMNS, self._columns(BY_FAMILY)), entries, "auto", 1, fixed=True)
+        title = f"Measured and expected time on {self.times.device.name}"
+        return Overview(title, figures, [Part("By family, longest first", table)], self.remarks)
+
+    def _share(self, seconds: float) -> str:
+        measured = self.total.measured
+        return f"{seconds / measured:.1%} of that" if measured else ""
+
+    def _columns(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the columns without those of the calibrated time, if there is none."""
+        if self.total.predicted is not None:
+            return names
+        return [name for name in names if not name.startswith("predicted")]
 
     @property
     def violations(self) -> list[TimedGroup]:
@@ -140,9 +169,7 @@ class TimeComparison:
         """
         if by not in ("family", "call"):
             raise ValueError(f"by must be 'family' or 'call' (got {by!r})")
-        names: Sequence[str] = BY_FAMILY if by == "family" else CALLS
-        if self.total.predicted is None:
-            names = [name for name in names if not name.startswith("predicted")]
+        names = self._columns(BY_FAMILY if by == "family" else CALLS)
         rows = self.by_family().values() if by == "family" else self.worst(top)
         entries = [self._entry(row) for row in (*rows, self.total)]
         show(entries, choose(COLUMNS, names), TableOptions(ost, mode, unit, n_digits), self.remarks)

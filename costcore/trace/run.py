@@ -65,9 +65,13 @@ class Rank(NamedTuple):
     rank: int
     n_params: int
 
+    @property
+    def mesh_text(self) -> str:
+        """The mesh as text, ``dp=2, tp=4``."""
+        return ", ".join(f"{name}={size}" for name, size in self.mesh)
+
     def __str__(self) -> str:
-        sizes = ", ".join(f"{name}={size}" for name, size in self.mesh)
-        return f"rank {self.rank} of the mesh {sizes}, which holds {self.n_params:,} parameters"
+        return f"rank {self.rank} of the mesh {self.mesh_text}, which holds {self.n_params:,} parameters"
 
 
 class Fusion(NamedTuple):
@@ -84,7 +88,7 @@ class Fusion(NamedTuple):
     unfused: Dim
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Run:
     """Options, parameters, modules and versions that all calls of a trace share.
 
@@ -136,3 +140,7 @@ class Run:
     fusion: Fusion | None = None
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     rank: Rank | None = None
+
+    def __repr__(self) -> str:
+        versions = ", ".join(f"{name} {version}" for name, version in self.frameworks.items())
+        return f"<Run: {versions or 'no framework'}, convention {self.convention}>"

@@ -29,7 +29,7 @@ class CallCost(NamedTuple):
     seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Trace:
     """A captured run: its calls in order, the cost of each, and what holds for all of them.
 
@@ -51,6 +51,9 @@ class Trace:
 
     records: tuple[CallCost, ...]
     run: Run
+
+    def __repr__(self) -> str:
+        return f"<Trace: {len(self)} call{'s' * (len(self) != 1)}, {self.status}>"
 
     def __iter__(self) -> Iterator[CallCost]:
         return iter(self.records)

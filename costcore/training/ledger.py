@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from costcore.api.estimate import estimate
 from costcore.devices.device import Device
 from costcore.messages import unknown
+from costcore.reports.overview.displayed import Displayed
 from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.targets import Target, writable
 from costcore.training.arguments import check_share, whole
@@ -20,8 +21,11 @@ from costcore.training.stage import Stage
 from costcore.training.step import Step
 from costcore.training.utilization import check_positive
 
+if TYPE_CHECKING:
+    from costcore.reports.overview.overview import Overview
 
-class TrainingLedger(LedgerData):
+
+class TrainingLedger(Displayed, LedgerData):
     """The FLOPs of a training run: of one stage, or of several that add up.
 
     Model FLOPs are two per MAC of the forward and backward pass of what was captured: LoRA, frozen parts and experts
@@ -137,6 +141,11 @@ class TrainingLedger(LedgerData):
         self.stages.append(Stage(stage, step, total, accumulation, replicas, share, because))
         self.__dict__.pop("rules", None)
         return self.stages[-1]
+
+    def _overview(self) -> Overview:
+        from costcore.training.overview import overview_of
+
+        return overview_of(self)
 
     def to_dict(self, **arguments: Any) -> dict[str, Any]:
         """Return the ledger in plain JSON types, as ``costcore/training/ledger.schema.json`` describes them.

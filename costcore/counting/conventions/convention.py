@@ -60,7 +60,7 @@ class Pass:
     skip_self_attention: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Convention:
     """The counting rules of a tool or a closed form.
 
@@ -93,6 +93,9 @@ class Convention:
     notes: tuple[str, ...] = ()
     is_printed: bool = True
     frameworks: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Convention {self.name}: {self.unit}, {self.n_rules} rule{'s' * (self.n_rules != 1)}>"
 
     @property
     def label(self) -> str:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from costcore.reports.columns import Column
 from costcore.reports.tables.arrange import in_order
 from costcore.reports.tables.checks import check_top
 
-if TYPE_CHECKING:
-    from costcore.memory.arena_report import Arena
 
-
-def arena_rows(arena: Arena, sort: Column | None, top: int | None) -> list[Mapping[str, Any]]:
-    """Return the entries of the values, the largest first, and the whole arena last; of symbolic sizes the peak.
+def arena_rows(
+    values: Sequence[Mapping[str, Any]], whole: Mapping[str, Any], sort: Column | None, top: int | None
+) -> list[Mapping[str, Any]]:
+    """Return the entries of the values, the largest first, and that of the whole arena.
 
     Args:
-        arena: the arena.
+        values: an entry per value.
+        whole: the last row.
         sort: the column to sort by; None for the size.
         top: the maximum number of rows; a row ``others`` sums the remaining ones. None for all.
     """
     check_top(top)
-    entries = in_order(arena.entries(), sort or ARENA["nbytes"], lambda entry: entry)
+    entries = in_order(values, sort or ARENA["nbytes"], lambda entry: entry)
     shown, hidden = (entries, []) if top is None else (entries[:top], entries[top:])
     if hidden:
         shown = [*shown, {"name": f"others ({len(hidden)})", "nbytes": sum(entry["nbytes"] for entry in hidden)}]
-    last = {"name": "peak", "nbytes": arena.peak} if arena.symbols else {"name": "arena", "nbytes": arena.size}
-    return [*shown, last]
+    return [*shown, whole]
 
 
 _COLUMNS = (

@@ -8,10 +8,10 @@ from costcore.reports.tables.checks import check_top
 from costcore.reports.text.amounts import exact, readable
 
 if TYPE_CHECKING:
-    from costcore.memory.report import Memory
+    from costcore.memory.memory_data import MemoryData
 
 
-def memory_rows(memory: Memory, top: int | None, with_module: bool = False) -> list[dict[str, Any]]:
+def memory_rows(memory: MemoryData, top: int | None, with_module: bool = False) -> list[dict[str, Any]]:
     """Return one row per block, one per kind, and the total.
 
     Args:
@@ -32,7 +32,7 @@ def memory_rows(memory: Memory, top: int | None, with_module: bool = False) -> l
     return [{**row, "nbytes%": 100 * row["nbytes"] / memory.peak if memory.peak else 0} for row in rows]
 
 
-def memory_remarks(memory: Memory) -> list[str]:
+def memory_remarks(memory: MemoryData) -> list[str]:
     """Return the lines below the table: the peak and where it is, the peaks of the phases, and the notes."""
     phases = ", ".join(f"{phase} {_bytes(nbytes)}" for phase, nbytes in memory.phases.items())
     saved = [f"kept for the backward pass: {_bytes(memory.saved)}"] if memory.saved else []

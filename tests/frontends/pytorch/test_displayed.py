@@ -1,0 +1,146 @@
+"""What ``print`` and notebooks show of results: compact, without scripts, and one line as repr."""
+
+from __future__ import annotations
+
+import functools
+import re
+import warnings
+
+import pytest
+import torch
+
+import costcore
+from costcore import ComputationalCostHook, Tensor, TrainingLedger, estimate
+from costcore.reports.overview.displayed import Displayed
+from tests.core.reports.overview.test_overview import Elements
+from tests.core.reports.overview.test_public_results import reachable
+from tests.core.timing.toy_calibration import calibrated_device
+
+DATA = (4, 3, 8, 8)
+
+
+def net() -> torch.nn.Module:
+    layers = [torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(288, 10)]
+    return torch.nn.Sequential(*layers)
+
+
+@functools.cache
+def step():
+    return estimate(net(), DATA, backward=True, memory=True, optimizer="adamw")
+
+
+@functools.cache
+def inference():
+    return estimate(net().eval(), DATA, spelled=True)
+
+
+@functools.cache
+def hook():
+    torch.manual_seed(0)
+    with warnings.catch_warnings(), ComputationalCostHook(measure_time=True) as measured:
+        net()(torch.ones(DATA))
+    return measured
+
+
+@functools.cache
+def serving():
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    return costcore.ServingReport(transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, vocab_size=50)))
+
+
+def ranks():
+    from torch.distributed.tensor.parallel import ColwiseParallel
+
+    plan = {"3": ColwiseParallel()}
+    return costcore.estimate_ranks(net(), DATA, mesh={"tp": 2}, plan=plan, memory=True)
+
+
+RESULTS = {
+    "Report": step,
+    "ComputationalCostHook": hook,
+    "FusedView": lambda: inference().fused(),
+    "View": lambda: inference().under("fvcore"),
+    "Memory": lambda: step().memory,
+    "Allocator": lambda: step().memory.allocator(),
+    "Arena": lambda: inference().arena(),
+    "ReceptiveFields": lambda: inference().receptive_field(),
+    "Comparison": lambda: costcore.compare(inference(), step()),
+    "MemoryComparison": lambda: costcore.compare(step(), estimate(net(), (8, *DATA[1:]), memory=True)).memory,
+    "TimeReport": lambda: inference().time(calibrated_device()),
+    "TimeComparison": lambda: inference().time(calibrated_device()).compare(hook().report),
+    "LargestBatch": lambda: costcore.max_batch(net(), ("batch", *DATA[1:]), "501 MiB", optimizer="sgd"),
+    "Accumulation": lambda: costcore.accumulation(net(), ("n", *DATA[1:]), global_batch=4096, memory="501 MiB"),
+    "Explanation": lambda: costcore.explain(inference(), str(inference().total_report["macs"])),
+    "Reconciliation": lambda: costcore.reconcile(inference(), "fvcore", "torch"),
+    "TrainingLedger": lambda: TrainingLedger(step(), tokens=1e6, device="h100-sxm5-80gb"),
+    "ModelTable": lambda: costcore.table({"a": net, "b": net}, DATA),
+    "RankReports": ranks,
+    "ServingReport": serving,
+    "Phase": lambda: serving().decode(2, 64),
+    "PhaseTime": lambda: serving().decode(2, 64).time("h100-sxm5-80gb"),
+    "Speculation": lambda: serving().speculative(serving(), drafts=2, acceptance=0.5),
+    "MFUMeter": lambda: costcore.MFUMeter(net(), device="h100-sxm5-80gb"),
+}
+"""A result of every class."""
+
+
+def test_every_class_is_here():
+    assert {each.__name__ for each in reachable() if issubclass(each, Displayed)} == RESULTS.keys()
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_is_shown(name):
+    result = RESULTS[name]()
+    assert type(result).__name__ == name
+    assert "\n" not in repr(result) and len(repr(result)) < 200 and " object at 0x" not in repr(result)
+    assert 0 < len(str(result)) < 20_000 and str(result) != repr(result)
+    html = Elements(result._repr_html_())
+    assert html.open == [] and not html.counts.keys() & {"script", "style", "img", "link"}
+    assert html.text and len(result._repr_html_()) < 100_000
+    markdown = result._repr_markdown_()
+    assert markdown.startswith("**") and not re.search("<(script|style|img)", markdown)
+
+
+def shown(result) -> list[list[str]]:
+    """Return the words of every line that ``print`` shows."""
+    return [line.split() for line in str(result).splitlines()]
+
+
+def test_memory_shows_its_peak_and_the_largest_blocks():
+    """The weights of both layers: 4 (8 27 + 10 288) = 12,384 bytes and biases, 4 (8 + 10) = 72."""
+    memory = step().memory
+    assert ["Peak", *f"{memory.peak / 1024:.3f} KiB {memory.peak:,} B; {memory.where}".split()] in shown(memory)
+    assert sum("all parameter" in line and "12.2 KiB" in line for line in str(memory).splitlines()) == 1
+
+
+def test_an_arena_shows_its_figures():
+    """The results of the convolution and of the relu, 4 8 6 6 numbers, are alive together: 2 4 1152 = 9,216 bytes."""
+    assert shown(inference().arena())[1][:3] == ["Peak", "9", "KiB"]
+    assert ["Weights", "and", "constants", "12.164", "KiB", "12,456", "B,", "flash"] in shown(inference().arena())
+
+
+def test_receptive_fields_show_those_of_the_outputs():
+    lines = shown(inference().receptive_field())
+    assert ["Input", "(4,", "3,", "8,", "8)", "along", "axes", "2,", "3"] in lines
+    assert any(line[:3] == ["|", "conv2d-1", "|"] and "3x3" in line for line in lines)
+
+
+def test_ranks_show_what_each_holds():
+    """10 outputs of the last layer are divided among two: 5 (288 + 1) and the 224 of the convolution are 1669."""
+    text = str(ranks())
+    assert text.splitlines()[0] == "2 ranks of the mesh tp=2"
+    assert text.count("| 1669 |") + text.count(" 1669 |") >= 2
+
+
+def test_a_hook_without_a_run_can_be_shown():
+    hook = ComputationalCostHook()
+    assert str(hook).startswith("0 calls, complete")
+    assert repr(hook).startswith("<ComputationalCostHook: <Report: 0 calls")
+
+
+def test_tensors_can_be_given_to_a_ledger_without_a_report():
+    model = torch.nn.Sequential(torch.nn.Embedding(20, 4), torch.nn.Linear(4, 20))
+    ledger = TrainingLedger(model, Tensor((2, 8), "int64"), tokens=160)
+    # 16 tokens x 80 multiply-adds forward, as many for the gradient of the input and of the weight: 6 x 80 a token
+    assert ["Model", "FLOPs", "7.680e4", "76,800"] in shown(ledger)
