@@ -7,6 +7,9 @@ from typing import Any
 CHECKPOINT_SUFFIXES = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
 """Suffixes of files that hold weights without the model that uses them."""
 
+EXPORTED_PROGRAM_SUFFIX = ".pt2"
+"""The suffix of the files that ``torch.export.save`` writes."""
+
 
 class CostError(ValueError):
     """A cost that cannot be computed.

@@ -29,10 +29,18 @@ def did_you_mean(names: Iterable[object], expected: Iterable[object]) -> str:
 
     >>> did_you_mean(["flop"], ["flops", "macs"])
     ". Did you mean 'flops'?"
+    >>> did_you_mean(["a100"], ["a100-sxm4-80gb", "l4"])
+    ". Did you mean 'a100-sxm4-80gb'?"
     """
     choices = [str(choice) for choice in expected]
-    near = [match for name in names if isinstance(name, str) for match in get_close_matches(name, choices, 1)]
+    near = [match for name in names if isinstance(name, str) for match in _near(name, choices)]
     return f". Did you mean {' and '.join(map(repr, dict.fromkeys(near)))}?" if near else ""
+
+
+def _near(name: str, choices: list[str]) -> list[str]:
+    """Return the nearest match of a name; if there is none, the first choice that begins with the name."""
+    longer = [choice for choice in choices if name and choice.lower().startswith(name.lower())]
+    return get_close_matches(name, choices, 1) or longer[:1]
 
 
 def unknown(what: str, name: object, expected: Iterable[object]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import json
@@ -18,9 +19,9 @@ from types import ModuleType
 from typing import Any
 
 from costcore.dims import whole_number
-from costcore.errors import CHECKPOINT_SUFFIXES, CostError
+from costcore.errors import CHECKPOINT_SUFFIXES, EXPORTED_PROGRAM_SUFFIX, CostError
 from costcore.ir import BITS, Tensor
-from costcore.messages import short_repr, unknown
+from costcore.messages import did_you_mean, error_text, short_repr, unknown
 from costcore.registry.frontends import frontend_of, is_supported, reader_of, specs
 from costcore.registry.libraries import is_saved_report, library_model, library_target
 
@@ -81,14 +82,21 @@ def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
             raise CostError(f"{target} is a model of a library, which has no arguments")
         return library_model(library)
     source, _, name = target.rpartition(":")
+    _check_readable(source)
     module = _run_user_code(f"{source} cannot be loaded", lambda: _import(source))
     factory = module
     for attribute in name.split("."):
         if not hasattr(factory, attribute):
-            raise CostError(f"{source} has no attribute {name!r}; {_names_in(module, name)}")
+            near = did_you_mean([attribute], [key for key in dir(factory) if not key.startswith("_")])
+            raise CostError(f"{source} has no attribute {name!r}; {_names_in(module, name)}{near}")
         factory = getattr(factory, attribute)
     is_factory = inspect.isclass(factory) or inspect.isroutine(factory) or isinstance(factory, partial)
     is_called = bool(arguments) or (is_factory and not _is_model_itself(factory))
+    if is_called and not arguments and (required := _required(factory)):
+        raise CostError(
+            f"{target} needs arguments ({', '.join(required)}). "
+            "Write a function without arguments that returns the model."
+        )
     model = _run_user_code(f"{target} failed", partial(factory, **(arguments or {}))) if is_called else factory
     if model is None:
         verb = "returned" if is_called else "is"
@@ -117,6 +125,23 @@ def _is_model_itself(function: Any) -> bool:
     return False
 
 
+def _check_readable(source: str) -> None:
+    if source.endswith(".py"):
+        try:
+            Path(source).open("rb").close()
+        except OSError as error:
+            raise CostError(f"{source} cannot be read: {error_text(error)}") from error
+
+
+def _required(factory: Any) -> list[str]:
+    """Return the names of the arguments without which a factory cannot be called; empty if it does not state them."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except ValueError:
+        return []
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
 def _names_in(module: ModuleType, name: str) -> str:
     """Return a list of the names of a module: near matches of ``name``, then its definitions, then its imports."""
     values = {key: value for key, value in vars(module).items() if not key.startswith("_")}
@@ -137,18 +162,47 @@ def check_target(target: str) -> None:
     if library_target(target) or reader_of(target) or (source and name):
         return
     if target.endswith(".py"):
-        raise ValueError(f"{target!r} does not name a model in the file. Append a factory or model, {target}:NAME.")
+        raise ValueError(
+            f"{target!r} does not name a model in the file. Append a factory or model, {_targets_in(target)}."
+        )
     if target.endswith(CHECKPOINT_SUFFIXES):
         raise ValueError(
             f"{target!r} is a checkpoint, not a model. Pass the code that builds the model, as file.py:factory."
         )
+    if target.endswith(EXPORTED_PROGRAM_SUFFIX):
+        raise ValueError(
+            f"{target!r} is an exported program. Pass the code that loads it, as file.py:factory, where factory "
+            f"returns torch.export.load({target!r})."
+        )
     suffixes = " or ".join(suffix for spec in specs().values() for suffix in spec.suffixes)
     libraries = "".join(f"{prefix}:NAME, " for spec in specs().values() for prefix in spec.libraries)
-    problem = "a directory, not a model" if Path(target).is_dir() else "not a model"
+    problem = "a directory, not a model" if target and Path(target).is_dir() else "not a model"
+    module, _, factory = target.rpartition(".")
+    is_dotted = all(part.isidentifier() for part in target.split(".")) and module
+    hint = f". Did you mean {f'{module}:{factory}'!r}?" if is_dotted else ""
     raise ValueError(
         f"{target!r} is {problem} (expected a path ending in {suffixes}, package.module:factory, file.py:factory, "
-        f"{libraries}or a report saved as .json)"
+        f"{libraries}or a report saved as .json){hint}"
     )
+
+
+def _targets_in(path: str) -> str:
+    """Return targets in a file of Python code, which is read and not run: its classes, functions and variables."""
+    try:
+        tree = ast.parse(Path(path).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return f"{path}:NAME"
+    defined = [node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+    assigned = [
+        name.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for name in node.targets
+        if isinstance(name, ast.Name)
+    ]
+    names = [name for name in [*defined, *assigned] if not name.startswith("_")]
+    listed = " or ".join(f"{path}:{name}" for name in names[:MAX_NAMES])
+    return listed or f"{path}:NAME"
 
 
 def parse_inputs(texts: Sequence[str]) -> Any:
@@ -275,8 +329,6 @@ def _import(source: str) -> ModuleType:
     if not source.endswith(".py"):
         return import_module(source)
     path = Path(source)
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {source}")
     stat = path.stat()
     key = path.resolve(), stat.st_mtime_ns, stat.st_size
     if key in _imported_files:

@@ -10,7 +10,7 @@ from costcore.budgets.budget import Violation
 from costcore.budgets.check import check
 from costcore.budgets.toml import BudgetError, read_budget
 from costcore.cli.models import check_model, report_of, spelled_for
-from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
+from costcore.cli.options import MODEL, add_eval, add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import FAILURE, SUCCESS, USAGE_ERROR, run_command
 from costcore.registry.frontends import reader_of, specs
 from costcore.reports.caveats import not_counted
@@ -52,6 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--budget", required=True, metavar="FILE", help="a TOML file with limits")
     add_model_options(parser)
+    add_eval(parser)
     parser.add_argument("--strict", action="store_true", help="count a partial or assumed report as a violation")
     parser.add_argument(
         "--format", default="text", choices=["text", "md"], help="default: text, one line per violation"

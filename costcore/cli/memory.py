@@ -10,7 +10,7 @@ from costcore.api.load_model import check_target, load_model, module_search_path
 from costcore.batch_size.accumulation import check_global_batch
 from costcore.batch_size.fit import Fit, fit
 from costcore.batch_size.limit import CONTEXT, DEVICES, Limit, make_limit
-from costcore.cli.models import estimate_options, given_or_usual, set_mode
+from costcore.cli.models import estimate_options, given_or_usual, printed_warnings, set_mode
 from costcore.cli.options import add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import SUCCESS, print_message, run_command, write_text
 from costcore.registry.libraries import is_saved_report
@@ -95,7 +95,7 @@ def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
     is_training = args.train or args.backward or optimizer is not None
     if args.checkpoint is not None:
         options["checkpoint"] = args.checkpoint
-    with module_search_path(args.python_path, args.model):
+    with module_search_path(args.python_path, args.model), printed_warnings(args.model):
         model = load_model(args.model)
         inputs = given_or_usual(given, model, args.model)
         if inputs is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from costcore.api.estimate import estimate
@@ -23,7 +24,7 @@ from costcore.cli.options import files_with, flag_of
 from costcore.cli.running import print_message
 from costcore.errors import CostError, CostWarning, MissingInputsError, UnknownOptionError
 from costcore.registry.frontends import applicable_options
-from costcore.registry.libraries import is_saved_report, usual_inputs
+from costcore.registry.libraries import is_saved_report, library_target, usual_inputs
 from costcore.reports.caveats import n_assumptions
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
@@ -104,13 +105,9 @@ def report_of(
     if is_saved_report(target):
         return saved_report(target, not args.no_fma, parse_dims(args.dim), is_alone)
     parsed = parse_inputs(args.input if inputs is None else inputs)
-    with module_search_path(args.python_path, target), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CostWarning)
+    with module_search_path(args.python_path, target), printed_warnings(target, is_quiet):
         model = load_model(target)
-        if getattr(args, "as_published", False) and not args.backward:
-            evaluate(model)
-        if getattr(args, "memory", False):
-            set_mode(model, args.backward or args.optimizer is not None, target)
+        _choose_mode(model, args, target, is_quiet)
         options = estimate_options(args) if is_alone else applicable_options(target, model, estimate_options(args))
         parsed = given_or_usual(parsed, model, target, is_quiet)
         try:
@@ -123,19 +120,49 @@ def report_of(
             if parsed is not None or isinstance(model, str):
                 raise
             raise CostError(f"{error}; no --input was given") from error
-    for warning in () if is_quiet else caught:
-        print_message(f"costcore: {target}: {warning.message}")
     if report.assumptions:
         print_message(f"costcore: {target}: assumed: the totals depend on {n_assumptions(report.trace)}")
     return report
 
 
-def set_mode(model: Any, is_training: bool, target: str) -> None:
-    """Put a model that has modes into train mode or evaluation mode, in which its memory differs, and say which."""
+@contextmanager
+def printed_warnings(target: str, is_quiet: bool = False) -> Iterator[None]:
+    """Print warnings about a model to standard error as a line each, after what runs inside has succeeded."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CostWarning)
+        yield
+    for warning in () if is_quiet else caught:
+        print_message(f"costcore: {target}: {warning.message}")
+
+
+def _choose_mode(model: Any, args: argparse.Namespace, target: str, is_quiet: bool) -> None:
+    """Put a model into the mode that the options ask for; otherwise say that it is in train mode if that costs more."""
+    is_step = args.backward or args.optimizer is not None
+    if getattr(args, "eval", False):
+        evaluate(model)
+    elif getattr(args, "memory", False) or getattr(args, "train", False) or (is_step and library_target(target)):
+        set_mode(model, is_step, target, is_quiet)
+    elif getattr(args, "as_published", False) and not args.backward:
+        evaluate(model)
+    elif not (is_step or is_quiet) and _costs_more_in_training(model):
+        print_message(
+            f"costcore: {target}: train mode, in which batch norms and dropouts cost more (--eval: evaluation mode)"
+        )
+
+
+def _costs_more_in_training(model: Any) -> bool:
+    """Return whether a model is in train mode and has layers that update statistics or draw random numbers in it."""
+    modules = model.modules() if getattr(model, "training", False) and callable(getattr(model, "modules", None)) else ()
+    return any(getattr(m, "track_running_stats", False) or "Dropout" in type(m).__name__ for m in modules)
+
+
+def set_mode(model: Any, is_training: bool, target: str, is_quiet: bool = False) -> None:
+    """Put a model that has modes into train mode or evaluation mode, in which its cost differs, and say which."""
     if callable(getattr(model, "train", None)):
         model.train(is_training)
         mode = "train mode" if is_training else "evaluation mode (--train: a training step, in train mode)"
-        print_message(f"costcore: {target}: {mode}")
+        if not is_quiet:
+            print_message(f"costcore: {target}: {mode}")
 
 
 def given_or_usual(inputs: Any, model: Any, target: str, is_quiet: bool = False) -> Any:

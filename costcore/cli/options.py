@@ -130,6 +130,15 @@ def add_frontend_switches(parser: argparse.ArgumentParser) -> None:
                 raise CostError(f"the {spec.name} frontend cannot have an option {name!r}: {error}") from error
 
 
+def add_eval(parser: argparse.ArgumentParser) -> None:
+    """Add ``--eval``."""
+    parser.add_argument(
+        "--eval",
+        action="store_true",
+        help="put the model into evaluation mode; default: the mode it comes in (PyTorch)",
+    )
+
+
 def add_convention(parser: argparse.ArgumentParser) -> None:
     """Add ``--convention``."""
     parser.add_argument(

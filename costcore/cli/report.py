@@ -18,6 +18,7 @@ from costcore.cli.options import (
     MODEL,
     add_convention,
     add_digits,
+    add_eval,
     add_frontend_switches,
     add_fused,
     add_model_options,
@@ -128,6 +129,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = command_parser("costcore", "MODEL", DESCRIPTION, EPILOG)
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     add_model_options(parser)
+    add_eval(parser)
     _add_view_options(parser)
     _add_table_options(parser)
     parser.add_argument("--version", action="version", version=f"costcore {__version__}")
@@ -137,7 +139,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_view_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the view of the report."""
-    parser.add_argument("--train", action="store_true", help="the same as --backward")
+    parser.add_argument("--train", action="store_true", help="--backward, in train mode")
     view = parser.add_mutually_exclusive_group()
     view.add_argument("--summary", action="store_true", help="one row per type of operator, not per operator call")
     view.add_argument("--layers", action="store_true", help="one row per operator call, in torchstat's format")
@@ -263,6 +265,8 @@ def _check_flags(args: argparse.Namespace, name: str) -> None:
         raise ValueError("--sort cannot be used with --memory, whose largest blocks come first")
     if args.sort is not None:
         choose(VIEWS[name].columns, [args.sort])
+    if args.train and args.eval:
+        raise ValueError("--train cannot be used with --eval")
     check_depth(args.depth)
     check_top(args.top)
     check_digits(args.digits)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 
 from costcore.api.load_model import check_target, load_model, module_search_path
+from costcore.cli.models import printed_warnings
 from costcore.cli.options import add_output, command_parser, format_of
 from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command, write_text
 from costcore.devices.catalog import named
@@ -81,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _serve(args: argparse.Namespace) -> int:
     mode, batches = _check(args), _batches(args.batch)
     devices = [named(name.strip()) for name in args.device.split(",")]
-    with module_search_path(args.python_path, args.model):
+    with module_search_path(args.python_path, args.model), printed_warnings(args.model):
         serving = ServingReport(
             load_model(args.model),
             dtype=args.dtype,

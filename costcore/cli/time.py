@@ -12,6 +12,7 @@ from costcore.cli.models import check_model, report_of
 from costcore.cli.options import (
     MODEL,
     add_digits,
+    add_eval,
     add_frontend_switches,
     add_model_options,
     add_output,
@@ -108,6 +109,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="exit with 1 if a call is not counted, if something is assumed, or if a measured time is below its bound",
     )
     add_model_options(parser)
+    add_eval(parser)
     add_frontend_switches(parser)
     return parser
 

@@ -40,7 +40,7 @@ def named(convention: str | PathLike[str]) -> Convention:
         return read_convention(convention, named)
     found = _by_any_name().get(str(convention))
     if found is None:
-        raise ValueError(unknown("convention", str(convention), _known()) + ". A path must end with .toml.")
+        raise ValueError(unknown("convention", str(convention), [*_known(), "the path of a .toml file"]))
     return found
 
 

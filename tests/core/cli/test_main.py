@@ -66,7 +66,7 @@ def test_unknown_operators_are_reported_on_standard_error(model, capsys):
         ("{}:broken", "KeyError: 'weights' at "),
         ("{}:leaves", "SystemExit: 3"),
         ("{}:nothing", "has no attribute 'nothing'; names in it are make, "),
-        ("no_such_file.py:make", "no such file: no_such_file.py"),
+        ("no_such_file.py:make", "no_such_file.py cannot be read: No such file or directory"),
         ("no.such.module:make", "--python-path"),
         ("{}:made.natives", "is not a supported model"),
     ],

@@ -109,7 +109,7 @@ def test_the_current_folder_is_searched_for_code_only():
 
 def test_near_matches_of_a_misspelled_factory_come_first(model):
     names = "large, small, nothing, waits, three, seven, Model, runs"
-    with pytest.raises(CostError, match=rf"has no attribute 'larg'; names in it are {names}$"):
+    with pytest.raises(CostError, match=rf"has no attribute 'larg'; names in it are {names}\. Did you mean 'large'\?$"):
         load_model(f"{model}:larg")
 
 
@@ -200,10 +200,45 @@ def test_checkpoints_and_source_files_on_the_command_line(capsys):
     for target, message in (
         ("net.pt", "'net.pt' is a checkpoint, not a model. Pass the code that builds the model, as file.py:factory."),
         ("net.py", "'net.py' does not name a model in the file. Append a factory or model, net.py:NAME."),
+        (
+            "net.pt2",
+            "'net.pt2' is an exported program. Pass the code that loads it, as file.py:factory, where factory returns "
+            "torch.export.load('net.pt2').",
+        ),
     ):
         with pytest.raises(SystemExit):
             main([target])
         assert capsys.readouterr().err.endswith(f"error: {message}\n")
+
+
+def test_a_file_without_a_name_lists_the_names_in_it_and_does_not_run_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text("_x = 1\nraise SystemExit\nclass Net:\n    pass\ndef make():\n    pass\nmodel = Net()\n")
+    with pytest.raises(SystemExit) as left:
+        main(["net.py"])
+    assert left.value.code == 2
+    message = "Append a factory or model, net.py:Net or net.py:make or net.py:model.\n"
+    assert capsys.readouterr().err.endswith(message)
+
+
+def test_a_factory_with_arguments_is_reported_with_their_names(model, capsys):
+    model.write_text(MODEL + "def sized(width, *, depth, heads=1):\n    return Model('toy::Double')\n")
+    assert main([f"{model}:sized", "--input", "2x3"]) == 1
+    message = "needs arguments (width, depth). Write a function without arguments that returns the model.\n"
+    assert capsys.readouterr().err == f"costcore: {model}:sized {message}"
+
+
+@pytest.mark.parametrize(
+    ("target", "end"),
+    [("nets.Net", "Did you mean 'nets:Net'?"), ("resnet50", "saved as .json)"), ("", "saved as .json)")],
+)
+def test_a_target_of_another_form_lists_the_forms(target, end, capsys):
+    with pytest.raises(SystemExit) as left:
+        main([target, "--input", "1x3"])
+    assert left.value.code == 2
+    error = capsys.readouterr().err
+    assert f"error: {target!r} is not a model (expected a path ending in .onnx" in error
+    assert error.endswith(f"{end}\n")
 
 
 @pytest.mark.parametrize("command", [[], ["diff", "report.json"], ["table"]])

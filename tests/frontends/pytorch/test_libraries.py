@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -95,6 +96,19 @@ def test_a_table_states_the_usual_input(timm):
     assert usual.costs["macs"] == 71_280
     assert usual.status == "complete; the usual input is used, --input 1x3x32x24 (pretrained_cfg of timm)"
     assert (given.costs["macs"], given.status) == (4 * 27, "complete")
+
+
+def test_a_remark_on_a_model_is_a_line_of_every_command(monkeypatch, capsys):
+    def with_remark(target):
+        warnings.warn("a remark", CostWarning, stacklevel=1)
+        return nn.Linear(2, 2)
+
+    monkeypatch.setattr("costcore.cli.memory.load_model", with_remark)
+    monkeypatch.setattr("costcore.cli.serve.load_model", with_remark)
+    assert main(["memory", "hf:bert", "--fit", "1GiB", "--input", "batch,2"]) == 0
+    assert "costcore: hf:bert: a remark\n" in capsys.readouterr().err
+    assert main(["serve", "hf:bert", "--device", "l4"]) == 1
+    assert "Linear takes no cache" in capsys.readouterr().err
 
 
 def test_an_unknown_model_has_a_near_match(timm, capsys):
@@ -225,6 +239,50 @@ def test_the_command_proposes_arguments(tmp_path, capsys):
     assert "evaluation mode (--train: a training step, in train mode)" in capsys.readouterr().err
     assert main([target, "--input", "1x7", "--memory", "--train"]) == 0
     assert "train mode" in capsys.readouterr().err
+
+
+NORM = """
+from torch import nn
+
+def make():
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+
+def plain():
+    return nn.Conv2d(3, 4, 3)
+"""
+
+
+def test_train_mode_is_said_if_it_costs_more(tmp_path, capsys):
+    """A batch norm in evaluation mode is one fused multiply-add for each of 4 * 30 * 30 elements, 3,600 FLOPs."""
+    (tmp_path / "net.py").write_text(NORM)
+    options = ["--input", "1x3x32x32", "--by", "op", "--columns", "flops", "--format", "csv", "--unit", "none"]
+    target = f"{tmp_path}/net.py:make"
+    said = f"costcore: {target}: train mode, in which batch norms and dropouts cost more (--eval: evaluation mode)\n"
+    assert main([target, *options]) == 0
+    out, err = capsys.readouterr()
+    assert err == said and "batch_norm,3600\n" not in out
+    assert main([target, *options, "--eval"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "" and "batch_norm,3600\n" in out
+    assert main([target.replace("make", "plain"), *options]) == 0
+    assert capsys.readouterr().err == ""
+    with pytest.raises(SystemExit):
+        main([target, *options, "--eval", "--train"])
+    assert capsys.readouterr().err.endswith("error: --train cannot be used with --eval\n")
+
+
+def test_a_training_step_of_a_library_model_runs_in_train_mode(timm, capsys):
+    """In train mode a batch norm adds one to its count of batches; in evaluation mode it does not."""
+    options = ["--by", "native", "--columns", "n_layers", "--format", "csv"]
+    for flags in (["--train"], ["--backward"]):
+        assert main(["timm:net", *options, *flags]) == 0
+        out, err = capsys.readouterr()
+        assert "costcore: timm:net: train mode\n" in err and "aten::add," in out
+    assert main(["timm:net", *options, "--optimizer", "sgd"]) == 0
+    assert "costcore: timm:net: train mode\n" in capsys.readouterr().err
+    assert main(["timm:net", *options, "--backward", "--eval"]) == 0
+    out, err = capsys.readouterr()
+    assert "train mode" not in err and "aten::add" not in out
 
 
 def test_torch_keeps_no_hook():
