@@ -1,8 +1,22 @@
-"""Run the command line as ``python -m costcore``."""
+"""The command line as a process of its own, ``costcore`` or ``python -m costcore``."""
 
+import gc
 import sys
 
-from costcore.cli.main import main
+NEW_OBJECTS = 200_000
+"""New objects before the garbage collector looks for cycles among them; Python's 700 would scan imports repeatedly."""
+
+
+def run() -> int:
+    """Run the command of this process and return its exit code."""
+    gc.set_threshold(NEW_OBJECTS)
+    from costcore.cli.main import main  # its imports make many objects
+
+    try:
+        return main()
+    finally:
+        gc.freeze()  # the process ends: Python would search all its objects for cycles once more
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())
