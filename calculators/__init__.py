@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from pkgutil import walk_packages
 
@@ -10,19 +11,35 @@ if __name__ != "costcore.calculators":
 
 from costcore.ir import Calculator
 from costcore.plugins import hookimpl
-from costcore.registry.calculators import add, discover
+from costcore.registry.calculators import LazyCalculators, add, discover
 
 from .complex_numbers import for_complex_numbers
 from .families import family_of
+from .index import MODULES
 
 
 @hookimpl
-def costcore_calculators() -> dict[str, Calculator]:
-    """Return every calculator of this package by operator."""
+def costcore_calculators() -> Mapping[str, Calculator]:
+    """Return every calculator of this package by operator; they are imported when they are needed."""
+    return LazyCalculators(MODULES, _of_module, _of_all_modules)
+
+
+def _of_module(name: str) -> dict[str, Calculator]:
+    """Return the calculators of a module by operator."""
+    table = discover(import_module(name, __name__))
+    return {op: for_complex_numbers(function) for op, function in table.items()}
+
+
+def _of_all_modules() -> dict[str, Calculator]:
+    """Return the calculators of all modules by operator.
+
+    Raises:
+        CostError: if an operator has two calculators.
+    """
     table: dict[str, Calculator] = {}
     for name in sorted(module.name for module in walk_packages(__path__, f"{__name__}.")):
-        add(table, discover(import_module(name)))
-    return {op: for_complex_numbers(function) for op, function in table.items()}
+        add(table, _of_module(name))
+    return table
 
 
 def operator_families() -> dict[str, str]:

@@ -83,14 +83,20 @@ def unregister(plugin: object) -> None:
     clear_caches()
 
 
-def functions_from_plugins(hook: str) -> Iterator[Mapping[str, Any]]:
+def functions_from_plugins(hook: str, lazy_type: type[Mapping[str, Any]] | None = None) -> Iterator[Mapping[str, Any]]:
     """Yield the functions by name that each plug-in returns for ``hook``, those of built-in plug-ins first.
+
+    Args:
+        hook: the hook.
+        lazy_type: type of tables that import functions when they are read; these are not read here.
 
     Raises:
         CostError: if a plug-in fails or returns anything else; the message includes its name.
     """
 
-    def checked(result: Any) -> dict[str, Any]:
+    def checked(result: Any) -> Mapping[str, Any]:
+        if lazy_type is not None and isinstance(result, lazy_type):
+            return result
         if not isinstance(result, Mapping):
             raise TypeError(f"expected a dict of functions by name (got {short_repr(result)})")
         for name, function in result.items():

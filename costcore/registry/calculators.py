@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 
 from costcore.errors import CostError
@@ -34,11 +34,76 @@ def add(table: dict[str, Calculator], new: Mapping[str, Calculator]) -> None:
     """
     for op, function in new.items():
         if op in table:
-            raise CostError(
-                f"operator {op!r} has two calculators, {qualified_name(table[op])} and {qualified_name(function)}. "
-                "Remove one, or replace a built-in one for one run with add_custom_cost_calculator."
-            )
+            raise _two_calculators(op, table[op], function)
         table[op] = function
+
+
+def _two_calculators(op: str, first: Calculator, second: Calculator) -> CostError:
+    return CostError(
+        f"operator {op!r} has two calculators, {qualified_name(first)} and {qualified_name(second)}. "
+        "Remove one, or replace a built-in one for one run with add_custom_cost_calculator."
+    )
+
+
+class LazyCalculators(Mapping[str, Calculator]):
+    """Calculators by operator, whose modules are imported when one of their operators is needed.
+
+    Args:
+        index: the module of each operator. It only saves time: an operator that it lacks is found too.
+        load: imports a module of the index and returns its calculators.
+        load_all: imports all modules and returns their calculators.
+    """
+
+    def __init__(
+        self,
+        index: Mapping[str, str],
+        load: Callable[[str], Mapping[str, Calculator]],
+        load_all: Callable[[], Mapping[str, Calculator]],
+    ) -> None:
+        self._index = index
+        self._load = load
+        self._load_all = load_all
+        self._loaded: dict[str, Calculator] = {}
+        self._is_complete = False
+
+    def __getitem__(self, op: str) -> Calculator:
+        if op not in self._loaded and op in self._index:
+            self._loaded.update(self._load(self._index[op]))
+        if op not in self._loaded and "::" not in op:  # a name of a framework is not one of ours
+            self._complete()
+        return self._loaded[op]
+
+    def __iter__(self) -> Iterator[str]:
+        self._complete()
+        return iter(self._loaded)
+
+    def __len__(self) -> int:
+        self._complete()
+        return len(self._loaded)
+
+    def _complete(self) -> None:
+        if not self._is_complete:
+            self._loaded = {**self._load_all()}
+            self._is_complete = True
+
+
+class MergedCalculators(Mapping[str, Calculator]):
+    """Several tables of calculators as one, in which the first table that has an operator decides."""
+
+    def __init__(self, *tables: Mapping[str, Calculator]) -> None:
+        self._tables = tables
+
+    def __getitem__(self, op: str) -> Calculator:
+        for table in self._tables:
+            if (calculator := table.get(op)) is not None:
+                return calculator
+        raise KeyError(op)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(op for table in self._tables for op in table))
+
+    def __len__(self) -> int:
+        return len(set().union(*self._tables))
 
 
 @cached
@@ -48,7 +113,11 @@ def calculators() -> Mapping[str, Calculator]:
     Raises:
         CostError: if an operator has two calculators, or a plug-in fails; the message includes its name.
     """
-    table: dict[str, Calculator] = {}
-    for plugin_calculators in functions_from_plugins("costcore_calculators"):
-        add(table, plugin_calculators)
-    return table
+    first, *others = functions_from_plugins("costcore_calculators", LazyCalculators)
+    of_plugins: dict[str, Calculator] = {}
+    for table in others:
+        for op in table:
+            if op in first:
+                raise _two_calculators(op, first[op], table[op])
+        add(of_plugins, table)
+    return MergedCalculators(of_plugins, first) if of_plugins else first

@@ -13,7 +13,7 @@ from costcore.counting.pricing import check_calculator
 from costcore.errors import CostWarning
 from costcore.ir import Calculator
 from costcore.messages import qualified_name
-from costcore.registry.calculators import calculators
+from costcore.registry.calculators import MergedCalculators, calculators
 from costcore.registry.frontends import load, loaded, rows, specs
 from costcore.trace.call import Call
 
@@ -82,7 +82,7 @@ class CustomCalculators:
 
     def table(self) -> Mapping[str, Calculator]:
         """Return all calculators of the run: the registered ones, overridden by these."""
-        return {**calculators(), **self.by_layer}
+        return MergedCalculators(self.by_layer, calculators())
 
     def unused(self, calls: Iterable[Call], without_built_in: bool = False) -> list[str]:
         """Return a sentence for every calculator that none of ``calls`` used, with similar names among the calls.

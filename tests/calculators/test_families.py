@@ -13,7 +13,7 @@ from tests.calculators.layer_costs import CALCULATORS
 
 FOLDER = Path(calculators.__file__).parent
 TESTS = Path(__file__).parent
-NOT_FAMILIES = {"__init__", "__pycache__", "_shared", "complex_functions", "complex_numbers", "families"}
+NOT_FAMILIES = {"__init__", "__pycache__", "_shared", "complex_functions", "complex_numbers", "families", "index"}
 
 
 def test_every_folder_or_file_is_a_family() -> None:

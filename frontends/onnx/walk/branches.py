@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from costcore.counting.pricing import Pricer
 from costcore.dims import Dim
 from costcore.ir import Operations
-from costcore.registry.calculators import calculators
+from costcore.registry.calculators import MergedCalculators, calculators
 from costcore.symbolic import magnitude
 from costcore.trace.call import Call
 from costcore.trace.dataflow import Step
@@ -40,7 +40,7 @@ def branch(walker: Walker, node: Node, scope: Scope, context: GraphContext) -> O
         mark = recording.checkpoint()
         outputs[name] = yield walker.walk_graph(graph, Scope(scope), context.of_subgraph(node, name))
         calls[name], steps[name] = recording.take_calls(mark), recording.take_steps(mark)
-    price = Pricer({**calculators(), **recording.recorder.calculators})
+    price = Pricer(MergedCalculators(recording.recorder.calculators, calculators()))
     flops = {name: _flops(price, part) for name, part in calls.items()}
     counted = "else" if magnitude(flops["else"]) > magnitude(flops["then"]) else "then"
     skipped = "then" if counted == "else" else "else"

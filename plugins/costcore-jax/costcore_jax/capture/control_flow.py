@@ -11,7 +11,7 @@ from costcore.counting.pricing import Pricer
 from costcore.dims import Dim, is_symbolic
 from costcore.expressions import symbol_of
 from costcore.ir import Operations
-from costcore.registry.calculators import calculators
+from costcore.registry.calculators import MergedCalculators, calculators
 from costcore.symbolic import magnitude
 from costcore.trace.call import Call
 
@@ -111,7 +111,7 @@ def cond(walker: Walker, equation: Any, inputs: list[Value], place: Place) -> li
         outputs = walker.walk_closed(branch, operands, place._replace(region=f"{region}.{i}"))
         walked.append((recorder.calls[mark:], walker.recording.history[known:], outputs))
         del recorder.calls[mark:], walker.recording.history[known:]
-    price = Pricer({**calculators(), **recorder.calculators})
+    price = Pricer(MergedCalculators(recorder.calculators, calculators()))
     flops = [_flops(price, calls) for calls, _, _ in walked]
     counted = max(range(len(flops)), key=lambda i: magnitude(flops[i]))
     uncounted = [
