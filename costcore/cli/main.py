@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from costcore.cli.commands import COMMANDS
+from costcore.cli.encoding import never_fail
 from costcore.cli.running import FAILURE, INTERRUPTED, print_message
 from costcore.errors import CostError
 
@@ -16,6 +17,7 @@ REPORT = "costcore.cli.report:main"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code. Invalid input does not cause a traceback."""
+    never_fail()
     argv = sys.argv[1:] if argv is None else argv
     is_command = bool(argv) and argv[0] in COMMANDS
     module, _, function = (COMMANDS[argv[0]] if is_command else REPORT).partition(":")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError
-from costcore.messages import unknown
+from costcore.messages import error_text, unknown
 from costcore.reports.text.escape import printable
 
 SUFFIXES = (".svg", ".png", ".pdf")
@@ -120,9 +120,16 @@ def check_suffix(target: str | PathLike[str], suffixes: tuple[str, ...] = SUFFIX
 
 
 def save_figure(figure: Any, target: Any, suffix: str) -> None:
-    """Write a picture to a path or a binary stream. An SVG file has no date."""
+    """Write a picture to a path or a binary stream. An SVG file has no date.
+
+    Raises:
+        OSError: if the path cannot be written.
+    """
     from matplotlib import rc_context
 
     metadata = {"Date": None} if suffix == ".svg" else {"CreationDate": None} if suffix == ".pdf" else None
-    with rc_context(_FONT):
-        figure.savefig(target, format=suffix[1:], metadata=metadata, dpi=DPI)
+    try:
+        with rc_context(_FONT):
+            figure.savefig(target, format=suffix[1:], metadata=metadata, dpi=DPI)
+    except OSError as error:
+        raise type(error)(f"{target} cannot be written: {error_text(error)}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from io import StringIO
 from os import PathLike
 from pathlib import Path
@@ -55,7 +56,8 @@ def _replace(path: Path, text: str) -> None:
     except OSError as error:
         raise type(error)(f"{path} cannot be written: {error_text(error)}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # a folder that cannot be written, whose error is above
+            temporary.unlink(missing_ok=True)
 
 
 def save_output(show: Callable[[IO[str]], None], target: Target) -> str:

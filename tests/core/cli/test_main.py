@@ -280,15 +280,26 @@ def test_a_command_receives_the_remaining_arguments_and_returns_its_exit_code(mo
     assert received == ["a", "--b"]
 
 
-def run_module(*arguments):
+def run_module(*arguments, **environment):
     root = Path(__file__).parents[3]
     return subprocess.run(
         [sys.executable, "-m", "costcore", *arguments],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        env={**os.environ, "PYTHONPATH": str(root), **environment},
         check=False,
     )
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_output_is_written_in_every_encoding(model, tmp_path, encoding):
+    saved = str(tmp_path / "report.json")
+    assert main([f"{model}:made", "--input", "2x3", "--output", saved]) == 0
+    done = run_module(saved, "--tree", "--columns", "module,flops", "--format", "table", PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "| `- (outside of any module) |     6 |" in done.stdout
+    chosen = run_module(saved, "--tree", "--format", "md", PYTHONIOENCODING=f"{encoding}:backslashreplace")
+    assert "\\u251" in chosen.stdout
 
 
 def test_python_m_costcore():

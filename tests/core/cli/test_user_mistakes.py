@@ -168,6 +168,19 @@ def test_files_that_cannot_be_written_or_read_are_reported_as_they_were_written(
     assert capsys.readouterr().err == f"costcore: {tmp_path / 'none.json'} cannot be read: No such file or directory\n"
 
 
+def test_a_folder_that_is_read_only_is_reported(model, tmp_path, monkeypatch, capsys):
+    """The temporary file can neither be written nor removed."""
+
+    def refuse(*arguments, **options):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    target = tmp_path / "report.json"
+    assert main([f"{model}:small", "--input", "2x3", "--output", str(target)]) == 1
+    assert capsys.readouterr().err == f"costcore: {target} cannot be written: Read-only file system\n"
+
+
 def test_a_class_instead_of_an_instance_is_reported(toy):
     with pytest.raises(CostError, match=r"^Model is a class, not a model\. Pass an instance, Model\(…\)\.$"):
         estimate(toy.Model)

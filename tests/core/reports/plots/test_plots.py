@@ -209,6 +209,9 @@ def test_the_command(tmp_path, capsys):
     if optional("matplotlib"):
         assert main(["plot", saved, "--theme", "dark", "--output", str(image)]) == 0
         assert "mul" in texts(image.read_text())
+        absent = tmp_path / "none" / "a.png"
+        assert main(["plot", saved, "--output", str(absent)]) == 1
+        assert capsys.readouterr().err == f"costcore: {absent} cannot be written: No such file or directory\n"
     for mistake in (["--kind", "roofline"], ["--output", "a.gif"], ["--kind", "intensity", "--column", "macs"]):
         with pytest.raises(SystemExit) as failed:
             main(["plot", saved, *mistake])
