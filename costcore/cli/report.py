@@ -86,7 +86,7 @@ FILES: Mapping[str, Callable[[Report | FusedView, Callable[..., None], str], obj
 """The function that writes the file of ``--output``, by its suffix."""
 
 
-DEFAULT_FORMAT = "color"
+DEFAULT_FORMAT, DEFAULT_UNIT, DEFAULT_DIGITS = "color", "autoaligned", 3
 
 
 class View(NamedTuple):
@@ -107,6 +107,10 @@ def _show_groups(fused: FusedView, **options: Any) -> None:
     fused.show_report(**options)
 
 
+def _show_overview(report: Report, ost: IO[str], mode: str, **options: Any) -> None:
+    ost.write(f"{report._repr_markdown_() if mode == 'md' else report}\n")
+
+
 VIEWS: Mapping[str, View] = {
     "report": View(Report.show_report, REPORT, ReportColumns),
     "summary": View(Report.show_summary_report, SUMMARY, SummaryColumns),
@@ -117,8 +121,12 @@ VIEWS: Mapping[str, View] = {
     "memory": View(Report.show_memory, BLOCKS, MemoryColumns),
     "arena": View(Report.show_arena, ARENA, ArenaColumns),
     "fused": View(_show_groups, FUSED, FusedColumns),
+    "overview": View(_show_overview, {}, None),
 }
 
+
+MODES_OF_OVERVIEW = ("color", "md", "table")
+"""The formats of an overview: Markdown, and the same text for both others."""
 
 WITHOUT_FLOPS = ("memory", "arena", "receptive_field")
 """The views that a convention does not change. The FLOPs that it counts are printed below them."""
@@ -141,7 +149,13 @@ def _add_view_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the view of the report."""
     parser.add_argument("--train", action="store_true", help="--backward, in train mode")
     view = parser.add_mutually_exclusive_group()
-    view.add_argument("--summary", action="store_true", help="one row per type of operator, not per operator call")
+    view.add_argument(
+        "--overview",
+        action="store_true",
+        help="the totals and the types of operators with the most FLOPs; the default in a terminal",
+    )
+    view.add_argument("--calls", action="store_true", help="one row per operator call; the default elsewhere")
+    view.add_argument("--summary", action="store_true", help="one row per type of operator")
     view.add_argument("--layers", action="store_true", help="one row per operator call, in torchstat's format")
     view.add_argument("--tree", action="store_true", help="the module hierarchy, one row per module")
     view.add_argument(
@@ -178,7 +192,7 @@ def _add_table_options(parser: argparse.ArgumentParser) -> None:
     add_convention(parser)
     add_fused(parser)
     add_unit(parser)
-    add_digits(parser, default=3)
+    add_digits(parser, DEFAULT_DIGITS)
     parser.add_argument(
         "--format", choices=sorted(renderers()), help="default: a table, in color if the terminal supports it"
     )
@@ -261,6 +275,8 @@ def _check_flags(args: argparse.Namespace, name: str) -> None:
             raise ValueError(f"{flag} requires --{view}")
     if args.fused is not None and name in ("receptive_field", "arena"):
         raise ValueError(f"--fused cannot be used with --{name.replace('_', '-')}, which fusion does not change")
+    if name == "overview":
+        _check_flags_of_overview(args)
     if name == "memory" and args.sort is not None:
         raise ValueError("--sort cannot be used with --memory, whose largest blocks come first")
     if args.sort is not None:
@@ -271,6 +287,19 @@ def _check_flags(args: argparse.Namespace, name: str) -> None:
     check_top(args.top)
     check_digits(args.digits)
     format_of(args, DEFAULT_FORMAT, [*FILES])
+
+
+def _check_flags_of_overview(args: argparse.Namespace) -> None:
+    """Check that no option is given that changes a table.
+
+    Raises:
+        ValueError: if one is.
+    """
+    flags = ("columns", "sort", "top", "fused", "convention", "output")
+    if given := [f"--{flag}" for flag in flags if getattr(args, flag) is not None]:
+        raise ValueError(f"{', '.join(given)} cannot be used with --overview")
+    if args.format not in (None, *MODES_OF_OVERVIEW):
+        raise ValueError(f"--overview: {unknown('format', args.format, MODES_OF_OVERVIEW)}")
 
 
 def _columns(texts: Sequence[str], view: View) -> list[str]:
@@ -291,9 +320,16 @@ def _columns(texts: Sequence[str], view: View) -> list[str]:
 def _view(args: argparse.Namespace) -> str:
     if args.by is not None:
         return "by"
-    names = ("summary", "layers", "tree", "receptive_field", "memory", "arena")
-    default = "report" if args.fused is None or args.convention is not None else "fused"
-    return next((name for name in names if getattr(args, name)), default)
+    names = ("overview", "summary", "layers", "tree", "receptive_field", "memory", "arena")
+    for name in names:
+        if getattr(args, name):
+            return name
+    if args.calls or args.convention is not None:
+        return "report"
+    if args.fused is not None:
+        return "fused"
+    is_plain = (args.unit, args.digits) == (DEFAULT_UNIT, DEFAULT_DIGITS) and not _has_table_options(args)
+    return "overview" if sys.stdout.isatty() and is_plain else "report"
 
 
 def _report(args: argparse.Namespace) -> Report:
@@ -372,8 +408,13 @@ def _show_counted(report: Report, args: argparse.Namespace, options: dict[str, A
 
 def _asks_for_table(args: argparse.Namespace) -> bool:
     """Return whether an option asks for a table: its rows, columns, format or file."""
-    given = (args.by, args.columns, args.sort, args.top, args.format, args.output)
-    return _view(args) != "report" or any(value is not None for value in given)
+    return _view(args) != "report" or args.calls or _has_table_options(args)
+
+
+def _has_table_options(args: argparse.Namespace) -> bool:
+    """Return whether an option is for the rows, the columns, the format or the file of a table."""
+    given = (args.columns, args.sort, args.top, args.format, args.output)
+    return any(value is not None for value in given)
 
 
 def _notes(report: Report) -> list[str]:

@@ -42,6 +42,45 @@ def test_a_report(model, capsys):
     assert err == ""
 
 
+def test_the_overview_is_the_default_in_a_terminal_and_the_calls_elsewhere(model, capsys, monkeypatch):
+    """6 elements of float32 are doubled: 6 FLOPs, 24 bytes read and 24 written."""
+    command = [f"{model}:made", "--input", "2x3"]
+    assert main([*command, "--overview"]) == 0
+    overview = capsys.readouterr().out
+    assert [line.split(maxsplit=2) for line in overview.splitlines()[:3]] == [
+        ["1", "call,", "complete"],
+        ["FLOPs", "6", "a fused multiply-add is one FLOP"],
+        ["MACs", "0"],
+    ]
+    assert main([*command, "--overview", "--format", "md"]) == 0
+    assert "| Double | 1 | 6 |" in capsys.readouterr().out
+    assert main(command) == 0
+    calls = capsys.readouterr().out
+    assert "| Double-1 " in calls
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert main(command) == 0
+    assert capsys.readouterr().out == overview
+    for options in (["--calls"], ["--top", "9"], ["--unit", "none"], ["--digits", "2"], ["--columns", "name,flops"]):
+        assert main([*command, *options]) == 0
+        assert "Double-1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--columns", "flops", "--top", "3"], "--columns, --top cannot be used with --overview"),
+        (["--output", "net.csv"], "--output cannot be used with --overview"),
+        (["--format", "csv"], "--overview: unknown format 'csv' (expected color, md, table)"),
+        (["--calls"], "argument --calls: not allowed with argument --overview"),
+    ],
+)
+def test_an_overview_has_no_options_of_tables(model, capsys, options, message):
+    with pytest.raises(SystemExit) as left:
+        main([f"{model}:made", "--input", "2x3", "--overview", *options])
+    assert left.value.code == 2
+    assert capsys.readouterr().err.endswith(f"error: {message}\n")
+
+
 def test_the_options_of_the_report(model, capsys):
     options = ["--summary", "--format", "md", "--unit", "K", "--columns", "type,flops,mread", "--digits", "1"]
     assert main([f"{model}:made", "--input", "1000x3", *options]) == 0
