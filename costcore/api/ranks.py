@@ -64,7 +64,7 @@ def estimate_ranks(
     ranks: Iterable[int] | None = None,
     **options: Any,
 ) -> RankReports:
-    """Return a report for each of several processes of a parallel run, by rank; see :func:`estimate`.
+    """Return a report for each of several processes of a parallel run, by rank.
 
     ::
 

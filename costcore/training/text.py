@@ -78,7 +78,7 @@ def _parameters(stage: Stage, pairs: str) -> str:
     if found.active != found.total:
         parts.append(f"{found.active:,} active")
     if found.multiplying is not None:
-        parts.append(f"{found.multiplying:,} multiply" + ("" if stage.step.unit == "token" else " per sample"))
+        parts.append(f"{found.multiplying:,} " + ("multiply" if stage.step.unit == "token" else "MACs per sample"))
     if found.trainable not in (None, found.total):
         parts.append(f"{found.trainable:,} trained")
     shapes = ", ".join("x".join(map(str, shape)) for shape in stage.step.input_shapes)

@@ -78,7 +78,7 @@ class Transformer:
                 shape: tuple[Dim, ...] = call.layer["x"].shape
                 return shape
         if not self._attention:
-            raise CostError("closed forms of transformers need a model with attention (got none)")
+            raise CostError("closed forms of transformers need a model with attention")
         batch, _, queries = self._attention[0][:3]
         return batch, queries
 
@@ -163,7 +163,7 @@ class Transformer:
     @property
     def _sizes(self) -> tuple[Dim, Dim, Dim, Dim]:
         if not self._attention:
-            raise CostError("closed forms of transformers need a model with attention (got none)")
+            raise CostError("closed forms of transformers need a model with attention")
         return self._attention[0]
 
 

@@ -24,11 +24,11 @@ def test_a_run_is_stated_line_by_line(model, capsys):
     options = ["--tokens", "2e6", "--peak", "1e6", "--devices", "4", "--step-seconds", "0.0001"]
     assert main(["train", model, *options]) == 0
     out = capsys.readouterr().out
-    assert "  16 parameters, 16 multiply per sample; input 1x4, all pairs\n" in out
+    assert "  16 parameters, 16 MACs per sample; input 1x4, all pairs\n" in out
     assert "  model FLOPs per sample               9.600e1   (weights 9.600e1)   causal 9.600e1\n" in out
     assert "  measured                             MFU 24.0%, HFU 24.0%   (0.0001 s per step)\n" in out
     assert "2,000,000 samples                      all pairs 1.920e8, causal 1.920e8\n" in out
-    assert "not applicable (closed forms of transformers need a model with attention (got none)): 6ND, " in out
+    assert "not applicable (closed forms of transformers need a model with attention): 6ND, " in out
     assert "  1.000e25  not exceeded by any count  EU AI Act" in out
 
 
