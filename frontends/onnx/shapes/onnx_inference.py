@@ -13,12 +13,17 @@ from ..graph.node import Node
 from ..values.dimensions import Dimensions
 from ..values.value import DTYPES, Value
 
+MOST_UNKNOWN = 1024
+"""The most elements of a list of axes or sizes that is asked about: onnx 1.21 makes a dimension of each."""
+
 NUMBERS = {dtype: number for number, dtype in DTYPES.items()}
 
 
 def infer_by_onnx(node: Node, dims: Dimensions) -> Sequence[Value]:
     """Return the outputs as onnx infers them from this node alone; none if it cannot."""
     if node.schema is None or any(a.g.node or a.graphs for a in node.proto.attribute):
+        return ()
+    if node.lacks_elements and any(map(_is_long_list, node.inputs)):
         return ()
     node.reads_elements = True
     types: dict[str, Any] = {}
@@ -38,6 +43,12 @@ def infer_by_onnx(node: Node, dims: Dimensions) -> Sequence[Value]:
         return ()
     symbols = {name: d for d, name in names.items()}
     return [_read(found.get(name), symbols) for name in node.proto.output]
+
+
+def _is_long_list(value: Value | None) -> bool:
+    if value is None or value.data is not None or value.dtype != "int64" or not value.shape:
+        return False
+    return len(value.shape) == 1 and isinstance(value.shape[0], int) and value.shape[0] > MOST_UNKNOWN
 
 
 def _written(shape: Iterable[Dim], names: dict[Dim, str]) -> Iterable[Any]:
