@@ -31,6 +31,7 @@ _ADVICE = re.compile(
 )
 """Matches the rest of such a message: advice for other situations."""
 
+_NO_INTEGERS = re.compile(r"Long, Int|must be long, int")
 _NO_DEVICE = re.compile(r"not compiled with|NVIDIA driver|GPUs are available")
 _DTYPES_DIFFER = re.compile(r"same d?type|same scalar type|expected scalar type|type .* should be the same")
 
@@ -72,7 +73,7 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
 
     def _remedy(self, error: Exception) -> str:
         text = str(error)
-        if "Long, Int" in text:
+        if _NO_INTEGERS.search(text):
             return INTEGERS
         if _NO_DEVICE.search(text):
             return f"; {REAL_RUN} on a machine with that device, or make the model use the device of its input"

@@ -31,6 +31,7 @@ from . import (
     nested_tensors,
     python_values,
     storage_sizes,
+    subclasses,
 )
 from .dispatch_mode import CaptureMode
 from .replacement import replace
@@ -81,6 +82,7 @@ def _patch(stack: ExitStack, has_composites: bool) -> None:
     checkpoints.patch_checkpoint(stack, _is_capturing)
     python_values.patch_functions(stack, _active_mode)
     storage_sizes.patch_resizing(stack, _active_mode)
+    subclasses.patch_conversion(stack, _active_mode)
     if has_composites:
         composites.register_kernels(_active_mode)
         fast_path.register_kernels(_active_mode)

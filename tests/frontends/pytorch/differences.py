@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib import import_module
+
 import pytest
 import torch
 from torch import distributed
-from torch.distributed import pipelining
+from torch.distributed import fsdp, pipelining
 from torch.nn.functional import scaled_dot_product_attention
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
+
+_SHARDING = import_module(
+    "torch.distributed.fsdp" if hasattr(fsdp, "fully_shard") else "torch.distributed._composable.fsdp"
+)
+
+fully_shard = _SHARDING.fully_shard
+MixedPrecisionPolicy = _SHARDING.MixedPrecisionPolicy
 
 HAS_GROUPED_QUERIES = "enable_gqa" in str(scaled_dot_product_attention.__doc__)
 
 NEEDS_GROUPED_QUERIES = pytest.mark.skipif(
     not HAS_GROUPED_QUERIES, reason="this PyTorch has no enable_gqa, with which the network is written"
 )
+
+
+def refuses(run: Callable[[], object]) -> bool:
+    """Return whether PyTorch refuses to run something by itself."""
+    try:
+        run()
+    except (AttributeError, NotImplementedError, RuntimeError, IndexError):
+        return True
+    return False
+
+
+def _checkpoint_on_meta() -> None:
+    x = torch.ones(1, device="meta", requires_grad=True)
+    checkpoint(torch.sin, x, use_reentrant=False).sum().backward()
+
+
+CHECKPOINTS_META_TENSORS = not refuses(_checkpoint_on_meta)
+"""Whether meta tensors can be checkpointed without a capture, too."""
 
 NEEDS_WORKSPACE = pytest.mark.skipif(
     not any(version in torch.__config__.show() for version in ("DNN v3.12", "DNN v3.13")),
@@ -30,3 +60,22 @@ NEEDS_REDUCTIONS = pytest.mark.skipif(
     not any(hasattr(distributed.ReduceOp, name) for name in ("factor", "boxed")),
     reason="collectives of this PyTorch do not show by what they reduce, which counts as a sum",
 )
+
+
+class _Watched(TorchDispatchMode):
+    """Changes nothing; PyTorch counts one more reference to tensors that a mode has seen."""
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        return function(*arguments, **(keywords or {}))
+
+
+def _copies_watched_sparse_gradients() -> bool:
+    table, upstream = torch.nn.Embedding(1, 1, sparse=True), torch.ones(1, 1)
+    with _Watched():
+        torch.autograd.backward(table(torch.zeros(1, dtype=torch.int64)), upstream)
+    assert table.weight.grad is not None
+    return table.weight.grad._values().data_ptr() != upstream.data_ptr()
+
+
+COPIES_WATCHED_SPARSE_GRADIENTS = _copies_watched_sparse_gradients()
+"""Whether this PyTorch copies a sparse gradient under any dispatch mode; without a mode no release does."""

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed._composable.replicate import replicate
-from torch.distributed.fsdp import (
-    FullyShardedDataParallel,
-    MixedPrecision,
-    MixedPrecisionPolicy,
-    fully_shard,
-)
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
 from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from costcore import ComputationalCostHook, CostError, estimate
+from tests.frontends.pytorch.differences import MixedPrecisionPolicy, fully_shard
 
-pytestmark = pytest.mark.filterwarnings("ignore:FSDP is switching to use `NO_SHARD`")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:FSDP is switching to use `NO_SHARD`"),
+    pytest.mark.filterwarnings("ignore:Deallocating Tensor"),  # FullyShardedDataParallel of torch 2.4, without costcore
+]
 
 CPU = torch.device("cpu")
 MACS = 5 * (8 * 16 + 16 * 16 + 16 * 4)
@@ -34,6 +35,7 @@ def processes(request):
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=request.param)
     yield request.param
     dist.destroy_process_group()
+    gc.collect()  # what warns below while it is freed
 
 
 def network():

@@ -66,7 +66,7 @@ def is_on_it(tensors) -> bool:
     return any(tensor.dtype == torch.float64 for tensor in tensors)
 
 
-@torch.library.custom_op("stopwatch_test::kernel", mutates_args=())
+@torch.library.custom_op("stopwatch_test::kernel", mutates_args=(), schema="(Tensor x, float milliseconds) -> Tensor")
 def kernel(x: torch.Tensor, milliseconds: float) -> torch.Tensor:
     """Launches work of that many milliseconds."""
     torch.toy.stream.work(milliseconds)
@@ -120,7 +120,7 @@ def test_calls_on_the_host_use_its_clock(accelerator):
 
 @pytest.mark.parametrize(("clock", "holds"), [(True, lambda s: s >= 0.05), ("cpu_time", lambda s: s < 0.05)])
 def test_cpu_time_lacks_what_the_thread_waits_for(clock, holds):
-    @torch.library.custom_op("stopwatch_test::wait", mutates_args=())
+    @torch.library.custom_op("stopwatch_test::wait", mutates_args=(), schema="(Tensor x) -> Tensor")
     def wait(x: torch.Tensor) -> torch.Tensor:
         time.sleep(0.05)
         return x.clone()
