@@ -83,7 +83,8 @@ def make_optimizer(optimizer: str | OptimizerFactory, model: Module) -> Optimize
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise CostError(f"{type(model).__name__} has no parameters that are trained, so an optimizer has no step")
-    made = (OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer)(parameters)
+    with supported_on_meta():
+        made = (OPTIMIZERS[optimizer] if isinstance(optimizer, str) else optimizer)(parameters)
     if not isinstance(made, Optimizer):
         raise TypeError(f"optimizer must return a torch.optim.Optimizer (got {short_repr(made)})")
     closure = signature(made.step).parameters.get("closure")

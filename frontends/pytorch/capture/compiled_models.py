@@ -23,6 +23,9 @@ _FLAGS = {
 }
 """Whether a dispatch mode is active, and the attribute of a mode with what this was before it."""
 
+_ONLY_FLAG = "old_dispatch_mode_flag"
+"""This attribute before PyTorch 2.5, where a mode can be entered once at a time."""
+
 _modes: Callable[[], list[Any]] = _python_dispatch._get_current_dispatch_mode_stack
 """Returns the dispatch modes that are active in this thread."""
 
@@ -66,6 +69,8 @@ def restore_mode_flags(stack: ExitStack) -> None:
             for name, value in before.items():
                 if flags := getattr(modes[n_modes], _FLAGS[name], None):
                     flags[-1] = value
+                elif hasattr(modes[n_modes], _ONLY_FLAG):
+                    setattr(modes[n_modes], _ONLY_FLAG, value)
             return
         for name, value in before.items():
             setattr(_python_dispatch, name, value)

@@ -79,7 +79,7 @@ FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
 }
 """Functions that return the result of an operator on meta tensors, or None, by its name in the schema and overload."""
 
-WITHOUT_META_KERNEL = frozenset(("aten::_fused_sgd_", "aten::_fused_adagrad_"))
+WITHOUT_META_KERNEL = frozenset(("aten::_fused_sgd_", "aten::_fused_adagrad_", "aten::_fused_adamw_"))
 """Operators on lists of tensors that write to their operands, return nothing, and have no kernel for meta tensors."""
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch._dynamo
 from torch import nn
+from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -23,8 +24,10 @@ def compiler_functions():
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left_behind():
+def nothing_is_left_behind(monkeypatch):
     torch._dynamo.reset()
+    # the compiler of PyTorch 2.4 leaves it set, without costcore
+    monkeypatch.setattr(_python_dispatch, "_is_in_torch_dispatch_mode", False)
     before, compiler = state_of_torch(), compiler_functions()
     yield
     assert state_of_torch() == before

@@ -10,6 +10,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from costcore import ComputationalCostHook
+from tests.frontends.pytorch.differences import refuses
 from tests.frontends.pytorch.runs import listed, macs, record, types
 from tests.frontends.pytorch.unchanged import unchanged
 
@@ -126,6 +127,8 @@ def test_autocast_makes_the_fused_operator_one_call_in_the_lower_precision(name)
     module, args, _ = RUNS[name]()
     found = []
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        if name == "layer" and refuses(lambda: module(*args)):
+            pytest.skip("this PyTorch takes the fast path of a layer under autocast too, in two dtypes")
         plain = _flat(module(*args))
         recorder = record(lambda: found.extend(_flat(module(*args))))
     assert all(a.dtype == b.dtype == torch.bfloat16 for a, b in zip(plain, found, strict=True))

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.frontends.pytorch.differences import refuses
 from tests.frontends.pytorch.runs import GRAD_MODES, record, types
 
 PROTOTYPES = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")
@@ -125,6 +126,8 @@ class Nothing(TorchDispatchMode):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_results_and_gradients_are_those_of_a_plain_run(name):
     function, x = FUNCTIONS[name]
+    if name == "channel shuffle" and refuses(lambda: _run(function, x, [])):
+        pytest.skip("this PyTorch has no derivative of channel_shuffle")
     for grad_mode in GRAD_MODES.values():
         plain, seen, under_a_mode = [], [], []
         with grad_mode():
@@ -187,10 +190,12 @@ def test_operators_with_a_kernel_for_nested_tensors_are_one_call(layout, grad_mo
         nested = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], layout=layout)
         runs = {
             "chunk": lambda: nested.chunk(2, -1)[1],
-            "narrow": lambda: nested.narrow(1 if layout is torch.strided else 2, 0, 1),
+            "narrow": lambda: nested.narrow(2, 0, 1),
             "view": lambda: nested.reshape(2, -1, 2, 2),
         }
-        if layout is torch.strided:
+        if layout is torch.jagged:
+            runs = {name: run for name, run in runs.items() if name == "chunk" or not refuses(run)}
+        else:
             del runs["narrow"]  # along the batch only, where it returns fewer samples
             runs["transpose"] = lambda: nested.transpose(1, 2).reshape(2, 4, -1)
         for operator, run in runs.items():

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from costcore import ComputationalCostHook, CostError, estimate
 from costcore.frontends.pytorch.meta.lstm import workspace_size
-from tests.frontends.pytorch.differences import NEEDS_WORKSPACE
+from tests.frontends.pytorch.differences import COPIES_WATCHED_SPARSE_GRADIENTS, NEEDS_WORKSPACE
 
 DEVICES = pytest.mark.parametrize("device", ["cpu", "meta"])
 
@@ -213,7 +213,7 @@ def test_checkpointed_activations_are_made_again(use_reentrant, device):
             )
         y.sum().backward()
 
-    run(True)  # PyTorch imports modules
+    memory_of(lambda: run(True), x)  # PyTorch imports modules
     x.grad = None
     plain, checkpointed = memory_of(lambda: run(False), x), memory_of(lambda: run(True), x)
     assert plain.saved == 12 * 256 + 8  # and the sum and its gradient
@@ -404,7 +404,8 @@ def test_sparse_tensors_have_the_memory_of_their_parts():
 
 def test_a_sparse_gradient_on_the_meta_device_has_the_memory_of_a_run():
     memory = estimate(nn.Embedding(10, 4, sparse=True), ((3,), torch.int64), memory=True, backward=True).memory
-    assert memory.by_kind["gradient"] == 3 * 8 + 3 * 4 * 4
+    copy = 3 * 8 + 3 * 4 * 4 if COPIES_WATCHED_SPARSE_GRADIENTS else 0  # otherwise it is the indices and what came in
+    assert memory.by_kind.get("gradient", 0) == copy
     assert memory.is_exact
 
 

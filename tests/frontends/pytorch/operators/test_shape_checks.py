@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 from costcore import ComputationalCostHook, CostError, estimate
+from tests.frontends.pytorch.differences import refuses
 from tests.frontends.pytorch.test_estimate import Call
 
 
@@ -120,6 +121,8 @@ def on_meta(call):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_a_run_refuses_is_refused(name):
+    if name == "axis of a cumulative maximum" and not refuses(REFUSED[name]):
+        pytest.skip("this PyTorch accepts any axis of a number")
     with pytest.raises((RuntimeError, ValueError, IndexError)):
         REFUSED[name]()
     for _ in range(2):  # nothing of the first attempt is reused
