@@ -161,9 +161,13 @@ def _sizes(cached: Sequence[Part]) -> Mapping[int | None, int]:
 
 
 def _sees_later_tokens(model: Module) -> bool:
-    """Return whether a model that can be a decoder is an encoder, as BERT is: no attention of it is causal."""
-    causal = {module.is_causal for module in modules_of(model) if isinstance(getattr(module, "is_causal", None), bool)}
-    return causal == {False} and getattr(getattr(model, "config", None), "is_decoder", None) is False
+    """Return whether a model that can be a decoder is an encoder, as BERT is: no attention of it is causal.
+
+    Transformers 4 calls the attention of a decoder that, others causal.
+    """
+    found = (getattr(module, name, None) for module in modules_of(model) for name in ("is_causal", "is_decoder"))
+    flags = {flag for flag in found if isinstance(flag, bool)}
+    return flags == {False} and getattr(getattr(model, "config", None), "is_decoder", None) is False
 
 
 def _group_experts(model: Module) -> None:

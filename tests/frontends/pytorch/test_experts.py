@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from transformers import (
+    CONFIG_MAPPING,
     AutoConfig,
     AutoModelForTokenClassification,
     DeepseekV3Config,
@@ -32,6 +33,7 @@ from costcore import ComputationalCostHook, Tensor, estimate
 from costcore.frontends.pytorch.meta.choices import spread
 from costcore.frontends.pytorch.meta.contents import without_capture
 from tests.frontends.pytorch.runs import estimated, macs
+from tests.frontends.pytorch.transformers_differences import HAS_JOINED_EXPERTS, NEEDS_JOINED_EXPERTS, angles
 from tests.frontends.pytorch.unchanged import unchanged
 
 BALANCED = "a choice over scores without data (topk, argmax, sort) was taken as spread evenly"
@@ -208,6 +210,7 @@ FAMILIES: dict[str, tuple[Callable[..., nn.Module], type, dict[str, Any]]] = {
             "attn_layer_offset": 1,
             "expert_layer_period": 2,
             "expert_layer_offset": 1,
+            "use_mamba_kernels": False,
             "mamba_d_state": 4,
             "mamba_dt_rank": 4,
         },
@@ -220,6 +223,8 @@ MOVED = {"gpt_oss": ("mread", "mwrite", "mrw", "n_layers")}
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_spelling_of_experts_counts_the_same(family):
+    if family == "gpt_oss" and not HAS_JOINED_EXPERTS:
+        pytest.skip("experts of GPT-OSS of this transformers are computed on all tokens but on a CPU")
     build, make_config, sizes = FAMILIES[family]
     found = {}
     for spelling in ("eager", "batched_mm", "grouped_mm"):
@@ -227,7 +232,8 @@ def test_every_spelling_of_experts_counts_the_same(family):
         config._experts_implementation = spelling
         report = same_as_a_run(build(config), IDS, but=MOVED.get(family, ()))
         found[spelling] = report.total_report["macs"]
-        assert {a.what for a in report.assumptions} == ({BALANCED} if spelling == "eager" else set())
+        is_loop = spelling == "eager" or not HAS_JOINED_EXPERTS
+        assert {a.what for a in report.assumptions} == ({BALANCED} if is_loop else set())
         assert all(a.line.startswith("modeling_") for a in report.assumptions)
     assert len(set(found.values())) == 1
 
@@ -239,10 +245,11 @@ def test_mixtral_in_a_loop_is_its_closed_form():
     attention = T * (2 * D * D + 2 * D * D // 2) + 2 * T * T * D
     expected = B * (L * (attention + T * (D * E + K * 3 * D * F)) + T * D * V)
     model = MixtralForCausalLM(config).eval()
-    assert estimate(model, IDS).total_report["macs"] == expected
-    assert estimate(model, IDS, backward=True).total_report["macs"] == 3 * expected
+    assert estimate(model, IDS).total_report["macs"] == expected + angles(model, T)
+    assert estimate(model, IDS, backward=True).total_report["macs"] == 3 * expected + angles(model, T)
 
 
+@NEEDS_JOINED_EXPERTS
 def test_one_token_of_mixtral_reads_no_more_experts_than_it_is_sent_to():
     config = MixtralConfig(**SIZES, num_local_experts=E)
     config._experts_implementation = "grouped_mm"
@@ -282,6 +289,7 @@ def test_switch_transformers_names_experts_by_a_tensor():
     same_as_a_run(SwitchTransformersForConditionalGeneration(config), inputs)
 
 
+@pytest.mark.skipif("openai_privacy_filter" not in CONFIG_MAPPING, reason="this transformers has no such model")
 def test_openai_privacy_filter_as_shipped():
     config = AutoConfig.for_model("openai_privacy_filter", **SIZES, num_local_experts=E, head_dim=8)
     same_as_a_run(AutoModelForTokenClassification.from_config(config), IDS)

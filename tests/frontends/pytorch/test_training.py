@@ -29,6 +29,7 @@ from tests.frontends.pytorch.training_networks import (
     V,
     with_adapters,
 )
+from tests.frontends.pytorch.transformers_differences import NEEDS_JOINED_EXPERTS
 
 RANK = 4
 CAUSAL = PAIRS_MACS * (SEQUENCE + 1) // (2 * SEQUENCE)  # T (T + 1) / 2 of T² pairs
@@ -167,6 +168,7 @@ EXPERT = 3 * 64 * 96
 OTHER = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 64 * 8) + 64 * 128
 
 
+@NEEDS_JOINED_EXPERTS
 def test_experts_count_as_many_as_a_token_is_sent_to(mixtral):
     step = TrainingLedger(mixtral).stages[0].step
     attention = 2 * 2 * BATCH * 4 * SEQUENCE**2 * 16
@@ -177,6 +179,7 @@ def test_experts_count_as_many_as_a_token_is_sent_to(mixtral):
     assert step.parameters.active == OTHER + 64 * 128 + norms + 2 * 2 * EXPERT
 
 
+@NEEDS_JOINED_EXPERTS
 def test_a_capacity_factor_is_hardware_flops_of_experts(mixtral):
     step = TrainingLedger(mixtral, capacity_factor=1.25).stages[0].step
     assert step.model_flops() == TrainingLedger(mixtral).model_flops

@@ -7,6 +7,7 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import nn
 
 from costcore import Tensor
+from tests.frontends.pytorch.differences import HAS_GROUPED_QUERIES
 
 VOCABULARY, WIDTH, HEADS, GROUPS, HEAD, INNER, LAYERS = 96, 32, 4, 2, 8, 80, 3
 BATCH, SEQUENCE = 2, 16
@@ -34,10 +35,12 @@ class Attention(nn.Module):
 
     def forward(self, x):
         q, k, v = (f(x).unflatten(-1, (-1, HEAD)).transpose(1, 2) for f in (self.q, self.k, self.v))
-        if self.is_fused:
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        else:
+        options = {"enable_gqa": True} if self.is_fused and HAS_GROUPED_QUERIES else {}
+        if not options:
             k, v = (each.repeat_interleave(HEADS // GROUPS, dim=1) for each in (k, v))
+        if self.is_fused:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, **options)
+        else:
             hidden = torch.ones(SEQUENCE, SEQUENCE, dtype=torch.bool, device=x.device).triu(1)
             y = (q @ k.transpose(-2, -1)).masked_fill(hidden, -1e9).softmax(-1) @ v
         return self.o(y.transpose(1, 2).flatten(2))

@@ -12,6 +12,7 @@ import pytest
 
 from costcore import ServingReport
 from tests.frontends.pytorch.serving.llms import Llm, build, llms
+from tests.frontends.pytorch.transformers_differences import angles
 
 POINTS = [(1, 4096), (3, 1000), (16, 2047)]
 """Numbers of sequences, and tokens of each."""
@@ -44,18 +45,21 @@ def whole(name, figure) -> int:
 
 @pytest.mark.parametrize("name", [llm.name for llm in llms()])
 def test_a_model_costs_its_closed_form(name):
-    llm, _, _ = few_layers(name)
+    llm, layers, _ = few_layers(name)
     products, pairs = llm["matmul_macs_per_token"], llm["attention_macs_per_token_per_key"]
+    model = build(llm, layers)
     assert whole(name, lambda report: report.n_params) == llm["params_total"]
     assert whole(name, lambda report: report.kv_bytes_per_token) == llm["kv_bytes_per_token_16bit"]
     for batch, length in POINTS:
         decode = whole(name, lambda report, b=batch, c=length: report.decode(batch=b, context=c).macs)
-        assert decode == batch * (products + pairs * length)
+        assert decode == batch * (products + pairs * length) + angles(model)
         prefill = whole(name, lambda report, b=batch, c=length: report.prefill(tokens=c, batch=b).macs)
-        assert prefill == batch * length * (products + pairs * length)
+        assert prefill == batch * length * (products + pairs * length) + angles(model, length)
 
 
 def test_the_table_has_these_figures_at_its_own_length():
-    llm = few_layers("Falcon-7B")[0]
-    assert whole("Falcon-7B", lambda report: report.decode(context=llm["T"]).macs) == llm["decode_macs_at_T"]
-    assert whole("Falcon-7B", lambda report: report.prefill(llm["T"]).macs) == llm["forward_macs_T_all_pairs"]
+    llm, layers, _ = few_layers("Falcon-7B")
+    model, length = build(llm, layers), llm["T"]
+    decode, prefill = llm["decode_macs_at_T"] + angles(model), llm["forward_macs_T_all_pairs"] + angles(model, length)
+    assert whole("Falcon-7B", lambda report: report.decode(context=length).macs) == decode
+    assert whole("Falcon-7B", lambda report: report.prefill(length).macs) == prefill

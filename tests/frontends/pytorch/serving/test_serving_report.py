@@ -28,6 +28,7 @@ from transformers import (
 from costcore import ComputationalCostHook, CostError, ServingReport, hookimpl, plugins
 from costcore.serving.experts import expected_experts
 from tests.frontends.pytorch.serving.llms import build, llms
+from tests.frontends.pytorch.transformers_differences import ANGLES_ARE_PRODUCTS, NEEDS_JOINED_EXPERTS, angles
 from tests.frontends.pytorch.unchanged import unchanged
 
 L, D, F, V, H, KV, Q = 3, 64, 96, 100, 4, 2, 16
@@ -49,6 +50,9 @@ A = L * H * 2 * Q
 
 PER_TOKEN = 2 * L * KV * Q
 """Elements that a token adds to the cache."""
+
+ANGLES = Q // 2 * ANGLES_ARE_PRODUCTS
+"""MACs of the angles of one position."""
 
 NORMS = (2 * L + 1) * D
 
@@ -82,7 +86,8 @@ def test_decode_of_llama_3_8b(llama_3_8b, batch, context, macs, kv, ms):
     The least time is (2 M + 65 norms of 4096 + b rows of the table of words + the cache) / 3.35 TB/s.
     """
     step = llama_3_8b.decode(batch=batch, context=context)
-    assert step.macs == macs == batch * (7_504_658_432 + 262_144 * context)
+    assert macs == batch * (7_504_658_432 + 262_144 * context)
+    assert step.macs == macs + 64 * ANGLES_ARE_PRODUCTS
     assert step.by_op()["linear"]["load_weight"] == 15_009_316_864 == 2 * 7_504_658_432
     assert step.load_weight == 15_009_316_864 + 2 * 65 * 4096 + batch * 2 * 4096
     assert step.load_kv == kv == 131_072 * batch * context
@@ -115,15 +120,17 @@ def test_intensity_and_room_of_llama_3_8b(llama_3_8b):
 
 
 def test_prefill_of_llama_3_8b(llama_3_8b):
-    assert llama_3_8b.prefill(tokens=4096).macs == 35_137_127_448_576
-    assert llama_3_8b.prefill(tokens=4096, last_only=True).macs == 32_985_874_169_856
+    angles = 4096 * 64 * ANGLES_ARE_PRODUCTS
+    assert llama_3_8b.prefill(tokens=4096).macs == 35_137_127_448_576 + angles
+    assert llama_3_8b.prefill(tokens=4096, last_only=True).macs == 32_985_874_169_856 + angles
 
 
 def test_formulas_are_those_of_passes(small):
-    assert str(small.formula("decode")) == f"{A}*batch*context + {M}*batch"
-    assert str(small.formula("prefill")) == f"{A}*batch*tokens**2 + {M}*batch*tokens"
+    one, each = (f" + {ANGLES}", f" + {ANGLES}*tokens") if ANGLES else ("", "")
+    assert str(small.formula("decode")) == f"{A}*batch*context + {M}*batch{one}"
+    assert str(small.formula("prefill")) == f"{A}*batch*tokens**2 + {M}*batch*tokens{each}"
     assert str(small.formula("decode", "load_kv")) == f"{4 * PER_TOKEN}*batch*context"
-    assert str(small.formula("extend")) == f"{A}*batch*context*tokens + {M}*batch*tokens"
+    assert str(small.formula("extend")) == f"{A}*batch*context*tokens + {M}*batch*tokens{each}"
     other = ServingReport(llama())  # has no formulas yet: every pass is captured
     for batch, context in ((1, 2), (1, 300), (5, 77), (600, 40)):
         assert small.decode(batch, context).tallies == other.decode(batch, context).tallies
@@ -153,7 +160,8 @@ def test_a_step_is_what_a_run_with_a_cache_computes(small):
             model(input_ids=ids[:, :1], past_key_values=cache, use_cache=True)
     step = small.decode(batch=2, context=10)
     assert (step.macs, step.flops) == (cch.total_report["macs"], cch.total_report["flops"])
-    copies = [call for call in cch.layer_report.values() if call["output_shapes"] == [(2, KV, 10, Q)]]
+    longer = [call for call in cch.layer_report.values() if call["output_shapes"] == [(2, KV, 10, Q)]]
+    copies = [call for call in longer if call["mrw"]]  # without views
     assert len(copies) == 2 * L
     dynamic = ServingReport(llama(), cache="dynamic").decode(batch=2, context=10)
     assert dynamic.cache_append == sum(call["mrw"] for call in copies) == 4 * 2 * PER_TOKEN * (10 + 10)
@@ -163,18 +171,18 @@ def test_a_step_is_what_a_run_with_a_cache_computes(small):
 def test_a_prefix_in_the_cache_needs_no_pass(small):
     """6 new tokens after 4: each is multiplied by all weights, and attends to all 10."""
     rest = small.prefill(tokens=10, batch=3, cached=4)
-    assert rest.macs == 3 * 6 * (M + A * 10)
+    assert rest.macs == 3 * 6 * (M + A * 10) + 6 * ANGLES
     assert rest.store_kv == 4 * 3 * 6 * PER_TOKEN
     assert rest.load_kv == 4 * 3 * 10 * PER_TOKEN
     # the pairs that a kernel needs: 6 * 4 with the prefix, 6 * 7 / 2 among the new ones
-    assert rest.needed_macs == 3 * (6 * M + A * (24 + 21))
+    assert rest.needed_macs == 3 * (6 * M + A * (24 + 21)) + 6 * ANGLES
 
 
 def test_speculative_decoding(small):
     draft = ServingReport(llama(num_hidden_layers=1))
     step = small.speculative(draft, drafts=3, acceptance=0.5, batch=2, context=20)
     assert step.expected_tokens == 1 + 0.5 + 0.25 + 0.125
-    assert step.verify.macs == 2 * 4 * (M + A * 20)
+    assert step.verify.macs == 2 * 4 * (M + A * 20) + 4 * ANGLES
     assert step.macs == step.verify.macs + 3 * step.draft.macs
     seconds = 3 * step.draft.time("l4").bound_seconds + step.verify.time("l4").bound_seconds
     assert step.tokens_per_second("l4") == 2 * 1.875 / seconds
@@ -186,11 +194,11 @@ def test_layers_with_a_window_read_no_more_than_it():
     config = Gemma2Config(**{**SIZES, "num_hidden_layers": 4}, head_dim=Q, sliding_window=32)
     serving = ServingReport(Gemma2ForCausalLM(config).eval())
     pairs, key = 4 * H * 2 * Q, 4 * 2 * KV * Q
-    base = serving.decode(context=32).macs - pairs * 32
+    base = serving.decode(context=32).macs - pairs * 32 - ANGLES
     for context in (2, 20, 31, 32, 33, 200, 511):
         seen = 2 * context + 2 * min(context, 32)
         step = serving.decode(batch=3, context=context)
-        assert step.macs == 3 * (base + pairs // 4 * seen)
+        assert step.macs == 3 * (base + pairs // 4 * seen) + ANGLES
         assert step.load_kv == 3 * 4 * key // 4 * seen
         assert serving.cache_bytes(context) == 4 * key // 4 * seen
     assert str(serving.formula("decode", "load_kv", length=8)) == f"{4 * key}*batch*context"
@@ -199,18 +207,19 @@ def test_layers_with_a_window_read_no_more_than_it():
 
 def test_products_that_no_kernel_can_skip(small):
     """Of a prompt of 10: 10 * 11 / 2 pairs; with a window of 4, 1 + 2 + 3 + 7 * 4."""
-    assert small.prefill(tokens=10).needed_macs == 10 * M + A * 55
+    assert small.prefill(tokens=10).needed_macs == 10 * M + A * 55 + 10 * ANGLES
     config = MistralConfig(**SIZES, sliding_window=4)
     windowed = ServingReport(MistralForCausalLM(config).eval())
-    assert windowed.prefill(tokens=10).needed_macs == 10 * M + A * (6 + 28)
-    assert windowed.decode(context=10).needed_macs == windowed.decode(context=10).macs == M + A * 4
+    assert windowed.prefill(tokens=10).needed_macs == 10 * M + A * (6 + 28) + 10 * ANGLES
+    assert windowed.decode(context=10).needed_macs == windowed.decode(context=10).macs == M + A * 4 + ANGLES
     # two tokens after 8: each sees 4
-    assert windowed.prefill(tokens=10, cached=8).needed_macs <= 2 * M + A * 8
+    assert windowed.prefill(tokens=10, cached=8).needed_macs <= 2 * M + A * 8 + 2 * ANGLES
 
 
 E, K = 8, 2
 
 
+@NEEDS_JOINED_EXPERTS
 @pytest.mark.parametrize("spelling", ["eager", "grouped_mm"])
 def test_experts_that_are_expected(spelling):
     config = MixtralConfig(**SIZES, num_local_experts=E, num_experts_per_tok=K)
@@ -228,6 +237,7 @@ def test_experts_that_are_expected(spelling):
     assert serving.status == "assumed"
 
 
+@NEEDS_JOINED_EXPERTS
 def test_bounds_of_a_mixture_of_experts():
     with torch.device("meta"):
         model = MixtralForCausalLM(MixtralConfig(**SIZES, num_local_experts=E, num_experts_per_tok=K))
@@ -259,7 +269,8 @@ def test_attention_over_latent_vectors():
     """Queries directly of the input; a latent of 24 and a rotary key of 8 per token; keys of 16 + 8, values of 12."""
     sizes = {**SIZES, "num_key_value_heads": H, "first_k_dense_replace": L, "q_lora_rank": None}
     latent = {"kv_lora_rank": RANK, "qk_rope_head_dim": ROPE, "qk_nope_head_dim": NOPE, "v_head_dim": VALUE}
-    serving = ServingReport(DeepseekV3ForCausalLM(DeepseekV3Config(**sizes, **latent)).eval())
+    model = DeepseekV3ForCausalLM(DeepseekV3Config(**sizes, **latent)).eval()
+    serving, turned = ServingReport(model), angles(model)
     expansion = RANK * H * (NOPE + VALUE)
     projections = D * H * (NOPE + ROPE) + D * (RANK + ROPE) + expansion + H * VALUE * D
     products = L * (projections + 3 * D * F) + V * D
@@ -268,16 +279,18 @@ def test_attention_over_latent_vectors():
     assert serving.kv_bytes_per_token == 4 * L * (RANK + ROPE)
     assert serving.expanded_kv_bytes_per_token == 4 * L * expanded
     by_way = {way: serving.decode(b, c, latent=way) for way in ("expanded", "absorbed", "recomputed")}
-    assert by_way["expanded"].macs == b * (products + L * expanded * c)
-    assert by_way["absorbed"].macs == b * (products + L * absorbed * c)
+    assert by_way["expanded"].macs == b * (products + L * expanded * c) + turned
+    assert by_way["absorbed"].macs == b * (products + L * absorbed * c) + turned
     # transformers 5 expands the latents of all tokens in every step
     assert by_way["recomputed"].macs == b * (products + L * expanded * c + L * expansion * (c - 1))
     kept = {way: step.load_kv for way, step in by_way.items()}
     assert kept["expanded"] == 4 * b * c * L * expanded
     assert kept["absorbed"] == kept["recomputed"] == 4 * b * c * L * (RANK + ROPE)
     assert by_way["absorbed"].store_kv == 4 * b * L * (RANK + ROPE)
-    assert serving.prefill(c, b).macs == b * c * (products + L * expanded * c)
-    assert str(serving.formula("decode", latent="absorbed")) == f"{L * absorbed}*batch*context + {products}*batch"
+    assert serving.prefill(c, b).macs == b * c * (products + L * expanded * c) + c * turned
+    assert str(serving.formula("decode", latent="absorbed")) == (
+        f"{L * absorbed}*batch*context + {products}*batch" + (f" + {turned}" if turned else "")
+    )
 
 
 def test_formats_of_weights_and_cache():
@@ -288,8 +301,8 @@ def test_formats_of_weights_and_cache():
     assert step.load_weight == round(stored + 2 * (V * D + NORMS))
     assert step.load_kv == 2 * 10 * PER_TOKEN
     assert serving.kv_bytes_per_token == PER_TOKEN
-    assert step.macs_by_width == {(16, 4): 2 * (M - V * D), (16, 16): 2 * V * D, (16, 8): 2 * 10 * A}
-    assert step.bops == 2 * (16 * 4 * (M - V * D) + 16 * 16 * V * D + 16 * 8 * 10 * A)
+    assert step.macs_by_width == {(16, 4): 2 * (M - V * D), (16, 16): 2 * V * D + ANGLES, (16, 8): 2 * 10 * A}
+    assert step.bops == 2 * (16 * 4 * (M - V * D) + 16 * 16 * V * D + 16 * 8 * 10 * A) + 16 * 16 * ANGLES
     assert step.macs == ServingReport(model).decode(batch=2, context=10).macs
     assert serving.weight_bytes == round((M - V * D + V * D) * 4.125 / 8 + 2 * (V * D + NORMS))
 
