@@ -14,6 +14,8 @@ CallKey: TypeAlias = "tuple[Any, ...]"
 
 _ONLY_INT = {int}
 
+_NO_STRIDES = "a sparse tensor has strides of 0 or none, whatever the number of its elements"
+
 
 def call_key(plan: object, args: Sequence[Any], kwargs: Mapping[str, Any] | None, tensors: list[Tensor]) -> CallKey:
     """Return the key of a call, and append every tensor among the arguments to ``tensors``.
@@ -26,7 +28,7 @@ def call_key(plan: object, args: Sequence[Any], kwargs: Mapping[str, Any] | None
     key: list[Any] = [plan]
     for value in args:
         kind = type(value)
-        if kind is Tensor or kind is Parameter:
+        if (kind is Tensor or kind is Parameter) and not value.is_sparse:
             key += (value.shape, value.stride(), value.dtype, value.is_meta)
             tensors.append(value)
         elif kind is int or kind is float or kind is bool:
@@ -51,6 +53,8 @@ def _extend(key: list[Any], value: Any, kind: type, tensors: list[Tensor]) -> No
         for item in value:
             _extend(key, item, type(item), tensors)
     elif kind in PLAIN:
+        if value.is_sparse:
+            raise RuntimeError(_NO_STRIDES)
         key += (value.shape, value.stride(), value.dtype, value.is_meta)
         tensors.append(value)
     elif kind in NUMBERS:

@@ -255,10 +255,17 @@ def test_operands_given_by_keyword_are_checked_too(checks_operands):
         cache.add(plan, key, args, {"bias": bias}, tensors, torch.empty(2, 4, device="meta"))
 
 
+SPARSE = {
+    "CSR": lambda: torch.ones(2, 2).to_sparse_csr(),
+    "COO": lambda: torch.ones(2, 2).to_sparse(),
+    "COO without axes": lambda: torch.tensor(1.0).to_sparse(),
+}
+
+
+@pytest.mark.parametrize("make", SPARSE.values(), ids=SPARSE)
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
-def test_a_call_without_a_key_is_made_but_not_kept():
-    cache = CallCache(True, True)
-    sparse = torch.ones(2, 2).to_sparse_csr()
+def test_a_call_without_a_key_is_made_but_not_kept(make):
+    cache, sparse = CallCache(True, True), make()
     plan = cache.plans.of(torch.ops.aten.relu.default)
     key, found, tensors = cache.find(plan, (sparse,), {})
     assert key is None and found is None

@@ -21,6 +21,23 @@ def test_sparse_products_multiply_the_values_they_have(make):
     assert (cost.macs, cost.mread) == (3 * 2, 4 * (3 + 6) + 8 * indices)
 
 
+@pytest.mark.parametrize("make", [torch.Tensor.to_sparse_csr, torch.Tensor.to_sparse])
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_sparse_operands_of_one_shape_are_counted_by_their_own_values(make):
+    """n values, each multiplied by the 5 elements of a row."""
+    for n in (3, 8):
+        matrix = make(torch.diag((torch.arange(8) < n).float()))
+        ((_, cost),) = costs(record(lambda matrix=matrix: torch.mm(matrix, torch.ones(8, 5))), "mm")
+        assert cost.macs == n * 5
+
+
+def test_sparse_tensors_in_a_list_are_counted_by_their_own_values():
+    for n in (3, 8):
+        matrix = torch.diag((torch.arange(8) < n).float()).to_sparse()
+        ((layer, _),) = costs(record(lambda matrix=matrix: torch.cat([matrix, matrix])), "cat")
+        assert [x.shape for x in (*layer.inputs.values(), *layer.outputs)] == [(n,), (n,), (2 * n,)]
+
+
 NONZEROS = 8
 """The nonzero elements of a matrix of 4 by 6."""
 
