@@ -17,7 +17,7 @@ from torch._ops import OpOverload
 
 from ..meta import sdpa
 from ..meta.operands import tensors_of
-from ..operators.composite_ops import COMPOSITES, overload
+from ..operators.composite_ops import COMPOSITES, exists, overload
 from .dispatch_mode import CaptureMode
 from .replacement import replace
 
@@ -34,8 +34,8 @@ def patch_functions(stack: ExitStack, active_mode: Callable[[], CaptureMode | No
     """
     operators: dict[str, list[OpOverload]] = {}
     for name in sorted(COMPOSITES):
-        if (operator := overload(name)) is not None:
-            operators.setdefault(name.partition(".")[0], []).append(operator)
+        if exists(name):
+            operators.setdefault(name.partition(".")[0], []).append(overload(name))
     for name, overloads in operators.items():
         for owner, attribute in _functions(name):
             _patch(stack, owner, attribute, overloads, active_mode)

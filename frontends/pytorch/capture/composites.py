@@ -21,7 +21,7 @@ from torch._ops import OpOverload
 from ..meta import gru, lstm, sdpa
 from ..meta.follow import follow
 from ..meta.operands import PLAIN, are_distributed, have_data, is_mixed, tensors_of, without_data
-from ..operators.composite_ops import ADDS_IN_PLACE, COMPOSITES, WITHOUT_GRADIENT, overload
+from ..operators.composite_ops import ADDS_IN_PLACE, COMPOSITES, WITHOUT_GRADIENT, exists, overload
 from ..operators.plan import OperatorPlan
 from ..recording.stopwatch import Stopwatch
 from . import autocast
@@ -50,18 +50,22 @@ def register_kernels(active_mode: Callable[[], CaptureMode | None]) -> None:
     """
     with kernels_of_aten() as library:
         for name in sorted(COMPOSITES):
-            operator = overload(name)
-            if operator is not None:
-                kernel = _kernel(operator, active_mode)
+            if exists(name):
+                kernel = _kernel(name, active_mode)
                 if name in WITHOUT_GRADIENT:
-                    kernel = _unless_a_gradient_is_needed(operator, kernel)
+                    kernel = _unless_a_gradient_is_needed(name, kernel)
                 library.impl(name, kernel, "PreDispatch", with_keyset=True)
 
 
-def _kernel(operator: OpOverload, active_mode: Callable[[], CaptureMode | None]) -> Callable[..., Any]:
-    redispatch = operator._handle.redispatch_boxed  # operator.redispatch without its Python frame
+def _kernel(name: str, active_mode: Callable[[], CaptureMode | None]) -> Callable[..., Any]:
+    operator: OpOverload | None = None
+    redispatch: Any = None
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal operator, redispatch
+        if operator is None:  # PyTorch makes the object now, which takes long for all of them
+            operator = overload(name)
+            redispatch = operator._handle.redispatch_boxed  # operator.redispatch without its Python frame
         mode = active_mode()
         if mode is None or mode.in_composite or mode.is_paused or _functorch_level() is not None:
             return redispatch(keyset & AFTER, *args, **kwargs)
@@ -76,10 +80,10 @@ def _kernel(operator: OpOverload, active_mode: Callable[[], CaptureMode | None])
     return kernel
 
 
-def _unless_a_gradient_is_needed(operator: OpOverload, kernel: Callable[..., Any]) -> Callable[..., Any]:
+def _unless_a_gradient_is_needed(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     def kernel_without_gradient(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         if _grad_enabled() and any(tensor.requires_grad for tensor in tensors_of(args, kwargs)):
-            return operator.redispatch(keyset & AFTER, *args, **kwargs)
+            return overload(name).redispatch(keyset & AFTER, *args, **kwargs)
         return kernel(keyset, *args, **kwargs)
 
     return kernel_without_gradient

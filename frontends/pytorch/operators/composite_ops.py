@@ -45,7 +45,13 @@ FAST_PATHS = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
 """The operators of ``aten`` as which transformer modules run in inference."""
 
 
-def overload(name: str) -> torch._ops.OpOverload | None:
-    """Return the operator of a name in :data:`COMPOSITES`; None if this version of PyTorch lacks it."""
-    packet = getattr(torch.ops.aten, name.partition(".")[0], None)
-    return getattr(packet, name.partition(".")[2] or "default", None)
+def exists(name: str) -> bool:
+    """Return whether this version of PyTorch has the operator of a name in :data:`COMPOSITES`."""
+    return bool(torch._C._dispatch_has_kernel(f"aten::{name}"))
+
+
+def overload(name: str) -> torch._ops.OpOverload:
+    """Return the operator of a name in :data:`COMPOSITES` that exists."""
+    packet_name, _, overload_name = name.partition(".")
+    operator: torch._ops.OpOverload = getattr(getattr(torch.ops.aten, packet_name), overload_name or "default")
+    return operator
