@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, ParamSpec, TypeVar, cast
 
 import pluggy
 
 from costcore import hookspecs
 from costcore.errors import CostError
+from costcore.installed import entry_points
 from costcore.messages import short_repr, unknown
 
 hookimpl = pluggy.HookimplMarker(hookspecs.NAME)
@@ -59,7 +59,7 @@ def manager() -> pluggy.PluginManager:
         plugins.register(import_module(name), name)
     for name in filter(None, os.environ.get(DISABLE_VARIABLE, "").split(",")):
         plugins.set_blocked(name.strip())
-    for point in entry_points(group=hookspecs.NAME):
+    for point in entry_points(hookspecs.NAME):
         if not plugins.has_plugin(point.name) and not plugins.is_blocked(point.name):
             with _errors_of_plugin(point.name, "cannot be loaded"):
                 plugin = point.load()
@@ -170,7 +170,7 @@ def _errors_of_plugin(name: str, problem: str) -> Iterator[None]:
 
 def _how_to_disable(name: str) -> str:
     """Return how to disable an installed plug-in; empty for a plug-in that this process registered itself."""
-    points = {point.name: point for point in entry_points(group=hookspecs.NAME)}
+    points = {point.name: point for point in entry_points(hookspecs.NAME)}
     if name not in points:
         return ""
     return f" (entry point {name} = {points[name].value}). To disable it, set {DISABLE_VARIABLE}={name}."
