@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
 from costcore.ceilings import with_ceilings
 from costcore.dims import Dim, as_dim, floor_div, is_symbolic
-from costcore.evaluation import Evaluation, symbols_of
 
 MOST_KEPT = 1 << 16
 """The number of expressions whose forms and texts are kept: that of a trace of ten thousand different calls."""
@@ -152,14 +151,18 @@ def magnitude(dim: Any) -> Any:
     return _at_ranking_size(dim) if is_symbolic(dim) else dim
 
 
-_RANKED = Evaluation({}, default=RANKING_SIZE)
+@cache
+def _ranked() -> Callable[[Any], Any]:
+    from costcore.evaluation import Evaluation
+
+    return Evaluation({}, default=RANKING_SIZE)
 
 
 @lru_cache(maxsize=MOST_KEPT)
 def _at_ranking_size(dim: Any) -> int:
     """Return the value of the expression, or 0 if there is none, as after a division by zero, or if it is too large."""
     try:
-        number = _RANKED(dim)
+        number = _ranked()(dim)
         return int(number) if not is_symbolic(number) or number.is_finite else 0
     except (ArithmeticError, ValueError, TypeError):  # infinities are neither compared nor rounded
         return 0
@@ -271,6 +274,8 @@ def _is_plain_product(product: Any) -> bool:
 def _product_text(value: Any) -> str:
     if value.is_Symbol:
         return str(value.name) if value.name.isidentifier() else repr(value.name)
+    from costcore.evaluation import symbols_of
+
     if all(each.name.isidentifier() for each in symbols_of([value])):
         return str(value)
     return str(_quoting_printer().doprint(value))

@@ -84,7 +84,7 @@ class Row:
 
     def __post_init__(self) -> None:
         for field_name, sources in (("inputs", self.inputs), ("attrs", self.attrs)):
-            if not isinstance(sources, Mapping):
+            if type(sources) is not dict and not isinstance(sources, Mapping):  # the second takes long
                 raise TypeError(
                     f"row of {self.native}: invalid {field_name} (got {short_repr(sources)}, expected a mapping by "
                     "name)"

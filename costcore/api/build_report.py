@@ -9,8 +9,6 @@ from typing import Any, TypeAlias
 from costcore.counting.pricing import Pricer
 from costcore.errors import AssumedReportError, CostError, CostWarning, IncompleteReportError, PartialReportError
 from costcore.ir import Pattern
-from costcore.memory.ledger import decide_kinds
-from costcore.memory.saved import with_saved
 from costcore.messages import unknown
 from costcore.registry.custom import CustomCalculators
 from costcore.reports.caveats import uncounted_operators
@@ -64,6 +62,9 @@ def make_report(recorder: Recorder, custom: CustomCalculators, fma_1flop: bool, 
     recorder.flush()
     memory, calls = None, recorder.calls
     if recorder.memory_ledger is not None:
+        from costcore.memory.ledger import decide_kinds
+        from costcore.memory.saved import with_saved
+
         raw = recorder.memory_ledger()
         memory = decide_kinds(raw, [call.phase for call in calls])
         calls = with_saved(calls, raw, memory)

@@ -31,7 +31,7 @@ LABELS: Mapping[Uncounted, str] = {
 IN_OTHER_THREADS = "calls in other threads"
 """The text for all calls that were not recorded because they ran in other threads; their number is unknown."""
 
-_FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+)')
+_FRAME = r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+)'
 
 
 class UncountedOperator(NamedTuple):
@@ -117,7 +117,7 @@ def _names(operators: Sequence[UncountedOperator]) -> str:
 
 def call_site(where: str) -> str:
     """Return the innermost frame of a formatted traceback, ``model.py:12 in forward``; other text on one line."""
-    frames = list(_FRAME.finditer(where))
+    frames = list(re.finditer(_FRAME, where))
     if not frames:
         return " ".join(where.split())
     return f"{frames[-1]['file']}:{frames[-1]['line']} in {frames[-1]['function']}"

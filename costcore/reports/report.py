@@ -37,8 +37,6 @@ from costcore.reports.tables.arena_rows import ARENA, ArenaColumns, arena_rows
 from costcore.reports.tables.arrange import TableRow, arrange, in_order
 from costcore.reports.tables.checks import check_top
 from costcore.reports.tables.layer_rows import TORCHSTAT_SUMS, layer_rows
-from costcore.reports.tables.memory_rows import memory_remarks, memory_rows
-from costcore.reports.tables.module_tree import tree_rows
 from costcore.reports.tables.show import TableOptions, one_stream, show
 from costcore.trace.run import FLOPS
 
@@ -176,6 +174,8 @@ class Report(Displayed, ReportFiles):
         ``depth`` is the number of levels below the model to show; deeper modules are part of the sums of their
         parents. ``sort`` and ``top`` apply to the children of each module.
         """
+        from costcore.reports.tables.module_tree import tree_rows
+
         order = None if sort is None else choose(TREE, [sort])[0]
         tree = self.tree()
         if RECEPTIVE_FIELD.key in (sort, *columns):
@@ -373,6 +373,8 @@ class Report(Displayed, ReportFiles):
         Raises:
             CostError: if memory was not recorded.
         """
+        from costcore.reports.tables.memory_rows import memory_remarks, memory_rows
+
         memory = self.memory
         if memory is None:
             raise CostError(

@@ -8,12 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from costcore.ceilings import with_ceilings
-from costcore.counting.substitution import substitute_values, symbols_in
 from costcore.dims import is_symbolic
 from costcore.messages import unknown
 from costcore.reports import caveats
 from costcore.reports.ledger import Ledger, ignored
-from costcore.reports.module_tree import build
 from costcore.reports.tables.arrange import TableRow
 from costcore.symbolic import as_text
 from costcore.trace.call import Assumption, Call
@@ -157,11 +155,15 @@ class ReportData:
         """
         if not isinstance(values, Mapping | None):
             raise TypeError(f"subs expects a mapping of names to integers such as {{'batch': 8}} (got {values!r})")
+        from costcore.counting.substitution import substitute_values
+
         return type(self)(substitute_values(self._trace, {**(values or {}), **named}))
 
     @property
     def symbols(self) -> tuple[str, ...]:
         """The names of the symbolic dimensions, those of the inputs of a fitted run first, in their order."""
+        from costcore.counting.substitution import symbols_in
+
         names = sorted(symbol.name for symbol in symbols_in(self._trace))
         return tuple(dict.fromkeys((*(name for name in self._trace.run.ranges if name in names), *names)))
 
@@ -278,6 +280,8 @@ class ReportData:
         The tree can be deeper than Python's recursion limit; :func:`costcore.reports.module_tree.walk` iterates over
         it without recursion.
         """
+        from costcore.reports.module_tree import build
+
         return build(self._trace, self.ledger)
 
     @cached_property

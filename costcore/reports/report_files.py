@@ -6,10 +6,8 @@ from os import PathLike
 from typing import Any, TypeVar
 
 from costcore.errors import CostError
-from costcore.reports.exports.dataframe import to_dataframe
 from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.targets import Target, save
-from costcore.reports.serialization.to_json import to_dict, to_json
 
 AnyReport = TypeVar("AnyReport", bound="ReportFiles")
 
@@ -19,6 +17,8 @@ class ReportFiles(ReportData):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report in plain JSON types, as ``costcore/reports/report.schema.json`` describes them."""
+        from costcore.reports.serialization.to_json import to_dict
+
         return to_dict(self.trace, self.ledger.total)
 
     def to_json(self, target: Target = None, indent: int | None = None) -> str:
@@ -34,6 +34,8 @@ class ReportFiles(ReportData):
             CostError: if an attribute is of a type that a report file cannot contain.
             OSError: if the path cannot be written.
         """
+        from costcore.reports.serialization.to_json import to_json
+
         return to_json(self.to_dict(), target, indent)
 
     @classmethod
@@ -63,6 +65,8 @@ class ReportFiles(ReportData):
         Raises:
             CostError: if pandas is not installed.
         """
+        from costcore.reports.exports.dataframe import to_dataframe
+
         return to_dataframe(self.ledger.entries)
 
     def to_html(self, target: Target = None, title: str = "") -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from costcore._version import __version__
 from costcore.dims import Dim
 from costcore.ir import Pattern
-from costcore.memory.ledger import MemoryLedger
 from costcore.trace.call import Assumption, Module, ModuleCall
 from costcore.trace.dataflow import Dataflow
+
+if TYPE_CHECKING:
+    from costcore.memory.ledger import MemoryLedger
 
 FLOPS = "FLOPs"
 """The unit of the counting rules of costcore."""
@@ -39,17 +41,17 @@ class Regrouping(NamedTuple):
     @classmethod
     def parse(cls, note: str) -> Regrouping | None:
         """Return the regrouping whose text is ``note``; None for any other note."""
-        found = _REGROUPING.fullmatch(note)
+        found = re.fullmatch(_REGROUPING, note)
         if not found:
             return None
-        parsed = cls(found["op"], tuple(_NODE.findall(found["nodes"])))
+        parsed = cls(found["op"], tuple(re.findall(_NODE, found["nodes"])))
         return parsed if str(parsed) == note else None
 
 
-_NODE = re.compile(r"""(?:^|, )((?:[^,'"]|,(?! )|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")+)""")
+_NODE = r"""(?:^|, )((?:[^,'"]|,(?! )|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")+)"""
 """One of several nodes separated by commas; names are quoted as Python quotes strings."""
 
-_REGROUPING = re.compile(r"regrouped as (?P<op>\w+): (?P<nodes>.+)", re.DOTALL)
+_REGROUPING = r"(?s)regrouped as (?P<op>\w+): (?P<nodes>.+)"
 
 
 class Rank(NamedTuple):

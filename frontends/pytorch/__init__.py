@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from .capture.context import capture
 from .estimate import accepts, estimate
 from .naming import native_names
-from .passes import passes_of
 from .rows.table import ROWS
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from costcore.timing.calibration_table import Conditions
 
     from .libraries.usual_inputs import UsualInputs
+    from .passes import ModulePasses
     from .serving.cached_model import MetaCachedModel
 
 __all__ = [
@@ -53,6 +53,13 @@ def library_model(prefix: str, name: str) -> tuple[Any, str]:
     from .libraries.make import library_model
 
     return library_model(prefix, name)
+
+
+def passes_of(model: Any, is_compiled: bool) -> ModulePasses:
+    """Return the passes of a module; see :func:`.passes.passes_of`."""
+    from .passes import passes_of  # few runs are metered
+
+    return passes_of(model, is_compiled)
 
 
 def usual_inputs(model: object, name: str = "") -> UsualInputs | None:

@@ -14,7 +14,6 @@ from torch.nn import Module
 from costcore.errors import MissingInputsError
 from costcore.ir import Tensor
 
-from .libraries.usual_inputs import usual_inputs
 from .module_walk import modules_of
 
 MAX_ATTEMPTS = 8
@@ -46,6 +45,8 @@ def missing_inputs(model: Module, runs: Callable[[Any], bool]) -> MissingInputsE
         model: the module.
         runs: returns whether the module runs on inputs.
     """
+    from .libraries.usual_inputs import usual_inputs
+
     usual = usual_inputs(model)
     candidates = (usual.inputs,) if usual is not None else islice(_candidates(model), MAX_ATTEMPTS)
     example = next((inputs for inputs in candidates if runs(inputs)), None)

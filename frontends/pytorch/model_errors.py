@@ -23,17 +23,15 @@ from .tensors import dtype_name
 
 INTEGERS = '; integer inputs need a dtype: costcore.Tensor((1, 128), "int64"), or dtype="int64" for all inputs'
 
-_NO_DATA = re.compile(r"\bmeta\b|Meta\w*Type|fake impl|unallocated storage|only available on CPU", re.IGNORECASE)
+_NO_DATA = r"(?i)\bmeta\b|Meta\w*Type|fake impl|unallocated storage|only available on CPU"
 """Matches the messages of PyTorch when it needs data, or an operator has no kernel for meta tensors."""
 
-_ADVICE = re.compile(
-    r"\W*(You may have run into|This could be because|Use Tensor\.cpu|The operator specified|\n).*", re.DOTALL
-)
+_ADVICE = r"(?s)\W*(You may have run into|This could be because|Use Tensor\.cpu|The operator specified|\n).*"
 """Matches the rest of such a message: advice for other situations."""
 
-_NO_INTEGERS = re.compile(r"Long, Int|must be long, int")
-_NO_DEVICE = re.compile(r"not compiled with|NVIDIA driver|GPUs are available")
-_DTYPES_DIFFER = re.compile(r"same d?type|same scalar type|expected scalar type|type .* should be the same")
+_NO_INTEGERS = r"Long, Int|must be long, int"
+_NO_DEVICE = r"not compiled with|NVIDIA driver|GPUs are available"
+_DTYPES_DIFFER = r"same d?type|same scalar type|expected scalar type|type .* should be the same"
 
 _CASTS = {torch.float16: "half", torch.bfloat16: "bfloat16", torch.float32: "float", torch.float64: "double"}
 """The method of a tensor that casts it to a dtype."""
@@ -65,7 +63,7 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
             place = name if failed_in in ("", name) else f"{name}, module {failed_in}"
             problem = str(error)
             if not isinstance(error, (DtypeMismatchError, OperandShapeError)):
-                problem = _ADVICE.sub("", problem) if _needs_data(error) else problem.removesuffix(".")
+                problem = re.sub(_ADVICE, "", problem) if _needs_data(error) else problem.removesuffix(".")
                 problem = f"the {self._phase} pass on the meta device raised {type(error).__name__}: {problem}"
                 operands = "" if _needs_data(error) else self._recording.refused.described(error)
                 problem += f"; {operands}" if operands else ""
@@ -73,11 +71,11 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
 
     def _remedy(self, error: Exception) -> str:
         text = str(error)
-        if _NO_INTEGERS.search(text):
+        if re.search(_NO_INTEGERS, text):
             return INTEGERS
-        if _NO_DEVICE.search(text):
+        if re.search(_NO_DEVICE, text):
             return f"; {REAL_RUN} on a machine with that device, or make the model use the device of its input"
-        if isinstance(error, DtypeMismatchError) or _DTYPES_DIFFER.search(text):
+        if isinstance(error, DtypeMismatchError) or re.search(_DTYPES_DIFFER, text):
             return self._cast(getattr(error, "dtypes", ()))
         assumed = [assumption for log in self._recording.logs for assumption in log.recorder.assumptions]
         if assumed and not isinstance(error, (NameError, RuntimeError)):  # a check of the model's own
@@ -101,7 +99,7 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
 def _needs_data(error: Exception) -> bool:
     """Return whether an exception was raised because a meta tensor holds no data."""
     first_line = str(error).partition("\n")[0]  # values of the user's may follow
-    return isinstance(error, (RuntimeError, TypeError)) and bool(_NO_DATA.search(first_line))
+    return isinstance(error, (RuntimeError, TypeError)) and bool(re.search(_NO_DATA, first_line))
 
 
 def _user_line(traceback: TracebackType | None) -> str:

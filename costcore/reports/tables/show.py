@@ -12,7 +12,6 @@ from costcore.reports.columns import Column, Table, is_default
 from costcore.reports.serialization.targets import writable
 from costcore.reports.tables.fit import fitting, remark_on, terminal_width
 from costcore.reports.tables.renderers import rendered
-from costcore.reports.tables.tabulate import tabulate
 from costcore.trace.run import FLOPS
 
 
@@ -52,6 +51,8 @@ def show(
         is_tree: whether rows are nested by indentation.
         counted: what the column of FLOPs counts.
     """
+    from costcore.reports.tables.tabulate import tabulate
+
     stream, mode, unit, n_digits = options
     stream = writable(stream or sys.stdout)
     mode = "table" if mode == "color" and not has_color(stream) else mode

@@ -33,8 +33,8 @@ MEMORY: Mapping[str, tuple[str, str]] = {
 FIGURES: Mapping[str, tuple[str, str]] = {**METRICS, **MEMORY}
 """Everything that a budget limits."""
 
-_AMOUNT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*([KMGT]?)(i?)(B?)")
-_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
+_AMOUNT = r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*([KMGT]?)(i?)(B?)"
+_PERCENT = r"([0-9]+(?:\.[0-9]+)?)\s*%"
 
 
 def parse_bytes(value: object, name: str) -> int:
@@ -69,7 +69,7 @@ def _parsed(value: object, metric: str, is_bytes: bool) -> int:
         return int(value)
     if not isinstance(value, str):
         raise TypeError(malformed)
-    match = _AMOUNT.fullmatch(value.strip())
+    match = re.fullmatch(_AMOUNT, value.strip())
     if match is None:
         raise ValueError(malformed)
     number, prefix, binary, unit = match.groups()
@@ -83,7 +83,7 @@ def _parsed(value: object, metric: str, is_bytes: bool) -> int:
 
 def parse_percent(value: object) -> Fraction | None:
     """Return the fraction that a string such as ``"1.5%"`` stands for (0.015); None if it is not a percentage."""
-    match = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
+    match = re.fullmatch(_PERCENT, value.strip()) if isinstance(value, str) else None
     return Fraction(match[1]) / 100 if match else None
 
 

@@ -12,7 +12,7 @@ from costcore.reports.text.units import rounded
 UNITS_OF_TIME = (("s", 1), ("ms", 1000), ("µs", 10**6), ("ns", 10**9))
 """The units and how many of them are a second."""
 
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(s|ms|µs|us|ns)")
+_DURATION = r"([0-9]+(?:\.[0-9]+)?)\s*(s|ms|µs|us|ns)"
 
 
 def duration(seconds: float, n_digits: int = 3, fixed: bool = False) -> str:
@@ -30,7 +30,7 @@ def parse_duration(value: object) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise TypeError(f'bound_seconds must be a number of seconds or a string such as "5 ms" (got {value!r})')
-    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    match = re.fullmatch(_DURATION, value.strip()) if isinstance(value, str) else None
     if isinstance(value, str) and match is None:
         raise ValueError(f'bound_seconds must be a number of seconds or a string such as "5 ms" (got {value!r})')
     seconds = float(match[1]) / dict(UNITS_OF_TIME)[match[2].replace("us", "µs")] if match else float(value)

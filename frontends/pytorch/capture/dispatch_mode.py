@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -38,11 +38,13 @@ from ..operators.moves import MOVE, is_move
 from ..operators.plan import OperatorPlan
 from ..packed_weights import PackedWeights, without_run
 from ..recording.recording import Recording
-from ..recording.spelling import Spellings
 from ..recording.stopwatch import Stopwatch
 from .dispatch_keys import CAPTURED, LazyValues
 from .sharded_parameters import join_shards
 from .torchscript import EQUAL, GraphConstants
+
+if TYPE_CHECKING:
+    from ..recording.spelling import Spellings
 
 ONE_DEVICE = "memory: tensors that move from the meta device to another one are taken to stay where they are"
 

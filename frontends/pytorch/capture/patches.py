@@ -18,7 +18,6 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ..recording.module_calls import ModuleCalls, shapes_of
-from ..recording.spelling import spellings
 from . import (
     autocast,
     checkpoints,
@@ -250,6 +249,8 @@ def release_spelled(session: object) -> None:
 
 
 def _hide_spellings(stack: ExitStack) -> None:
+    from ..recording.spelling import spellings  # few runs follow functions
+
     original: Callable[[Any], bool] = torch.overrides.has_torch_function
 
     @wraps(original)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import torch
 
-from ..recording.spelling import Spellings, spellings
 from . import autocast, patches
 from .dispatch_keys import PRE_DISPATCH
 from .dispatch_mode import CaptureMode
 from .patches import THREAD
+
+if TYPE_CHECKING:
+    from ..recording.spelling import Spellings
 
 
 class Session:
@@ -33,7 +36,7 @@ class Session:
         self._has_composites = has_composites
         self._captures: set[object] = set()
         self._spelled: set[object] = set()
-        self._spellings = spellings()
+        self._spellings: Spellings | None = None
         self._lock = threading.Lock()
         self._thread = threading.get_ident()
         self._process, self._thread_state = ExitStack(), ExitStack()
@@ -69,16 +72,19 @@ class Session:
 
     def follow_spelling(self, stack: ExitStack) -> Spellings:
         """Follow which functions the code calls, for one more capture, until ``stack`` is closed."""
+        from ..recording.spelling import spellings
+
         capture = object()
         stack.callback(self._stop_spelling, capture)
         with self._lock:
             is_first = not self._spelled
             self._spelled.add(capture)
+        followed = self._spellings = spellings()
         if is_first:
             patches.acquire_spelled(self)
-            self.mode.spellings = self._spellings
-            self._spellings.start()
-        return self._spellings
+            self.mode.spellings = followed
+            followed.start()
+        return followed
 
     def _stop_spelling(self, capture: object) -> None:
         """Follow functions for one capture less; without effect on the mode stack in another thread."""
@@ -88,11 +94,12 @@ class Session:
         if not is_last:
             return
         self.mode.spellings = None
-        self._spellings.is_over = True
         with ExitStack() as stack:
             stack.callback(patches.release_spelled, self)
-            if threading.get_ident() == self._thread:
-                self._spellings.remove()
+            if self._spellings is not None:
+                self._spellings.is_over = True
+                if threading.get_ident() == self._thread:
+                    self._spellings.remove()
 
     def _leave(self, capture: object) -> None:
         """Count one capture less; the last one undoes everything."""
@@ -112,7 +119,8 @@ class Session:
         _THREAD.session = None
         self.mode.end_in_thread = None
         with self._thread_state:
-            self._spellings.remove()
+            if self._spellings is not None:
+                self._spellings.remove()
 
 
 class _Thread(threading.local):

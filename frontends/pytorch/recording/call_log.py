@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from torch import Tensor
 
@@ -21,11 +21,13 @@ from ..operators.call_cache import CachedCall, CallTemplate
 from ..operators.plan import OperatorPlan
 from ..tensors import DataOperand, Number, is_contiguous, is_twice_ragged, operand
 from .identity import BUFFER, COMPUTED, LEARNED, Identities
-from .ledger import StorageLedger
 from .module_calls import ModuleCalls
 from .module_stack import ModuleStack
-from .spelling import UNKNOWN, Spellings
 from .stopwatch import Reading, seconds_of
+
+if TYPE_CHECKING:
+    from .ledger import StorageLedger
+    from .spelling import Spellings
 
 Annotation: TypeAlias = "tuple[Reading | None, str, str, tuple[str, ...], int]"
 """What few calls have: the measured duration, and ``where``, ``function``, ``given`` and ``module_call`` of a call."""
@@ -79,6 +81,8 @@ class CallLog:
         self.ledger: StorageLedger | None = None
         """The memory of the run, if the recorder asks for it."""
         if recorder.memory:
+            from .ledger import StorageLedger
+
             self.ledger = StorageLedger(self.identities, self.n_calls)
             recorder.memory_ledger = self.ledger.result
             recorder.watch_memory = self.ledger.watch_all
@@ -217,7 +221,7 @@ class CallLog:
 
     def _annotation(self, template: CallTemplate, phase: str, reading: Reading | None) -> Annotation:
         where = "" if template.is_supported and not self.recorder.tracebacks else user_traceback("torch")
-        function, given = UNKNOWN if self._spellings is None else self._spellings.facts()
+        function, given = ("", ()) if self._spellings is None else self._spellings.facts()
         module_call = 0 if self.module_calls is None or phase == "backward" else self.module_calls.innermost
         return reading, where, function, given, module_call
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -18,10 +18,12 @@ from ..operators.scalar_fills import FillStep, ScalarFills
 from ..tensors import nested_tensors
 from .assumptions import Assumptions
 from .call_log import CallLog
-from .ledger import StorageLedger
 from .location import Locator
 from .module_calls import ModuleCalls, shapes_of
 from .stopwatch import Reading
+
+if TYPE_CHECKING:
+    from .ledger import StorageLedger
 
 _current_node = torch._C._current_autograd_node
 _sequence_number = torch.autograd._get_sequence_nr

@@ -25,9 +25,6 @@ _mode_at = torch._C._get_function_stack_at
 _pop = torch._C._pop_torch_function_stack
 _push = torch._C._push_on_torch_function_stack
 
-UNKNOWN: tuple[str, tuple[str, ...]] = "", ()
-"""Function and given arguments of a call that no function of PyTorch made."""
-
 _PLAIN = frozenset((Tensor, Parameter))
 """Types of tensors without a ``__torch_function__`` of their own."""
 
@@ -107,9 +104,9 @@ class Spellings(TorchFunctionMode):
             self._given = ()
 
     def facts(self) -> tuple[str, tuple[str, ...]]:
-        """Return the name of the function that is running, and which of its alternative arguments were given."""
+        """Return the name of the function that is running, or "", and which of its alternative arguments were given."""
         if self._function is None:
-            return UNKNOWN
+            return "", ()
         name, method, symbol = spelling_of(self._function)
         if not symbol:
             return name, self._given
