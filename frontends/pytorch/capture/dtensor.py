@@ -13,6 +13,7 @@ from .replacement import replace
 
 _SHAPE_PROPAGATION = (
     ("torch.distributed.tensor._sharding_prop", "ShardingPropagator", "_propagate_tensor_meta_non_cached"),
+    ("torch.distributed._tensor._sharding_prop", "ShardingPropagator", "_propagate_tensor_meta"),
     ("torch.distributed.tensor._decompositions", "DecompShardingStrategy", "propagate_strategy"),
 )
 """The methods (module, class, name) that run operators on the global shapes to infer those of a result."""

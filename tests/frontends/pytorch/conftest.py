@@ -6,8 +6,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 NEEDS = {
-    "capture/test_execution_modes.py": "torch._higher_order_ops.scan",
-    "capture/test_tensor_types.py": "torch.distributed.tensor._random",
     "parallel/test_collectives.py": "torch.distributed.fsdp._fully_shard",
     "parallel/test_estimate.py": "torch.distributed.fsdp._fully_shard",
     "parallel/test_mesh.py": "torch.distributed.fsdp._fully_shard",

@@ -20,6 +20,10 @@ _SHARDING = import_module(
 fully_shard = _SHARDING.fully_shard
 MixedPrecisionPolicy = _SHARDING.MixedPrecisionPolicy
 
+distributed_tensors = import_module(
+    "torch.distributed.tensor" if hasattr(distributed.tensor, "DTensor") else "torch.distributed._tensor"
+)
+
 HAS_GROUPED_QUERIES = "enable_gqa" in str(scaled_dot_product_attention.__doc__)
 
 NEEDS_GROUPED_QUERIES = pytest.mark.skipif(

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn import functional
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -17,6 +16,7 @@ from torch.utils._pytree import tree_map
 
 from costcore.counting.pricing import Pricer
 from costcore.registry.calculators import calculators
+from tests.frontends.pytorch.differences import distributed_tensors
 from tests.frontends.pytorch.runs import GRAD_MODES, estimated, listed, macs, record, types
 from tests.frontends.pytorch.unchanged import unchanged
 
@@ -206,7 +206,8 @@ def test_p30_forward_and_backward_without_data(mesh):
 
 
 def test_p30_operators_of_spread_tensors(mesh):
-    x = distribute_tensor(torch.ones(8, 4), mesh, [Shard(0)])
-    w = distribute_tensor(torch.ones(4, 3), mesh, [Replicate()])
+    distribute = distributed_tensors.distribute_tensor
+    x = distribute(torch.ones(8, 4), mesh, [distributed_tensors.Shard(0)])
+    w = distribute(torch.ones(4, 3), mesh, [distributed_tensors.Replicate()])
     recorder = record(lambda: functional.softmax(x @ w, -1))
     assert [(call.type, call.layer.out.shape) for call in recorder.calls] == [("mm", (2, 3)), ("softmax", (2, 3))]
