@@ -9,6 +9,9 @@ JAX_ENVIRONMENT := $(JAX)/.venv/.complete
 JAX_PYTHON := $(JAX)/.venv/bin/python
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
+# Tests in as many processes as there are cores, four at most, as each may take 3 GB; `make test WORKERS=` uses one.
+WORKERS ?= --numprocesses auto --maxprocesses 4 --dist worksteal
+
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-jax test test-jax test-browser test-matrix chromium check format details docs golden bundle benchmark clean
 
@@ -23,7 +26,7 @@ demo-jax: $(JAX_ENVIRONMENT) ## count the same network in JAX
 	@$(JAX_PYTHON) $(JAX)/examples/vgg16.py
 
 test: check ## run the checks and every test; all three frameworks must be installed
-	COSTCORE_TEST_FRONTENDS=pytorch,chainer,onnx $(BIN)/python -m pytest -q
+	COSTCORE_TEST_FRONTENDS=pytorch,chainer,onnx $(BIN)/python -m pytest -q $(WORKERS)
 	@if $(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))"; then $(MAKE) --no-print-directory test-jax; \
 	else echo "the JAX plug-in is not tested: JAX needs Python 3.11"; fi
 

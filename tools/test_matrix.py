@@ -107,7 +107,8 @@ def environment(pair: Pair, base: str) -> Iterator[Path]:
 def run_tests(python: Path, arguments: Sequence[str]) -> str:
     """Run the tests as ``make test`` does, and return the last line that pytest prints."""
     variables = {"COSTCORE_TEST_FRONTENDS": "pytorch,chainer,onnx", "PYTHONPATH": str(ROOT)}
-    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors", *arguments]
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+    command += ["--numprocesses", "auto", "--maxprocesses", "4", "--dist", "worksteal", *arguments]
     run = subprocess.Popen(command, cwd=ROOT, env=os.environ | variables, stdout=subprocess.PIPE, text=True)
     last = ""
     for line in run.stdout or ():
