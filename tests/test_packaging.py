@@ -179,7 +179,7 @@ def test_release_notes_are_the_section_of_the_version():
 def test_the_command_is_installed():
     module, _, function = PROJECT["project"]["scripts"]["costcore"].partition(":")
     run = subprocess.run(
-        [sys.executable, "-c", f"from {module} import {function}; {function}(['--help'])"],
+        [sys.executable, "-c", f"from {module} import {function}; {function}()", "--help"],
         cwd=ROOT,
         capture_output=True,
         text=True,

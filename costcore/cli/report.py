@@ -53,6 +53,7 @@ from costcore.reports.columns import (
     choose,
 )
 from costcore.reports.ledger import KEYS
+from costcore.reports.overview.displayed import overview_in_markdown
 from costcore.reports.report import Report
 from costcore.reports.serialization.targets import save_output
 from costcore.reports.tables.arena_rows import ARENA, ArenaColumns
@@ -108,7 +109,7 @@ def _show_groups(fused: FusedView, **options: Any) -> None:
 
 
 def _show_overview(report: Report, ost: IO[str], mode: str, **options: Any) -> None:
-    ost.write(f"{report._repr_markdown_() if mode == 'md' else report}\n")
+    ost.write(f"{overview_in_markdown(report) if mode == 'md' else report}\n")
 
 
 VIEWS: Mapping[str, View] = {

@@ -29,6 +29,11 @@ class Displayed(ABC):
 
     def _repr_markdown_(self) -> str:
         """Return Markdown for a notebook without HTML."""
-        from costcore.reports.overview.to_markdown import to_markdown
+        return overview_in_markdown(self)
 
-        return to_markdown(self._overview())
+
+def overview_in_markdown(result: Displayed) -> str:
+    """Return the overview of a result as Markdown."""
+    from costcore.reports.overview.to_markdown import to_markdown
+
+    return to_markdown(result._overview())
