@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -104,26 +104,36 @@ _FIELDS = {
 }
 
 
+@cache
 def types_of_any_version(op: str) -> Mapping[str, set[int]]:
     """Return the types that each attribute of an operator (full name) has in any version."""
-    return _types().get(op, {})
-
-
-@cache
-def _types() -> Mapping[str, Mapping[str, set[int]]]:
-    found: dict[str, dict[str, set[int]]] = {}
-    for schema in defs.get_all_schemas_with_history():
-        types = found.setdefault(f"{schema.domain or ONNX}::{schema.name}", {})
+    found: dict[str, set[int]] = {}
+    for schema in _versions(op):
         for name, attribute in schema.attributes.items():
-            types.setdefault(name, set()).add(int(attribute.type.value))
+            found.setdefault(name, set()).add(int(attribute.type.value))
     return found
 
 
 def arguments_of_schemas(op: str) -> frozenset[str]:
     """Return the names of the inputs and attributes of an operator (full name) in all versions of its schema."""
-    schemas = (s for s in defs.get_all_schemas_with_history() if f"{s.domain or ONNX}::{s.name}" == op)
-    inputs = {formal.name for schema in schemas for formal in schema.inputs}
+    inputs = {formal.name for schema in _versions(op) for formal in schema.inputs}
     return frozenset({*inputs, *types_of_any_version(op)} if inputs else ())
+
+
+def _versions(op: str) -> Iterator[Any]:
+    """Yield all versions of the schema of an operator (full name), the newest first.
+
+    A list of the schemas of all operators takes longer to make than a report of a small model.
+    """
+    domain, _, name = op.partition("::")
+    version = NEWEST_VERSION
+    while True:
+        try:
+            schema = defs.get_schema(name, version, "" if domain == ONNX else domain)
+        except defs.SchemaError:
+            return
+        yield schema
+        version = schema.since_version - 1
 
 
 def type_name(kind: int) -> str:
