@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
+from onnx import defs
+
 from costcore.translate import Row, by_operator
 
 from .graph.node import Operator, Rule
@@ -47,7 +49,7 @@ class RowTable(Mapping[str, Sequence[Row]]):
 
 def _own_rows(key: str) -> Sequence[Row]:
     if _is_standard(key):
-        return _STANDARD_ROWS.get(key, ())
+        return () if is_newer_than_onnx(key) else _STANDARD_ROWS.get(key, ())
     from .contrib.table import ROWS
 
     return ROWS.get(key, ())
@@ -55,6 +57,13 @@ def _own_rows(key: str) -> Sequence[Row]:
 
 def _is_standard(key: str) -> bool:
     return key in shapes.RULES or key in _STANDARD_ROWS
+
+
+@cache
+def is_newer_than_onnx(key: str) -> bool:
+    """Return whether an operator of the standard (full name) is newer than the installed onnx."""
+    domain, _, op = key.partition("::")
+    return _is_standard(key) and schema_signature(domain, op, defs.onnx_opset_version()) is None
 
 
 def all_rows() -> tuple[Row, ...]:
@@ -78,6 +87,8 @@ def operator(domain: str, op: str, version: int) -> Operator:
     An operator that came with a later version is read as of the newest version of its schema.
     """
     key = f"{domain}::{op}"
+    if is_newer_than_onnx(key):
+        return Operator(key, None, None, None)
     signature = schema_signature(domain, op, version)
     if not _is_standard(key):
         from .contrib.table import SPECS

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Se
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from onnx import __version__ as onnx_version
 from onnx import defs
 
 from costcore.dims import Dim
@@ -17,7 +18,7 @@ from ..graph.node import Node, describe
 from ..graph.scope import GraphContext, Scope
 from ..graph.topological_sort import inner_graphs, topological_sort
 from ..graph.user_shapes import UserShapes
-from ..operators import operator
+from ..operators import is_newer_than_onnx, operator
 from ..schema.signature import ONNX
 from ..shapes.cross_check import differs, written
 from ..shapes.infer import infer
@@ -201,6 +202,8 @@ class Walker:
             self.recording.note(
                 f"version {version} of {domain} has no {node.op}; it was read as in version {node.version}"
             )
+        if is_newer_than_onnx(node.key):
+            self.recording.note(f"onnx {onnx_version} is older than {node.key}; install a newer one to count it")
         if not any(proto.output):
             raise node.error("has no outputs")
         for name, value in zip(proto.input, inputs, strict=True):

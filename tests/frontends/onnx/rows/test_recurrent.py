@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from onnx import defs
 
+from costcore import estimate
 from costcore.ir import Operations
 from tests.frontends.onnx.read_model import read
 from tests.frontends.onnx.rows.single_node import INT64, priced
 from tests.whole_networks.onnx_models import Graph
 
 
+@pytest.mark.skipif(not defs.has("LinearAttention"), reason="the installed onnx has no such operators")
 def test_layers_with_a_state():
     layer, cost = priced(
         "LinearAttention",
@@ -26,6 +29,19 @@ def test_layers_with_a_state():
     assert [y.shape for y in layer.outputs] == [(2, 3, 7), (2, 3, 3)]
     assert cost.macs == 42 * 4
     assert cost.flops == Operations(fma=168) + 42 * Operations(mul=1, add=2, div=1, special=1)
+
+
+@pytest.mark.skipif(defs.has("LinearAttention"), reason="the installed onnx has this operator")
+@pytest.mark.filterwarnings("ignore:no calculator", "ignore:no shapes")
+def test_an_operator_that_is_newer_than_onnx_is_named_with_a_remedy():
+    g = Graph(27)
+    y = g("LinearAttention", "q", "k", "v", outputs=2, q_num_heads=4, kv_num_heads=2, update_rule="linear")[0]
+    report = estimate(g.model({"q": (2, 5, 8), "k": (2, 5, 4), "v": (2, 5, 6)}, g("Relu", y)))
+    assert list(report.ignored_layers) == ["LinearAttention-1", "Relu-1"]
+    assert any(
+        note.endswith("is older than ai.onnx::LinearAttention; install a newer one to count it")
+        for note in report.notes
+    )
 
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
