@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from os import PathLike, fsdecode
 from pathlib import Path
@@ -72,11 +73,20 @@ def load(name: str) -> Frontend:
     except ImportError as error:
         if not _is_missing(spec.framework):
             raise CostError(f"the {name} frontend cannot be imported: {error}") from error
-        is_built_in = spec.path.startswith("costcore.")  # and then costcore has an extra for its framework
-        fix = f'Run pip install ".[{spec.framework}]" in the checkout of costcore' if is_built_in else "Install it"
         raise CostError(
-            f"the {name} frontend needs {spec.framework}, which cannot be imported ({error}). {fix}."
+            f"the {name} frontend needs {spec.framework}, which cannot be imported ({error}). {_how_to_install(spec)}."
         ) from error
+
+
+def _how_to_install(spec: FrontendSpec) -> str:
+    """Return how to install the framework of a frontend: by an extra if costcore has one, which built-in ones have."""
+    if not spec.path.startswith("costcore."):
+        return "Install it"
+    try:
+        distribution("costcore")
+    except PackageNotFoundError:
+        return f'Run pip install ".[{spec.framework}]" in the checkout of costcore'
+    return f'Run pip install "costcore[{spec.framework}]"'
 
 
 def _is_missing(framework: str) -> bool:

@@ -1,5 +1,6 @@
 import re
 import sys
+from importlib.metadata import PackageNotFoundError
 from types import ModuleType
 
 import pluggy
@@ -230,16 +231,24 @@ def test_the_message_for_an_unknown_frontend_lists_the_registered_ones():
 
 
 @pytest.mark.parametrize(
-    ("path", "fix"),
+    ("path", "is_installed", "fix"),
     [
-        ("no_such_module", "Install it."),
+        ("no_such_module", True, "Install it."),
+        ("costcore.frontends.no_such_module", True, 'Run pip install "costcore[no_such_framework]".'),
         (
             "costcore.frontends.no_such_module",
+            False,
             'Run pip install ".[no_such_framework]" in the checkout of costcore.',
         ),
     ],
 )
-def test_a_frontend_without_its_framework_reports_what_to_install(registered, path, fix):
+def test_a_frontend_without_its_framework_reports_what_to_install(registered, monkeypatch, path, is_installed, fix):
+    def distribution(name):
+        if not is_installed:
+            raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("costcore.registry.frontends.distribution", distribution)
+
     class Missing:
         @hookimpl
         def costcore_frontends(self):

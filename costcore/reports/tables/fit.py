@@ -18,9 +18,14 @@ DROPPED_FIRST = (
 BETWEEN_CELLS = 3
 """The line between two cells, and a space on each side of it (characters)."""
 
+NOTEBOOK_WIDTH = 100
+"""The width of the output of a cell, which wraps longer lines; notebooks do not report theirs (characters)."""
+
 
 def terminal_width(stream: IO[str]) -> int | None:
-    """Return the width of the terminal that the stream writes to (characters); None for a file or a pipe."""
+    """Return the width of the terminal or notebook that a stream writes to (characters); None for a file or a pipe."""
+    if type(stream).__module__.startswith("ipykernel."):
+        return NOTEBOOK_WIDTH
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 

@@ -34,5 +34,7 @@ def library_model(prefix: str, name: str) -> tuple[Module, str]:
         with without_weights():
             model, remark = make(name)
     except ImportError as error:
-        raise CostError(f"{prefix}:{name} needs {package}, which cannot be imported: {error}") from error
+        raise CostError(
+            f"{prefix}:{name} needs {package}, which cannot be imported: {error}. Run pip install {package}."
+        ) from error
     return model.eval(), remark

@@ -122,7 +122,9 @@ def test_an_unknown_model_has_a_near_match(timm, capsys):
 def test_a_library_that_is_missing_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "timm", None)
     assert main(["timm:net"]) == 1
-    assert capsys.readouterr().err.startswith("costcore: timm:net needs timm, which cannot be imported")
+    error = capsys.readouterr().err
+    assert error.startswith("costcore: timm:net needs timm, which cannot be imported (")
+    assert error.endswith("). Run pip install timm.\n")
 
 
 def test_a_configuration_is_enough(config, capsys):

@@ -70,3 +70,12 @@ def test_files_have_every_column(tree, monkeypatch):
 def test_other_tables_fit_too(tree):
     lines = tree(60, show=tree.report.show_summary_report)
     assert max(len(line) for line in lines if line[0] in "+|╭│├╰") <= 60
+
+
+def test_a_tree_fits_the_output_of_a_notebook(toy):
+    """Notebooks wrap lines of more than some 100 characters."""
+    notebook = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    nested_report(toy).show_tree(ost=notebook, mode="table")
+    *lines, named = notebook.getvalue().splitlines()
+    assert 80 < max(map(len, lines)) <= 100
+    assert named.startswith("columns left out to fit the width")
