@@ -187,7 +187,7 @@ def check_target(target: str) -> None:
 
 
 def _targets_in(path: str) -> str:
-    """Return targets in a file of Python code, which is read and not run: its classes, functions and variables."""
+    """Return targets in a file of Python code, which is read and not run: its classes, functions and made objects."""
     try:
         tree = ast.parse(Path(path).read_bytes())
     except (OSError, SyntaxError, ValueError):
@@ -196,7 +196,7 @@ def _targets_in(path: str) -> str:
     assigned = [
         name.id
         for node in tree.body
-        if isinstance(node, ast.Assign)
+        if isinstance(node, ast.Assign) and isinstance(node.value, (ast.Call, ast.Lambda))
         for name in node.targets
         if isinstance(name, ast.Name)
     ]

@@ -226,7 +226,8 @@ def test_checkpoints_and_source_files_on_the_command_line(capsys):
 
 def test_a_file_without_a_name_lists_the_names_in_it_and_does_not_run_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    Path("net.py").write_text("_x = 1\nraise SystemExit\nclass Net:\n    pass\ndef make():\n    pass\nmodel = Net()\n")
+    code = "_x = f()\nSHAPE = (1, 3)\nraise SystemExit\nclass Net:\n    pass\ndef make():\n    pass\nmodel = Net()\n"
+    Path("net.py").write_text(code)
     with pytest.raises(SystemExit) as left:
         main(["net.py"])
     assert left.value.code == 2
