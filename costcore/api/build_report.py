@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from costcore.counting.pricing import Pricer
@@ -13,7 +13,7 @@ from costcore.messages import unknown
 from costcore.registry.custom import CustomCalculators
 from costcore.reports.caveats import uncounted_operators
 from costcore.reports.report import Report
-from costcore.trace.call import Call, Uncounted
+from costcore.trace.call import Assumption, Call, Uncounted
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import CPU_TIME, Recorder
 from costcore.trace.run import Run
@@ -140,7 +140,9 @@ def _with_names(calls: Iterable[Call]) -> list[Call]:
 def warn_about(
     report: Report, custom: CustomCalculators | None = None, stacklevel: int = 3, strict: bool = False
 ) -> None:
-    """Warn once for each reason why calls are not counted, and for each unused calculator of a custom operator.
+    """Warn of calls that are not counted, branches that were assumed, and unused calculators of custom operators.
+
+    There is one warning for each reason why calls are not counted, and for each line of code with such a branch.
 
     Raises:
         PartialReportError: if a call is not counted and ``strict`` is True.
@@ -151,6 +153,8 @@ def warn_about(
         warnings.warn(message, CostWarning, stacklevel=stacklevel)
     if strict and report.status != "complete":
         raise _refused(report)
+    for message in _assumed_branches(report.assumptions):
+        warnings.warn(message, CostWarning, stacklevel=stacklevel)
     calls_by_reason: dict[tuple[Uncounted, str], list[Call]] = {}
     for call, _, uncounted, reason, _ in report.trace:
         if uncounted is not None:
@@ -168,6 +172,18 @@ def warn_about(
         raise CostError(
             f"{'; '.join(failures)}. The report lists these calls in ignored_layers; all other calls are counted."
         )
+
+
+def _assumed_branches(assumptions: Iterable[Assumption]) -> Iterator[str]:
+    """Yield a message for each line of code with a data-dependent branch, which several modules may share."""
+    by_line: dict[tuple[str, str], list[Assumption]] = {}
+    for each in assumptions:
+        if each.is_branch:
+            by_line.setdefault((each.what, each.line), []).append(each)
+    for made in by_line.values():
+        others = len({each.where for each in made}) - 1
+        more = f" (and in {others} other module{'s' * (others > 1)})" if others else ""
+        yield f"{made[0]}{more}. Count a real run with ComputationalCostHook."
 
 
 def _refused(report: Report) -> IncompleteReportError:

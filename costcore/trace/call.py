@@ -117,25 +117,33 @@ class Assumption(_WhatAndWhere):
     Two assumptions are equal if both are; the place in the user's code and the number of times do not matter.
 
     Attributes:
-        what: what was assumed, as a sentence.
+        what: what was assumed, as a sentence, which may begin with what kind of assumption it is, and a colon.
         where: path of the module, or name of the node.
         line: the line of the user's code that needed the value, ``model.py:12 in forward``; empty if it is unknown.
         times: how often it was assumed there.
+        is_branch: whether it decided which code ran. Files do not keep this.
     """
 
     line: str
     times: int
+    is_branch: bool
 
-    def __new__(cls, what: str, where: str = "", line: str = "", times: int = 1) -> Assumption:
+    def __new__(cls, what: str, where: str = "", line: str = "", times: int = 1, is_branch: bool = False) -> Assumption:
         """Return an assumption; see the attributes of the class."""
         self = super().__new__(cls, what, where)
-        self.line, self.times = line, times
+        self.line, self.times, self.is_branch = line, times, is_branch
         return self
 
     def __str__(self) -> str:
-        often = f"{self.times} times" if self.times > 1 else ""
-        places = ", ".join(filter(None, (self.where, self.line, often)))
-        return f"{self.what} ({places})" if places else self.what
+        if not self.line:
+            return self.what + self._in_parentheses(self.where)
+        kind, colon, rest = self.what.partition(": ")
+        module = f"module `{self.where}`" if self.where else ""
+        return f"{kind} at {self.line}{self._in_parentheses(module)}{colon}{rest}"
+
+    def _in_parentheses(self, place: str) -> str:
+        inside = ", ".join(filter(None, (place, f"{self.times} times" if self.times > 1 else "")))
+        return f" ({inside})" if inside else ""
 
 
 class Module(NamedTuple):

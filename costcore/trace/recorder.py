@@ -92,7 +92,7 @@ class Recorder:
         """Values beside those of calls, if the frontend reads a graph."""
         self.frameworks: dict[str, str] = {}
         """Versions of the frameworks, by name."""
-        self._assumed: list[tuple[str, str, str]] = []
+        self._assumed: list[tuple[str, str, str, bool]] = []
         self.notes: list[str] = []
         """Remarks for the reader of the report on how the run was captured."""
         self.inputs: list[int] = []
@@ -139,15 +139,16 @@ class Recorder:
         self.parameters[identity] = size
         return identity
 
-    def assume(self, what: str, where: str = "", line: str = "") -> None:
+    def assume(self, what: str, where: str = "", line: str = "", is_branch: bool = False) -> None:
         """Add an assumption; the same one at the same place is reported once, with how often it was made.
 
         Args:
             what: what is assumed, as a sentence.
             where: path of the module, or name of the node.
             line: the line of the user's code that needs the value, ``model.py:12 in forward``.
+            is_branch: whether it decides which code runs, so that a warning states it.
         """
-        self._assumed.append((what, where, line))
+        self._assumed.append((what, where, line, is_branch))
 
     def checkpoint(self) -> Checkpoint:
         """Return a mark of what is recorded so far, for :meth:`rollback`."""
@@ -165,4 +166,5 @@ class Recorder:
 
     def assumptions_since(self, mark: Checkpoint) -> list[Assumption]:
         """The assumptions made after ``mark`` with their places, each once, in order."""
-        return [Assumption(*made, times) for made, times in Counter(self._assumed[mark.assumptions :]).items()]
+        counted = Counter(self._assumed[mark.assumptions :]).items()
+        return [Assumption(what, where, line, times, branch) for (what, where, line, branch), times in counted]

@@ -16,7 +16,7 @@ from torch import Tensor
 AssumedResult: TypeAlias = "Callable[..., tuple[Any, str] | None]"
 """Returns the result of a call and what it assumes (``""``: nothing); None if PyTorch can run the call."""
 
-CONDITION_IS_TRUE = "a condition on a tensor without data was taken as True"
+CONDITION_IS_TRUE = "data-dependent branch: condition assumed True, because meta tensors hold no values"
 NUMBERS_ARE_ONE = "a number read from a tensor without data was taken as 1"
 NUMBERS_HAVE_BINS = "all numbers without data were taken as smaller than the minlength of bincount"
 MASK_SELECTS_ALL = "a mask without data was taken to select every element"

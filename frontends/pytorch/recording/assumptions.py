@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from costcore.errors import CostError
 from costcore.trace.source import user_line
 
+from ..meta.data_dependent import CONDITION_IS_TRUE
 from .call_log import CallLog
 from .module_stack import ModuleStack
 
@@ -33,7 +34,7 @@ class Assumptions:
         """Note an assumption, at the module that is running and the line of the user's code that needs the value."""
         line = user_line("torch")
         for log in self._logs:
-            log.recorder.assume(assumption, self._modules.path, line)
+            log.recorder.assume(assumption, self._modules.path, line, is_branch=assumption == CONDITION_IS_TRUE)
 
     def count_assumed_value(self) -> None:
         """Count a number or a condition that was assumed.

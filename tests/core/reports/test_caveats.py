@@ -44,7 +44,7 @@ def test_a_report_with_assumptions_is_assumed_unless_it_is_partial(toy):
     assert Report(Trace(unknown(), ASSUMED)).status == "partial"
     assert report.remarks == [
         "assumed: the totals depend on 2 assumptions about data",
-        "assumption: n is 1 (fc, net.py:3 in forward, 4 times)",
+        "assumption: n is 1 at net.py:3 in forward (module `fc`, 4 times)",
         "assumption: m is 2",
     ]
 
@@ -93,7 +93,9 @@ def test_repeated_assumptions_are_counted():
 
 def test_strict_refuses_assumptions(toy):
     report = Report(Trace((), ASSUMED))
-    with pytest.raises(AssumedReportError, match=r"n is 1 \(fc, net.py:3 in forward, 4 times\); m is 2") as caught:
+    with pytest.raises(
+        AssumedReportError, match=r"n is 1 at net.py:3 in forward \(module `fc`, 4 times\); m is 2"
+    ) as caught:
         warn_about(report, strict=True)
     assert (caught.value.report, isinstance(caught.value, CostError)) == (report, True)
     (violation,) = check(report, {"strict": True})

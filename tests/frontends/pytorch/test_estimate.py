@@ -181,7 +181,7 @@ def test_questions_about_data_are_answered_and_noted():
     recorder = estimated(Outer(), (2, 3))
     assert recorder.calls[-1].layer.out.shape == (6,)
     assert [(a.what.partition(" ")[2][:5], a.where) for a in recorder.assumptions] == [
-        ("condi", "inner"),
+        ("branc", "inner"),
         ("numbe", "inner"),
         ("mask ", "inner"),
     ]

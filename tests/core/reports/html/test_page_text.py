@@ -157,7 +157,7 @@ def test_the_badge_states_the_status():
     assert "✓ complete" in Page(to_html(html_reports.report([relu]))).text
     text = Page(to_html(html_reports.report([relu], assumptions=assumed))).text
     assert "≈ assumed: 2 assumptions about data" in text and "complete" not in text
-    assert "n is 1 (fc, net.py:12 in forward, 3 times) m is 2 Versions" in text
+    assert "n is 1 at net.py:12 in forward (module `fc`, 3 times) m is 2 Versions" in text
     text = Page(to_html(html_reports.report([relu, wave], assumptions=assumed))).text
     assert "⚠ partial: 1 call not counted ≈ assumed: 2 assumptions about data" in text
 

@@ -108,4 +108,4 @@ def test_assumptions_name_the_line_and_count():
 
     (assumption,) = estimated(Call(function), (6, 3)).assumptions
     line = function.__code__.co_firstlineno + 2
-    assert str(assumption) == f"{BALANCED} (test_choices.py:{line} in function, 3 times)"
+    assert str(assumption) == f"{BALANCED} at test_choices.py:{line} in function (3 times)"

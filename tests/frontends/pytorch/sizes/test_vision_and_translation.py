@@ -81,7 +81,11 @@ NETWORKS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+ASKED = pytest.mark.filterwarnings("ignore:data-dependent branch at masking_utils:costcore.CostWarning")
+"""DETR asks whether its mask has any padding."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[ASKED] * (name == "DETR")) for name in NETWORKS])
 def test_formulas_equal_estimates(name):
     make, inputs, ranges = NETWORKS[name]
     with torch.device("meta"):
