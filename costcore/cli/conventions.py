@@ -6,14 +6,18 @@ import argparse
 from collections.abc import Sequence
 
 from costcore.cli.options import add_output, command_parser, format_of
-from costcore.cli.running import SUCCESS, run_command, write_text
+from costcore.cli.running import SUCCESS, run_command, write_output, write_text
 from costcore.counting.conventions.catalog import conventions, named
 from costcore.counting.conventions.convention import Convention
 from costcore.reports.columns import Table
 from costcore.reports.tables.renderers import rendered, renderers
+from costcore.reports.tables.show import show_text
 
 FILES = (".csv", ".md")
 """Suffixes of the file of ``--output``."""
+
+DROPPED_FIRST = ("It says", "# Rules", "Tool", "Unit")
+"""The columns that a narrow terminal does without, in this order."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -36,8 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     mode = format_of(args, "table", FILES)
-    table = _known() if args.name is None else rules(named(args.name))
-    write_text(rendered(table, mode), args.output)
+    if args.name is None:
+        write_output(lambda out: show_text(_known(), out, mode, DROPPED_FIRST), args.output)
+    else:
+        write_text(rendered(rules(named(args.name)), mode), args.output)
     return SUCCESS
 
 

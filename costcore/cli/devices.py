@@ -6,16 +6,20 @@ import argparse
 from collections.abc import Sequence
 
 from costcore.cli.options import add_output, command_parser, format_of
-from costcore.cli.running import SUCCESS, run_command, write_text
+from costcore.cli.running import SUCCESS, run_command, write_output, write_text
 from costcore.devices.catalog import devices, named
 from costcore.devices.device import Device
 from costcore.reports.columns import Table
 from costcore.reports.tables.renderers import rendered, renderers
+from costcore.reports.tables.show import show_text
 
 FILES = (".csv", ".md")
 """Suffixes of the file of ``--output``."""
 
 HALF = ("bfloat16", "float16")
+
+DROPPED_FIRST = ("Sources", "int8", "Vendor", "Kind", "float32")
+"""The columns that a narrow terminal does without, in this order."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -38,8 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     mode = format_of(args, "table", FILES)
-    table = _known() if args.device is None else _details(named(args.device))
-    write_text(rendered(table, mode), args.output)
+    if args.device is None:
+        write_output(lambda out: show_text(_known(), out, mode, DROPPED_FIRST), args.output)
+    else:
+        write_text(rendered(_details(named(args.device)), mode), args.output)
     return SUCCESS
 
 

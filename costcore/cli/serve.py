@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from costcore.api.load_model import check_target, load_model, module_search_path
 from costcore.cli.models import printed_warnings
 from costcore.cli.options import add_output, command_parser, format_of
-from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command, write_text
+from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command, write_output, write_text
 from costcore.devices.catalog import named
-from costcore.reports.tables.renderers import rendered, renderers
+from costcore.reports.tables.renderers import renderers
+from costcore.reports.tables.show import show_text
 from costcore.reports.text.amounts import parse_bytes
 from costcore.serving.formats import format_of as storage_of
 from costcore.serving.report import ServingReport
@@ -30,6 +31,9 @@ exit codes: 0 success, 1 model error (with --strict also a partial or assumed re
 
 FILES = (".csv", ".md", ".json")
 """Suffixes of the file of ``--output``."""
+
+DROPPED_FIRST = ("Intensity", "KV", "Weights", "MACs/token", "Bound by", "Sequences that fit")
+"""The columns that a narrow terminal does without, in this order."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -99,8 +103,10 @@ def _serve(args: argparse.Namespace) -> int:
             last_only=args.last_only,
         )
         phases = [serving.decode(batch, args.context) for batch in sorted({min(batches), max(batches)})]
-    text = json.dumps(to_dicts(rows), indent=2) + "\n" if mode == "json" else rendered(serving_table(rows), mode)
-    write_text(text, args.output)
+    if mode == "json":
+        write_text(json.dumps(to_dicts(rows), indent=2) + "\n", args.output)
+    else:
+        write_output(lambda out: show_text(serving_table(rows), out, mode, DROPPED_FIRST), args.output)
     for remark in remarks(serving, phases, devices):
         print_message(f"note: {remark}")
     if args.strict and serving.status != "complete":

@@ -15,6 +15,7 @@ from costcore.reports.overview.displayed import Displayed
 from costcore.reports.overview.overview import Overview, Part
 from costcore.reports.report import Report
 from costcore.reports.serialization.targets import Target, save, writable
+from costcore.reports.tables.fit import terminal_width
 
 MOST_ROWS = 20
 """The maximum number of rows per table that ``print`` and notebooks show."""
@@ -82,7 +83,9 @@ class Comparison(Displayed, ComparisonData):
         if mode not in MODES:
             raise ValueError(unknown("mode", mode, MODES))
         without_limit = {"json": self.to_json, "html": self.to_html}.get(mode)
-        writable(ost or sys.stdout).write(without_limit() if without_limit else to_text(self, mode, limit))
+        stream = writable(ost or sys.stdout)
+        text = without_limit() if without_limit else to_text(self, mode, limit, terminal_width(stream))
+        stream.write(text)
 
 
 def compare(old: Report, new: Report, *, by: str | None = None, names: tuple[str, str] = ("old", "new")) -> Comparison:

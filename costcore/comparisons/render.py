@@ -10,16 +10,28 @@ from costcore.comparisons.conversion import ConversionChange, conversion_changes
 from costcore.comparisons.differences import COMPARED, Delta, Difference
 from costcore.comparisons.memory_sections import memory_sections
 from costcore.comparisons.sections import CHANGES, DELTA_TITLES, Section, cells
+from costcore.reports.caveats import footer
 from costcore.reports.columns import Table
 from costcore.reports.tables.renderers import rendered
+from costcore.reports.tables.show import in_terminal
 from costcore.reports.text.amounts import readable
 from costcore.reports.text.escape import escaped, printable
 from costcore.reports.text.values import attribute_text
 from costcore.symbolic import magnitude
 
+DROPPED_FIRST = ("ratio", "old", "operator", "blocks", "call", "module", "settings")
+"""The columns that a narrow terminal does without, in this order."""
 
-def to_text(comparison: ComparisonData, mode: str, limit: int | None) -> str:
-    """Return summary, totals, operators and calls as tables (``table``) or as Markdown with details (``md``)."""
+
+def to_text(comparison: ComparisonData, mode: str, limit: int | None, width: int | None = None) -> str:
+    """Return summary, totals, operators and calls as tables (``table``) or as Markdown with details (``md``).
+
+    Args:
+        comparison: the comparison.
+        mode: ``table`` or ``md``.
+        limit: the maximum number of rows per table; None for all.
+        width: the width of the terminal that shows it (characters); None if there is none.
+    """
     old, new = comparison.names
     is_markdown = mode == "md"
     blocks = [f"**{_code(old)} → {_code(new)}**" if is_markdown else f"{old} → {new}"]
@@ -28,7 +40,7 @@ def to_text(comparison: ComparisonData, mode: str, limit: int | None) -> str:
     if comparison.equal:
         moved = f" {len(comparison.moved)} modules were renamed or moved." if comparison.moved else ""
         blocks.append(f"No call was added, removed or changed.{moved}\n")
-    blocks += [_section(section, mode, limit) for section in sections_of(comparison)]
+    blocks += [_section(section, mode, limit, width) for section in sections_of(comparison)]
     return "\n\n".join(block.rstrip("\n") for block in blocks) + "\n"
 
 
@@ -71,11 +83,12 @@ def _weight(costs: Mapping[str, Delta]) -> tuple[int, ...]:
     return change("flops"), change("mread", "mwrite", "mcomm"), change("n_params")
 
 
-def _section(section: Section, mode: str, limit: int | None) -> str:
+def _section(section: Section, mode: str, limit: int | None, width: int | None) -> str:
     title, table, is_detail = section
     rows = table.rows if limit is None else table.rows[:limit]
     omitted = len(table.rows) - len(rows)
-    text = rendered(table._replace(rows=rows), mode)
+    shown, remarks = in_terminal(table._replace(rows=rows), mode, width, DROPPED_FIRST)
+    text = rendered(shown, mode) + footer(remarks, mode)
     if omitted:
         text += f"\n… and {omitted} more rows; JSON has all of them\n"
     if mode != "md":

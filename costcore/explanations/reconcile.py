@@ -18,6 +18,7 @@ from costcore.reports.overview.overview import Overview, Part
 from costcore.reports.report import Report
 from costcore.reports.serialization.targets import Target, save
 from costcore.reports.tables.renderers import rendered
+from costcore.reports.tables.show import show_text
 from costcore.symbolic import as_text, expanded_sum, magnitude
 from costcore.trace.trace import CallCost
 
@@ -98,7 +99,7 @@ class Reconciliation(Displayed):
         """
         if mode not in MODES:
             raise ValueError(unknown("mode", mode, MODES))
-        (sys.stdout if ost is None else ost).write(rendered(self._table(), mode))
+        show_text(self._table(), sys.stdout if ost is None else ost, mode, ["Calls"])
 
     def to_markdown(self, target: Target = None) -> str:
         """Return the lines as a Markdown table, and write it to ``target`` if given."""

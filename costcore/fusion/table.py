@@ -37,6 +37,7 @@ class FusedColumns:
     DEFAULT = ("group", "names", "flops", "mread", "mwrite", "mrw", UNFUSED)
     DEFAULT_AND_PERCENT = (*DEFAULT, "flops%", "mread%", "mwrite%", "mrw%")
     ALL = tuple(FUSED)
+    SETS = (DEFAULT, DEFAULT_AND_PERCENT, ALL)
 
 
 def group_rows(fused: ReportData, original: ReportData) -> list[TableRow]:

@@ -92,7 +92,9 @@ class FusedView(Displayed):
         rows = arrange(self._rows, FUSED, sort, top, ledger, "names", (UNFUSED,))
         total = {**ledger.total, "names": "total", UNFUSED: self.original.ledger.total["mrw"]}
         counted, options = self.report.trace.run.unit, TableOptions(ost, mode, unit, n_digits)
-        show([*rows, total], in_unit(choose(FUSED, columns), counted), options, self.report.remarks, counted=counted)
+        shown, defaults = in_unit(choose(FUSED, columns), counted), FusedColumns.SETS
+        remarks = self.report.remarks
+        show([*rows, total], shown, options, remarks, counted=counted, defaults=defaults, labels=2)
 
     def to_html(self, target: Target = None, title: str = "") -> str:
         """Return a page as :meth:`costcore.Report.to_html` does, with a column of bytes without fusion."""

@@ -268,7 +268,13 @@ _DEFAULTS = (
     *(SummaryColumns.DEFAULT, SummaryColumns.DEFAULT_AND_PERCENT, SummaryColumns.ALL),
     *(GroupColumns.DEFAULT, GroupColumns.DEFAULT_AND_PERCENT, GroupColumns.ALL),
     *(LayerColumns.DEFAULT, LayerColumns.ALL, TreeColumns.DEFAULT, TreeColumns.ALL),
+    *(MemoryColumns.DEFAULT, MemoryColumns.ALL, ReceptiveFieldColumns.DEFAULT, ReceptiveFieldColumns.ALL),
 )
+
+
+def matches(columns: Sequence[Column], sets: Iterable[Sequence[str]]) -> bool:
+    """Return whether the columns are one of some sets."""
+    return tuple(column.key for column in columns) in {tuple(names) for names in sets}
 
 
 def is_default(columns: Sequence[Column]) -> bool:

@@ -128,7 +128,7 @@ class Report(Displayed, ReportFiles):
         chosen = choose(GROUPS, [*keys, *(name for name in columns if name not in keys)])
         rows, total, extra = self._with_fused(rows, self.ledger.total, columns, sort)
         entries = [*arrange(rows, GROUPS, sort, top, self.ledger, keys[0], extra), {**total, keys[0]: "total"}]
-        self._show(entries, chosen, TableOptions(ost, mode, unit, n_digits))
+        self._show(entries, chosen, TableOptions(ost, mode, unit, n_digits), labels=len(keys))
 
     def show_layers(
         self,
@@ -407,7 +407,8 @@ class Report(Displayed, ReportFiles):
         arena = self.arena(align, inplace, count_inputs)
         order = None if sort is None else choose(ARENA, [sort])[0]
         rows = arena_rows(arena.entries(), arena.total_entry(), order, top)
-        show(rows, choose(ARENA, columns), TableOptions(ost, mode, unit, n_digits), arena.remarks)
+        options, defaults = TableOptions(ost, mode, unit, n_digits), (ArenaColumns.DEFAULT, ArenaColumns.ALL)
+        show(rows, choose(ARENA, columns), options, arena.remarks, defaults=defaults)
 
     def to_csv(self, target: Target = None, columns: Sequence[str] = ReportColumns.ALL) -> str:
         """Return every counted call and the total as CSV with exact values, and write it to ``target`` if given."""
@@ -477,7 +478,8 @@ class Report(Displayed, ReportFiles):
         options: TableOptions,
         total: int = -1,
         is_tree: bool = False,
+        labels: int = 1,
     ) -> None:
         unit = self.trace.run.unit
         columns = with_sent(columns) if SENT.key in self.ledger.sums else columns
-        show(entries, in_unit(columns, unit), options, self.remarks, total, is_tree, unit)
+        show(entries, in_unit(columns, unit), options, self.remarks, total, is_tree, unit, labels=labels)

@@ -15,8 +15,7 @@ from costcore.reports.columns import Column, Table
 from costcore.reports.exports.dataframe import columns_to_dataframe
 from costcore.reports.overview.displayed import Displayed
 from costcore.reports.overview.overview import Overview, Part
-from costcore.reports.serialization.targets import writable
-from costcore.reports.tables.renderers import rendered
+from costcore.reports.tables.show import show_text
 from costcore.reports.tables.tabulate import tabulate
 from costcore.sweeps.figures import DEFAULT_COLUMNS, figure
 from costcore.sweeps.row import ModelRow
@@ -76,7 +75,9 @@ class ModelTable(Displayed):
             TypeError, ValueError: if an argument is invalid.
         """
         table = self._table(self.rows, unit, n_digits, fixed=mode == "table")
-        writable(ost or sys.stdout).write(rendered(table, mode))
+        shown_first = ("name", "flops", "macs", "n_params")
+        dropped_first = [each for each in reversed([*self.arguments, *self.columns]) if each not in shown_first]
+        show_text(table, ost or sys.stdout, mode, [self._column(name).title for name in dropped_first])
 
     def _table(self, rows: Sequence[ModelRow], unit: str | None, n_digits: int | None, fixed: bool) -> Table:
         columns = [NAME, *map(self._column, (*self.arguments, *self.columns)), STATUS]

@@ -172,7 +172,8 @@ class TimeComparison(Displayed):
         names = self._columns(BY_FAMILY if by == "family" else CALLS)
         rows = self.by_family().values() if by == "family" else self.worst(top)
         entries = [self._entry(row) for row in (*rows, self.total)]
-        show(entries, choose(COLUMNS, names), TableOptions(ost, mode, unit, n_digits), self.remarks)
+        options = TableOptions(ost, mode, unit, n_digits)
+        show(entries, choose(COLUMNS, names), options, self.remarks, defaults=[names])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the total, the sums by family and all groups in plain JSON types; times are in seconds."""

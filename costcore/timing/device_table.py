@@ -60,7 +60,8 @@ def show_devices(
     rows = device_rows(times)
     if unit == "autoaligned" and max((row["ratio"] or 0.0 for row in rows), default=0.0) > MOST_RATIO:
         unit = "auto"
-    show(rows, columns, TableOptions(ost, mode, unit, n_digits), comparison_remarks(times), len(rows))
+    options, names = TableOptions(ost, mode, unit, n_digits), [column.key for column in columns]
+    show(rows, columns, options, comparison_remarks(times), len(rows), defaults=[names])
 
 
 def comparison_remarks(times: Sequence[TimeReport]) -> list[str]:

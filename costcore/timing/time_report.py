@@ -109,7 +109,8 @@ class TimeReport(Displayed, Times):
         order = None if sort is None else choose(TIMES, [sort])[0]
         rows = arranged(entries(self), order, top)
         chosen = choose(TIMES, columns or TimeColumns.of(self))
-        show([*rows, total_of(self)], chosen, TableOptions(ost, mode, unit, n_digits), self.remarks)
+        options = TableOptions(ost, mode, unit, n_digits)
+        show([*rows, total_of(self)], chosen, options, self.remarks, defaults=TimeColumns.SETS)
 
     def show_summary_report(
         self,
@@ -126,7 +127,8 @@ class TimeReport(Displayed, Times):
         order = None if sort is None else choose(TIMES_BY_TYPE, [sort])[0]
         rows = arranged(summary(self), order, top)
         chosen = choose(TIMES_BY_TYPE, columns or TimeSummaryColumns.of(self))
-        show([*rows, total_of(self)], chosen, TableOptions(ost, mode, unit, n_digits), self.remarks)
+        options = TableOptions(ost, mode, unit, n_digits)
+        show([*rows, total_of(self)], chosen, options, self.remarks, defaults=TimeSummaryColumns.SETS)
 
     def compare(self, *measured: ReportData) -> TimeComparison:
         """Return the measured time of runs of the same model beside the bound and the calibrated time.

@@ -62,6 +62,7 @@ class TimeColumns:
     DEFAULT = ("name", "type", "mread", "mwrite", "bound_seconds", "bound_seconds%", "binds")
     CALIBRATED = ("name", "type", "mread", "mwrite", "seconds", "bound_seconds", "bound_seconds%", "binds")
     ALL = tuple(TIMES)
+    SETS = (DEFAULT, CALIBRATED, ALL)
 
     @classmethod
     def of(cls, report: Times) -> tuple[str, ...]:
@@ -75,6 +76,7 @@ class TimeSummaryColumns:
     DEFAULT = ("type", "n_groups", "bound_seconds", "bound_seconds%", "binds")
     CALIBRATED = ("type", "n_groups", "seconds", "seconds%", "bound_seconds", "bound_seconds%", "binds")
     ALL = tuple(TIMES_BY_TYPE)
+    SETS = (DEFAULT, CALIBRATED, ALL)
 
     @classmethod
     def of(cls, report: Times) -> tuple[str, ...]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, NamedTuple
 
 from costcore.reports.caveats import footer
-from costcore.reports.columns import Column, Table, is_default
+from costcore.reports.columns import Column, Table, is_default, matches
 from costcore.reports.serialization.targets import writable
-from costcore.reports.tables.fit import fitting, remark_on, terminal_width
+from costcore.reports.tables.fit import DROPPED_FIRST, fitted, order_of, remark_on, terminal_width
 from costcore.reports.tables.renderers import rendered
 from costcore.trace.run import FLOPS
+
+DRAWN = ("table", "color")
+"""The modes of terminals."""
 
 
 class TableOptions(NamedTuple):
@@ -39,6 +42,8 @@ def show(
     total: int = -1,
     is_tree: bool = False,
     counted: str = FLOPS,
+    defaults: Iterable[Sequence[str]] = (),
+    labels: int = 1,
 ) -> None:
     """Write a table. In a terminal, default columns that do not fit its width are left out.
 
@@ -50,23 +55,53 @@ def show(
         total: index of the row with the total.
         is_tree: whether rows are nested by indentation.
         counted: what the column of FLOPs counts.
+        defaults: the default columns of this table, besides the sets of :mod:`costcore.reports.columns`.
+        labels: how many columns at the beginning say what a row is, and are always shown.
     """
     from costcore.reports.tables.tabulate import tabulate
 
     stream, mode, unit, n_digits = options
     stream = writable(stream or sys.stdout)
     mode = "table" if mode == "color" and not has_color(stream) else mode
-    is_drawn = mode in ("table", "color")
-
-    def table_of(columns: Sequence[Column]) -> Table:
-        return tabulate(columns, entries, unit, n_digits, is_drawn, total)._replace(is_tree=is_tree, unit=counted)
-
-    table, width, dropped = table_of(columns), terminal_width(stream), []
-    if is_drawn and width is not None and is_default(columns):
-        shown = fitting(columns, table, width)
-        dropped = [column for column in columns if column not in shown]
-        table = table_of(shown)._replace(width=width) if dropped else table._replace(width=width)
+    is_drawn = mode in DRAWN
+    table = tabulate(columns, entries, unit, n_digits, is_drawn, total)._replace(is_tree=is_tree, unit=counted)
+    width, dropped = terminal_width(stream), []
+    if is_drawn and width is not None and (is_default(columns) or matches(columns, defaults)):
+        keys = [column.key for column in columns]
+        table, indices = fitted(table, width, order_of(keys, DROPPED_FIRST, labels))
+        dropped = [keys[i] for i in indices]
     stream.write(rendered(table, mode) + footer([*remark_on(dropped), *remarks], mode))
+
+
+def show_text(table: Table, stream: IO[str], mode: str, dropped_first: Sequence[str] = ()) -> None:
+    """Write a table whose cells are text. In a terminal, columns that do not fit its width are left out.
+
+    Args:
+        table: the table.
+        stream: the stream to write to.
+        mode: name of the renderer.
+        dropped_first: titles of the columns that may be left out, in this order.
+    """
+    stream = writable(stream)
+    mode = "table" if mode == "color" and not has_color(stream) else mode
+    shown, remarks = in_terminal(table, mode, terminal_width(stream), dropped_first)
+    stream.write(rendered(shown, mode) + footer(remarks, mode))
+
+
+def in_terminal(table: Table, mode: str, width: int | None, dropped_first: Sequence[str]) -> tuple[Table, list[str]]:
+    """Return a table as a terminal of some width shows it, and the line that names the columns that were left out.
+
+    Args:
+        table: the table.
+        mode: name of the renderer.
+        width: the width of the terminal; None if there is none.
+        dropped_first: titles of the columns that may be left out, in this order.
+    """
+    if mode not in DRAWN or width is None:
+        return table, []
+    titles = [title for title, _ in table.titles]
+    shown, dropped = fitted(table, width, order_of(titles, dropped_first))
+    return shown, remark_on(titles[i] for i in dropped)
 
 
 def one_stream(ost: IO[str] | None, dst: IO[str] | None) -> IO[str] | None:

@@ -55,7 +55,7 @@ def tabulate(
         elif column.kind == "duration":
             unit_name, texts = durations(values, unit, digits, fixed)
         else:
-            texts = [_cell(value, column.kind, digits) for value in values]
+            texts = [_cell(value, column.kind, digits, fixed) for value in values]
         titles.append(_title(column, unit_name))
         cells.append(texts)
     numeric = [column.kind in NUMERIC for column in columns]
@@ -79,16 +79,19 @@ def _with_unit(value: Any, kind: str, digits: int, fixed: bool) -> str:
     return f"{scaled(value, prefix, kind, digits, fixed)} {_unit_name(prefix, kind)}".rstrip()
 
 
-def _cell(value: Any, kind: str, digits: int) -> str:
-    """Return the text of a cell without a unit prefix: ``-`` for None, empty for a missing value."""
+def _cell(value: Any, kind: str, digits: int, fixed: bool) -> str:
+    """Return the text of a cell without a unit prefix: ``-`` for None, empty for a missing value.
+
+    Numbers that are ``fixed`` have all digits, zero too, so that those of a column are aligned on the decimal point.
+    """
     if value == "" or value is None:
         return "-" if value is None else ""
     if kind == "percent":
-        return rounded(Fraction(value), digits) + "%"
+        return _decimal(value, digits, fixed) + "%"
     if kind == "ratio":
-        return rounded(Fraction(value), digits)
+        return _decimal(value, digits, fixed)
     if kind == "seconds":
-        return rounded(1000 * Fraction(value), digits)
+        return _decimal(1000 * Fraction(value), digits, fixed)
     if kind == "shape":
         return as_text(tuple(value))
     if kind == "shapes":
@@ -96,3 +99,8 @@ def _cell(value: Any, kind: str, digits: int) -> str:
     if kind == "attributes":
         return ", ".join(f"{name}={attribute_text(v)}" for name, v in value.items())
     return as_text(value)
+
+
+def _decimal(value: Any, digits: int, fixed: bool) -> str:
+    number = Fraction(value)
+    return rounded(number, digits, fixed and bool(number)) if number or not fixed else f"{0:.{digits}f}"

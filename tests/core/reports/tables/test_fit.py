@@ -5,6 +5,13 @@ import re
 
 import pytest
 
+from costcore import compare, reconcile
+from costcore.cli.main import main
+from costcore.reports.columns import Table
+from costcore.reports.tables.fit import fitted, line_length, order_of
+from tests.core import html_reports
+from tests.core.given_costs import dense, net, relu
+from tests.core.timing.toy_calibration import calibrated_device
 from tests.core.toy_networks import nested_report
 
 
@@ -22,10 +29,10 @@ def tree(request, toy, monkeypatch):
         monkeypatch.setenv("NO_COLOR", "1")
     report = nested_report(toy)
 
-    def lines(width, show=report.show_tree, **options):
+    def lines(width, show=report.show_tree, mode="color", **options):
         monkeypatch.setenv("COLUMNS", str(width))
         out = Terminal()
-        show(ost=out, mode="color", **options)
+        show(ost=out, mode=mode, **options)
         return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()
 
     lines.report = report
@@ -79,3 +86,86 @@ def test_a_tree_fits_the_output_of_a_notebook(toy):
     *lines, named = notebook.getvalue().splitlines()
     assert 80 < max(map(len, lines)) <= 100
     assert named.startswith("columns left out to fit the width")
+
+
+def chain():
+    """Return a report whose fused groups and module paths have long names."""
+    return net(*(step(f"encoder.layers.{i}.feed_forward.intermediate", 8) for i in range(3) for step in (dense, relu)))
+
+
+TABLES = {
+    "report": lambda: chain().show_report,
+    "layers": lambda: chain().show_layers,
+    "by": lambda: lambda **options: chain().show_by("module", "type", **options),
+    "memory": lambda: html_reports.step().show_memory,
+    "arena": lambda: chain().show_arena,
+    "receptive field": lambda: chain().show_receptive_field,
+    "fused": lambda: chain().fused("compiler").show_report,
+    "time": lambda: chain().time(calibrated_device()).show_report,
+    "time by type": lambda: chain().time(calibrated_device()).show_summary_report,
+    "comparison": lambda: compare(chain(), net(dense("encoder.layers.0.feed_forward.intermediate", 9))).show,
+    "reconciliation": lambda: reconcile(chain(), "fvcore", "torch").show,
+}
+
+
+PLAIN = ("comparison", "reconciliation")
+"""The tables that have no colors."""
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("width", [120, 80])
+def test_every_table_fits(tree, name, width):
+    lines = tree(width, show=TABLES[name](), mode="table" if name in PLAIN else "color")
+    drawn = [line for line in lines if line and line[0] in "+|╭│├╰"]
+    assert drawn and max(map(len, drawn)) <= width
+
+
+@pytest.mark.parametrize("command", [["devices"], ["conventions"]])
+def test_lists_of_commands_fit(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    out = Terminal()
+    monkeypatch.setattr("sys.stdout", out)
+    assert main(command) == 0
+    drawn = [line for line in out.getvalue().splitlines() if line.startswith(("+", "|"))]
+    assert len(drawn) > 20 and max(map(len, drawn)) <= 80
+    assert "columns left out to fit the width of the terminal: " in out.getvalue()
+
+
+def test_the_columns_that_say_what_a_row_is_are_kept(tree):
+    """Both names by which rows are grouped stay, of which ``type`` is else left out first."""
+    for show, title in ((TABLES["by"](), "Layer type"), (tree.report.show_summary_report, "Layer type")):
+        assert any(title in line for line in tree(30, show=show)[:3])
+
+
+def test_long_text_is_shortened_before_figures_are_left_out():
+    names = ["encoder.layers.0.feed_forward.intermediate.dense.weight", "a sentence of many words that is long"]
+    table = Table([("Name", ""), ("Bytes", "")], [[name, "1024"] for name in names], [False, True])
+    shown, dropped = fitted(table, 40, order_of(["name", "bytes"], ["bytes"]))
+    assert dropped == [] and line_length(shown) == 40
+    assert [row[0] for row in shown.rows] == ["…d.intermediate.dense.weight", "a sentence of many words th…"]
+    narrow, dropped = fitted(table, 33, order_of(["name", "bytes"], ["bytes"]))
+    assert dropped == [1] and line_length(narrow) == 33
+
+
+def test_a_table_that_fits_is_not_changed():
+    table = Table([("Name", "")], [["x" * 50]], [False])
+    shown, dropped = fitted(table, 54, [])
+    assert (shown.rows, dropped) == (table.rows, [])
+
+
+def test_percentages_are_aligned_on_the_decimal_point(tree):
+    lines = tree(300)
+    cells = [
+        cell for line in lines for cell in line.split("│" if "│" in line[:1] else "|") if cell.strip().endswith("%")
+    ]
+    assert len(cells) > 5 and len({cell.index(".") for cell in cells}) == 1
+    assert {len(cell.strip().rpartition(".")[2]) for cell in cells} == {4}  # three digits and the sign
+
+
+def test_a_share_of_nothing_is_aligned_too():
+    out = io.StringIO()
+    net(dense("a", 8), relu("b", 8)).under("fvcore").show_summary_report(out, "table", columns=["type", "flops%"])
+    assert [line.split("|")[2] for line in out.getvalue().splitlines()[4::2]] == [
+        f"{share:>14} " for share in ("100.000%", "0.000%", "100.000%")
+    ]
