@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .contents import without_capture
 from .operands import broadcasts
@@ -19,16 +20,12 @@ NAME = "aten::scaled_dot_product_attention"
 
 
 @cache
-def _has_grouped_gradient() -> bool:
-    """Return whether the backward pass of the fused kernel takes fewer heads of keys than of queries.
-
-    Before PyTorch 2.7 its gradients have the heads of the queries.
-    """
-    backward: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-    with without_capture():
-        x, key = (torch.empty(1, heads, 1, 8, device="meta") for heads in (2, 1))
-        gradients = backward(x, x, key, key, x, torch.empty(1, 2, 1, device="meta"), 0.0, False)
-    return bool(gradients[1].shape == key.shape)
+def _fuses_grouped_heads() -> bool:
+    """Return whether a CPU uses the fused kernel for fewer heads of keys than of queries: not before PyTorch 2.7."""
+    with without_capture(), sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+        x, key = (torch.empty(1, heads, 1, 8, device="cpu") for heads in (2, 1))
+        choice = torch._fused_sdp_choice(x, key, key, enable_gqa=True)
+    return bool(choice == SDPBackend.FLASH_ATTENTION.value)
 
 
 def fused_attention(
@@ -54,8 +51,7 @@ def fused_attention(
     like = (query.shape[0], heads, query.shape[3])
     if any((x.shape[0], x.shape[1], x.shape[3]) != like for x in (key, value)) or query.shape[1] % heads:
         return None
-    has_gradient = torch.is_grad_enabled() and any(x.requires_grad for x in operands)
-    if has_gradient and query.shape[1] != heads and not _has_grouped_gradient():
+    if query.shape[1] != heads and not _fuses_grouped_heads():
         return None
     if key.shape[2] != value.shape[2] or any(x.dtype != query.dtype for x in (key, value)):
         return None
