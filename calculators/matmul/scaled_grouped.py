@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costcore.ir import Cost, Dim, Layer, Operations, minimum, pattern
+from costcore.ir import Cost, Dim, Layer, Operations, Tensor, minimum, pattern
 
 from .._shared import dot_products, operations_of
 from .dense import calc_matmul
@@ -45,8 +45,8 @@ def calc_grouped_matmul(layer: Layer) -> Cost:
     The operand ``offsets`` contains the ends of the groups.
 
     * Every row of x0 [M, K] is multiplied by one matrix of x1 [G, K, N]: M N dot products of length K for any grouping.
-    * Two operands of two axes are grouped along K, and each group yields its own matrix: M K N products in all, for G M
-      N results.
+    * Two operands of two axes are grouped along K, and each group yields its own matrix: M K N products in all, for
+      min(G, K) M N results; a group without columns yields zeros.
     * M rows need at most M of the G matrices: min(G, M) are read, with their scales and biases.
 
     Scales are those of ``scaled_matmul``.
@@ -54,10 +54,33 @@ def calc_grouped_matmul(layer: Layer) -> Cost:
     Shapes: x0[M, K], x1[G, K, N], offsets[G] -> y[M, N]
     """
     x0, y = layer["x0"], layer.out.size
-    is_split = x0.ndim == 2 and layer["x1"].ndim == 2
+    is_split = x0.ndim == 2 and layer.out.ndim == 3
     macs = x0.size * layer["x1"].shape[-1] if is_split else y * x0.shape[-1]
-    operations = dot_products(y, macs, "b" in layer) + Operations(mul=y * _scale_products(layer))
+    count = _of_used_groups(layer.out, x0.shape[-1]) if is_split else y
+    operations = dot_products(count, macs, "b" in layer) + Operations(mul=y * _scale_products(layer))
     return Cost(operations, layer.read - _bytes_of_unused_groups(layer), layer.written, layer.attrs, macs)
+
+
+@pattern("product")
+def calc_grouped_matmul_backward(layer: Layer) -> Cost:
+    """Backward of matrix products of groups of rows: the gradients of the rows and of the matrices.
+
+    * dx0: every row of dy is multiplied by its matrix, transposed: M K dot products of length N.
+    * dx1: the matrix of a group sums over its rows: M K N products in all, for min(G, M) K N results.
+    * M rows need at most M of the G matrices: min(G, M) are read.
+
+    Shapes: dy[M, N], x0[M, K], x1[G, K, N], offsets[G] -> dx0[M, K], dx1[G, K, N]
+    """
+    x0, x1 = layer["x0"], layer["x1"]
+    products = x0.size * x1.shape[-1]
+    operations = dot_products(x0.size, products) + dot_products(_of_used_groups(x1, x0.shape[0]), products)
+    return Cost(operations, layer.read - _bytes_of_unused_groups(layer), layer.written, layer.attrs, 2 * products)
+
+
+def _of_used_groups(matrices: Tensor, rows: Dim) -> Dim:
+    """Return the elements of stacked matrices, one per group, of no more groups than there are rows."""
+    groups = matrices.shape[0]
+    return matrices.size // groups * minimum(groups, rows)
 
 
 def _bytes_of_unused_groups(layer: Layer) -> Dim:

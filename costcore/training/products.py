@@ -15,7 +15,7 @@ WEIGHTS, EXPERTS, ATTENTION, ACTIVATIONS = KINDS = ("weights", "experts", "atten
 """Kinds of products: with learned weights, with the weights of experts, scores and values of attention, and of other
 activations."""
 
-EXPERT_OPERATORS = ("grouped_matmul", "moe")
+EXPERT_OPERATORS = ("grouped_matmul", "grouped_matmul_backward", "moe")
 ATTENTION_OPERATORS = ("attention", "attention_backward")
 PRODUCT_OPERATORS = ("matmul", "einsum")
 MOVING = ("cast", "copy", "view", "transpose", "permute", "slice", "concat", "quantize", "dequantize")

@@ -236,6 +236,11 @@ GRADIENTS = (
         {"dy": "grad", "x0": "self", "x1": "other"},
         {"needs": needed_gradients("x0", "x1", mask="mask")},
     ),
+    Row(
+        "transformers::grouped_mm_fallback_backward",
+        "grouped_matmul_backward",
+        {"dy": "grad_output", "x0": "input", "x1": "weight", "offsets": "offs"},
+    ),
 )
 
 ROWS = (*SPARSE, *DENSE, *EINSUM, *SCALED_AND_GROUPED, *GRADIENTS)

@@ -69,6 +69,23 @@ def test_matmul_backward_with_an_addend_and_with_one_operand_by_hand():
     assert (cost.macs, cost.mread) == (120, 4 * (30 + 40))
 
 
+@pytest.mark.parametrize(("groups", "ends"), [(3, (2, 5, 7)), (2, (1, 7)), (4, (1, 2))])
+def test_the_gradients_of_groups_of_rows_are_their_definition(groups, ends):
+    """Of more groups than rows, those without a row have no sums, and their matrices are not read."""
+    rows = ends[-1]
+
+    def gradients(dy, x, *matrices):
+        for matrix, first, last in zip(matrices, (0, *ends), ends, strict=False):
+            [dot(row, column) for row in dy[first:last] for column in matrix]
+            [dot(column, out) for column in x[first:last].T for out in dy[first:last].T]
+
+    shapes = {"dy": (rows, 5), "x0": (rows, 4), "x1": (groups, 4, 5), "offsets": (groups,)}
+    cost = layer_cost("grouped_matmul_backward", shapes, (rows, 4), (groups, 4, 5))
+    assert cost.flops == count(gradients, (rows, 5), (rows, 4), *[(4, 5)] * len(ends))
+    assert cost.macs == 2 * rows * 4 * 5
+    assert cost.mread == 4 * (rows * 5 + rows * 4 + len(ends) * 20 + groups)
+
+
 def test_bilinear_backward():
     shapes = {"dy": (N, F), "x0": (N, P), "x1": (N, Q), "w": (F, P, Q)}
     result = layer_cost("bilinear_backward", shapes, (N, P), (N, Q), (F, P, Q))

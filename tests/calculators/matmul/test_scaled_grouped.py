@@ -69,6 +69,12 @@ def test_groups_along_the_summed_axis():
     assert (result.macs, result.flops) == (120, Operations(mul=30, fma=90))
 
 
+def test_groups_without_columns_have_no_sums():
+    """3 x 2 by 2 x 5 in four groups, at most two of which have a column: 30 products make two 3 x 5 matrices."""
+    result = layer_cost("grouped_matmul", {"x0": (3, 2), "x1": (2, 5)}, (4, 3, 5))
+    assert (result.macs, result.flops, result.mwrite) == (30, Operations(mul=30), 4 * 60)
+
+
 def test_lists():
     given = {"x0": (2, 3), "x1": (1, 4), "x2": (3, 5), "x3": (4, 2)}
     result = layer_cost("foreach_matmul", given, (2, 5), (1, 2))

@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch.nn.functional import linear
 
+from costcore.counting.pricing import Pricer
 from costcore.ir import Operations
+from costcore.registry.calculators import calculators
 from tests.frontends.pytorch.rows.recorded_costs import costs
 from tests.frontends.pytorch.runs import record
 
@@ -101,3 +103,23 @@ def test_an_addend_with_a_beta_of_0_is_not_read():
     ((_, cost),) = costs(record(lambda: torch.addmm(addend, x, y, beta=0)), "addmm")
     assert cost.flops == Operations(mul=8, fma=8 * 2)
     assert cost.mread == 4 * (6 + 12)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_groups_of_rows_by_the_operator_of_transformers(device):
+    """7 rows of 4 by three matrices of 4 x 5, for PyTorch without the operator; two products of gradients."""
+    pytest.importorskip("transformers.integrations.moe", reason="this transformers registers no operators")
+    rows, matrices = torch.ones(7, 4, device=device), torch.ones(3, 4, 5, device=device)
+    ends = torch.tensor([2, 5, 7], dtype=torch.int32).to(device)
+
+    def run():
+        y = torch.ops.transformers.grouped_mm_fallback(rows.requires_grad_(), matrices.requires_grad_(), ends)
+        torch.autograd.backward(y, torch.ones_like(y))
+
+    calls = {call.type: call for call in record(run).calls}
+    forward, backward = (calls[f"transformers::grouped_mm_fallback{word}"] for word in ("", "_backward"))
+    assert (forward.layer.op, backward.layer.op) == ("grouped_matmul", "grouped_matmul_backward")
+    products, gradients = (Pricer(calculators())(call).cost for call in (forward, backward))
+    assert (products.macs, products.flops) == (140, Operations(mul=35, fma=105))
+    assert (gradients.macs, gradients.flops) == (2 * 140, Operations(mul=28 + 60, fma=112 + 80))
+    assert "mm" not in calls
