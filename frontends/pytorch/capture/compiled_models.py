@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import wraps
+from functools import partial, wraps
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from inspect import isfunction
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch.utils import _python_dispatch
 
+from .dispatch_keys import CAPTURED
 from .replacement import replace
 
 _COMPILER = "torch._dynamo"
@@ -44,12 +49,33 @@ def run_eagerly(stack: ExitStack) -> None:
     compiler: Any = sys.modules[f"{_COMPILER}.eval_frame"]
     stack.callback(_note, False)
     if hasattr(torch.compiler, "set_stance"):
-        stack.callback(compiler._set_stance, compiler._stance)
+        before = compiler._stance
+        stack.callback(compiler._set_stance, before)
         torch.compiler.set_stance("force_eager")
+        _patch_export(stack, partial(compiler._set_stance, before), partial(torch.compiler.set_stance, "force_eager"))
     else:  # before PyTorch 2.6
         set_eval_frame = compiler.set_eval_frame
         replace(stack, compiler, "set_eval_frame", lambda callback: set_eval_frame(None))
     _note(True)
+
+
+def _patch_export(stack: ExitStack, compile_again: Callable[[], object], run_eagerly: Callable[[], object]) -> None:
+    """Let the compiler follow what is exported, which until PyTorch 2.9 is a compiled model to it."""
+    package: Any = sys.modules[_COMPILER]
+
+    def compiling(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            compile_again()
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                run_eagerly()
+            return compiling(result) if isfunction(result) else result
+
+        return compile
+
+    replace(stack, package, "export", compiling(package.export))
 
 
 def restore_mode_flags(stack: ExitStack) -> None:
@@ -85,6 +111,50 @@ def _note(is_eager: bool) -> None:
     _is_eager = is_eager
 
 
+def patch_import(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
+    """Let nobody see the operators that PyTorch 2.6 runs while the compiler is imported.
+
+    Many functions import it at their first call: optimizers, checkpoints, control flow.
+
+    Args:
+        stack: undoes the patch.
+        is_capturing: returns whether the running thread captures.
+    """
+    if _COMPILER not in sys.modules:
+        finder = _Finder(is_capturing)
+        stack.callback(finder.remove)
+        sys.meta_path.insert(0, finder)
+
+
+class _Finder(MetaPathFinder):
+    """Finds the compiler as Python does, with a loader that runs it outside of the capture."""
+
+    def __init__(self, is_capturing: Callable[[], bool]) -> None:
+        self._is_capturing = is_capturing
+
+    def remove(self) -> None:
+        """Remove the finder from those of Python."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where the compiler is; None for any other module."""
+        spec = PathFinder.find_spec(fullname, path, target) if fullname == _COMPILER else None
+        if spec is None or spec.loader is None or not self._is_capturing():
+            return None
+        loader: Any = spec.loader
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            with torch._C._ExcludeDispatchKeyGuard(CAPTURED):
+                execute(module)
+
+        loader.exec_module = exec_module
+        return spec
+
+
 def patch_compile(stack: ExitStack, is_capturing: Callable[[], bool], run_eagerly: Callable[[], None]) -> None:
     """Watch ``torch.compile``, which imports the compiler.
 
@@ -98,8 +168,23 @@ def patch_compile(stack: ExitStack, is_capturing: Callable[[], bool], run_eagerl
     @wraps(original)
     def compile(*args: Any, **kwargs: Any) -> Any:
         compiled = original(*args, **kwargs)
-        if is_capturing():
-            run_eagerly()
+        if not is_capturing():
+            return compiled
+        run_eagerly()
+        if args and isfunction(args[0]) and sys._getframe(1).f_code is args[0].__code__:
+            return _as_if_compiled(args[0])
         return compiled
 
     replace(stack, torch, "compile", compile)
+
+
+def _as_if_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that compiles itself, unless it is compiled, as ``associative_scan`` before PyTorch 2.7."""
+
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with ExitStack() as stack:
+            replace(stack, torch.compiler, "_is_compiling_flag", True)
+            return function(*args, **kwargs)
+
+    return run

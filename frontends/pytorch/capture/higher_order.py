@@ -9,7 +9,12 @@ from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator
-from torch.utils._python_dispatch import _len_torch_dispatch_stack
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _get_current_dispatch_mode,
+    _len_torch_dispatch_stack,
+    _pop_mode_temporarily,
+)
 
 from ..operators.control_flow import CONTROL_FLOW
 from ..operators.flex_attention import FLEX, FLEX_ASSUMPTION, flex_on_meta
@@ -20,6 +25,29 @@ from .replacement import replace
 _ONLY_PRE_DISPATCH = torch._C.DispatchKeySet(PRE_DISPATCH)
 
 _functorch_level = torch._C._functorch.maybe_current_level
+
+
+def patch_modes(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
+    """Pass higher-order operators to the capture, as modes may ask for since PyTorch 2.7.
+
+    Before, an operator rejects every mode that it has no kernel for.
+
+    Args:
+        stack: undoes the patch.
+        active_mode: returns the mode of the running thread.
+    """
+    if hasattr(TorchDispatchMode, "supports_higher_order_operators"):
+        return
+    original = HigherOrderOperator.dispatch
+
+    def dispatch(self: Any, key: Any, /, *args: Any, **kwargs: Any) -> Any:
+        mode = active_mode() if key == torch._C.DispatchKey.Python else None
+        if mode is None or _get_current_dispatch_mode() is not mode:
+            return original(self, key, *args, **kwargs)
+        with _pop_mode_temporarily():
+            return mode.__torch_dispatch__(self, (), args, kwargs)
+
+    replace(stack, HigherOrderOperator, "dispatch", dispatch)
 
 
 def patch_dispatch(stack: ExitStack, active_mode: Callable[[], CaptureMode | None]) -> None:
@@ -50,7 +78,7 @@ def _run(mode: CaptureMode, operator: Any, args: Any, kwargs: Any) -> Any:
         return CONTROL_FLOW[operator.name()](mode, *args, **kwargs)
     mode.assume(FLEX_ASSUMPTION)
     if args[0].is_meta:
-        return mode.run_as_one_call(operator, args[:3], {}, partial(flex_on_meta, *args[:6]))
+        return mode.run_as_one_call(operator, args[:3], {}, partial(flex_on_meta, operator, *args[:6]))
     return mode.run_as_one_call(operator, args[:3], {}, partial(_run_as_usual, operator, args, kwargs))
 
 

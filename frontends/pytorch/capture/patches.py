@@ -73,6 +73,7 @@ def _patch(stack: ExitStack, has_composites: bool) -> None:
     _patch_module_calls(stack)
     _hook_optimizer_steps(stack)
     _watch_random_states(stack)
+    compiled_models.patch_import(stack, _is_capturing)
     compiled_models.patch_compile(stack, _is_capturing, _run_eagerly)
     _allow_flex_attention_on_meta(stack)
     nested_tensors.patch_attention(stack, _active_mode)
@@ -82,6 +83,7 @@ def _patch(stack: ExitStack, has_composites: bool) -> None:
     python_values.patch_functions(stack, _active_mode)
     storage_sizes.patch_resizing(stack, _active_mode)
     subclasses.patch_conversion(stack, _active_mode)
+    higher_order.patch_modes(stack, _active_mode)
     if has_composites:
         composites.register_kernels(_active_mode)
         fast_path.register_kernels(_active_mode)
