@@ -21,7 +21,7 @@ from .capture.dispatch_mode import CaptureMode
 from .capture.python_functions import RegroupedFunctions, check_regroup
 from .checkpointing import checkpointed
 from .inputs import model_arguments, torch_dtype
-from .meta.model_copy import meta_copy
+from .meta.model_copy import keep_input_checks, meta_copy
 from .meta.operands import tensors_in, tensors_of, without_data
 from .meta.values import Values
 from .meta.wrappers import wrapper_names
@@ -133,6 +133,8 @@ def estimate(
         model = model.module()
     values = Values()
     meta_model = meta_copy(model, values)
+    if examples is not None:
+        keep_input_checks(model, meta_model, len(examples[0]))
     recorder.n_params_model = _parameter_count(meta_model)
     recorder.notes += (f"{name}: {NO_COMMUNICATION}" for name in wrapper_names(model))
     if isinstance(dtype, str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any
 
 import torch
@@ -129,6 +130,29 @@ def meta_copy(model: Module, values: Values) -> Module:
         for module, state in pending:
             _fill(memo[id(module)], state, memo, copier)
         return memo[id(model)] if id(model) in memo else copy.deepcopy(model, memo)
+
+
+def keep_input_checks(exported: Module, copied: Module, n_positional: int) -> None:
+    """Let the copy of an exported module check its inputs as the module does.
+
+    Until PyTorch 2.8 it does so in hooks, which its copies lose; later its graph does.
+
+    Args:
+        exported: the module of an exported program.
+        copied: its copy.
+        n_positional: how many inputs the program was exported with by position; the hooks take no other by position.
+    """
+    if hasattr(exported, "_guards_fn"):
+        return
+    names = [*signature(exported.forward).parameters][:n_positional]
+
+    def check(_: Module, args: Any, kwargs: Any) -> None:
+        by_name = [kwargs[name] for name in names[len(args) :] if name in kwargs]
+        rest = {name: value for name, value in kwargs.items() if name not in names}
+        for hook in exported._forward_pre_hooks.values():
+            hook(exported, (*args, *by_name), rest)
+
+    copied.register_forward_pre_hook(check, with_kwargs=True)
 
 
 def _with_parameters(state: Any, parameters: Mapping[str, Parameter | None]) -> Any:

@@ -85,15 +85,26 @@ def _convolution(a: Arguments) -> str | None:
         return f"the input {_shape(x)} has {x.shape[1]} channels (expected {needed} for a weight of {_shape(w)})"
     if a["bias"] is not None and tuple(a["bias"].shape) != (made,):
         return f"the bias is {_shape(a['bias'])} (expected ({made},) for a weight of {_shape(w)})"
-    return _transposed_output(a) if transposed else None
+    return _transposed_output(a) if transposed else _kernel_extent(a)
+
+
+def _per_axis(a: Arguments, *names: str) -> list[tuple[int, ...]]:
+    """Return settings of a convolution, each of which may be one number for all axes."""
+    rank = a["weight"].dim() - 2
+    return [tuple(a[name]) * (rank if len(a[name]) == 1 else 1) for name in names]
+
+
+def _kernel_extent(a: Arguments) -> str | None:
+    padding, dilation = _per_axis(a, "padding", "dilation")
+    extents = tuple(d * (k - 1) + 1 for k, d in zip(a["weight"].shape[2:], dilation, strict=True))
+    padded = tuple(x + 2 * p for x, p in zip(a["input"].shape[2:], padding, strict=True))
+    if all(size >= extent for size, extent in zip(padded, extents, strict=True)):
+        return None
+    return f"the kernel extends over {extents} and the padded input has {padded}"
 
 
 def _transposed_output(a: Arguments) -> str | None:
-    rank = a["weight"].dim() - 2
-    stride, padding, dilation, added = (
-        tuple(a[name]) * (rank if len(a[name]) == 1 else 1)
-        for name in ("stride", "padding", "dilation", "output_padding")
-    )
+    stride, padding, dilation, added = _per_axis(a, "stride", "padding", "dilation", "output_padding")
     if any(size >= max(steps) for size, *steps in zip(added, stride, dilation, strict=True)):
         return f"invalid output_padding {added} (expected less than the stride {stride} or the dilation {dilation})"
     sizes = zip(a["input"].shape[2:], a["weight"].shape[2:], stride, padding, dilation, added, strict=True)

@@ -100,7 +100,7 @@ def test_a_compiled_module_is_refused_with_a_remedy():
 @pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning")  # torch's own, when it copies what it exported
 def test_an_exported_program_costs_what_its_module_costs():
     net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5)).eval()
-    program = torch.export.export(net, (torch.zeros(1, 3, 8, 8),))
+    program = torch.export.export(net, (torch.zeros(1, 3, 8, 8),), strict=False)
     report = estimate(program, (1, 3, 8, 8))
     assert report.total_report["macs"] == 8 * 36 * 27 + 8 * 36 * 5
     assert report.total_report["n_params_model"] == 8 * 27 + 8 + 8 * 36 * 5 + 5
@@ -124,7 +124,7 @@ def test_an_exported_program_runs_on_the_inputs_it_was_exported_with():
     assert report.total_report["macs"] == 4 * 8 * 5
     assert report.notes == ["no inputs were passed: the program ran on those it was exported with, (4, 8), (5,)"]
     assert estimate(program, {"x": (3, 8), "factor": (5,)}).total_report["macs"] == 3 * 8 * 5
-    with pytest.raises(CostError, match=r"Guard failed: .* <= 16$"):
+    with pytest.raises(CostError, match=r"(Guard failed: .*|Expected input at .* to be) <= 16\b"):
         estimate(program, {"x": (17, 8), "factor": (5,)})
 
 

@@ -37,6 +37,8 @@ REFUSED = {
     "stride of zero": lambda: functional.conv_transpose1d(f(1, 3, 4), f(3, 2, 3), stride=0),
     "dilation of zero": lambda: functional.conv2d(f(1, 3, 4, 4), f(2, 3, 3, 3), dilation=0),
     "convolution of an empty map": lambda: functional.conv1d(f(1, 3, 0), f(2, 3, 3), padding=1),
+    "kernel larger than the map": lambda: functional.conv2d(f(1, 3, 2, 5), f(2, 3, 3, 3)),
+    "dilated kernel larger than the map": lambda: functional.conv1d(f(1, 3, 4), f(2, 3, 3), padding=1, dilation=3),
     "transposed convolution to nothing": lambda: functional.conv_transpose1d(f(1, 3, 1), f(3, 2, 2), padding=1),
     "bias of a linear layer": lambda: functional.linear(f(2, 8), f(4, 8), f(5)),
     "bias of a batched linear layer": lambda: functional.linear(f(2, 3, 8), f(4, 8), f(5)),
@@ -90,6 +92,7 @@ ACCEPTED = {
         f(1, 3, 5), f(3, 2, 3), stride=1, dilation=2, output_padding=1
     ),
     "groups": lambda: functional.conv_transpose2d(f(1, 4, 5, 5), f(4, 3, 3, 3), f(6), groups=2),
+    "kernel as large as the padded map": lambda: functional.conv1d(f(1, 3, 5), f(2, 3, 3), padding=1, dilation=3),
     "a map without a batch": lambda: functional.conv2d(f(4, 5, 5), f(6, 2, 3, 3), f(6), groups=2),
     "no samples": lambda: functional.conv2d(f(0, 4, 5, 5), f(6, 4, 3, 3)),
     "bias that broadcasts": lambda: functional.linear(f(2, 8), f(4, 8), f(2, 1)),
