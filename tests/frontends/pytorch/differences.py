@@ -26,6 +26,15 @@ distributed_tensors = import_module(
 
 HAS_GROUPED_QUERIES = "enable_gqa" in str(scaled_dot_product_attention.__doc__)
 
+
+def _fuses_grouped_queries() -> bool:
+    query, key = torch.ones(1, 2, 1, 8), torch.ones(1, 1, 1, 8)
+    return bool(torch._fused_sdp_choice(query, key, key, enable_gqa=True))
+
+
+FUSES_GROUPED_QUERIES = not HAS_GROUPED_QUERIES or _fuses_grouped_queries()
+"""Whether a CPU runs attention with fewer heads of keys in one kernel; without ``enable_gqa`` keys are repeated."""
+
 NEEDS_GROUPED_QUERIES = pytest.mark.skipif(
     not HAS_GROUPED_QUERIES, reason="this PyTorch has no enable_gqa, with which the network is written"
 )
@@ -83,3 +92,8 @@ def _copies_watched_sparse_gradients() -> bool:
 
 COPIES_WATCHED_SPARSE_GRADIENTS = _copies_watched_sparse_gradients()
 """Whether this PyTorch copies a sparse gradient under any dispatch mode; without a mode no release does."""
+
+NEEDS_EVENTS_OF_A_CPU = pytest.mark.skipif(
+    not hasattr(torch.cpu.Stream, "record_event"),
+    reason="fully_shard of this PyTorch does not run on a CPU, whose streams record no events",
+)
