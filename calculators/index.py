@@ -302,6 +302,7 @@ MODULES = {
     "group_norm": ".normalization.norms",
     "group_norm_backward": ".normalization.gradients",
     "grouped_matmul": ".matmul.scaled_grouped",
+    "grouped_matmul_backward": ".matmul.scaled_grouped",
     "gru": ".recurrent.layers",
     "gru_backward": ".recurrent.gradients",
     "hamming_window": ".signal.stft",

@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -274,7 +275,9 @@ def chapter(family: str, entries: list[Entry]) -> Iterator[str]:
         CostError: names the calculators whose docstring cannot be run on symbols.
     """
     package = f"costcore.calculators.{family}"
-    files = {entry.calculator.__module__: inspect.getdoc(sys.modules[entry.calculator.__module__]) for entry in entries}
+    files = {
+        entry.calculator.__module__: inspect.getdoc(import_module(entry.calculator.__module__)) for entry in entries
+    }
     yield f"## {FAMILIES[family].title}"
     yield inspect.getdoc(sys.modules[package]) or ""
     yield "Operators: " + ", ".join(link(op, entry.heading) for entry in entries for op in entry.ops) + "."
