@@ -440,3 +440,71 @@ def test_a_page_says_what_its_convention_counts(shown, unit, per_byte):
     metric = Select(browser.find_element(By.ID, "metric"))
     assert [option.text for option in metric.options] == [unit, "MACs", "bytes read and written", "parameters"]
     assert "flop" not in "\n".join(said).lower()
+
+
+@pytest.fixture
+def phone(browser):
+    """A screen of 390 x 844 pixels."""
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    yield browser
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+OVERLAPS = """
+    const texts = [...document.querySelectorAll('#scatter text:not(.label)')];
+    const labels = texts.map(each => each.getBoundingClientRect());
+    return labels.some((a, i) => labels.slice(i + 1).some(b =>
+      a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom));
+"""
+
+
+def deep():
+    """Return a report of modules in 15 levels, with measured time, which has a column of its own."""
+    calls = [html_reports.call("conv", ".".join(["layer"] * n), 10**n, 8 * 4**n, 4) for n in range(1, 16)]
+    return html_reports.report(each._replace(seconds=0.01) for each in calls)
+
+
+def test_names_of_modules_have_room_on_a_phone(phone, shown):
+    browser = shown(deep())
+    wait_for(browser, lambda: dots(browser))
+    button(browser, "Expand all").click()
+    cells = browser.find_elements(By.CSS_SELECTOR, "#table tbody tr[tabindex] td:first-child")
+    assert len(cells) > 10 and min(cell.rect["width"] for cell in cells) >= 150
+    room = """
+        return [...document.querySelectorAll('#table .name')].map(name =>
+          name.closest('td').getBoundingClientRect().right - name.getBoundingClientRect().left);
+    """
+    assert min(browser.execute_script(room)) >= 40  # at any depth
+    wide = browser.execute_script("return document.documentElement.scrollWidth")
+    assert wide == 390 and not browser.execute_script(OVERLAPS)
+    cards = browser.find_elements(By.CSS_SELECTOR, "section[aria-label='Totals'] .card")
+    assert cards[0].rect["y"] == cards[1].rect["y"] < cards[2].rect["y"]  # two in a row
+
+
+@pytest.mark.parametrize("unit", ["FLOPs", "MACs (fvcore)", "bit operations (bops)"])
+def test_titles_of_columns_are_not_cut_off(shown, unit):
+    calls = [html_reports.call("linear", "fc", 600, 100, 20)]
+    browser = shown(html_reports.report(calls, unit=unit))
+    cut = "return [...document.querySelectorAll('#table th button')].map(b => b.scrollWidth > b.parentNode.clientWidth)"
+    Select(browser.find_element(By.ID, "metric")).select_by_visible_text("bytes read and written")
+    assert not any(browser.execute_script(cut))
+    Select(browser.find_element(By.ID, "metric")).select_by_visible_text(unit)
+    assert not any(browser.execute_script(cut))
+
+
+def test_formulas_have_room(shown):
+    n = sympy.Symbol("batch", integer=True, positive=True)
+    calls = [html_reports.call("linear", "fc", 28311552 * n, 4 * n, 2 * n)]
+    browser = shown(html_reports.report(calls))
+    cut = "return [...document.querySelectorAll(arguments[0])].filter(e => e.scrollWidth > e.clientWidth).length"
+    assert browser.execute_script(cut, "#bars td.n") == browser.execute_script(cut, "#table td.n") == 0
+    assert browser.find_element(By.CSS_SELECTOR, "#bars td.n").text == "28311552*batch"
+
+
+def test_most_operators_without_cost_are_summed(shown):
+    calls = [html_reports.call(f"op{i}", "m", 100 if i < 2 else 0, 8, 4) for i in range(9)]
+    browser = shown(html_reports.report(calls))
+    found = [row.text.split()[0] for row in browser.find_elements(By.CSS_SELECTOR, "#bars tr")]
+    assert found == ["op0", "op1", "op2", "op3", "op4", "4"]
+    assert browser.find_elements(By.CSS_SELECTOR, "#bars tr")[-1].text.split() == ["4", "others", "0", "0.0%"]

@@ -8,6 +8,7 @@ from costcore.counting.substitution import symbols_in
 from costcore.dims import Dim
 from costcore.errors import ArenaError
 from costcore.memory.arena_report import Arena, Slot
+from costcore.reports.html.memory import UNFUSED
 from costcore.reports.html.sections import card, text
 from costcore.reports.text.amounts import exact, readable
 
@@ -37,7 +38,8 @@ def arena_section(report: ReportData) -> str:
         content = f"<dl class='cards'>{_cards(arena)}</dl>{_picture(arena)}"
     except ArenaError:
         return ""
-    return _section(content + "".join(f"<p class='note'>{text(note)}</p>" for note in arena.notes))
+    unfused = [] if report.trace.run.fusion is None else [UNFUSED]
+    return _section(content + "".join(f"<p class='note'>{text(note)}</p>" for note in (*unfused, *arena.notes)))
 
 
 def _section(content: str) -> str:

@@ -1,14 +1,16 @@
 // The sum of a metric per operator, as a table with a bar in each row.
 
 const MAX_BARS = 12;
+const MAX_ZEROS = 3; // of the bars are of operators without cost
 
 /** Draws the bars. A click on an operator calls `search` with its name. */
 function drawBars(metric, search) {
   const sums = operators
     .map((operator) => ({ op: operator.op, calls: operator.n_layers, value: operator[metric.key] }))
     .sort((a, b) => compare(a.value, b.value, true));
-  const shown = sums.slice(0, MAX_BARS);
-  const hidden = sums.slice(MAX_BARS);
+  const positive = sums.filter(({ value }) => rankOf(value) !== 0n).length;
+  const shown = sums.slice(0, Math.min(MAX_BARS, positive + MAX_ZEROS));
+  const hidden = sums.slice(shown.length);
   const largest = sums.length ? sums[0].value : null;
   const rows = shown.map(({ op, calls: count, value }) => {
     const button = make("button", { type: "button", text: op, title: `${op}: show ${plural(count, "call")}` });
@@ -21,6 +23,7 @@ function drawBars(metric, search) {
   }
   find("bars").tBodies[0].replaceChildren(...rows);
   const isFormula = sums.some(({ value }) => typeof value === "string");
+  find("bars").className = isFormula ? "formulas" : "";
   find("bars-note").textContent = `${metric.title}, ${isFormula ? `drawn ${AS_IF}` : "share of the total"}`;
 }
 

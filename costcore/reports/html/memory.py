@@ -16,6 +16,8 @@ from costcore.reports.text.amounts import exact, readable
 if TYPE_CHECKING:
     from costcore.reports.report_data import ReportData
 
+UNFUSED = "The memory is that of a run without fusion."
+
 MOST_BLOCKS = 100
 """The maximum number of blocks in the table; one row sums the others."""
 
@@ -29,7 +31,8 @@ def memory_section(report: ReportData) -> str:
         return ""
     columns = columns_of(memory, report.trace.calls)
     drawn = _figure(memory, columns, report) if columns and memory.peak else ""
-    notes = "".join(f"<p class='note'>{text(note)}</p>" for note in memory.notes)
+    unfused = [] if report.trace.run.fusion is None else [UNFUSED]
+    notes = "".join(f"<p class='note'>{text(note)}</p>" for note in (*unfused, *memory.notes))
     title = "<h2 id='memory-title'>Memory of the run</h2>"
     return (
         f"<section id='memory' aria-labelledby='memory-title'>{title}<dl class='cards'>{_cards(memory)}</dl>{drawn}"
@@ -85,9 +88,7 @@ def _figure(memory: Memory, columns: Sequence[Moment], report: ReportData) -> st
 
 def _blocks(memory: Memory) -> str:
     """Return the table of the blocks that are alive at the peak, sums by kind, and the total."""
-    table = tabulate(
-        choose(BLOCKS, COLUMNS), memory_rows(memory, MOST_BLOCKS, with_module=True), "auto", 3, fixed=False
-    )
+    table = tabulate(choose(BLOCKS, COLUMNS), memory_rows(memory, MOST_BLOCKS, with_module=True), "auto", 3, fixed=True)
     head = _row("th scope='col'", [f"{title} {unit}".rstrip() for title, unit in table.titles], table.numeric)
     rows = "".join(_row("td", row, table.numeric) for row in table.rows)
     return (

@@ -2,6 +2,7 @@
 
 const MARGIN = { left: 64, right: 36, top: 14, bottom: 44 };
 const ZERO_HEIGHT = 34; // of the row of calls without FLOPs, which a logarithmic axis does not have
+const LABEL_WIDTH = 64; // of the axis of bytes
 const MANY_DOTS = 1500; // more dots are drawn smaller
 const NEAR = 14; // the distance in pixels at which the pointer finds a dot
 const dots = [];
@@ -107,7 +108,7 @@ function ticksOf(scale, most) {
 function drawAxes(svg, { x, y, axis, hasZero, zero }) {
   const [left, right] = x.range();
   const label = (text, at) => svg.append(makeSvg("text", at, text));
-  for (const power of ticksOf(x, 12)) {
+  for (const power of ticksOf(x, Math.min(12, Math.floor((right - left) / LABEL_WIDTH)))) {
     const at = x(2 ** power);
     svg.append(makeSvg("path", { class: "grid", d: `M${at} ${MARGIN.top}V${axis}` }));
     label(axisLabel(2n ** BigInt(power), "bytes"), { x: at, y: axis + 16, "text-anchor": "middle" });

@@ -61,7 +61,8 @@ def settings(report: ReportData) -> str:
     if run.unit != FLOPS:
         fma = f"counts {run.unit}"
     fused = [] if run.fusion is None else [f"bytes after fusion at level {run.fusion.level}"]
-    phrases = [*versions, f"convention {run.convention}", fma, layout, *fused]
+    rank = [] if run.rank is None else [f"costs of {run.rank}"]
+    phrases = [*versions, f"convention {run.convention}", fma, layout, *fused, *rank]
     return " · ".join(map(text, phrases))
 
 

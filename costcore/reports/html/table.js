@@ -2,14 +2,14 @@
 
 const ROW_HEIGHT = 28;
 const EXTRA_ROWS = 8; // above and below the rows in view
-const INDENT = 16;
-const MAX_INDENTS = 24;
-const NUMBER_WIDTH = 118;
+const HAS_FORMULAS = Object.keys(ranks).length > 0; // which are longer than numbers
+const NUMBER_WIDTH = HAS_FORMULAS ? 190 : 118;
+const TITLE_LETTER = 8; // the width of a letter of a title, which breaks between words
 
 const COLUMNS = [
   { key: "name", title: "Module or call", kind: "text" },
   { key: "type", title: "Type", kind: "text", width: 160 },
-  { key: "shape", title: "Output shape", kind: "text", width: 150 },
+  { key: "shape", title: "Output shape", kind: "text", width: HAS_FORMULAS ? 200 : 150 },
   { key: "n_params", title: "Parameters", kind: "flops" },
   { key: "flops", title: UNIT, kind: "flops" },
   { key: "macs", title: "MACs", kind: "flops" },
@@ -44,17 +44,25 @@ shareColumn.value = (item) => ratio(item[state.metric.key], totals[state.metric.
 shareColumn.rank = (item) => item[state.metric.key];
 
 function drawHead() {
+  let total = 0;
   const cells = COLUMNS.map((column) => {
-    const button = make("button", { type: "button", text: titleOf(column) });
+    const title = titleOf(column);
+    const button = make("button", { type: "button", text: title });
     button.addEventListener("click", () => sortBy(column));
     const head = make("th", { scope: "col", className: column.kind === "text" ? "" : "n", children: [button] });
-    if (column.key !== "name") head.style.width = `${column.width ?? NUMBER_WIDTH}px`;
+    if (column.key !== "name") {
+      const longest = Math.max(...title.split(" ").map((word) => word.length));
+      const width = Math.max(column.width ?? NUMBER_WIDTH, TITLE_LETTER * longest + 16);
+      head.style.width = `${width}px`;
+      total += width;
+    }
     if (state.column === column) head.setAttribute("aria-sort", state.descending ? "descending" : "ascending");
     return head;
   });
   const row = table.tHead.rows[0];
   const focused = [...row.cells].findIndex((cell) => cell.contains(document.activeElement));
   row.replaceChildren(...cells);
+  table.style.minWidth = `calc(var(--name) + ${total}px)`;
   if (focused >= 0) cells[focused].firstChild.focus();
 }
 
@@ -157,11 +165,10 @@ function amountCell(value, column) {
 }
 
 function nameCell(item) {
-  const depth = state.isTree ? Math.min(item.depth, MAX_INDENTS) : 0;
   const name = make("span", { className: "name", text: item.name });
   const title = item.isCall ? `${item.path}\n${item.name}` : item.path || item.name;
   const result = make("td", { role: "rowheader", title });
-  result.style.paddingLeft = `${8 + depth * INDENT}px`;
+  result.style.setProperty("--depth", state.isTree ? item.depth : 0);
   if (state.isTree && item.children.length) {
     const expanded = isExpanded(item, state.expanded, state.hits);
     const button = make("button", { type: "button", className: "toggle", tabIndex: -1, text: expanded ? "▼" : "▶" });

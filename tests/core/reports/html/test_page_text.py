@@ -15,6 +15,7 @@ import sympy
 from costcore.reports.html import embedded, to_html
 from costcore.reports.html.data import page_data
 from costcore.trace.call import Assumption, Uncounted
+from costcore.trace.run import Rank
 from tests.core import html_reports
 
 VOID = {"meta", "link", "input", "br", "img"}
@@ -299,3 +300,21 @@ def test_a_very_deep_model_has_a_page():
     deep = ".".join("m" * 3000)
     data = page_data(html_reports.report([html_reports.call("relu", deep, 8, 4, 4)]))
     assert [node["flops"] for node in table(data, "nodes")] == ["8"] * 3001
+
+
+def test_a_page_of_one_rank_says_which():
+    rank = Rank((("dp", 2), ("tp", 4)), 3, 1234)
+    text = Page(to_html(html_reports.report([html_reports.call("relu", "act", 5, 4, 4)], rank=rank))).text
+    assert "costs of rank 3 of the mesh dp=2, tp=4, which holds 1,234 parameters" in text
+
+
+def test_memory_beside_fused_bytes_is_that_without_fusion():
+    report = html_reports.step()
+    note = "The memory is that of a run without fusion."
+    assert note in Page(report.fused("pointwise").to_html()).text and note not in Page(report.to_html()).text
+
+
+def test_percentages_of_blocks_are_aligned():
+    """1024 of 2816 bytes are 36.364 %, 256 are 9.091 %, 4 blocks."""
+    cells = re.findall(r"<td class='n'>([\d.]+)%</td>", html_reports.step().to_html())
+    assert "36.364" in cells and {len(cell.partition(".")[2]) for cell in cells} == {3}
