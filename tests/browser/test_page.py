@@ -508,3 +508,15 @@ def test_most_operators_without_cost_are_summed(shown):
     found = [row.text.split()[0] for row in browser.find_elements(By.CSS_SELECTOR, "#bars tr")]
     assert found == ["op0", "op1", "op2", "op3", "op4", "4"]
     assert browser.find_elements(By.CSS_SELECTOR, "#bars tr")[-1].text.split() == ["4", "others", "0", "0.0%"]
+
+
+@pytest.mark.parametrize("columns", ["usual", "fused", "measured"])
+def test_all_columns_are_in_view_on_a_large_screen(shown, browser, columns):
+    report = html_reports.small()
+    if columns == "measured":
+        report = html_reports.report([html_reports.call("mul", "a", 8, 4, 4)._replace(seconds=0.002)])
+    browser = shown(report.fused("pointwise") if columns == "fused" else report)
+    inside = "const s = document.getElementById('scroller'); return [s.scrollWidth, s.clientWidth]"
+    scrolled, width = browser.execute_script(inside)
+    assert scrolled <= width
+    assert browser.find_element(By.CSS_SELECTOR, "#table tr[tabindex] td").rect["width"] >= 220

@@ -3,7 +3,7 @@
 const ROW_HEIGHT = 28;
 const EXTRA_ROWS = 8; // above and below the rows in view
 const HAS_FORMULAS = Object.keys(ranks).length > 0; // which are longer than numbers
-const NUMBER_WIDTH = HAS_FORMULAS ? 190 : 118;
+const NUMBER_WIDTH = HAS_FORMULAS ? 190 : report.fused || report.measured ? 104 : 118; // these have a column more
 const TITLE_LETTER = 8; // the width of a letter of a title, which breaks between words
 
 const COLUMNS = [
@@ -17,7 +17,7 @@ const COLUMNS = [
   { key: "mwrite", title: "Written", kind: "bytes" },
   ...(report.fused ? [{ key: "unfused_mrw", title: "Unfused R+W", kind: "bytes" }] : []),
   { key: "intensity", title: report.unit.shortPerByte, kind: "intensity", width: 74 },
-  { key: "share", title: "Share", kind: "share", width: 150 },
+  { key: "share", title: "Share", kind: "share", width: 140 },
   ...(report.measured ? [{ key: "seconds", title: "Measured", kind: "seconds" }] : []),
 ];
 
