@@ -66,12 +66,85 @@ sys.modules = {name: sys.modules[name] for name in sys.modules if name not in be
 """
 
 
+SLOW = {
+    "fractions",
+    "numpy.random",
+    "sympy",
+    "torch._dynamo",
+    "torch._inductor",
+    "torch.fx.experimental.symbolic_shapes",
+}
+"""Modules that nothing but numbers in a table, the compiler and symbolic sizes need."""
+
+FEW_RUNS = {
+    "costcore.calculators.linalg",
+    "costcore.calculators.loss",
+    "costcore.counting.substitution",
+    "costcore.evaluation",
+    "costcore.frontends.pytorch.passes",
+    "costcore.frontends.pytorch.recording.ledger",
+    "costcore.frontends.pytorch.recording.spelling",
+    "costcore.memory.ledger",
+    "costcore.reports.module_tree",
+    "costcore.reports.serialization.to_json",
+    "costcore.reports.tables.tabulate",
+}
+"""Modules of costcore that a plain estimate does not need."""
+
+
+def new_modules(program: str) -> set[str]:
+    """Return the modules that are imported after ``before`` is set."""
+    code = f"import sys\n{program}\nprint(*sys.modules)"
+    return set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+        ).stdout.split()
+    )
+
+
 def test_a_first_estimate_imports_neither_the_compiler_nor_sympy():
     pytest.importorskip("torch")
-    program = f"import sys\n{FIRST_ESTIMATE}\nprint(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
-    slow = {"sympy", "torch._dynamo", "torch._inductor", "torch.fx.experimental.symbolic_shapes", "numpy.random"}
-    assert not slow & set(loaded.stdout.split())
+    assert not (SLOW | FEW_RUNS) & new_modules(FIRST_ESTIMATE)
+
+
+FIRST_STEP = """
+import torch
+from torch import nn
+before = set(sys.modules)
+from costcore import Tensor, estimate
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.project = nn.Embedding(10, 16), nn.LayerNorm(16), nn.Linear(16, 48)
+    def forward(self, ids):
+        x = self.embed(ids)
+        q, k, v = (t.view(2, 6, 2, 8).transpose(1, 2) for t in self.project(self.norm(x)).chunk(3, -1))
+        y = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 6, 16)
+        return nn.functional.gelu(x + y)
+
+image = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+estimate(nn.Sequential(*image, nn.Linear(8, 4)), (2, 3, 20, 20), backward=True)
+estimate(Block(), Tensor((2, 6), "int64"), backward=True)
+estimate(nn.LSTM(4, 8), (5, 2, 4))
+sys.modules = {name: sys.modules[name] for name in sys.modules if name not in before}
+"""
+
+
+def test_a_first_training_step_imports_neither_the_compiler_nor_sympy():
+    pytest.importorskip("torch")
+    assert not SLOW & new_modules(FIRST_STEP)
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_the_options_of_the_command_import_no_framework(option):
+    program = f"from costcore.__main__ import run\nsys.argv[1:] = ['{option}']\ntry: run()\nexcept SystemExit: pass"
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{program}\nprint(*sys.modules)"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
+    frameworks = {"chainer", "onnx", "torch"}
+    assert {*frameworks, "email", "importlib.metadata", "numpy", "sympy", "costcore.calculators.conv"}.isdisjoint(
+        loaded
+    )
 
 
 @pytest.mark.parametrize("batch", [2, "batch"])
@@ -86,6 +159,7 @@ def test_a_report_of_an_onnx_file_imports_what_it_needs(batch, tmp_path):
     command = [sys.executable, "-c", f"import sys\n{report}\nprint(*sys.modules)"]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
     others = {
+        "costcore.calculators.conv",
         "costcore.counting.conventions",
         "costcore.frontends.onnx.contrib",
         "costcore.frontends.onnx.regroup",

@@ -19,6 +19,8 @@ from .capture.dispatch_mode import CaptureMode
 from .meta.optimizer_devices import supported_on_meta
 from .tensors import nested_tensors
 
+_run_engine: Callable[..., Any] | None = getattr(torch.autograd.graph, "_engine_run_backward", None)
+
 OptimizerFactory: TypeAlias = "Callable[[Iterable[Parameter]], Optimizer]"
 
 OPTIMIZERS: Mapping[str, OptimizerFactory] = {
@@ -135,10 +137,21 @@ def run_backward(mode: CaptureMode, result: Any, loss: Callable[[Any], Any] | No
         total = _Sum.apply(mode, *outputs) if gradients is None else None
         one = None if total is None else torch.ones_like(total)
     if gradients is not None:
-        torch.autograd.backward(outputs, gradients)
+        _run_backward(outputs, gradients)
         return None
-    torch.autograd.backward(total, one)
+    _run_backward([total], [one])
     return total
+
+
+def _run_backward(outputs: Sequence[Any], gradients: Sequence[Any]) -> None:
+    """Run the backward pass of outputs, whose gradients are given.
+
+    ``torch.autograd.backward`` imports sympy to compare the shapes of outputs and gradients.
+    """
+    if _run_engine is None:
+        torch.autograd.backward(outputs, gradients)
+    else:
+        _run_engine(tuple(outputs), tuple(gradients), False, False, (), allow_unreachable=True, accumulate_grad=True)
 
 
 class _Sum(torch.autograd.Function):

@@ -170,7 +170,7 @@ class CaptureMode(TorchDispatchMode):
 
     def _call(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """Find a call in the cache, replay or run it, and record it."""
-        if self.in_composite and not (self.has_replay and any(isinstance(x, Tensor) and x.is_meta for x in args)):
+        if self.in_composite and not (self.has_replay and any(x.is_meta for x in all_tensors(args))):
             if any(isinstance(x, Tensor) and x.is_complex() for x in args):
                 with LazyValues():
                     result = plan.run(*args, **kwargs or {})
@@ -202,10 +202,9 @@ class CaptureMode(TorchDispatchMode):
 
     def _run(self, plan: OperatorPlan, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
         """Run the fastest kernel that gives the result."""
-        if plan.fast_kernel is not None and self.has_replay and all(map(is_plain_meta, tensors)):
-            result = plan.fast_kernel(*args, **kwargs)
-            if result is not None:
-                return result
+        result = self._run_fast(plan, tensors, args, kwargs)
+        if result is not None:
+            return result
         if self.is_estimate and is_mixed(tensors):
             result = plan.run(*without_data(args), **without_data(kwargs))
             return args[0] if plan.written else result
@@ -221,6 +220,12 @@ class CaptureMode(TorchDispatchMode):
         if watch is not None:
             self.recording.reading = watch.stop()
         return result
+
+    def _run_fast(self, plan: OperatorPlan, tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
+        """Return the result of the fast kernel; None if there is none, or it leaves the call to PyTorch."""
+        if plan.fast_kernel is None or not self.has_replay or not all(map(is_plain_meta, tensors)):
+            return None
+        return plan.fast_kernel(*args, **kwargs)
 
     def _call_special(self, plan: OperatorPlan, args: Any, kwargs: Any) -> Any:
         """Run an operator that is not recorded, or whose result is assumed, or that is replaced by other operators."""
@@ -281,7 +286,9 @@ class CaptureMode(TorchDispatchMode):
             assumed = plan.assumed_result(*without_data(args), **kwargs)
             if assumed is not None:
                 return assumed[0]
-        result = plan.run(*args, **kwargs)
+        result = None if plan.fast_kernel is None else self._run_fast(plan, tensors_of(args, kwargs), args, kwargs)
+        if result is None:
+            result = plan.run(*args, **kwargs)
         if not self.is_paused:
             self._follow_uncached(plan, args, kwargs, result)
         self.recording.watch_unrecorded(plan, result)

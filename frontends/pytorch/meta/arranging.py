@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .plain_layouts import FLOATS, INDICES, empty, empty_like, is_contiguous
+from .plain_layouts import FLOATS, INDICES, empty, empty_like, is_contiguous, is_dense
 
 
 def reduction(
@@ -34,16 +34,23 @@ def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor | None:
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
-    """Return the empty concatenation of contiguous tensors of one dtype."""
+    """Return the empty concatenation of tensors of one dtype; those of images must be contiguous."""
     first = tensors[0] if len(tensors) else None
     if first is None or not first.dim() or not -first.dim() <= dim < first.dim():
         return None
-    if any(x.dtype != first.dtype or x.dim() != first.dim() or not is_contiguous(x) for x in tensors):
+    if any(x.dtype != first.dtype or x.dim() != first.dim() or not (x.dim() < 4 or is_contiguous(x)) for x in tensors):
         return None
     dim %= first.dim()
     if any(0 in x.shape or [*x.shape[:dim], *x.shape[dim + 1 :]] != _others(first, dim) for x in tensors):
         return None
     return empty((*first.shape[:dim], sum(x.shape[dim] for x in tensors), *first.shape[dim + 1 :]), first.dtype)
+
+
+def clone(x: Tensor, *, memory_format: torch.memory_format | None = None) -> Tensor | None:
+    """Return an empty tensor like ``x``, or contiguous if asked for."""
+    if memory_format is torch.contiguous_format and 0 not in x.shape:
+        return empty(x.shape, x.dtype)
+    return empty_like(x) if memory_format in (None, torch.preserve_format) and is_dense(x) else None
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
@@ -79,6 +86,15 @@ def arange(end: int, **options: Any) -> Tensor | None:
     return empty((end,), dtype)
 
 
+def filled(sizes: Sequence[int], *, dtype: torch.dtype | None = None, **options: Any) -> Tensor | None:
+    """Return an empty tensor, for ``zeros`` and ``ones``."""
+    device = options.pop("device", None)
+    is_meta = device is not None and torch.device(device).type == "meta"
+    if not is_meta or any(options.values()) or any(type(size) is not int or size < 0 for size in sizes):
+        return None
+    return empty(sizes, dtype or torch.get_default_dtype())
+
+
 def max_pool2d(
     x: Tensor,
     kernel: Sequence[int],
@@ -88,7 +104,7 @@ def max_pool2d(
     ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor] | None:
     """Return the empty maxima of windows, and their empty indices."""
-    sizes = _window_counts(x, kernel, stride, padding, dilation, ceil_mode)
+    sizes = window_counts(x, kernel, stride, padding, dilation, ceil_mode)
     if sizes is None:
         return None
     return empty((*x.shape[:-2], *sizes), x.dtype), empty((*x.shape[:-2], *sizes), torch.int64)
@@ -104,7 +120,7 @@ def avg_pool2d(
     divisor_override: int | None = None,
 ) -> Tensor | None:
     """Return the empty means of windows."""
-    sizes = _window_counts(x, kernel, stride, padding, (1,), ceil_mode)
+    sizes = window_counts(x, kernel, stride, padding, (1,), ceil_mode)
     return None if sizes is None or divisor_override is not None else empty((*x.shape[:-2], *sizes), x.dtype)
 
 
@@ -124,7 +140,7 @@ def _others(x: Tensor, dim: int) -> list[int]:
     return [*x.shape[:dim], *x.shape[dim + 1 :]]
 
 
-def _window_counts(x: Tensor, *settings: Any) -> list[int] | None:
+def window_counts(x: Tensor, *settings: Any) -> list[int] | None:
     """Return how many windows fit along both axes of a contiguous batch of images; None if PyTorch may refuse them."""
     kernel, stride, padding, dilation, ceil_mode = settings
     is_plain = x.dim() == 4 and x.dtype in FLOATS and is_contiguous(x)
@@ -150,9 +166,12 @@ ARRANGING: Mapping[str, Callable[..., Any]] = {
     "aten::_softmax": softmax,
     "aten::_log_softmax": softmax,
     "aten::cat": cat,
+    "aten::clone": clone,
     "aten::stack": stack,
     "aten::embedding": embedding,
     "aten::arange": arange,
+    "aten::zeros": filled,
+    "aten::ones": filled,
     "aten::roll": roll,
     "aten::max_pool2d_with_indices": max_pool2d,
     "aten::avg_pool2d": avg_pool2d,

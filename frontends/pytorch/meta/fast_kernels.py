@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .arranging import ARRANGING
+from .gradients import GRADIENTS
 from .lstm import lstm_layer, lstm_layer_backward
 from .plain_layouts import empty, empty_like, is_dense
 from .pointwise import POINTWISE
@@ -65,6 +66,7 @@ def _layer_norm(
 FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
     **POINTWISE,
     **ARRANGING,
+    **GRADIENTS,
     "aten::mm": mm,
     "aten::addmm": addmm,
     "aten::bmm": bmm,

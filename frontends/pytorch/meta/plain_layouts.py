@@ -6,6 +6,7 @@ The first of those kernels that runs in a process imports sympy, and most import
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -43,10 +44,18 @@ def is_dense(x: Tensor) -> bool:
     return is_contiguous(x) or (x.dim() == 4 and min(x.shape) > 1 and x.is_contiguous(memory_format=_CHANNELS_LAST))
 
 
+def _is_in_order(x: Tensor) -> bool:
+    """Return whether ``x`` is contiguous, whatever the stride of a first axis of length 1 but for a smaller one."""
+    has_order = all(a >= b for a, b in pairwise(x.stride()))
+    return x.is_contiguous() and has_order and not {0, 1} & {*x.shape[1:]}
+
+
 def joined(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor | None:
     """Return the empty result of an element-wise operator on two tensors; None if its layout is not plain."""
     if x.shape == y.shape and x.stride() == y.stride():
         return empty_like(x, dtype) if is_dense(x) else None
+    if x.shape == y.shape and (is_contiguous(x) or is_contiguous(y)) and _is_in_order(x) and _is_in_order(y):
+        return empty(x.shape, dtype)
     if not (is_contiguous(x) and is_contiguous(y)):
         return None
     larger, smaller = (x, y) if broadcasts(y.shape, x.shape) else (y, x)

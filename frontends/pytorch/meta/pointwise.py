@@ -6,19 +6,21 @@ Each function returns None unless its operands plainly fit, so that PyTorch deci
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .operands import broadcasts
-from .plain_layouts import FLOATS, empty_like, is_contiguous, is_dense, joined
+from .plain_layouts import FLOATS, INDICES, empty, empty_like, is_contiguous, is_dense, joined
 
 _UNARY = """
 relu sigmoid tanh silu mish gelu elu leaky_relu hardtanh hardswish hardsigmoid
 neg abs exp log sqrt rsqrt reciprocal erf sin cos
 """
-_ARITHMETIC = ("add", "sub", "mul", "div")
+_WHOLE = ("add", "sub", "mul")
+"""Arithmetic whose results on integers are integers."""
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
@@ -50,12 +52,41 @@ def arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | No
     return empty_like(x) if type(y) in (int, float) and is_dense(x) else None
 
 
+def whole_arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
+    """Return the same as :func:`arithmetic`, also for integers and an integer."""
+    is_whole = isinstance(x, Tensor) and x.dtype in INDICES and type(y) is type(alpha) is int
+    return (empty_like(x) if is_dense(x) else None) if is_whole else arithmetic(x, y, alpha=alpha)
+
+
 def arithmetic_in_place(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
     """Return the operand, which the operator writes to."""
     if not _is_float(x) or not is_dense(x) or type(alpha) not in (int, float):
         return None
     fits = y.dtype == x.dtype and broadcasts(y.shape, x.shape) if isinstance(y, Tensor) else type(y) in (int, float)
     return x if fits else None
+
+
+def whole_arithmetic_in_place(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
+    """Return the same as :func:`arithmetic_in_place`, also for integers and an integer."""
+    is_whole = x.dtype in INDICES and type(y) is type(alpha) is int
+    return (x if is_dense(x) else None) if is_whole else arithmetic_in_place(x, y, alpha=alpha)
+
+
+def divide(x: Tensor, y: float) -> Tensor | None:
+    """Return the empty quotient of a floating-point tensor, which may be expanded, and a number."""
+    if not _is_float(x) or type(y) not in (int, float):
+        return None
+    steps = [step for step in x.stride() if step]
+    is_expanded = 0 not in x.shape and all(a > b for a, b in pairwise(steps))
+    return empty_like(x) if is_dense(x) else empty(x.shape, x.dtype) if is_expanded else None
+
+
+def combine_in_place(x: Tensor, y: Tensor, z: Tensor | float, *, value: float = 1) -> Tensor | None:
+    """Return the operand that ``addcmul_`` and the like write to, which a step of an optimizer does."""
+    if not _is_float(x) or not is_dense(x) or type(value) not in (int, float):
+        return None
+    tensors = (y, z) if isinstance(z, Tensor) else (y,)
+    return x if all(other.dtype == x.dtype and other.shape == x.shape for other in tensors) else None
 
 
 def power(x: Tensor, exponent: float) -> Tensor | None:
@@ -91,8 +122,14 @@ POINTWISE: Mapping[str, Callable[..., Any]] = {
     **{f"aten::{name}": unary for name in _UNARY.split()},
     **{f"aten::{name}_": unary_in_place for name in _UNARY.split()},
     **{f"aten::{name}_like": like for name in ("empty", "zeros", "ones")},
-    **{f"aten::{name}.Tensor": arithmetic for name in _ARITHMETIC},
-    **{f"aten::{name}_.Tensor": arithmetic_in_place for name in _ARITHMETIC},
+    **{f"aten::{name}.Tensor": whole_arithmetic for name in _WHOLE},
+    **{f"aten::{name}_.Tensor": whole_arithmetic_in_place for name in _WHOLE},
+    "aten::div.Tensor": arithmetic,
+    "aten::div_.Tensor": arithmetic_in_place,
+    "aten::div.Scalar": divide,
+    "aten::addcmul_": combine_in_place,
+    "aten::addcdiv_": combine_in_place,
+    "aten::lerp_.Scalar": combine_in_place,
     **{f"aten::{name}.{kind}": comparison for name in _COMPARISONS for kind in ("Tensor", "Scalar")},
     "aten::pow.Tensor_Scalar": power,
     "aten::masked_fill.Scalar": masked_fill,

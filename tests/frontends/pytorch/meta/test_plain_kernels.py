@@ -180,8 +180,83 @@ def masked(draw: Draw) -> tuple[Any, ...]:
     return draw.tensor(*shape), draw.tensor(*draw.near(shape), dtype=torch.bool), draw.choice((0, 1.0))
 
 
+def two_alike(draw: Draw) -> tuple[Any, ...]:
+    shape, dtype = draw.shape(draw.randint(0, 4)), draw.dtype()
+    others = draw.shape(len(shape)) if draw.random() < 0.1 else shape
+    return draw.tensor(*shape, dtype=dtype), draw.tensor(*others, dtype=dtype if draw.random() < 0.9 else None)
+
+
+def two_alike_with(*settings: Any) -> Callable[[Draw], tuple[Any, ...]]:
+    return lambda draw: (*two_alike(draw), *settings)
+
+
+def three_alike(draw: Draw) -> tuple[Any, ...]:
+    x, y = two_alike(draw)
+    return x, y, draw.tensor(*draw.near(tuple(x.shape)), dtype=x.dtype)
+
+
+def softmax_backward(draw: Draw) -> tuple[Any, ...]:
+    gradient, result = two_alike(draw)
+    return gradient, result, draw.randint(-result.dim() - 1, result.dim()), result.dtype
+
+
+def batch_of_one(draw: Draw) -> tuple[Any, ...]:
+    """Two tensors of one shape, whose first axes have length 1 and any strides."""
+    sizes, dtype = draw.shape(draw.randint(0, 3)), draw.dtype()
+    pair = [draw.tensor(*sizes, dtype=dtype) for _ in range(2)]
+    steps = [draw.choice((1, 2, x.stride()[0] if sizes else 1, x.numel() or 1, 3 * x.numel() + 1)) for x in pair]
+    return tuple(x.as_strided((1, *sizes), (step, *x.stride())) for x, step in zip(pair, steps, strict=True))
+
+
+def pair_or_batch(draw: Draw) -> tuple[Any, ...]:
+    return pair(draw) if draw.random() < 0.6 else batch_of_one(draw)
+
+
+def divided(draw: Draw) -> tuple[Any, ...]:
+    """An image of means that are expanded to windows, or any tensor."""
+    if draw.random() < 0.5:
+        return with_number(draw)
+    rank = draw.randint(1, 4)
+    shape, kept = draw.shape(rank), [draw.random() < 0.6 for _ in range(rank)]
+    means = draw.tensor(*(size if is_kept else 1 for size, is_kept in zip(shape, kept, strict=True)))
+    return means.expand(shape), draw.choice((2, 0.5))
+
+
+def batch_norm_backward(draw: Draw) -> tuple[Any, ...]:
+    gradient, x = two_alike(draw)
+    features = (x.shape[1] if x.dim() > 1 and draw.random() < 0.9 else draw.size(),)
+    vectors = [draw.tensor(*features, dtype=x.dtype) for _ in range(5)]
+    vectors[0] = draw.choice((vectors[0], None))
+    return gradient, x, *vectors, draw.random() < 0.8, 1e-5, [draw.random() < 0.9 for _ in range(3)]
+
+
+def layer_norm_backward(draw: Draw) -> tuple[Any, ...]:
+    gradient, x = two_alike(draw)
+    rank = draw.randint(0, x.dim())
+    shape, rows = tuple(x.shape[rank:]), (*x.shape[:rank], *[1] * (x.dim() - rank))
+    vectors = [draw.tensor(*shape, dtype=x.dtype) if draw.random() < 0.8 else None for _ in range(2)]
+    statistics = [draw.tensor(*rows, dtype=x.dtype) for _ in range(2)]
+    return gradient, x, [*shape], *statistics, *vectors, [draw.random() < 0.8 for _ in range(3)]
+
+
+def max_pool2d_backward(draw: Draw) -> tuple[Any, ...]:
+    while True:
+        x, *settings = windows(4)(draw)
+        try:
+            y, indices = torch.ops.aten.max_pool2d_with_indices.default(x, *settings)
+        except RuntimeError:
+            continue
+        return draw.tensor(*y.shape, dtype=x.dtype), x, *settings, indices
+
+
+def embedding_backward(draw: Draw) -> tuple[Any, ...]:
+    shape = draw.shape(draw.randint(0, 3))
+    others = draw.shape(len(shape)) if draw.random() < 0.1 else shape
+    return draw.tensor(*shape, draw.size()), draw.tensor(*others, dtype=torch.int64), 7, -1, draw.random() < 0.2
+
+
 ARGUMENTS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
-    **{name: pair for name in FAST_KERNELS if name.endswith(".Tensor")},
+    **{name: pair_or_batch for name in FAST_KERNELS if name.endswith(".Tensor")},
     **{f"aten::{name}.Tensor": two_tensors for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     **{name: with_number for name in FAST_KERNELS if name.endswith((".Scalar", ".Tensor_Scalar"))},
     **{f"aten::{name}_like": lambda draw: with_number(draw)[:1] for name in ("empty", "zeros", "ones")},
@@ -197,6 +272,7 @@ ARGUMENTS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
     "aten::_softmax": softmax,
     "aten::_log_softmax": softmax,
     "aten::cat": list_of(near=True),
+    "aten::clone": lambda draw: with_number(draw)[:1],
     "aten::stack": list_of(near=False),
     "aten::embedding": embedding,
     "aten::max_pool2d_with_indices": windows(4),
@@ -204,6 +280,20 @@ ARGUMENTS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
     "aten::_adaptive_avg_pool2d": adaptive,
     "aten::roll": rolled,
     "aten::masked_fill.Scalar": masked,
+    **{f"aten::{name}_backward": two_alike for name in ("silu", "hardswish", "hardsigmoid", "sigmoid", "tanh", "gelu")},
+    "aten::threshold_backward": two_alike_with(0),
+    "aten::hardtanh_backward": two_alike_with(0, 6),
+    "aten::leaky_relu_backward": two_alike_with(0.1, False),
+    "aten::_softmax_backward_data": softmax_backward,
+    "aten::_log_softmax_backward_data": softmax_backward,
+    "aten::native_batch_norm_backward": batch_norm_backward,
+    "aten::native_layer_norm_backward": layer_norm_backward,
+    "aten::max_pool2d_with_indices_backward": max_pool2d_backward,
+    "aten::embedding_dense_backward": embedding_backward,
+    "aten::div.Scalar": divided,
+    "aten::lerp_.Scalar": two_alike_with(0.5),
+    "aten::addcmul_": three_alike,
+    "aten::addcdiv_": three_alike,
 }
 
 
@@ -240,6 +330,24 @@ def test_the_result_is_that_of_pytorch(name):
     assert n_answered >= LEAST_SHARE * N_CALLS
 
 
+@pytest.mark.parametrize("memory_format", [None, torch.contiguous_format, torch.preserve_format, torch.channels_last])
+def test_clone(memory_format):
+    draw = Draw(0)
+    for x in (draw.tensor(*draw.shape(4)) for _ in range(N_CALLS)):
+        result = FAST_KERNELS["aten::clone"](x, memory_format=memory_format)
+        assert result is None or look(result) == look(torch.clone(x, memory_format=memory_format))
+    assert (result is None) == (memory_format is torch.channels_last)
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones"])
+@pytest.mark.parametrize(("sizes", "dtype"), [((2, 0, 1), None), ((), torch.int64), ((3,), torch.bfloat16)])
+def test_filled_tensors(name, sizes, dtype):
+    result = FAST_KERNELS[f"aten::{name}"]([*sizes], dtype=dtype, device=torch.device("meta"), pin_memory=False)
+    assert look(result) == look(getattr(torch, name)(sizes, dtype=dtype, device="meta"))
+    assert FAST_KERNELS[f"aten::{name}"]([*sizes], dtype=dtype) is None
+    assert FAST_KERNELS[f"aten::{name}"]([-1], device="meta") is None
+
+
 @pytest.mark.parametrize("end", [0, 5])
 def test_arange(end):
     result = FAST_KERNELS["aten::arange"](end, device=torch.device("meta"), pin_memory=False)
@@ -258,6 +366,12 @@ def test_arange_leaves_everything_else_to_pytorch():
 
 
 def test_no_operator_goes_unchecked():
-    elsewhere = ("aten::native_", "aten::mkldnn_rnn", "aten::arange")  # test_fast_kernels.py has the first two
-    unary = {name for name, kernel in FAST_KERNELS.items() if kernel.__name__.startswith("unary")}
+    elsewhere = (
+        "aten::native_",
+        "aten::mkldnn_rnn",
+        "aten::arange",
+        "aten::zeros",
+        "aten::ones",
+    )  # test_fast_kernels.py has the first two
+    unary = {name for name, kernel in FAST_KERNELS.items() if kernel.__name__ in ("unary", "unary_in_place")}
     assert not {name for name in FAST_KERNELS if not name.startswith(elsewhere)} - set(ARGUMENTS) - unary

@@ -1,0 +1,129 @@
+"""Operators of backward passes on the meta device: the shapes, dtypes and strides that PyTorch's own kernels give.
+
+Each function returns None unless its operands plainly fit, so that PyTorch decides about everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .arranging import window_counts
+from .plain_layouts import INDICES, empty, empty_like, is_contiguous, is_dense
+
+_UNARY = "threshold gelu silu hardtanh hardswish hardsigmoid leaky_relu sigmoid tanh"
+_PLAIN_FLOATS = frozenset((torch.float32, torch.float64))
+
+
+def unary_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | None:
+    """Return the empty gradient of a function of every element."""
+    is_plain = gradient.dtype in _PLAIN_FLOATS and gradient.dtype == x.dtype and gradient.shape == x.shape
+    return empty_like(x) if is_plain and gradient.stride() == x.stride() and is_dense(x) else None
+
+
+def softmax_backward(gradient: Tensor, result: Tensor, dim: int, dtype: torch.dtype) -> Tensor | None:
+    """Return the empty gradient of softmax or log_softmax."""
+    is_plain = gradient.dtype == result.dtype == dtype and _are_plain(gradient, result)
+    return empty_like(result) if is_plain and -result.dim() <= dim < result.dim() else None
+
+
+def batch_norm_backward(
+    gradient: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    mean: Tensor | None,
+    var: Tensor | None,
+    saved_mean: Tensor | None,
+    saved_scale: Tensor | None,
+    training: bool,
+    eps: float,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor | None, ...] | None:
+    """Return the empty gradients of input, weight and bias after training, as far as ``output_mask`` asks for them."""
+    if x.dim() < 2 or not training or not output_mask[0] or not _are_plain(gradient, x):
+        return None
+    features = (x.shape[1],)
+    vectors = (weight, mean, var, saved_mean, saved_scale)
+    if saved_mean is None or saved_scale is None or not _are_vectors(vectors, features, x.dtype):
+        return None
+    return empty(x.shape, x.dtype), *(empty(features, x.dtype) if wanted else None for wanted in output_mask[1:])
+
+
+def layer_norm_backward(
+    gradient: Tensor,
+    x: Tensor,
+    normalized_shape: Sequence[int],
+    mean: Tensor,
+    scale: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor | None, ...] | None:
+    """Return the empty gradients of input, weight and bias, as far as ``output_mask`` asks for them."""
+    shape = tuple(normalized_shape)
+    rank = x.dim() - len(shape)
+    if not _are_plain(gradient, x) or rank < 1 or tuple(x.shape[rank:]) != shape:
+        return None
+    rows = (*x.shape[:rank], *[1] * len(shape))
+    if not _are_vectors((mean, scale), rows, x.dtype) or not _are_vectors((weight, bias), shape, x.dtype):
+        return None
+    if any(wanted and learned is None for wanted, learned in zip(output_mask[1:], (weight, bias), strict=True)):
+        return None
+    shapes = (tuple(x.shape), shape, shape)
+    return tuple(empty(s, x.dtype) if wanted else None for s, wanted in zip(shapes, output_mask, strict=True))
+
+
+def max_pool2d_backward(
+    gradient: Tensor,
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+    indices: Tensor,
+) -> Tensor | None:
+    """Return the empty gradient of the input of a pooling."""
+    counts = window_counts(x, kernel, stride, padding, dilation, ceil_mode)
+    if counts is None or indices.dtype is not torch.int64 or not is_contiguous(indices) or not _are_float(gradient, x):
+        return None
+    pooled = (*x.shape[:-2], *counts)
+    is_plain = tuple(gradient.shape) == pooled == tuple(indices.shape) and is_contiguous(gradient)
+    return empty(x.shape, x.dtype) if is_plain else None
+
+
+def embedding_backward(
+    gradient: Tensor, indices: Tensor, rows: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Tensor | None:
+    """Return the empty gradient of a table."""
+    is_plain = gradient.dtype in _PLAIN_FLOATS and is_contiguous(gradient) and indices.dtype in INDICES
+    if not is_plain or not is_contiguous(indices) or gradient.shape[:-1] != indices.shape or scale_grad_by_freq:
+        return None
+    return empty((rows, gradient.shape[-1]), gradient.dtype)
+
+
+def _are_float(gradient: Tensor, x: Tensor) -> bool:
+    return x.dtype in _PLAIN_FLOATS and gradient.dtype == x.dtype
+
+
+def _are_plain(gradient: Tensor, x: Tensor) -> bool:
+    return _are_float(gradient, x) and gradient.shape == x.shape and is_contiguous(gradient) and is_contiguous(x)
+
+
+def _are_vectors(vectors: Sequence[Tensor | None], shape: tuple[int, ...], dtype: torch.dtype) -> bool:
+    return all(v is None or (tuple(v.shape) == shape and v.dtype == dtype) for v in vectors)
+
+
+GRADIENTS: Mapping[str, Callable[..., Any]] = {
+    **{f"aten::{name}_backward": unary_backward for name in _UNARY.split()},
+    "aten::_softmax_backward_data": softmax_backward,
+    "aten::_log_softmax_backward_data": softmax_backward,
+    "aten::native_batch_norm_backward": batch_norm_backward,
+    "aten::native_layer_norm_backward": layer_norm_backward,
+    "aten::max_pool2d_with_indices_backward": max_pool2d_backward,
+    "aten::embedding_dense_backward": embedding_backward,
+}
+"""Functions by the operator with its overload."""
