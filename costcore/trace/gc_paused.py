@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-
 LEAST_FROZEN = 1000
 """The least number of objects that ``gc.freeze`` freezes. Python 3.12 itself freezes some hundreds when it starts."""
 
