@@ -78,7 +78,7 @@ def turned_back(source: str, module: str, is_package: bool = False) -> set[str]:
     own_framework = ALLOWED[room] if room.startswith("costcore.frontends.") else set()
     wrong = set()
     for name, at_once, is_relative in imports(source, package):
-        if name.partition(".")[0] in sys.stdlib_module_names:
+        if name.partition(".")[0] in sys.stdlib_module_names | {"tomllib"}:  # of Python 3.11
             continue
         beside = is_in(name, {room}) and is_relative and room != "costcore"
         outside = not beside and (not is_in(name, allowed) or is_in(name, ROOMS))

@@ -49,8 +49,21 @@ def marked(page):
     return pytest.param(page, id=page.stem, marks=pytest.mark.frontend(*sorted(frontends)))
 
 
+def skip_what_others_print(page):
+    """Skip a page whose output is that of a newer PyTorch or transformers than those that are installed."""
+    differences = pytest.importorskip("tests.frontends.pytorch.differences")
+    transformers = pytest.importorskip("tests.frontends.pytorch.transformers_differences")
+    if page.stem in ("how_long", "serving", "training") and transformers.ANGLES_ARE_PRODUCTS:
+        pytest.skip("transformers 4 computes masks and rotary embeddings otherwise")
+    if page.stem == "largest_batch" and differences.COPIES_ATTENTION:
+        pytest.skip("this PyTorch keeps a copy in every layer of the encoder")
+    if page.stem == "parallel" and differences.distributed_tensors.__name__ != "torch.distributed.tensor":
+        pytest.skip("a mesh needs PyTorch 2.5")
+
+
 @pytest.mark.parametrize("page", [marked(page) for page in WITH_EXAMPLES])
 def test_every_example_prints_its_output(page, tmp_path, request):
+    skip_what_others_print(page)
     overwrite = request.config.getoption("--overwrite")
     check(page, tmp_path, overwrite)
     for drawn in tmp_path.glob("*.svg"):

@@ -42,6 +42,10 @@ def rows() -> list[Row]:
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in rows()])
 def test_reported_cost_is_the_derived_one(row):
+    if row.name == "attention-grouped":
+        differences = import_module("tests.frontends.pytorch.differences")
+        if not differences.HAS_GROUPED_QUERIES:
+            pytest.skip("this PyTorch has no enable_gqa")
     assert row.measured() == without_zeros(row.expected), row.why
 
 

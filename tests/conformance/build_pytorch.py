@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from tests.frontends.pytorch.differences import HAS_GROUPED_QUERIES
+
 Builder = Callable[[], Callable[[], object]]
 
 A = (2, 3, 4, 4)
@@ -198,8 +200,9 @@ ATTENTION: dict[str, Builder] = {
     "attention_bool_mask": masked_attention(torch.bool),
     "attention_float_mask": masked_attention(torch.float32),
     "attention_causal": call(functional.scaled_dot_product_attention, *[(1, 2, 4, 3)] * 3, is_causal=True),
-    "attention_grouped": call(functional.scaled_dot_product_attention, *GROUPED, enable_gqa=True),
 }
+if HAS_GROUPED_QUERIES:
+    ATTENTION["attention_grouped"] = call(functional.scaled_dot_product_attention, *GROUPED, enable_gqa=True)
 
 RECURRENT: dict[str, Builder] = {
     "lstm": recurrent(nn.LSTM(3, 4), (1, 2, 4), (1, 2, 4)),

@@ -21,6 +21,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from costcore import Tensor, TrainingLedger, estimate
 from costcore.training.thresholds import thresholds
 from costcore.training.utilization import mfu, peak_flops
+from tests.frontends.pytorch.differences import HAS_GROUPED_QUERIES
+from tests.frontends.pytorch.transformers_differences import ANGLES_ARE_PRODUCTS
 
 pytestmark = pytest.mark.frontend("pytorch")
 
@@ -206,7 +208,10 @@ class PaLMBlock(nn.Module):
         y = self.norm(x)
         q = self.q(y).unflatten(-1, (48, 256)).transpose(1, 2)
         k, v = self.kv(y).unflatten(-1, (2, 1, 256)).transpose(1, 3).unbind(2)
-        heads = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        options = {"enable_gqa": True} if HAS_GROUPED_QUERIES else {}
+        if not options:
+            k, v = (each.expand(-1, 48, -1, -1) for each in (k, v))
+        heads = F.scaled_dot_product_attention(q, k, v, is_causal=True, **options)
         return x + self.o(heads.transpose(1, 2).flatten(2)) + self.down(F.silu(self.gate(y)) * self.up(y))
 
 
@@ -287,7 +292,8 @@ def test_llama_405b(row, llama_405b):
         "training FLOPs, causal at 8192": llama_405b.counts["causal"],
     }
     if row["item"] in counts:
-        assert counts[row["item"]] == pytest.approx(float(row["recomputed"]), rel=1e-12)
+        tolerance = 1e-9 if ANGLES_ARE_PRODUCTS else 1e-12  # angles: 64 products per token, beside 1.3e12
+        assert counts[row["item"]] == pytest.approx(float(row["recomputed"]), rel=tolerance)
         assert not row["printed"] or meet(bounds("3.8"), [counts[row["item"]] / 1e25] * 2)
     else:  # TFLOP/s per device are printed to two digits: 430, 400, 380
         achieved = float(re.match(r"(\d+) TFLOP/s", row["formula"])[1])

@@ -13,7 +13,10 @@ from costcore.errors import CostError
 from costcore.messages import unknown
 from costcore.plugins import cached, functions_from_plugins
 
-ARGUMENTS = ("past_key_values", "cache_params")
+STATES = "cache_params"
+"""The name under which models of transformers with states alone take their cache."""
+
+ARGUMENTS = ("past_key_values", STATES)
 """The names under which models of transformers take a cache."""
 
 DEFAULT = "dynamic"
@@ -75,6 +78,11 @@ def _dynamic(model: Any) -> Any:
         raise CostError(
             f"{type(model).__name__} has no configuration of transformers, from which its cache follows; register a "
             "function that makes its cache with the hook costcore_caches, and name it: cache='…'"
+        )
+    if cache_argument(model) == STATES and not hasattr(DynamicCache, "update_conv_state"):
+        raise CostError(
+            f"{type(model).__name__} keeps states of a recurrence, for which this transformers has no cache that all "
+            "models share; install transformers 5"
         )
     return DynamicCache(config=config)
 

@@ -57,6 +57,15 @@ def _checkpoint_on_meta() -> None:
 CHECKPOINTS_META_TENSORS = not refuses(_checkpoint_on_meta)
 """Whether meta tensors can be checkpointed without a capture, too."""
 
+
+def _attention_keeps_layout() -> bool:
+    x = torch.ones(3, 4, 4).transpose(0, 1).view(2, 2, 3, 4)  # as multi-head attention divides heads
+    return scaled_dot_product_attention(x, x, x).permute(2, 0, 1, 3).is_contiguous()
+
+
+COPIES_ATTENTION = not _attention_keeps_layout()
+"""Whether multi-head attention copies what it computes, before the output projection, which then keeps the copy."""
+
 NEEDS_WORKSPACE = pytest.mark.skipif(
     not any(version in torch.__config__.show() for version in ("DNN v3.12", "DNN v3.13")),
     reason="the workspace of an LSTM is estimated by sizes of oneDNN 3.12, which the report says",

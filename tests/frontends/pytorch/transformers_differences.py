@@ -6,6 +6,7 @@ from inspect import getsource
 
 import pytest
 import torch
+from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Attention
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.mixtral import modeling_mixtral
 
@@ -14,6 +15,9 @@ ANGLES_ARE_PRODUCTS = " @ " in getsource(LlamaRotaryEmbedding.forward)
 
 HAS_JOINED_EXPERTS = hasattr(modeling_mixtral, "MixtralExperts")
 """Whether the matrices of all experts are one parameter, which several spellings multiply."""
+
+CACHES_LATENTS = "update(key_states" not in getsource(DeepseekV3Attention.forward)
+"""Whether attention over latent vectors keeps these and expands all in every step, and not the expanded keys."""
 
 NEEDS_JOINED_EXPERTS = pytest.mark.skipif(
     not HAS_JOINED_EXPERTS,

@@ -11,6 +11,8 @@ import costcore
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
+from tests.whole_networks.exporters import NEEDS_NEWER  # noqa: E402 - of the frameworks above
+
 BY_OPERATORS = ("torch", "torchvision", "fvcore", "timm", "torchprofile", "macs", "mults", "bops")
 
 
@@ -36,7 +38,7 @@ def network(request):
     return model.eval(), shape
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["dynamo", "older exporter"])
+@pytest.fixture(scope="module", params=[pytest.param(True, marks=NEEDS_NEWER), False], ids=["dynamo", "older exporter"])
 def reports(request, network, tmp_path_factory):
     model, shape = network
     file = tmp_path_factory.mktemp("exports") / "model.onnx"

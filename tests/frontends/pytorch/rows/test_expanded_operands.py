@@ -1,11 +1,15 @@
 """An operand that repeats elements in memory is read as what it is a view of."""
 
+import json
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
+from jsonschema import validate
 from torch.nn import functional
 
+import costcore
 from costcore import ComputationalCostHook, Report, estimate
 from costcore.frontends.pytorch.tensors import stored_elements
 
@@ -72,12 +76,25 @@ def test_equal_shapes_in_different_memory_are_different_calls():
     assert [entry["mread"] for entry in report.layer_report.values() if entry["op"] == "add"] == [80, 120, 120]
 
 
+class Expands(torch.nn.Module):
+    def forward(self, row):
+        return row.expand(3, 5)
+
+
 def test_subclasses_of_tensors_are_read_by_their_strides_too():
     def run():
         for row in (ROW, A):
             torch.add(A.as_subclass(Distinct), row.expand(3, 5).as_subclass(Distinct))
 
     assert [entry["mread"] for entry in entries(run, "add")] == [80, 120]
+
+
+def test_a_saved_report_of_an_expanded_result_is_valid_by_the_schema():
+    schema = Path(costcore.__file__).parent / "reports" / "report.schema.json"
+    report = estimate(torch.nn.Sequential(Expands()), (1, 5))
+    (entry,) = json.loads(report.to_json())["layers"]
+    assert entry["outputs"] == [{"shape": [3, 5], "dtype": "float32", "role": "data", "stored": 5}]
+    validate(json.loads(report.to_json()), json.loads(schema.read_text(encoding="utf-8")))
 
 
 def test_an_expanded_parameter_has_its_own_number_of_elements():

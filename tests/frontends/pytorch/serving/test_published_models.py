@@ -11,8 +11,9 @@ from functools import cache
 import pytest
 
 from costcore import ServingReport
+from costcore.frontends.pytorch.meta.values import MAX_ELEMENTS
 from tests.frontends.pytorch.serving.llms import Llm, build, llms
-from tests.frontends.pytorch.transformers_differences import angles
+from tests.frontends.pytorch.transformers_differences import HAS_JOINED_EXPERTS, angles
 
 POINTS = [(1, 4096), (3, 1000), (16, 2047)]
 """Numbers of sequences, and tokens of each."""
@@ -53,6 +54,8 @@ def test_a_model_costs_its_closed_form(name):
     for batch, length in POINTS:
         decode = whole(name, lambda report, b=batch, c=length: report.decode(batch=b, context=c).macs)
         assert decode == batch * (products + pairs * length) + angles(model)
+        if not HAS_JOINED_EXPERTS and llm["experts"] * llm["experts_per_token"] * batch * length > MAX_ELEMENTS:
+            continue  # which tokens the experts of a loop get is no longer followed, which the report says
         prefill = whole(name, lambda report, b=batch, c=length: report.prefill(tokens=c, batch=b).macs)
         assert prefill == batch * length * (products + pairs * length) + angles(model, length)
 

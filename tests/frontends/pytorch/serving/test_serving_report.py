@@ -27,8 +27,14 @@ from transformers import (
 
 from costcore import ComputationalCostHook, CostError, ServingReport, hookimpl, plugins
 from costcore.serving.experts import expected_experts
+from tests.frontends.pytorch.differences import HAS_GROUPED_QUERIES
 from tests.frontends.pytorch.serving.llms import build, llms
-from tests.frontends.pytorch.transformers_differences import ANGLES_ARE_PRODUCTS, NEEDS_JOINED_EXPERTS, angles
+from tests.frontends.pytorch.transformers_differences import (
+    ANGLES_ARE_PRODUCTS,
+    CACHES_LATENTS,
+    NEEDS_JOINED_EXPERTS,
+    angles,
+)
 from tests.frontends.pytorch.unchanged import unchanged
 
 L, D, F, V, H, KV, Q = 3, 64, 96, 100, 4, 2, 16
@@ -164,7 +170,10 @@ def test_a_step_is_what_a_run_with_a_cache_computes(small):
     copies = [call for call in longer if call["mrw"]]  # without views
     assert len(copies) == 2 * L
     dynamic = ServingReport(llama(), cache="dynamic").decode(batch=2, context=10)
-    assert dynamic.cache_append == sum(call["mrw"] for call in copies) == 4 * 2 * PER_TOKEN * (10 + 10)
+    assert sum(call["mrw"] for call in copies) == 4 * 2 * PER_TOKEN * (10 + 10)
+    # without enable_gqa, keys and values are repeated for all heads besides: 10 are read, and H / KV times 10 written
+    repeated = 0 if HAS_GROUPED_QUERIES else 4 * 2 * PER_TOKEN * 10 * (1 + H // KV)
+    assert dynamic.cache_append == 4 * 2 * PER_TOKEN * (10 + 10) + repeated
     assert dynamic.macs == step.macs
 
 
@@ -282,7 +291,8 @@ def test_attention_over_latent_vectors():
     assert by_way["expanded"].macs == b * (products + L * expanded * c) + turned
     assert by_way["absorbed"].macs == b * (products + L * absorbed * c) + turned
     # transformers 5 expands the latents of all tokens in every step
-    assert by_way["recomputed"].macs == b * (products + L * expanded * c + L * expansion * (c - 1))
+    again = L * expansion * (c - 1) if CACHES_LATENTS else 0
+    assert by_way["recomputed"].macs == b * (products + L * expanded * c + again) + turned
     kept = {way: step.load_kv for way, step in by_way.items()}
     assert kept["expanded"] == 4 * b * c * L * expanded
     assert kept["absorbed"] == kept["recomputed"] == 4 * b * c * L * (RANK + ROPE)
@@ -435,6 +445,15 @@ def test_models_that_cannot_be_served():
             plugins.unregister(plugin)
 
 
+@pytest.mark.skipif(hasattr(DynamicCache, "update_conv_state"), reason="this transformers has a cache for states")
+def test_states_that_the_cache_of_transformers_does_not_hold():
+    with torch.device("meta"):
+        model = MambaForCausalLM(MambaConfig(hidden_size=D, num_hidden_layers=1, vocab_size=V, state_size=4))
+    with pytest.raises(CostError, match=r"MambaForCausalLM keeps states of a recurrence.*install transformers 5"):
+        ServingReport(model)
+
+
+@pytest.mark.skipif(not hasattr(DynamicCache, "update_conv_state"), reason="transformers 4 has no cache for states")
 def test_states_of_a_recurrence_stay_as_the_model_has_them():
     """A state of 2·D channels times N in float32, and the last 4 inputs of a convolution, in the dtype of the model."""
     states = 4
