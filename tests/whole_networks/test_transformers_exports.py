@@ -17,6 +17,7 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     import transformers
     from torch import nn
 
+    from tests.frontends.pytorch.transformers_differences import ANGLES_ARE_PRODUCTS
     from tests.whole_networks.exporters import EXPORTERS, all_different, export
 
 N, T, D, F, HEADS, LAYERS, V = 2, 16, 64, 128, 4, 2, 100
@@ -99,7 +100,9 @@ MASKED = {
     ("vit", "newer"): {
         "flops": LAYERS * N * HEADS * PATCHES**2,
         "mread": LAYERS * N * PATCHES**2,
-    }
+    },
+    # Transformers 4 counts positions with ``arange`` although they are given; the exporter removes what nothing reads.
+    ("gpt2", "older"): {"mwrite": -8 * T} if ANGLES_ARE_PRODUCTS else {},
 }
 
 
@@ -229,7 +232,7 @@ def folded() -> dict[tuple[str, str], dict[str, int]]:
     return {
         ("bert", "older"): stored_twice,
         ("bert", "newer"): {**one_mask, **stored_twice},
-        ("gpt2", "older"): stored_twice,
+        ("gpt2", "older"): total(stored_twice, unfolded("gpt2", "older")),
         ("gpt2", "newer"): {**one_mask, **stored_twice},
         ("llama", "newer"): {
             "flops": one_mask["flops"] - 2 * unscaled,
