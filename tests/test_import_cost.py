@@ -179,7 +179,7 @@ def test_a_report_of_an_onnx_file_imports_what_it_needs(batch, tmp_path):
         "tomllib",
         "torch",
     }
-    assert not (others - modules_after("import onnx")) & {*loaded}
+    assert not (others - new_modules("import onnx")) & {*loaded}
     assert ("sympy" in loaded) == (batch == "batch")
 
 

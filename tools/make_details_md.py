@@ -275,11 +275,10 @@ def chapter(family: str, entries: list[Entry]) -> Iterator[str]:
         CostError: names the calculators whose docstring cannot be run on symbols.
     """
     package = f"costcore.calculators.{family}"
-    files = {
-        entry.calculator.__module__: inspect.getdoc(import_module(entry.calculator.__module__)) for entry in entries
-    }
+    modules = dict.fromkeys(entry.calculator.__module__ for entry in entries)
+    files = {name: inspect.getdoc(import_module(name)) for name in modules}
     yield f"## {FAMILIES[family].title}"
-    yield inspect.getdoc(sys.modules[package]) or ""
+    yield inspect.getdoc(import_module(package)) or ""
     yield "Operators: " + ", ".join(link(op, entry.heading) for entry in entries for op in entry.ops) + "."
     errors = []
     for module, found in groupby(entries, key=lambda entry: entry.calculator.__module__):

@@ -141,6 +141,10 @@ def _grouped_mm(
     return x.new_empty(shape, dtype=out_dtype or x.dtype), ""
 
 
+def _weight_norm_gradients(dy: Tensor, v: Tensor, g: Tensor, *_: Any) -> tuple[Any, str]:
+    return (torch.empty_like(v), torch.empty_like(g)), ""
+
+
 def _histogram(x: Tensor, bins: Any, *_: Any, **__: Any) -> tuple[Any, str] | None:
     edges = x.new_empty((bins + 1,)) if isinstance(bins, int) else bins
     return (x.new_empty((edges.shape[0] - 1,)), torch.empty_like(edges)), ""
@@ -188,6 +192,7 @@ ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
     "aten::_to_copy": _to_copy,
     "aten::_ctc_loss": _ctc_loss,
     "aten::_grouped_mm": _grouped_mm,
+    "aten::_weight_norm_interface_backward": _weight_norm_gradients,  # no kernel until PyTorch 2.9
     "aten::histogram": _histogram,
     "aten::geqrf": _geqrf,
     "aten::linalg_lstsq": _lstsq,
