@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from torch.nn import Module
@@ -35,6 +36,7 @@ def checkpointed(model: Module, class_name: str | None) -> Iterator[None]:
     if not modules:
         names = sorted({type(module).__name__ for module in modules_of(model)})
         raise ValueError(unknown("class of modules in checkpoint", class_name, names))
+    import_module("torch.utils.checkpoint")  # before a capture, which may patch it
     before = [dict(module.__dict__) for module in modules]
     try:
         for module in modules:

@@ -7,12 +7,14 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from inspect import signature
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 EXPORTERS = ("older", "newer")
 
@@ -46,6 +48,8 @@ def export(
         batch: name of the first dimension of every input, which then is symbolic.
         folded: whether the exporter folds constants, as it does by default.
     """
+    if exporter == "newer":
+        skip_unless_exported(module)
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporters' own warnings
@@ -63,6 +67,24 @@ def export(
         program = torch.onnx.export(module, inputs, dynamo=True, opset_version=opset, **options)
         content: bytes = program.model_proto.SerializeToString()
         return content
+
+
+@cache
+def _exports_batch_norms() -> bool:
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            torch.onnx.export(nn.BatchNorm1d(1).eval(), (torch.ones(1, 1),), dynamo=True, verbose=False)
+        except RuntimeError:
+            return False
+    return True
+
+
+def skip_unless_exported(module: nn.Module) -> None:
+    """Skip a test of the newer exporter that the installed PyTorch and onnxscript do not export for."""
+    if any(isinstance(each, _BatchNorm) for each in module.modules()) and not _exports_batch_norms():
+        pytest.skip("the newer exporter of this PyTorch fails on batch normalization with the installed onnxscript")
 
 
 def all_different(module: nn.Module) -> nn.Module:

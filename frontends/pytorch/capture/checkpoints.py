@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import wraps
 from typing import Any
 
 import torch
-from torch.utils import checkpoint
 
 from .replacement import replace
 
@@ -16,13 +16,16 @@ from .replacement import replace
 def patch_checkpoint(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
     """Let ``torch.utils.checkpoint`` find a module and random states for the meta device, as later PyTorch does.
 
+    It does so if the code that is captured has imported it before.
+
     Args:
         stack: undoes the patch.
         is_capturing: returns whether the running thread captures.
     """
-    original: Callable[..., Any] = checkpoint._get_device_module
-    if _knows_meta(original):
+    checkpoint: Any = sys.modules.get("torch.utils.checkpoint")  # which imports sympy until PyTorch 2.8
+    if checkpoint is None or _knows_meta(checkpoint._get_device_module):
         return
+    original: Callable[..., Any] = checkpoint._get_device_module
 
     @wraps(original)
     def get_device_module(device: str = "cuda") -> Any:
