@@ -6,7 +6,6 @@ import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from os import PathLike, fsdecode
 from pathlib import Path
@@ -82,6 +81,8 @@ def _how_to_install(spec: FrontendSpec) -> str:
     """Return how to install the framework of a frontend: by an extra if costcore has one, which built-in ones have."""
     if not spec.path.startswith("costcore."):
         return "Install it"
+    from importlib.metadata import PackageNotFoundError, distribution  # slow, and only an error needs it
+
     try:
         distribution("costcore")
     except PackageNotFoundError:
