@@ -54,9 +54,18 @@ def run_eagerly(stack: ExitStack) -> None:
         torch.compiler.set_stance("force_eager")
         _patch_export(stack, partial(compiler._set_stance, before), partial(torch.compiler.set_stance, "force_eager"))
     else:  # before PyTorch 2.6
-        set_eval_frame = compiler.set_eval_frame
-        replace(stack, compiler, "set_eval_frame", lambda callback: set_eval_frame(None))
+        compiling, eager = compiler.set_eval_frame, partial(_set_no_frame, compiler.set_eval_frame)
+        replace(stack, compiler, "set_eval_frame", eager)
+        _patch_export(
+            stack,
+            partial(setattr, compiler, "set_eval_frame", compiling),
+            partial(setattr, compiler, "set_eval_frame", eager),
+        )
     _note(True)
+
+
+def _set_no_frame(set_eval_frame: Callable[[object], object], callback: object) -> object:
+    return set_eval_frame(None)
 
 
 def _patch_export(stack: ExitStack, compile_again: Callable[[], object], run_eagerly: Callable[[], object]) -> None:
