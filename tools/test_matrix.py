@@ -61,16 +61,17 @@ PAIRS = (
 
 
 def wanted(names: Sequence[str]) -> list[Pair]:
-    """Return the pairs of these names, ``2.15.0/3.13``; all without a name.
+    """Return the pairs of these names, ``2.15.0/3.13``, with every choice of other packages; all without a name.
 
     Raises:
         ValueError: for a name that is not a release of PyTorch and of Python.
     """
-    known = {str(pair): pair for pair in PAIRS}
+    found: list[Pair] = []
     for name in names:
         if not re.fullmatch(r"\d+\.\d+\.\d+/\d+\.\d+", name):
             raise ValueError(f"{name!r} is not a pair (expected PyTorch and Python, for example 2.15.0/3.13)")
-    return [known.get(name) or Pair(*name.split("/")) for name in names] or list(PAIRS)
+        found += [pair for pair in PAIRS if str(pair) == name] or [Pair(*name.split("/"))]
+    return found or list(PAIRS)
 
 
 def interpreter(python: str) -> str | None:
@@ -105,7 +106,7 @@ def environment(pair: Pair, base: str) -> Iterator[Path]:
 
 
 def run_tests(python: Path, arguments: Sequence[str]) -> str:
-    """Run the tests as ``make test`` does, and return the last line that pytest prints."""
+    """Run the tests as ``make test`` does, and return the last line that pytest prints, with its status if it broke."""
     variables = {"COSTCORE_TEST_FRONTENDS": "pytorch,chainer,onnx", "PYTHONPATH": str(ROOT)}
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
     command += ["--numprocesses", "auto", "--maxprocesses", "4", "--dist", "worksteal", *arguments]
@@ -115,8 +116,8 @@ def run_tests(python: Path, arguments: Sequence[str]) -> str:
         if line.startswith(("FAILED", "ERROR")):
             print(line, end="", flush=True)
         last = line.strip() or last
-    run.wait()
-    return last
+    status = run.wait()
+    return last if status in (0, 1) else f"error {status}: {last}"
 
 
 def result_of(pair: Pair, arguments: Sequence[str]) -> str:
@@ -143,11 +144,11 @@ def main() -> int:
         parser.error(str(error))
     results = {}
     for pair in pairs:
-        print(f"== {pair}", flush=True)
+        print(f"== {pair} with {pair.others}", flush=True)
         results[pair] = result_of(pair, options.tests)
-    print("\n| PyTorch | Python | result |\n|:--|:--|:--|")
+    print("\n| PyTorch | Python | other packages | result |\n|:--|:--|:--|:--|")
     for pair, result in results.items():
-        print(f"| {pair.torch} | {pair.python} | {result} |")
+        print(f"| {pair.torch} | {pair.python} | {pair.others} | {result} |")
     return int(any(re.search(r"failed|error", result) for result in results.values()))
 
 
