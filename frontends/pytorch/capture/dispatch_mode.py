@@ -40,6 +40,7 @@ from ..packed_weights import PackedWeights, without_run
 from ..recording.recording import Recording
 from ..recording.stopwatch import Stopwatch
 from .dispatch_keys import CAPTURED, LazyValues
+from .run_kernel import run_kernel
 from .sharded_parameters import join_shards
 from .torchscript import EQUAL, GraphConstants
 
@@ -175,7 +176,7 @@ class CaptureMode(TorchDispatchMode):
                 with LazyValues():
                     result = plan.run(*args, **kwargs or {})
             else:
-                result = plan.run(*args, **kwargs) if kwargs else plan.run(*args)
+                result = run_kernel(plan.run, args, kwargs or {})
             if isinstance(result, Tensor) and result.numel():
                 self._follow_uncached(plan, args, kwargs, result)
             if self.ledgers:
@@ -210,7 +211,7 @@ class CaptureMode(TorchDispatchMode):
             return args[0] if plan.written else result
         watch = Stopwatch(tensors, kwargs) if self.recording.measures_time and not self.in_composite else None
         try:
-            result = plan.run(*args, **kwargs)
+            result = run_kernel(plan.run, args, kwargs)
         except (RuntimeError, IndexError, ValueError) as error:
             as_tensors = plan.with_scalar_tensors(args) if isinstance(error, RuntimeError) else None
             if as_tensors is None:

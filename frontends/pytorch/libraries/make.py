@@ -35,6 +35,6 @@ def library_model(prefix: str, name: str) -> tuple[Module, str]:
             model, remark = make(name)
     except ImportError as error:
         raise CostError(
-            f"{prefix}:{name} needs {package}, which cannot be imported: {error}. Run pip install {package}."
+            f"{prefix}:{name} needs {package}, which cannot be imported ({error}). Run pip install {package}."
         ) from error
     return model.eval(), remark
