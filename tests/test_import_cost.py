@@ -38,6 +38,12 @@ def test_reading_public_names_loads_nothing_heavy():
     assert loaded_by("import costcore; dir(costcore); costcore.__version__; costcore.__all__") == set()
 
 
+def test_the_command_line_imports_its_commands_when_an_interrupt_has_no_traceback():
+    loads = "import costcore.cli.main; print('costcore.cli.running' in sys.modules, 'argparse' in sys.modules)"
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path.append({str(ROOT)!r}); {loads}"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False False\n"
+
+
 @pytest.mark.parametrize("heavy", ["typing", "inspect", "importlib.metadata"])
 def test_the_measurement_detects_loaded_modules(heavy):
     assert heavy in loaded_by(f"import {heavy}")

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.options import command_parser
-from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command
+from costcore.cli.running import print_message, run_command
 from costcore.devices.catalog import named
 from costcore.devices.device import Device
 from costcore.registry.frontends import load

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from costcore.budgets.budget import Violation
 from costcore.budgets.check import check
 from costcore.budgets.toml import BudgetError, read_budget
+from costcore.cli.exit_codes import FAILURE, SUCCESS, USAGE_ERROR
 from costcore.cli.models import check_model, report_of, spelled_for
 from costcore.cli.options import MODEL, add_eval, add_frontend_switches, add_model_options, command_parser
-from costcore.cli.running import FAILURE, SUCCESS, USAGE_ERROR, run_command
+from costcore.cli.running import run_command
 from costcore.registry.frontends import reader_of, specs
 from costcore.reports.caveats import not_counted
 from costcore.reports.columns import Table

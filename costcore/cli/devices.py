@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.options import add_output, command_parser, format_of
-from costcore.cli.running import SUCCESS, run_command, write_output, write_text
+from costcore.cli.running import run_command, write_output, write_text
 from costcore.devices.catalog import devices, named
 from costcore.devices.device import Device
 from costcore.reports.columns import Table

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import (
     MODEL,
@@ -17,7 +18,7 @@ from costcore.cli.options import (
     command_parser,
     format_of,
 )
-from costcore.cli.running import FAILURE, SUCCESS, run_command, write_output
+from costcore.cli.running import run_command, write_output
 from costcore.comparisons.comparison import MATCHINGS, MODES, compare
 from costcore.comparisons.suggestion import suggestion
 from costcore.registry.frontends import reader_of, specs

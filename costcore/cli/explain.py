@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from costcore.api.load_model import parse_inputs
+from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
-from costcore.cli.running import FAILURE, SUCCESS, run_command
+from costcore.cli.running import run_command
 from costcore.explanations.explain import explain
 from costcore.explanations.number import read_number
 from costcore.explanations.sizes import other_sizes

@@ -1,4 +1,4 @@
-"""The command line: the dispatch to its commands."""
+"""The command line: the dispatch to its commands. It imports little, as an interrupted import has a traceback."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import import_module
 
 from costcore.cli.commands import COMMANDS
 from costcore.cli.encoding import never_fail
-from costcore.cli.running import FAILURE, INTERRUPTED, print_message
+from costcore.cli.exit_codes import FAILURE, INTERRUPTED
 from costcore.errors import CostError
 
 REPORT = "costcore.cli.report:main"
@@ -17,13 +17,15 @@ REPORT = "costcore.cli.report:main"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code. Invalid input does not cause a traceback."""
-    never_fail()
     argv = sys.argv[1:] if argv is None else argv
     is_command = bool(argv) and argv[0] in COMMANDS
     module, _, function = (COMMANDS[argv[0]] if is_command else REPORT).partition(":")
     try:
+        never_fail()
         return int(getattr(import_module(module), function)(argv[1:] if is_command else argv))
     except CostError as error:  # a broken plug-in: the parser needs the renderers and frontends of plug-ins
+        from costcore.cli.running import print_message
+
         print_message(f"costcore: {error}")
         return FAILURE
     except KeyboardInterrupt:

@@ -10,9 +10,10 @@ from costcore.api.load_model import check_target, load_model, module_search_path
 from costcore.batch_size.accumulation import check_global_batch
 from costcore.batch_size.fit import Fit, fit
 from costcore.batch_size.limit import CONTEXT, DEVICES, Limit, make_limit
+from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import estimate_options, given_or_usual, printed_warnings, set_mode
 from costcore.cli.options import add_frontend_switches, add_model_options, command_parser
-from costcore.cli.running import SUCCESS, print_message, run_command, write_text
+from costcore.cli.running import print_message, run_command, write_text
 from costcore.registry.libraries import is_saved_report
 from costcore.reports.text.amounts import parse_bytes
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from costcore.api.load_model import parse_dims
+from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_eval, add_frontend_switches, add_model_options, command_parser
-from costcore.cli.running import SUCCESS, run_command, write_text
+from costcore.cli.running import run_command, write_text
 from costcore.fusion.levels import LEVELS
 from costcore.reports.plots.kinds import KINDS, request
 from costcore.reports.plots.theme import SUFFIXES, THEMES, check_suffix

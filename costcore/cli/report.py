@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from costcore._version import __version__
 from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.commands import COMMANDS, DESCRIPTION
+from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, report_of, spelled_for
 from costcore.cli.options import (
     MODEL,
@@ -28,7 +29,7 @@ from costcore.cli.options import (
     format_of,
     unit_of,
 )
-from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command
+from costcore.cli.running import print_message, run_command
 from costcore.fusion.table import FUSED, FusedColumns
 from costcore.memory.caching import POLICIES
 from costcore.messages import did_you_mean, unknown

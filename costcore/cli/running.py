@@ -8,14 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import IO
 
+from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.options import parse_arguments
 from costcore.errors import CostError
 from costcore.reports.serialization.targets import save, save_output
 from costcore.reports.text.escape import printable
-
-SUCCESS, FAILURE, USAGE_ERROR, INTERRUPTED = 0, 1, 2, 130
-"""The exit codes."""
-
 
 MAX_MESSAGE_LENGTH = 10_000
 """The maximum number of characters of a message: names in a model can have any length."""

@@ -7,9 +7,10 @@ import json
 from collections.abc import Sequence
 
 from costcore.api.load_model import check_target, load_model, module_search_path
+from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import printed_warnings
 from costcore.cli.options import add_output, command_parser, format_of
-from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command, write_output, write_text
+from costcore.cli.running import print_message, run_command, write_output, write_text
 from costcore.devices.catalog import named
 from costcore.reports.tables.renderers import renderers
 from costcore.reports.tables.show import show_text

@@ -12,6 +12,7 @@ from typing import Any
 from costcore.api.load_model import parse_inputs
 from costcore.api.sweep import variants
 from costcore.api.table import table
+from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, estimate_options
 from costcore.cli.options import (
     MODEL,
@@ -25,7 +26,7 @@ from costcore.cli.options import (
     format_of,
     unit_of,
 )
-from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command, write_output
+from costcore.cli.running import print_message, run_command, write_output
 from costcore.registry.frontends import reader_of
 from costcore.registry.libraries import is_saved_report
 from costcore.reports.tables.renderers import renderers

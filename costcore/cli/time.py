@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import (
     MODEL,
@@ -21,7 +22,7 @@ from costcore.cli.options import (
     format_of,
     unit_of,
 )
-from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command, write_output
+from costcore.cli.running import print_message, run_command, write_output
 from costcore.devices.catalog import named
 from costcore.devices.device import Device
 from costcore.fusion.levels import LEVELS

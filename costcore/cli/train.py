@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
-from costcore.cli.running import FAILURE, SUCCESS, print_message, run_command, write_output
+from costcore.cli.running import print_message, run_command, write_output
 from costcore.training.ledger import TrainingLedger
 from costcore.training.pairs import PAIRS
 
