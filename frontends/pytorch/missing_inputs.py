@@ -50,15 +50,15 @@ def missing_inputs(model: Module, runs: Callable[[Any], bool]) -> MissingInputsE
     usual = usual_inputs(model)
     candidates = (usual.inputs,) if usual is not None else islice(_candidates(model), MAX_ATTEMPTS)
     example = next((inputs for inputs in candidates if runs(inputs)), None)
-    return MissingInputsError(_takes(model), example)
+    return MissingInputsError(f"{takes(model)}.", example)
 
 
-def _takes(model: Module) -> str:
-    """Return the arguments of ``forward`` as a sentence."""
+def takes(model: Module) -> str:
+    """Return which arguments ``forward`` takes."""
     parameters = inspect.signature(model.forward).parameters.values()
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     names = [p.name + (" (optional)" if p.default is not p.empty else "") for p in parameters if p.kind not in kinds]
-    return f"{type(model).__name__}.forward takes {', '.join(names)}."
+    return f"{type(model).__name__}.forward takes {', '.join(names)}"
 
 
 def _candidates(model: Module) -> Iterator[Any]:

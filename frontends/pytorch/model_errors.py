@@ -15,6 +15,7 @@ from costcore.errors import CostError
 
 from .capture.patches import failed_module
 from .meta.operands import all_tensors
+from .missing_inputs import takes
 from .operators.dtype_checks import DtypeMismatchError
 from .operators.shape_checks import OperandShapeError
 from .recording.assumptions import REAL_RUN
@@ -71,6 +72,8 @@ class ModelErrorContext(AbstractContextManager["ModelErrorContext"]):
 
     def _remedy(self, error: Exception) -> str:
         text = str(error)
+        if isinstance(error, TypeError) and text.startswith(f"{type(self._model).__name__}.forward() "):
+            return f"; {takes(self._model)}"
         if re.search(_NO_INTEGERS, text):
             return INTEGERS
         if re.search(_NO_DEVICE, text):

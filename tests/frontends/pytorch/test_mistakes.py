@@ -252,6 +252,28 @@ def test_missing_inputs_are_reported_with_an_example():
         estimate(Call(lambda: functional.linear(torch.ones(2))))
 
 
+class Scaled(nn.Module):
+    def forward(self, x, scale=1.0):
+        return x * scale
+
+
+@pytest.mark.parametrize(
+    ("inputs", "problem"),
+    [
+        ({"y": (2, 3)}, "got an unexpected keyword argument 'y'"),
+        ({"scale": (2, 3)}, "missing 1 required positional argument: 'x'"),
+        (((2,), (2,), (2,)), "takes from 2 to 3 positional arguments but 4 were given"),
+    ],
+)
+def test_inputs_that_forward_does_not_take_are_reported_with_those_that_it_takes(inputs, problem):
+    with pytest.raises(CostError) as caught:
+        estimate(Scaled(), inputs)
+    assert str(caught.value) == (
+        f"Scaled: the forward pass on the meta device raised TypeError: Scaled.forward() {problem}; "
+        "Scaled.forward takes x, scale (optional)"
+    )
+
+
 def test_values_in_a_message_are_not_taken_for_missing_data():
     def checked(x):
         raise RuntimeError(f"no such word\ngot {x}")
