@@ -20,7 +20,7 @@ from costcore.registry.libraries import is_saved_report
 from costcore.reports.report import Report
 
 EPILOG = """examples:
-  costcore explain torchvision.models:resnet50 4.14G --input 1x3x224x224
+  costcore explain torchvision:resnet50 4.14G --input 1x3x224x224
   costcore explain net.onnx "8.2 GOPS" --json
 
 exit codes: 0 the number is explained, 1 model error, or nothing gives this number, 2 usage error"""

@@ -21,8 +21,8 @@ TERMS = ("fit", "context", "workspace")
 """The options that are sizes."""
 
 EPILOG = """examples:
-  costcore memory torchvision.models:resnet50 --fit 24GiB --input batch,3,224,224
-  costcore memory torchvision.models:resnet50 --fit 24GiB --input batch,3,224,224 --train --optimizer adamw
+  costcore memory torchvision:resnet50 --fit 24GiB --input batch,3,224,224
+  costcore memory torchvision:resnet50 --fit 24GiB --input batch,3,224,224 --train --optimizer adamw
   costcore memory my_model.py:make --fit "80 GB" --input ids=batch,1024:int64 --optimizer adamw --global-batch 4096
 
 In --input, batch stands for the batch dimension; without it, the first dimension of every input is the batch.

@@ -18,10 +18,10 @@ from costcore.reports.report_data import AMOUNTS
 from costcore.sizes.curve import parse_sizes
 
 EPILOG = """examples:
-  costcore plot torchvision.models:resnet50 --input 1x3x224x224 --output operators.svg
-  costcore plot torchvision.models:resnet50 --input 1x3x224x224 --kind modules --column mrw --output modules.png
+  costcore plot torchvision:resnet50 --input 1x3x224x224 --output operators.svg
+  costcore plot torchvision:resnet50 --input 1x3x224x224 --kind modules --column mrw --output modules.png
   costcore plot model.onnx --kind roofline --device h100-sxm5-80gb --theme dark --output roofline.svg
-  costcore plot torchvision.models:resnet50 --input 1,3,size,size --over size=64:1024:32 --output macs.svg
+  costcore plot torchvision:resnet50 --input 1,3,size,size --over size=64:1024:32 --output macs.svg
   costcore plot my_model.py:make --input ids=batch,seq:int64 --over seq=128:131072:log2 --at batch=1 --column mread
   costcore plot model.onnx --over seq=128,256,512 --at batch=8
 

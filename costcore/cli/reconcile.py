@@ -15,7 +15,7 @@ from costcore.counting.conventions.catalog import named
 from costcore.explanations.reconcile import MODES, reconcile
 
 EPILOG = """examples:
-  costcore reconcile torchvision.models:resnet50 timm torchvision --input 1x3x224x224
+  costcore reconcile torchvision:resnet50 timm torchvision --input 1x3x224x224
   costcore reconcile net.py:make fvcore ptflops --other old_net.py:make --input 1x3x224x224 --output why.html
 
 costcore conventions lists the conventions.

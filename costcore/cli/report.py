@@ -68,10 +68,10 @@ if TYPE_CHECKING:
 EPILOG = """examples:
   costcore model.onnx
   costcore model.onnx --input x=1x3x224x224 --summary --format table
-  costcore torchvision.models:resnet50 --input 1x3x224x224 --tree --depth 2 --unit G
-  costcore torchvision.models:resnet50 --input 1x3x224x224 --by module,op --sort flops --top 10
+  costcore torchvision:resnet50 --input 1x3x224x224 --tree --depth 2 --unit G
+  costcore torchvision:resnet50 --input 1x3x224x224 --by module,op --sort flops --top 10
   costcore my_model.py:make --input ids=1x128:int64 --columns name,macs,n_params
-  costcore torchvision.models:resnet50 --input 8x3x224x224 --memory --optimizer adamw
+  costcore torchvision:resnet50 --input 8x3x224x224 --memory --optimizer adamw
   costcore model.onnx --arena --align 16 --dim batch=1
   costcore model.onnx --output report.json
 

@@ -39,8 +39,8 @@ from costcore.sweeps.row_file import SUFFIXES
 from costcore.sweeps.run import TableInterrupted
 
 EPILOG = """examples:
-  costcore table torchvision.models:resnet18 torchvision.models:resnet50 --input 1x3x224x224 --format md
-  costcore table torchvision.models:inception_v3@1x3x299x299 torchvision.models:vgg16 --input 1x3x224x224
+  costcore table torchvision:resnet18 torchvision:resnet50 --input 1x3x224x224 --format md
+  costcore table torchvision:inception_v3@1x3x299x299 torchvision:vgg16 --input 1x3x224x224
   costcore table zoo/*.onnx --jobs -1
   costcore table 'nets.py:make(width=[0.5,1.0], depth=[2,4])' --input 1x3x224x224 --output rows.jsonl --resume
 

@@ -38,8 +38,8 @@ from costcore.timing.time_rows import TIMES, TIMES_BY_TYPE
 from costcore.topology.link import links_by_group
 
 EPILOG = """examples:
-  costcore time torchvision.models:resnet50 --input 8x3x224x224 --device h100-sxm5-80gb --dtype bfloat16
-  costcore time torchvision.models:resnet50 --input 8x3x224x224 --device h100-sxm5-80gb,l4,rtx4090
+  costcore time torchvision:resnet50 --input 8x3x224x224 --device h100-sxm5-80gb --dtype bfloat16
+  costcore time torchvision:resnet50 --input 8x3x224x224 --device h100-sxm5-80gb,l4,rtx4090
   costcore time net.onnx --device epyc-9654 --cores 8 --fusion compiler
   costcore time net.onnx --device mine.toml --groups --sort bound_seconds --top 10
   costcore time net.py:make --input 8x64 --device mine.toml --measured run.json --strict
