@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 
 from torch.nn import Module
@@ -31,7 +32,8 @@ def library_model(prefix: str, name: str) -> tuple[Module, str]:
     """
     package, make = LIBRARIES[prefix]
     try:
-        with without_weights():
+        with without_weights(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # how weights will be initialized, of which there are none
             model, remark = make(name)
     except ImportError as error:
         raise CostError(

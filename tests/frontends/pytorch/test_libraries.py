@@ -114,6 +114,16 @@ def test_a_remark_on_a_model_is_a_line_of_every_command(monkeypatch, capsys):
     assert "Linear takes no cache" in capsys.readouterr().err
 
 
+def test_a_library_does_not_announce_how_it_will_initialize_weights(timm, monkeypatch, capsys):
+    def made(name, pretrained):
+        warnings.warn("the default weight initialization will change", FutureWarning, stacklevel=1)
+        return Timm()
+
+    monkeypatch.setattr(sys.modules["timm"], "create_model", made)
+    assert main(["timm:net", "--input", "1x3x32x24"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_an_unknown_model_has_a_near_match(timm, capsys):
     assert main(["timm:nett"]) == 1
     assert capsys.readouterr().err == "costcore: timm has no model 'nett'. Did you mean 'net'?\n"
