@@ -127,12 +127,15 @@ def report_of(
 
 @contextmanager
 def printed_warnings(target: str, is_quiet: bool = False) -> Iterator[None]:
-    """Print warnings about a model to standard error as a line each, after what runs inside has succeeded."""
+    """Print warnings to standard error, those of costcore as a line each, after what runs inside has succeeded."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CostWarning)
         yield
     for warning in () if is_quiet else caught:
-        print_message(f"costcore: {target}: {warning.message}")
+        if issubclass(warning.category, CostWarning):
+            print_message(f"costcore: {target}: {warning.message}")
+        else:
+            warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def _choose_mode(model: Any, args: argparse.Namespace, target: str, is_quiet: bool) -> None:

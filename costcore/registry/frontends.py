@@ -11,7 +11,7 @@ from os import PathLike, fsdecode
 from pathlib import Path
 from typing import Any, cast
 
-from costcore.errors import CHECKPOINT_SUFFIXES, CostError, UnknownOptionError
+from costcore.errors import CHECKPOINT_SUFFIXES, EXPORTED_PROGRAM_SUFFIX, CostError, UnknownOptionError
 from costcore.frontend import Frontend, FrontendSpec
 from costcore.messages import did_you_mean, short_repr, unknown
 from costcore.plugins import cached, objects_from_plugins
@@ -148,6 +148,8 @@ def _unsupported(model: object) -> str:
         path = fsdecode(model)
         if path.endswith(CHECKPOINT_SUFFIXES):
             return f"{shown} is a checkpoint, not a model. {HOW_TO_LOAD_A_CHECKPOINT}"
+        if path.endswith(EXPORTED_PROGRAM_SUFFIX):
+            return f"{shown} is an exported program. Load it with torch.export.load, and pass the result."
         if path.endswith(".json"):
             return f"{shown} is not a model. If it is a saved report, read it with Report.from_json."
         if Path(path).is_dir():

@@ -196,6 +196,7 @@ EXPECTED = "(expected a torch.nn.Module, a torch.export.ExportedProgram, a chain
         ("net.pt", f"'net.pt' is a checkpoint, not a model. {LOAD}"),
         (Path("net.safetensors"), f"is a checkpoint, not a model. {LOAD}"),
         ({"conv.weight": Tensor((3, 3))}, f"a state dict (dict) is not a model. {LOAD}"),
+        ("net.pt2", "'net.pt2' is an exported program. Load it with torch.export.load, and pass the result."),
         ("net.json", "'net.json' is not a model. If it is a saved report, read it with Report.from_json."),
         (".", f"'.' is a directory, not a model {EXPECTED}"),
         ("net.txt", f"'net.txt' (str) is not a supported model {EXPECTED}"),
@@ -233,6 +234,16 @@ def test_a_file_without_a_name_lists_the_names_in_it_and_does_not_run_it(tmp_pat
     assert left.value.code == 2
     message = "Append a factory or model, net.py:Net or net.py:make or net.py:model.\n"
     assert capsys.readouterr().err.endswith(message)
+
+
+@pytest.mark.filterwarnings("default::FutureWarning")
+def test_a_warning_of_the_users_code_is_not_one_of_costcore(model, capsys):
+    model.write_text(
+        MODEL + "import warnings\ndef warns():\n    warnings.warn('soon gone', FutureWarning)\n    return small()\n"
+    )
+    assert main([f"{model}:warns", "--input", "2x3"]) == 0
+    error = capsys.readouterr().err
+    assert f"{model}:" in error and "FutureWarning: soon gone" in error and "costcore:" not in error
 
 
 def test_a_factory_with_arguments_is_reported_with_their_names(model, capsys):
