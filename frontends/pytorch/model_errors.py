@@ -22,7 +22,10 @@ from .recording.assumptions import REAL_RUN
 from .recording.recording import Recording
 from .tensors import dtype_name
 
-INTEGERS = '; integer inputs need a dtype: costcore.Tensor((1, 128), "int64"), or dtype="int64" for all inputs'
+INTEGERS = (
+    '; integer inputs need a dtype: costcore.Tensor((1, 128), "int64"), or dtype="int64" for all inputs; '
+    "on the command line --input 1x128:int64"
+)
 
 _NO_DATA = r"(?i)\bmeta\b|Meta\w*Type|fake impl|unallocated storage|only available on CPU"
 """Matches the messages of PyTorch when it needs data, or an operator has no kernel for meta tensors."""
