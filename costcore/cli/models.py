@@ -12,7 +12,9 @@ from typing import Any
 from costcore.api.estimate import estimate
 from costcore.api.input_notation import input_arguments
 from costcore.api.load_model import (
+    TRAIN_MODE,
     check_target,
+    costs_more_in_training,
     evaluate,
     load_model,
     module_search_path,
@@ -147,16 +149,8 @@ def _choose_mode(model: Any, args: argparse.Namespace, target: str, is_quiet: bo
         set_mode(model, is_step, target, is_quiet)
     elif getattr(args, "as_published", False) and not args.backward:
         evaluate(model)
-    elif not (is_step or is_quiet) and _costs_more_in_training(model):
-        print_message(
-            f"costcore: {target}: train mode, in which batch norms and dropouts cost more (--eval: evaluation mode)"
-        )
-
-
-def _costs_more_in_training(model: Any) -> bool:
-    """Return whether a model is in train mode and has layers that update statistics or draw random numbers in it."""
-    modules = model.modules() if getattr(model, "training", False) and callable(getattr(model, "modules", None)) else ()
-    return any(getattr(m, "track_running_stats", False) or "Dropout" in type(m).__name__ for m in modules)
+    elif not (is_step or is_quiet) and costs_more_in_training(model):
+        print_message(f"costcore: {target}: {TRAIN_MODE} (--eval: evaluation mode)")
 
 
 def set_mode(model: Any, is_training: bool, target: str, is_quiet: bool = False) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from costcore.api.estimate import estimate
 from costcore.api.input_notation import input_arguments
-from costcore.api.load_model import evaluate, load_model, module_search_path
+from costcore.api.load_model import TRAIN_MODE, costs_more_in_training, evaluate, load_model, module_search_path
 from costcore.dims import Dim
 from costcore.errors import CostError, CostWarning
 from costcore.registry.frontends import applicable_options, frontend_of
@@ -144,9 +144,12 @@ def _report(named: NamedModel, settings: Settings) -> tuple[Report, list[str]]:
         built = model if named.arguments is None else model(**named.arguments)
         return estimate(built, inputs, **_needed(built, inputs, settings), **options), []
     loaded = load_model(model, named.arguments)
+    is_step = options.get("backward") or options.get("optimizer") is not None
     if settings.convention is not None and not options.get("backward"):
         evaluate(loaded)
     inputs, remarks = _given_or_usual(inputs, loaded, model)
+    if not is_step and costs_more_in_training(loaded):
+        remarks.append(TRAIN_MODE)
     options = applicable_options(model, loaded, options)
     report = estimate(loaded, inputs, **_needed(loaded, inputs, settings), **options)
     return report, remarks

@@ -281,6 +281,12 @@ def test_train_mode_is_said_if_it_costs_more(tmp_path, capsys):
     assert err == "" and "batch_norm,3600\n" in out
     assert main([target.replace("make", "plain"), *options]) == 0
     assert capsys.readouterr().err == ""
+    rows = table([target, target.replace("make", "plain")], (1, 3, 32, 32), columns=["macs"]).rows
+    assert [row.status for row in rows] == [
+        "complete; train mode, in which batch norms and dropouts cost more",
+        "complete",
+    ]
+    assert table([target], (1, 3, 32, 32), backward=True, columns=["macs"]).rows[0].status == "complete"
     with pytest.raises(SystemExit):
         main([target, *options, "--eval", "--train"])
     assert capsys.readouterr().err.endswith("error: --train cannot be used with --eval\n")
