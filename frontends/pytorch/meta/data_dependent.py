@@ -145,6 +145,13 @@ def _weight_norm_gradients(dy: Tensor, v: Tensor, g: Tensor, *_: Any) -> tuple[A
     return (torch.empty_like(v), torch.empty_like(g)), ""
 
 
+def _kth_value(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, str] | None:
+    if x.dim() and not 1 <= k <= x.shape[dim]:
+        return None
+    values = x.amax(dim, keepdim)
+    return (values, torch.empty_like(values, dtype=torch.int64)), ""
+
+
 def _histogram(x: Tensor, bins: Any, *_: Any, **__: Any) -> tuple[Any, str] | None:
     edges = x.new_empty((bins + 1,)) if isinstance(bins, int) else bins
     return (x.new_empty((edges.shape[0] - 1,)), torch.empty_like(edges)), ""
@@ -193,6 +200,7 @@ ASSUMED_RESULTS: Mapping[str, AssumedResult] = {
     "aten::_ctc_loss": _ctc_loss,
     "aten::_grouped_mm": _grouped_mm,
     "aten::_weight_norm_interface_backward": _weight_norm_gradients,  # no kernel until PyTorch 2.9
+    "aten::kthvalue": _kth_value,  # no kernel until PyTorch 2.6
     "aten::histogram": _histogram,
     "aten::geqrf": _geqrf,
     "aten::linalg_lstsq": _lstsq,

@@ -63,24 +63,6 @@ def _layer_norm(
     return empty_like(x), empty(rows, x.dtype), empty(rows, x.dtype)
 
 
-def _kth_value(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor] | None:
-    """Return values and indices, for which PyTorch before 2.6 has no kernel."""
-    if x.dtype not in FAST_DTYPES or not -x.dim() <= dim < x.dim() or not 1 <= k <= x.shape[dim]:
-        return None
-    axis = dim % x.dim()
-    shape = (*x.shape[:axis], *[1] * keepdim, *x.shape[axis + 1 :])
-    return empty(shape, x.dtype), empty(shape, torch.int64)
-
-
-def _weight_norm_backward(
-    gradient: Tensor, direction: Tensor, magnitude: Tensor, norms: Tensor, dim: int
-) -> tuple[Tensor, Tensor] | None:
-    """Return the gradients of both factors, for which PyTorch before 2.6 has no kernel."""
-    if not (_is_dense_float(gradient) and direction.is_contiguous() and magnitude.is_contiguous()):
-        return None
-    return empty_like(direction), empty_like(magnitude)
-
-
 FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
     **POINTWISE,
     **ARRANGING,
@@ -94,8 +76,6 @@ FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
     "aten::_scaled_dot_product_flash_attention_for_cpu": flash_attention,
     "aten::native_batch_norm": _batch_norm,
     "aten::native_layer_norm": _layer_norm,
-    "aten::kthvalue": _kth_value,
-    "aten::_weight_norm_interface_backward": _weight_norm_backward,
     "aten::mkldnn_rnn_layer": lstm_layer,
     "aten::mkldnn_rnn_layer_backward": lstm_layer_backward,
 }
