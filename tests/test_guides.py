@@ -55,6 +55,10 @@ def skip_what_others_print(page):
     transformers = pytest.importorskip("tests.frontends.pytorch.transformers_differences")
     if page.stem in ("how_long", "serving", "training") and transformers.ANGLES_ARE_PRODUCTS:
         pytest.skip("transformers 4 computes masks and rotary embeddings otherwise")
+    if page.stem in ("how_long", "parallel") and not differences.FUSES_GROUPED_QUERIES:
+        pytest.skip("a CPU of this PyTorch runs other operators for attention with fewer heads of keys")
+    if page.stem == "reports" and f'{{"torch": "{differences.torch.__version__}"}}' not in page.read_text("utf-8"):
+        pytest.skip("the page shows a file that states another release of PyTorch")
     if page.stem == "largest_batch" and differences.COPIES_ATTENTION:
         pytest.skip("this PyTorch keeps a copy in every layer of the encoder")
     if page.stem == "parallel" and differences.distributed_tensors.__name__ != "torch.distributed.tensor":

@@ -60,8 +60,6 @@ def export(
             with or_skip():
                 torch.onnx.export(module, inputs, out, dynamo=False, opset_version=opset, **options)
             return out.getvalue()
-        if not HAS_NEWER:
-            pytest.skip("this PyTorch does not have the newer exporter yet")
         shapes = tuple({0: torch.export.Dim(batch)} for _ in inputs) if batch else None
         options = {"dynamic_shapes": shapes, "optimize": folded, "verbose": False}
         program = torch.onnx.export(module, inputs, dynamo=True, opset_version=opset, **options)
@@ -83,6 +81,8 @@ def _exports_batch_norms() -> bool:
 
 def skip_unless_exported(module: nn.Module) -> None:
     """Skip a test of the newer exporter that the installed PyTorch and onnxscript do not export for."""
+    if not HAS_NEWER:
+        pytest.skip("this PyTorch does not have the newer exporter yet")
     if any(isinstance(each, _BatchNorm) for each in module.modules()) and not _exports_batch_norms():
         pytest.skip("the newer exporter of this PyTorch fails on batch normalization with the installed onnxscript")
 

@@ -20,7 +20,7 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     import torch
     from torch import nn
 
-    from tests.whole_networks.exporters import HAS_NEWER, skip_unless_exported
+    from tests.whole_networks.exporters import skip_unless_exported
 
     class Block(nn.Module):
         """A residual block that runs one activation twice, and has a shortcut if the shape changes."""
@@ -88,8 +88,6 @@ def reports(name: str, exporter: str, folded: bool) -> tuple[Report, Report]:
         if exporter == "older":
             torch.onnx.export(module, (x,), out, dynamo=False, opset_version=18, do_constant_folding=folded)
         else:
-            if not HAS_NEWER:
-                pytest.skip("this PyTorch does not have the newer exporter yet")
             program = torch.onnx.export(module, (x,), dynamo=True, opset_version=18, optimize=folded, verbose=False)
             out.write(program.model_proto.SerializeToString())
     return estimate(module, x), estimate(out.getvalue())

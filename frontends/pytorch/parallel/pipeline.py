@@ -67,15 +67,19 @@ def _marking(transfers_of: Callable[..., list[Any]]) -> Callable[..., list[Any]]
     return marked
 
 
-def _in_phases(transfer: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """Return the function that runs transfers together, which runs those of gradients apart, in the backward phase."""
+def _in_phases(transfer: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that runs transfers together, which runs those of gradients apart, in the backward phase.
+
+    It returns what there is to wait for: a list, or until PyTorch 2.6 the last of it.
+    """
 
     @wraps(transfer)
-    def transferred(transfers: Sequence[Any], *args: Any, **kwargs: Any) -> list[Any]:
-        works: list[Any] = []
+    def transferred(transfers: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        works: Any = []
         for of_gradients, some in groupby(transfers, lambda each: hasattr(each, GRADIENTS)):
             with _in_backward(of_gradients):
-                works += transfer([*some], *args, **kwargs)
+                made = transfer([*some], *args, **kwargs)
+                works = [*works, *made] if isinstance(made, list) else made
         return works
 
     return transferred

@@ -13,7 +13,7 @@ from tests.whole_networks.reports.subjects import SUBJECTS
 pytestmark = pytest.mark.frontend("pytorch", "chainer", "onnx")
 
 
-@pytest.mark.skipif("llama" not in SUBJECTS, reason="transformers 4 spells Llama otherwise than the table that is kept")
+@pytest.mark.skipif("llama" not in SUBJECTS, reason="Llama runs other operators than in the table that is kept")
 def test_every_network_and_every_failure_has_a_row(counted, golden):
     models = [(name, counted(name).model, subject.inputs()) for name, subject in SUBJECTS.items()]
     result = table([*models, ("absent", "absent.onnx")], jobs=1)
