@@ -2,18 +2,19 @@
 
 import gc
 import sys
+from collections.abc import Sequence
 
 NEW_OBJECTS = 200_000
 """New objects before the garbage collector looks for cycles among them; Python's 700 would scan imports repeatedly."""
 
 
-def run() -> int:
-    """Run the command of this process and return its exit code."""
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run the command of this process, whose arguments are ``argv``, and return its exit code."""
     gc.set_threshold(NEW_OBJECTS)
     from costcore.cli.main import main  # its imports make many objects
 
     try:
-        return main()
+        return main(argv)
     finally:
         gc.freeze()  # the process ends: Python would search all its objects for cycles once more
 
