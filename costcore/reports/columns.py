@@ -331,7 +331,7 @@ class Table(NamedTuple):
         rows: the cells, row by row.
         numeric: for each column, whether it holds numbers.
         shares: for each row, its share of the total FLOPs in percent; None if it is not a number.
-        total: index of the row with the total.
+        total: index of the row with the total; None if there is none.
         is_tree: whether rows are nested by indentation, which lines between the rows would interrupt.
         width: the width of the terminal in characters; None if there is none, or if columns were chosen.
         unit: what the shares are of: FLOPs, or what another convention counts.
@@ -341,7 +341,7 @@ class Table(NamedTuple):
     rows: list[list[str]]
     numeric: list[bool]
     shares: Sequence[float | None] = ()
-    total: int = -1
+    total: int | None = -1
     is_tree: bool = False
     width: int | None = None
     unit: str = "FLOPs"

@@ -354,7 +354,7 @@ class Report(Displayed, ReportFiles):
             rows = in_order(rows, choose(RECEPTIVE_FIELDS, [sort])[0], lambda row: row)
         check_top(top)
         options = TableOptions(ost, mode, unit, n_digits)
-        show(rows[:top], choose(RECEPTIVE_FIELDS, columns), options, self.remarks, len(rows))
+        show(rows[:top], choose(RECEPTIVE_FIELDS, columns), options, self.remarks, None)
 
     def show_memory(
         self,

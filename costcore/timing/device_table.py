@@ -61,7 +61,7 @@ def show_devices(
     if unit == "autoaligned" and max((row["ratio"] or 0.0 for row in rows), default=0.0) > MOST_RATIO:
         unit = "auto"
     options, names = TableOptions(ost, mode, unit, n_digits), [column.key for column in columns]
-    show(rows, columns, options, comparison_remarks(times), len(rows), defaults=[names])
+    show(rows, columns, options, comparison_remarks(times), None, defaults=[names])
 
 
 def comparison_remarks(times: Sequence[TimeReport]) -> list[str]:

@@ -33,12 +33,12 @@ def draw(table: Table) -> str:
     shares = table.shares if has_room_for_bars(table) else ()
     if shares:
         drawing.add_column(Text(f"{table.unit}\nshare"), width=BAR_WIDTH)
-    total = table.total % max(len(table.rows), 1)
+    total = None if table.total is None else table.total % max(len(table.rows), 1)
     for i, row in enumerate(table.rows):
         share = shares[i] if shares else None
         bar = [Text("") if share is None else Bar(100, 0, share, width=BAR_WIDTH, color="green")]
         style = "bold" if i == total else None
-        last_before_total = total == len(table.rows) - 1 and i == total - 1
+        last_before_total = total == len(table.rows) - 1 == i + 1
         drawing.add_row(*map(Text, row), *(bar if shares else []), style=style, end_section=last_before_total)
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, color_system="standard", width=CONSOLE_WIDTH, legacy_windows=False)

@@ -39,7 +39,7 @@ def show(
     columns: Sequence[Column],
     options: TableOptions,
     remarks: Sequence[str],
-    total: int = -1,
+    total: int | None = -1,
     is_tree: bool = False,
     counted: str = FLOPS,
     defaults: Iterable[Sequence[str]] = (),
@@ -52,7 +52,7 @@ def show(
         columns: the columns to show.
         options: the stream and the format.
         remarks: lines to write below the table.
-        total: index of the row with the total.
+        total: index of the row with the total; None if there is none.
         is_tree: whether rows are nested by indentation.
         counted: what the column of FLOPs counts.
         defaults: the default columns of this table, besides the sets of :mod:`costcore.reports.columns`.

@@ -19,7 +19,7 @@ def tabulate(
     unit: str | None,
     n_digits: int | None,
     fixed: bool,
-    total: int = -1,
+    total: int | None = -1,
 ) -> Table:
     """Return a table of ``entries``, formatted as text.
 
@@ -29,7 +29,7 @@ def tabulate(
         unit: the prefix of FLOPs and bytes, ``auto`` (one prefix per cell) or ``autoaligned`` (one per column).
         n_digits: digits after the decimal point; None for 10.
         fixed: keep trailing zeros.
-        total: index of the row with the total.
+        total: index of the row with the total; None if there is none.
 
     Raises:
         TypeError, ValueError: if ``unit`` or ``n_digits`` is invalid.

@@ -50,6 +50,12 @@ def test_bars_have_the_unit_of_the_convention():
     )
 
 
+@pytest.mark.parametrize(("total", "bold"), [(-1, ["total"]), (0, ["a"]), (None, [])])
+def test_only_the_total_is_bold(total, bold):
+    rows = to_color(TABLE._replace(shares=(), total=total)).splitlines()[3:-1]
+    assert [plain(row).split()[1] for row in rows if "\x1b[1m" in row] == bold
+
+
 def test_a_table_without_shares_has_no_bars():
     assert "share" not in to_color(Table([("a", "")], [["x"]], [False]))
     assert to_color(Table([("a", "")], [["x"], ["y"]], [False], [None, 50]))
