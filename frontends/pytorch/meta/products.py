@@ -6,6 +6,7 @@ Each function returns None unless its operands plainly fit, so that PyTorch refu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -107,25 +108,29 @@ def flash_attention(
 ) -> tuple[Tensor, Tensor] | None:
     """Return the empty output and logarithms of sums of the fused attention of a CPU.
 
-    Only for queries [batch, heads, length, size] in the order of memory [batch, length, heads, size]: versions of
-    PyTorch differ in the memory of the output for others.
+    Only for queries [batch, heads, length, size] whose heads lie side by side in memory for each position.
     """
     is_plain = query.dim() == 4 and query.dtype is torch.float32 and min(query.shape[1:]) > 1
-    if not is_plain or not _is_by_position(query) or not _have_one_float_dtype(query, key, value):
+    if not is_plain or not _have_one_float_dtype(query, key, value):
         return None
-    batch, heads, length, size = query.shape
-    output = empty((batch, length, heads, size), query.dtype).transpose(1, 2)
+    (batch, heads, length, size), (of_batch, of_head, of_position, of_element) = query.shape, query.stride()
+    if of_element != 1 or of_head != size or min(of_batch, of_position) < heads * size:
+        return None
+    if of_batch > of_position or not _attention_keeps_order():
+        output = empty((batch, length, heads, size), query.dtype).permute(0, 2, 1, 3)
+    elif of_batch < of_position or batch == 1:
+        output = empty((length, batch, heads, size), query.dtype).permute(1, 2, 0, 3)
+    else:
+        return None
     return output, empty((batch, length, heads), query.dtype).transpose(1, 2)
 
 
-def _is_by_position(query: Tensor) -> bool:
-    """Return whether the heads of a position lie side by side, alone or with what else a projection returned."""
-    by_position = query.transpose(1, 2)
-    if is_contiguous(by_position):
-        return True
-    batch, position, head, element = by_position.stride()
-    _, length, heads, size = by_position.shape
-    return bool(element == 1 and head == size and position > heads * head and batch >= length * position)
+@cache
+def _attention_keeps_order() -> bool:
+    """Return whether attention on a CPU orders the axes of the output as those of the queries; since PyTorch 2.5."""
+    query = torch.ones((2, 2, 2, 1), device="cpu").permute(1, 2, 0, 3)
+    output = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, query, query)[0]
+    return output.stride() == query.stride()
 
 
 def _have_one_float_dtype(*tensors: Tensor) -> bool:

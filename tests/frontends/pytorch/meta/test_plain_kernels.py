@@ -123,6 +123,8 @@ def attention(draw: Draw) -> tuple[Any, ...]:
     batch, heads, length, size = (draw.choice(sizes) for sizes in ((1, 2), (1, 2, 3), (1, 4, 5), (4, 8)))
     parts = draw.choice((1, 1, 3))
     query = draw.tensor(batch, length, parts * heads, size).chunk(parts, 2)[-1].transpose(1, 2)
+    if draw.random() < 0.5:  # a position of all sequences lies side by side, as in nn.MultiheadAttention
+        query = draw.tensor(length, batch, heads, size).permute(1, 2, 0, 3)
     return query, draw.tensor(batch, heads, 5, size), draw.tensor(batch, heads, 5, size)
 
 
