@@ -1,5 +1,6 @@
 import sys
 from importlib.machinery import PathFinder
+from importlib.metadata import MetadataPathFinder
 from zipfile import ZipFile
 
 import pytest
@@ -14,6 +15,8 @@ def path(tmp_path, monkeypatch):
     """A folder, the only one on the module search path."""
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     monkeypatch.setattr(sys, "meta_path", [PathFinder])
+    finder = MetadataPathFinder.find_distributions  # the package importlib_metadata takes it from the PathFinder
+    monkeypatch.setattr(PathFinder, "find_distributions", finder, raising=False)
     return tmp_path
 
 

@@ -133,7 +133,7 @@ def failing(table):
     ("renderer", "sentence"),
     [
         (failing, "the renderer tests.core.test_plugins.failing fails: KeyError: 'colour'"),
-        (len, "the renderer builtins.len must return text (got 7)"),
+        (len, "the renderer builtins.len must return text (got 8)"),
     ],
 )
 def test_a_renderer_that_fails_is_reported(registered, toy, capsys, tmp_path, renderer, sentence):
@@ -247,7 +247,7 @@ def test_a_frontend_without_its_framework_reports_what_to_install(registered, mo
         if not is_installed:
             raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("costcore.registry.frontends.distribution", distribution)
+    monkeypatch.setattr("importlib.metadata.distribution", distribution)
 
     class Missing:
         @hookimpl

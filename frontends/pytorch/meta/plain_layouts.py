@@ -44,6 +44,28 @@ def is_dense(x: Tensor) -> bool:
     return is_contiguous(x) or (x.dim() == 4 and min(x.shape) > 1 and x.is_contiguous(memory_format=_CHANNELS_LAST))
 
 
+def keeps_strides(x: Tensor) -> bool:
+    """Return whether a function of every element has the strides of ``x``: it is dense, with its axes in any order."""
+    return is_dense(x) or (_has_one_order(x) and _in_order_of(x, x.dtype).stride() == x.stride())
+
+
+def is_writable(x: Tensor) -> bool:
+    """Return whether every element of ``x`` has its own place in memory, as far as strides of 0 tell."""
+    return 0 not in x.shape and 0 not in x.stride()
+
+
+def _has_one_order(x: Tensor) -> bool:
+    """Return whether the strides of ``x`` tell the order of its axes in memory."""
+    steps = x.stride()
+    return x.dim() > 0 and min(x.shape) > 1 and min(steps) > 0 and len({*steps}) == len(steps)
+
+
+def _in_order_of(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return an empty dense tensor with the shape of ``x``, and its axes in the same order."""
+    order = sorted(range(x.dim()), key=lambda axis: -x.stride()[axis])
+    return torch.empty_permuted(x.shape, order, dtype=dtype, device=META)
+
+
 def _is_in_order(x: Tensor) -> bool:
     """Return whether ``x`` is contiguous, whatever the stride of a first axis of length 1 but for a smaller one."""
     has_order = all(a >= b for a, b in pairwise(x.stride()))
@@ -53,7 +75,9 @@ def _is_in_order(x: Tensor) -> bool:
 def joined(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor | None:
     """Return the empty result of an element-wise operator on two tensors; None if its layout is not plain."""
     if x.shape == y.shape and x.stride() == y.stride():
-        return empty_like(x, dtype) if is_dense(x) else None
+        return empty_like(x, dtype) if is_dense(x) else _in_order_of(x, dtype) if _has_one_order(x) else None
+    if x.shape == y.shape and _has_one_order(x) and min(y.stride()) > 0:
+        return _in_order_of(x, dtype)
     if x.shape == y.shape and (is_contiguous(x) or is_contiguous(y)) and _is_in_order(x) and _is_in_order(y):
         return empty(x.shape, dtype)
     if not (is_contiguous(x) and is_contiguous(y)):

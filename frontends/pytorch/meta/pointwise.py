@@ -13,7 +13,17 @@ import torch
 from torch import Tensor
 
 from .operands import broadcasts
-from .plain_layouts import FLOATS, INDICES, empty, empty_like, is_contiguous, is_dense, joined
+from .plain_layouts import (
+    FLOATS,
+    INDICES,
+    empty,
+    empty_like,
+    is_contiguous,
+    is_dense,
+    is_writable,
+    joined,
+    keeps_strides,
+)
 
 _UNARY = """
 relu sigmoid tanh silu mish gelu elu leaky_relu hardtanh hardswish hardsigmoid
@@ -31,7 +41,7 @@ def unary(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
 
 def unary_in_place(x: Tensor, *_: Any, **__: Any) -> Tensor | None:
     """Return the operand, which the operator writes to."""
-    return x if _is_plain_float(x) else None
+    return x if x.dtype in (torch.float32, torch.float64) and is_writable(x) else None
 
 
 def like(x: Tensor, **options: Any) -> Tensor | None:
@@ -49,7 +59,7 @@ def arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | No
         return None
     if isinstance(y, Tensor):
         return joined(x, y, x.dtype) if y.dtype == x.dtype else None
-    return empty_like(x) if type(y) in (int, float) and is_dense(x) else None
+    return empty_like(x) if type(y) in (int, float) and keeps_strides(x) else None
 
 
 def whole_arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
@@ -60,7 +70,7 @@ def whole_arithmetic(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tenso
 
 def arithmetic_in_place(x: Tensor, y: Tensor | float, *, alpha: float = 1) -> Tensor | None:
     """Return the operand, which the operator writes to."""
-    if not _is_float(x) or not is_dense(x) or type(alpha) not in (int, float):
+    if not _is_float(x) or not is_writable(x) or type(alpha) not in (int, float):
         return None
     fits = y.dtype == x.dtype and broadcasts(y.shape, x.shape) if isinstance(y, Tensor) else type(y) in (int, float)
     return x if fits else None
@@ -115,17 +125,21 @@ def _is_float(x: object) -> bool:
 
 
 def _is_plain_float(x: Tensor) -> bool:
-    return x.dtype in (torch.float32, torch.float64) and is_dense(x)
+    return x.dtype in (torch.float32, torch.float64) and keeps_strides(x)
 
 
 POINTWISE: Mapping[str, Callable[..., Any]] = {
     **{f"aten::{name}": unary for name in _UNARY.split()},
     **{f"aten::{name}_": unary_in_place for name in _UNARY.split()},
+    "aten::softplus": unary,
     **{f"aten::{name}_like": like for name in ("empty", "zeros", "ones")},
     **{f"aten::{name}.Tensor": whole_arithmetic for name in _WHOLE},
     **{f"aten::{name}_.Tensor": whole_arithmetic_in_place for name in _WHOLE},
+    **{f"aten::{name}.Scalar": whole_arithmetic for name in _WHOLE},
+    **{f"aten::{name}_.Scalar": whole_arithmetic_in_place for name in _WHOLE},
     "aten::div.Tensor": arithmetic,
     "aten::div_.Tensor": arithmetic_in_place,
+    "aten::div_.Scalar": arithmetic_in_place,
     "aten::div.Scalar": divide,
     "aten::addcmul_": combine_in_place,
     "aten::addcdiv_": combine_in_place,
