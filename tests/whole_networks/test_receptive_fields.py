@@ -23,7 +23,7 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     from torch.nn import functional
 
     from benchmarks import receptive_field as benchmark
-    from tests.whole_networks.exporters import HAS_NEWER
+    from tests.whole_networks.exporters import HAS_NEWER, export
 
     ROWS = [
         row
@@ -135,6 +135,8 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     NETS = {"vgg": vgg, "resnet": resnet, "gate": Gate, "movements": Movements, "patches": Patches, "swin": Swin}
 
     def exported(net: nn.Module, shape: tuple[int, ...], **options: Any) -> Report:
+        if options.get("dynamo"):
+            return estimate(export(net, (torch.zeros(shape),), "newer", 18, folded=True))
         file = io.BytesIO()
         logger = logging.getLogger("torch.onnx")
         level = logger.level

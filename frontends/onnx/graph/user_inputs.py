@@ -14,7 +14,7 @@ from costcore.ir import Tensor, prod
 from costcore.messages import unknown
 
 from ..values.containers import declared_value, sequence
-from ..values.declared_types import declared_shape, dimension_name
+from ..values.declared_types import declared_shape, dimension_name, fixed_size
 from ..values.dimensions import Dimensions
 from ..values.value import MOST_FOLDED, Container, Value, check_input_size, dtype_of
 
@@ -138,8 +138,9 @@ def _bind(entry: Any, given: Any, dims: Dimensions) -> _UserInput | None:
         hint = ". A tuple is a shape, a list holds values" if isinstance(given, list) else ""
         raise CostError(f"{where} has {len(kind.shape.dim)} dimensions (got the shape {found.shape}){hint}")
     for i, (d, size) in enumerate(zip(kind.shape.dim, found.shape, strict=True)):
-        if d.HasField("dim_value") and d.dim_value >= 0 and d.dim_value != size:
-            raise CostError(f"{where} has size {d.dim_value} along axis {i} in the model (got {size})")
+        fixed = fixed_size(d)
+        if fixed is not None and fixed != size:
+            raise CostError(f"{where} has size {fixed} along axis {i} in the model (got {size})")
         if name := dimension_name(d):
             dims.bind(name, size, f"{where}, axis {i}")
     return found

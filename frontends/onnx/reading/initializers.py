@@ -26,7 +26,11 @@ FOLDED_FROM = "pkg.onnxscript.optimizer.folded_from"
 SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 """Metadata key, of a graph, under which PyTorch's exporter lists the inputs of the program, parameters included."""
 
-_STORED_INPUT = re.compile(r"^\w+: ([A-Z_]+) target='([^'\n]*)'", re.MULTILINE)
+_STORED_INPUT = re.compile(
+    r"(?:^\w+: ([A-Z_]+) |<InputKind\.([A-Z_]+): \d+>, arg=\w+\([^)\n]*\), )target='([^'\n]*)'", re.MULTILINE
+)
+"""An input of the program that has a name in the module, in a list or in the text of a Python object."""
+
 _QUOTED = re.compile(r"'([^']*)'")
 
 PARAMETER_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
@@ -102,7 +106,7 @@ class _Folded(NamedTuple):
 def _kinds_by_signature(graph: Any) -> dict[str, str]:
     """Return the kinds of the tensors of the program, by name, if the exporter lists them."""
     signature = next((str(entry.value) for entry in graph.metadata_props if entry.key == SIGNATURE), "")
-    return {name: kind for kind, name in _STORED_INPUT.findall(signature)}
+    return {name: listed or of_object for listed, of_object, name in _STORED_INPUT.findall(signature)}
 
 
 def _folded(graph: Any, parameters: Collection[str]) -> dict[str, _Folded]:

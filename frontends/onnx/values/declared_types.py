@@ -23,13 +23,22 @@ def declared_shape(kind: Any, dims: Dimensions) -> tuple[Dim | None, ...] | None
 
 
 def _declared_dim(d: Any, dims: Dimensions) -> Dim | None:
+    name = dimension_name(d)
+    return dims(name) if name else fixed_size(d)
+
+
+def fixed_size(d: Any) -> int | None:
+    """Return the number that a dimension is, which some exporters write as a name; None for all others."""
     if d.HasField("dim_value"):
         return int(d.dim_value) if d.dim_value >= 0 else None
-    name = dimension_name(d)
-    return dims(name) if name else None
+    return int(d.dim_param) if _is_number(d.dim_param) else None
 
 
 def dimension_name(d: Any) -> str:
     """Return the name of a dimension; ``""`` for a number or an unknown one, which some exporters write as a name."""
     name: str = d.dim_param
-    return "" if name in UNKNOWN else name
+    return "" if name in UNKNOWN or _is_number(name) else name
+
+
+def _is_number(name: Any) -> bool:
+    return isinstance(name, str) and name.isascii() and name.isdigit()

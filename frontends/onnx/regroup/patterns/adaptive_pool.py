@@ -28,7 +28,7 @@ from ..matcher import (
     Op,
     Operand,
 )
-from .data_movement import is_gather, reads
+from .data_movement import is_gather, is_whole, reads
 
 MOST_TERMS = 256
 """Windows with more elements stay sums: the exporter does not write them out one by one."""
@@ -66,9 +66,8 @@ _PLACES = Op("Concat", *(Op("Unsqueeze", Op("Expand", places, _SHAPE)) for place
 _GATHERED = Op("GatherND", Op("Transpose", X), Either((_PLACES, Operand("places"))), check=is_gather)
 _MOVED_BACK = Op("Transpose", _GATHERED)
 _MASKED = _masked(_MOVED_BACK, "first", "second")
-_TERM = Op(
-    "Gather", Op("Gather", Operand("masked"), Number(), check=_gathers_along(-3)), Number(), check=_gathers_along(-1)
-)
+_ROW = Op("Gather", Operand("masked"), Number(), check=_gathers_along(-3))
+_TERM = Op("Gather", Either((_ROW, Op("Slice", _ROW, check=is_whole))), Number(), check=_gathers_along(-1))
 _SUM = Either((Op("Add", Operand("rest"), _TERM), _TERM))
 _AVERAGE = Either(
     (Op("ReduceMean", Named("masked", _MOVED_BACK), check=_is_average), Op("Div", Operand("sum"), Operand("lengths")))
@@ -107,7 +106,8 @@ def _with_all_terms(match: Match, extend: Extension) -> Match | None:
         longer = extend(Match(bound, match.nodes), rest, _SUM, shared=True)
         if longer is None:
             return None
-        outer, inner = (recorded.node.value("indices") for recorded in longer.nodes[-2:])
+        gathers = [recorded.node for recorded in longer.nodes if recorded.node.op == "Gather"]
+        outer, inner = (node.value("indices") for node in gathers[-2:])
         indices.append((inner.data.item(), outer.data.item()))
         match, rest, masked = longer, longer.values.get("rest"), longer.values["masked"]
     if masked is None or len(masked.shape or ()) < 5:

@@ -21,6 +21,13 @@ def reads(count: int) -> Callable[[RecordedNode], bool]:
     return lambda recorded: len(recorded.node.inputs) == count
 
 
+def is_whole(recorded: RecordedNode) -> bool:
+    """Return True for a slice of all elements in their order, which older exporters write for ``x[:]``."""
+    layer = recorded.call.layer
+    steps = layer.attrs.get("step") or (1,)
+    return layer.out.shape == layer["x"].shape and all(step == 1 for step in steps)
+
+
 def _stepless(*, to_the_end: bool) -> Callable[[RecordedNode], bool]:
     """Return the check for slices without steps, which the TorchScript exporter writes only if it decomposes."""
 

@@ -218,3 +218,21 @@ def test_the_list_of_parameters_marks_them_where_a_tool_dropped_the_marks():
     report = estimate(model)
     assert report.total_report["n_params"] == 4 * 5 + 5
     assert report.notes == []
+
+
+@pytest.mark.parametrize(("sources", "elements", "notes"), [("['val_1', 'w']", 20, 1), ("['table', 'val_1']", 0, 0)])
+def test_parameters_are_listed_as_text_of_python_objects_too(sources, elements, notes):
+    """PyTorch 2.6 writes the text of its own object."""
+    specs = (
+        f"InputSpec(kind=<InputKind.{kind}: {n}>, arg=TensorArgument(name='{name}'), target={target}, persistent={kept})"
+        for kind, n, name, target, kept in (
+            ("PARAMETER", 2, "p_w", "'w'", None),
+            ("BUFFER", 3, "b_table", "'table'", True),
+            ("USER_INPUT", 1, "x", None, None),
+        )
+    )
+    model = folded(sources, signature="")
+    model.graph.metadata_props.add(key=SIGNATURE, value=f"ExportGraphSignature(input_specs=[{', '.join(specs)}])")
+    report = estimate(model)
+    assert report.total_report["n_params"] == elements
+    assert len(report.notes) == notes
