@@ -19,6 +19,9 @@ OVERWRITES = {"slice_scatter": "slice", "select_scatter": "select"}
 
 WRITES = ("copy", "fill")
 
+_COPY = re.compile(r"%copy(_\d+)?")
+"""Results of copies; an exporter that takes a copy for its source writes no node for it, only names it as operand."""
+
 TensorPart: TypeAlias = "tuple[str, tuple[tuple[str, ...], ...]]"
 """A tensor, and the slices that were taken from it one after another."""
 
@@ -58,7 +61,8 @@ class Program:
         for _ in range(DEEPEST):
             step = self._operations.get(result)
             if step is None:
-                break
+                is_left_out = result not in self._operations and _COPY.fullmatch(result) is not None
+                return is_left_out and target is not None
             if step.name in WRITES:
                 return self._part(step.args[0]) == target
             if step.name not in OVERWRITES or len(step.args) < 2:

@@ -80,6 +80,16 @@ def test_an_assignment_to_a_part_moves_the_part(write, before):
     assert any(note.startswith("regrouped as assign: ") for note in report.notes)
 
 
+@pytest.mark.parametrize("copied", ["%copy", "%copy_12"])
+def test_a_copy_that_has_no_node_is_known_by_its_name(copied):
+    assert priced(estimate(assigned(into=("%x", copied, ROWS)), regroup=True))[-1] == (
+        "assign",
+        0,
+        4 * 3 * 8,
+        4 * 3 * 8,
+    )
+
+
 def test_unasked_it_is_scattered():
     assert "assign" not in [entry["op"] for entry in estimate(assigned()).layer_report.values()]
 
@@ -93,6 +103,7 @@ def test_unasked_it_is_scattered():
         {"into": ("%x", "%v", ROWS)},
         {"into": ("%x", "%slice_1", ROWS)},
         {"into": ("%other", "%fill", ROWS)},
+        {"into": ("%x", "%copy_of_rows", ROWS)},
         {"into": ("%x",)},
         {"write": "zeros_like.default"},
         {"write": "add.Tensor"},
