@@ -50,12 +50,12 @@ def keeps_strides(x: Tensor) -> bool:
 
 
 def is_writable(x: Tensor) -> bool:
-    """Return whether every element of ``x`` has its own place in memory, as far as strides of 0 tell."""
+    """Return whether every element of ``x`` has a location of its own in memory, by its strides."""
     return 0 not in x.shape and 0 not in x.stride()
 
 
 def _has_one_order(x: Tensor) -> bool:
-    """Return whether the strides of ``x`` tell the order of its axes in memory."""
+    """Return whether the strides of ``x`` determine the order of its axes in memory."""
     steps = x.stride()
     return x.dim() > 0 and min(x.shape) > 1 and min(steps) > 0 and len({*steps}) == len(steps)
 

@@ -130,7 +130,7 @@ def _attention_keeps_order() -> bool:
     """Return whether attention on a CPU orders the axes of the output as those of the queries; since PyTorch 2.5."""
     query = torch.ones((2, 2, 2, 1), device="cpu").permute(1, 2, 0, 3)
     output = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, query, query)[0]
-    return output.stride() == query.stride()
+    return bool(output.stride() == query.stride())
 
 
 def _have_one_float_dtype(*tensors: Tensor) -> bool:

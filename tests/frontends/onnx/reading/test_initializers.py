@@ -224,7 +224,8 @@ def test_the_list_of_parameters_marks_them_where_a_tool_dropped_the_marks():
 def test_parameters_are_listed_as_text_of_python_objects_too(sources, elements, notes):
     """PyTorch 2.6 writes the text of its own object."""
     specs = (
-        f"InputSpec(kind=<InputKind.{kind}: {n}>, arg=TensorArgument(name='{name}'), target={target}, persistent={kept})"
+        f"InputSpec(kind=<InputKind.{kind}: {n}>, arg=TensorArgument(name='{name}'), target={target}, "
+        f"persistent={kept})"
         for kind, n, name, target, kept in (
             ("PARAMETER", 2, "p_w", "'w'", None),
             ("BUFFER", 3, "b_table", "'table'", True),
