@@ -17,7 +17,7 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     import torch
     from torch import nn
 
-    from tests.whole_networks.exporters import all_different, export
+    from tests.whole_networks.exporters import all_different, export, records_modules
     from tests.whole_networks.test_exports import differing
 
     class Runs(nn.Module):
@@ -149,7 +149,10 @@ def both(module: Any, folded: bool = False, **options: Any) -> tuple[Report, Rep
 
 @pytest.mark.parametrize(("name", "build", "folded"), CASES, ids=[f"{n}{' folded' * f}" for n, _, f in CASES])
 def test_a_decomposed_operator_is_one(name, build, folded):
-    torch_report, onnx_report = both(all_different(build()), folded)
+    module = all_different(build())
+    if name in ("hooked weight norm", "hooked weight norm of a convolution") and not records_modules():
+        pytest.skip("the newer exporter of this PyTorch does not record the module of what a hook computes")
+    torch_report, onnx_report = both(module, folded)
     assert differing(torch_report, onnx_report) == {}
     expected, found = ([c.layer.op for c in r.calls] for r in (torch_report, onnx_report))
     for op in ("rnn", "lstm", "gru", "weight_norm"):
