@@ -15,8 +15,9 @@ from torch import Tensor
 
 from .arranging import ARRANGING
 from .gradients import GRADIENTS
+from .interpolation import INTERPOLATION
 from .lstm import lstm_layer, lstm_layer_backward
-from .plain_layouts import empty, empty_like, is_dense
+from .plain_layouts import empty, empty_like, is_contiguous, is_dense
 from .pointwise import POINTWISE
 from .products import addmm, baddbmm, bmm, convolution, convolution_backward, flash_attention, mm
 
@@ -44,7 +45,7 @@ def _batch_norm(
     """Return what a CPU returns: the statistics of the batch have elements in training only."""
     if x.dim() < 2 or not _is_dense_float(x) or not _match((weight, bias, mean, var), (x.shape[1],), x):
         return None
-    if mean is None or var is None:
+    if (mean is None or var is None) and not (training and mean is None and var is None):
         return None
     kept = x.shape[1] if training else 0
     return empty_like(x), empty((kept,), x.dtype), empty((kept,), x.dtype)
@@ -63,10 +64,30 @@ def _layer_norm(
     return empty_like(x), empty(rows, x.dtype), empty(rows, x.dtype)
 
 
+def _group_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    batch: int,
+    channels: int,
+    positions: int,
+    groups: int,
+    eps: float,
+) -> tuple[Tensor, ...] | None:
+    if x.dtype not in FAST_DTYPES or not is_contiguous(x) or x.dim() < 2 or groups < 1 or channels % groups:
+        return None
+    if tuple(x.shape[:2]) != (batch, channels) or x.numel() != batch * channels * positions:
+        return None
+    if not _match((weight, bias), (channels,), x):
+        return None
+    return empty_like(x), empty((batch, groups), x.dtype), empty((batch, groups), x.dtype)
+
+
 FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
     **POINTWISE,
     **ARRANGING,
     **GRADIENTS,
+    **INTERPOLATION,
     "aten::mm": mm,
     "aten::addmm": addmm,
     "aten::bmm": bmm,
@@ -76,6 +97,7 @@ FAST_KERNELS: Mapping[str, Callable[..., Any]] = {
     "aten::_scaled_dot_product_flash_attention_for_cpu": flash_attention,
     "aten::native_batch_norm": _batch_norm,
     "aten::native_layer_norm": _layer_norm,
+    "aten::native_group_norm": _group_norm,
     "aten::mkldnn_rnn_layer": lstm_layer,
     "aten::mkldnn_rnn_layer_backward": lstm_layer_backward,
 }

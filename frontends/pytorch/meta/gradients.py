@@ -76,6 +76,29 @@ def layer_norm_backward(
     return tuple(empty(s, x.dtype) if wanted else None for s, wanted in zip(shapes, output_mask, strict=True))
 
 
+def group_norm_backward(
+    gradient: Tensor,
+    x: Tensor,
+    mean: Tensor,
+    scale: Tensor,
+    weight: Tensor | None,
+    batch: int,
+    channels: int,
+    positions: int,
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor | None, ...] | None:
+    """Return the empty gradients of input, weight and bias, as far as ``output_mask`` asks for them."""
+    if not _are_plain(gradient, x) or x.dim() < 2 or groups < 1 or channels % groups:
+        return None
+    if tuple(x.shape[:2]) != (batch, channels) or x.numel() != batch * channels * positions:
+        return None
+    if not _are_vectors((mean, scale), (batch, groups), x.dtype) or not _are_vectors((weight,), (channels,), x.dtype):
+        return None
+    shapes = (tuple(x.shape), (channels,), (channels,))
+    return tuple(empty(s, x.dtype) if wanted else None for s, wanted in zip(shapes, output_mask, strict=True))
+
+
 def max_pool2d_backward(
     gradient: Tensor,
     x: Tensor,
@@ -105,6 +128,15 @@ def embedding_backward(
     return empty((rows, gradient.shape[-1]), gradient.dtype)
 
 
+def select_backward(gradient: Tensor, sizes: Sequence[int], dim: int, index: int) -> Tensor | None:
+    """Return the empty gradient of a tensor of which one position along an axis was selected."""
+    rank = len(sizes)
+    if gradient.dtype not in _PLAIN_FLOATS or not -rank <= dim < rank or min(sizes) < 1:
+        return None
+    is_plain = -sizes[dim] <= index < sizes[dim] and gradient.shape == (*sizes[: dim % rank], *sizes[dim % rank + 1 :])
+    return empty(sizes, gradient.dtype) if is_plain else None
+
+
 def _are_float(gradient: Tensor, x: Tensor) -> bool:
     return x.dtype in _PLAIN_FLOATS and gradient.dtype == x.dtype
 
@@ -123,7 +155,9 @@ GRADIENTS: Mapping[str, Callable[..., Any]] = {
     "aten::_log_softmax_backward_data": softmax_backward,
     "aten::native_batch_norm_backward": batch_norm_backward,
     "aten::native_layer_norm_backward": layer_norm_backward,
+    "aten::native_group_norm_backward": group_norm_backward,
     "aten::max_pool2d_with_indices_backward": max_pool2d_backward,
     "aten::embedding_dense_backward": embedding_backward,
+    "aten::select_backward": select_backward,
 }
 """Functions by the operator with its overload."""

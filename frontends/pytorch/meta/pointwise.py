@@ -132,6 +132,7 @@ POINTWISE: Mapping[str, Callable[..., Any]] = {
     **{f"aten::{name}": unary for name in _UNARY.split()},
     **{f"aten::{name}_": unary_in_place for name in _UNARY.split()},
     "aten::softplus": unary,
+    "aten::_prelu_kernel": arithmetic,
     **{f"aten::{name}_like": like for name in ("empty", "zeros", "ones")},
     **{f"aten::{name}.Tensor": whole_arithmetic for name in _WHOLE},
     **{f"aten::{name}_.Tensor": whole_arithmetic_in_place for name in _WHOLE},

@@ -6,6 +6,7 @@ call that PyTorch refuses is always left to it.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -232,6 +233,67 @@ def batch_norm_backward(draw: Draw) -> tuple[Any, ...]:
     return gradient, x, *vectors, draw.random() < 0.8, 1e-5, [draw.random() < 0.9 for _ in range(3)]
 
 
+def batch_norm(draw: Draw) -> tuple[Any, ...]:
+    x = draw.tensor(draw.choice((2, 3)), *draw.shape(draw.randint(1, 4)))  # of one value there is no variance
+    weight, bias, mean, var = (draw.tensor(x.shape[1], dtype=x.dtype) for _ in range(4))
+    if draw.random() < 0.5:
+        mean = var = None
+    return x, *draw.choice(((weight, bias), (None, None))), mean, var, True, 0.1, 1e-5
+
+
+def prelu(draw: Draw) -> tuple[Any, ...]:
+    x = draw.tensor(*draw.shape(draw.randint(2, 4)))
+    slopes = draw.choice((1, x.shape[1]))
+    return x, draw.tensor(1, slopes, *[1] * (x.dim() - 2), dtype=x.dtype)
+
+
+def selected(draw: Draw) -> tuple[Any, ...]:
+    shape = draw.shape(draw.randint(1, 4))
+    dim, index = draw.randint(-len(shape), len(shape) - 1), draw.randint(-2, 2)
+    return draw.tensor(*(size for i, size in enumerate(shape) if i != dim % len(shape))), [*shape], dim, index
+
+
+def group_norm(draw: Draw) -> tuple[Any, ...]:
+    groups = draw.choice((1, 2, 2, 3))
+    channels = groups * draw.choice((1, 2, 4)) + (draw.random() < 0.05)
+    x = draw.tensor(draw.choice((1, 2)), channels, *draw.shape(draw.randint(0, 3)))
+    weight, bias = (draw.choice((None, draw.tensor(channels, dtype=x.dtype))) for _ in range(2))
+    return x, weight, bias, x.shape[0], channels, math.prod(x.shape[2:]), groups, 1e-5
+
+
+def group_norm_backward(draw: Draw) -> tuple[Any, ...]:
+    x, weight, _, batch, channels, positions, groups, _ = group_norm(draw)
+    gradient = draw.tensor(*x.shape, dtype=x.dtype)
+    statistics = [draw.tensor(batch, groups, dtype=x.dtype) for _ in range(2)]
+    mask = [draw.random() < 0.8 for _ in range(3)]
+    return gradient, x, *statistics, weight, batch, channels, positions, groups, mask
+
+
+def interpolation(corners: bool) -> Callable[[Draw], tuple[Any, ...]]:
+    def args(draw: Draw) -> tuple[Any, ...]:
+        sizes = [draw.choice((1, 3, 8, 8, 0)) for _ in range(draw.choice((2, 2, 2, 1)))]
+        scales = draw.choice(((2.0, 2.0), (None, None)))
+        return (
+            draw.tensor(*draw.shape(draw.choice((4, 4, 3)))),
+            sizes,
+            *([draw.random() < 0.5] if corners else []),
+            *scales,
+        )
+
+    return args
+
+
+def interpolation_backward(corners: bool) -> Callable[[Draw], tuple[Any, ...]]:
+    def args(draw: Draw) -> tuple[Any, ...]:
+        batch, channels, *sizes, height, width = (draw.size() for _ in range(6))
+        gradient = draw.tensor(batch, channels, *sizes)
+        larger = [height if draw.random() < 0.9 else 0, width]
+        sizes = sizes if draw.random() < 0.9 else sizes[::-1]
+        return gradient, sizes, [batch, channels, *larger], *([False] if corners else []), None, None
+
+    return args
+
+
 def layer_norm_backward(draw: Draw) -> tuple[Any, ...]:
     gradient, x = two_alike(draw)
     rank = draw.randint(0, x.dim())
@@ -293,6 +355,16 @@ ARGUMENTS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
     "aten::max_pool2d_with_indices_backward": max_pool2d_backward,
     "aten::embedding_dense_backward": embedding_backward,
     "aten::div.Scalar": divided,
+    "aten::native_batch_norm": batch_norm,
+    "aten::_prelu_kernel": prelu,
+    "aten::select_backward": selected,
+    "aten::native_group_norm": group_norm,
+    "aten::native_group_norm_backward": group_norm_backward,
+    **{f"aten::upsample_{way}2d": interpolation(way != "nearest") for way in ("nearest", "bilinear", "bicubic")},
+    **{
+        f"aten::upsample_{way}2d_backward": interpolation_backward(way != "nearest")
+        for way in ("nearest", "bilinear", "bicubic")
+    },
     "aten::lerp_.Scalar": two_alike_with(0.5),
     "aten::addcmul_": three_alike,
     "aten::addcdiv_": three_alike,
