@@ -41,4 +41,5 @@ def dimension_name(d: Any) -> str:
 
 
 def _is_number(name: Any) -> bool:
-    return isinstance(name, str) and name.isascii() and name.isdigit()
+    """Return whether a name is a positive number as it is usually written."""
+    return isinstance(name, str) and name.isascii() and name.isdigit() and not name.startswith("0")
