@@ -49,7 +49,7 @@ def test_the_measurement_detects_loaded_modules(heavy):
     assert heavy in loaded_by(f"import {heavy}")
 
 
-FIRST_ESTIMATE = """
+NETWORKS = """
 import torch
 from torch import nn
 before = set(sys.modules)
@@ -63,13 +63,24 @@ class Attention(nn.Module):
         x = self.embed(ids)
         q, k, v = (t.view(2, 6, 2, 8).transpose(1, 2) for t in self.project(self.norm(x)).chunk(3, -1))
         y = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 6, 16)
-        return (x + y * 0.5).mean(1)
+        return nn.functional.gelu(x + y * 0.5).mean(1)
 
 layers = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten()
-estimate(nn.Sequential(*layers, nn.Linear(8, 4)).eval(), (2, 3, 20, 20))
-estimate(Attention().eval(), Tensor((2, 6), "int64"))
-sys.modules = {name: sys.modules[name] for name in sys.modules if name not in before}
+image, attention, ids = nn.Sequential(*layers, nn.Linear(8, 4)), Attention(), Tensor((2, 6), "int64")
 """
+
+NEW_MODULES = "\nsys.modules = {name: sys.modules[name] for name in sys.modules if name not in before}"
+
+FIRST_ESTIMATE = f"""{NETWORKS}
+estimate(image.eval(), (2, 3, 20, 20))
+estimate(attention.eval(), ids)
+{NEW_MODULES}"""
+
+FIRST_STEP = f"""{NETWORKS}
+estimate(image, (2, 3, 20, 20), backward=True)
+estimate(attention, ids, backward=True)
+estimate(nn.LSTM(4, 8), (5, 2, 4))
+{NEW_MODULES}"""
 
 
 SLOW = {
@@ -117,30 +128,6 @@ def new_modules(program: str) -> set[str]:
 def test_a_first_estimate_imports_neither_the_compiler_nor_sympy():
     pytest.importorskip("torch")
     assert not ((SLOW - new_modules(BY_PYTORCH)) | FEW_RUNS) & new_modules(FIRST_ESTIMATE)
-
-
-FIRST_STEP = """
-import torch
-from torch import nn
-before = set(sys.modules)
-from costcore import Tensor, estimate
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embed, self.norm, self.project = nn.Embedding(10, 16), nn.LayerNorm(16), nn.Linear(16, 48)
-    def forward(self, ids):
-        x = self.embed(ids)
-        q, k, v = (t.view(2, 6, 2, 8).transpose(1, 2) for t in self.project(self.norm(x)).chunk(3, -1))
-        y = nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 6, 16)
-        return nn.functional.gelu(x + y)
-
-image = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten()
-estimate(nn.Sequential(*image, nn.Linear(8, 4)), (2, 3, 20, 20), backward=True)
-estimate(Block(), Tensor((2, 6), "int64"), backward=True)
-estimate(nn.LSTM(4, 8), (5, 2, 4))
-sys.modules = {name: sys.modules[name] for name in sys.modules if name not in before}
-"""
 
 
 def test_a_first_training_step_imports_neither_the_compiler_nor_sympy():

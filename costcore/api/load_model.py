@@ -56,16 +56,6 @@ def evaluate(model: Any) -> Any:
     return model
 
 
-TRAIN_MODE = "train mode, in which batch norms and dropouts cost more"
-"""What is said of a model that :func:`costs_more_in_training`, whose inference is counted."""
-
-
-def costs_more_in_training(model: Any) -> bool:
-    """Return whether a model is in train mode and has layers that update statistics or draw random numbers in it."""
-    modules = model.modules() if getattr(model, "training", False) and callable(getattr(model, "modules", None)) else ()
-    return any(getattr(m, "track_running_stats", False) or "Dropout" in type(m).__name__ for m in modules)
-
-
 def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
     """Return the model that ``target`` names: the path of a model file, or the result of ``module:factory``.
 

@@ -12,9 +12,7 @@ from typing import Any
 from costcore.api.estimate import estimate
 from costcore.api.input_notation import input_arguments
 from costcore.api.load_model import (
-    TRAIN_MODE,
     check_target,
-    costs_more_in_training,
     evaluate,
     load_model,
     module_search_path,
@@ -26,7 +24,13 @@ from costcore.cli.options import files_with, flag_of
 from costcore.cli.running import print_message
 from costcore.errors import CostError, CostWarning, MissingInputsError, UnknownOptionError
 from costcore.registry.frontends import applicable_options
-from costcore.registry.libraries import is_saved_report, library_target, usual_inputs
+from costcore.registry.libraries import (
+    TRAIN_MODE,
+    costs_more_in_training,
+    is_saved_report,
+    library_target,
+    usual_inputs,
+)
 from costcore.reports.caveats import n_assumptions
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report

@@ -83,7 +83,7 @@ class LazyCalculators(Mapping[str, Calculator]):
 
     def _complete(self) -> None:
         if not self._is_complete:
-            self._loaded = {**self._load_all()}
+            self._loaded = {**self._load_all(), **self._loaded}  # those that were returned remain the same objects
             self._is_complete = True
 
 

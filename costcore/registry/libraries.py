@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError, CostWarning
@@ -62,7 +63,20 @@ def usual_inputs(model: object, target: str) -> Any:
         model: the model.
         target: the target that it was loaded from, whose last word may be a name of the library.
     """
-    if isinstance(model, str):
-        return None
-    find = getattr(load(frontend_of(model).name), "usual_inputs", None)
+    find = _function_of_frontend(model, "usual_inputs")
     return None if find is None else find(model, target.rpartition(":")[2])
+
+
+TRAIN_MODE = "train mode, in which batch norms and dropouts cost more"
+"""What is said of a model that :func:`costs_more_in_training`, whose inference is counted."""
+
+
+def costs_more_in_training(model: object) -> bool:
+    """Return whether a model that is run is in train mode and costs more in it; False if its frontend lacks this."""
+    find = _function_of_frontend(model, "costs_more_in_training")
+    return find is not None and bool(find(model))
+
+
+def _function_of_frontend(model: object, name: str) -> Callable[..., Any] | None:
+    """Return an optional function of the frontend of a model; None for a file, or if the frontend lacks it."""
+    return None if isinstance(model, str) else getattr(load(frontend_of(model).name), name, None)

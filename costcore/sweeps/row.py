@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from costcore.api.estimate import estimate
 from costcore.api.input_notation import input_arguments
-from costcore.api.load_model import TRAIN_MODE, costs_more_in_training, evaluate, load_model, module_search_path
+from costcore.api.load_model import evaluate, load_model, module_search_path
 from costcore.dims import Dim
 from costcore.errors import CostError, CostWarning
 from costcore.registry.frontends import applicable_options, frontend_of
-from costcore.registry.libraries import is_saved_report, usual_inputs
+from costcore.registry.libraries import TRAIN_MODE, costs_more_in_training, is_saved_report, usual_inputs
 from costcore.reports.exports.facts import status
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
