@@ -142,22 +142,6 @@ def records_modules() -> bool:
     return all(any("torch.nn" in entry.value for entry in node.metadata_props) for node in nodes)
 
 
-class _Assigns(nn.Module):
-    """Assigns its input to a part of a tensor."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = x.new_zeros(4, 3)
-        y[1:3] = x
-        return y + 1
-
-
-@cache
-def records_copies() -> bool:
-    """Whether the newer exporter records that values are copied to a part of a tensor."""
-    nodes = onnx.load_from_string(export(_Assigns(), (torch.ones(2, 3),), "newer", 18)).graph.node
-    return any("aten.copy" in entry.value for node in nodes for entry in node.metadata_props)
-
-
 def skip_unless_exported(module: nn.Module) -> None:
     """Skip a test of the newer exporter that the installed PyTorch and onnxscript do not export for."""
     if not HAS_NEWER:

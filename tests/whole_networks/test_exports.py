@@ -19,7 +19,7 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     from torch.nn import functional
 
     from tests.whole_networks import exporter_edge_cases, pytorch_models
-    from tests.whole_networks.exporters import EXPORTERS, all_different, export, records_copies
+    from tests.whole_networks.exporters import EXPORTERS, all_different, export
     from tests.whole_networks.pytorch_models import Attention, Bert, Encoder, Residual, UNet, ViT, conv
 
     class Masked(nn.Module):
@@ -213,8 +213,6 @@ NEWER_ONLY = (
 def test_networks_of_the_newer_exporter_are_equal_with_regrouping(name):
     module, x = newer_only()[name]
     content = export(module.eval(), (x,), "newer", 18)
-    if name == "assigned" and not records_copies():
-        pytest.skip("the newer exporter of this PyTorch does not record the copies of assignments")
     assert differing(estimate(module, x, layout="free"), estimate(content, layout="free", regroup=True)) == {}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from itertools import groupby
-from typing import Any
+from typing import Any, NoReturn
 
 from costcore.errors import CostError
 
@@ -21,15 +21,22 @@ GRADIENTS = "of_gradients"
 def run_stages_alone(stack: ExitStack) -> None:
     """Let a stage of a pipeline run without its neighbors until ``stack`` is closed.
 
-    Before its first step a stage votes with all others whether every stage knows the shapes of what it receives and
-    sends. The vote is left out, because it does not belong to a step, and the shapes must be stated. What a stage sends
-    and receives of gradients, outside of the backward pass, is located in it.
+    Before its first step a stage exchanges a message with each neighbor, and votes with all others, or asks its
+    neighbors, whether every stage knows the shapes of what it receives and sends. These messages are left out, because
+    they do not belong to a step, and the shapes must be stated. What a stage sends and receives of gradients, outside
+    of the backward pass, is located in it.
     """
     module = sys.modules.get("torch.distributed.pipelining.schedules")  # importing it takes half a second
     schedule: Any = getattr(module, "_PipelineSchedule", None)
     if hasattr(schedule, "_warmup_p2p"):
         replace(stack, schedule, "_warmup_p2p", _begin)
-    stage: Any = getattr(sys.modules.get("torch.distributed.pipelining.stage"), "_PipelineStageBase", None)
+    stages = sys.modules.get("torch.distributed.pipelining.stage")
+    stage: Any = getattr(stages, "_PipelineStageBase", None)
+    asking: Any = getattr(stages, "PipelineStage", None)
+    if hasattr(asking, "_shape_inference"):
+        replace(stack, asking, "_shape_inference", _ask)
+        if hasattr(stage, "_get_init_p2p_neighbors_ops"):
+            replace(stack, stage, "_get_init_p2p_neighbors_ops", _no_messages)
     names = ("get_bwd_send_ops", "get_bwd_recv_ops")
     if module is not None and hasattr(module, "_batch_p2p") and all(hasattr(stage, name) for name in names):
         for name in names:
@@ -47,11 +54,25 @@ def _begin(schedule: Any, stages: list[Any], has_backward: bool, p2p_done: bool)
 
     for stage in stages:
         if InferenceMode.needs_dynamic(stage._user_meta, has_backward):
-            raise CostError(
-                f"stage {stage.stage_index} of the pipeline has no neighbors in a simulated mesh. Pass the shapes that "
-                "it receives and sends: PipelineStage(…, input_args=…, output_args=…)"
-            )
+            _ask(stage)
         stage._inference_mode = InferenceMode.STATIC
+
+
+def _ask(stage: Any, *_arguments: Any) -> NoReturn:
+    """Refuse that a stage asks its neighbors for shapes.
+
+    Raises:
+        CostError: always.
+    """
+    raise CostError(
+        f"stage {stage.stage_index} of the pipeline has no neighbors in a simulated mesh. Pass the shapes that it "
+        "receives and sends: PipelineStage(…, input_args=…, output_args=…)"
+    )
+
+
+def _no_messages(_stage: Any) -> list[Any]:
+    """Return the messages of a stage to its neighbors before the first step: none."""
+    return []
 
 
 def _marking(transfers_of: Callable[..., list[Any]]) -> Callable[..., list[Any]]:

@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 import torch
 from torch import distributed
-from torch.distributed import fsdp, pipelining
+from torch.distributed import fsdp
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
@@ -72,11 +72,6 @@ NEEDS_WORKSPACE = pytest.mark.skipif(
 )
 
 NEEDS_GROUPED_PRODUCTS = pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this PyTorch has no _grouped_mm")
-
-NEEDS_STATIC_PIPELINES = pytest.mark.skipif(
-    not hasattr(getattr(pipelining.schedules, "_PipelineSchedule", None), "_warmup_p2p"),
-    reason="stages of this PyTorch exchange a message of their own in the first step, and ask for shapes",
-)
 
 NEEDS_REDUCTIONS = pytest.mark.skipif(
     not any(hasattr(distributed.ReduceOp, name) for name in ("factor", "boxed")),

@@ -19,6 +19,9 @@ HAS_JOINED_EXPERTS = hasattr(modeling_mixtral, "MixtralExperts")
 CACHES_LATENTS = "update(key_states" not in getsource(DeepseekV3Attention.forward)
 """Whether attention over latent vectors keeps these and expands all in every step, and not the expanded keys."""
 
+MASKS_NOTHING = hasattr(torch.compiler, "is_exporting")
+"""Whether an export makes a mask of which a run finds that it masks nothing, as it can ask whether it is an export."""
+
 NEEDS_JOINED_EXPERTS = pytest.mark.skipif(
     not HAS_JOINED_EXPERTS,
     reason="experts of this transformers are modules in a loop, whose bytes are those of routing that is balanced",

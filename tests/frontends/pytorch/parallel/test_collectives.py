@@ -11,7 +11,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 
 from costcore import ComputationalCostHook, CostError, estimate, estimate_ranks
 from costcore.frontends.pytorch.parallel.mesh import simulated_mesh
-from tests.frontends.pytorch.differences import NEEDS_REDUCTIONS, NEEDS_STATIC_PIPELINES
+from tests.frontends.pytorch.differences import NEEDS_REDUCTIONS
 
 from .networks import HEAD, TENSOR_PARALLEL, TOKEN_IDS, TOKENS, Transformer
 
@@ -172,7 +172,6 @@ def pipeline_step(rank, schedule=Schedule1F1B, with_shapes=True):
     return hook.report
 
 
-@NEEDS_STATIC_PIPELINES
 @pytest.mark.parametrize("schedule", [Schedule1F1B, ScheduleGPipe])
 def test_stages_of_a_pipeline_send_activations_and_gradients(schedule):
     """Across each boundary, the activations of every micro-batch and their gradients. The first stage computes no
@@ -188,7 +187,6 @@ def test_stages_of_a_pipeline_send_activations_and_gradients(schedule):
     assert [report.total_report["macs"] for report in reports] == [5 * product, 6 * product, 6 * product]
 
 
-@NEEDS_STATIC_PIPELINES
 def test_a_stage_needs_its_shapes():
     ours = r"stage 1 of the pipeline .* PipelineStage\(…, input_args=…, output_args=…\)"
     of_pytorch = r"Stage 1 requires dynamic shape inference.* to the PipelineStage constructor"  # since 2.15
