@@ -24,6 +24,9 @@ distributed_tensors = import_module(
     "torch.distributed.tensor" if hasattr(distributed.tensor, "DTensor") else "torch.distributed._tensor"
 )
 
+HAS_MESH = distributed_tensors.__name__ == "torch.distributed.tensor"
+"""Whether a model can be distributed over a simulated mesh."""
+
 HAS_GROUPED_QUERIES = "enable_gqa" in str(scaled_dot_product_attention.__doc__)
 
 

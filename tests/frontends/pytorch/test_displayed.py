@@ -15,6 +15,7 @@ from costcore.reports.overview.displayed import Displayed
 from tests.core.reports.overview.test_overview import Elements
 from tests.core.reports.overview.test_public_results import reachable
 from tests.core.timing.toy_calibration import calibrated_device
+from tests.frontends.pytorch.differences import HAS_MESH
 
 DATA = (4, 3, 8, 8)
 
@@ -50,6 +51,8 @@ def serving():
 
 
 def ranks():
+    if not HAS_MESH:
+        pytest.skip("a mesh needs PyTorch 2.5")
     from torch.distributed.tensor.parallel import ColwiseParallel
 
     plan = {"3": ColwiseParallel()}

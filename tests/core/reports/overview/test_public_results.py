@@ -78,9 +78,8 @@ def reachable() -> set[type]:
             waiting += [each for each in returned_by(item) if each not in found]
         elif item not in found:
             found.add(item)
-            for name, member in inspect.getmembers_static(item):
-                if name.startswith("_"):
-                    continue
+            for name in (each for each in dir(item) if not each.startswith("_")):
+                member = inspect.getattr_static(item, name)
                 if isinstance(member, property):
                     member = member.fget
                 elif hasattr(member, "func"):  # a cached property

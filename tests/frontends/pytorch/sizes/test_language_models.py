@@ -19,7 +19,7 @@ GROUPED = {**SMALL, "num_attention_heads": 4, "num_key_value_heads": 2, "bos_tok
 MODELS = {
     "Llama": GROUPED,
     "Mixtral": {**GROUPED, "num_local_experts": 4},
-    "Bert": {**SMALL, "num_attention_heads": 2},
+    "Bert": {**SMALL, "num_attention_heads": 2, "pad_token_id": None},  # with one, transformers 4 looks for it
     "GPT2": {"n_embd": 16, "n_layer": 1, "n_head": 2, "vocab_size": 50, "bos_token_id": 1, "eos_token_id": 2},
     "Mamba": {**SMALL, "state_size": 4, "expand": 1},
 }
