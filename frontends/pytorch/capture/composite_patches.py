@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from ..meta import sdpa
 from ..meta.operands import tensors_of
 from ..operators.composite_ops import COMPOSITES, exists, overload
 from .dispatch_mode import CaptureMode
 from .replacement import replace
+from .stand_ins import run_stand_in
 
 _METHODS = {"matmul": ("__matmul__",)}
 """Further names of a method, by operator."""
@@ -38,7 +38,7 @@ def patch_functions(stack: ExitStack, active_mode: Callable[[], CaptureMode | No
             operators.setdefault(name.partition(".")[0], []).append(overload(name))
     for name, overloads in operators.items():
         for owner, attribute in _functions(name):
-            _patch(stack, owner, attribute, overloads, active_mode)
+            _patch(stack, owner, attribute, f"aten::{name}", overloads, active_mode)
 
 
 def _functions(name: str) -> Iterator[tuple[Any, str]]:
@@ -57,6 +57,7 @@ def _patch(
     stack: ExitStack,
     owner: Any,
     attribute: str,
+    native: str,
     overloads: list[OpOverload],
     active_mode: Callable[[], CaptureMode | None],
 ) -> None:
@@ -70,9 +71,7 @@ def _patch(
         operator = next((o for o in overloads if _fits(o, args, kwargs)), None)
         if operator is None:
             return original(*args, **kwargs)
-        run = partial(original, *args, **kwargs)
-        if overloads[0].name() == sdpa.NAME:
-            run = partial(_run_attention, original, args, kwargs)
+        run = partial(_run, original, mode, native, args, kwargs)
         return mode.run_as_one_call(operator, args, _schema_names(operator, kwargs), run)
 
     replace(stack, owner, attribute, patched)
@@ -85,8 +84,8 @@ def _is_transformed(args: Any, kwargs: Any) -> bool:
     return any(hasattr(tensor, "_local_tensor") for tensor in tensors_of(args, kwargs))
 
 
-def _run_attention(original: Any, args: Any, kwargs: Any) -> Any:
-    result = sdpa.fused_attention(*args, **kwargs)
+def _run(original: Callable[..., Any], mode: CaptureMode, native: str, args: Any, kwargs: Any) -> Any:
+    result = run_stand_in(mode, native, args, kwargs)
     return original(*args, **kwargs) if result is None else result
 
 

@@ -11,14 +11,13 @@ the first capture, which takes a millisecond, and stay registered. They do not a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 
-from ..meta import gru, lstm, sdpa
 from ..meta.follow import follow
 from ..meta.operands import PLAIN, are_distributed, have_data, is_mixed, tensors_of, without_data
 from ..operators.composite_ops import ADDS_IN_PLACE, COMPOSITES, WITHOUT_GRADIENT, exists, overload
@@ -28,17 +27,11 @@ from . import autocast
 from .dispatch_keys import AFTER, AFTER_CAPTURE
 from .dispatch_mode import CaptureMode
 from .libraries import kernels_of_aten
+from .stand_ins import run_stand_in
 
 _grad_enabled = torch.is_grad_enabled
 _functorch_level = torch._C._functorch.maybe_current_level
 _mode_count = torch._C._len_torch_dispatch_stack
-
-STAND_INS: Mapping[str, Callable[..., Any]] = {
-    sdpa.NAME: sdpa.fused_attention,
-    lstm.NAME: lstm.fused_lstm,
-    **gru.STAND_INS,
-}
-"""Functions that run what a CPU runs where PyTorch decomposes an operator on the meta device; they may return None."""
 
 
 @cache
@@ -169,11 +162,7 @@ def _run(
         watch = Stopwatch(tensors_of(args, kwargs), kwargs) if mode.recording.measures_time else None
         if plan.native == autocast.LOWER_AS_A_WHOLE and autocast.is_any_enabled():
             args = autocast.cast(args, autocast.lower_dtype())
-        stand_in = STAND_INS.get(plan.native)
-        result = None if stand_in is None else stand_in(*args, **kwargs)
-        if result is not None and plan.native == lstm.NAME and _grad_enabled():
-            for ledger in mode.ledgers:
-                ledger.note(lstm.RESERVE, is_approximation=True)
+        result = run_stand_in(mode, plan.native, args, kwargs)
         if result is None:
             result = redispatch(keyset, *args, **kwargs)
         if watch is not None:

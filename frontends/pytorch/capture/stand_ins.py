@@ -1,0 +1,38 @@
+"""What a CPU runs where PyTorch decomposes a composite operator on the meta device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from ..meta import gru, lstm, sdpa
+from .dispatch_mode import CaptureMode
+
+_STAND_INS: Mapping[str, Callable[..., Any]] = {
+    sdpa.NAME: sdpa.fused_attention,
+    lstm.NAME: lstm.fused_lstm,
+    **gru.STAND_INS,
+}
+"""Functions by the name of the operator; they may return None."""
+
+
+def run_stand_in(mode: CaptureMode, native: str, args: Any, kwargs: Any) -> Any:
+    """Run what a CPU runs instead of an operator.
+
+    Args:
+        mode: the mode, whose ledgers of memory note what is an estimate.
+        native: the name of the operator.
+        args: its operands.
+        kwargs: its operands by name.
+
+    Returns:
+        Its result; None if PyTorch runs the operator as a CPU does.
+    """
+    stand_in = _STAND_INS.get(native)
+    result = None if stand_in is None else stand_in(*args, **kwargs)
+    if result is not None and native == lstm.NAME and torch.is_grad_enabled():
+        for ledger in mode.ledgers:
+            ledger.note(lstm.RESERVE, is_approximation=True)
+    return result
