@@ -24,7 +24,7 @@ if not {"pytorch", "onnx"} - set(frameworks.available()):
     from torch import nn
     from torch.nn import functional
 
-    from tests.whole_networks.exporters import EXPORTERS, HAS_NEWER, all_different, or_skip
+    from tests.whole_networks.exporters import EXPORTERS, HAS_NEWER, all_different, keeps_names, or_skip
 
     class Decoder(nn.Module):
         """Self-attention over a past and new tokens.
@@ -131,6 +131,9 @@ def exported(kind: str, exporter: str, mask: str = "") -> bytes:
         program = torch.onnx.export(
             network(kind), tensors(kind, 2, 3, 6), dynamo=True, dynamic_shapes=shapes, optimize=True, **options
         )
+        dims = [dim for value in program.model_proto.graph.input for dim in value.type.tensor_type.shape.dim]
+        if any(dim.dim_param.isdecimal() for dim in dims) and not keeps_names():
+            pytest.skip("the newer exporter of this PyTorch writes lengths of this network as numbers")
         content: bytes = program.model_proto.SerializeToString()
         return content
 
