@@ -7,6 +7,9 @@ from collections.abc import Sequence
 NEW_OBJECTS = 200_000
 """New objects before the garbage collector looks for cycles among them; Python's 700 would scan imports repeatedly."""
 
+REPORTS_LEAKS = "triton"
+"""A module that prints a warning of every object of its own that is left when the process ends."""
+
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run the command of this process, whose arguments are ``argv``, and return its exit code."""
@@ -16,7 +19,8 @@ def run(argv: Sequence[str] | None = None) -> int:
     try:
         return main(argv)
     finally:
-        gc.freeze()  # the process ends: Python would search all its objects for cycles once more
+        if REPORTS_LEAKS not in sys.modules:
+            gc.freeze()  # the process ends: Python would search all its objects for cycles once more
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def _in_groups(module: Any) -> Iterator[tuple[Module, str, Parameter | None]]:
     groups = getattr(state, "_fsdp_param_groups", None)  # one group at most before PyTorch 2.13
     for group in groups if groups is not None else filter(None, [state._fsdp_param_group]):
         for sharded in group.fsdp_params:
-            _check_precision("fully_shard", group.mp_policy)
+            _check_precision("fully_shard", (sharded if hasattr(sharded, "mp_policy") else group).mp_policy)
             if sharded.is_dtensor:
                 raise CostError(
                     f"{type(module).__name__}: its parameters are sharded by fully_shard on top of tensor parallelism; "
