@@ -53,7 +53,7 @@ def skip_what_others_print(page):
     """Skip a page whose output is that of a newer PyTorch or transformers than those that are installed."""
     differences = pytest.importorskip("tests.frontends.pytorch.differences")
     transformers = pytest.importorskip("tests.frontends.pytorch.transformers_differences")
-    if page.stem in ("how_long", "serving", "training") and transformers.ANGLES_ARE_PRODUCTS:
+    if page.stem in ("how_long", "parallel", "serving", "training") and transformers.ANGLES_ARE_PRODUCTS:
         pytest.skip("transformers 4 computes masks and rotary embeddings otherwise")
     if page.stem in ("how_long", "parallel") and not differences.FUSES_GROUPED_QUERIES:
         pytest.skip("a CPU of this PyTorch runs other operators for attention with fewer heads of keys")
