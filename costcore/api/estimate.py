@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costcore.api.build_report import Progress, check_arguments, make_report, warn_about
+from costcore.api.typed_shapes import with_tensors
 from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import check_options, frontend_of, load
 from costcore.reports.report import Report
@@ -34,8 +35,9 @@ def estimate(
         model: a ``torch.nn.Module`` or ``torch.export.ExportedProgram`` (traced on the meta device: no weights are
             allocated, nothing is computed), a ``chainer.Link`` (run once), or an ONNX model as a path, bytes or
             ``ModelProto`` (read, never run; weights are never loaded).
-        inputs: a shape (tuple of ints), a :class:`costcore.Tensor` (a shape with a dtype), a tensor or array, or a
-            tuple, list or dict of these. An ONNX model declares the shapes of its inputs; shapes by name replace them.
+        inputs: a shape (tuple of ints), a shape with a dtype, which is a pair ``((2, 128), "int64")`` or a
+            :class:`costcore.Tensor`, a tensor or array, or a tuple, list or dict of these. An ONNX model declares the
+            shapes of its inputs; shapes by name replace them.
             A size may be a name, ``("batch", 3, "height", "width")``, or a sum or product of names and integers,
             ``"16*h"``: all dimensions and costs of the report are then formulas in these names, for
             :meth:`Report.subs`. They are exact: they are found from about twenty captures, and checked at others.
@@ -109,6 +111,7 @@ def estimate(
         load(spec.name).estimate(recorder, model, inputs, **options)
         return make_report(recorder, custom, fma_1flop, layout)
 
+    inputs = with_tensors(inputs)
     if not spec.suffixes and has_names(inputs):
         from costcore.sizes.report import report_in_sizes
 

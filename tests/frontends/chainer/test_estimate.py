@@ -51,8 +51,9 @@ def test_inputs(inputs, types):
     assert [entry["type"] for entry in report.layer_report.values()] == types
 
 
-def test_dtype_of_inputs():
-    report = estimate(links.EmbedID(10, 4), Tensor((5,), "int32"))
+@pytest.mark.parametrize("inputs", [Tensor((5,), "int32"), ((5,), "int32")])
+def test_dtype_of_inputs(inputs):
+    report = estimate(links.EmbedID(10, 4), inputs)
 
     # 5 indices of 4 B, 5 rows of 4 float32
     assert report.total_report["mread"] == 5 * 4 + 5 * 4 * 4

@@ -1,0 +1,31 @@
+"""Shapes with the name of a dtype, ``((2, 128), "int64")``, among the inputs of a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costcore.dims import is_symbolic
+from costcore.ir import BITS, Tensor
+from costcore.sizes.inputs import Dim
+
+
+def with_tensors(inputs: Any) -> Any:
+    """Return inputs with a :class:`Tensor` for every pair of a shape and the name of a dtype; the rest is the same."""
+    if _is_typed_shape(inputs):
+        return Tensor(tuple(inputs[0]), inputs[1])
+    if type(inputs) is dict:
+        return {name: with_tensors(value) for name, value in inputs.items()}
+    if type(inputs) in (list, tuple):
+        return type(inputs)(map(with_tensors, inputs))
+    return inputs
+
+
+def _is_typed_shape(value: Any) -> bool:
+    if type(value) is not tuple or len(value) != 2 or not isinstance(value[1], str) or value[1] not in BITS:
+        return False
+    shape = value[0]
+    return type(shape) in (list, tuple) and len(shape) > 0 and all(map(_is_size, shape))
+
+
+def _is_size(value: Any) -> bool:
+    return (isinstance(value, (int, str, Dim)) and not isinstance(value, bool)) or is_symbolic(value)

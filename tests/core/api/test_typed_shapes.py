@@ -1,0 +1,54 @@
+"""A shape with the name of a dtype is a tensor wherever inputs are given."""
+
+from __future__ import annotations
+
+import pytest
+
+from costcore import Dim, Tensor, estimate
+from costcore.api.typed_shapes import with_tensors
+
+IDS = Tensor((2, 128), "int64")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [
+        (((2, 128), "int64"), IDS),
+        (([2, 128], "int64"), IDS),
+        ([((2, 128), "int64"), (2, 3)], [IDS, (2, 3)]),
+        ({"ids": ((2, 128), "int64"), "scale": 2.0}, {"ids": IDS, "scale": 2.0}),
+        ({"past": [(((1, 2), "float16"), ((1, 2), "float16"))]}, {"past": [(Tensor((1, 2), "float16"),) * 2]}),
+        ((("batch", 128), "int64"), Tensor(("batch", 128), "int64")),
+        (((Dim("batch", 1, 8), 3), "bool"), Tensor((Dim("batch", 1, 8), 3), "bool")),
+    ],
+)
+def test_pairs_become_tensors(inputs, expected):
+    assert with_tensors(inputs) == expected
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [None, (1, 3), ((1, 3), "mean"), ((1, 3), (2, 3)), ((True, 3), "int64"), ((), "int64"), ("int8", "int64"), "int64"],
+)
+def test_anything_else_is_the_same(inputs):
+    assert with_tensors(inputs) == inputs
+    assert type(with_tensors(inputs)) is type(inputs)
+
+
+@pytest.mark.frontend("pytorch")
+@pytest.mark.parametrize("inputs", [((2, 3), "int64"), [((2, 3), "int64")], {"input": ((2, 3), "int64")}])
+def test_pytorch(inputs):
+    """6 indices of 8 bytes are read, and 6 rows of 4 float32."""
+    nn = pytest.importorskip("torch.nn")
+    assert estimate(nn.Embedding(10, 4), inputs).total_report["mread"] == 6 * 8 + 6 * 4 * 4
+
+
+@pytest.mark.frontend("onnx")
+def test_onnx():
+    """8 numbers of 4 bytes are read and written."""
+    helper = pytest.importorskip("onnx.helper")
+    x, y = (helper.make_tensor_value_info(name, 1, ["n"]) for name in "xy")
+    model = helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y]))
+    for inputs in ({"x": ((8,), "float32")}, ((8,), "float32")):
+        total = estimate(model.SerializeToString(), inputs).total_report
+        assert (total["mread"], total["mwrite"]) == (32, 32)
