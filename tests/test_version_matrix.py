@@ -16,6 +16,7 @@ PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 def test_pairs_are_found_by_name():
     assert wanted([]) == list(PAIRS)
     assert wanted(["2.4.1/3.10"]) == [PAIRS[0]]
+    assert wanted(["2.9.1/3.12"]) == [PAIRS[2], PAIRS[3]]  # with transformers 5, and 4
     assert wanted(["2.7.1/3.12"]) == [Pair("2.7.1", "3.12")]
     with pytest.raises(ValueError, match=r"'2\.15' is not a pair \(expected PyTorch and Python"):
         wanted(["2.15"])

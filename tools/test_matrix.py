@@ -56,6 +56,7 @@ PAIRS = (
     Pair("2.4.1", "3.10", "numpy<2 pyarrow<26 onnx==1.21.0 transformers<5"),
     Pair("2.6.0", "3.12", "numpy>=2 onnx==1.22.0 transformers>=5"),
     Pair("2.9.1", "3.12"),
+    Pair("2.9.1", "3.12", "numpy>=2 onnx transformers<5"),
     Pair("2.13.0", "3.11"),
     Pair("2.15.0", "3.13"),
     Pair("2.15.0", "3.14"),
