@@ -5,7 +5,7 @@ from __future__ import annotations
 from costcore.ir import Cost, Dim, Layer, Operations, Tensor, minimum, pattern
 
 from .._shared import dot_products, operations_of
-from .dense import calc_matmul
+from .dense import calc_matmul, scaling_products
 
 
 def _scale_products(layer: Layer) -> Dim:
@@ -27,6 +27,7 @@ def calc_scaled_matmul(layer: Layer) -> Cost:
     * The matrix product; a bias is the starting value.
     * Scales of whole operands are joined first: 1 mul per output element in all.
     * A scale per row or block: 1 mul per output element for each operand that has one.
+    * ``alpha`` and ``beta`` multiply product and bias: one mul per element if they are not 1.
 
     Source: Micikevicius et al., "FP8 Formats for Deep Learning", arXiv:2209.05433.
 
@@ -35,7 +36,7 @@ def calc_scaled_matmul(layer: Layer) -> Cost:
     y = layer.out.size
     macs = y * layer["x0"].shape[-1]
     operations = dot_products(y, macs, "b" in layer) + Operations(mul=y * _scale_products(layer))
-    return Cost(operations, layer.read, layer.written, layer.attrs, macs)
+    return Cost(operations + scaling_products(layer), layer.read, layer.written, layer.attrs, macs)
 
 
 @pattern("product")

@@ -201,6 +201,7 @@ SCALED_AND_GROUPED = (
         "scaled_matmul",
         {"x0": "self", "x1": "mat2", **_LISTED_SCALES, "b": "bias"},
     ),
+    Row("aten::_scaled_addmm", "scaled_matmul", {**_with_addend("mat1", "mat2"), **_LISTED_SCALES}, _ALPHA_BETA),
     Row("aten::_grouped_mm", "grouped_matmul", {"x0": "self", "x1": "mat2", "offsets": "offs", "b": "bias"}),
     Row("transformers::grouped_mm_fallback", "grouped_matmul", {"x0": "input", "x1": "weight", "offsets": "offs"}),
     Row("aten::_scaled_grouped_mm", "grouped_matmul", {**_SCALED, "offsets": "offs"}),

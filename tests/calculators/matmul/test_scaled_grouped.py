@@ -27,6 +27,14 @@ def test_scales(scales, muls):
     assert onto_bias == Operations(fma=60, mul=15 * muls)
 
 
+def test_a_scaled_product_is_added_to_a_matrix():
+    """3 x 5 elements: 60 products, of which the first of each is added to the matrix, too; one mul for each factor."""
+    given = {"x0": X0, "x1": X1, "b": (3, 5), "x0_scale0": (1,), "x1_scale0": (1,)}
+    assert operations("scaled_matmul", given, (3, 5)) == Operations(fma=60, mul=15)
+    factors = operations("scaled_matmul", given, (3, 5), alpha=0.5, beta=2.0)
+    assert factors == Operations(fma=60, mul=15 + 15 + 15)
+
+
 @pytest.mark.parametrize(
     ("x0", "x1", "y"),
     [((6, 4), (2, 4, 5), (6, 5)), ((2, 3, 4), (2, 4, 5), (2, 3, 5)), ((2, 3, 4), (4, 10), (3, 10))],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.nn.functional import linear
+from torch.nn import functional
 
 from costcore.counting.pricing import Pricer
 from costcore.ir import Operations
@@ -49,10 +49,10 @@ SPELLINGS = {
     "right": (lambda s, d: d(5, 4) @ s, "matmul", 5),
     "right batched": (lambda s, d: d(2, 5, 4) @ s, "matmul", 2 * 5),
     "vector": (lambda s, d: d(4) @ s, "matmul", 1),
-    "linear weight": (lambda s, d: linear(d(5, 6), s), "linear", 5),
-    "linear weight batched": (lambda s, d: linear(d(2, 5, 6), s), "linear", 2 * 5),
-    "linear weight vector": (lambda s, d: linear(d(6), s), "linear", 1),
-    "linear input": (lambda s, d: linear(s, d(3, 6)), "linear", 3),
+    "linear weight": (lambda s, d: functional.linear(d(5, 6), s), "linear", 5),
+    "linear weight batched": (lambda s, d: functional.linear(d(2, 5, 6), s), "linear", 2 * 5),
+    "linear weight vector": (lambda s, d: functional.linear(d(6), s), "linear", 1),
+    "linear input": (lambda s, d: functional.linear(s, d(3, 6)), "linear", 3),
 }
 
 
@@ -82,7 +82,7 @@ def test_every_spelling_of_a_sparse_product_multiplies_the_values_it_has(make, s
 @pytest.mark.filterwarnings("ignore:Sparse")
 def test_a_bias_is_the_starting_value_of_a_sparse_linear_layer():
     matrix = sparse_matrix(torch.Tensor.to_sparse_csr)
-    ((_, cost),) = costs(record(lambda: linear(torch.ones(5, 6), matrix, torch.ones(4))), "linear")
+    ((_, cost),) = costs(record(lambda: functional.linear(torch.ones(5, 6), matrix, torch.ones(4))), "linear")
     assert cost.flops == Operations(fma=NONZEROS * 5)
     assert cost.mread == 4 * (NONZEROS + 30 + 4) + 8 * (4 + 1 + 8)
 
@@ -103,6 +103,20 @@ def test_an_addend_with_a_beta_of_0_is_not_read():
     ((_, cost),) = costs(record(lambda: torch.addmm(addend, x, y, beta=0)), "addmm")
     assert cost.flops == Operations(mul=8, fma=8 * 2)
     assert cost.mread == 4 * (6 + 12)
+
+
+@pytest.mark.skipif(not hasattr(functional, "scaled_addmm"), reason="this PyTorch has no scaled_addmm")
+@pytest.mark.parametrize("name", ["scaled_addmm", "scaled_addmm_"])
+def test_a_scaled_product_is_added_to_a_matrix(name):
+    """32 x 16 elements, each of 64 products of float8, added to bfloat16; a mul for the scales, and one for alpha."""
+    a, b = (torch.empty(rows, 64, device="meta", dtype=torch.float8_e4m3fn) for rows in (32, 16))
+    y = torch.empty(32, 16, device="meta", dtype=torch.bfloat16)
+    scale, whole = torch.ones(1, device="meta"), functional.ScalingType.TensorWise
+    add = getattr(functional, name)
+    ((layer, cost),) = costs(record(lambda: add(y, a, b.t(), scale, whole, scale, whole, alpha=2.0)), "_scaled_addmm")
+    assert layer.op == "scaled_matmul"
+    assert (cost.macs, cost.flops) == (512 * 64, Operations(fma=512 * 64, mul=512 + 512))
+    assert (cost.mread, cost.mwrite) == (64 * (32 + 16) + 2 * 512 + 4 + 4, 2 * 512)
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
