@@ -161,6 +161,7 @@ def main() -> int:
     for pair in pairs:
         print(f"== {pair} with {pair.others}", flush=True)
         results[pair] = result_of(pair, options.tests)
+        print(results[pair], flush=True)
     print("\n| PyTorch | Python | other packages | result |\n|:--|:--|:--|:--|")
     for pair, result in results.items():
         print(f"| {pair.torch} | {pair.python} | {pair.others} | {result} |")
