@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 from costcore.dims import is_symbolic
 from costcore.ir import BITS, Tensor
+from costcore.messages import unknown
 from costcore.sizes.inputs import Dim
 
 
 def with_tensors(inputs: Any) -> Any:
-    """Return inputs with a :class:`Tensor` for every pair of a shape and the name of a dtype; the rest is the same."""
+    """Return inputs with a :class:`Tensor` for every pair of a shape and the name of a dtype; the rest is the same.
+
+    Raises:
+        ValueError: if a text beside a shape is almost the name of a dtype.
+    """
     if _is_typed_shape(inputs):
         return Tensor(tuple(inputs[0]), inputs[1])
     if type(inputs) is dict:
@@ -21,10 +27,14 @@ def with_tensors(inputs: Any) -> Any:
 
 
 def _is_typed_shape(value: Any) -> bool:
-    if type(value) is not tuple or len(value) != 2 or not isinstance(value[1], str) or value[1] not in BITS:
+    if type(value) is not tuple or len(value) != 2 or not isinstance(value[1], str):
         return False
-    shape = value[0]
-    return type(shape) in (list, tuple) and len(shape) > 0 and all(map(_is_size, shape))
+    shape, dtype = value
+    if type(shape) not in (list, tuple) or not shape or not all(map(_is_size, shape)):
+        return False
+    if dtype not in BITS and get_close_matches(dtype, BITS, cutoff=0.75):  # another text is an argument of the model
+        raise ValueError(f"shape {tuple(shape)} with a dtype: {unknown('dtype', dtype, BITS)}")
+    return dtype in BITS
 
 
 def _is_size(value: Any) -> bool:

@@ -35,6 +35,12 @@ def test_anything_else_is_the_same(inputs):
     assert type(with_tensors(inputs)) is type(inputs)
 
 
+@pytest.mark.parametrize(("name", "meant"), [("in64", "int64"), ("flaot32", "float32"), ("bfloat", "bfloat16")])
+def test_a_misspelled_dtype_is_refused(name, meant):
+    with pytest.raises(ValueError, match=rf"^shape \(2, 128\) with a dtype: unknown dtype '{name}' .*'{meant}'"):
+        with_tensors({"ids": ((2, 128), name)})
+
+
 @pytest.mark.frontend("pytorch")
 @pytest.mark.parametrize("inputs", [((2, 3), "int64"), [((2, 3), "int64")], {"input": ((2, 3), "int64")}])
 def test_pytorch(inputs):
