@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from costcore.api.build_report import Progress, check_arguments, make_report, warn_about
-from costcore.api.typed_shapes import with_tensors
 from costcore.registry.custom import CustomCalculators
 from costcore.registry.frontends import check_options, frontend_of, load
 from costcore.reports.report import Report
 from costcore.sizes.inputs import has_names
+from costcore.sizes.typed_shapes import with_tensors
 from costcore.trace.gc_paused import collector_off
 from costcore.trace.recorder import Recorder
 

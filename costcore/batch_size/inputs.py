@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from costcore.errors import CostError
-from costcore.ir import BITS, Tensor
+from costcore.ir import Tensor
 from costcore.messages import short_repr
 from costcore.sizes.inputs import NamedInputs, has_names
+from costcore.sizes.typed_shapes import with_tensors
 
 InputsOfBatch: TypeAlias = "Callable[[int], Any]"
 
@@ -30,6 +31,7 @@ def inputs_of_batch(inputs: Any) -> InputsOfBatch:
     """
     if callable(inputs) and not hasattr(inputs, "shape"):
         return inputs  # type: ignore[no-any-return]
+    inputs = with_tensors(inputs)
     if has_names(inputs):
         named = NamedInputs(inputs)
         if len(named.symbols) > 1:
@@ -78,8 +80,7 @@ def _with_batch(value: Any, batch: int) -> Any:
     if _is_shape(value):
         return (batch, *value[1:])
     if _is_shape_with_dtype(value):
-        shape, dtype = (batch, *value[0][1:]), value[1]
-        return Tensor(shape, dtype) if isinstance(dtype, str) else (shape, dtype)
+        return (batch, *value[0][1:]), value[1]
     if isinstance(value, Tensor):
         return Tensor((batch, *value.shape[1:]), value.dtype)
     if isinstance(value, Mapping):
@@ -112,8 +113,5 @@ def _is_size(value: Any) -> bool:
 
 
 def _is_shape_with_dtype(value: Any) -> bool:
-    """Return whether a value is a pair of a shape and a dtype, ``((2, 128), "int64")``."""
-    if type(value) is not tuple or len(value) != 2 or not _is_shape(value[0]):
-        return False
-    dtype = value[1]
-    return dtype in BITS if isinstance(dtype, str) else type(dtype).__name__ == "dtype"
+    """Return whether a value is a pair of a shape and a dtype of a framework, ``((2, 128), torch.int64)``."""
+    return type(value) is tuple and len(value) == 2 and _is_shape(value[0]) and type(value[1]).__name__ == "dtype"

@@ -12,6 +12,7 @@ from costcore.dims import is_symbolic
 from costcore.errors import CostError
 from costcore.evaluation import Evaluation
 from costcore.expressions import symbol_of
+from costcore.ir import Tensor
 from costcore.registry.calculators import calculators
 from costcore.serving.cached_model import CachedModel
 from costcore.serving.marks import with_marks
@@ -137,8 +138,8 @@ class Runs:
         if high - low < SHORTEST:
             return Piece(None, {}, f"lengths from {low} to {high} are too few")
         batch, tokens, past = SHAPES[phase]
-        inputs = NamedInputs({"tokens": ((batch, tokens), "int64"), "past": ((1, past, 1), "int64")})
-        named = inputs if past else NamedInputs({"tokens": ((batch, tokens), "int64")})
+        inputs = NamedInputs({"tokens": Tensor((batch, tokens), "int64"), "past": Tensor((1, past, 1), "int64")})
+        named = inputs if past else NamedInputs({"tokens": Tensor((batch, tokens), "int64")})
         ranges = {symbol: (low, high) for symbol in named.symbols if symbol == ("past" if past else "tokens")}
 
         def capture(sized: Any) -> Trace:

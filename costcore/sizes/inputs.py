@@ -43,7 +43,8 @@ class NamedInputs:
     """The inputs of a model, of which some sizes have names.
 
     Args:
-        inputs: the inputs in any form that :func:`costcore.estimate` takes, with a text such as ``"seq"`` or
+        inputs: the inputs in any form that :func:`costcore.estimate` takes, but for shapes with the name of a dtype,
+            which :func:`~costcore.sizes.typed_shapes.with_tensors` makes tensors of; with a text such as ``"seq"`` or
             ``"16*h"``, a :class:`Dim` or an integer expression of sympy in place of a size.
 
     Attributes:
@@ -94,19 +95,17 @@ class NamedInputs:
         return _size_at(size, values)
 
     def _note(self, shape: Any) -> Any:
-        self.axes += (Axis(size, i, len(shape)) for i, size in enumerate(shape) if _is_named(size))
+        self.axes += (Axis(size, i, len(shape)) for i, size in enumerate(shape) if is_named(size))
         return shape
 
     def _with_shapes(self, value: Any, change: Callable[[Any], Any]) -> Any:
         """Return the inputs with every shape that has names changed."""
         if isinstance(value, Tensor):
-            return Tensor(change(value.shape), value.dtype, value.role) if any(map(_is_named, value.shape)) else value
+            return Tensor(change(value.shape), value.dtype, value.role) if any(map(is_named, value.shape)) else value
         if isinstance(value, Mapping):
             return {key: self._with_shapes(item, change) for key, item in value.items()}
         if is_named_shape(value):
             return change(value)
-        if _has_dtype_name(value):
-            return Tensor(change(value[0]), value[1])
         if not isinstance(value, (list, tuple)):
             return value
         items = [self._with_shapes(item, change) for item in value]
@@ -120,7 +119,7 @@ def has_names(inputs: Any) -> bool:
 
 def _named_shapes(value: Any) -> Iterator[Any]:
     if isinstance(value, Tensor):
-        if any(map(_is_named, value.shape)):
+        if any(map(is_named, value.shape)):
             yield value.shape
     elif is_named_shape(value):
         yield value
@@ -135,20 +134,16 @@ def is_named_shape(value: Any) -> bool:
         return False
     if isinstance(value, list) and all(isinstance(size, str) for size in value):
         return False
-    return any(map(_is_named, value)) and all(_is_named(size) or _is_integer(size) for size in value)
+    return any(map(is_named, value)) and all(is_named(size) or is_integer(size) for size in value)
 
 
-def _has_dtype_name(value: Any) -> bool:
-    """Return whether a value is a pair of a shape with names and the name of a dtype."""
-    is_pair = isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], str)
-    return is_pair and is_named_shape(value[0]) and value[1] in BITS
-
-
-def _is_named(size: Any) -> bool:
+def is_named(size: Any) -> bool:
+    """Return whether a size of a shape has a name."""
     return isinstance(size, (str, Dim)) or is_symbolic(size)
 
 
-def _is_integer(size: Any) -> bool:
+def is_integer(size: Any) -> bool:
+    """Return whether a size of a shape is an integer of any type."""
     return hasattr(size, "__index__") and not isinstance(size, bool) and getattr(size, "ndim", 0) == 0
 
 
@@ -171,7 +166,7 @@ def _symbols(size: Any) -> list[str]:
 
 
 def _size_at(size: Any, values: Mapping[str, int]) -> int:
-    if not _is_named(size):
+    if not is_named(size):
         return int(size)
     number = size_from(size.name if isinstance(size, Dim) else size, values.__getitem__)
     if not isinstance(number, int) or number < 0:

@@ -15,7 +15,7 @@ from costcore.sizes.inputs import NamedInputs, has_names
         (("batch", 3, "height", "width"), ("batch", "height", "width"), (2, 3, 5, 7)),
         (("batch", 3, "16*height", 224), ("batch", "height"), (2, 3, 80, 224)),
         (["batch", 3], ("batch",), (2, 3)),
-        ({"ids": (("batch", "seq+1"), "int64")}, ("batch", "seq"), {"ids": Tensor((2, 12), "int64")}),
+        ({"ids": Tensor(("batch", "seq+1"), "int64")}, ("batch", "seq"), {"ids": Tensor((2, 12), "int64")}),
         ({"ids": Tensor(("batch", 4), "int64")}, ("batch",), {"ids": Tensor((2, 4), "int64")}),
         ([("batch", 4), (1, 2)], ("batch",), [(2, 4), (1, 2)]),
         (("batch", Dim("height", 64, 512)), ("batch", "height"), (2, 5)),

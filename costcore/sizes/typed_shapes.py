@@ -5,10 +5,9 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any
 
-from costcore.dims import is_symbolic
 from costcore.ir import BITS, Tensor
 from costcore.messages import unknown
-from costcore.sizes.inputs import Dim
+from costcore.sizes.inputs import is_integer, is_named
 
 
 def with_tensors(inputs: Any) -> Any:
@@ -30,12 +29,8 @@ def _is_typed_shape(value: Any) -> bool:
     if type(value) is not tuple or len(value) != 2 or not isinstance(value[1], str):
         return False
     shape, dtype = value
-    if type(shape) not in (list, tuple) or not shape or not all(map(_is_size, shape)):
+    if type(shape) not in (list, tuple) or not shape or not all(is_named(size) or is_integer(size) for size in shape):
         return False
     if dtype not in BITS and get_close_matches(dtype, BITS, cutoff=0.75):  # another text is an argument of the model
         raise ValueError(f"shape {tuple(shape)} with a dtype: {unknown('dtype', dtype, BITS)}")
     return dtype in BITS
-
-
-def _is_size(value: Any) -> bool:
-    return (isinstance(value, (int, str, Dim)) and not isinstance(value, bool)) or is_symbolic(value)
