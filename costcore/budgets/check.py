@@ -22,6 +22,7 @@ from costcore.reports.module_paths import path_and_parents
 from costcore.reports.report import Report
 from costcore.reports.report_data import ReportData
 from costcore.reports.text.amounts import exact
+from costcore.timing.remarks import unknown_rates
 from costcore.trace.call import Call
 
 BudgetLike: TypeAlias = "Budget | str | PathLike[str] | Mapping[str, Any]"
@@ -51,9 +52,12 @@ def check(report: Report, budget: BudgetLike) -> list[Violation]:
 def _too_long(report: Report, budget: Budget) -> Iterator[Violation]:
     """Yield a violation for every device on which the run takes longer than its limit, at least."""
     for limit in budget.times:
-        seconds = report.time(limit.device, **limit.options).bound_seconds
-        if seconds > limit.most:
-            yield Violation(f"time on {limit.device}", "bound_seconds", round(1e9 * seconds), round(1e9 * limit.most))
+        time, where = report.time(limit.device, **limit.options), f"time on {limit.device}"
+        if time.least_seconds > limit.most:
+            nanoseconds = round(1e9 * time.least_seconds)
+            yield Violation(where, "bound_seconds", nanoseconds, round(1e9 * limit.most))
+        elif time.bound_seconds is None or (budget.strict and time.status != report.status):
+            yield Violation(where, reason="; ".join(unknown_rates(time)))
 
 
 def _check_costs(report: Report, read: Budget) -> list[Violation]:

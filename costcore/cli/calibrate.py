@@ -130,6 +130,7 @@ def _rates_of(base: Device) -> Mapping[str, Any]:
         "units": base.units,
         "clock_max_mhz": base.clock_max_mhz,
         "fast_convolution": base.fast_convolution,
+        "unbounded": [*base.unbounded],
         "notes": [f"peaks and memory of {base.name}"],
         "peak": base.peak,
         "memory": {"dram_gbs": base.memory.dram_gbs, "caches": caches},

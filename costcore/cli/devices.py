@@ -91,6 +91,7 @@ def _details(device: Device) -> Table:
         each = " per unit" if cache.per_unit else ""
         rate = "" if cache.gbs is None else f", {_number(cache.gbs)} GB/s"
         rows.append([f"cache {i}", f"{cache.nbytes} bytes{rate}{each}"])
+    rows += [["does not bind", ", ".join(device.unbounded)]] if device.unbounded else []
     rows += [["fast convolutions", "yes" if device.fast_convolution else "no"]]
     rows += [["calibrated", "yes" if device.calibration else "no"]]
     rows += [["note", note] for note in device.notes]

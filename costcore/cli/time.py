@@ -46,7 +46,7 @@ EPILOG = """examples:
 
 The time is a lower bound: no program takes less. `costcore devices` lists the devices.
 
-exit codes: 0 success, 1 model error (with --strict also a partial or assumed report), 2 usage error"""
+exit codes: 0 success, 1 model error (with --strict also a partial or assumed time), 2 usage error"""
 
 TABLES = (".csv", ".md")
 FILES = (*TABLES, ".json", ".html")
@@ -107,7 +107,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="exit with 1 if a call is not counted, if something is assumed, or if a measured time is below its bound",
+        help="exit with 1 if a call is not counted, if something is assumed, if the device lacks a figure that the run "
+        "needs, or if a measured time is below its bound",
     )
     add_model_options(parser)
     add_eval(parser)
@@ -127,6 +128,7 @@ def _time(args: argparse.Namespace) -> int:
     report = report_of(args.model, args, is_alone=True)
     times = [report.time(device, **options) for device in devices]
     problems = [] if report.status == "complete" else [f"the report is {report.status}"]
+    problems += [f"the time on {each.device.name} is partial" for each in times if each.status != report.status]
     if args.measured:
         problems += _compare(times[0], args)
     elif len(times) == 1:

@@ -14,6 +14,9 @@ KINDS = ("gpu", "cpu", "tpu", "npu", "phone", "mcu")
 ENGINES = ("matrix", "vector", "special")
 """The engines of a device: matrix products, all other arithmetic, and special functions such as exp."""
 
+UNBOUNDED = ("vector", "dram")
+"""What a device file may declare not to bind: arithmetic beside products, and main memory."""
+
 REAL_PART = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 """The dtype of the real and imaginary part, in which complex numbers are computed."""
 
@@ -102,6 +105,7 @@ class Device:
             ``special`` in tera evaluations per second.
         memory: bandwidths and caches.
         fast_convolution: whether convolutions may run with fewer products than their definition (Winograd, FFT).
+        unbounded: those of :data:`UNBOUNDED` that do not bind on purpose. What the file does not state is unknown.
         printed: peaks as the vendor prints them.
         sources: where the figures come from.
         notes: what a user of the figures should know.
@@ -116,6 +120,7 @@ class Device:
     peak: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
     fast_convolution: bool = True
+    unbounded: tuple[str, ...] = ()
     printed: tuple[Printed, ...] = ()
     sources: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
@@ -127,11 +132,22 @@ class Device:
         found = {source.checked for source in self.sources}
         return ", ".join(name for name in CHECKED if name in found)
 
+    @property
+    def integers(self) -> tuple[str, ...]:
+        """The dtypes in which a device computes that has peaks of integers only; empty for any other device."""
+        dtypes = dict.fromkeys(dtype for peaks in self.peak.values() for dtype in peaks)
+        return () if any(map(_is_float, dtypes)) else tuple(dtypes)
+
+    def computes(self, dtype: str) -> bool:
+        """Return whether the device has arithmetic for a dtype beside products: with a peak, or one without a limit."""
+        is_free = "vector" in self.unbounded and not (self.integers and _is_float(dtype))
+        return is_free or self.vector_rate(dtype) is not None
+
     def vector_rate(self, dtype: str) -> float | None:
         """Return the FLOP/s of the vector engine; None if no peak is known.
 
         A dtype without a peak of its own is at most as fast as the next wider one with several values in one lane, and
-        not faster than a narrower one.
+        not faster than a narrower one. Engines of integers do not compute floating-point numbers.
         """
         return _packed_rate(self.peak.get("vector", {}), dtype)
 
@@ -148,7 +164,7 @@ class Device:
             dtype: the dtype of the operands.
             tf32: whether float32 operands may be rounded to TF32.
         """
-        peaks = self.peak.get("matrix", {})
+        peaks = _usable(self.peak.get("matrix", {}), dtype)
         if dtype == "float32" and tf32 and TF32 in peaks:
             return 1e12 * peaks[TF32]
         bits = BITS[REAL_PART.get(dtype, dtype)]
@@ -197,9 +213,19 @@ def _bits(dtype: str) -> int:
     return BITS[dtype]
 
 
+def _is_float(dtype: str) -> bool:
+    return REAL_PART.get(dtype, dtype).startswith(("float", "bfloat", "tfloat"))
+
+
+def _usable(peaks: Mapping[str, float], dtype: str) -> Mapping[str, float]:
+    """Return the peaks of dtypes that can hold values of a dtype: floating-point numbers are not integers."""
+    return {name: rate for name, rate in peaks.items() if _is_float(name)} if _is_float(dtype) else peaks
+
+
 def _packed_rate(peaks: Mapping[str, float], dtype: str) -> float | None:
     """Return operations per second at a dtype, from the peaks of an engine in tera operations per second."""
     dtype = REAL_PART.get(dtype, dtype)
+    peaks = _usable(peaks, dtype)
     if dtype in peaks:
         return 1e12 * peaks[dtype]
     bits = max(_bits(dtype), 1)

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from costcore.devices.device import CHECKED, ENGINES, KINDS, TF32, Cache, Device, Memory, Printed, Source
+from costcore.devices.device import CHECKED, ENGINES, KINDS, TF32, UNBOUNDED, Cache, Device, Memory, Printed, Source
 from costcore.errors import CostError
 from costcore.ir import BITS
 from costcore.messages import short_repr, unknown
@@ -31,6 +31,7 @@ def read_device(path: str | PathLike[str]) -> Device:
         units = 132                        # streaming multiprocessors, cores
         clock_max_mhz = 1980               # the highest, not the one of the data sheet
         fast_convolution = true            # whether Winograd and FFT may save products; default: true
+        unbounded = ["dram"]               # what does not bind on purpose: vector, dram; default: nothing
         [peak.matrix]                      # dense TFLOP/s at the highest clock
         bfloat16 = 1070.5
         [peak.vector]
@@ -44,7 +45,8 @@ def read_device(path: str | PathLike[str]) -> Device:
         states = "peaks, bandwidth"
         checked = "read"                   # read, second source, derived or not read
 
-    Everything but the name and the kind may be left out: what is unknown does not bind.
+    Everything but the name and the kind may be left out: what is unknown does not bind, and a time that needs it is
+    partial.
 
     Raises:
         DeviceError: if it is invalid; the message includes the file and the key.
@@ -77,11 +79,17 @@ class _Reader:
             peak=self._peaks(self._table(content, "peak")),
             memory=self._memory(self._table(content, "memory")),
             fast_convolution=self._flag(content, "fast_convolution", True, ""),
+            unbounded=self._unbounded(content),
             printed=tuple(self._printed(*item) for item in self._tables(content, "printed")),
             sources=tuple(self._source_of(*item) for item in self._tables(content, "sources")),
             notes=self._texts(content.get("notes", []), "notes"),
             calibration=self._table(content, "calibration"),
         )
+
+    def _unbounded(self, content: Mapping[str, Any]) -> tuple[str, ...]:
+        names = self._texts(content.get("unbounded", []), "unbounded")
+        self._check_keys(dict.fromkeys(names), UNBOUNDED, "unbounded: ", "name")
+        return names
 
     def _peaks(self, table: Mapping[str, Any]) -> Mapping[str, Mapping[str, float]]:
         self._check_keys(table, ENGINES, "peak: ", "engine")

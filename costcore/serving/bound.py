@@ -25,7 +25,7 @@ class PhaseTime(Displayed):
 
     Attributes:
         device: name of the device.
-        compute_seconds: two FLOPs per needed MAC at the peak of the dtype; 0 if that is unknown.
+        compute_seconds: two FLOPs per needed MAC at the peak of the dtype; None if that is unknown.
         memory_seconds: weights and cache at the bandwidth of main memory, with the experts that are expected.
         tokens: new tokens of the pass.
         cached_share: the share of these bytes that the caches of the device could keep from one pass to the next.
@@ -33,7 +33,7 @@ class PhaseTime(Displayed):
     """
 
     device: str
-    compute_seconds: float
+    compute_seconds: float | None
     memory_seconds: float
     tokens: int
     cached_share: float
@@ -43,7 +43,7 @@ class PhaseTime(Displayed):
         """Return the bound and what it comes from, and the tokens per second."""
         figures = [
             Figure("At least", duration(self.bound_seconds), f"bound by {self.binds}"),
-            Figure("Compute", duration(self.compute_seconds) if self.compute_seconds else "unknown"),
+            Figure("Compute", duration(self.compute_seconds)),
             Figure("Weights and cache", duration(self.memory_seconds), "from main memory"),
             Figure("At most", f"{self.tokens_per_second:,.0f} tokens/s", f"{self.tokens:,} new tokens in a pass"),
         ]
@@ -52,17 +52,17 @@ class PhaseTime(Displayed):
     @property
     def bound_seconds(self) -> float:
         """The larger of both; with experts the least time of the mean pass."""
-        return max(self.compute_seconds, self.memory_seconds)
+        return max(self.compute_seconds or 0.0, self.memory_seconds)
 
     @property
     def least_seconds(self) -> float:
         """The least time of every pass, also of one whose tokens all choose the same experts."""
-        return max(self.compute_seconds, self.least_memory_seconds)
+        return max(self.compute_seconds or 0.0, self.least_memory_seconds)
 
     @property
     def binds(self) -> str:
         """``compute`` or ``memory``: which is the larger."""
-        return "compute" if self.compute_seconds > self.memory_seconds else "memory"
+        return "compute" if (self.compute_seconds or 0.0) > self.memory_seconds else "memory"
 
     @property
     def tokens_per_second(self) -> float:
@@ -78,7 +78,7 @@ class PhaseTime(Displayed):
                 "with experts it is the bound of the mean pass, which reads as many as are expected: a pass whose "
                 "tokens choose the same ones can take less (least_seconds)"
             )
-        if not self.compute_seconds:
+        if self.compute_seconds is None:
             found.append(f"the peak of {self.device} at this dtype is unknown: only bytes bind")
         if self.cached_share > 0.1:
             found.append(
@@ -112,7 +112,7 @@ def least_time(
     cached = max((size for _, size, _ in found.levels()), default=0)
     return PhaseTime(
         device=found.name,
-        compute_seconds=2 * macs / rate if rate else 0.0,
+        compute_seconds=2 * macs / rate if rate else None,
         memory_seconds=nbytes / (1e9 * found.memory.dram_gbs),
         least_memory_seconds=least / (1e9 * found.memory.dram_gbs),
         tokens=tokens,

@@ -28,11 +28,13 @@ class Figure(NamedTuple):
         column: its column; ``key`` is the name by which it is chosen.
         value: returns it, a number or an expression, or raises a ``CostError`` if the report does not have it.
         options: the options of :func:`costcore.estimate` that it needs, for models that accept them.
+        remarks: returns what the value leaves out.
     """
 
     column: Column
     value: Callable[[Report], Dim | float]
     options: Mapping[str, Any] = MappingProxyType({})
+    remarks: Callable[[Report], Sequence[str]] = lambda _: ()
 
 
 def _total(key: str) -> Callable[[Report], Dim]:
@@ -102,7 +104,8 @@ def figure(name: str) -> Figure:
         return FIGURES[name]
     if least_time := LeastTime.parse(name):
         least_time.check()
-        return Figure(Column(name, least_time.title, "duration"), least_time.seconds)
+        column = Column(name, least_time.title, "duration")
+        return Figure(column, least_time.seconds, remarks=least_time.remarks)
     try:
         rules = named(name)
     except ValueError as error:
@@ -143,12 +146,13 @@ def needed_options(columns: Sequence[str]) -> dict[str, Any]:
 
 
 def figures_of(report: Report, columns: Sequence[str]) -> tuple[dict[str, Dim | float | None], list[str]]:
-    """Return the figures of a report by name, None for those that it does not have, and the reasons for these."""
+    """Return the figures of a report by name, None for those that it does not have, and what is unknown of them."""
     values: dict[str, Dim | float | None] = {}
-    reasons = []
+    reasons: list[str] = []
     for name in columns:
         try:
             values[name] = figure(name).value(report)
+            reasons += figure(name).remarks(report)
         except CostError as error:
             values[name] = None
             reasons.append(f"{name} is unknown: {error}")

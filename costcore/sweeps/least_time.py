@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from costcore.devices.catalog import named
+from costcore.errors import CostError
 from costcore.reports.report import Report
+from costcore.timing.remarks import unknown_rates
 from costcore.timing.retyped import DTYPES
 
 PREFIX = "bound_seconds@"
@@ -42,9 +44,17 @@ class LeastTime(NamedTuple):
         """Return the least time of a run in seconds.
 
         Raises:
-            CostError: if the report has symbolic sizes, or if a device file is invalid.
+            CostError: if the report has symbolic sizes, if a device file is invalid, or if it states nothing that the
+                run needs.
         """
-        return report.time(self.device, dtype=self.dtype).bound_seconds
+        times = report.time(self.device, dtype=self.dtype)
+        if times.bound_seconds is None:
+            raise CostError("; ".join(unknown_rates(times)))
+        return times.bound_seconds
+
+    def remarks(self, report: Report) -> list[str]:
+        """Return what the time leaves out, because it is unknown of the device."""
+        return unknown_rates(report.time(self.device, dtype=self.dtype))
 
     @property
     def title(self) -> str:

@@ -113,7 +113,7 @@ class TimeComparison(Displayed):
     @property
     def total(self) -> TimedGroup:
         """The sum of all measured groups; its bound is that of the whole run if all of its calls were measured."""
-        bound = fsum(group.bound for group in self.groups) if self.unmatched else self.times.bound_seconds
+        bound = fsum(group.bound for group in self.groups) if self.unmatched else self.times.least_seconds
         return sum_of("total", self.groups)._replace(bound=bound)
 
     def worst(self, n: int = 10) -> list[TimedGroup]:

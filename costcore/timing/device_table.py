@@ -30,7 +30,7 @@ def device_rows(times: Sequence[TimeReport]) -> list[dict[str, Any]]:
         {
             **total_of(time),
             "device": time.device.name,
-            "ratio": time.bound_seconds / least if time.bound_seconds else None,
+            "ratio": time.least_seconds / least if time.least_seconds else None,
             "checked": time.device.checked,
         }
         for time in times

@@ -10,9 +10,12 @@ from costcore.fusion.groups import Group, groups_of
 from costcore.ir import Cost, Layer
 from costcore.timing.bound import Bound, bound_of
 from costcore.timing.least_read import least_reads
-from costcore.timing.work import Work, work_of
+from costcore.timing.work import Work, missing_rates, work_of
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
+
+MEMORY = "memory"
+"""What a group is missing if the bandwidth of main memory is unknown."""
 
 
 class GroupTime:
@@ -24,17 +27,26 @@ class GroupTime:
         work: the work of each call.
         least_read: bytes that one execution must read, see :func:`costcore.timing.least_read.least_reads`.
         device: the device.
+        missing: what the group needs and the device file does not state.
 
     Attributes:
         calls: its calls.
         read, written: bytes of all executions.
         times: how often it runs.
         bound: the least time of one execution, what binds it, and the least time of each engine and memory.
+        missing: what it needs and the device file does not state, so that the bound does not include it: dtypes in
+            which it computes, and :data:`MEMORY`.
         seconds: the calibrated time of all executions; None if the device was never calibrated.
     """
 
     def __init__(
-        self, group: Group, records: Sequence[CallCost], work: Sequence[Work], least_read: int, device: Device
+        self,
+        group: Group,
+        records: Sequence[CallCost],
+        work: Sequence[Work],
+        least_read: int,
+        device: Device,
+        missing: frozenset[str] = frozenset(),
     ) -> None:
         self.records = tuple(records)
         self.calls: tuple[Call, ...] = tuple(record.call for record in records)
@@ -42,12 +54,18 @@ class GroupTime:
         self.read, self.written = int(group.read) * self.times, int(group.written) * self.times
         self.work = tuple(work)
         self.bound: Bound = bound_of(Work.sum(work), least_read, float(group.written), device)
+        self.missing = missing
         self.seconds: float | None = None
 
     @property
     def bound_seconds(self) -> float:
         """The least time of all executions, in seconds."""
         return self.bound.seconds * self.times
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the bound says anything: not if all that the group needs is unknown of the device."""
+        return self.bound.seconds > 0 or not self.missing
 
     @property
     def binds(self) -> str:
@@ -81,12 +99,15 @@ def timed(trace: Trace, fusion: str, device: Device, tf32: Collection[str]) -> l
         device: the device.
         tf32: the operators whose float32 products may be rounded to TF32.
     """
-    known: dict[tuple[int, int], Work] = {}
+    known: dict[tuple[int, int], tuple[Work, frozenset[str]]] = {}
+    has_memory = device.memory.dram_gbs is not None or "dram" in device.unbounded
 
-    def work(layer: Layer, cost: Cost) -> Work:
+    def work(layer: Layer, cost: Cost) -> tuple[Work, frozenset[str]]:
         key = id(layer), id(cost)
         if key not in known:
-            known[key] = work_of(layer, cost, device, tf32)
+            memory = [] if has_memory or not cost.mread + cost.mwrite else [MEMORY]
+            missing = frozenset((*missing_rates(layer, cost, device), *memory))
+            known[key] = work_of(layer, cost, device, tf32), missing
         return known[key]
 
     timed_groups = []
@@ -95,5 +116,6 @@ def timed(trace: Trace, fusion: str, device: Device, tf32: Collection[str]) -> l
         records = [trace.records[i] for i in group.calls]
         works = [work(record.call.layer, record.cost) for record in records if record.cost is not None]
         if len(works) == len(records):
-            timed_groups.append(GroupTime(group, records, works, least_read, device))
+            pipes, missing = zip(*works, strict=True)
+            timed_groups.append(GroupTime(group, records, pipes, least_read, device, missing[0].union(*missing[1:])))
     return timed_groups

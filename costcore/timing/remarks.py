@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from costcore.devices.device import Device
+from collections.abc import Sequence
+
 from costcore.reports.caveats import remarks
+from costcore.timing.group_time import MEMORY
 from costcore.timing.times import Times
 
 MEANING = "bound: no program with {fusion} takes less on {device}; programs usually take several times as long"
@@ -40,18 +42,19 @@ def communication_lines(report: Times) -> list[str]:
 
 
 def unknown_rates(report: Times) -> list[str]:
-    """Return a line for the rates of the device that are not known and therefore do not bind."""
-    device = report.device
-    if missing := missing_rates(device):
-        return [f"{device.name}: unknown and left out of the bound: {', '.join(missing)}"]
-    return []
+    """Return a line for what the run needs, but is not known of the device and therefore does not bind."""
+    device, dtypes = report.device, report.missing - {MEMORY}
+    lines = []
+    if dtypes and device.integers:
+        lines.append(
+            f"partial: {device.name} computes {_words(device.integers)} only; the run has {_words(sorted(dtypes))}: "
+            f"quantize the model, or pass dtype={device.integers[0]!r} for its time if it were quantized"
+        )
+    vector = ["the peak of its vector engine"] if dtypes and not device.integers else []
+    if missing := vector + ["its memory bandwidth"] * (MEMORY in report.missing):
+        lines.append(f"{device.name}: unknown and left out of the bound: {', '.join(missing)}")
+    return lines
 
 
-def missing_rates(device: Device) -> list[str]:
-    """Return the names of the rates that a device file lacks."""
-    missing = []
-    if not device.peak.get("vector"):
-        missing.append("the peak of its vector engine")
-    if device.memory.dram_gbs is None:
-        missing.append("its memory bandwidth")
-    return missing
+def _words(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

@@ -15,7 +15,7 @@ from costcore.trace.trace import CallCost, Trace
 FLOATING = ("float16", "bfloat16", "float32", "float64")
 """The dtypes of weights and activations that are replaced; packed and quantized ones stay."""
 
-DTYPES = (*FLOATING, *(name for name in BITS if name.startswith("float8_")))
+DTYPES = (*FLOATING, *(name for name in BITS if name.startswith("float8_")), "int8")
 """The dtypes at which a run can be timed."""
 
 
@@ -24,7 +24,7 @@ def check_dtype(dtype: object) -> None:
 
     Raises:
         TypeError: if it is not a string.
-        ValueError: if it is not a floating-point dtype.
+        ValueError: if it is none of :data:`DTYPES`.
     """
     if not isinstance(dtype, str):
         raise TypeError(f"dtype must be a string such as 'bfloat16' (got {dtype!r})")

@@ -16,6 +16,8 @@ from costcore.timing.times import Times
 
 WHOLE_RUN = "whole run"
 """The row for the time in which weights and inputs come from memory, as far as the groups do not account for it."""
+UNKNOWN = "unknown"
+"""What binds groups of which the device file states nothing that they need; they have no bound."""
 
 _SHARED = (
     *BYTES,
@@ -109,7 +111,7 @@ def total_of(report: Times) -> dict[str, Any]:
         "type": "total",
         **sums,
         "bound_seconds": report.bound_seconds,
-        "binds": shares_of(by),
+        "binds": shares_of(by) or (UNKNOWN if report.bound_seconds is None else ""),
     }
     return _with_shares([total], report)[0]
 
@@ -130,12 +132,15 @@ def arranged(rows: Sequence[Mapping[str, Any]], sort: Column | None, top: int | 
     shown, hidden = (ordered, []) if top is None else (ordered[:top], ordered[top:])
     if not hidden:
         return shown
-    amounts = {
-        key: sum(row[key] for row in hidden)
-        for key, value in hidden[0].items()
-        if isinstance(value, (int, float)) and all(isinstance(row.get(key), (int, float)) for row in hidden)
-    }
+    values = {key: [row.get(key, "") for row in hidden] for key in hidden[0]}
+    amounts = {key: _sum(each) for key, each in values.items() if not any(isinstance(value, str) for value in each)}
     return [*shown, {"name": "others", "names": "others", "type": "others", **amounts}]
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    """Return the sum of the values that are known; None if that is 0 and others are not."""
+    total = sum(value for value in values if value is not None)
+    return total or (None if None in values else total)
 
 
 def _entry(group: GroupTime) -> dict[str, Any]:
@@ -154,6 +159,7 @@ def _entry(group: GroupTime) -> dict[str, Any]:
 
 
 def _sums(groups: Sequence[GroupTime]) -> dict[str, Any]:
+    is_bounded = not groups or any(group.is_bounded for group in groups)
     by = {
         f"{name}_seconds": fsum(group.bound.by[name] * group.times for group in groups)
         for name in ("matrix", "vector", "special", "dram", "cache")
@@ -165,8 +171,8 @@ def _sums(groups: Sequence[GroupTime]) -> dict[str, Any]:
         "mwrite": sum(group.written for group in groups),
         "mrw": sum(group.read + group.written for group in groups),
         "flops": sum(_flops(group) for group in groups),
-        "bound_seconds": fsum(group.bound_seconds for group in groups),
-        "binds": shares_of(_seconds_by(groups)),
+        "bound_seconds": fsum(group.bound_seconds for group in groups) if is_bounded else None,
+        "binds": shares_of(_seconds_by(groups)) if is_bounded else UNKNOWN,
         **by,
     }
     seconds = [group.seconds for group in groups if group.seconds is not None]
@@ -195,8 +201,8 @@ def shares_of(seconds: Mapping[str, float]) -> str:
 
 def _with_shares(rows: list[dict[str, Any]], report: Times) -> list[dict[str, Any]]:
     """Add shares of the totals to entries."""
-    for key, total in (("bound_seconds", report.bound_seconds), ("seconds", report.seconds)):
+    for key, total in (("bound_seconds", report.least_seconds), ("seconds", report.seconds)):
         for row in rows:
             if key in row:
-                row[f"{key}%"] = 100 * row[key] / total if total else 0.0
+                row[f"{key}%"] = 100 * (row[key] or 0.0) / total if total else 0.0
     return rows

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cached_property
+from itertools import chain
 from math import fsum
 
 from costcore.devices.device import Device
@@ -31,8 +33,11 @@ class Times:
     Attributes:
         trace: the run that is timed, at ``dtype``.
         groups: the groups of calls with the bound of each, in order of execution.
+        missing: what groups need and the device file does not state; see :attr:`GroupTime.missing`.
         whole_run: the least time in which weights and inputs come from memory, each once. A group alone may find its
             weights in a cache; not all groups of a run can.
+        least_seconds: the least time of the run as far as it is known: 0 if nothing of the device is.
+        beyond_groups: how much longer the whole run takes at least than its groups; 0 if their bounds add up to more.
         calibrated: how sure the calibrated time is; None if the device was never calibrated.
         communications: what each group of processes communicates, and how long that takes over its link. It is not part
             of the bound, because a program may compute meanwhile.
@@ -53,7 +58,11 @@ class Times:
         self.tf32 = tuple(tf32)
         self.dtype = dtype
         self.groups: list[GroupTime] = timed(self.trace, fusion, device, tf32)
+        self.missing = frozenset(chain.from_iterable(group.missing for group in self.groups))
         self.whole_run: Bound = bound_of(Work(), bytes_from_outside(self.trace), 0, device)
+        in_groups = fsum(group.bound_seconds for group in self.groups)
+        self.least_seconds = max(in_groups, self.whole_run.seconds)
+        self.beyond_groups = self.least_seconds - in_groups
         self.communications = communications(self.trace, links or {})
         self.calibrated: Calibrated | None = None
         if device.calibration:
@@ -62,17 +71,16 @@ class Times:
     def __repr__(self) -> str:
         seconds = "" if self.seconds is None else f", calibrated {self.seconds:.4g} s ± {self.error:.0%}"
         partial = "" if self.status == "complete" else f", {self.status}"
-        return f"<{type(self).__name__}: {self.device.name}, at least {self.bound_seconds:.4g} s{seconds}{partial}>"
+        least = "unknown" if self.bound_seconds is None else f"{self.bound_seconds:.4g} s"
+        return f"<{type(self).__name__}: {self.device.name}, at least {least}{seconds}{partial}>"
 
     @property
-    def bound_seconds(self) -> float:
-        """The least time of the run: the bounds of all groups, or that of the whole run if it is larger."""
-        return max(fsum(group.bound_seconds for group in self.groups), self.whole_run.seconds)
+    def bound_seconds(self) -> float | None:
+        """The least time of the run: the bounds of all groups, or that of the whole run if it is larger.
 
-    @property
-    def beyond_groups(self) -> float:
-        """How much longer the whole run takes at least than its groups; 0 if their bounds add up to more."""
-        return self.bound_seconds - fsum(group.bound_seconds for group in self.groups)
+        None if the device file states nothing that the run needs: that is not a time of 0.
+        """
+        return None if self.missing and not self.least_seconds else self.least_seconds
 
     @property
     def communication_seconds(self) -> float | None:
@@ -80,7 +88,7 @@ class Times:
         times = [each.seconds for each in self.communications if each.seconds is not None]
         return fsum(times) if len(times) == len(self.communications) else None
 
-    @property
+    @cached_property
     def seconds(self) -> float | None:
         """The calibrated time of the run; None if the device was never calibrated."""
         times = [group.seconds for group in self.groups if group.seconds is not None]
@@ -96,5 +104,8 @@ class Times:
 
     @property
     def status(self) -> str:
-        """``complete``, ``assumed`` or ``partial``, as the status of the report: a call without a cost has no time."""
-        return self.trace.status
+        """``complete``, ``assumed`` or ``partial``, as the status of the report: a call without a cost has no time.
+
+        It is also ``partial`` if the device file does not state all that the run needs, unless it is calibrated.
+        """
+        return "partial" if self.missing and self.seconds is None else self.trace.status

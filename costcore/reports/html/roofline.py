@@ -66,10 +66,10 @@ class Frame(NamedTuple):
 
 def dots_of(times: Times) -> list[Dot]:
     """Return the dots of groups with operations, bytes and a share of the time, those with the largest bounds last."""
-    found = []
+    found, least = [], LEAST_SHARE * times.least_seconds
     for group in times.groups:
         flops, nbytes = _flops(group), group.read + group.written
-        if flops and nbytes and group.bound_seconds > LEAST_SHARE * times.bound_seconds:
+        if flops and nbytes and group.bound_seconds > least:
             found.append(Dot(group, flops / nbytes, flops / group.bound_seconds))
     return sorted(found, key=lambda dot: dot.group.bound_seconds)
 
@@ -214,7 +214,7 @@ def legend(times: Times, roofs: Sequence[Roof]) -> list[tuple[str, str]]:
     seconds = seconds_by(times)
     items = []
     for name in dict.fromkeys([*labels, *seconds]):
-        share = f", binds {seconds[name] / times.bound_seconds:.0%} of the time" if seconds.get(name) else ""
+        share = f", binds {seconds[name] / times.least_seconds:.0%} of the time" if seconds.get(name) else ""
         rates = f" {' and '.join(labels[name])}" if name in labels else ""
         items.append((name, name + rates + share))
     return items

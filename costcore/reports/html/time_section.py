@@ -42,8 +42,8 @@ def time_section(times: Times) -> str:
 
 def _cards(times: Times) -> str:
     total = total_of(times)
-    dtype = f", {times.dtype}" if times.dtype else ""
-    cards = [card("At least", duration(times.bound_seconds), f"{FUSIONS[times.fusion]}{dtype}")]
+    words = filter(None, (FUSIONS[times.fusion], times.dtype, "partial" * (times.status == "partial")))
+    cards = [card("At least", duration(times.bound_seconds), ", ".join(words))]
     if times.seconds is not None:
         cards.append(card("Calibrated", duration(times.seconds), f"usual time on this device, ± {times.error:.0%}"))
     cards.append(card("Bound by", total["binds"].partition(" ")[0] or "nothing", total["binds"]))
@@ -53,7 +53,7 @@ def _cards(times: Times) -> str:
 
 def _table(times: Times) -> str:
     """Return the types with the largest bounds, with their calibrated time if the device is calibrated."""
-    rows = sorted(summary(times), key=lambda row: -row["bound_seconds"])
+    rows = sorted(summary(times), key=lambda row: -(row["bound_seconds"] or 0.0))
     shown = [row for row in rows[:MOST_ROWS] if row["bound_seconds"]]
     if not shown:
         return ""
@@ -66,14 +66,14 @@ def _table(times: Times) -> str:
 
 def _others(rows: Sequence[Mapping[str, Any]], times: Times) -> list[dict[str, Any]]:
     """Return one row that sums the types without a row of their own; none if they take no time."""
-    seconds, calibrated = (fsum(row.get(key, 0.0) for row in rows) for key in ("bound_seconds", "seconds"))
+    seconds, calibrated = (fsum(row.get(key) or 0.0 for row in rows) for key in ("bound_seconds", "seconds"))
     if not seconds and not calibrated:
         return []
     return [{"type": "others", **_with_share("bound_seconds", seconds, times), "seconds": calibrated}]
 
 
 def _with_share(key: str, seconds: float, times: Times) -> dict[str, float]:
-    return {key: seconds, f"{key}%": 100 * seconds / times.bound_seconds if times.bound_seconds else 0.0}
+    return {key: seconds, f"{key}%": 100 * seconds / times.least_seconds if times.least_seconds else 0.0}
 
 
 def _row(row: Mapping[str, Any], columns: Iterable[str]) -> str:

@@ -15,8 +15,14 @@ UNITS_OF_TIME = (("s", 1), ("ms", 1000), ("µs", 10**6), ("ns", 10**9))
 _DURATION = r"([0-9]+(?:\.[0-9]+)?)\s*(s|ms|µs|us|ns)"
 
 
-def duration(seconds: float, n_digits: int = 3, fixed: bool = False) -> str:
-    """Return a duration in the unit that suits it, ``1.25 ms``."""
+UNKNOWN = "unknown"
+"""The text of a duration that is None."""
+
+
+def duration(seconds: float | None, n_digits: int = 3, fixed: bool = False) -> str:
+    """Return a duration in the unit that suits it, ``1.25 ms``; ``unknown`` for None."""
+    if seconds is None:
+        return UNKNOWN
     name, per_second = unit_of_time([seconds])
     return f"{rounded(Fraction(seconds) * per_second, n_digits, fixed)} {name}"
 
@@ -49,18 +55,23 @@ def durations(values: Sequence[Any], unit: str | None, n_digits: int, fixed: boo
     """Return the unit of a column of durations, and its cells.
 
     Args:
-        values: seconds; an empty string or None for a missing one.
+        values: seconds; None for an unknown one, an empty string for one that does not apply.
         unit: None for exact seconds, ``auto`` for one unit per cell; otherwise the column has one unit.
         n_digits: digits after the decimal point.
         fixed: keep trailing zeros.
     """
     numbers = [value for value in values if isinstance(value, (int, float))]
-    if unit is None:
-        return "s", [repr(value) if isinstance(value, (int, float)) else "" for value in values]
-    if unit == "auto":
-        return "", [duration(v, n_digits, fixed) if isinstance(v, (int, float)) else "" for v in values]
-    name, per_second = unit_of_time(numbers)
-    return name, [
-        rounded(Fraction(value) * per_second, n_digits, fixed) if isinstance(value, (int, float)) else ""
-        for value in values
-    ]
+    name, per_second = ("s", 1) if unit is None else unit_of_time(numbers)
+
+    def cell(value: Any) -> str:
+        if not isinstance(value, (int, float)):
+            return UNKNOWN if value is None else ""
+        if unit is None:
+            return repr(value)
+        return (
+            duration(value, n_digits, fixed)
+            if unit == "auto"
+            else rounded(Fraction(value) * per_second, n_digits, fixed)
+        )
+
+    return "" if unit == "auto" else name, [*map(cell, values)]

@@ -80,3 +80,20 @@ def test_the_command_fails(budget, tmp_path, capsys):
     assert "4.016 µs at least, limit 3.0 µs" in capsys.readouterr().out
     assert main(["check", str(tmp_path / "net.json"), "--budget", str(path), "--format", "md"]) == 1
     assert "| at least | 4.016 µs | 3.0 µs | 1.016 µs |" in capsys.readouterr().out
+
+
+def test_an_unknown_time_is_not_within_its_limit():
+    (violation,) = check(MODEL, {"time": {"ethos-u55-256": {"bound_seconds": 1}}})
+    assert str(violation).startswith("time on ethos-u55-256: partial: ethos-u55-256 computes int8 only; the run has")
+    assert check(MODEL, {"time": {"ethos-u55-256": {"bound_seconds": 1, "dtype": "int8"}}}) == []
+
+
+def test_a_partial_time_violates_a_strict_budget_or_one_that_it_exceeds(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(DEVICE.replace("[peak.vector]\nfloat32 = 1\n", ""))
+    limits = {"time": {str(path): {"bound_seconds": "5us"}}}
+    assert check(MODEL, limits) == []
+    (violation,) = check(MODEL, read_budget(limits).as_strict())
+    assert violation.reason == "mine: unknown and left out of the bound: the peak of its vector engine"
+    (violation,) = check(MODEL, {"time": {str(path): {"bound_seconds": "3us"}}})
+    assert violation.metric == "bound_seconds"

@@ -82,7 +82,7 @@ def test_times_far_apart_have_units_of_their_own_and_an_unknown_device_has_no_ra
         "Device,Bound,Ratio,Bound by,Sources",
         "mine,3.006 µs,1.0,dram,read",
         "far,6.008 ms,1998.67,dram,read",
-        "unknown,0.0 s,-,,",
+        "unknown,unknown,-,unknown,",
     ]
 
 
@@ -204,3 +204,18 @@ def test_options_that_do_not_apply_to_measured_times_are_refused(model, mine, op
         main(["time", model, "--device", mine, "--measured", model, *options])
     assert exit_info.value.code == 2
     assert "--measured cannot be used with" in capsys.readouterr().err
+
+
+def test_strict_fails_if_the_device_lacks_a_figure(model, mine, tmp_path, capsys):
+    assert main(["time", model, "--device", "ethos-u55-256", "--format", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "total,2,unknown,0.0%,unknown"
+    assert main(["time", model, "--device", "ethos-u55-256", "--strict"]) == 1
+    shown = capsys.readouterr()
+    assert "ethos-u55-256 computes int8 only; the run has float32: quantize the model, or pass dtype='int8'" in (
+        shown.out
+    )
+    assert shown.err == "costcore: the time on ethos-u55-256 is partial, which is an error with --strict\n"
+    assert main(["time", model, "--device", "ethos-u55-256", "--dtype", "int8", "--strict"]) == 0
+    assert "matrix" in capsys.readouterr().out
+    assert main(["time", model, "--device", f"{mine},tpu-v5e,apple-m4", "--strict"]) == 1
+    assert "the time on tpu-v5e is partial and the time on apple-m4 is partial" in capsys.readouterr().err

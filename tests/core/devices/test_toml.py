@@ -155,3 +155,12 @@ def test_plug_ins_bring_devices(tmp_path):
     finally:
         plugins.unregister(plugin)
     assert "ours" not in devices()
+
+
+def test_what_does_not_bind_is_stated(tmp_path):
+    path = tmp_path / "npu.toml"
+    path.write_text('name = "npu"\nkind = "npu"\nunbounded = ["vector", "dram"]\n')
+    assert read_device(path).unbounded == ("vector", "dram")
+    path.write_text('name = "npu"\nkind = "npu"\nunbounded = ["cache"]\n')
+    with pytest.raises(DeviceError, match=r"npu.toml: unbounded: unknown name 'cache' \(expected vector, dram\)"):
+        read_device(path)

@@ -83,3 +83,14 @@ def test_an_axis_has_the_unit_of_time():
     column = Column(COLUMN, "Bound (mine.toml)", "duration")
     values, title = in_units(column, [2e-9, 6e-9])
     assert values == pytest.approx([2, 6]) and title == "Bound (mine.toml) (ns)"
+
+
+def test_a_row_says_what_is_unknown_of_the_device(nets, device):
+    """Without a bandwidth there is no bound; with one, but without a peak, it leaves out the additions."""
+    (row,) = table([f"{nets}:small"], (2, 3), columns=[COLUMN]).rows
+    assert row.costs[COLUMN] == pytest.approx(2e-9)
+    assert row.status == "complete; mine: unknown and left out of the bound: the peak of its vector engine"
+    device.write_text('name = "mine"\nkind = "gpu"\n')
+    (row,) = table([f"{nets}:small"], (2, 3), columns=[COLUMN]).rows
+    assert row.costs[COLUMN] is None
+    assert f"{COLUMN} is unknown: mine: unknown and left out of the bound" in row.status

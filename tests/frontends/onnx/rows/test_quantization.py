@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from onnx import TensorProto
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+from costcore import estimate
 from costcore.ir import Operations
 from tests.frontends.onnx.rows.single_node import INT8, UINT8, priced
 
@@ -27,3 +30,22 @@ def test_quantised_products():
     assert (layer.out.shape, cost.macs) == ((1, 3, 3, 3), 27 * 18)
     assert cost.flops == Operations(fma=27 * 18, mul=27, add=50 + 54 + 27, cmp=81)
     assert cost.mread == 50 + 54 + 12 + 3, "zero points that are computed are one byte each"
+
+
+def test_a_file_of_integers_has_a_time_on_a_device_of_integers():
+    """8 filters of 3 x 3 over 30 x 30 places, then 7,200 inputs to 10 outputs, at 0.256e12 operations per second."""
+    named = {"s": np.float32(0.1), "z": np.int8(0), "w": np.ones((8, 3, 3, 3), np.int8)}
+    named["v"] = np.ones((7200, 10), np.int8)
+    nodes = [
+        helper.make_node("QLinearConv", ["x", "s", "z", "w", "s", "z", "s", "z"], ["y"]),
+        helper.make_node("Flatten", ["y"], ["flat"]),
+        helper.make_node("QLinearMatMul", ["flat", "s", "z", "v", "s", "z", "s", "z"], ["out"]),
+    ]
+    ends = [helper.make_tensor_value_info("x", TensorProto.INT8, (1, 3, 32, 32))]
+    ends.append(helper.make_tensor_value_info("out", TensorProto.INT8, (1, 10)))
+    weights = [numpy_helper.from_array(np.asarray(value), name) for name, value in named.items()]
+    model = helper.make_model(helper.make_graph(nodes, "net", ends[:1], ends[1:], weights))
+    time = estimate(model).time("ethos-u55-256")
+    assert time.status == "complete"
+    assert [group.binds for group in time.groups] == ["matrix", "", "matrix"]
+    assert time.bound_seconds == pytest.approx(2 * (8 * 27 * 30 * 30 + 7200 * 10) / 0.256e12)
