@@ -10,6 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from costcore.reports.columns import Column
+from costcore.reports.intensity import intensity
 from costcore.reports.overview.displayed import Displayed
 from costcore.reports.overview.overview import Figure, Overview, Part
 from costcore.reports.tables.tabulate import tabulate
@@ -192,7 +193,7 @@ class Phase(Displayed):
     @property
     def intensity(self) -> float:
         """FLOPs of matrix products (two per MAC) per byte of ``memory_bytes``."""
-        return 2 * self.macs / self.memory_bytes
+        return float(intensity(2 * self.macs, self.memory_bytes) or 0)
 
     @property
     def needed_macs(self) -> int:

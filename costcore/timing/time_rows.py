@@ -88,7 +88,8 @@ class TimeSummaryColumns:
 
 def entries(report: Times) -> list[dict[str, Any]]:
     """Return the entry of every group, and one for what the whole run takes longer than its groups."""
-    return _with_shares([*map(_entry, report.groups), *_whole_run(report)], report)
+    once = report.trace.run.fma_1flop
+    return _with_shares([*(_entry(group, once) for group in report.groups), *_whole_run(report)], report)
 
 
 def summary(report: Times) -> list[dict[str, Any]]:
@@ -96,13 +97,14 @@ def summary(report: Times) -> list[dict[str, Any]]:
     by_type: dict[str, list[GroupTime]] = {}
     for group in report.groups:
         by_type.setdefault(group.main.type, []).append(group)
-    rows = [{"type": kind, **_sums(members)} for kind, members in by_type.items()]
+    once = report.trace.run.fma_1flop
+    rows = [{"type": kind, **_sums(members, once)} for kind, members in by_type.items()]
     return _with_shares([*rows, *_whole_run(report)], report)
 
 
 def total_of(report: Times) -> dict[str, Any]:
     """Return the entry of the total."""
-    sums = _sums(report.groups)
+    sums = _sums(report.groups, report.trace.run.fma_1flop)
     by, memory = _seconds_by(report.groups), report.whole_run.binds
     by[memory] = by.get(memory, 0.0) + report.beyond_groups
     total = {
@@ -121,7 +123,7 @@ def _whole_run(report: Times) -> list[dict[str, Any]]:
     seconds = report.beyond_groups
     if seconds <= 0:
         return []
-    nothing = {**_sums(()), "n_groups": 0, "bound_seconds": seconds, "binds": report.whole_run.binds}
+    nothing = {**_sums((), True), "n_groups": 0, "bound_seconds": seconds, "binds": report.whole_run.binds}
     return [{"name": WHOLE_RUN, "names": WHOLE_RUN, "type": WHOLE_RUN, **nothing}]
 
 
@@ -143,7 +145,7 @@ def _sum(values: Sequence[Any]) -> Any:
     return total or (None if None in values else total)
 
 
-def _entry(group: GroupTime) -> dict[str, Any]:
+def _entry(group: GroupTime, fma_1flop: bool) -> dict[str, Any]:
     main = group.main
     tensors = main.layer.outputs or tuple(main.layer.inputs.values())
     return {
@@ -154,11 +156,11 @@ def _entry(group: GroupTime) -> dict[str, Any]:
         "module": main.module,
         "phase": main.phase,
         "dtype": tensors[0].dtype if tensors else "",
-        **_sums([group]),
+        **_sums([group], fma_1flop),
     }
 
 
-def _sums(groups: Sequence[GroupTime]) -> dict[str, Any]:
+def _sums(groups: Sequence[GroupTime], fma_1flop: bool) -> dict[str, Any]:
     is_bounded = not groups or any(group.is_bounded for group in groups)
     by = {
         f"{name}_seconds": fsum(group.bound.by[name] * group.times for group in groups)
@@ -170,7 +172,7 @@ def _sums(groups: Sequence[GroupTime]) -> dict[str, Any]:
         "mread": sum(group.read for group in groups),
         "mwrite": sum(group.written for group in groups),
         "mrw": sum(group.read + group.written for group in groups),
-        "flops": sum(_flops(group) for group in groups),
+        "flops": sum(_flops(group, fma_1flop) for group in groups),
         "bound_seconds": fsum(group.bound_seconds for group in groups) if is_bounded else None,
         "binds": shares_of(_seconds_by(groups)) if is_bounded else UNKNOWN,
         **by,
@@ -179,8 +181,8 @@ def _sums(groups: Sequence[GroupTime]) -> dict[str, Any]:
     return {**sums, "seconds": fsum(seconds)} if seconds and len(seconds) == len(groups) else sums
 
 
-def _flops(group: GroupTime) -> Dim:
-    return sum(flops_of(cost, True) for cost in group.costs()) * group.times
+def _flops(group: GroupTime, fma_1flop: bool) -> Dim:
+    return sum(flops_of(cost, fma_1flop) for cost in group.costs()) * group.times
 
 
 def _seconds_by(groups: Iterable[GroupTime]) -> dict[str, float]:

@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from costcore.dims import Dim
 from costcore.memory.report import Memory
 from costcore.reports.exports.facts import status
+from costcore.reports.intensity import total_peak_flops
 from costcore.reports.ledger import flops_of
 from costcore.reports.report_data import ReportData
 from costcore.reports.serialization.to_json import to_dict, to_json
@@ -61,12 +61,8 @@ def _counted(report: ReportData) -> dict[str, Any]:
     unit = report.trace.run.unit
     if unit != FLOPS:
         return {"counted": report.ledger.total["flops"], "counted_unit": unit}
-    return {"flops_fma_1": _flops(report, True), "flops_fma_2": _flops(report, False)}
-
-
-def _flops(report: ReportData, fma_1flop: bool) -> Dim:
-    calls = ((record.call, record.cost) for record in report.trace)
-    return sum(flops_of(cost, fma_1flop) * call.times for call, cost in calls if cost is not None)
+    once = sum(flops_of(cost, True) * call.times for call, cost in report.ledger.counted)
+    return {"flops_fma_1": once, "flops_fma_2": total_peak_flops(report)}
 
 
 def _input_shapes(report: ReportData) -> list[list[Any]]:

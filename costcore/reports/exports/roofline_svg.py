@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costcore.errors import CostError
-from costcore.reports.html.roofline import MOST_DRAWN, dots_of, label_of, legend, roofs_of, shapes
+from costcore.reports.html.roofline import AXES, MOST_DRAWN, dots_of, label_of, legend, roofs_of, shapes
 from costcore.reports.html.sections import text
 from costcore.timing.times import Times
 
@@ -35,8 +35,7 @@ def roofline_svg(times: Times) -> str:
     roofs = roofs_of(times)
     items = legend(times, roofs)
     top, label = LINE * (len(items) + 1) + 8, label_of(dots)
-    axes = "Across: FLOP per byte. Upwards: FLOP per second of the bound."
-    key = f"<text x='6' y='{LINE * len(items) + 18}'>{axes}</text>" + "".join(
+    key = f"<text x='6' y='{LINE * len(items) + 18}'>{AXES}</text>" + "".join(
         f"<circle class='{name}' cx='12' cy='{LINE * i + 14}' r='5'/><text class='key' x='24' y='{LINE * i + 18}'>"
         f"{text(line)}</text>"
         for i, (name, line) in enumerate(items)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from costcore.dims import Dim, is_symbolic
 from costcore.reports.caveats import call_site
 from costcore.reports.html.memory import memory_data
+from costcore.reports.intensity import MULTIPLY_ADD, intensity, is_of_flops, peak_flops
 from costcore.reports.ledger import SUMS, Ledger, ignored
 from costcore.reports.module_tree import walk
 from costcore.reports.text.counted_units import per_byte, short_per_byte
@@ -27,13 +28,13 @@ NODE_AMOUNTS = (*SUMS, "n_params", "n_trainable", "n_frozen", "n_shared", "n_buf
 
 NODE = (
     *("depth", "name", "path", "type", "same_as", "shape", "n_layers", "n_unknown", "n_params", "n_trainable"),
-    *("n_frozen", "n_shared", "n_buffers", "activations", *SUMS, "n_own", "seconds"),
+    *("n_frozen", "n_shared", "n_buffers", "activations", *SUMS, "n_own", "intensity", "seconds"),
 )
 """The columns of the modules; sums include everything inside the module, see :meth:`costcore.Report.tree`."""
 
 LAYER = (
     *("type", "op", "native", "phase", "dtype", "inputs", "outputs", "settings", "operations", "n_params"),
-    *(*SUMS, "reason"),
+    *(*SUMS, "peak_flops", "intensity", "reason"),
 )
 """The columns of the distinct layers, to which calls refer; the costs of a layer that is not counted are None."""
 
@@ -78,20 +79,27 @@ def page_data(report: ReportData, unfused: ReportData | None = None) -> dict[str
     nodes = list(walk(report.tree()))
     node_of = _call_nodes(node for _, node in nodes)
     node_indices = [node_of[record.call.module] for record in trace]
-    sums = _sums(node_indices, n_own, [depth for depth, _ in nodes])
+    depths = [depth for depth, _ in nodes]
+    sums = _sums(node_indices, n_own, depths)
+    peak_flops_of = peak_flops_by_node(report, node_indices, depths)
     layers: dict[tuple[Any, ...], int] = {}
     exact = _ExactText()
     rows = zip(trace, node_indices, n_own, strict=True)
     calls = [_call(record, ledger, layers, node_index, n, exact) for record, node_index, n in rows]
     totals = {**ledger.total, "n_own": sums[0]}
-    node_rows = [_node(*node, n, exact) for node, n in zip(nodes, sums, strict=True)]
+    node_rows = [_node(*node, *sums, exact) for node, *sums in zip(nodes, sums, peak_flops_of, strict=True)]
     more = () if unfused is None else (UNFUSED,)
     unit = printable(trace.run.unit)
     if unfused is not None:
         _add_unfused(node_rows, calls, unfused, exact)
     return {
         "model": printable(nodes[0][1]["type"]),
-        "unit": {"name": unit, "perByte": per_byte(unit), "shortPerByte": short_per_byte(unit)},
+        "unit": {
+            "name": unit,
+            "perByte": per_byte(unit),
+            "shortPerByte": short_per_byte(unit),
+            "multiplyAdd": f" ({MULTIPLY_ADD})" if is_of_flops(report) else "",
+        },
         "totals": {key: exact(totals[key]) for key in METRICS},
         "measured": "seconds" in ledger.total,
         "operators": {"columns": OPERATOR, "rows": _operators(ledger, exact)},
@@ -123,6 +131,12 @@ def new_parameters(trace: Trace) -> list[Dim]:
         seen |= new
         amounts.append(sum(trace.run.parameters[parameter] for parameter in sorted(new)))
     return amounts
+
+
+def peak_flops_by_node(report: ReportData, node_indices: Sequence[int], depths: list[int]) -> list[Dim]:
+    """Return the FLOPs of each node as peaks count them; those of symbolic calls are left out."""
+    amounts = (0 if record.cost is None else peak_flops(record.call, record.cost) for record in report.trace)
+    return _sums(node_indices, [0 if is_symbolic(amount) else amount for amount in amounts], depths)
 
 
 def _operators(ledger: Ledger, exact: _ExactText) -> list[list[Any]]:
@@ -170,8 +184,16 @@ def _parents(depths: list[int]) -> list[int]:
     return parents
 
 
-def _node(depth: int, node: Mapping[str, Any], n_own: Dim, exact: _ExactText) -> list[Any]:
-    """Return the row of a module."""
+def _node(depth: int, node: Mapping[str, Any], n_own: Dim, peak: Dim, exact: _ExactText) -> list[Any]:
+    """Return the row of a module.
+
+    Args:
+        depth: its depth in the tree.
+        node: the module.
+        n_own: the parameters that no earlier call reads.
+        peak: its FLOPs as peaks count them, without those of symbolic calls.
+        exact: converts amounts to text.
+    """
     entry = {
         **{key: printable(node[key]) for key in ("path", "type", "same_as")},
         **{key: exact(node[key]) for key in NODE_AMOUNTS},
@@ -181,6 +203,7 @@ def _node(depth: int, node: Mapping[str, Any], n_own: Dim, exact: _ExactText) ->
         "n_layers": node["n_layers"],
         "n_unknown": node["n_unknown"],
         "n_own": exact(n_own),
+        "intensity": _ratio(node["flops"] if is_symbolic(node["flops"]) else peak, node["mrw"]),
         "seconds": node.get("seconds"),
     }
     return [entry[key] for key in NODE]
@@ -193,12 +216,15 @@ def _call(
     call = record.call
     if record.cost is None:
         entry = {**ignored(record), "op": "", "dtype": "", "params": {}, "operations": {}, "n_params": None}
-        entry |= dict.fromkeys(SUMS)
+        entry |= dict.fromkeys((*SUMS, "peak_flops", "intensity"))
     else:
         entry = ledger.entries[call.name]
+        flops = peak_flops(call, record.cost)
+        entry = {**entry, "peak_flops": flops, "intensity": _ratio(flops, entry["mrw"])}
     layer = {
         **{key: printable(entry[key]) for key in ("type", "op", "phase", "dtype")},
-        **{key: exact(entry[key]) for key in ("n_params", *SUMS)},
+        **{key: exact(entry[key]) for key in ("n_params", *SUMS, "peak_flops")},
+        "intensity": entry["intensity"],
         "native": printable(call.native),
         "inputs": ", ".join(f"{printable(name)} {shape_text(t.shape)}" for name, t in call.layer.inputs.items()),
         "outputs": ", ".join(map(shape_text, entry["output_shapes"])),
@@ -217,6 +243,11 @@ def _call(
         record.seconds,
         printable(call_site(call.where)),
     ]
+
+
+def _ratio(flops: Dim, nbytes: Dim) -> float | None:
+    ratio = intensity(flops, nbytes)
+    return None if ratio is None else float(ratio)
 
 
 def shape_text(dims: Iterable[Dim]) -> str:

@@ -27,7 +27,7 @@ function costDetails(item) {
     ["MACs", readableAndExact(item.macs, "flops")],
     ["Read", readableAndExact(item.mread, "bytes")],
     ["Written", readableAndExact(item.mwrite, "bytes")],
-    [report.unit.perByte, intensityText(item.intensity)],
+    [report.unit.perByte + report.unit.multiplyAdd, intensityText(item.intensity)],
     ["Measured time", item.seconds === null ? null : `${milliseconds(item.seconds)} ms`],
   ];
 }

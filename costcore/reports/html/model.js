@@ -11,6 +11,7 @@ const METRICS = [
 ];
 const AMOUNTS = [
   "flops",
+  "peak_flops",
   "macs",
   "mread",
   "mwrite",
@@ -48,7 +49,6 @@ nodes.forEach((node, order) => {
   ancestors.length = node.depth;
   const parent = ancestors[node.depth - 1] || null;
   Object.assign(node, { isCall: false, order, parent, children: [], calls: [], modules: [] });
-  node.intensity = intensityOf(node);
   node.searchText = `${node.path} ${node.name} ${node.type}`.toLowerCase();
   if (parent) parent.modules.push(node);
   ancestors.push(node);
@@ -65,7 +65,6 @@ calls.forEach((call, order) => {
     shape: layer.outputs,
   });
   call.isUncounted = call.flops === null;
-  call.intensity = intensityOf(call);
   call.path = parent.path;
   call.searchText = `${call.name} ${call.path} ${call.type} ${call.op} ${call.native} ${call.phase}`.toLowerCase();
   parent.calls.push(call);
@@ -73,11 +72,6 @@ calls.forEach((call, order) => {
 for (const node of nodes) node.children = [...node.modules, ...node.calls];
 
 const operators = records(report.operators);
-
-/** Returns FLOPs per byte; null if no bytes are read or written. */
-function intensityOf(item) {
-  return item.mrw === 0n ? null : ratio(item.flops, item.mrw);
-}
 
 /** Returns the first module from here downwards that has calls of its own or several children. */
 function firstBranching(node) {

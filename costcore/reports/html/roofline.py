@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from costcore.devices.device import TF32
 from costcore.reports.html.sections import text
+from costcore.reports.intensity import MULTIPLY_ADD, intensity, peak_flops
 from costcore.reports.ledger import flops_of
 from costcore.reports.text.durations import duration
 from costcore.timing.group_time import GroupTime
@@ -27,11 +28,14 @@ SMALLEST, LARGEST = 3.0, 14.0
 BOTTOM = 92.0
 """Height of the plot in percent of the picture; the rest is for the labels of the axis."""
 
+AXES = f"Across: FLOP per byte. Upwards: FLOP per second of the bound; {MULTIPLY_ADD}."
+"""What the axes show."""
+
 PREFIXES = (("", 0), ("K", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15))
 
 
 class Dot(NamedTuple):
-    """A group with operations and bytes: FLOP per byte, FLOP per second of its bound."""
+    """A group with operations and bytes: FLOP per byte, FLOP per second of its bound; a multiply-add is two FLOP."""
 
     group: GroupTime
     intensity: float
@@ -68,15 +72,11 @@ def dots_of(times: Times) -> list[Dot]:
     """Return the dots of groups with operations, bytes and a share of the time, those with the largest bounds last."""
     found, least = [], LEAST_SHARE * times.least_seconds
     for group in times.groups:
-        flops, nbytes = _flops(group), group.read + group.written
-        if flops and nbytes and group.bound_seconds > least:
-            found.append(Dot(group, flops / nbytes, flops / group.bound_seconds))
+        flops = sum(peak_flops(*record[:2]) for record in group.records)
+        ratio = intensity(flops, group.read + group.written)
+        if ratio and group.bound_seconds > least:
+            found.append(Dot(group, float(ratio), flops / group.bound_seconds))
     return sorted(found, key=lambda dot: dot.group.bound_seconds)
-
-
-def _flops(group: GroupTime) -> float:
-    """Return the FLOPs of all executions, a multiply-add counted as two, as peaks count it."""
-    return float(sum(flops_of(cost, False) for cost in group.costs())) * group.times
 
 
 def roofs_of(times: Times) -> list[Roof]:
@@ -240,7 +240,7 @@ def _note(times: Times, dots: Sequence[Dot], drawn: Sequence[Dot]) -> str:
     groups = f"{omitted} group{'s' * (omitted != 1)}"
     without = f" No dot: {groups} without operations or bytes, or with hardly any time." if omitted else ""
     return (
-        "Across: FLOP per byte. Upwards: FLOP per second of the bound. Area: share of the time. "
+        f"{AXES} Area: share of the time. "
         f"{shown}A dot lies above a roof if fewer operations or bytes suffice (fast convolutions, values in a cache), "
         f"or if engines work side by side.{without}"
     )

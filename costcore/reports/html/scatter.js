@@ -1,4 +1,4 @@
-// The scatter plot: FLOPs against bytes of every call. All dots of one color are one SVG path, which draws fast.
+// The scatter plot: FLOPs as peaks count them against bytes of every call. All dots of one color are one SVG path, which draws fast.
 
 const MARGIN = { left: 64, right: 36, top: 14, bottom: 44 };
 const ZERO_HEIGHT = 34; // of the row of calls without FLOPs, which a logarithmic axis does not have
@@ -15,7 +15,7 @@ function drawScatter(reveal) {
   svg.replaceChildren();
   dots.length = 0;
   selected = -1;
-  const ranked = calls.map((call) => ({ call, flops: rankOf(call.flops), mrw: rankOf(call.mrw) }));
+  const ranked = calls.map((call) => ({ call, flops: rankOf(call.peak_flops), mrw: rankOf(call.mrw) }));
   const points = ranked.filter(({ flops, mrw }) => flops !== null && mrw > 0n);
   describeDots(points.map(({ call }) => call));
   svg.style.display = points.length ? "" : "none";
@@ -121,7 +121,7 @@ function drawAxes(svg, { x, y, axis, hasZero, zero }) {
   if (hasZero) label("0", { x: left - 8, y: zero + 4, "text-anchor": "end" });
   label("bytes read and written", { x: (left + right) / 2, y: axis + 36, "text-anchor": "middle" });
   const middle = (MARGIN.top + y.range()[0]) / 2;
-  label(UNIT, { x: 12, y: middle, transform: `rotate(-90 12 ${middle})`, "text-anchor": "middle" });
+  label(UNIT + report.unit.multiplyAdd, { x: 12, y: middle, transform: `rotate(-90 12 ${middle})`, "text-anchor": "middle" });
 }
 
 /** Returns `1 G` instead of `1.000 G`. */

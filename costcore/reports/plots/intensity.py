@@ -1,9 +1,10 @@
-"""FLOPs against bytes of every call."""
+"""FLOPs, as peaks of devices count them, against bytes of every call."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from costcore.reports.intensity import MULTIPLY_ADD, is_of_flops, peak_flops
 from costcore.reports.plots.amounts import check_numbers
 from costcore.reports.plots.colors import colors_of, keys
 from costcore.reports.plots.picture import Picture
@@ -22,16 +23,17 @@ POWERS = range(-2, 6)
 
 
 def intensity(report: ReportData, theme: Theme) -> Picture:
-    """Return a dot per call with FLOPs and bytes; rows are name, operator, FLOPs and bytes.
+    """Return a dot per call with FLOPs and bytes; rows are name, operator, FLOPs (a multiply-add is two) and bytes.
 
     Raises:
         CostError: if sizes are symbolic.
     """
-    entries = report.ledger.entries
-    check_numbers([entry[key] for entry in entries.values() for key in ("flops", "mrw")])
-    rows = [(name, each["op"], each["flops"], each["mrw"]) for name, each in entries.items()]
+    ledger = report.ledger
+    check_numbers([entry[key] for entry in ledger.entries.values() for key in ("flops", "mrw")])
+    amounts = [(call.name, call.layer.op, peak_flops(call, cost)) for call, cost in ledger.counted]
+    rows = [(*each, ledger.entries[each[0]]["mrw"]) for each in amounts]
     rows = [row for row in rows if row[2] > 0 and row[3] > 0]
-    return Picture(("name", "op", "flops", "mrw"), rows, lambda: _dots(report, rows, theme))
+    return Picture(("name", "op", "peak_flops", "mrw"), rows, lambda: _dots(report, rows, theme))
 
 
 def _dots(report: ReportData, rows: list[tuple[str, str, int, int]], theme: Theme) -> Any:
@@ -42,7 +44,8 @@ def _dots(report: ReportData, rows: list[tuple[str, str, int, int]], theme: Them
     xs, ys, ops = zip(*points, strict=True)
     unit = report.trace.run.unit
     x_title = f"Bytes read and written (dotted lines: {per_byte(unit)})"
-    axes.set(xscale="log", yscale="log", xlabel=x_title, ylabel=unit)
+    y_title = f"{unit} ({MULTIPLY_ADD})" if is_of_flops(report) else unit
+    axes.set(xscale="log", yscale="log", xlabel=x_title, ylabel=y_title)
     size, is_many = max(6, 40 - len(points) // 50), len(points) > MANY
     found = [colors.get(op, theme.gray) for op in ops]
     axes.scatter(xs, ys, s=size, c=found, alpha=0.8, linewidths=0, rasterized=is_many)

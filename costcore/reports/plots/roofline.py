@@ -6,6 +6,7 @@ from math import sqrt
 from typing import Any
 
 from costcore.reports.html.roofline import Dot, dots_of, roofs_of
+from costcore.reports.intensity import MULTIPLY_ADD
 from costcore.reports.plots.picture import Picture
 from costcore.reports.plots.theme import Theme, add_legend, axes_of, label
 from costcore.timing.times import Times
@@ -29,7 +30,9 @@ def _drawn(times: Times, dots: list[Dot], theme: Theme) -> Any:
     from matplotlib.ticker import EngFormatter
 
     axes = axes_of(theme)
-    axes.set(xscale="log", yscale="log", xlabel="FLOP per byte", ylabel="FLOP per second of the bound")
+    axes.set(
+        xscale="log", yscale="log", xlabel=f"FLOP per byte ({MULTIPLY_ADD})", ylabel="FLOP per second of the bound"
+    )
     longest = dots[0].group.bound_seconds
     for binds in dict.fromkeys(dot.group.binds for dot in dots):
         some = [dot for dot in dots if dot.group.binds == binds]

@@ -1,0 +1,40 @@
+"""Arithmetic intensity: FLOPs per byte read and written, with a multiply-add as two FLOPs.
+
+So the peaks of devices count it, whatever a report counts: an intensity is a place on a roofline. A report of another
+convention has the amounts of that convention.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from costcore.dims import Dim, is_symbolic
+from costcore.ir import Cost
+from costcore.reports.ledger import flops_of, multiplied
+from costcore.reports.report_data import ReportData
+from costcore.symbolic import expanded_sum
+from costcore.trace.call import Call
+from costcore.trace.run import FLOPS
+
+MULTIPLY_ADD = "a multiply-add is two FLOPs"
+"""What every axis and figure of intensities states."""
+
+
+def intensity(flops: Dim, nbytes: Dim) -> Fraction | None:
+    """Return operations per byte; None without bytes, and if an amount is symbolic."""
+    return None if is_symbolic(flops) or is_symbolic(nbytes) or not nbytes else Fraction(int(flops), int(nbytes))
+
+
+def peak_flops(call: Call, cost: Cost) -> Dim:
+    """Return the FLOPs of all executions of a call as peaks count them: a multiply-add is two."""
+    return multiplied(flops_of(cost, False), call.times)
+
+
+def total_peak_flops(report: ReportData) -> Dim:
+    """Return the sum over all counted calls."""
+    return expanded_sum(peak_flops(call, cost) for call, cost in report.ledger.counted)
+
+
+def is_of_flops(report: ReportData) -> bool:
+    """Return whether a report counts FLOPs by the rules of costcore, so that they have two prices of a multiply-add."""
+    return report.trace.run.unit == FLOPS

@@ -1,0 +1,68 @@
+"""Arithmetic intensity is one figure everywhere: a place on a roofline, whatever a report counts."""
+
+import json
+import re
+
+import pytest
+import sympy
+
+from costcore.reports.html.data import page_data
+from costcore.reports.html.roofline import dots_of
+from tests.core import html_reports
+from tests.core.conventions.test_words import view_of
+from tests.core.given_costs import dense, net
+from tests.core.timing.toy_device import TOY
+from tests.frameworks import optional
+
+PRODUCTS, BYTES = 1000**2, 4 * (1000**2 + 2 * 1000)
+INTENSITY = 2 * PRODUCTS / BYTES
+"""Of a square product of width 1000 on one row."""
+
+
+@pytest.mark.parametrize("fma_1flop", [True, False])
+def test_every_view_has_the_same_intensity(fma_1flop):
+    report = net(dense("a", 1000), framework="torch", fma_1flop=fma_1flop)
+    assert report.total_report["flops"] == (1 if fma_1flop else 2) * PRODUCTS
+    time = report.time(TOY)
+    (dot,) = dots_of(time)
+    assert dot.intensity == pytest.approx(INTENSITY)
+    assert report.plot("intensity") == [("linear-1", "linear", 2 * PRODUCTS, BYTES)]
+    (point,) = report.plot("roofline", device=TOY)
+    assert point[1] == pytest.approx(INTENSITY)
+    data = page_data(report)
+    for table in ("nodes", "layers"):
+        columns, rows = data[table]["columns"], data[table]["rows"]
+        assert [row[columns.index("intensity")] for row in rows] == [pytest.approx(INTENSITY)] * len(rows)
+    tile = "<dt>FLOPs per byte</dt><dd>0.499</dd><dd class='note'>arithmetic intensity: a multiply-add is two FLOPs"
+    assert tile in report.to_html()
+    assert "a multiply-add is two FLOPs" in time.to_svg()
+
+
+def test_a_table_of_time_has_the_flops_of_the_report():
+    counted = [net(dense("a", 1000), fma_1flop=once).time(TOY).by_type()["total"]["flops"] for once in (True, False)]
+    assert counted == [PRODUCTS, 2 * PRODUCTS]
+
+
+def test_an_axis_says_how_a_multiply_add_counts():
+    optional("matplotlib")
+    (axes,) = net(dense("a", 1000)).plot("intensity").figure().axes
+    assert axes.get_ylabel() == "FLOPs (a multiply-add is two FLOPs)"
+    (axes,) = net(dense("a", 1000)).plot("roofline", device=TOY).figure().axes
+    assert axes.get_xlabel() == "FLOP per byte (a multiply-add is two FLOPs)"
+
+
+def test_another_convention_has_its_own_amounts():
+    report = view_of("fvcore").report
+    assert "multiply-add is two" not in re.search("<dl.*?</dl>", report.to_html(), re.DOTALL)[0]
+    assert page_data(report)["unit"]["multiplyAdd"] == ""
+
+
+def test_a_formula_has_no_intensity_but_the_calls_beside_it_have():
+    calls = [
+        html_reports.call("a", "x", 8, 4, 4),
+        html_reports.call("b", "y", 10 * sympy.Symbol("n", integer=True, positive=True), 4, 4),
+    ]
+    data = json.loads(json.dumps(page_data(html_reports.report(calls))))
+    columns = data["nodes"]["columns"]
+    found = {row[columns.index("path")]: row[columns.index("intensity")] for row in data["nodes"]["rows"]}
+    assert found == {"": None, "x": 1.0, "y": None}
