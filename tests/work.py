@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 
 class Work:
@@ -36,3 +37,28 @@ def at_most(calls: int) -> Iterator[Work]:
         yield work
     finally:
         sys.setprofile(before)
+
+
+class Lines:
+    """The lines of Python that ran inside a ``with counted_lines()`` block."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Number of executed lines and of calls and returns of Python functions."""
+
+
+@contextmanager
+def counted_lines() -> Iterator[Lines]:
+    """Count the lines of Python that a block executes; unlike calls, the steps of a loop are among them."""
+    lines = Lines()
+
+    def count(*_: object) -> Any:
+        lines.count += 1
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        yield lines
+    finally:
+        sys.settrace(before)

@@ -24,7 +24,7 @@ def check_dtype(dtype: object) -> None:
 
     Raises:
         TypeError: if it is not a string.
-        ValueError: if it is none of :data:`DTYPES`.
+        ValueError: if it is another dtype than :data:`DTYPES`.
     """
     if not isinstance(dtype, str):
         raise TypeError(f"dtype must be a string such as 'bfloat16' (got {dtype!r})")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -35,15 +35,15 @@ class View(Displayed):
     Args:
         counts: what the convention counts.
         trace: the run.
-        report: a report whose FLOPs are the amounts of the convention.
+        make_report: makes a report of a trace.
 
     Attributes:
         counts: the convention, and a line for every call that one of its rules counts.
     """
 
-    def __init__(self, counts: Counts, trace: Trace, report: Any) -> None:
+    def __init__(self, counts: Counts, trace: Trace, make_report: Callable[[Trace], Any]) -> None:
         self.counts = counts
-        self._report = report
+        self._make_report = make_report
         self._trace = trace
 
     def __repr__(self) -> str:
@@ -84,6 +84,12 @@ class View(Displayed):
                 "Use total and by_term."
             )
         return self._report
+
+    @cached_property
+    def _report(self) -> Any:
+        """The report, made when it is asked for: many conventions are tried for their totals alone."""
+        unit = UNIT_NAMES[self.unit]
+        return self._make_report(counted_trace(self._trace, self.amounts, self.name, unit))
 
     @property
     def name(self) -> str:
@@ -148,7 +154,7 @@ class View(Displayed):
 
     def subs(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> View:
         """Return this view with values for its symbolic dimensions, as :meth:`costcore.Report.subs` does."""
-        report = type(self._report)(substitute_values(self._trace, {**(values or {}), **named}))
+        report = self._make_report(substitute_values(self._trace, {**(values or {}), **named}))
         return view_of(report, self.counts.convention)
 
     def describe(self, unit: str | None = "auto", n_digits: int | None = 3) -> str:
@@ -212,10 +218,7 @@ def view_of(report: Any, convention: Convention) -> View:
     Raises:
         CostError: if the convention needs what the capture does not know.
     """
-    trace: Trace = report.trace
-    counts = count(trace, convention)
-    counted = counted_trace(trace, amounts(counts, trace), convention.name, UNIT_NAMES[convention.unit])
-    return View(counts, trace, type(report)(counted))
+    return View(count(report.trace, convention), report.trace, type(report))
 
 
 def _largest_first(parts: Mapping[str, Dim]) -> list[tuple[str, Dim]]:
@@ -224,11 +227,14 @@ def _largest_first(parts: Mapping[str, Dim]) -> list[tuple[str, Dim]]:
 
 def amounts(counts: Counts, trace: Trace) -> list[Dim]:
     """Return the amount of every call of a trace."""
-    parts: list[list[Dim]] = [[] for _ in trace.records]
+    parts: dict[int, list[Dim]] = {}
     for line in counts.lines:
         if line.position is not None:
-            parts[line.position].append(line.amount)
-    return [each[0] if len(each) == 1 else expanded_sum(each) for each in parts]
+            parts.setdefault(line.position, []).append(line.amount)
+    found: list[Dim] = [0] * len(trace)
+    for position, each in parts.items():
+        found[position] = each[0] if len(each) == 1 else expanded_sum(each)
+    return found
 
 
 def _does_arithmetic(cost: Cost) -> bool:

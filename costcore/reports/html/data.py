@@ -82,10 +82,10 @@ def page_data(report: ReportData, unfused: ReportData | None = None) -> dict[str
     depths = [depth for depth, _ in nodes]
     sums = _sums(node_indices, n_own, depths)
     peak_flops_of = peak_flops_by_node(report, node_indices, depths)
-    layers: dict[tuple[Any, ...], int] = {}
     exact = _ExactText()
+    layers = _Layers(ledger, exact)
     rows = zip(trace, node_indices, n_own, strict=True)
-    calls = [_call(record, ledger, layers, node_index, n, exact) for record, node_index, n in rows]
+    calls = [_call(record, layers, node_index, n, exact) for record, node_index, n in rows]
     totals = {**ledger.total, "n_own": sums[0]}
     node_rows = [_node(*node, *sums, exact) for node, *sums in zip(nodes, sums, peak_flops_of, strict=True)]
     more = () if unfused is None else (UNFUSED,)
@@ -104,7 +104,7 @@ def page_data(report: ReportData, unfused: ReportData | None = None) -> dict[str
         "measured": "seconds" in ledger.total,
         "operators": {"columns": OPERATOR, "rows": _operators(ledger, exact)},
         "nodes": {"columns": (*NODE, *more), "rows": node_rows},
-        "layers": {"columns": LAYER, "rows": [list(layer) for layer in layers]},
+        "layers": {"columns": LAYER, "rows": [list(layer) for layer in layers.rows]},
         "calls": {"columns": (*CALL, *more), "rows": calls},
         "fused": unfused is not None,
         "ranks": exact.ranks,
@@ -209,35 +209,54 @@ def _node(depth: int, node: Mapping[str, Any], n_own: Dim, peak: Dim, exact: _Ex
     return [entry[key] for key in NODE]
 
 
-def _call(
-    record: CallCost, ledger: Ledger, layers: dict[tuple[Any, ...], int], node_index: int, n_own: Dim, exact: _ExactText
-) -> list[Any]:
-    """Return the row of a call, and add its layer to ``layers`` (index by row) unless it contains an equal one."""
+class _Layers:
+    """The distinct layers, to which calls refer by their index."""
+
+    def __init__(self, ledger: Ledger, exact: _ExactText) -> None:
+        self.rows: dict[tuple[Any, ...], int] = {}
+        self._ledger = ledger
+        self._exact = exact
+        self._known: dict[tuple[Any, ...], int] = {}
+
+    def index(self, record: CallCost) -> int:
+        """Return the index of the layer of a call, which is added unless there is an equal one."""
+        call = record.call
+        key = id(call.layer), id(record.cost), call.times, call.type, call.phase, call.native, record.reason
+        if key not in self._known:
+            self._known[key] = self.rows.setdefault(self._row(record), len(self.rows))
+        return self._known[key]
+
+    def _row(self, record: CallCost) -> tuple[Any, ...]:
+        call, exact = record.call, self._exact
+        if record.cost is None:
+            entry = {**ignored(record), "op": "", "dtype": "", "params": {}, "operations": {}, "n_params": None}
+            entry |= dict.fromkeys((*SUMS, "peak_flops", "intensity"))
+        else:
+            entry = self._ledger.entries[call.name]
+            flops = peak_flops(call, record.cost)
+            entry = {**entry, "peak_flops": flops, "intensity": _ratio(flops, entry["mrw"])}
+        settings = ", ".join(f"{name}={attribute_text(value)}" for name, value in entry["params"].items())
+        layer = {
+            **{key: printable(entry[key]) for key in ("type", "op", "phase", "dtype")},
+            **{key: exact(entry[key]) for key in ("n_params", *SUMS, "peak_flops")},
+            "intensity": entry["intensity"],
+            "native": printable(call.native),
+            "inputs": ", ".join(f"{printable(name)} {shape_text(t.shape)}" for name, t in call.layer.inputs.items()),
+            "outputs": ", ".join(map(shape_text, entry["output_shapes"])),
+            "settings": printable(settings),
+            "operations": ", ".join(f"{kind} {as_text(n)}" for kind, n in entry["operations"].items()),
+            "reason": printable(record.reason),
+        }
+        return tuple(layer[name] for name in LAYER)
+
+
+def _call(record: CallCost, layers: _Layers, node_index: int, n_own: Dim, exact: _ExactText) -> list[Any]:
+    """Return the row of a call."""
     call = record.call
-    if record.cost is None:
-        entry = {**ignored(record), "op": "", "dtype": "", "params": {}, "operations": {}, "n_params": None}
-        entry |= dict.fromkeys((*SUMS, "peak_flops", "intensity"))
-    else:
-        entry = ledger.entries[call.name]
-        flops = peak_flops(call, record.cost)
-        entry = {**entry, "peak_flops": flops, "intensity": _ratio(flops, entry["mrw"])}
-    layer = {
-        **{key: printable(entry[key]) for key in ("type", "op", "phase", "dtype")},
-        **{key: exact(entry[key]) for key in ("n_params", *SUMS, "peak_flops")},
-        "intensity": entry["intensity"],
-        "native": printable(call.native),
-        "inputs": ", ".join(f"{printable(name)} {shape_text(t.shape)}" for name, t in call.layer.inputs.items()),
-        "outputs": ", ".join(map(shape_text, entry["output_shapes"])),
-        "settings": printable(", ".join(f"{name}={attribute_text(value)}" for name, value in entry["params"].items())),
-        "operations": ", ".join(f"{kind} {as_text(n)}" for kind, n in entry["operations"].items()),
-        "reason": printable(record.reason),
-    }
-    key = tuple(layer[name] for name in LAYER)
-    layer_index = layers.setdefault(key, len(layers))
     return [
         printable(call.name),
         node_index,
-        layer_index,
+        layers.index(record),
         exact(n_own),
         exact(call.times),
         record.seconds,
