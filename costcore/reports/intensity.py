@@ -35,6 +35,6 @@ def total_peak_flops(report: ReportData) -> Dim:
     return expanded_sum(peak_flops(call, cost) for call, cost in report.ledger.counted)
 
 
-def is_of_flops(report: ReportData) -> bool:
-    """Return whether a report counts FLOPs by the rules of costcore, so that they have two prices of a multiply-add."""
-    return report.trace.run.unit == FLOPS
+def multiply_add(report: ReportData) -> str:
+    """Return :data:`MULTIPLY_ADD` in parentheses; empty for another convention, which has one price."""
+    return f" ({MULTIPLY_ADD})" if report.trace.run.unit == FLOPS else ""

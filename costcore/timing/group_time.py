@@ -14,6 +14,9 @@ from costcore.timing.work import Work, missing_rates, work_of
 from costcore.trace.call import Call
 from costcore.trace.trace import CallCost, Trace
 
+Needs = tuple[Work, frozenset[str]]
+"""The work of a call, and what it needs and the device file does not state."""
+
 MEMORY = "memory"
 """What a group is missing if the bandwidth of main memory is unknown."""
 
@@ -24,10 +27,9 @@ class GroupTime:
     Args:
         group: positions of its calls, and the bytes of one execution.
         records: its calls, each with its cost.
-        work: the work of each call.
+        work: the work of each call, and what it needs and the device file does not state.
         least_read: bytes that one execution must read, see :func:`costcore.timing.least_read.least_reads`.
         device: the device.
-        missing: what the group needs and the device file does not state.
 
     Attributes:
         calls: its calls.
@@ -40,21 +42,15 @@ class GroupTime:
     """
 
     def __init__(
-        self,
-        group: Group,
-        records: Sequence[CallCost],
-        work: Sequence[Work],
-        least_read: int,
-        device: Device,
-        missing: frozenset[str] = frozenset(),
+        self, group: Group, records: Sequence[CallCost], work: Sequence[Needs], least_read: int, device: Device
     ) -> None:
         self.records = tuple(records)
         self.calls: tuple[Call, ...] = tuple(record.call for record in records)
         self.times = int(group.times)
         self.read, self.written = int(group.read) * self.times, int(group.written) * self.times
-        self.work = tuple(work)
-        self.bound: Bound = bound_of(Work.sum(work), least_read, float(group.written), device)
-        self.missing = missing
+        self.work = tuple(pipes for pipes, _ in work)
+        self.missing = frozenset().union(*(missing for _, missing in work))
+        self.bound: Bound = bound_of(Work.sum(self.work), least_read, float(group.written), device)
         self.seconds: float | None = None
 
     @property
@@ -99,10 +95,10 @@ def timed(trace: Trace, fusion: str, device: Device, tf32: Collection[str]) -> l
         device: the device.
         tf32: the operators whose float32 products may be rounded to TF32.
     """
-    known: dict[tuple[int, int], tuple[Work, frozenset[str]]] = {}
+    known: dict[tuple[int, int], Needs] = {}
     has_memory = device.memory.dram_gbs is not None or "dram" in device.unbounded
 
-    def work(layer: Layer, cost: Cost) -> tuple[Work, frozenset[str]]:
+    def work(layer: Layer, cost: Cost) -> Needs:
         key = id(layer), id(cost)
         if key not in known:
             memory = [] if has_memory or not cost.mread + cost.mwrite else [MEMORY]
@@ -116,6 +112,5 @@ def timed(trace: Trace, fusion: str, device: Device, tf32: Collection[str]) -> l
         records = [trace.records[i] for i in group.calls]
         works = [work(record.call.layer, record.cost) for record in records if record.cost is not None]
         if len(works) == len(records):
-            pipes, missing = zip(*works, strict=True)
-            timed_groups.append(GroupTime(group, records, pipes, least_read, device, missing[0].union(*missing[1:])))
+            timed_groups.append(GroupTime(group, records, works, least_read, device))
     return timed_groups

@@ -61,8 +61,17 @@ TIMES_BY_TYPE: Mapping[str, Column] = {
 class TimeColumns:
     """Column sets of ``show_report`` of a time report."""
 
-    DEFAULT = ("name", "type", "mread", "mwrite", "bound_seconds", "bound_seconds%", "binds")
-    CALIBRATED = ("name", "type", "mread", "mwrite", "seconds", "bound_seconds", "bound_seconds%", "binds")
+    DEFAULT: tuple[str, ...] = ("name", "type", "mread", "mwrite", "bound_seconds", "bound_seconds%", "binds")
+    CALIBRATED: tuple[str, ...] = (
+        "name",
+        "type",
+        "mread",
+        "mwrite",
+        "seconds",
+        "bound_seconds",
+        "bound_seconds%",
+        "binds",
+    )
     ALL = tuple(TIMES)
     SETS = (DEFAULT, CALIBRATED, ALL)
 
@@ -72,18 +81,13 @@ class TimeColumns:
         return cls.DEFAULT if report.seconds is None else cls.CALIBRATED
 
 
-class TimeSummaryColumns:
+class TimeSummaryColumns(TimeColumns):
     """Column sets of ``show_summary_report`` of a time report."""
 
     DEFAULT = ("type", "n_groups", "bound_seconds", "bound_seconds%", "binds")
     CALIBRATED = ("type", "n_groups", "seconds", "seconds%", "bound_seconds", "bound_seconds%", "binds")
     ALL = tuple(TIMES_BY_TYPE)
     SETS = (DEFAULT, CALIBRATED, ALL)
-
-    @classmethod
-    def of(cls, report: Times) -> tuple[str, ...]:
-        """Return the default columns of a report."""
-        return cls.DEFAULT if report.seconds is None else cls.CALIBRATED
 
 
 def entries(report: Times) -> list[dict[str, Any]]:

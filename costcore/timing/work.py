@@ -56,17 +56,8 @@ class Work(NamedTuple):
         }
 
 
-class Amounts(NamedTuple):
-    """The operations that one execution of a layer cannot do without, by the pipe that does them."""
-
-    products: float
-    multiply: float
-    add: float
-    compare: float
-    special: float
-
-
-def _amounts(layer: Layer, cost: Cost, device: Device) -> Amounts:
+def _amounts(layer: Layer, cost: Cost, device: Device) -> Work:
+    """Return how many operations, not seconds, of each pipe a layer cannot do without; products are those of macs."""
     needed = fewest_products(layer, device.fast_convolution)
     part = 1.0 if layer.op in CONVOLUTIONS else needed  # a mask also excludes what else is done with a pair
     if (least := needed_part(layer, cost)) < 1:
@@ -74,20 +65,13 @@ def _amounts(layer: Layer, cost: Cost, device: Device) -> Amounts:
     operations, macs = _operations(cost), _number(cost.macs)
     multiply = max(0.0, _number(operations.fma) + _number(operations.mul) - macs) + _number(operations.div)
     others = (multiply, _number(operations.add), _number(operations.cmp), _number(operations.special))
-    return Amounts(macs * needed, *(part * amount for amount in others))
+    return Work(macs * needed, *(part * amount for amount in others))
 
 
 def missing_rates(layer: Layer, cost: Cost, device: Device) -> Iterator[str]:
-    """Yield the dtypes in which a layer computes, but a device does not as far as its file says.
-
-    Args:
-        layer: the layer.
-        cost: its cost, with numbers.
-        device: the device.
-    """
-    amounts, dtype = _amounts(layer, cost, device), arithmetic_dtype(layer)
-    product = product_dtype(layer)
-    if amounts.products and not (device.matrix_rate(product) or device.vector_rate(product)):
+    """Yield the dtypes in which a layer computes, but a device does not as far as its file says."""
+    amounts, product, dtype = _amounts(layer, cost, device), product_dtype(layer), arithmetic_dtype(layer)
+    if amounts.matrix and not (device.matrix_rate(product) or device.vector_rate(product)):
         yield product
     is_arithmetic = amounts.multiply or amounts.add or amounts.compare
     if (is_arithmetic or (amounts.special and not device.special_rate(dtype))) and not device.computes(dtype):
@@ -104,16 +88,16 @@ def work_of(layer: Layer, cost: Cost, device: Device, tf32: Collection[str] = ()
         tf32: the operators whose float32 products may be rounded to TF32: ``conv``, ``matmul`` (all others).
     """
     amounts = _amounts(layer, cost, device)
-    matrix = device.matrix_rate(product_dtype(layer), may_round(layer, tf32)) if amounts.products else None
+    matrix = device.matrix_rate(product_dtype(layer), may_round(layer, tf32)) if amounts.matrix else None
     dtype = arithmetic_dtype(layer)
     vector, special_unit = device.vector_rate(dtype), device.special_rate(dtype)
     product_vector = device.vector_rate(product_dtype(layer))
     on_matrix = matrix is not None and matrix > (product_vector or 0.0)
     slots = (vector or 0.0) / 2
+    products = _seconds(2 * amounts.matrix, matrix if on_matrix else product_vector)
     return Work(
-        matrix=_seconds(2 * amounts.products, matrix) if on_matrix else 0.0,
-        multiply=_seconds(amounts.multiply, slots)
-        + (0.0 if on_matrix else _seconds(2 * amounts.products, product_vector)),
+        matrix=products if on_matrix else 0.0,
+        multiply=_seconds(amounts.multiply, slots) + (0.0 if on_matrix else products),
         add=_seconds(amounts.add, slots),
         compare=_seconds(amounts.compare, slots),
         special=_seconds(amounts.special, special_unit + slots / POLYNOMIAL_SLOTS),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from costcore.dims import Dim, is_symbolic
 from costcore.reports.caveats import call_site
 from costcore.reports.html.memory import memory_data
-from costcore.reports.intensity import MULTIPLY_ADD, intensity, is_of_flops, peak_flops
+from costcore.reports.intensity import intensity, multiply_add, peak_flops
 from costcore.reports.ledger import SUMS, Ledger, ignored
 from costcore.reports.module_tree import walk
 from costcore.reports.text.counted_units import per_byte, short_per_byte
@@ -87,19 +87,16 @@ def page_data(report: ReportData, unfused: ReportData | None = None) -> dict[str
     rows = zip(trace, node_indices, n_own, strict=True)
     calls = [_call(record, layers, node_index, n, exact) for record, node_index, n in rows]
     totals = {**ledger.total, "n_own": sums[0]}
-    node_rows = [_node(*node, *sums, exact) for node, *sums in zip(nodes, sums, peak_flops_of, strict=True)]
+    node_amounts = zip(nodes, sums, peak_flops_of, strict=True)
+    node_rows = [_node(*node, own, peak, exact) for node, own, peak in node_amounts]
     more = () if unfused is None else (UNFUSED,)
     unit = printable(trace.run.unit)
     if unfused is not None:
         _add_unfused(node_rows, calls, unfused, exact)
     return {
         "model": printable(nodes[0][1]["type"]),
-        "unit": {
-            "name": unit,
-            "perByte": per_byte(unit),
-            "shortPerByte": short_per_byte(unit),
-            "multiplyAdd": f" ({MULTIPLY_ADD})" if is_of_flops(report) else "",
-        },
+        "unit": {"name": unit, "perByte": per_byte(unit), "shortPerByte": short_per_byte(unit)}
+        | {"multiplyAdd": multiply_add(report)},
         "totals": {key: exact(totals[key]) for key in METRICS},
         "measured": "seconds" in ledger.total,
         "operators": {"columns": OPERATOR, "rows": _operators(ledger, exact)},
@@ -185,15 +182,7 @@ def _parents(depths: list[int]) -> list[int]:
 
 
 def _node(depth: int, node: Mapping[str, Any], n_own: Dim, peak: Dim, exact: _ExactText) -> list[Any]:
-    """Return the row of a module.
-
-    Args:
-        depth: its depth in the tree.
-        node: the module.
-        n_own: the parameters that no earlier call reads.
-        peak: its FLOPs as peaks count them, without those of symbolic calls.
-        exact: converts amounts to text.
-    """
+    """Return the row of a module; ``peak`` are its FLOPs as peaks count them, without those of symbolic calls."""
     entry = {
         **{key: printable(node[key]) for key in ("path", "type", "same_as")},
         **{key: exact(node[key]) for key in NODE_AMOUNTS},

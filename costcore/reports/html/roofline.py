@@ -72,7 +72,7 @@ def dots_of(times: Times) -> list[Dot]:
     """Return the dots of groups with operations, bytes and a share of the time, those with the largest bounds last."""
     found, least = [], LEAST_SHARE * times.least_seconds
     for group in times.groups:
-        flops = sum(peak_flops(*record[:2]) for record in group.records)
+        flops = sum(peak_flops(call, cost) for call, cost, *_ in group.records if cost is not None)
         ratio = intensity(flops, group.read + group.written)
         if ratio and group.bound_seconds > least:
             found.append(Dot(group, float(ratio), flops / group.bound_seconds))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from costcore.dims import Dim, is_symbolic
 from costcore.reports.caveats import n_assumptions, uncounted_operators
-from costcore.reports.intensity import MULTIPLY_ADD, intensity, is_of_flops, total_peak_flops
+from costcore.reports.intensity import intensity, multiply_add, total_peak_flops
 from costcore.reports.text.amounts import METRICS, exact, readable
 from costcore.reports.text.counted_units import per_byte
 from costcore.reports.text.escape import printable
@@ -79,7 +79,7 @@ def totals(report: ReportData) -> str:
         _amount_card("Parameters", n_params, "n_params", note),
         _amount_card("Bytes read", total["mread"], "mread"),
         _amount_card("Bytes written", total["mwrite"], "mwrite"),
-        card(text(per_byte(unit)), _intensity(report), _intensity_note(report)),
+        card(text(per_byte(unit)), _intensity(report), f"arithmetic intensity{multiply_add(report)}"),
         card("Calls", exact(total["n_layers"]), _uncounted_note(report)),
     ]
     if "mcomm" in total:
@@ -164,10 +164,6 @@ def _intensity(report: ReportData) -> str:
         return "–"
     whole, _, decimals = rounded(ratio, 3).partition(".")
     return f"{exact(int(whole))}.{decimals}"
-
-
-def _intensity_note(report: ReportData) -> str:
-    return f"arithmetic intensity: {MULTIPLY_ADD}" if is_of_flops(report) else "arithmetic intensity"
 
 
 def _uncounted_note(report: ReportData) -> str:

@@ -33,7 +33,7 @@ def test_every_view_has_the_same_intensity(fma_1flop):
     for table in ("nodes", "layers"):
         columns, rows = data[table]["columns"], data[table]["rows"]
         assert [row[columns.index("intensity")] for row in rows] == [pytest.approx(INTENSITY)] * len(rows)
-    tile = "<dt>FLOPs per byte</dt><dd>0.499</dd><dd class='note'>arithmetic intensity: a multiply-add is two FLOPs"
+    tile = "<dt>FLOPs per byte</dt><dd>0.499</dd><dd class='note'>arithmetic intensity (a multiply-add is two FLOPs)"
     assert tile in report.to_html()
     assert "a multiply-add is two FLOPs" in time.to_svg()
 
