@@ -95,9 +95,9 @@ class TimeComparison(Displayed):
         title = f"Measured and expected time on {self.times.device.name}"
         return Overview(title, figures, [Part("By family, longest first", table)], self.remarks)
 
-    def _share(self, seconds: float) -> str:
+    def _share(self, seconds: float | None) -> str:
         measured = self.total.measured
-        return f"{seconds / measured:.1%} of that" if measured else ""
+        return f"{seconds / measured:.1%} of that" if measured and seconds is not None else ""
 
     def _columns(self, names: Sequence[str]) -> Sequence[str]:
         """Return the columns without those of the calibrated time, if there is none."""
@@ -113,8 +113,8 @@ class TimeComparison(Displayed):
     @property
     def total(self) -> TimedGroup:
         """The sum of all measured groups; its bound is that of the whole run if all of its calls were measured."""
-        bound = fsum(group.bound for group in self.groups) if self.unmatched else self.times.least_seconds
-        return sum_of("total", self.groups)._replace(bound=bound)
+        total = sum_of("total", self.groups)
+        return total if self.unmatched else total._replace(bound=self.times.bound_seconds)
 
     def worst(self, n: int = 10) -> list[TimedGroup]:
         """Return the ``n`` groups whose prediction is off by most seconds, the largest first."""

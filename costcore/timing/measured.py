@@ -26,7 +26,7 @@ class TimedGroup(NamedTuple):
         module: path of the module of its main call.
         measured: measured seconds of its calls.
         predicted: calibrated seconds; None if the device was never calibrated.
-        bound: the least seconds.
+        bound: the least seconds; None if the device file states nothing of what the calls need.
         n_groups: of how many groups this is the sum.
     """
 
@@ -36,18 +36,18 @@ class TimedGroup(NamedTuple):
     module: str
     measured: float
     predicted: float | None
-    bound: float
+    bound: float | None
     n_groups: int = 1
 
     @property
     def is_below_bound(self) -> bool:
         """Whether it took less than the bound says: then the bound, the device or the clock is wrong."""
-        return self.measured < self.bound
+        return self.measured < (self.bound or 0.0)
 
     @property
     def error(self) -> float:
         """How many seconds the prediction is off; without one, how much longer than the bound it took."""
-        return abs((self.bound if self.predicted is None else self.predicted) - self.measured)
+        return abs(((self.bound or 0.0) if self.predicted is None else self.predicted) - self.measured)
 
 
 def key_of(call: Call) -> CallKey:
@@ -71,13 +71,15 @@ def timed_group(group: GroupTime, measured: float) -> TimedGroup:
     cost = next(record.cost for record in group.records if record.call is main)
     assert cost is not None  # a group has calls with a cost only
     family = site_of(main, cost).family
-    return TimedGroup(group.name, main.type, family, main.module, measured, group.seconds, group.bound_seconds)
+    bound = group.bound_seconds if group.is_bounded else None
+    return TimedGroup(group.name, main.type, family, main.module, measured, group.seconds, bound)
 
 
 def sum_of(name: str, groups: Iterable[TimedGroup]) -> TimedGroup:
     """Return the sum of groups under a name; without a prediction if one of them has none."""
     groups = list(groups)
     predicted = [group.predicted for group in groups if group.predicted is not None]
+    bounds = [group.bound for group in groups if group.bound is not None]
     return TimedGroup(
         name,
         name,
@@ -85,6 +87,6 @@ def sum_of(name: str, groups: Iterable[TimedGroup]) -> TimedGroup:
         "",
         fsum(group.measured for group in groups),
         fsum(predicted) if len(predicted) == len(groups) else None,
-        fsum(group.bound for group in groups),
+        fsum(bounds) if bounds else None,
         len(groups),
     )

@@ -116,3 +116,14 @@ def test_a_calibrated_time_is_complete_without_the_figures_of_a_bound():
     time = NETWORK.time(bare)
     assert time.seconds is not None
     assert (time.bound_seconds, time.status) == (None, "complete")
+
+
+def test_a_measured_time_has_no_bound_beside_it_if_there_is_none():
+    measured = net(dense("a", 1000, seconds=1e-3), relu("b", 1000, seconds=1e-3))
+    comparison = NETWORK.time(Device("blank", "npu")).compare(measured)
+    assert (comparison.total.bound, comparison.violations) == (None, [])
+    assert "At least  unknown" in str(comparison).replace("    ", "  ")
+    assert "bound" not in comparison.to_dict()["total"]
+    known = NETWORK.time(device(peak={})).compare(measured)  # the product waits for memory
+    assert [group.bound for group in known.groups] == [pytest.approx(3.004e-6), None]
+    assert known.total.bound == pytest.approx(3.004e-6)
