@@ -53,6 +53,8 @@ def unknown_rates(report: Times) -> list[str]:
     vector = ["the peak of its vector engine"] if dtypes and not device.integers else []
     if missing := vector + ["its memory bandwidth"] * (MEMORY in report.missing):
         lines.append(f"{device.name}: unknown and left out of the bound: {', '.join(missing)}")
+    if report.bound_seconds is None and not report.missing:
+        lines.append(f"partial: {device.name} has no limit for anything that the run does")
     return lines
 
 

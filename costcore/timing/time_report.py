@@ -65,7 +65,8 @@ class TimeReport(Displayed, Times):
 
     def _overview(self) -> Overview:
         """Return the bound, the calibrated time if there is one, and the types with the largest bounds."""
-        figures = [Figure("At least", duration(self.bound_seconds), f"bound by {total_of(self)['binds'] or 'nothing'}")]
+        binds = "" if self.bound_seconds is None else f"bound by {total_of(self)['binds'] or 'nothing'}"
+        figures = [Figure("At least", duration(self.bound_seconds), binds)]
         if self.seconds is not None:
             figures.append(Figure("Calibrated", duration(self.seconds), f"± {self.error:.0%}"))
         rows = arranged(summary(self), TIMES_BY_TYPE["bound_seconds"], MOST_TYPES)

@@ -78,9 +78,12 @@ class Times:
     def bound_seconds(self) -> float | None:
         """The least time of the run: the bounds of all groups, or that of the whole run if it is larger.
 
-        None if the device file states nothing that the run needs: that is not a time of 0.
+        None if the device file states nothing that the run needs, or all that it does is free there: that is not a time
+        of 0.
         """
-        return None if self.missing and not self.least_seconds else self.least_seconds
+        if self.least_seconds or not (self.missing or self.device.unbounded):
+            return self.least_seconds
+        return None if self.missing or any(group.read + group.written for group in self.groups) else 0.0
 
     @property
     def communication_seconds(self) -> float | None:
@@ -108,4 +111,5 @@ class Times:
 
         It is also ``partial`` if the device file does not state all that the run needs, unless it is calibrated.
         """
-        return "partial" if self.missing and self.seconds is None else self.trace.status
+        is_unknown = self.missing or self.bound_seconds is None
+        return "partial" if is_unknown and self.seconds is None else self.trace.status

@@ -107,8 +107,17 @@ def test_a_device_of_integers_says_what_to_do_with_floating_point_numbers():
 
 def test_the_output_stage_of_an_npu_does_not_bind():
     assert named("ethos-u55-256").unbounded == ("vector", "dram")
+    both = of("int8", net(dense("a"), relu("b"))).time("ethos-u55-256")
+    assert [group.bound_seconds for group in both.groups] == [pytest.approx(32 / 0.256e12), 0]
+    assert both.status == "complete"
+
+
+def test_a_run_of_what_is_free_on_a_device_has_no_bound():
     time = of("int8", net(relu("a"))).time("ethos-u55-256")
-    assert (time.bound_seconds, time.status) == (0, "complete")
+    assert (time.bound_seconds, time.status) == (None, "partial")
+    assert "partial: ethos-u55-256 has no limit for anything that the run does" in time.remarks
+    views = net(Step("view")).time("ethos-u55-256")  # moves nothing
+    assert (views.bound_seconds, views.status) == (0, "complete")
 
 
 def test_a_calibrated_time_is_complete_without_the_figures_of_a_bound():
