@@ -20,7 +20,7 @@ MOST_DRAWN = 1000
 """The maximum number of dots; those with the largest bounds are drawn."""
 
 LEAST_SHARE = 1e-4
-"""Groups with less of the time have no dot: they would stretch the axes."""
+"""Groups with less of the time have no dot, as they would stretch the axes, but those near the largest always have."""
 
 SMALLEST, LARGEST = 3.0, 14.0
 """Radius of a dot with nearly no share of the time, and of one with all of it, in pixels."""
@@ -70,7 +70,8 @@ class Frame(NamedTuple):
 
 def dots_of(times: Times) -> list[Dot]:
     """Return the dots of groups with operations, bytes and a share of the time, those with the largest bounds last."""
-    found, least = [], LEAST_SHARE * times.least_seconds
+    largest = max((group.bound_seconds for group in times.groups), default=0.0)
+    found, least = [], min(LEAST_SHARE * times.least_seconds, largest / 10)
     for group in times.groups:
         flops = sum(peak_flops(call, cost) for call, cost, *_ in group.records if cost is not None)
         ratio = intensity(flops, group.read + group.written)

@@ -135,3 +135,9 @@ def test_a_device_without_calibration_has_no_column_of_it():
     head, *rows = cells(time_section(timed(dense("a", 1000))))
     assert head == ["Type", "Groups", "Bound", "Share", "Bound by"]
     assert {len(row) for row in rows} == {len(head)}
+
+
+def test_a_network_of_very_many_equal_calls_has_dots(monkeypatch):
+    monkeypatch.setattr("costcore.reports.html.roofline.LEAST_SHARE", 0.1)
+    time = net(*(relu(f"r{i}", 1000) for i in range(20))).time(TOY)  # each has a twentieth of the time
+    assert len(dots_of(time)) == 20
