@@ -80,6 +80,11 @@ class Trace:
         return all(record.cost is not None for record in self.records)
 
     @property
+    def has_backward(self) -> bool:
+        """Whether a backward pass was captured, as in a training step."""
+        return any(record.call.phase == "backward" for record in self.records)
+
+    @property
     def status(self) -> str:
         """``complete``, ``assumed`` or ``partial``; see :attr:`costcore.Report.status`."""
         if not self.is_complete:

@@ -14,7 +14,7 @@ from costcore.devices.catalog import named
 from costcore.reports.exports.model_card import report_hash
 from costcore.reports.text.values import jsonable
 from costcore.training.arguments import whole
-from costcore.training.ledger_data import LedgerData
+from costcore.training.ledger_data import SECONDS_PER_DAY, LedgerData
 from costcore.training.rules import RuleFigure
 from costcore.training.stage import Stage
 from costcore.training.thresholds import Crossing, crossings
@@ -134,6 +134,7 @@ def _measured(ledger: LedgerData, stage: Stage, seconds: float | None) -> dict[s
         "step_seconds": seconds,
         "mfu": ledger.mfu(seconds, stage.name) if is_known else None,
         "hfu": ledger.hfu(seconds, stage.name) if is_known else None,
+        "days": float(stage.steps) * seconds / SECONDS_PER_DAY,
     }
 
 

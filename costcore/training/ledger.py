@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from costcore.api.estimate import estimate
 from costcore.devices.device import Device
+from costcore.errors import CostError
 from costcore.messages import unknown
 from costcore.reports.overview.displayed import Displayed
 from costcore.reports.report_data import ReportData
@@ -121,7 +122,7 @@ class TrainingLedger(Displayed, LedgerData):
 
         Raises:
             TypeError, ValueError: if an argument is invalid.
-            CostError: if the model cannot be counted, or sizes of the report are symbolic.
+            CostError: if the model cannot be counted, or the report has no backward pass or symbolic sizes.
         """
         if any(each.name == stage for each in self.stages):
             raise ValueError(f"the ledger already has a stage {stage!r}")
@@ -132,6 +133,8 @@ class TrainingLedger(Displayed, LedgerData):
         packing = Packing(tuple(document_lengths), masks == "causal")
         captured = _captured(report, inputs, options)
         step = Step(captured, packing, None if batch is None else whole(batch, "batch"), _capacity(capacity_factor))
+        if not captured.trace.has_backward:
+            raise CostError(f"{stage}: the report has no backward pass: capture a training step (backward=True)")
         if packing.documents:
             check_documents(packing.documents, _sequence(step))
         micro_batches = whole(accumulation, "accumulation") * whole(replicas, "replicas")

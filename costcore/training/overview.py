@@ -8,10 +8,7 @@ from costcore.reports.columns import Table
 from costcore.reports.overview.overview import Figure, Overview, Part
 from costcore.reports.text.amounts import exact
 from costcore.training.ledger_data import ALL, CAUSAL, HARDWARE, PACKED, LedgerData
-from costcore.training.text import flops
-
-USUAL_MFU = 0.4
-"""The utilization for which the duration is stated."""
+from costcore.training.text import USUAL_MFU, flops
 
 NAMES = {"all": ALL, "causal": CAUSAL, "packed": PACKED}
 """The names of the counts by how pairs of attention are counted."""

@@ -12,6 +12,9 @@ from costcore.training.stage import Stage
 from costcore.training.thresholds import Crossing, crossings
 from costcore.training.utilization import MODEL_PHASES
 
+USUAL_MFU = 0.4
+"""The utilization for which the duration is stated if no step was measured."""
+
 COLUMN = 39
 """Characters of the first column."""
 
@@ -31,7 +34,7 @@ def lines_of(
         if seconds := (step_seconds or {}).get(stage.name):
             reached = f"MFU {ledger.mfu(seconds, stage.name):.1%}, HFU {ledger.hfu(seconds, stage.name):.1%}"
             yield row("  measured", f"{reached}   ({seconds:g} s per step)")
-    yield from _totals(ledger)
+    yield from _totals(ledger, step_seconds or {})
     yield from _rules(ledger.rules)
     yield from _thresholds(crossings(ledger.counts, base_flops), base_flops)
     yield from _remarks(ledger)
@@ -107,7 +110,7 @@ def _number(count: int, unit: str) -> str:
     return f"{count:,} {unit}" + ("" if count == 1 else "s")
 
 
-def _totals(ledger: LedgerData) -> Iterator[str]:
+def _totals(ledger: LedgerData, step_seconds: Mapping[str, float]) -> Iterator[str]:
     counts = ledger.counts
     unit = ledger.stages[0].step.unit if ledger.stages else "token"
     names = [name for name in counts if name != HARDWARE or counts[HARDWARE] != counts[ALL]]
@@ -115,9 +118,18 @@ def _totals(ledger: LedgerData) -> Iterator[str]:
     if ledger.optimizer_flops:
         yield row("optimizer", f"{flops(ledger.optimizer_flops)} operations")
     if ledger.peak is not None:
-        days = ledger.days(0.4)
-        on = f"{ledger.devices:,} x {ledger.peak / 1e12:,.1f} TFLOP/s ({ledger.dtype}, dense)"
-        yield row("time", f"{days:,.2f} days at 40 % MFU on {on}")
+        days = ledger.measured_days(step_seconds, USUAL_MFU)
+        on = f"on {ledger.devices:,} x {ledger.peak / 1e12:,.1f} TFLOP/s ({ledger.dtype}, dense)"
+        yield row("time", f"{days:,.2f} days {_at(ledger, step_seconds)} {on}")
+
+
+def _at(ledger: LedgerData, step_seconds: Mapping[str, float]) -> str:
+    """Return what the days of a run follow from: measured steps, or the usual MFU."""
+    usual = f"at {100 * USUAL_MFU:.0f} % MFU"
+    left = [stage.name for stage in ledger.stages if stage.name not in step_seconds]
+    if not left:
+        return "of measured steps"
+    return f"of measured steps, {', '.join(left)} {usual}," if step_seconds else usual
 
 
 def _rules(figures: list[RuleFigure]) -> Iterator[str]:
@@ -168,6 +180,4 @@ def _remarks(ledger: LedgerData) -> Iterator[str]:
                 f"- {stage.name}: whether attention in {step.masked} modules is causal is unknown (masks that are "
                 'tensors, or products), so the causal count has all of its pairs; masks="causal" states that it is'
             )
-        if not step.model_flops() or not any(product.call.phase == "backward" for product in step.products):
-            yield f"- {stage.name}: no backward pass was captured (backward=True)"
         yield from (f"- {stage.name}: {remark}" for remark in step.report.remarks)

@@ -119,3 +119,20 @@ def test_symbolic_sizes_must_be_substituted():
     batch = Symbol("batch", integer=True, positive=True)
     with pytest.raises(CostError, match=r"substitute batch with report\.subs first"):
         TrainingLedger(net(Step("linear", "a", macs=16, shape=(batch, 4))))
+
+
+def test_stages_that_were_measured_take_as_long_as_measured():
+    """Of 96 model FLOPs each: 8,640 steps of 10 s are a day; 3,456,000 steps of 96 / (0.4 * 9600) s are a day too."""
+    ledger = TrainingLedger(peak=9600.0)
+    ledger.add("first", STEP, steps=8640)
+    ledger.add("second", STEP, steps=3_456_000)
+    assert ledger.measured_days({"first": 10}, 0.4) == pytest.approx(2)
+    assert ledger.measured_days({"first": 10, "second": 0.1}, 0.4) == pytest.approx(1 + 345_600 / 86_400)
+    out = io.StringIO()
+    ledger.show(out, step_seconds={"first": 10})
+    assert "2.00 days of measured steps, second at 40 % MFU, on 1 x 0.0 TFLOP/s" in out.getvalue()
+
+
+def test_a_report_of_an_inference_is_not_a_training_step():
+    with pytest.raises(CostError, match="training: the report has no backward pass"):
+        TrainingLedger(net(dense("a")))
