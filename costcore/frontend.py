@@ -31,8 +31,7 @@ class FrontendSpec(NamedTuple):
         libraries: prefixes of the targets, ``timm:resnet50``, whose models it makes by its function
             ``library_model(prefix, name)``, which returns a model and a remark on it, or ``""``. Such a frontend also
             has ``usual_inputs(model, name)``, which returns ``inputs`` for :func:`costcore.estimate` and their
-            ``source``, or None. Any frontend may have ``costs_more_in_training(model)``: whether a model is in
-            train mode and costs more in it.
+            ``source``, or None.
         unhooked: what to do instead of :class:`costcore.ComputationalCostHook`, as a sentence, if the framework runs
             code that :meth:`Frontend.capture` cannot record; the hook says so if it recorded nothing.
     """

@@ -65,6 +65,8 @@ class CostBudget:
         else:
             if any(part.needs_memory for part in budgets):
                 arguments.setdefault("memory", True)
+            if any(part.needs_functions for part in budgets):
+                arguments.setdefault("spelled", True)
             try:
                 report = estimate(model, inputs, **arguments)
             except UnknownOptionError as error:

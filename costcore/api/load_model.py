@@ -24,6 +24,8 @@ from costcore.ir import BITS, Tensor
 from costcore.messages import did_you_mean, error_text, short_repr, unknown
 from costcore.registry.frontends import frontend_of, is_supported, reader_of, specs
 from costcore.registry.libraries import is_saved_report, library_model, library_target
+from costcore.reports.caveats import EVALUATION, TRAIN, mode_of
+from costcore.reports.report_data import ReportData
 
 MAX_NAMES = 10
 """The maximum number of names of a module in a message."""
@@ -49,11 +51,47 @@ def module_search_path(folders: Sequence[str], target: object) -> Iterator[None]
         sys.path = path
 
 
-def evaluate(model: Any) -> Any:
-    """Put a model into evaluation mode, in which numbers of networks are published, and return it."""
-    if hasattr(model, "training") and callable(getattr(model, "eval", None)):
-        model.eval()
-    return model
+MODES = (TRAIN, EVALUATION)
+"""The modes into which a model can be put."""
+
+
+def in_mode(model: Any, target: str, mode: str | None, is_step: bool) -> str:
+    """Put a model into the mode in which it is counted, and return that mode if it was put into one.
+
+    A model is counted in the mode in which it comes, by every command and function. A model of a library comes in
+    evaluation mode, for a training step in train mode.
+
+    Args:
+        model: the model; one without modes stays as it is.
+        target: the target that it was loaded from.
+        mode: one of :data:`MODES`, which replaces the mode in which it comes; None for that one.
+        is_step: whether a training step is counted.
+
+    Raises:
+        CostError: if the model cannot be put into this mode.
+    """
+    if mode is None and is_step and library_target(target):
+        mode = TRAIN
+    if mode is None or not has_modes(model):
+        return ""
+    _run_user_code(f"{target} cannot be put into {mode} mode", partial(model.train, mode == TRAIN))
+    return mode
+
+
+def has_modes(model: Any) -> bool:
+    """Return whether a model can be put into train mode and evaluation mode."""
+    return hasattr(model, "training") and callable(getattr(model, "train", None))
+
+
+def check_mode(report: ReportData, model: Any, target: str, mode: str | None) -> None:
+    """Check that the report of a model that could not be put into a mode, such as a file, is of the mode asked for.
+
+    Raises:
+        CostError: if it is not.
+    """
+    ran = mode_of(report.trace)
+    if mode is not None and ran not in ("", mode) and not has_modes(model):
+        raise CostError(f"{target} runs in {ran} mode: only a PyTorch module of a target can be put into {mode} mode")
 
 
 def load_model(target: str, arguments: Mapping[str, Any] | None = None) -> Any:
@@ -178,7 +216,7 @@ def check_target(target: str) -> None:
     libraries = "".join(f"{prefix}:NAME, " for spec in specs().values() for prefix in spec.libraries)
     problem = "a directory, not a model" if target and Path(target).is_dir() else "not a model"
     module, _, factory = target.rpartition(".")
-    is_dotted = all(part.isidentifier() for part in target.split(".")) and module
+    is_dotted = not Path(target).is_dir() and all(part.isidentifier() for part in target.split(".")) and module
     hint = f". Did you mean {f'{module}:{factory}'!r}?" if is_dotted else ""
     raise ValueError(
         f"{target!r} is {problem} (expected a path ending in {suffixes}, package.module:factory, file.py:factory, "

@@ -36,7 +36,7 @@ def sweep(
             name and returns the inputs.
         columns: the figures to show, see :func:`costcore.table`.
         options: all further arguments of :func:`costcore.table`: ``jobs``, ``timeout``, ``memory_limit``, ``output``,
-            ``resume``, ``convention``, ``python_path``, and those of :func:`costcore.estimate`.
+            ``resume``, ``convention``, ``python_path``, ``mode``, and those of :func:`costcore.estimate`.
 
     Returns:
         The table. The arguments are columns of it; ``to_dataframe()`` and ``scatter(x, y, target)`` take it on.

@@ -7,7 +7,9 @@ from math import isfinite
 from os import PathLike
 from typing import Any
 
+from costcore.api.load_model import MODES
 from costcore.counting.conventions.catalog import named
+from costcore.messages import unknown
 from costcore.sweeps.figures import check_columns
 from costcore.sweeps.model_table import ModelTable
 from costcore.sweeps.row import NamedModel, Settings
@@ -27,6 +29,7 @@ def table(
     python_path: Sequence[str] = (),
     convention: str | PathLike[str] | None = None,
     columns: Iterable[str] | None = None,
+    mode: str | None = None,
     **options: Any,
 ) -> ModelTable:
     """Compute the costs of several models, one row per model. If a model fails, its row has the error.
@@ -56,6 +59,9 @@ def table(
             ``"peak_memory"``), conventions (``"fvcore"``), and the least time on a device (``"bound_seconds@l4"``,
             ``"bound_seconds@mine.toml:bfloat16"``). An option that a figure needs, such as ``memory=True``, is turned
             on. Default: parameters, FLOPs, MACs, bytes read and written, and activations.
+        mode: ``"train"`` or ``"evaluation"``, into which models of targets and of functions are put; default:
+            that in which they come, see :func:`costcore.api.load_model.in_mode`. Models that are objects stay as they
+            are.
         options: further arguments of :func:`costcore.estimate`, the same for all models. Options for files of one type
             (``dims``, ``shapes``, ``regroup``, ``check_shapes``, ``max_nodes``: ``.onnx``) are ignored for other
             targets, except that ``dims`` also applies to saved reports.
@@ -71,10 +77,12 @@ def table(
         raise ValueError(f"jobs must be a number of processes, or -1 for one per core (got {jobs!r})")
     if resume and output is None:
         raise ValueError("resume needs the .jsonl, .csv or .parquet file of the earlier run as output")
+    if mode not in (None, *MODES):
+        raise ValueError(unknown("mode", mode, MODES))
     rules = None if convention is None else named(convention)
     if rules is not None and rules.needs_functions:
         options = {"spelled": True, **options}
-    settings = Settings(check_columns(columns), convention, list(python_path), options)
+    settings = Settings(check_columns(columns), convention, list(python_path), options, mode)
     several = [_named(model, inputs) for model in (models.items() if isinstance(models, Mapping) else models)]
     plan = Plan(jobs, _seconds(timeout), memory_of(memory_limit))
     return model_table(several, settings, plan, output, resume)

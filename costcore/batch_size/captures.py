@@ -33,13 +33,6 @@ class Captures:
         self.reports: dict[int, Report] = {}
         self.memories: dict[int, Memory] = {}
 
-    @property
-    def notes(self) -> list[str]:
-        """Remarks on the mode of the model."""
-        if self.options.get("backward") and getattr(self.model, "training", None) is False:
-            return ["the model is in eval mode, in which norms and dropout keep less: call train() for a training step"]
-        return []
-
     def with_options(self, **options: Any) -> Captures:
         """Return captures of the same model with further options."""
         return Captures(self.model, self.inputs, {**self.options, **options})

@@ -12,6 +12,7 @@ from costcore.batch_size.search import largest_batch
 from costcore.errors import CostError
 from costcore.memory.envelope import Envelope, Line, difference, envelope_of
 from costcore.memory.report import Memory
+from costcore.reports.caveats import remarks_on_mode
 from costcore.reports.columns import BLOCKS, Column
 from costcore.reports.overview.displayed import Displayed
 from costcore.reports.overview.overview import Figure, Overview, Part
@@ -116,7 +117,7 @@ def find_largest(captures: Captures, limit: Limit) -> LargestBatch:
     """
     first, second = (captures.memory(batch) for batch in (FIRST, FIRST + 1))
     envelope, why_not = _envelope(first, second)
-    notes = captures.notes
+    notes = remarks_on_mode(captures.report(FIRST).trace)
     if why_not:
         notes.append(f"the peak has no closed form: of the runs with {FIRST} and {FIRST + 1} samples, {why_not}")
 

@@ -87,6 +87,13 @@ class Budget:
         """Whether memory must be recorded to check this budget."""
         return any(limit.metric == "peak_memory" for limit in self.limits)
 
+    @property
+    def needs_functions(self) -> bool:
+        """Whether the functions by which calls were spelled must be recorded to check this budget."""
+        from costcore.counting.conventions.catalog import named
+
+        return bool(self.convention) and named(self.convention).needs_functions
+
     def as_strict(self) -> Budget:
         """Return this budget with ``strict=True``."""
         return replace(self, strict=True)

@@ -10,8 +10,8 @@ from costcore.budgets.budget import Violation
 from costcore.budgets.check import check
 from costcore.budgets.toml import BudgetError, read_budget
 from costcore.cli.exit_codes import FAILURE, SUCCESS, USAGE_ERROR
-from costcore.cli.models import check_model, report_of, spelled_for
-from costcore.cli.options import MODEL, add_eval, add_frontend_switches, add_model_options, command_parser
+from costcore.cli.models import check_model, report_of
+from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import run_command
 from costcore.registry.frontends import reader_of, specs
 from costcore.reports.caveats import not_counted
@@ -53,7 +53,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     parser.add_argument("--budget", required=True, metavar="FILE", help="a TOML file with limits")
     add_model_options(parser)
-    add_eval(parser)
     parser.add_argument("--strict", action="store_true", help="count a partial or assumed report as a violation")
     parser.add_argument(
         "--format", default="text", choices=["text", "md"], help="default: text, one line per violation"
@@ -76,7 +75,7 @@ def _check(args: argparse.Namespace) -> int:
         return USAGE_ERROR
     if args.strict:
         budget = budget.as_strict()
-    args.spelled, args.as_published = spelled_for(budget.convention or None), bool(budget.convention)
+    args.spelled = budget.needs_functions
     reader = reader_of(args.model)
     args.memory = budget.needs_memory and (not reader or "memory" in specs()[reader].model_options)
     report = report_of(args.model, args, is_alone=True)

@@ -10,7 +10,6 @@ from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import (
     MODEL,
-    add_eval,
     add_frontend_switches,
     add_fused,
     add_model_options,
@@ -47,7 +46,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("old", metavar="OLD", help=MODEL)
     parser.add_argument("new", metavar="NEW", help="as OLD")
     add_model_options(parser)
-    add_eval(parser)
     parser.add_argument("--input-old", action="append", metavar="SHAPE", help="inputs of OLD, instead of --input")
     parser.add_argument("--input-new", action="append", metavar="SHAPE", help="inputs of NEW, instead of --input")
     parser.add_argument(

@@ -42,7 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="write the readings as data")
     add_model_options(parser)
     add_frontend_switches(parser)
-    parser.set_defaults(spelled=True, as_published=True)
+    parser.set_defaults(spelled=True)
     return parser
 
 

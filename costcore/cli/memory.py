@@ -6,15 +6,22 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from costcore.api.load_model import check_target, load_model, module_search_path, parse_inputs
+from costcore.api.load_model import load_model, module_search_path, parse_inputs
 from costcore.batch_size.accumulation import check_global_batch
 from costcore.batch_size.fit import Fit, fit
 from costcore.batch_size.limit import CONTEXT, DEVICES, Limit, make_limit
 from costcore.cli.exit_codes import SUCCESS
-from costcore.cli.models import estimate_options, given_or_usual, printed_warnings, set_mode
+from costcore.cli.models import (
+    asked_mode,
+    asks_for_step,
+    check_model,
+    estimate_options,
+    given_or_usual,
+    printed_warnings,
+    put_in_mode,
+)
 from costcore.cli.options import add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import print_message, run_command, write_text
-from costcore.registry.libraries import is_saved_report
 from costcore.reports.text.amounts import parse_bytes
 
 TERMS = ("fit", "context", "workspace")
@@ -44,7 +51,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("model", metavar="MODEL", help="package.module:factory or file.py:factory")
     parser.add_argument("--fit", required=True, metavar="SIZE", help='memory of the device, as 24GiB or "80 GB"')
     add_model_options(parser)
-    parser.add_argument("--train", action="store_true", help="a training step, in train mode; default: inference")
     parser.add_argument(
         "--checkpoint", metavar="CLASS", help="run modules of this class under activation checkpointing"
     )
@@ -76,9 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _memory(args: argparse.Namespace) -> int:
-    if is_saved_report(args.model):
-        raise ValueError(f"{args.model!r} is a saved report, whose batch cannot change. Pass the model.")
-    check_target(args.model)
+    check_model(args.model, "whose batch cannot change")
+    asked_mode(args)
     memory, context, workspace = (parse_bytes(getattr(args, name), f"--{name}") for name in TERMS)
     limit = make_limit(memory, context, workspace, args.fragmentation, args.device)
     check_global_batch(args.global_batch, args.replicas)
@@ -90,10 +95,9 @@ def _memory(args: argparse.Namespace) -> int:
 
 
 def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
-    """Return what fits; the model is put into train mode or evaluation mode."""
+    """Return what fits; the model is put into the mode in which it is counted."""
     given, options = parse_inputs(args.input), estimate_options(args)
     optimizer = options.pop("optimizer", None)
-    is_training = args.train or args.backward or optimizer is not None
     if args.checkpoint is not None:
         options["checkpoint"] = args.checkpoint
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):
@@ -101,10 +105,10 @@ def _fit(args: argparse.Namespace, limit: Limit) -> Fit:
         inputs = given_or_usual(given, model, args.model)
         if inputs is None:
             raise ValueError("the inputs are missing: give their shapes, as in --input batch,3,224,224")
-        set_mode(model, is_training, args.model)
+        put_in_mode(model, args.model, args)
         return fit(
             *(model, inputs, limit),
-            train=is_training,
+            train=asks_for_step(args),
             optimizer=optimizer,
             global_batch=args.global_batch,
             replicas=args.replicas,

@@ -12,8 +12,12 @@ from typing import Any
 from costcore.api.estimate import estimate
 from costcore.api.input_notation import input_arguments
 from costcore.api.load_model import (
+    EVALUATION,
+    TRAIN,
+    check_mode,
     check_target,
-    evaluate,
+    has_modes,
+    in_mode,
     load_model,
     module_search_path,
     parse_dims,
@@ -24,14 +28,8 @@ from costcore.cli.options import files_with, flag_of
 from costcore.cli.running import print_message
 from costcore.errors import CostError, CostWarning, MissingInputsError, UnknownOptionError
 from costcore.registry.frontends import applicable_options
-from costcore.registry.libraries import (
-    TRAIN_MODE,
-    costs_more_in_training,
-    is_saved_report,
-    library_target,
-    usual_inputs,
-)
-from costcore.reports.caveats import n_assumptions
+from costcore.registry.libraries import is_saved_report, usual_inputs
+from costcore.reports.caveats import n_assumptions, remarks_on_mode
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
 
@@ -50,14 +48,36 @@ def spelled_for(convention: str | None) -> bool:
     return named(convention).needs_functions
 
 
-def check_model(target: str) -> None:
+def check_model(target: str, why_no_report: str = "") -> None:
     """Check that ``target`` names a model or a saved report.
+
+    Args:
+        target: see :data:`MODEL`.
+        why_no_report: what a saved report lacks for the command; empty if it may be one.
 
     Raises:
         ValueError: if it does not; the message lists the forms.
     """
     if not is_saved_report(target):
         check_target(target)
+    elif why_no_report:
+        raise ValueError(f"{target!r} is a saved report, {why_no_report}. Pass the model.")
+
+
+def asks_for_step(args: argparse.Namespace) -> bool:
+    """Return whether the options ask for a training step."""
+    return bool(args.backward or args.train or args.optimizer is not None or getattr(args, "is_step", False))
+
+
+def asked_mode(args: argparse.Namespace) -> str | None:
+    """Return the mode that ``--train`` or ``--eval`` asks for; None for that in which the model comes.
+
+    Raises:
+        ValueError: if both are given.
+    """
+    if args.train and args.eval:
+        raise ValueError("--train cannot be used with --eval")
+    return TRAIN if args.train else EVALUATION if args.eval else None
 
 
 def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -76,7 +96,7 @@ def estimate_options(args: argparse.Namespace) -> dict[str, Any]:
         options["shapes"] = parse_shapes(args.shape)
     if args.max_nodes is not None:
         options["max_nodes"] = args.max_nodes
-    if args.backward:
+    if args.backward or args.train or getattr(args, "is_step", False):
         options["backward"] = True
     if args.optimizer is not None:
         options["optimizer"] = args.optimizer
@@ -108,12 +128,17 @@ def report_of(
         CostError, OSError: if a model or file cannot be read.
         TypeError, ValueError: if an option does not apply to the model.
     """
+    asked_mode(args)
     if is_saved_report(target):
-        return saved_report(target, not args.no_fma, parse_dims(args.dim), is_alone)
+        if is_alone:
+            _check_options_of_report(target, args)
+        report = saved_report(target, not args.no_fma, parse_dims(args.dim), is_alone, asks_for_step(args))
+        _check_and_say_mode(report, None, target, args, is_quiet)
+        return report
     parsed = parse_inputs(args.input if inputs is None else inputs)
     with module_search_path(args.python_path, target), printed_warnings(target, is_quiet):
         model = load_model(target)
-        _choose_mode(model, args, target, is_quiet)
+        put_in_mode(model, target, args, is_quiet)
         options = estimate_options(args) if is_alone else applicable_options(target, model, estimate_options(args))
         parsed = given_or_usual(parsed, model, target, is_quiet)
         try:
@@ -126,9 +151,32 @@ def report_of(
             if parsed is not None or isinstance(model, str):
                 raise
             raise CostError(f"{error}; no --input was given") from error
+    _check_and_say_mode(report, model, target, args, is_quiet)
     if report.assumptions:
         print_message(f"costcore: {target}: assumed: the totals depend on {n_assumptions(report.trace)}")
     return report
+
+
+def _check_and_say_mode(report: Report, model: Any, target: str, args: argparse.Namespace, is_quiet: bool) -> None:
+    """Check that a report is of the mode that the options ask for; without any, say its mode if it is unusual."""
+    mode = asked_mode(args)
+    check_mode(report, model, target, mode)
+    for remark in () if is_quiet or mode else remarks_on_mode(report.trace):
+        other = f" (--train: {TRAIN} mode)" if asks_for_step(args) else f" (--eval: {EVALUATION} mode)"
+        print_message(f"costcore: {target}: {remark}{other if has_modes(model) else ''}")
+
+
+def _check_options_of_report(target: str, args: argparse.Namespace) -> None:
+    """Check that no option is given that changes how a model is counted, which a saved report is already.
+
+    Raises:
+        ValueError: if one is.
+    """
+    flags = {"--input": args.input, "--shape": args.shape, "--backward": args.backward, "--train": args.train}
+    flags |= {"--optimizer": args.optimizer, "--max-nodes": args.max_nodes, "--layout": args.layout != "framework"}
+    flags |= {flag_of(name): True for name in args.frontend_options}
+    if given := [flag for flag, value in flags.items() if value]:
+        raise ValueError(f"{target}: {', '.join(given)} cannot be used with a saved report")
 
 
 @contextmanager
@@ -144,26 +192,10 @@ def printed_warnings(target: str, is_quiet: bool = False) -> Iterator[None]:
             warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
 
 
-def _choose_mode(model: Any, args: argparse.Namespace, target: str, is_quiet: bool) -> None:
-    """Put a model into the mode that the options ask for; otherwise say that it is in train mode if that costs more."""
-    is_step = args.backward or args.optimizer is not None
-    if getattr(args, "eval", False):
-        evaluate(model)
-    elif getattr(args, "memory", False) or getattr(args, "train", False) or (is_step and library_target(target)):
-        set_mode(model, is_step, target, is_quiet)
-    elif getattr(args, "as_published", False) and not args.backward:
-        evaluate(model)
-    elif not (is_step or is_quiet) and costs_more_in_training(model):
-        print_message(f"costcore: {target}: {TRAIN_MODE} (--eval: evaluation mode)")
-
-
-def set_mode(model: Any, is_training: bool, target: str, is_quiet: bool = False) -> None:
-    """Put a model that has modes into train mode or evaluation mode, in which its cost differs, and say which."""
-    if callable(getattr(model, "train", None)):
-        model.train(is_training)
-        mode = "train mode" if is_training else "evaluation mode (--train: a training step, in train mode)"
-        if not is_quiet:
-            print_message(f"costcore: {target}: {mode}")
+def put_in_mode(model: Any, target: str, args: argparse.Namespace, is_quiet: bool = False) -> None:
+    """Put a model into the mode in which it is counted, see :func:`in_mode`; a line names train mode."""
+    if in_mode(model, target, asked_mode(args), asks_for_step(args)) == TRAIN and not is_quiet:
+        print_message(f"costcore: {target}: {TRAIN} mode")
 
 
 def given_or_usual(inputs: Any, model: Any, target: str, is_quiet: bool = False) -> Any:

@@ -87,6 +87,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="count a training step with this optimizer: sgd, sgd_momentum, adam, adamw (PyTorch); implies --backward",
     )
+    parser.add_argument("--train", action="store_true", help="count a training step, in train mode; implies --backward")
+    add_eval(parser)
     parser.add_argument("--no-fma", action="store_true", help="count a fused multiply-add as two FLOPs")
     parser.add_argument(
         "--layout",

@@ -9,7 +9,7 @@ from typing import Any
 from costcore.api.load_model import parse_dims
 from costcore.cli.exit_codes import SUCCESS
 from costcore.cli.models import check_model, report_of
-from costcore.cli.options import MODEL, add_eval, add_frontend_switches, add_model_options, command_parser
+from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
 from costcore.cli.running import run_command, write_text
 from costcore.fusion.levels import LEVELS
 from costcore.reports.plots.kinds import KINDS, request
@@ -54,7 +54,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--theme", choices=sorted(THEMES), default="light", help="default: light")
     parser.add_argument("--output", metavar="FILE", help=".csv, .svg, .png or .pdf; default: CSV on standard output")
     add_model_options(parser)
-    add_eval(parser)
     add_frontend_switches(parser)
     return parser
 

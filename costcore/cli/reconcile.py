@@ -42,7 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_model_options(parser)
     add_output(parser, (*MODES, "json"), "table", FILES)
     add_frontend_switches(parser)
-    parser.set_defaults(spelled=True, as_published=True)
+    parser.set_defaults(spelled=True)
     return parser
 
 
@@ -57,7 +57,7 @@ def _reconcile(args: argparse.Namespace) -> int:
     mode = format_of(args, "table", FILES)
     named(args.old)
     named(args.new)
-    report = report_of(args.model, args)
+    report = report_of(args.model, args, is_alone=args.other is None)
     other = None if args.other is None else report_of(args.other, args, args.input_other)
     result = reconcile(report, args.old, args.new, other)
     if mode == "html":

@@ -19,13 +19,11 @@ from costcore.cli.options import (
     MODEL,
     add_convention,
     add_digits,
-    add_eval,
     add_frontend_switches,
     add_fused,
     add_model_options,
     add_unit,
     command_parser,
-    flag_of,
     format_of,
     unit_of,
 )
@@ -33,8 +31,7 @@ from costcore.cli.running import print_message, run_command
 from costcore.fusion.table import FUSED, FusedColumns
 from costcore.memory.caching import POLICIES
 from costcore.messages import did_you_mean, unknown
-from costcore.registry.libraries import is_saved_report
-from costcore.reports.caveats import MODES_WITH_REMARKS
+from costcore.reports.caveats import MODES_WITH_REMARKS, remarks_on_mode
 from costcore.reports.columns import (
     BLOCKS,
     GROUPS,
@@ -139,7 +136,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser = command_parser("costcore", "MODEL", DESCRIPTION, EPILOG)
     parser.add_argument("model", metavar="MODEL", help=MODEL)
     add_model_options(parser)
-    add_eval(parser)
     _add_view_options(parser)
     _add_table_options(parser)
     parser.add_argument("--version", action="version", version=f"costcore {__version__}")
@@ -149,7 +145,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_view_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for the view of the report."""
-    parser.add_argument("--train", action="store_true", help="--backward, in train mode")
     view = parser.add_mutually_exclusive_group()
     view.add_argument(
         "--overview",
@@ -225,8 +220,8 @@ def _report_model(args: argparse.Namespace) -> int:
     parse_dims(args.dim)
     parse_shapes(args.shape)
     check_model(args.model)
-    args.spelled, args.as_published = spelled_for(args.convention), args.convention is not None
-    report = _report(args)
+    args.spelled = spelled_for(args.convention)
+    report = report_of(args.model, args, is_alone=True)
     if args.fused is not None:
         _show_fused(report.fused(args.fused), args, options)
     elif args.convention is None:
@@ -283,8 +278,6 @@ def _check_flags(args: argparse.Namespace, name: str) -> None:
         raise ValueError("--sort cannot be used with --memory, whose largest blocks come first")
     if args.sort is not None:
         choose(VIEWS[name].columns, [args.sort])
-    if args.train and args.eval:
-        raise ValueError("--train cannot be used with --eval")
     check_depth(args.depth)
     check_top(args.top)
     check_digits(args.digits)
@@ -334,17 +327,6 @@ def _view(args: argparse.Namespace) -> str:
     return "overview" if sys.stdout.isatty() and is_plain else "report"
 
 
-def _report(args: argparse.Namespace) -> Report:
-    args.backward |= args.train
-    if is_saved_report(args.model):
-        flags = {"--input": args.input, "--shape": args.shape, "--backward": args.backward}
-        flags["--optimizer"] = args.optimizer
-        flags |= {flag_of(name): True for name in args.frontend_options} | {"--layout": args.layout != "framework"}
-        if given := [flag for flag, value in flags.items() if value]:
-            raise ValueError(f"{args.model}: {', '.join(given)} cannot be used with a saved report")
-    return report_of(args.model, args, is_alone=True)
-
-
 def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fused: FusedView | None = None) -> None:
     """Write the report to standard output or to a file, and notes that it does not include to standard error.
 
@@ -366,8 +348,10 @@ def _show(report: Report, args: argparse.Namespace, options: dict[str, Any], fus
     else:
         FILES[Path(args.output).suffix](fused or report, show, args.output)
     if args.output is not None or args.format not in (None, *MODES_WITH_REMARKS):
+        said = remarks_on_mode(report.trace)
         for remark in report.remarks:
-            print_message(remark)
+            if remark not in said:
+                print_message(remark)
     if args.allocator is not None and report.memory is not None:
         _show_below(report.memory.allocator(args.allocator).describe(), args)
     for note in _notes(report):

@@ -6,10 +6,10 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from costcore.api.load_model import check_target, load_model, module_search_path
+from costcore.api.load_model import EVALUATION, in_mode, load_model, module_search_path
 from costcore.cli.exit_codes import FAILURE, SUCCESS
-from costcore.cli.models import printed_warnings
-from costcore.cli.options import add_output, command_parser, format_of
+from costcore.cli.models import check_model, printed_warnings
+from costcore.cli.options import add_eval, add_output, command_parser, format_of
 from costcore.cli.running import print_message, run_command, write_output, write_text
 from costcore.devices.catalog import named
 from costcore.reports.tables.renderers import renderers
@@ -67,6 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--last-only", action="store_true", help="scores of a prompt for its last token alone")
     parser.add_argument("--share", type=float, default=0.9, metavar="X", help="of the memory; default: 0.9")
     parser.add_argument("--memory", metavar="SIZE", help='memory of the devices, as "80 GB"')
+    add_eval(parser)
     parser.add_argument("--strict", action="store_true", help="exit with 1 if the report is partial or assumed")
     parser.add_argument(
         "--python-path",
@@ -88,8 +89,10 @@ def _serve(args: argparse.Namespace) -> int:
     mode, batches = _check(args), _batches(args.batch)
     devices = [named(name.strip()) for name in args.device.split(",")]
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):
+        model = load_model(args.model)
+        in_mode(model, args.model, EVALUATION if args.eval else None, is_step=False)
         serving = ServingReport(
-            load_model(args.model),
+            model,
             dtype=args.dtype,
             weights=args.weights,
             kv=args.kv,
@@ -122,7 +125,7 @@ def _check(args: argparse.Namespace) -> str:
     Raises:
         TypeError, ValueError: if an argument is invalid.
     """
-    check_target(args.model)
+    check_model(args.model, "which cannot run again")
     for name in ("dtype", "weights", "kv", "activations"):
         if getattr(args, name) is not None:
             storage_of(getattr(args, name), f"--{name}")

@@ -13,7 +13,7 @@ from costcore.api.load_model import parse_inputs
 from costcore.api.sweep import variants
 from costcore.api.table import table
 from costcore.cli.exit_codes import FAILURE, SUCCESS
-from costcore.cli.models import check_model, estimate_options
+from costcore.cli.models import asked_mode, check_model, estimate_options
 from costcore.cli.options import (
     MODEL,
     add_convention,
@@ -118,6 +118,7 @@ def _table(args: argparse.Namespace) -> int:
             python_path=args.python_path,
             convention=args.convention,
             columns=_columns(args.columns),
+            mode=asked_mode(args),
             **estimate_options(args),
         )
     except TableInterrupted as error:

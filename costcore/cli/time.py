@@ -13,7 +13,6 @@ from costcore.cli.models import check_model, report_of
 from costcore.cli.options import (
     MODEL,
     add_digits,
-    add_eval,
     add_frontend_switches,
     add_model_options,
     add_output,
@@ -111,7 +110,6 @@ def build_parser() -> argparse.ArgumentParser:
         "needs, or if a measured time is below its bound",
     )
     add_model_options(parser)
-    add_eval(parser)
     add_frontend_switches(parser)
     return parser
 

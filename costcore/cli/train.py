@@ -50,6 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_model_options(parser)
     add_frontend_switches(parser)
+    parser.set_defaults(is_step=True)
     return parser
 
 
@@ -100,7 +101,6 @@ def _train(args: argparse.Namespace) -> int:
     )
     documents = _documents(args.documents)
     check_model(args.model)
-    args.backward = not args.model.endswith(".json")
     report = report_of(args.model, args, is_alone=True)
     ledger.add(
         "training",

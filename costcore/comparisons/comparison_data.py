@@ -12,7 +12,7 @@ from costcore.comparisons.matching import Entry, is_free
 from costcore.comparisons.memory import MemoryComparison
 from costcore.comparisons.tied_weights import stored_again
 from costcore.dims import Dim
-from costcore.reports.caveats import n_assumptions, not_counted
+from costcore.reports.caveats import mode_of, n_assumptions, not_counted
 from costcore.reports.report_data import ReportData
 from costcore.reports.text.amounts import MEMORY, METRICS, exact
 
@@ -155,6 +155,9 @@ class ComparisonData:
             for key in old
             if old[key] != new[key]
         ]
+        ran = [mode_of(report.trace) for report in (self.old, self.new)]
+        if all(ran) and ran[0] != ran[1]:
+            options.append(f"{self.names[0]} ran in {ran[0]} mode, {self.names[1]} in {ran[1]} mode")
         sides = list(zip(self.names, (self.old.memory, self.new.memory), strict=True))
         without = [name for name, memory in sides if memory is None]
         memory = [f"peaks of memory are not compared: {without[0]} has none"] if len(without) == 1 else []

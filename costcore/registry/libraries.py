@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from costcore.errors import CostError, CostWarning
-from costcore.registry.frontends import frontend_of, load, specs
+from costcore.registry.frontends import frontend_of, load, reader_of, specs
 
 
 class LibraryTarget(NamedTuple):
@@ -34,8 +34,24 @@ def library_target(target: object) -> LibraryTarget | None:
 
 
 def is_saved_report(target: str) -> bool:
-    """Return whether a target is the path of a saved report."""
-    return target.endswith(".json") and library_target(target) is None
+    """Return whether a target is the path of a saved report: all commands tell models and reports apart by this.
+
+    A file counts by its content, which starts with a brace; a file that is missing by its suffix, ``.json``.
+    """
+    path = Path(target)
+    if library_target(target) or reader_of(target) or path.is_dir():
+        return False
+    try:
+        with path.open("rb") as file:
+            return target.endswith(".json") or file.read(64).lstrip().startswith(b"{")
+    except (OSError, ValueError):
+        return target.endswith(".json") and not _is_code(target)
+
+
+def _is_code(target: str) -> bool:
+    """Return whether a target has the form ``module:factory`` or ``file.py:factory``."""
+    source, _, name = target.rpartition(":")
+    return bool(source) and all(part.isidentifier() for part in name.split("."))
 
 
 def library_model(target: LibraryTarget) -> Any:
@@ -63,20 +79,5 @@ def usual_inputs(model: object, target: str) -> Any:
         model: the model.
         target: the target that it was loaded from, whose last word may be a name of the library.
     """
-    find = _function_of_frontend(model, "usual_inputs")
+    find = None if isinstance(model, str) else getattr(load(frontend_of(model).name), "usual_inputs", None)
     return None if find is None else find(model, target.rpartition(":")[2])
-
-
-TRAIN_MODE = "train mode, in which batch norms and dropouts cost more"
-"""What is said of a model that :func:`costs_more_in_training`, whose inference is counted."""
-
-
-def costs_more_in_training(model: object) -> bool:
-    """Return whether a model that is run is in train mode and costs more in it; False if its frontend lacks this."""
-    find = _function_of_frontend(model, "costs_more_in_training")
-    return find is not None and bool(find(model))
-
-
-def _function_of_frontend(model: object, name: str) -> Callable[..., Any] | None:
-    """Return an optional function of the frontend of a model; None for a file, or if the frontend lacks it."""
-    return None if isinstance(model, str) else getattr(load(frontend_of(model).name), name, None)

@@ -31,6 +31,15 @@ LABELS: Mapping[Uncounted, str] = {
 IN_OTHER_THREADS = "calls in other threads"
 """The text for all calls that were not recorded because they ran in other threads; their number is unknown."""
 
+TRAIN, EVALUATION = "train", "evaluation"
+"""The modes of a model."""
+
+COSTS_MORE = f"{TRAIN} mode, in which batch norms and dropouts cost more"
+"""What is said of an inference in train mode."""
+
+COSTS_LESS = f"{EVALUATION} mode, in which batch norms and dropouts cost less than in train mode"
+"""What is said of a training step in evaluation mode."""
+
 _FRAME = r'File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.+)'
 
 
@@ -123,14 +132,32 @@ def call_site(where: str) -> str:
     return f"{frames[-1]['file']}:{frames[-1]['line']} in {frames[-1]['function']}"
 
 
+def mode_of(trace: Trace) -> str:
+    """Return the mode in which batch norms and dropouts of the forward pass ran; empty if there are none.
+
+    A model with some in train mode is in train mode. Those that are the same in both modes do not count: batch norms
+    without statistics of earlier batches, and dropouts that drop nothing.
+    """
+    forward = (call.layer for call in trace.calls if call.phase == "forward" and "training" in call.layer.attrs)
+    found = {bool(layer.attrs["training"]) for layer in forward if "mean" in layer or layer.attrs.get("rate")}
+    return TRAIN if True in found else EVALUATION if found else ""
+
+
+def remarks_on_mode(trace: Trace) -> list[str]:
+    """Return a remark if an inference ran in train mode, or a training step in evaluation mode."""
+    unexpected = {(TRAIN, False): [COSTS_MORE], (EVALUATION, True): [COSTS_LESS]}
+    return unexpected.get((mode_of(trace), trace.has_backward), [])
+
+
 def remarks(trace: Trace) -> list[str]:
-    """Return the lines below a table: operators that are not counted, and why, then assumptions."""
+    """Return the lines below a table: operators that are not counted, and why, the mode, then assumptions."""
     operators = uncounted_operators(trace)
     lines = []
     if operators:
         lines.append(f"partial: the totals do not include {not_counted(trace)}")
         named = [f"{LABELS[each.uncounted]}: {each}" for each in operators if each.uncounted in LABELS]
         lines += _limited(named, "operators that are not counted")
+    lines += remarks_on_mode(trace)
     if trace.run.fusion is not None:
         level, unfused = trace.run.fusion.level, as_text(trace.run.fusion.unfused)
         lines.append(f"bytes are those after fusion at level {level}; without fusion {unfused} B are read and written")

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from costcore.api.estimate import estimate
 from costcore.api.input_notation import input_arguments
-from costcore.api.load_model import evaluate, load_model, module_search_path
+from costcore.api.load_model import check_mode, in_mode, load_model, module_search_path
 from costcore.dims import Dim
 from costcore.errors import CostError, CostWarning
 from costcore.registry.frontends import applicable_options, frontend_of
-from costcore.registry.libraries import TRAIN_MODE, costs_more_in_training, is_saved_report, usual_inputs
+from costcore.registry.libraries import is_saved_report, usual_inputs
+from costcore.reports.caveats import remarks_on_mode
 from costcore.reports.exports.facts import status
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
@@ -64,12 +65,14 @@ class Settings:
         convention: the convention by which FLOPs are counted; None for that of costcore.
         python_path: folders to search for the modules of targets, before the current folder.
         options: further arguments of :func:`costcore.estimate`.
+        mode: the mode into which models are put; None for that in which they come.
     """
 
     columns: Sequence[str]
     convention: str | PathLike[str] | None = None
     python_path: Sequence[str] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    mode: str | None = None
 
 
 class NamedModel(NamedTuple):
@@ -102,9 +105,8 @@ def row_of(named: NamedModel, settings: Settings) -> ModelRow:
             costs, reasons = figures_of(report, settings.columns)
             if settings.convention is not None and "flops" in costs:
                 costs["flops"] = report.under(settings.convention).total
-            return ModelRow(
-                named.name, costs, "; ".join([status(report), *remarks, *reasons]), arguments=named.arguments
-            )
+            said = [status(report), *remarks, *remarks_on_mode(report.trace), *reasons]
+            return ModelRow(named.name, costs, "; ".join(said), arguments=named.arguments)
     except (Exception, SystemExit) as error:  # a failing model must not affect the rows of the others
         problem = failure(error, named.model)
         return ModelRow(named.name, {}, problem, failed=True, arguments=named.arguments)
@@ -133,25 +135,29 @@ def _is_memory_error(error: BaseException | None) -> bool:
 
 def _report(named: NamedModel, settings: Settings) -> tuple[Report, list[str]]:
     """Return the report of a model, and what its row says of inputs that nobody gave."""
-    options, model, inputs = settings.options, named.model, named.inputs
+    options, inputs = settings.options, named.inputs
+    model: Any = named.model
     if isinstance(model, Report):
         return model, []
+    is_step = bool(options.get("backward")) or options.get("optimizer") is not None
     if isinstance(model, str) and is_saved_report(model):
-        return saved_report(model, options.get("fma_1flop", True), options.get("dims")), []
+        report = saved_report(model, options.get("fma_1flop", True), options.get("dims"), is_step=is_step)
+        check_mode(report, None, model, settings.mode)
+        return report, []
     if named.arguments is not None and callable(inputs):
         inputs = inputs(**named.arguments)
-    if not isinstance(model, str):
-        built = model if named.arguments is None else model(**named.arguments)
-        return estimate(built, inputs, **_needed(built, inputs, settings), **options), []
-    loaded = load_model(model, named.arguments)
-    is_step = options.get("backward") or options.get("optimizer") is not None
-    if settings.convention is not None and not options.get("backward"):
-        evaluate(loaded)
-    inputs, remarks = _given_or_usual(inputs, loaded, model)
-    if not is_step and costs_more_in_training(loaded):
-        remarks.append(TRAIN_MODE)
-    options = applicable_options(model, loaded, options)
-    report = estimate(loaded, inputs, **_needed(loaded, inputs, settings), **options)
+    target, remarks = named.name, []
+    is_made = isinstance(model, str) or named.arguments is not None
+    if isinstance(model, str):
+        target, model = model, load_model(model, named.arguments)
+        inputs, remarks = _given_or_usual(inputs, model, target)
+        options = applicable_options(target, model, options)
+    elif is_made:
+        model = model(**named.arguments)
+    if is_made:
+        in_mode(model, target, settings.mode, is_step)
+    report = estimate(model, inputs, **_needed(model, inputs, settings), **options)
+    check_mode(report, model if is_made else None, target, settings.mode)
     return report, remarks
 
 

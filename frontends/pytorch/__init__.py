@@ -7,8 +7,6 @@ if __name__ != "costcore.frontends.pytorch":
 
 from typing import TYPE_CHECKING, Any
 
-from torch.nn import Module
-
 from .capture.context import capture
 from .estimate import accepts, estimate
 from .naming import native_names
@@ -62,12 +60,6 @@ def passes_of(model: Any, is_compiled: bool) -> ModulePasses:
     from .passes import passes_of  # few runs are metered
 
     return passes_of(model, is_compiled)
-
-
-def costs_more_in_training(model: Any) -> bool:
-    """Return whether a module is in train mode and has layers that update statistics or draw random numbers in it."""
-    modules = model.modules() if isinstance(model, Module) and model.training else ()
-    return any(getattr(m, "track_running_stats", False) or "Dropout" in type(m).__name__ for m in modules)
 
 
 def usual_inputs(model: object, name: str = "") -> UsualInputs | None:

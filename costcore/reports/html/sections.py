@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from costcore.dims import Dim, is_symbolic
-from costcore.reports.caveats import n_assumptions, uncounted_operators
+from costcore.reports.caveats import n_assumptions, remarks_on_mode, uncounted_operators
 from costcore.reports.intensity import intensity, multiply_add, total_peak_flops
 from costcore.reports.text.amounts import METRICS, exact, readable
 from costcore.reports.text.counted_units import per_byte
@@ -127,7 +127,7 @@ def basis(report: ReportData) -> str:
     versions = [f"{name} {version}" for name, version in report.versions.items()]
     sections = (
         ("Assumptions", assumptions, "No assumptions were made."),
-        ("Notes", report.notes, ""),
+        ("Notes", [*remarks_on_mode(report.trace), *report.notes], ""),
         ("Versions", versions, ""),
     )
     return "\n".join(

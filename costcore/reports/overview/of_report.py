@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from costcore.dims import is_symbolic
+from costcore.reports.caveats import mode_of
 from costcore.reports.columns import SUMMARY, Column, choose
 from costcore.reports.overview.overview import Figure, Overview, Part
 from costcore.reports.tables.arrange import TableRow, arrange
@@ -33,7 +34,9 @@ def overview_of(report: ReportData, types: Sequence[TableRow]) -> Overview:
     """
     total = report.ledger.total
     tree = report.tree()
-    heading = ", ".join(filter(None, (tree["type"], _calls(total["n_layers"]), report.status)))
+    mode = mode_of(report.trace)
+    parts = tree["type"], _calls(total["n_layers"]), f"{mode} mode" if mode else "", report.status
+    heading = ", ".join(filter(None, parts))
     return Overview(heading, [*_figures(report)], [_types(report, types)], report.remarks, tree, report.trace.run.unit)
 
 

@@ -83,8 +83,38 @@ def test_a_capacity_needs_experts(model, capsys):
 
 def test_a_report_that_is_not_complete_fails_if_strict(tmp_path, capsys):
     path = tmp_path / "partial.json"
-    net(dense("a"), Step("odd", "b", known=False)).to_json(path)
+    net(dense("a"), Step("odd", "b", known=False), Step("mm", "a", macs=32, phase="backward")).to_json(path)
     assert main(["train", str(path)]) == 0
-    assert "no backward pass was captured" in capsys.readouterr().out
     assert main(["train", str(path), "--strict"]) == 1
     assert "the report is partial" in capsys.readouterr().err
+
+
+def test_a_report_without_a_backward_pass_is_refused(tmp_path, capsys):
+    path = tmp_path / "forward.json"
+    net(dense("a"), relu("b")).to_json(path)
+    assert main(["train", str(path)]) == 1
+    out, err = capsys.readouterr()
+    reason = "has no backward pass: save the report of a training step (backward=True)"
+    assert (out, err) == ("", f"costcore: {path} {reason}\n")
+
+
+@pytest.mark.parametrize("flag", [["--backward"], ["--train"], ["--input", "1x4"], ["--optimizer", "sgd"]])
+def test_a_saved_report_is_not_captured_again(model, flag, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["train", model, *flag])
+    assert exit_.value.code == 2
+    assert f"net.json: {flag[0]} cannot be used with a saved report" in capsys.readouterr().err
+
+
+def test_measured_steps_decide_the_days(model, tmp_path, capsys):
+    """A step of one sample takes 10 s: 8,640 samples are 86,400 s, a day, whatever the peak of the devices is."""
+    measured = ["--steps", "8640", "--peak", "1e6", "--step-seconds", "10"]
+    assert main(["train", model, *measured]) == 0
+    assert (
+        "time                                   1.00 days of measured steps on 1 x 0.0 TFLOP/s"
+        in capsys.readouterr().out
+    )
+    assert main(["train", model, *measured, "--output", str(tmp_path / "ledger.json")]) == 0
+    assert json.loads((tmp_path / "ledger.json").read_text())["stages"][0]["measured"]["days"] == 1
+    assert main(["train", model, *measured[:4]]) == 0
+    assert " days at 40 % MFU on 1 x 0.0 TFLOP/s" in capsys.readouterr().out

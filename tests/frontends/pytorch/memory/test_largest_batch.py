@@ -105,7 +105,7 @@ def test_a_tensor_is_repeated(make):
 
 def test_a_model_in_eval_mode_is_not_trained():
     network = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)).eval()
-    assert "in eval mode" in max_batch(network, ("batch", 8), 10_000, context=0, train=True).notes[0]
+    assert "evaluation mode, in which" in max_batch(network, ("batch", 8), 10_000, context=0, train=True).notes[0]
     assert max_batch(network, ("batch", 8), 10_000, context=0).notes == ()
 
 
