@@ -34,9 +34,9 @@ def library_target(target: object) -> LibraryTarget | None:
 
 
 def is_saved_report(target: str) -> bool:
-    """Return whether a target is the path of a saved report: all commands tell models and reports apart by this.
+    """Return whether a target is the path of a saved report; every command asks this function.
 
-    A file counts by its content, which starts with a brace; a file that is missing by its suffix, ``.json``.
+    A file of any name counts by its content, which starts with a brace; one that is missing by its suffix, ``.json``.
     """
     path = Path(target)
     if library_target(target) or reader_of(target) or path.is_dir():
