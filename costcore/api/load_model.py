@@ -83,12 +83,21 @@ def has_modes(model: Any) -> bool:
     return hasattr(model, "training") and callable(getattr(model, "train", None))
 
 
-def check_mode(report: ReportData, model: Any, target: str, mode: str | None) -> None:
-    """Check that the report of a model that could not be put into a mode, such as a file, is of the mode asked for.
+def check_report(report: ReportData, model: Any, target: str, mode: str | None, is_step: bool) -> None:
+    """Check that a report is what was asked for, although its model could not be changed or captured for that.
+
+    Args:
+        report: the report.
+        model: the model, such as the path of a file; None for a report that was there.
+        target: its name.
+        mode: as for :func:`in_mode`.
+        is_step: as for :func:`in_mode`.
 
     Raises:
-        CostError: if it is not.
+        CostError: if it is of another mode, or has no backward pass.
     """
+    if model is None and is_step and not report.trace.has_backward:
+        raise CostError(f"{target} has no backward pass: save the report of a training step (backward=True)")
     ran = mode_of(report.trace)
     if mode is not None and ran not in ("", mode) and not has_modes(model):
         raise CostError(f"{target} runs in {ran} mode: only a PyTorch module of a target can be put into {mode} mode")

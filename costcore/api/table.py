@@ -59,9 +59,8 @@ def table(
             ``"peak_memory"``), conventions (``"fvcore"``), and the least time on a device (``"bound_seconds@l4"``,
             ``"bound_seconds@mine.toml:bfloat16"``). An option that a figure needs, such as ``memory=True``, is turned
             on. Default: parameters, FLOPs, MACs, bytes read and written, and activations.
-        mode: ``"train"`` or ``"evaluation"``, into which models of targets and of functions are put; default:
-            that in which they come, see :func:`costcore.api.load_model.in_mode`. Models that are objects stay as they
-            are.
+        mode: ``"train"`` or ``"evaluation"``, into which models of targets and of functions are put; default: that in
+            which they come, see :func:`costcore.api.load_model.in_mode`. A model that is an object stays as it is.
         options: further arguments of :func:`costcore.estimate`, the same for all models. Options for files of one type
             (``dims``, ``shapes``, ``regroup``, ``check_shapes``, ``max_nodes``: ``.onnx``) are ignored for other
             targets, except that ``dims`` also applies to saved reports.
@@ -79,8 +78,7 @@ def table(
         raise ValueError("resume needs the .jsonl, .csv or .parquet file of the earlier run as output")
     if mode not in (None, *MODES):
         raise ValueError(unknown("mode", mode, MODES))
-    rules = None if convention is None else named(convention)
-    if rules is not None and rules.needs_functions:
+    if convention is not None and named(convention).needs_functions:
         options = {"spelled": True, **options}
     settings = Settings(check_columns(columns), convention, list(python_path), options, mode)
     several = [_named(model, inputs) for model in (models.items() if isinstance(models, Mapping) else models)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from costcore.counting.conventions.catalog import needs_functions
 from costcore.reports.report import Report
 from costcore.reports.text.amounts import FIGURES, METRICS, exact
 from costcore.reports.text.durations import duration
@@ -90,9 +91,7 @@ class Budget:
     @property
     def needs_functions(self) -> bool:
         """Whether the functions by which calls were spelled must be recorded to check this budget."""
-        from costcore.counting.conventions.catalog import named
-
-        return bool(self.convention) and named(self.convention).needs_functions
+        return needs_functions(self.convention)
 
     def as_strict(self) -> Budget:
         """Return this budget with ``strict=True``."""

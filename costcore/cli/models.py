@@ -12,9 +12,7 @@ from typing import Any
 from costcore.api.estimate import estimate
 from costcore.api.input_notation import input_arguments
 from costcore.api.load_model import (
-    EVALUATION,
-    TRAIN,
-    check_mode,
+    check_report,
     check_target,
     has_modes,
     in_mode,
@@ -29,23 +27,9 @@ from costcore.cli.running import print_message
 from costcore.errors import CostError, CostWarning, MissingInputsError, UnknownOptionError
 from costcore.registry.frontends import applicable_options
 from costcore.registry.libraries import is_saved_report, usual_inputs
-from costcore.reports.caveats import n_assumptions, remarks_on_mode
+from costcore.reports.caveats import EVALUATION, TRAIN, n_assumptions, remarks_on_mode
 from costcore.reports.report import Report
 from costcore.reports.serialization.saved import saved_report
-
-
-def spelled_for(convention: str | None) -> bool:
-    """Return whether a convention needs the functions by which calls were spelled.
-
-    Raises:
-        ValueError: if there is no convention of that name.
-        CostError, OSError: if a file with rules cannot be read.
-    """
-    if convention is None:
-        return False
-    from costcore.counting.conventions.catalog import named
-
-    return named(convention).needs_functions
 
 
 def check_model(target: str, why_no_report: str = "") -> None:
@@ -132,7 +116,7 @@ def report_of(
     if is_saved_report(target):
         if is_alone:
             _check_options_of_report(target, args)
-        report = saved_report(target, not args.no_fma, parse_dims(args.dim), is_alone, asks_for_step(args))
+        report = saved_report(target, not args.no_fma, parse_dims(args.dim), is_alone)
         _check_and_say_mode(report, None, target, args, is_quiet)
         return report
     parsed = parse_inputs(args.input if inputs is None else inputs)
@@ -160,7 +144,7 @@ def report_of(
 def _check_and_say_mode(report: Report, model: Any, target: str, args: argparse.Namespace, is_quiet: bool) -> None:
     """Check that a report is of the mode that the options ask for; without any, say its mode if it is unusual."""
     mode = asked_mode(args)
-    check_mode(report, model, target, mode)
+    check_report(report, model, target, mode, asks_for_step(args))
     for remark in () if is_quiet or mode else remarks_on_mode(report.trace):
         other = f" (--train: {TRAIN} mode)" if asks_for_step(args) else f" (--eval: {EVALUATION} mode)"
         print_message(f"costcore: {target}: {remark}{other if has_modes(model) else ''}")

@@ -88,7 +88,11 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         help="count a training step with this optimizer: sgd, sgd_momentum, adam, adamw (PyTorch); implies --backward",
     )
     parser.add_argument("--train", action="store_true", help="count a training step, in train mode; implies --backward")
-    add_eval(parser)
+    parser.add_argument(
+        "--eval",
+        action="store_true",
+        help="put the model into evaluation mode; default: the mode it comes in (PyTorch)",
+    )
     parser.add_argument("--no-fma", action="store_true", help="count a fused multiply-add as two FLOPs")
     parser.add_argument(
         "--layout",
@@ -130,15 +134,6 @@ def add_frontend_switches(parser: argparse.ArgumentParser) -> None:
                 )
             except argparse.ArgumentError as error:
                 raise CostError(f"the {spec.name} frontend cannot have an option {name!r}: {error}") from error
-
-
-def add_eval(parser: argparse.ArgumentParser) -> None:
-    """Add ``--eval``."""
-    parser.add_argument(
-        "--eval",
-        action="store_true",
-        help="put the model into evaluation mode; default: the mode it comes in (PyTorch)",
-    )
 
 
 def add_convention(parser: argparse.ArgumentParser) -> None:

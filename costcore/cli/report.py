@@ -14,7 +14,7 @@ from costcore._version import __version__
 from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.commands import COMMANDS, DESCRIPTION
 from costcore.cli.exit_codes import FAILURE, SUCCESS
-from costcore.cli.models import check_model, report_of, spelled_for
+from costcore.cli.models import check_model, report_of
 from costcore.cli.options import (
     MODEL,
     add_convention,
@@ -28,6 +28,7 @@ from costcore.cli.options import (
     unit_of,
 )
 from costcore.cli.running import print_message, run_command
+from costcore.counting.conventions.catalog import needs_functions
 from costcore.fusion.table import FUSED, FusedColumns
 from costcore.memory.caching import POLICIES
 from costcore.messages import did_you_mean, unknown
@@ -220,7 +221,7 @@ def _report_model(args: argparse.Namespace) -> int:
     parse_dims(args.dim)
     parse_shapes(args.shape)
     check_model(args.model)
-    args.spelled = spelled_for(args.convention)
+    args.spelled = needs_functions(args.convention)
     report = report_of(args.model, args, is_alone=True)
     if args.fused is not None:
         _show_fused(report.fused(args.fused), args, options)

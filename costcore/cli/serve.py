@@ -6,10 +6,10 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from costcore.api.load_model import EVALUATION, in_mode, load_model, module_search_path
+from costcore.api.load_model import load_model, module_search_path
 from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, printed_warnings
-from costcore.cli.options import add_eval, add_output, command_parser, format_of
+from costcore.cli.options import add_output, command_parser, format_of
 from costcore.cli.running import print_message, run_command, write_output, write_text
 from costcore.devices.catalog import named
 from costcore.reports.tables.renderers import renderers
@@ -67,7 +67,6 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--last-only", action="store_true", help="scores of a prompt for its last token alone")
     parser.add_argument("--share", type=float, default=0.9, metavar="X", help="of the memory; default: 0.9")
     parser.add_argument("--memory", metavar="SIZE", help='memory of the devices, as "80 GB"')
-    add_eval(parser)
     parser.add_argument("--strict", action="store_true", help="exit with 1 if the report is partial or assumed")
     parser.add_argument(
         "--python-path",
@@ -89,10 +88,8 @@ def _serve(args: argparse.Namespace) -> int:
     mode, batches = _check(args), _batches(args.batch)
     devices = [named(name.strip()) for name in args.device.split(",")]
     with module_search_path(args.python_path, args.model), printed_warnings(args.model):
-        model = load_model(args.model)
-        in_mode(model, args.model, EVALUATION if args.eval else None, is_step=False)
         serving = ServingReport(
-            model,
+            load_model(args.model),
             dtype=args.dtype,
             weights=args.weights,
             kv=args.kv,

@@ -59,14 +59,8 @@ class Identity:
     def _settings(self, settings: Settings) -> Any:
         convention = settings.convention
         rules = self._sources.of_file(Path(convention)) if str(convention).endswith(".toml") and convention else ""
-        return [
-            str(convention),
-            rules,
-            list(settings.columns),
-            *self._devices(settings),
-            self._value(settings.options),
-            settings.mode,
-        ]
+        options = self._value({**settings.options, "mode": settings.mode})
+        return [str(convention), rules, list(settings.columns), *self._devices(settings), options]
 
     def _devices(self, settings: Settings) -> list[str]:
         """Return the content of the device files that columns name."""

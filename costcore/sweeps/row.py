@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from costcore.api.estimate import estimate
 from costcore.api.input_notation import input_arguments
-from costcore.api.load_model import check_mode, in_mode, load_model, module_search_path
+from costcore.api.load_model import check_report, in_mode, load_model, module_search_path
 from costcore.dims import Dim
 from costcore.errors import CostError, CostWarning
 from costcore.registry.frontends import applicable_options, frontend_of
@@ -137,27 +137,27 @@ def _report(named: NamedModel, settings: Settings) -> tuple[Report, list[str]]:
     """Return the report of a model, and what its row says of inputs that nobody gave."""
     options, inputs = settings.options, named.inputs
     model: Any = named.model
-    if isinstance(model, Report):
-        return model, []
     is_step = bool(options.get("backward")) or options.get("optimizer") is not None
     if isinstance(model, str) and is_saved_report(model):
-        report = saved_report(model, options.get("fma_1flop", True), options.get("dims"), is_step=is_step)
-        check_mode(report, None, model, settings.mode)
-        return report, []
+        model = saved_report(model, options.get("fma_1flop", True), options.get("dims"))
+    if isinstance(model, Report):
+        check_report(model, None, named.name, settings.mode, is_step)
+        return model, []
     if named.arguments is not None and callable(inputs):
         inputs = inputs(**named.arguments)
-    target, remarks = named.name, []
-    is_made = isinstance(model, str) or named.arguments is not None
+    target = named.name
+    remarks: list[str] = []
     if isinstance(model, str):
         target, model = model, load_model(model, named.arguments)
         inputs, remarks = _given_or_usual(inputs, model, target)
         options = applicable_options(target, model, options)
-    elif is_made:
+    elif named.arguments is not None:
         model = model(**named.arguments)
+    is_made = isinstance(named.model, str) or named.arguments is not None
     if is_made:
         in_mode(model, target, settings.mode, is_step)
     report = estimate(model, inputs, **_needed(model, inputs, settings), **options)
-    check_mode(report, model if is_made else None, target, settings.mode)
+    check_report(report, model if is_made else None, target, settings.mode, is_step)
     return report, remarks
 
 

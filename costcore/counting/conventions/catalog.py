@@ -44,6 +44,11 @@ def named(convention: str | PathLike[str]) -> Convention:
     return found
 
 
+def needs_functions(convention: str | PathLike[str] | None) -> bool:
+    """Return whether a convention, if one is given, needs the functions by which calls were spelled."""
+    return convention not in (None, "") and named(convention).needs_functions
+
+
 @cached
 def _known() -> Mapping[str, Convention]:
     known: dict[str, Convention] = {}

@@ -12,11 +12,7 @@ from costcore.reports.report import Report
 
 
 def saved_report(
-    path: str,
-    fma_1flop: bool,
-    dims: Mapping[str, int | str] | None = None,
-    is_alone: bool = False,
-    is_step: bool = False,
+    path: str, fma_1flop: bool, dims: Mapping[str, int | str] | None = None, is_alone: bool = False
 ) -> Report:
     """Return the report saved in a file.
 
@@ -26,15 +22,12 @@ def saved_report(
         dims: values for the symbolic dimensions of the report.
         is_alone: whether ``dims`` must be for this report. If it is one of several models, ``dims`` can be for the
             others: a report without symbolic dimensions then ignores them.
-        is_step: whether it has to be the report of a training step.
 
     Raises:
-        CostError: if the file cannot be read or is not a report, if it lacks a backward pass, or if ``dims`` has a name
-            that is not one of its dimensions; the message contains the path.
+        CostError: if the file cannot be read or is not a report, or if ``dims`` has a name that is not one of its
+            dimensions; the message contains the path.
     """
     report = Report.from_json(Path(path))
-    if is_step and not report.trace.has_backward:
-        raise CostError(f"{path} has no backward pass: save the report of a training step (backward=True)")
     if not fma_1flop:
         trace = report.trace
         report = Report(replace(trace, run=replace(trace.run, fma_1flop=False)))

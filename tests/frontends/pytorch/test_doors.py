@@ -289,6 +289,12 @@ def test_a_table_takes_saved_steps_among_models(folder):
     assert by_mode == {None: TRAINED, "train": TRAINED, "evaluation": PRODUCT}
     swept = sweep("nets.py:sized", {"width": [8]}, (4, 16), mode="evaluation").rows[0]
     assert (swept.costs["flops"], swept.status) == (PRODUCT, "complete")
+    objects = {"train": network(), "evaluation": network().eval()}
+    train, evaluation = table(objects, (4, 16), mode="evaluation").rows
+    assert train.status.startswith("train runs in train mode: only") and objects["train"].training
+    assert evaluation.costs["flops"] == PRODUCT
+    saved = table([("inference", Report.from_json("inference.json"))], backward=True).rows[0]
+    assert saved.status.startswith("inference has no backward pass")
     with pytest.raises(ValueError, match="unknown mode 'eval'"):
         table(targets, mode="eval")
 
