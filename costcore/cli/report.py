@@ -13,7 +13,6 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from costcore._version import __version__
 from costcore.api.load_model import parse_dims, parse_inputs, parse_shapes
 from costcore.cli.commands import COMMANDS, DESCRIPTION
-from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import (
     MODEL,
@@ -27,7 +26,7 @@ from costcore.cli.options import (
     format_of,
     unit_of,
 )
-from costcore.cli.running import print_message, run_command
+from costcore.cli.running import exit_code, print_message, run_command
 from costcore.counting.conventions.catalog import needs_functions
 from costcore.fusion.table import FUSED, FusedColumns
 from costcore.memory.caching import POLICIES
@@ -229,10 +228,7 @@ def _report_model(args: argparse.Namespace) -> int:
         _show(report, args, options)
     else:
         _show_counted(report, args, options)
-    if args.strict and report.status != "complete":
-        print_message(f"costcore: the report is {report.status}, which is an error with --strict")
-        return FAILURE
-    return SUCCESS
+    return exit_code(report.status, args.strict)
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:

@@ -50,6 +50,14 @@ def run_command(
         parser.error(str(error))
 
 
+def exit_code(status: str, is_strict: bool) -> int:
+    """Return the exit code of a command that states a report of this status; a line says why it is a failure."""
+    if not is_strict or status == "complete":
+        return SUCCESS
+    print_message(f"costcore: the report is {status}, which is an error with --strict")
+    return FAILURE
+
+
 def print_message(text: str) -> None:
     """Print to standard error. Control characters, which may be in names of a model, are escaped."""
     shown = "\n".join(map(printable, text.split("\n")))

@@ -7,10 +7,9 @@ import json
 from collections.abc import Sequence
 
 from costcore.api.load_model import load_model, module_search_path
-from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, printed_warnings
 from costcore.cli.options import add_output, command_parser, format_of
-from costcore.cli.running import print_message, run_command, write_output, write_text
+from costcore.cli.running import exit_code, print_message, run_command, write_output, write_text
 from costcore.devices.catalog import named
 from costcore.reports.tables.renderers import renderers
 from costcore.reports.tables.show import show_text
@@ -110,10 +109,7 @@ def _serve(args: argparse.Namespace) -> int:
         write_output(lambda out: show_text(serving_table(rows), out, mode, DROPPED_FIRST), args.output)
     for remark in remarks(serving, phases, devices):
         print_message(f"note: {remark}")
-    if args.strict and serving.status != "complete":
-        print_message(f"costcore: the report is {serving.status}, which is an error with --strict")
-        return FAILURE
-    return SUCCESS
+    return exit_code(serving.status, args.strict)
 
 
 def _check(args: argparse.Namespace) -> str:

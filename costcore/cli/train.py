@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from costcore.cli.exit_codes import FAILURE, SUCCESS
 from costcore.cli.models import check_model, report_of
 from costcore.cli.options import MODEL, add_frontend_switches, add_model_options, command_parser
-from costcore.cli.running import print_message, run_command, write_output
+from costcore.cli.running import exit_code, run_command, write_output
 from costcore.training.ledger import TrainingLedger
 from costcore.training.pairs import PAIRS
 
@@ -116,10 +115,7 @@ def _train(args: argparse.Namespace) -> int:
         capacity_factor=args.capacity_factor,
     )
     _write(ledger, args)
-    if args.strict and report.status != "complete":
-        print_message(f"costcore: the report is {report.status}, which is an error with --strict")
-        return FAILURE
-    return SUCCESS
+    return exit_code(report.status, args.strict)
 
 
 def _documents(text: str | None) -> list[int]:

@@ -36,16 +36,22 @@ def library_target(target: object) -> LibraryTarget | None:
 def is_saved_report(target: str) -> bool:
     """Return whether a target is the path of a saved report; every command asks this function.
 
-    A file of any name counts by its content, which starts with a brace; one that is missing by its suffix, ``.json``.
+    Its suffix is ``.json``; a file without it counts by its content, which starts with a brace.
     """
     path = Path(target)
     if library_target(target) or reader_of(target) or path.is_dir():
         return False
+    if target.endswith(".json"):
+        return path.exists() or not _is_code(target)
+    return path.is_file() and _starts_with_brace(path)
+
+
+def _starts_with_brace(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            return target.endswith(".json") or file.read(64).lstrip().startswith(b"{")
-    except (OSError, ValueError):
-        return target.endswith(".json") and not _is_code(target)
+            return file.read(64).lstrip().startswith(b"{")
+    except OSError:  # no command can read it
+        return False
 
 
 def _is_code(target: str) -> bool:

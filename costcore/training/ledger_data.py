@@ -145,8 +145,8 @@ class LedgerData:
             self._stage(name)
         return dict(given)
 
-    def days(self, mfu: float) -> float:
-        """Return how many days the run takes if the devices reach this MFU.
+    def days(self, mfu: float, step_seconds: Mapping[str, float] | None = None) -> float:
+        """Return how many days the run takes: stages by measured seconds per step, others at this MFU.
 
         Raises:
             TypeError, ValueError: if ``mfu`` is not between 0 and 1.
@@ -155,24 +155,10 @@ class LedgerData:
         check_positive(mfu=mfu)
         if mfu > 1:
             raise ValueError(f"mfu must be a share of at most 1, 0.4 for 40 % (got {mfu!r})")
-        return self._days_of(self.model_flops, mfu)
-
-    def measured_days(self, step_seconds: Mapping[str, float], mfu: float) -> float:
-        """Return how many days the run takes: stages by their measured seconds per step, others at this MFU.
-
-        Args:
-            step_seconds: measured seconds per step, by name of the stage.
-            mfu: the utilization in stages that were not measured.
-
-        Raises:
-            CostError: if a stage was not measured and no device is known.
-        """
-        seconds = sum(stage.steps * step_seconds[stage.name] for stage in self.stages if stage.name in step_seconds)
-        others = [stage.model_flops(self.pairs) for stage in self.stages if stage.name not in step_seconds]
-        return seconds / SECONDS_PER_DAY + (self._days_of(sum(others), mfu) if others else 0)
-
-    def _days_of(self, flops: int, mfu: float) -> float:
-        return flops / (self.devices * self._known_peak() * mfu) / SECONDS_PER_DAY
+        measured = step_seconds or {}
+        left = sum(stage.model_flops(self.pairs) for stage in self.stages if stage.name not in measured)
+        seconds = sum(stage.steps * measured[stage.name] for stage in self.stages if stage.name in measured)
+        return (left / (self.devices * self._known_peak() * mfu) + seconds) / SECONDS_PER_DAY
 
     def __repr__(self) -> str:
         stages = "1 stage" if len(self.stages) == 1 else f"{len(self.stages)} stages"

@@ -118,7 +118,7 @@ def _totals(ledger: LedgerData, step_seconds: Mapping[str, float]) -> Iterator[s
     if ledger.optimizer_flops:
         yield row("optimizer", f"{flops(ledger.optimizer_flops)} operations")
     if ledger.peak is not None:
-        days = ledger.measured_days(step_seconds, USUAL_MFU)
+        days = ledger.days(USUAL_MFU, step_seconds)
         on = f"on {ledger.devices:,} x {ledger.peak / 1e12:,.1f} TFLOP/s ({ledger.dtype}, dense)"
         yield row("time", f"{days:,.2f} days {_at(ledger, step_seconds)} {on}")
 
