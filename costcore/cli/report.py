@@ -27,7 +27,6 @@ from costcore.cli.options import (
     unit_of,
 )
 from costcore.cli.running import exit_code, print_message, run_command
-from costcore.counting.conventions.catalog import needs_functions
 from costcore.fusion.table import FUSED, FusedColumns
 from costcore.memory.caching import POLICIES
 from costcore.messages import did_you_mean, unknown
@@ -220,7 +219,10 @@ def _report_model(args: argparse.Namespace) -> int:
     parse_dims(args.dim)
     parse_shapes(args.shape)
     check_model(args.model)
-    args.spelled = needs_functions(args.convention)
+    if args.convention is not None:
+        from costcore.counting.conventions.catalog import needs_functions  # few runs have a convention
+
+        args.spelled = needs_functions(args.convention)
     report = report_of(args.model, args, is_alone=True)
     if args.fused is not None:
         _show_fused(report.fused(args.fused), args, options)
