@@ -17,7 +17,8 @@ PATTERNS: tuple[Pattern, ...] = get_args(Pattern)
 def pattern_of(layer: Layer) -> Pattern:
     """Return the pattern of a layer; ``opaque`` if its calculator states none, or if it has no calculator.
 
-    See :func:`costcore.ir.pattern` for what each pattern means.
+    A layer without outputs is opaque too: it returns a value to the program, such as the answer of ``torch.equal``, or
+    only changes its operands. See :func:`costcore.ir.pattern` for what each pattern means.
 
     Raises:
         CostError: if the calculator states something else, or if its function raises an exception.
@@ -27,6 +28,8 @@ def pattern_of(layer: Layer) -> Pattern:
 
 def stated_pattern(calculator: Calculator | None, layer: Layer) -> Pattern:
     """Return the pattern that a calculator states for a layer; see :func:`pattern_of`."""
+    if not layer.outputs:
+        return "opaque"
     stated = getattr(calculator, "pattern_by_op", {}).get(layer.op) or getattr(calculator, "pattern", "opaque")
     if callable(stated):
         try:

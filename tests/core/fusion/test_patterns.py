@@ -7,7 +7,8 @@ import pytest
 from costcore.calculators import costcore_calculators
 from costcore.errors import CostError
 from costcore.fusion.patterns import PATTERNS, pattern_of, rows_of, stated_pattern
-from costcore.ir import Layer, Tensor, pattern
+from costcore.fusion.work import work_of
+from costcore.ir import Cost, Layer, Tensor, pattern
 
 X = Tensor((2, 8, 6, 6))
 VECTOR = Tensor((8,), role="param")
@@ -61,6 +62,15 @@ def test_exceptions_name_operators_that_the_calculator_covers():
 )
 def test_patterns(op, attrs, expected):
     assert pattern_of(layer(op, **attrs)) == expected
+
+
+@pytest.mark.parametrize("inputs", [{"x": X}, {"x": Tensor((0, 8))}, {"x": Tensor(())}, {}])
+def test_operators_without_outputs_are_fused_with_nothing(inputs):
+    """``torch.equal`` answers the program, and in-place operators on lists of tensors return nothing."""
+    for op in costcore_calculators():
+        silent = Layer(op, inputs)
+        work = work_of(silent, Cost(0, 0, 0, {}), pattern_of(silent))
+        assert (work.pattern, work.rows, work.writes) == ("opaque", None, ()), op
 
 
 @pytest.mark.parametrize(
