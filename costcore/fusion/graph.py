@@ -36,6 +36,7 @@ class Node(NamedTuple):
         work: what it does.
         operands: what it reads.
         results: operand ids of what it produces; 0 stands for none.
+        unnamed: bytes of inputs without an operand id, which nothing is known to produce.
         follows: positions of earlier calls that must run first: producers of what it reads, and writers of the same
             memory.
     """
@@ -44,6 +45,7 @@ class Node(NamedTuple):
     operands: tuple[Operand, ...]
     results: tuple[int, ...]
     follows: frozenset[int]
+    unnamed: Dim = 0
 
 
 class Graph:
@@ -111,7 +113,7 @@ class Graph:
                 producer[identity] = position
         if call.storages:
             follows.update(self._overwrites.note(position, call, self._value))
-        self.nodes.append(Node(work, operands, call.outputs, frozenset(follows)))
+        self.nodes.append(Node(work, operands, call.outputs, frozenset(follows), _unnamed(work, operands)))
 
     def _operands(self, call: Call, work: Work) -> list[Operand]:
         value, view = self._value, self._view
@@ -164,6 +166,12 @@ class Graph:
             if identity and identity != source:
                 self._value[identity] = value
                 self._view[identity] = view if nbytes == whole else identity
+
+
+def _unnamed(work: Work, operands: Sequence[Operand]) -> Dim:
+    if len(operands) == len(work.reads):
+        return 0
+    return sum(work.reads) - sum(operand.nbytes for operand in operands) - (0 if operands else work.unread)
 
 
 def _read_beside_operands(trace: Trace) -> tuple[list[int], dict[int, Sequence[int]]]:

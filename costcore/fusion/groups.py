@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from costcore.dims import Dim
 from costcore.fusion.graph import Graph
+from costcore.fusion.inlining import inline
 from costcore.fusion.levels import LEVELS
-from costcore.fusion.rules import pointwise, with_products
+from costcore.fusion.rules import place_of, pointwise, with_products
 from costcore.fusion.traffic import sum_of, traffic
 from costcore.messages import unknown
 from costcore.trace.gc_paused import collector_off
@@ -74,6 +75,7 @@ def _groups(trace: Trace, level: str) -> list[tuple[tuple[int, ...], list[tuple[
         return [((i,), [_alone(trace, i)]) for i in range(len(trace))]
     with collector_off():
         graph = Graph(trace)
+        inline(graph, [place_of(record) for record in trace])
         partition = pointwise(trace, graph)
         if level == "compiler":
             with_products(partition, graph)

@@ -22,6 +22,7 @@ class Cluster:
         rows: the number of rows that its reductions have; None without a reduction.
         patterns: the patterns of its calls.
         calls: positions of its calls.
+        waits: positions of calls whose results must be complete before it starts.
         rank: larger than that of every group it depends on.
         before, after: the groups that it depends on, and that depend on it.
     """
@@ -31,6 +32,7 @@ class Cluster:
     rows: Dim | None
     patterns: set[Pattern]
     calls: list[int]
+    waits: frozenset[int] = frozenset()
     rank: int = 0
     before: set[Cluster] = field(default_factory=set)
     after: set[Cluster] = field(default_factory=set)
@@ -79,6 +81,7 @@ class Partition:
         into.elements, into.rows = elements, rows
         into.patterns |= other.patterns
         into.calls += other.calls
+        into.waits |= other.waits
         for position in other.calls:
             self.of[position] = into
         for each in other.before:

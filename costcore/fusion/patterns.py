@@ -57,12 +57,19 @@ def rows_of(layer: Layer) -> Dim | None:
         raise CostError(f"{_named(calculator, layer)} raised {type(error).__name__}: {error}") from error
 
 
+def reduced_axes(layer: Layer) -> tuple[int, ...] | None:
+    """Return the axes that a reduction names; None if its calculator states the rows, or if it reduces all axes."""
+    axis = layer.attrs.get("axis")
+    if axis is None or getattr(calculators().get(layer.op), "rows", None) is not None:
+        return None
+    return axis if isinstance(axis, tuple) else (axis,)
+
+
 def _rows_of_shapes(layer: Layer) -> Dim | None:
-    shape, axis = next(iter(layer.inputs.values())).shape, layer.attrs.get("axis")
+    shape, axes = next(iter(layer.inputs.values())).shape, reduced_axes(layer)
     if layer.out.size != prod(shape):
         return layer.out.size
-    inside = axis if isinstance(axis, tuple) else (axis,)
-    return None if axis is None else prod(size for i, size in enumerate(shape) if i not in inside)
+    return None if axes is None else prod(size for i, size in enumerate(shape) if i not in axes)
 
 
 def _named(calculator: Calculator | None, layer: Layer) -> str:

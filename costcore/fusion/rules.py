@@ -31,7 +31,9 @@ def pointwise(trace: Trace, graph: Graph) -> Partition:
         work = node.work
         is_alone = position in graph.placed or position in graph.overwriting
         pattern: Pattern = "opaque" if is_alone else work.pattern
-        cluster = Cluster(place_of(record), work.elements, work.rows, {pattern}, [position])
+        rows = None if work.reads_twice else work.rows
+        waits = frozenset(each for each in node.follows if _must_end(graph, each, node))
+        cluster = Cluster(place_of(record), work.elements, rows, {pattern}, [position], waits)
         partition.add(position, cluster, node.follows)
         if pattern in ALONE:
             continue
@@ -58,6 +60,12 @@ def with_products(partition: Partition, graph: Graph) -> Partition:
                 seen.add(partition.merge(product, cluster, cluster.elements, None))
                 break
     return partition
+
+
+def _must_end(graph: Graph, early: int, node: Node) -> bool:
+    """Return whether a call must be complete before one that reads its result, because rows are split into parts."""
+    work = node.work
+    return graph.nodes[early].work.ends_loop or work.reads_twice or (work.is_split and not work.is_even)
 
 
 def place_of(record: CallCost) -> tuple[object, ...]:
@@ -91,6 +99,8 @@ def _join(partition: Partition, graph: Graph, cluster: Cluster, early: Cluster, 
     if early is cluster or early.place != cluster.place or not early.patterns.isdisjoint(ALONE):
         return cluster
     if pattern == "window" and early.patterns != {"make"}:
+        return cluster
+    if any(partition.of[each] is early for each in cluster.waits):
         return cluster
     extent = _common(cluster, early) or _drawn_in(cluster, early, graph)
     if extent is None or partition.has_detour(early, cluster):

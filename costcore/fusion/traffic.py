@@ -71,6 +71,7 @@ class _Reads:
     """
 
     def __init__(self, graph: Graph, inside: set[int]) -> None:
+        self._graph = graph
         self._sizes = graph.sizes
         self._inside = inside
         self._parts: dict[int, dict[int, Dim]] = {}
@@ -78,7 +79,18 @@ class _Reads:
     def add(self, node: Node) -> Dim:
         """Return the bytes that a call reads and no call before it."""
         new = [self._new(operand) for operand in _needed(node, self._inside)]
-        return sum_of([node.work.more_read, _unnamed(node), *new])
+        return sum_of([node.work.more_read, node.unnamed, *new, *self._before(node)])
+
+    def _before(self, node: Node) -> list[Dim]:
+        """Return the bytes that the kernels before the last read, if they reduce parts of rows.
+
+        The loop that produces the rows reduces them too, if their parts are equal.
+        """
+        work = node.work
+        if not work.reads_twice:
+            return []
+        rows = [operand for operand in node.operands if operand.nbytes == work.reads[0]]
+        return [operand.nbytes for operand in rows if not (work.is_even and _comes_from_loop(self._graph, operand))]
 
     def _new(self, operand: Operand) -> Dim:
         parts = self._parts.get(operand.value)
@@ -116,14 +128,6 @@ def _needed(node: Node, inside: set[int]) -> list[Operand]:
         left -= taken
         reduced.append(operand._replace(nbytes=operand.nbytes - taken))
     return reduced
-
-
-def _unnamed(node: Node) -> Dim:
-    """Return the bytes of inputs without an operand id, which nothing is known to produce."""
-    if len(node.operands) == len(node.work.reads):
-        return 0
-    named = sum_of([operand.nbytes for operand in node.operands])
-    return sum_of(node.work.reads) - named - (0 if node.operands else node.work.unread)
 
 
 def _written(graph: Graph, position: int, members: set[int]) -> Dim:

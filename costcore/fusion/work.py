@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from costcore.counting.layout import is_layout
 from costcore.dims import Dim
+from costcore.fusion.long_rows import parts_of_rows
 from costcore.fusion.patterns import pattern_of, rows_of
 from costcore.ir import Cost, Layer, Pattern, Tensor
 from costcore.registry.calculators import calculators
@@ -20,12 +21,14 @@ class Work(NamedTuple):
         pattern: its pattern.
         elements: the number of elements that it runs over: those of a reduction's input, of any other output.
         rows: the number of rows of a reduction; None for any other pattern, or if it is unknown.
+        parts: into how many parts each row is split; see :mod:`costcore.fusion.long_rows`.
         reads: bytes of every input.
         unread: bytes of the inputs that are not needed, as an embedding needs few rows of its table.
         writes: bytes of every output.
         unwritten: bytes of the outputs that are not written.
         more_read: bytes read beside the inputs.
         more_written: bytes written beside the outputs, as a mask for the backward pass.
+        has_bias: whether it is a product to which a bias is added.
     """
 
     pattern: Pattern
@@ -37,11 +40,37 @@ class Work(NamedTuple):
     unwritten: Dim
     more_read: Dim
     more_written: Dim
+    parts: Dim = 1
+    has_bias: bool = False
+
+    @property
+    def is_split(self) -> bool:
+        """Whether its rows are split, so that other kernels combine the parts."""
+        return bool(self.parts != 1)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the parts of its rows are equal, so that a loop over their elements can compute them too."""
+        return bool(self.elements % ((self.rows or 1) * self.parts) == 0)
+
+    @property
+    def ends_loop(self) -> bool:
+        """Whether nobody can use its results in the loop that computes them."""
+        return self.is_split and not self.reads_twice
+
+    @property
+    def reads_twice(self) -> bool:
+        """Whether it needs its rows once more when they are reduced, as a norm does."""
+        return self.is_split and any(nbytes >= self.reads[0] for nbytes in self.writes)
 
     @property
     def joins(self) -> bool:
         """Whether it puts whole operands side by side, as a concatenation does."""
         return self.pattern == "move" and len(self.reads) > 1 and bool(sum(self.reads) == sum(self.writes))
+
+
+NOTHING = Work("free", 0, None, (), 0, (), 0, 0, 0)
+"""The work of a call that reads and writes nothing."""
 
 
 class Works:
@@ -82,7 +111,9 @@ def work_of(layer: Layer, cost: Cost, pattern: Pattern) -> Work:
     reduces = pattern == "reduce" and bool(layer.inputs)
     elements = _largest([*layer.inputs.values()] if reduces else layer.outputs)
     rows = rows_of(layer) if reduces else None
-    return Work(pattern, elements, rows, reads, unread, writes, unwritten, more_read, more_written)
+    parts = parts_of_rows(layer, elements, rows)
+    has_bias = pattern == "product" and "b" in layer
+    return Work(pattern, elements, rows, reads, unread, writes, unwritten, more_read, more_written, parts, has_bias)
 
 
 def _difference(whole: Dim, counted: Dim) -> tuple[Dim, Dim]:

@@ -1,0 +1,47 @@
+"""Reductions whose rows are so few and long that several blocks of a processor share each row."""
+
+from __future__ import annotations
+
+from costcore.dims import Dim, ceil_div, is_symbolic
+from costcore.fusion.patterns import reduced_axes
+from costcore.ir import Layer
+from costcore.symbolic import is_negative
+
+MULTIPROCESSORS = 132
+"""Multiprocessors of the device that is compiled for, as an H100 has them: what TorchInductor's rule depends on."""
+
+INNER, OUTER = (2, 8192), (64, 128)
+"""Rows per multiprocessor from which on none is split, and the longest row that one block reduces.
+
+The first pair is for rows whose elements are neighbors in memory, the second for rows across them. These are the limits
+of TorchInductor (``InductorChoices.reduction_split_factor`` of PyTorch 2.13, for compute capabilities below 10).
+"""
+
+
+def parts_of_rows(layer: Layer, elements: Dim, rows: Dim | None, multiprocessors: int = MULTIPROCESSORS) -> Dim:
+    """Return into how many parts each row of a reduction is split: 1 unless there are provably few and long rows.
+
+    Args:
+        layer: the reduction.
+        elements: the number of elements that it reads.
+        rows: the number of its rows.
+        multiprocessors: the number of multiprocessors of the device.
+    """
+    if rows is None or rows == 0:
+        return 1
+    enough, longest = INNER if _is_inner(layer) else OUTER
+    length = elements // rows
+    if _is_less(rows, enough * multiprocessors) and _is_less(longest, length):
+        return ceil_div(length, longest)
+    return 1
+
+
+def _is_inner(layer: Layer) -> bool:
+    """Return whether the elements of a row are neighbors in memory."""
+    shape, axes = next(iter(layer.inputs.values())).shape, reduced_axes(layer)
+    kept = [axis for axis, size in enumerate(shape) if size != 1]
+    return axes is None or not kept or kept[-1] in axes
+
+
+def _is_less(a: Dim, b: Dim) -> bool:
+    return is_negative(a - b) if is_symbolic(a) or is_symbolic(b) else bool(a < b)
