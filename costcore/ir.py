@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import prod
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
@@ -288,6 +288,8 @@ class Cost(NamedTuple):
 
 Calculator: TypeAlias = Callable[[Layer], "Cost | tuple[Any, Any, Any, Mapping[str, Any]]"]
 
+Layout: TypeAlias = Callable[[Layer, Mapping[str, Sequence[int]]], tuple[list[str], tuple[int, ...]]]
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -330,6 +332,7 @@ def pattern(
     default: Pattern | Callable[[Layer], Pattern],
     *,
     rows: Callable[[Layer], Dim] | None = None,
+    layout: Layout | None = None,
     **by_op: Pattern,
 ) -> Callable[[_F], _F]:
     """Mark a calculator with the pattern of its operators: what an element of an output needs of the inputs.
@@ -351,6 +354,9 @@ def pattern(
         rows: of a reduction, the function that returns the number of rows of a layer. By default every element of a
             smaller output is one row; if the output is as large as the input, the attribute ``axis`` names the axes of
             a row.
+        layout: of a product, the function that returns the operands that are copied into another layout first, and the
+            axes of the output in the order in which they lie in memory. It is given the layer, and the order of the
+            axes of operands that do not lie in memory as they are named.
         by_op: the pattern of single operators that have another one.
     """
 
@@ -358,6 +364,7 @@ def pattern(
         function.pattern = default  # type: ignore[attr-defined]
         function.pattern_by_op = by_op  # type: ignore[attr-defined]
         function.rows = rows  # type: ignore[attr-defined]
+        function.layout = layout  # type: ignore[attr-defined]
         return function
 
     return mark

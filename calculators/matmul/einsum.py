@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from costcore.ir import Cost, Dim, Layer, Operations, Pattern, Tensor, maximum, pattern, prod
@@ -22,7 +23,38 @@ def einsum_pattern(layer: Layer) -> Pattern:
     return "product" if is_sum else "map"
 
 
-@pattern(einsum_pattern)
+def einsum_layout(layer: Layer, orders: Mapping[str, Sequence[int]]) -> tuple[list[str], tuple[int, ...]]:
+    """Return the operands that a batched matrix product copies first, and the order of the axes of the output in memory.
+
+    The product needs the indices of each operand in groups: those of both operands and the output, those that only one
+    operand has, and those that are summed over. An operand is copied if one axis cannot stand for each group, because
+    its indices are not neighbors in memory or in another order there.
+    """
+    names = [name for name in layer.inputs if name != "b"]
+    terms, result = einsum_labels(layer.attrs["equation"], [layer[name].ndim for name in names])
+    if len(names) != 2:
+        return [], tuple(range(len(result)))
+    both = set(terms[0]) & set(terms[1])
+    batch = [label for label in result if label in both]
+    summed = [label for label in terms[0] if label in both and label not in result]
+    own = [[label for label in result if label in term and label not in both] for term in terms]
+    copied = []
+    for name, term, alone in zip(names, terms, own, strict=True):
+        order = orders.get(name, range(len(term)))
+        memory = [term[axis] for axis in order if layer[name].shape[axis] != 1]
+        if memory and not (memory[-1] not in batch and all(_is_run(memory, group) for group in (batch, alone, summed))):
+            copied.append(name)
+    return copied, tuple(result.index(label) for label in (*batch, *own[0], *own[1]))
+
+
+def _is_run(memory: Sequence[str], group: Sequence[str]) -> bool:
+    """Return whether the indices of a group are neighbors in memory, in this order."""
+    there = [label for label in group if label in memory]
+    start = memory.index(there[0]) if there else 0
+    return list(memory[start : start + len(there)]) == there
+
+
+@pattern(einsum_pattern, layout=einsum_layout)
 def calc_einsum(layer: Layer) -> Cost:
     """Einstein summation of any number of operands, with ellipsis, repeated indices and implicit output.
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from costcore.dims import Dim
 from costcore.fusion.overwrites import Overwrites
+from costcore.fusion.patterns import layout_of
 from costcore.fusion.work import Work, Works
 from costcore.trace.call import Call
 from costcore.trace.trace import Trace
@@ -36,6 +37,7 @@ class Node(NamedTuple):
         work: what it does.
         operands: what it reads.
         results: operand ids of what it produces; 0 stands for none.
+        copied: bytes of operands that are copied into another layout first.
         unnamed: bytes of inputs without an operand id, which nothing is known to produce.
         follows: positions of earlier calls that must run first: producers of what it reads, and writers of the same
             memory.
@@ -46,6 +48,7 @@ class Node(NamedTuple):
     results: tuple[int, ...]
     follows: frozenset[int]
     unnamed: Dim = 0
+    copied: Dim = 0
 
 
 class Graph:
@@ -80,6 +83,8 @@ class Graph:
         self._readers_of_view: dict[int, list[int]] = {}
         self._value: dict[int, int] = {}
         self._view: dict[int, int] = {}
+        self._order: dict[int, Sequence[int]] = {}
+        """The axes of a value in the order in which they lie in memory, if that is known to be another one."""
         self.overwriting: set[int] = set()
         self._overwrites = Overwrites()
         self.kept: set[int] = set()
@@ -113,7 +118,19 @@ class Graph:
                 producer[identity] = position
         if call.storages:
             follows.update(self._overwrites.note(position, call, self._value))
-        self.nodes.append(Node(work, operands, call.outputs, frozenset(follows), _unnamed(work, operands)))
+        unnamed, copied = _unnamed(work, operands), self._copied(call) if work.pattern == "product" else 0
+        self.nodes.append(Node(work, operands, call.outputs, frozenset(follows), unnamed, copied))
+
+    def _copied(self, call: Call) -> Dim:
+        """Return the bytes of operands that a product copies, and note the layout of its output."""
+        names = call.layer.inputs
+        orders = {name: self._order[each] for name, each in zip(names, call.inputs, strict=False) if each in self._order}
+        layout = layout_of(call.layer, orders)
+        if layout is None:
+            return 0
+        copied, order = layout
+        self._order.update(dict.fromkeys(call.outputs[:1], order))
+        return sum(call.layer[name].nbytes for name in copied)
 
     def _operands(self, call: Call, work: Work) -> list[Operand]:
         value, view = self._value, self._view
@@ -150,7 +167,7 @@ class Graph:
     def _is_shared(self, operand: Operand) -> bool:
         """Return whether a loop reads an operand, besides concatenations."""
         readers = (self.nodes[each].work for each in self._readers_of_view[operand.view])
-        return any(work.pattern in ("map", "reduce", "move") and not work.joins for work in readers)
+        return any(work.pattern in ("map", "reduce", "move", "window") and not work.joins for work in readers)
 
     def _rename(self, position: int, call: Call, work: Work) -> None:
         """Make the outputs of a free call names of its first input, or of parts of it."""
@@ -159,6 +176,9 @@ class Graph:
             return
         value, view = self._value.get(source, source), self._view.get(source, source)
         whole = work.reads[0]
+        axes = call.layer.attrs.get("axes")
+        if isinstance(axes, tuple) and sorted(axes) == list(range(len(axes))):
+            self._order[call.outputs[0]] = [axes.index(each) for each in self._order.get(source, range(len(axes)))]
         self.home[position] = self.producer.get(value, -1)
         if value == source:
             self.sizes.setdefault(value, whole)

@@ -33,7 +33,7 @@ def inline(graph: Graph, places: Sequence[object]) -> None:
         count = _loads(node, loads)
         readers = [graph.nodes[each] for each in _readers(graph, node)]
         is_inlined = count <= (1 if any(each.work.pattern == "window" for each in readers) else MOST_LOADS)
-        loads.update(dict.fromkeys(node.results, count if is_inlined else 1))
+        loads.update(dict.fromkeys(node.results, count if is_inlined or len(readers) == 1 else 1))
         if is_inlined and _is_free_to_move(graph, position, places) and _saves(node, readers):
             inlined.append(position)
     for position in reversed(inlined):
@@ -72,7 +72,7 @@ def _is_free_to_move(graph: Graph, position: int, places: Sequence[object]) -> b
 
 def _saves(node: Node, readers: Sequence[Node]) -> bool:
     """Return whether loops of different sizes read no more bytes if each of them computes the result."""
-    if all(reader.work.elements == node.work.elements for reader in readers):
+    if all(reader.work.elements == node.work.elements and not reader.work.is_short for reader in readers):
         return False
     operands, result = sum(magnitude(each.nbytes) for each in node.operands), magnitude(node.work.writes[0])
     return bool(len(readers) * operands <= operands + (1 + len(readers)) * result)

@@ -1,4 +1,4 @@
-"""Reductions whose rows are so few and long that several blocks of a processor share each row."""
+"""Reductions whose rows are split: so few and long that blocks of a processor share them, or shorter than a vector."""
 
 from __future__ import annotations
 
@@ -18,8 +18,14 @@ of TorchInductor (``InductorChoices.reduction_split_factor`` of PyTorch 2.13, fo
 """
 
 
+SHORT = 8
+"""The length from which on a reduction is a loop. Shorter rows are written out, one thread for each, as in TorchInductor."""
+
+
 def parts_of_rows(layer: Layer, elements: Dim, rows: Dim | None, multiprocessors: int = MULTIPROCESSORS) -> Dim:
-    """Return into how many parts each row of a reduction is split: 1 unless there are provably few and long rows.
+    """Return into how many parts each row of a reduction is split.
+
+    It is 1 unless there are provably few and long rows, and 0 if they are so short that they are written out.
 
     Args:
         layer: the reduction.
@@ -31,6 +37,8 @@ def parts_of_rows(layer: Layer, elements: Dim, rows: Dim | None, multiprocessors
         return 1
     enough, longest = INNER if _is_inner(layer) else OUTER
     length = elements // rows
+    if _is_less(length, SHORT):
+        return 0
     if _is_less(rows, enough * multiprocessors) and _is_less(longest, length):
         return ceil_div(length, longest)
     return 1

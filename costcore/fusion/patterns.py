@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from costcore.counting.pricing import CALCULATOR_ERRORS
 from costcore.dims import Dim
 from costcore.errors import CostError
-from costcore.ir import Calculator, Layer, Pattern, prod
+from costcore.ir import Calculator, Layer, Layout, Pattern, prod
 from costcore.messages import qualified_name
 from costcore.registry.calculators import calculators
 
@@ -63,6 +64,22 @@ def reduced_axes(layer: Layer) -> tuple[int, ...] | None:
     if axis is None or getattr(calculators().get(layer.op), "rows", None) is not None:
         return None
     return axis if isinstance(axis, tuple) else (axis,)
+
+
+def layout_of(layer: Layer, orders: Mapping[str, Sequence[int]]) -> tuple[list[str], tuple[int, ...]] | None:
+    """Return the operands that a product copies into another layout, and the order of the axes of its output.
+
+    It is None if the calculator states nothing.
+
+    Raises:
+        CostError: if the function that the calculator states raises an exception.
+    """
+    calculator = calculators().get(layer.op)
+    stated: Layout | None = getattr(calculator, "layout", None)
+    try:
+        return None if stated is None else stated(layer, orders)
+    except CALCULATOR_ERRORS as error:
+        raise CostError(f"{_named(calculator, layer)} raised {type(error).__name__}: {error}") from error
 
 
 def _rows_of_shapes(layer: Layer) -> Dim | None:

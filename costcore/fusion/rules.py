@@ -31,14 +31,14 @@ def pointwise(trace: Trace, graph: Graph) -> Partition:
         work = node.work
         is_alone = position in graph.placed or position in graph.overwriting
         pattern: Pattern = "opaque" if is_alone else work.pattern
-        rows = None if work.reads_twice else work.rows
+        rows = None if work.reads_twice or work.is_short else work.rows
         waits = frozenset(each for each in node.follows if _must_end(graph, each, node))
         cluster = Cluster(place_of(record), work.elements, rows, {pattern}, [position], waits)
         partition.add(position, cluster, node.follows)
         if pattern in ALONE:
             continue
         for early in _producers(partition, node, graph):
-            cluster = _join(partition, graph, cluster, early, work.pattern)
+            cluster = _join(partition, graph, cluster, early)
         if work.pattern in ("map", "reduce"):
             for sibling in _siblings(partition, node, graph, position):
                 cluster = _join_sibling(partition, cluster, sibling)
@@ -63,8 +63,13 @@ def with_products(partition: Partition, graph: Graph) -> Partition:
 
 
 def _must_end(graph: Graph, early: int, node: Node) -> bool:
-    """Return whether a call must be complete before one that reads its result, because rows are split into parts."""
+    """Return whether a call must be complete before one that reads its result.
+
+    A window and a row that is written out need neighbors. Parts of rows are combined by other kernels.
+    """
     work = node.work
+    if (work.pattern == "window" or work.is_short) and graph.nodes[early].work.pattern != "make":
+        return True
     return graph.nodes[early].work.ends_loop or work.reads_twice or (work.is_split and not work.is_even)
 
 
@@ -94,11 +99,9 @@ def _siblings(partition: Partition, node: Node, graph: Graph, position: int) -> 
             yield partition.of[reader]
 
 
-def _join(partition: Partition, graph: Graph, cluster: Cluster, early: Cluster, pattern: Pattern) -> Cluster:
+def _join(partition: Partition, graph: Graph, cluster: Cluster, early: Cluster) -> Cluster:
     """Merge the group of a call with one that produces an operand, if the rules allow it; return its group."""
     if early is cluster or early.place != cluster.place or not early.patterns.isdisjoint(ALONE):
-        return cluster
-    if pattern == "window" and early.patterns != {"make"}:
         return cluster
     if any(partition.of[each] is early for each in cluster.waits):
         return cluster

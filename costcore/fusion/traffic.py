@@ -7,8 +7,12 @@ from itertools import zip_longest
 
 from costcore.dims import Dim, is_symbolic, maximum, minimum
 from costcore.fusion.graph import Graph, Node, Operand
+from costcore.fusion.work import Work
 from costcore.ir import Pattern
 from costcore.symbolic import expanded_sum, magnitude
+
+MOST_LOADS_OF_ROW = 6
+"""The most values from which every element of a short row computes the sums of the row again."""
 
 LOOPS: frozenset[Pattern] = frozenset(("map", "reduce", "window", "move", "make"))
 """Patterns of calls whose kernels a compiler writes, so that it decides where their results go."""
@@ -79,7 +83,7 @@ class _Reads:
     def add(self, node: Node) -> Dim:
         """Return the bytes that a call reads and no call before it."""
         new = [self._new(operand) for operand in _needed(node, self._inside)]
-        return sum_of([node.work.more_read, node.unnamed, *new, *self._before(node)])
+        return sum_of([node.work.more_read, node.unnamed, node.copied, *new, *self._before(node)])
 
     def _before(self, node: Node) -> list[Dim]:
         """Return the bytes that the kernels before the last read, if they reduce parts of rows.
@@ -90,6 +94,8 @@ class _Reads:
         if not work.reads_twice:
             return []
         rows = [operand for operand in node.operands if operand.nbytes == work.reads[0]]
+        if work.is_short:
+            return _statistics(self._graph, work, rows)
         return [operand.nbytes for operand in rows if not (work.is_even and _comes_from_loop(self._graph, operand))]
 
     def _new(self, operand: Operand) -> Dim:
@@ -108,6 +114,16 @@ class _Reads:
             return next(iter(parts.values()), 0)
         total = sum_of(list(parts.values()))
         return _smaller(total, self._sizes[value]) if value in self._sizes else total
+
+
+def _statistics(graph: Graph, work: Work, rows: Sequence[Operand]) -> list[Dim]:
+    """Return the bytes of a kernel that keeps two values of each short row, and of reading these, if it is worth it."""
+    count = work.rows or 1
+    makers = [graph.nodes[graph.producer[each.value]].work for each in rows if each.value in graph.producer]
+    loads = len(rows) + sum(maker.has_bias for maker in makers)
+    if loads * (work.elements // count) <= MOST_LOADS_OF_ROW:
+        return []
+    return [*(each.nbytes for each in rows), 4 * count * work.reads[0] // work.elements]
 
 
 def _needed(node: Node, inside: set[int]) -> list[Operand]:
@@ -133,7 +149,7 @@ def _needed(node: Node, inside: set[int]) -> list[Operand]:
 def _written(graph: Graph, position: int, members: set[int]) -> Dim:
     """Return the bytes that a call writes to memory; what it leaves unwritten is taken off its first outputs."""
     node = graph.nodes[position]
-    written, left = [node.work.more_written], node.work.unwritten
+    written, left = [node.work.more_written, node.copied], node.work.unwritten
     for result, nbytes in zip_longest(node.results, node.work.writes, fillvalue=0):
         if is_written(graph, result, members):
             taken = _smaller(left, nbytes)

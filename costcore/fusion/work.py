@@ -21,7 +21,7 @@ class Work(NamedTuple):
         pattern: its pattern.
         elements: the number of elements that it runs over: those of a reduction's input, of any other output.
         rows: the number of rows of a reduction; None for any other pattern, or if it is unknown.
-        parts: into how many parts each row is split; see :mod:`costcore.fusion.long_rows`.
+        parts: into how many parts each row is split, 0 if rows are written out; see :mod:`costcore.fusion.long_rows`.
         reads: bytes of every input.
         unread: bytes of the inputs that are not needed, as an embedding needs few rows of its table.
         writes: bytes of every output.
@@ -46,7 +46,12 @@ class Work(NamedTuple):
     @property
     def is_split(self) -> bool:
         """Whether its rows are split, so that other kernels combine the parts."""
-        return bool(self.parts != 1)
+        return bool(self.parts not in (0, 1))
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its rows are written out, so that it needs neighbors as a window does."""
+        return bool(self.parts == 0)
 
     @property
     def is_even(self) -> bool:
@@ -60,8 +65,8 @@ class Work(NamedTuple):
 
     @property
     def reads_twice(self) -> bool:
-        """Whether it needs its rows once more when they are reduced, as a norm does."""
-        return self.is_split and any(nbytes >= self.reads[0] for nbytes in self.writes)
+        """Whether it needs its rows once more when they are reduced, as a norm does, and does not keep them."""
+        return self.parts != 1 and any(nbytes >= self.reads[0] for nbytes in self.writes)
 
     @property
     def joins(self) -> bool:
@@ -112,6 +117,8 @@ def work_of(layer: Layer, cost: Cost, pattern: Pattern) -> Work:
     elements = _largest([*layer.inputs.values()] if reduces else layer.outputs)
     rows = rows_of(layer) if reduces else None
     parts = parts_of_rows(layer, elements, rows)
+    if parts == 0 and rows is not None:
+        elements = elements if any(nbytes >= reads[0] for nbytes in writes) else rows
     has_bias = pattern == "product" and "b" in layer
     return Work(pattern, elements, rows, reads, unread, writes, unwritten, more_read, more_written, parts, has_bias)
 
