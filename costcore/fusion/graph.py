@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from costcore.dims import Dim
+from costcore.fusion.long_rows import parts_of_rows
 from costcore.fusion.overwrites import Overwrites
 from costcore.fusion.patterns import layout_of
 from costcore.fusion.work import Work, Works
@@ -101,6 +102,7 @@ class Graph:
             self._rename(position, call, work)
             self.nodes.append(Node(work, (), (), frozenset()))
             return
+        work = self._in_layout(call, work)
         operands = tuple(self._operands(call, work))
         for operand in operands:
             self.readers.setdefault(operand.value, []).append(position)
@@ -120,6 +122,27 @@ class Graph:
             follows.update(self._overwrites.note(position, call, self._value))
         unnamed, copied = _unnamed(work, operands), self._copied(call) if work.pattern == "product" else 0
         self.nodes.append(Node(work, operands, call.outputs, frozenset(follows), unnamed, copied))
+
+    def _in_layout(self, call: Call, work: Work) -> Work:
+        """Return the work of a loop over values in their layout, which most of them hand on to its result."""
+        if not self._order or work.pattern not in ("map", "reduce"):
+            return work
+        inputs = list(zip(call.inputs, call.layer.inputs.values(), strict=False))
+        shape = call.layer.outputs[0].shape
+        orders = [self._loop_order(each) for each, tensor in inputs if tensor.shape == shape]
+        known = [order for order in orders if order is not None]
+        if known and 2 * len(known) >= len(orders):
+            self._order[call.outputs[0]] = known[0]
+        order = self._order.get(call.inputs[0]) if call.inputs else None
+        if work.pattern == "map" or order is None or work.is_short:
+            return work
+        return work._replace(parts=parts_of_rows(call.layer, work.elements, work.rows, order[-1]))
+
+    def _loop_order(self, identity: int) -> Sequence[int] | None:
+        """Return the layout of a value, unless a product wrote it, whose layout no loop hands on."""
+        producer = self.producer.get(identity)
+        is_product = producer is not None and self.nodes[producer].work.pattern == "product"
+        return None if is_product else self._order.get(identity)
 
     def _copied(self, call: Call) -> Dim:
         """Return the bytes of operands that a product copies, and note the layout of its output."""

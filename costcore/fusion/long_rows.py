@@ -22,7 +22,9 @@ SHORT = 8
 """The length from which on a reduction is a loop. Shorter rows are written out, one thread for each, as in TorchInductor."""
 
 
-def parts_of_rows(layer: Layer, elements: Dim, rows: Dim | None, multiprocessors: int = MULTIPROCESSORS) -> Dim:
+def parts_of_rows(
+    layer: Layer, elements: Dim, rows: Dim | None, last: int | None = None, multiprocessors: int = MULTIPROCESSORS
+) -> Dim:
     """Return into how many parts each row of a reduction is split.
 
     It is 1 unless there are provably few and long rows, and 0 if they are so short that they are written out.
@@ -31,11 +33,12 @@ def parts_of_rows(layer: Layer, elements: Dim, rows: Dim | None, multiprocessors
         layer: the reduction.
         elements: the number of elements that it reads.
         rows: the number of its rows.
+        last: the axis whose elements are neighbors in memory; None for the last one.
         multiprocessors: the number of multiprocessors of the device.
     """
     if rows is None or rows == 0:
         return 1
-    enough, longest = INNER if _is_inner(layer) else OUTER
+    enough, longest = INNER if _is_inner(layer, last) else OUTER
     length = elements // rows
     if _is_less(length, SHORT):
         return 0
@@ -44,11 +47,11 @@ def parts_of_rows(layer: Layer, elements: Dim, rows: Dim | None, multiprocessors
     return 1
 
 
-def _is_inner(layer: Layer) -> bool:
+def _is_inner(layer: Layer, last: int | None) -> bool:
     """Return whether the elements of a row are neighbors in memory."""
     shape, axes = next(iter(layer.inputs.values())).shape, reduced_axes(layer)
     kept = [axis for axis, size in enumerate(shape) if size != 1]
-    return axes is None or not kept or kept[-1] in axes
+    return axes is None or not kept or (kept[-1] if last is None else last) in axes
 
 
 def _is_less(a: Dim, b: Dim) -> bool:
