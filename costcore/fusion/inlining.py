@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 
 from costcore.fusion.graph import Graph, Node, Operand
@@ -34,6 +35,8 @@ def inline(graph: Graph, places: Sequence[object]) -> None:
         readers = [graph.nodes[each] for each in _readers(graph, node)]
         is_inlined = count <= (1 if any(each.work.pattern == "window" for each in readers) else MOST_LOADS)
         loads.update(dict.fromkeys(node.results, count if is_inlined or len(readers) == 1 else 1))
+        if node.work.blends and sum(loads.get(operand.value, 1) for operand in node.operands) > 1:
+            _keep_blends(graph, position, readers)
         if is_inlined and _is_free_to_move(graph, position, places) and _saves(node, readers):
             inlined.append(position)
     for position in reversed(inlined):
@@ -70,9 +73,31 @@ def _is_free_to_move(graph: Graph, position: int, places: Sequence[object]) -> b
     )
 
 
+def _keep_blends(graph: Graph, position: int, readers: Sequence[Node]) -> None:
+    """Let loops of other sizes finish an interpolation, for which they need two values per element, and the operand.
+
+    TorchInductor does this if the operand is computed itself, such as a product to which a bias is added.
+    """
+    node = graph.nodes[position]
+    if all(map(partial(_fits, node), readers)) or not all(each.work.pattern in READERS - {"window"} for each in readers):
+        return
+    graph.nodes[position] = node._replace(work=node.work._replace(more_written=node.work.writes[0]))
+    for each in _readers(graph, node):
+        reader, result = graph.nodes[each], node.results[0]
+        other = (Operand(result, -result, node.work.writes[0]), *node.operands)
+        graph.nodes[each] = reader._replace(operands=(*reader.operands, *other), follows=reader.follows | node.follows)
+        for operand in node.operands:
+            insort(graph.readers[operand.value], each)
+
+
+def _fits(node: Node, reader: Node) -> bool:
+    """Return whether a reader can be in the loop that computes what it reads."""
+    return bool(reader.work.elements == node.work.elements and not reader.work.is_short)
+
+
 def _saves(node: Node, readers: Sequence[Node]) -> bool:
     """Return whether loops of different sizes read no more bytes if each of them computes the result."""
-    if all(reader.work.elements == node.work.elements and not reader.work.is_short for reader in readers):
+    if all(map(partial(_fits, node), readers)):
         return False
     operands, result = sum(magnitude(each.nbytes) for each in node.operands), magnitude(node.work.writes[0])
     return bool(len(readers) * operands <= operands + (1 + len(readers)) * result)

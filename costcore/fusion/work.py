@@ -29,6 +29,7 @@ class Work(NamedTuple):
         more_read: bytes read beside the inputs.
         more_written: bytes written beside the outputs, as a mask for the backward pass.
         has_bias: whether it is a product to which a bias is added.
+        blends: whether it is an interpolation, which blends what it has blended along another axis.
     """
 
     pattern: Pattern
@@ -42,6 +43,7 @@ class Work(NamedTuple):
     more_written: Dim
     parts: Dim = 1
     has_bias: bool = False
+    blends: bool = False
 
     @property
     def is_split(self) -> bool:
@@ -119,8 +121,9 @@ def work_of(layer: Layer, cost: Cost, pattern: Pattern) -> Work:
     parts = parts_of_rows(layer, elements, rows)
     if parts == 0 and rows is not None:
         elements = elements if any(nbytes >= reads[0] for nbytes in writes) else rows
+    blends = pattern == "window" and layer.attrs.get("mode") == "linear"
     has_bias = pattern == "product" and "b" in layer
-    return Work(pattern, elements, rows, reads, unread, writes, unwritten, more_read, more_written, parts, has_bias)
+    return Work(pattern, elements, rows, reads, unread, writes, unwritten, more_read, more_written, parts, has_bias, blends)
 
 
 def _difference(whole: Dim, counted: Dim) -> tuple[Dim, Dim]:
