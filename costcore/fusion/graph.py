@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from costcore.dims import Dim
+from costcore.fusion.layouts import Order, order_of_view
 from costcore.fusion.long_rows import parts_of_rows
 from costcore.fusion.overwrites import Overwrites
 from costcore.fusion.patterns import layout_of
 from costcore.fusion.work import Work, Works
 from costcore.trace.call import Call
 from costcore.trace.trace import Trace
+
+MOST_LOADS = 4
+"""The most values from which several loops compute a result again, as in TorchInductor."""
 
 MOST_JOINED = 8
 """The most operands of a concatenation that is computed in one loop, as in TorchInductor."""
@@ -84,7 +88,9 @@ class Graph:
         self._readers_of_view: dict[int, list[int]] = {}
         self._value: dict[int, int] = {}
         self._view: dict[int, int] = {}
-        self._order: dict[int, Sequence[int]] = {}
+        self._votes: dict[int, tuple[int, int]] = {}
+        """How many values in another layout, and in their own, a loop computes a result from."""
+        self._order: dict[int, Order] = {}
         """The axes of a value in the order in which they lie in memory, if that is known to be another one."""
         self.overwriting: set[int] = set()
         self._overwrites = Overwrites()
@@ -129,16 +135,19 @@ class Graph:
             return work
         inputs = list(zip(call.inputs, call.layer.inputs.values(), strict=False))
         shape = call.layer.outputs[0].shape
-        orders = [self._loop_order(each) for each, tensor in inputs if tensor.shape == shape]
-        known = [order for order in orders if order is not None]
-        if known and 2 * len(known) >= len(orders):
+        same = [each for each, tensor in inputs if tensor.shape == shape]
+        known = [order for order in map(self._loop_order, same) if order is not None]
+        moved, plain = map(sum, zip((0, 0), *(self._votes.get(each, _vote(self._loop_order(each))) for each in same)))
+        if known and moved > plain:
             self._order[call.outputs[0]] = known[0]
+        if known and work.pattern == "map" and moved + plain <= MOST_LOADS:
+            self._votes[call.outputs[0]] = moved, plain
         order = self._order.get(call.inputs[0]) if call.inputs else None
         if work.pattern == "map" or order is None or work.is_short:
             return work
         return work._replace(parts=parts_of_rows(call.layer, work.elements, work.rows, order[-1]))
 
-    def _loop_order(self, identity: int) -> Sequence[int] | None:
+    def _loop_order(self, identity: int) -> Order | None:
         """Return the layout of a value, unless a product wrote it, whose layout no loop hands on."""
         producer = self.producer.get(identity)
         is_product = producer is not None and self.nodes[producer].work.pattern == "product"
@@ -199,9 +208,9 @@ class Graph:
             return
         value, view = self._value.get(source, source), self._view.get(source, source)
         whole = work.reads[0]
-        axes = call.layer.attrs.get("axes")
-        if isinstance(axes, tuple) and sorted(axes) == list(range(len(axes))):
-            self._order[call.outputs[0]] = [axes.index(each) for each in self._order.get(source, range(len(axes)))]
+        order = order_of_view(call.layer, self._order.get(source))
+        if order is not None:
+            self._order.update(dict.fromkeys(call.outputs, order))
         self.home[position] = self.producer.get(value, -1)
         if value == source:
             self.sizes.setdefault(value, whole)
@@ -209,6 +218,10 @@ class Graph:
             if identity and identity != source:
                 self._value[identity] = value
                 self._view[identity] = view if nbytes == whole else identity
+
+
+def _vote(order: Order | None) -> tuple[int, int]:
+    return (0, 1) if order is None else (1, 0)
 
 
 def _unnamed(work: Work, operands: Sequence[Operand]) -> Dim:

@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 
-from costcore.fusion.graph import Graph, Node, Operand
+from costcore.fusion.graph import MOST_LOADS, Graph, Node, Operand
 from costcore.fusion.work import NOTHING
 from costcore.ir import Pattern
 from costcore.symbolic import magnitude
-
-MOST_LOADS = 4
-"""The most values from which several loops compute a result again, as in TorchInductor."""
 
 READERS: frozenset[Pattern] = frozenset(("map", "reduce", "move", "window"))
 
