@@ -24,7 +24,7 @@ def einsum_pattern(layer: Layer) -> Pattern:
 
 
 def einsum_layout(layer: Layer, orders: Mapping[str, Sequence[int]]) -> tuple[list[str], tuple[int, ...]]:
-    """Return the operands that a batched matrix product copies first, and the order of the axes of the output in memory.
+    """Return the operands that a batched matrix product copies first, and the order of the output in memory.
 
     The product needs the indices of each operand in groups: those of both operands and the output, those that only one
     operand has, and those that are summed over. An operand is copied if one axis cannot stand for each group, because

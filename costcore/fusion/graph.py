@@ -137,7 +137,8 @@ class Graph:
         shape = call.layer.outputs[0].shape
         same = [each for each, tensor in inputs if tensor.shape == shape]
         known = [order for order in map(self._loop_order, same) if order is not None]
-        moved, plain = map(sum, zip((0, 0), *(self._votes.get(each, _vote(self._loop_order(each))) for each in same)))
+        votes = [self._votes.get(each, _vote(self._loop_order(each))) for each in same]
+        moved, plain = sum(vote[0] for vote in votes), sum(vote[1] for vote in votes)
         if known and moved > plain:
             self._order[call.outputs[0]] = known[0]
         if known and work.pattern == "map" and moved + plain <= MOST_LOADS:

@@ -76,7 +76,9 @@ def _keep_blends(graph: Graph, position: int, readers: Sequence[Node]) -> None:
     TorchInductor does this if the operand is computed itself, such as a product to which a bias is added.
     """
     node = graph.nodes[position]
-    if all(map(partial(_fits, node), readers)) or not all(each.work.pattern in READERS - {"window"} for each in readers):
+    if all(map(partial(_fits, node), readers)) or not all(
+        each.work.pattern in READERS - {"window"} for each in readers
+    ):
         return
     graph.nodes[position] = node._replace(work=node.work._replace(more_written=node.work.writes[0]))
     for each in _readers(graph, node):

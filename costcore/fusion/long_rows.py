@@ -1,4 +1,4 @@
-"""Reductions whose rows are split: so few and long that blocks of a processor share them, or shorter than a vector."""
+"""Reductions whose rows are split: few long ones, which several blocks share, and short ones, which are written out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ of TorchInductor (``InductorChoices.reduction_split_factor`` of PyTorch 2.13, fo
 
 
 SHORT = 8
-"""The length from which on a reduction is a loop. Shorter rows are written out, one thread for each, as in TorchInductor."""
+"""The length from which on a reduction is a loop, as in TorchInductor. Shorter rows are written out, one per thread."""
 
 
 def parts_of_rows(

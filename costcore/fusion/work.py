@@ -123,7 +123,9 @@ def work_of(layer: Layer, cost: Cost, pattern: Pattern) -> Work:
         elements = elements if any(nbytes >= reads[0] for nbytes in writes) else rows
     blends = pattern == "window" and layer.attrs.get("mode") == "linear"
     has_bias = pattern == "product" and "b" in layer
-    return Work(pattern, elements, rows, reads, unread, writes, unwritten, more_read, more_written, parts, has_bias, blends)
+    return Work(
+        pattern, elements, rows, reads, unread, writes, unwritten, more_read, more_written, parts, has_bias, blends
+    )
 
 
 def _difference(whole: Dim, counted: Dim) -> tuple[Dim, Dim]:
