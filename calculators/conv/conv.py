@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from costcore.ir import Cost, Layer, Operations, minimum, pattern, prod
 
 from .._shared import dot_products
 
 
-def conv_layout(layer: Layer, orders: Mapping[str, Sequence[int]]) -> tuple[list[str], tuple[int, ...]]:
-    """Return the input if it is copied first, since a convolution reads images whose axes lie in memory as named."""
-    return ["x"] if "x" in orders and list(orders["x"]) != sorted(orders["x"]) else [], ()
-
-
-@pattern("product", layout=conv_layout)
+@pattern("product")
 def calc_conv(layer: Layer) -> Cost:
     """Convolution over any number of spatial axes, grouped or not.
 

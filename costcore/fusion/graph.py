@@ -148,10 +148,6 @@ class Graph:
             return work
         return work._replace(parts=parts_of_rows(call.layer, work.elements, work.rows, order[-1]))
 
-    def _is_loop(self, value: int) -> bool:
-        """Return whether a loop computes a value, which it then writes in the layout that is needed."""
-        return value in self.producer and self.nodes[self.producer[value]].work.pattern in ("map", "reduce", "move")
-
     def _loop_order(self, identity: int) -> Order | None:
         """Return the layout of a value, unless a product wrote it, whose layout no loop hands on."""
         producer = self.producer.get(identity)
@@ -163,13 +159,13 @@ class Graph:
         orders = {
             name: self._order[each]
             for name, each in zip(call.layer.inputs, call.inputs, strict=False)
-            if each in self._order and not self._is_loop(self._value.get(each, each))
+            if each in self._order
         }
         layout = layout_of(call.layer, orders)
         if layout is None:
             return 0
         copied, order = layout
-        self._order.update(dict.fromkeys(call.outputs[:1] if order else (), order))
+        self._order.update(dict.fromkeys(call.outputs[:1], order))
         return sum(call.layer[name].nbytes for name in copied)
 
     def _operands(self, call: Call, work: Work) -> list[Operand]:
