@@ -146,6 +146,75 @@ def test_rows_of_a_table_are_not_the_table():
     assert group.written == 4 * 40
 
 
+def norms(length: int, *readers: str) -> Calls:
+    """A norm over 8 rows after a product, and what reads it."""
+    calls = Calls()
+    w = calls.given(length, 4, role="param")
+    value = calls("layer_norm", calls("linear", calls.given(8, 4), w, shape=(8, length)), axis=(1,))
+    for reader in readers:
+        value = calls(reader, value)
+    return calls
+
+
+def test_few_long_rows_are_read_twice():
+    """Up to 8192 elements are one block. The loop after the norm reads what the product wrote a second time."""
+    for length, times in ((8192, 1), (8193, 2)):
+        trace = norms(length, "relu").trace()
+        assert grouped_loosely(trace) == ["linear", "layer_norm relu"]
+        assert groups_of(trace, "pointwise")[1].read == times * 4 * 8 * length
+        assert groups_of(trace, "pointwise")[1].written == 4 * 8 * length
+
+
+def test_what_needs_a_long_row_does_not_share_its_loop():
+    """The second norm reads the result of the first twice: halves of 10,001 are unequal, so no loop reduces them too."""
+    trace = norms(10_001, "exp").trace()
+    calls = norms(10_001)
+    last = calls.calls[-1].outputs[0]
+    calls("layer_norm", last, axis=(1,))
+    assert grouped_loosely(trace) == ["linear", "layer_norm exp"]
+    assert grouped_loosely(calls.trace()) == ["linear", "layer_norm", "layer_norm"]
+    second = groups_of(calls.trace(), "pointwise")[2]
+    assert second.read == 2 * 4 * 8 * 10_001
+
+
+def test_equal_parts_of_rows_are_reduced_where_they_are_produced():
+    calls = norms(16_384)
+    calls("layer_norm", calls.calls[-1].outputs[0], axis=(1,))
+    second = groups_of(calls.trace(), "pointwise")[2]
+    assert second.read == 4 * 8 * 16_384  # two parts of 8192 each: only the last loop reads
+
+
+def test_many_long_rows_need_no_help():
+    calls = Calls()
+    calls("softmax", calls.given(264, 10_000), axis=1)
+    (group,) = groups_of(calls.trace(), "pointwise")
+    assert group.read == 4 * 264 * 10_000
+    calls = Calls()
+    calls("softmax", calls.given(263, 10_000), axis=1)
+    (group,) = groups_of(calls.trace(), "pointwise")
+    assert group.read == 2 * 4 * 263 * 10_000
+
+
+def grouped_loosely(trace):
+    """As :func:`grouped`, without what holds of the bytes of runs whose rows are short."""
+    return [" ".join(trace.calls[i].layer.op for i in group.calls) for group in groups_of(trace, "pointwise")]
+
+
+def test_a_sum_is_computed_again_where_it_is_padded():
+    """exp is not written: the loop that pads reads x, and so does the sum."""
+    calls = Calls()
+    x, w = calls.given(4, 8), calls.given(8, 10, role="param")
+    y = calls("exp", x)
+    padded = calls("pad", y, shape=(4, 10), pads=((0, 0), (1, 1)))
+    trace = calls.trace(calls("add", calls("linear", padded, w, shape=(4, 8)), y))
+    assert grouped(trace) == ["exp pad", "linear", "add"]
+    assert [(group.read, group.written) for group in groups_of(trace, "pointwise")] == [
+        (4 * 32, 4 * 40),
+        (4 * (40 + 80), 4 * 32),
+        (4 * (32 + 32), 4 * 32),
+    ]
+
+
 def test_a_small_operand_is_computed_where_it_is_needed():
     calls = Calls()
     x, scale = calls.given(4, 8), calls.given(8, role="param")
