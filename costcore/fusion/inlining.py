@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
@@ -29,6 +29,9 @@ def inline(graph: Graph, places: Sequence[object]) -> None:
     inlined = []
     for position, node in enumerate(graph.nodes):
         count = _loads(node, loads)
+        if node.work.pattern != "map" and not node.work.blends:
+            loads.update(dict.fromkeys(node.results, count))
+            continue
         readers = [graph.nodes[each] for each in _readers(graph, node)]
         is_inlined = count <= (1 if any(each.work.pattern == "window" for each in readers) else MOST_LOADS)
         loads.update(dict.fromkeys(node.results, count if is_inlined or len(readers) == 1 else 1))
@@ -113,9 +116,10 @@ def _move_into_readers(graph: Graph, position: int) -> None:
         graph.nodes[each] = reader._replace(operands=tuple(chain.from_iterable(operands)), follows=follows)
     for value in {operand.value for operand in node.operands}:
         readers = graph.readers[value]
-        readers[:] = [each for each in readers if each != position]
-        for each in set(positions).difference(readers):
-            insort(readers, each)
+        del readers[bisect_left(readers, position) : bisect_right(readers, position)]
+        for each in positions:
+            if bisect_left(readers, each) == bisect_right(readers, each):
+                insort(readers, each)
     graph.home[position] = positions[0]
     graph.nodes[position] = Node(NOTHING, (), (), frozenset())
 

@@ -166,7 +166,7 @@ def test_few_long_rows_are_read_twice():
 
 
 def test_what_needs_a_long_row_does_not_share_its_loop():
-    """The second norm reads the result of the first twice: halves of 10,001 are unequal, so no loop reduces them too."""
+    """The second norm reads the result of the first twice: parts of 10,001 are unequal, so no loop reduces them."""
     trace = norms(10_001, "exp").trace()
     calls = norms(10_001)
     last = calls.calls[-1].outputs[0]
