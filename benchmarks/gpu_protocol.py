@@ -234,8 +234,8 @@ def _sweep(session: Session, dtype: str, flushed: bool) -> dict[str, Any]:
     name = f"{session.device.type}-{dtype}{'-flushed' if flushed else ''}"
     content = device_file(name, session.device.type, calibration, conditions, session.base)
     (session.folder / f"{name}.toml").write_text(toml_text(content), encoding="utf-8")
-    rates = calibration.rates._asdict()
-    return {"noise": conditions.noise, "seconds": conditions.sweep_seconds, **rates, "errors": calibration.errors}
+    rates, errors = calibration.rates._asdict(), calibration.errors._asdict()
+    return {"noise": conditions.noise, "seconds": conditions.sweep_seconds, **rates, "errors": errors}
 
 
 def networks(session: Session) -> None:

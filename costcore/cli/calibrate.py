@@ -14,6 +14,7 @@ from costcore.devices.catalog import named
 from costcore.devices.device import Device
 from costcore.registry.frontends import load
 from costcore.reports.serialization.targets import save
+from costcore.timing.calibrated import plus_minus
 from costcore.timing.calibration import Calibration
 from costcore.timing.calibration_table import Conditions, to_table
 from costcore.timing.toml_text import toml_text
@@ -105,7 +106,13 @@ def _summary(calibration: Calibration, conditions: Conditions) -> str:
     for site, time in calibration.points:
         seconds[site.family] = seconds.get(site.family, 0.0) + time
     longest = sorted(seconds, key=lambda family: -seconds[family])[:12]
-    return "\n".join([*lines, *(f"  {family:<16} ± {calibration.errors[family]:.0%}" for family in longest)])
+    return "\n".join([*lines, *(f"  {family:<16} {_error(calibration, family)}" for family in longest)])
+
+
+def _error(calibration: Calibration, family: str) -> str:
+    """Return the error of the mean call of a family that is near to others."""
+    growth = calibration.errors.families[family]
+    return plus_minus(growth[0][1].mean if growth else None)
 
 
 def device_file(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import fsum
+from itertools import compress
+from math import fsum, hypot, sqrt
 from typing import NamedTuple
 
 from costcore.devices.device import Device
-from costcore.timing.calibration import Estimate
+from costcore.timing.calibration import FAR, Estimate
 from costcore.timing.calibration_table import Conditions, from_table
 from costcore.timing.families import Site, site_of
 from costcore.timing.group_time import GroupTime
@@ -21,12 +22,28 @@ class Calibrated(NamedTuple):
     """How sure the calibrated time of a run is.
 
     Attributes:
-        error: the relative error of its sum, if all its calls erred in the same direction; None without a time.
+        error: the relative error of its sum; None without a time, or if it is unknown or more than 100 %.
         remarks: under which conditions the device was measured, and what is uncertain.
     """
 
     error: float | None
     remarks: tuple[str, ...]
+
+
+class Estimated(NamedTuple):
+    """A group of calls with its calibrated time.
+
+    Attributes:
+        group: the group.
+        seconds: of all its executions.
+        site: its place in the calibration.
+        estimate: of one execution.
+    """
+
+    group: GroupTime
+    seconds: float
+    site: Site
+    estimate: Estimate
 
 
 def estimate_groups(groups: Sequence[GroupTime], trace: Trace, device: Device) -> Calibrated:
@@ -41,20 +58,22 @@ def estimate_groups(groups: Sequence[GroupTime], trace: Trace, device: Device) -
     calibration, conditions = from_table(device.calibration, device.name)
     if conditions.threads and device.units not in (None, conditions.threads):
         return Calibrated(None, (f"no calibrated time: measured with {_threads(conditions)}, not {device.units}",))
-    estimates: list[tuple[GroupTime, Estimate]] = []
+    estimates: list[Estimated] = []
     foreign: dict[str, None] = {}
     for group in groups:
         if dtypes := _float_dtypes(group) - {conditions.dtype}:
             foreign |= dict.fromkeys(sorted(dtypes))
             continue
-        estimate = calibration.estimate(_site(group))
+        site = _site(group)
+        estimate = calibration.estimate(site)
         group.seconds = max(estimate.seconds * group.times, group.bound_seconds)
-        estimates.append((group, estimate))
+        estimates.append(Estimated(group, group.seconds, site, estimate))
     if foreign:
         return Calibrated(None, (f"no calibrated time: measured in {conditions.dtype}, not {', '.join(foreign)}",))
     if not estimates:
         return Calibrated(None, ())
-    return Calibrated(_error(estimates), tuple(_remarks(estimates, conditions, trace)))
+    error = error_of_sum(estimates, conditions.noise)
+    return Calibrated(error, tuple(_remarks(estimates, error, conditions, trace)))
 
 
 def _site(group: GroupTime) -> Site:
@@ -75,29 +94,65 @@ def _float_dtypes(group: GroupTime) -> set[str]:
     return {tensor.dtype for tensor in tensors} if is_integer_product else floats
 
 
-def _error(estimates: Iterable[tuple[GroupTime, Estimate]]) -> float:
-    """Return the relative error of a sum, if all estimates err in the same direction."""
-    parts = [(group.seconds or 0.0, estimate.error) for group, estimate in estimates]
-    total = fsum(seconds for seconds, _ in parts)
-    return fsum(seconds * error for seconds, error in parts) / total if total else 0.0
+def plus_minus(error: float | None) -> str:
+    """Return the error as text: ``± 12%``."""
+    return "without ±" if error is None else f"± {error:.0%}"
 
 
-def _remarks(estimates: Sequence[tuple[GroupTime, Estimate]], conditions: Conditions, trace: Trace) -> Iterable[str]:
+def error_of_sum(estimates: Iterable[Estimated], noise: float) -> float | None:
+    """Return the relative error of a sum of estimates; None if one of them has none, or if it is more than 100 %.
+
+    Calls of a family may all err as its mean call does, in the same direction. Beyond that, calls of other sizes err
+    independently of each other, so that a run of equal calls errs as much as nine calls in ten do at most. So do
+    families. No sum is surer than the sweep.
+    """
+    total = 0.0
+    misses: dict[object, float] = {}
+    for _, seconds, site, estimate in estimates:
+        if estimate.error is None:
+            return None
+        total += seconds
+        mean, most = estimate.error
+        for what, error in ((site.family, mean), (site, sqrt(max(0.0, most**2 - mean**2)))):
+            misses[what] = misses.get(what, 0.0) + seconds * error
+    error = max(noise, hypot(*misses.values()) / total) if total else 0.0
+    return error if error <= 1 else None
+
+
+def _remarks(
+    estimates: Sequence[Estimated], error: float | None, conditions: Conditions, trace: Trace
+) -> Iterable[str]:
     libraries = f"{conditions.framework} {conditions.versions.get(conditions.framework, '?')}"
     place = ", ".join(filter(None, (conditions.device, _threads(conditions), conditions.dtype, libraries)))
     yield (
-        f"calibrated: an estimate ± {_error(estimates):.0%}, measured on {conditions.date} on {place}; "
+        f"calibrated: an estimate {plus_minus(error)}, measured on {conditions.date} on {place}; "
         f"the times of the sweep themselves differed by {conditions.noise:.0%}"
     )
     yield from _version_remarks(trace.run.frameworks, conditions)
-    unseen = {group.main.layer.op: None for group, estimate in estimates if not estimate.is_seen}
-    if unseen:
-        seconds = fsum(group.seconds or 0.0 for group, estimate in estimates if not estimate.is_seen)
-        total = fsum(group.seconds or 0.0 for group, _ in estimates)
-        part = f"{seconds / total:.0%}" if seconds >= total / 100 else "less than 1%"
-        yield f"estimated from other operators ({part} of the time): {', '.join(unseen)}"
-    if any(len(group.calls) > 1 for group, _ in estimates):
+    found = [each.estimate for each in estimates]
+    unknown = [each.error is None for each in found]
+    for text, chosen in (
+        ("estimated from other operators", [each.distance is None for each in found]),
+        ("far from the calls of the sweep", [each.distance is not None and each.distance > FAR for each in found]),
+        ("without ±, because the sweep has nothing like it", unknown),
+    ):
+        if any(chosen):
+            yield f"{text} ({_part(estimates, chosen)} of the time): {_operators(estimates, chosen)}"
+    if error is None and not any(unknown):
+        yield "without ±, because it would be more than 100%"
+    if any(len(each.group.calls) > 1 for each in estimates):
         yield "calibrated on single calls: the time of fused groups is approximate"
+
+
+def _part(estimates: Sequence[Estimated], chosen: Sequence[bool]) -> str:
+    """Return the share of the time of some of the estimates."""
+    seconds = fsum(each.seconds for each in compress(estimates, chosen))
+    total = fsum(each.seconds for each in estimates)
+    return f"{seconds / total:.0%}" if seconds >= total / 100 else "less than 1%"
+
+
+def _operators(estimates: Sequence[Estimated], chosen: Sequence[bool]) -> str:
+    return ", ".join(dict.fromkeys(each.group.main.layer.op for each in compress(estimates, chosen)))
 
 
 def _version_remarks(frameworks: Mapping[str, str], conditions: Conditions) -> Iterable[str]:

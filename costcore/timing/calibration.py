@@ -1,7 +1,9 @@
 """A calibration: measured points of a device, and the time of other calls by interpolation between them.
 
 ``t = (t0 + t_sol) / e``: ``t0`` is the least time of a call, ``t_sol = max(flops / peak, bytes / bandwidth)`` with the
-best rates of the sweep, and ``e`` the efficiency of the nearest points of the same family.
+best rates of the sweep, and ``e`` the efficiency of the nearest points of the same family. How far an estimate may be
+off is known from points that were left out, see :mod:`costcore.timing.left_out`; it grows with the distance of the
+nearest point.
 """
 
 from __future__ import annotations
@@ -9,21 +11,71 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from heapq import nsmallest
+from itertools import pairwise
 from math import dist, exp, log
 from typing import NamedTuple
 
 from costcore.errors import CostError
-from costcore.timing.families import Axes, Site, product_of
+from costcore.timing.families import Axes, Site, product_of, steps_of
 from costcore.timing.tiles import wave_seconds
 
 NEIGHBORS = 4
 """How many points an efficiency is read from."""
 
+FAR = 4.0
+"""A call is far from the sweep if its nearest point is farther: a factor of 16 in one of its sizes."""
+
 SOFTENING = 0.05
 """Added to squared distances, so that a point at distance 0 is not the only one that counts."""
 
-ANY = "any"
-"""Name of the error of calls whose family has no points."""
+
+class Error(NamedTuple):
+    """The relative error of estimates, 0.1 for ± 10 %.
+
+    Attributes:
+        mean: of the mean call.
+        most: of nine calls in ten.
+    """
+
+    mean: float
+    most: float
+
+    def towards(self, other: Error, part: float) -> Error:
+        """Return the error at a part of the way to another."""
+        return Error(*(a + part * (b - a) for a, b in zip(self, other, strict=True)))
+
+
+Growth = tuple[tuple[float, Error], ...]
+"""Distances, and the errors of estimates whose nearest point is at least as far; farther ones are not surer."""
+
+
+class Errors(NamedTuple):
+    """The errors of a calibration.
+
+    Attributes:
+        families: by family.
+        kinds: by kind, the error of a family without points, whose calls all err in the same direction. Some kinds
+            have none.
+    """
+
+    families: Mapping[str, Growth]
+    kinds: Mapping[str, float]
+
+    def of(self, site: Site, distance: float | None) -> Error | None:
+        """Return the error of an estimate; None if it is unknown.
+
+        Args:
+            site: the call.
+            distance: of the nearest point of its family; None without any.
+        """
+        if distance is None:
+            error = self.kinds.get(site.kind)
+            return None if error is None else Error(error, error)
+        growth = self.families[site.family]
+        for (near, error), (far, larger) in pairwise(growth):
+            if distance < far:
+                return error.towards(larger, (distance - near) / (far - near))
+        return growth[-1][1] if growth and distance <= growth[-1][0] else None
 
 
 class Point(NamedTuple):
@@ -65,10 +117,10 @@ class Rates(NamedTuple):
         )
 
     def ideal(self, site: Site) -> float:
-        """Return the seconds of a call at the best rates, ``t0 + t_sol``."""
+        """Return the seconds of a call at the best rates: ``t_sol``, and ``t0`` for each of its steps."""
         product = product_of(site) if self.units else None
         work = site.flops / self.peak if product is None else wave_seconds(product, self.units, self.peak)
-        return self.overhead + max(work, site.nbytes / self.bandwidth)
+        return self.overhead * steps_of(site) + max(work, site.nbytes / self.bandwidth)
 
 
 class Estimate(NamedTuple):
@@ -76,17 +128,20 @@ class Estimate(NamedTuple):
 
     Attributes:
         seconds: the time.
-        error: the relative error of such estimates in this calibration, 0.1 for ± 10 %.
-        is_seen: whether the sweep has calls of its family; if not, the points of similar families are used.
+        error: the relative error of such estimates in this calibration; None if it is unknown.
+        distance: of the nearest point of its family; None if the sweep has none, so that similar families are used.
     """
 
     seconds: float
-    error: float
-    is_seen: bool
+    error: Error | None
+    distance: float | None
 
 
 Efficiencies = dict[str, list[tuple[Axes, float]]]
 """By family or kind: coordinates, and the logarithm of the efficiency."""
+
+Neighbors = Sequence[tuple[float, float]]
+"""Distances of points and logarithms of their efficiencies, the nearest first."""
 
 
 class Interpolation:
@@ -106,29 +161,31 @@ class Interpolation:
             self._families.setdefault(site.family, []).append((site.axes, log_efficiency))
             self._kinds.setdefault(site.kind, []).append((site.size, log_efficiency))
 
-    def has(self, family: str) -> bool:
-        """Return whether a family has points."""
-        return family in self._families
-
-    def seconds(self, site: Site) -> float:
-        """Return the time of a call."""
+    def seconds(self, site: Site) -> tuple[float, float | None]:
+        """Return the time of a call, and the distance of the nearest point of its family; None without any."""
         points = self._families.get(site.family)
-        if points is not None:
-            if len(points[0][0]) != len(site.axes):
-                raise CostError(
-                    f"the points of {site.family!r} in the calibration have {len(points[0][0])} coordinates, not "
-                    f"{len(site.axes)}. Calibrate the device again."
-                )
-            found = _nearest(points, site.axes)
-        else:
+        if points is None:
             kinds = self._kinds
-            found = _nearest(kinds.get(site.kind) or [each for some in kinds.values() for each in some], site.size)
-        return self._rates.ideal(site) / exp(found)
+            points = kinds.get(site.kind) or [each for some in kinds.values() for each in some]
+            return self._rates.ideal(site) / exp(mean_of(nearest_of(points, site.size))), None
+        known = len(points[0][0])
+        if known > len(site.axes):
+            raise CostError(
+                f"the points of {site.family!r} in the calibration have {known} coordinates, not {len(site.axes)}. "
+                "Calibrate the device again."
+            )
+        comparable = site._replace(axes=site.axes[:known])
+        nearest = nearest_of(points, comparable.axes)
+        return self._rates.ideal(comparable) / exp(mean_of(nearest)), nearest[0][0]
 
 
-def _nearest(points: Sequence[tuple[Axes, float]], axes: Axes) -> float:
+def nearest_of(points: Sequence[tuple[Axes, float]], axes: Axes) -> Neighbors:
+    """Return the nearest of points, which are coordinates and logarithms of efficiencies."""
+    return nsmallest(NEIGHBORS, ((dist(each, axes), log_efficiency) for each, log_efficiency in points))
+
+
+def mean_of(nearest: Neighbors) -> float:
     """Return the mean log efficiency of the nearest points, weighted by their distance."""
-    nearest = nsmallest(NEIGHBORS, ((dist(each, axes), log_efficiency) for each, log_efficiency in points))
     weights = [1 / (distance * distance + SOFTENING) for distance, _ in nearest]
     return sum(w * each for w, (_, each) in zip(weights, nearest, strict=True)) / sum(weights)
 
@@ -138,11 +195,11 @@ class Calibration:
 
     Args:
         points: the measured calls, of one dtype.
-        errors: the relative error by family, and of families without points (:data:`ANY`).
+        errors: the relative errors by family and kind.
         units: multiprocessors of a GPU; 0 for other devices.
     """
 
-    def __init__(self, points: Sequence[Point], errors: Mapping[str, float], units: int = 0) -> None:
+    def __init__(self, points: Sequence[Point], errors: Errors, units: int = 0) -> None:
         self.points = tuple(points)
         self.errors = errors
         self.rates = Rates.of(points, units)
@@ -156,7 +213,6 @@ class Calibration:
         """Return the estimated time of a call."""
         found = self._seen.get(site)
         if found is None:
-            is_seen = self._interpolation.has(site.family)
-            error = self.errors.get(site.family, self.errors[ANY]) if is_seen else self.errors[ANY]
-            found = self._seen[site] = Estimate(self._interpolation.seconds(site), error, is_seen)
+            seconds, distance = self._interpolation.seconds(site)
+            found = self._seen[site] = Estimate(seconds, self.errors.of(site, distance), distance)
         return found

@@ -9,13 +9,21 @@ from typing import Any
 
 from costcore.errors import CostError
 from costcore.messages import short_repr, unknown
-from costcore.timing.calibration import ANY, Calibration, Point
+from costcore.timing.calibration import Calibration, Error, Errors, Growth, Point, Rates
 from costcore.timing.families import KINDS, Site
+from costcore.timing.left_out import left_out_errors
 
-FORMAT = 1
-"""The version of families and coordinates; files of another version must be measured again."""
+FORMAT = 2
+"""The version of families and coordinates."""
 
-FAMILY_KEYS = ("name", "kind", "error", "points")
+FAMILY_KEYS: Mapping[int, Sequence[str]] = {
+    1: ("name", "kind", "error", "points"),
+    FORMAT: ("name", "kind", "errors", "points"),
+}
+"""The keys of a family by format. The errors of format 1 do not depend on the distance: they are found again."""
+
+OTHER_FAMILIES: Mapping[int, str] = {1: "error_of_other_families", FORMAT: "errors_of_other_families"}
+"""The key of the errors of families without points."""
 
 
 class CalibrationError(CostError):
@@ -67,7 +75,9 @@ def to_table(calibration: Calibration, conditions: Conditions) -> dict[str, Any]
         {
             "name": name,
             "kind": kind,
-            "error": _short(calibration.errors[name]),
+            "errors": [
+                [_short(distance), *map(_short, error)] for distance, error in calibration.errors.families[name]
+            ],
             "points": [_row(each) for each in points],
         }
         for (name, kind), points in sorted(by_family.items())
@@ -75,7 +85,7 @@ def to_table(calibration: Calibration, conditions: Conditions) -> dict[str, Any]
     return {
         "format": FORMAT,
         **asdict(conditions),
-        "error_of_other_families": _short(calibration.errors[ANY]),
+        OTHER_FAMILIES[FORMAT]: {kind: _short(error) for kind, error in calibration.errors.kinds.items()},
         "family": families,
     }
 
@@ -108,23 +118,29 @@ class _Reader:
         self._source = source
 
     def read(self, table: Mapping[str, Any]) -> tuple[Calibration, Conditions]:
+        version = table.get("format")
+        if version not in FAMILY_KEYS:
+            raise self._error(
+                f"format {version!r} is that of another version (expected {FORMAT}). Calibrate the device again."
+            )
         names = [each.name for each in fields(Conditions)]
-        expected = ("format", *names, "error_of_other_families", "family")
+        expected = ("format", *names, OTHER_FAMILIES[version], "family")
         if wrong := [key for key in table if key not in expected]:
             raise self._error(unknown("key", wrong, expected))
-        if table.get("format") != FORMAT:
-            raise self._error(
-                f"format {table.get('format')!r} is that of another version (expected {FORMAT}). "
-                "Calibrate the device again."
-            )
         conditions = Conditions(**{name: self._condition(table, name) for name in names})
-        errors = {ANY: self._number(table, "error_of_other_families", "")}
+        growths: dict[str, Growth] = {}
         points: list[Point] = []
         for i, family in enumerate(self._list(table, "family", "")):
-            found = self._family(family, f"family {i + 1}: ", errors)
-            points += found
+            place = f"family {i + 1}: "
+            points += self._family(family, place, FAMILY_KEYS[version])
+            if version == FORMAT:
+                growths[family["name"]] = self._growth(family, place)
         if not any(point.site.kind != "free" for point in points):
             raise self._error("there are no measured points")
+        if version == FORMAT:
+            errors = Errors(growths, self._errors_of_kinds(table.get(OTHER_FAMILIES[FORMAT])))
+        else:
+            errors = left_out_errors(points, Rates.of(points, conditions.units))
         return Calibration(points, errors, conditions.units), conditions
 
     def _condition(self, table: Mapping[str, Any], name: str) -> Any:
@@ -138,13 +154,32 @@ class _Reader:
             raise self._error(f"{name} must be {words[expected]} (got {short_repr(value)})")
         return value
 
-    def _family(self, table: Any, place: str, errors: dict[str, float]) -> list[Point]:
-        if not isinstance(table, Mapping) or sorted(table) != sorted(FAMILY_KEYS):
-            raise self._error(f"{place}expected a table with {', '.join(FAMILY_KEYS)} (got {short_repr(table)})")
+    def _growth(self, family: Mapping[str, Any], place: str) -> Growth:
+        rows = [self._error_row(row, place) for row in self._list(family, "errors", place)]
+        distances = [row[0] for row in rows]
+        if distances != sorted({*distances}):
+            raise self._error(f"{place}errors must be of rising distances (got {short_repr(distances)})")
+        return tuple((row[0], Error(*row[1:])) for row in rows)
+
+    def _errors_of_kinds(self, table: Any) -> dict[str, float]:
+        place = f"{OTHER_FAMILIES[FORMAT]}: "
+        if not isinstance(table, Mapping):
+            raise self._error(f"{place}expected a table (got {short_repr(table)})")
+        if wrong := [kind for kind in table if kind not in KINDS]:
+            raise self._error(f"{place}{unknown('kind', wrong, KINDS)}")
+        return {kind: self._number(table, kind, place) for kind in table}
+
+    def _error_row(self, row: Any, place: str) -> list[float]:
+        if not isinstance(row, Sequence) or len(row) != 3 or not all(map(_is_number, row)):
+            raise self._error(f"{place}errors must be numbers [distance, mean, most] (got {short_repr(row)})")
+        return [float(value) for value in row]
+
+    def _family(self, table: Any, place: str, keys: Sequence[str]) -> list[Point]:
+        if not isinstance(table, Mapping) or sorted(table) != sorted(keys):
+            raise self._error(f"{place}expected a table with {', '.join(keys)} (got {short_repr(table)})")
         name, kind = table["name"], table["kind"]
         if not isinstance(name, str) or kind not in KINDS:
             raise self._error(f"{place}{unknown('kind', kind, KINDS)}")
-        errors[name] = self._number(table, "error", place)
         rows = [self._numbers(row, place) for row in self._list(table, "points", place)]
         if len({len(row) for row in rows}) > 1:
             raise self._error(f"{place}all points of {name!r} need equally many coordinates")

@@ -21,6 +21,7 @@ from costcore.reports.serialization.targets import Target, save
 from costcore.reports.tables.show import TableOptions, show
 from costcore.reports.tables.tabulate import tabulate
 from costcore.reports.text.durations import duration
+from costcore.timing.calibrated import plus_minus
 from costcore.timing.remarks import time_remarks
 from costcore.timing.retyped import check_dtype
 from costcore.timing.time_rows import (
@@ -68,7 +69,7 @@ class TimeReport(Displayed, Times):
         binds = "" if self.bound_seconds is None else f"bound by {total_of(self)['binds'] or 'nothing'}"
         figures = [Figure("At least", duration(self.bound_seconds), binds)]
         if self.seconds is not None:
-            figures.append(Figure("Calibrated", duration(self.seconds), f"± {self.error:.0%}"))
+            figures.append(Figure("Calibrated", duration(self.seconds), plus_minus(self.error)))
         rows = arranged(summary(self), TIMES_BY_TYPE["bound_seconds"], MOST_TYPES)
         table = tabulate(choose(TIMES_BY_TYPE, TimeSummaryColumns.of(self)), rows, "auto", 3, fixed=True)
         parts = [Part("By type, largest bound first", table)]

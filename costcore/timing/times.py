@@ -9,7 +9,7 @@ from math import fsum
 
 from costcore.devices.device import Device
 from costcore.timing.bound import Bound, bound_of
-from costcore.timing.calibrated import Calibrated, estimate_groups
+from costcore.timing.calibrated import Calibrated, estimate_groups, plus_minus
 from costcore.timing.group_time import GroupTime, timed
 from costcore.timing.retyped import retyped
 from costcore.timing.whole_run import bytes_from_outside
@@ -69,7 +69,7 @@ class Times:
             self.calibrated = estimate_groups(self.groups, self.trace, device)
 
     def __repr__(self) -> str:
-        seconds = "" if self.seconds is None else f", calibrated {self.seconds:.4g} s ± {self.error:.0%}"
+        seconds = "" if self.seconds is None else f", calibrated {self.seconds:.4g} s {plus_minus(self.error)}"
         partial = "" if self.status == "complete" else f", {self.status}"
         least = "unknown" if self.bound_seconds is None else f"{self.bound_seconds:.4g} s"
         return f"<{type(self).__name__}: {self.device.name}, at least {least}{seconds}{partial}>"
@@ -99,9 +99,9 @@ class Times:
 
     @property
     def error(self) -> float | None:
-        """The relative error of the calibrated time, 0.1 for ± 10 %; None without one.
+        """The relative error of the calibrated time, 0.1 for ± 10 %; None if it is unknown or more than 100 %.
 
-        It is the error of all calls in the same direction, as the sweep found it for each family of operators.
+        It grows with the distance of calls from those that the sweep measured; ``calibrated.remarks`` name them.
         """
         return None if self.calibrated is None else self.calibrated.error
 

@@ -10,6 +10,7 @@ from costcore.reports.html.roofline import picture
 from costcore.reports.html.sections import card, text
 from costcore.reports.text.amounts import exact
 from costcore.reports.text.durations import duration
+from costcore.timing.calibrated import plus_minus
 from costcore.timing.remarks import FUSIONS, time_remarks
 from costcore.timing.time_rows import summary, total_of
 from costcore.timing.times import Times
@@ -45,7 +46,9 @@ def _cards(times: Times) -> str:
     words = filter(None, (FUSIONS[times.fusion], times.dtype, "partial" * (times.status == "partial")))
     cards = [card("At least", duration(times.bound_seconds), ", ".join(words))]
     if times.seconds is not None:
-        cards.append(card("Calibrated", duration(times.seconds), f"usual time on this device, ± {times.error:.0%}"))
+        cards.append(
+            card("Calibrated", duration(times.seconds), f"usual time on this device, {plus_minus(times.error)}")
+        )
     cards.append(card("Bound by", total["binds"].partition(" ")[0] or "nothing", total["binds"]))
     cards.append(card("Groups", exact(len(times.groups)), "calls that run as one kernel"))
     return "\n".join(cards)

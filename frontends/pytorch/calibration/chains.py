@@ -13,8 +13,10 @@ from .image_chains import IMAGE_CHAINS
 from .sequence_blocks import Embedding
 from .sequence_chains import SEQUENCE_CHAINS
 from .shapes import Maker, Shapes
+from .signal_chains import SIGNAL_CHAINS
+from .volume_chains import VOLUME_CHAINS
 
-MAKERS: Mapping[str, tuple[Maker, int]] = {**IMAGE_CHAINS, **SEQUENCE_CHAINS}
+MAKERS: Mapping[str, tuple[Maker, int]] = {**IMAGE_CHAINS, **SIGNAL_CHAINS, **VOLUME_CHAINS, **SEQUENCE_CHAINS}
 """What makes the chains of every kind, and the share of the kind."""
 
 TRAINING = 4
@@ -58,7 +60,7 @@ def make_chains(count: int, limit: float, seed: int = 0) -> list[Chain]:
     for name, (make, share) in MAKERS.items():
         for i in range(max(1, round(count * share / shares))):
             module, shape = make(Shapes(Random(f"{seed} {name} {i}"), limit))
-            training = i % TRAINING == TRAINING - 1
+            training = i % TRAINING == TRAINING - 1 and any(True for _ in module.parameters())
             chains.append(Chain(f"{name} {shape}", module.train(training), _inputs(module, shape), training))
     return chains
 

@@ -127,6 +127,25 @@ class Upsample(nn.Module):
         return self.layers(torch.cat([y, earlier], 1))
 
 
+class UpsampleVolume(nn.Module):
+    """A step of a decoder for volumes: the map is enlarged, joined with an earlier one, and convolved."""
+
+    def __init__(self, channels: int, mode: str) -> None:
+        super().__init__()
+        self.enlarge: nn.Module = nn.ConvTranspose3d(2 * channels, channels, 2, 2)
+        if mode != "conv":
+            self.enlarge = nn.Sequential(nn.Conv3d(2 * channels, channels, 1), nn.Upsample(scale_factor=2.0, mode=mode))
+        self.layers = nn.Sequential(
+            nn.Conv3d(2 * channels, channels, 3, padding=1),
+            nn.InstanceNorm3d(channels, affine=True),
+            nn.LeakyReLU(0.01),
+        )
+
+    def forward(self, x: Tensor, earlier: Tensor) -> Any:
+        """Run the block."""
+        return self.layers(torch.cat([self.enlarge(x), earlier], 1))
+
+
 def conv_norm(
     channels: int, out: int, kernel: int, act: Activation | None, stride: int = 1, groups: int = 1
 ) -> list[nn.Module]:

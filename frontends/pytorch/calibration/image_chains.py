@@ -95,7 +95,9 @@ def _vgg(shapes: Shapes) -> Made:
         nn.Conv2d(out, out, 3, padding=1),
         nn.ReLU(inplace=True),
     ]
-    pool = shapes.pick((nn.MaxPool2d(2), nn.AvgPool2d(2), nn.MaxPool2d(3, 2)))
+    pool = shapes.pick(
+        (nn.MaxPool2d(2), nn.AvgPool2d(2), nn.MaxPool2d(3, 2), nn.AvgPool2d(3, 1, 1), nn.MaxPool2d(3, 1, 1))
+    )
     return nn.Sequential(*layers, pool), (n, c, side, side)
 
 
@@ -122,6 +124,32 @@ def _convnext(shapes: Shapes) -> Made:
     return nn.Sequential(ConvNext(c), ConvNext(c)), (n, c, side, side)
 
 
+def _large(shapes: Shapes) -> Made:
+    """Kernels beyond 3 x 3 at stride 1, square as in RepLKNet or AlexNet, or of one axis as in Inception."""
+    kernel = shapes.pick(((5, 5), (7, 7), (9, 9), (1, 7), (7, 1), (1, 3), (3, 1), (1, 5), (5, 1), (13, 13)))
+    n, c, side = shapes.image(kernel[0] * kernel[1])
+    out, padding = shapes.pick((c, c, 2 * c)), (kernel[0] // 2, kernel[1] // 2)
+    layers = nn.Conv2d(c, out, kernel, padding=padding, bias=False), nn.BatchNorm2d(out), nn.ReLU(inplace=True)
+    return nn.Sequential(*layers), (n, c, side, side)
+
+
+def _large_depthwise(shapes: Shapes) -> Made:
+    """Depthwise convolutions of many channels on large maps, as of ConvMixer or RepLKNet."""
+    n, c, side = shapes.image(2, least=32)
+    kernel = shapes.pick((3, 5, 7, 7, 9, 9, 13, 21, 31))
+    return nn.Sequential(Residual(*conv_norm(c, c, kernel, nn.GELU, groups=c))), (n, c, side, side)
+
+
+def _dilated(shapes: Shapes) -> Made:
+    """Dilated convolutions, as those of DeepLab and of dilated residual networks."""
+    n, c, side = shapes.image(9)
+    rate, kernel = shapes.pick((2, 2, 4, 6, 12, 18)), shapes.pick((3, 3, 5, 7))
+    groups = shapes.pick((1, 1, 1, c))
+    padding = rate * (kernel // 2)
+    layers = nn.Conv2d(c, c, kernel, 1, padding, rate, groups, bias=False), nn.BatchNorm2d(c), nn.ReLU()
+    return nn.Sequential(*layers), (n, c, side, side)
+
+
 def _head(shapes: Shapes) -> Made:
     n, c, side = shapes.pick((1, 2, 4, 8)), shapes.pick((256, 512, 1024, 1280, 2048)), shapes.pick((7, 8, 13, 14))
     classes = shapes.pick((10, 100, 1000))
@@ -142,18 +170,21 @@ def _transposed(shapes: Shapes) -> Made:
 
 
 IMAGE_CHAINS: Mapping[str, tuple[Maker, int]] = {
-    "basic": (_basic, 4),
+    "basic": (_basic, 6),
     "bottleneck": (_bottleneck, 4),
     "regular": (_regular, 3),
     "inverted": (_inverted, 6),
-    "stem": (_stem, 4),
-    "vgg": (_vgg, 3),
+    "stem": (_stem, 5),
+    "vgg": (_vgg, 4),
     "dense": (_dense, 3),
     "shuffle": (_shuffle, 2),
     "fire": (_fire, 2),
     "convnext": (_convnext, 2),
+    "large": (_large, 5),
+    "large depthwise": (_large_depthwise, 4),
+    "dilated": (_dilated, 3),
     "head": (_head, 2),
     "upsample": (_upsample, 2),
     "transposed": (_transposed, 4),
 }
-"""What makes the chains, and how many of 71 chains are of that kind."""
+"""What makes the chains, and the share of each kind."""

@@ -19,10 +19,10 @@ from .chains import Chain, make_chains
 from .conditions import clock_of, conditions, gpu_mhz
 from .sweep import Sweep
 
-FULL = (400, 2e9, 5)
+FULL = (850, 2e9, 3)
 """Number of chains, most MACs of a chain, and number of rounds."""
 
-QUICK = (18, 2e6, 3)
+QUICK = (44, 2e6, 2)
 """The same for a small sweep, which takes a few seconds and gives only rough estimates."""
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")

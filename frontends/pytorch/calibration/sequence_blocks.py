@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -142,11 +143,77 @@ class Embedding(nn.Module):
 class Recurrent(nn.Module):
     """A recurrent layer and what reads it."""
 
-    def __init__(self, kind: str, width: int) -> None:
+    def __init__(self, layer: nn.RNNBase) -> None:
         super().__init__()
-        self.layer = getattr(nn, kind)(width, width, batch_first=True)
+        self.layer = layer
+        width = layer.hidden_size * (2 if layer.bidirectional else 1)
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Any:
         """Run the block."""
         return self.out(torch.tanh(self.layer(x)[0]))
+
+
+class Steps(nn.Module):
+    """Recurrent cells, one step of each."""
+
+    def __init__(self, *cells: nn.Module) -> None:
+        super().__init__()
+        self.cells = nn.ModuleList(cells)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run the block."""
+        for cell in self.cells:
+            y = cell(x)
+            x = x + (y[0] if isinstance(y, tuple) else y)
+        return x
+
+
+class Selection(nn.Module):
+    """Elements in another order: sorted, chosen, gathered and summed up along the last axis."""
+
+    def __init__(self, k: int) -> None:
+        super().__init__()
+        self.k = k
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run the block."""
+        ordered, places = torch.sort(x, -1)
+        best, _ = torch.topk(ordered, min(self.k, x.shape[-1]), -1)
+        y = torch.gather(x, -1, places) + torch.cumsum(x, -1)
+        y = torch.where(y > best[..., -1:], y, x).masked_fill(y < 0, 0.0)
+        return torch.flip(y, (-1,)) + y.max(-1, keepdim=True).values + y.argmin(-1, keepdim=True)
+
+
+class Distances(nn.Module):
+    """Distances between all pairs of two sets of vectors."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """Run the block."""
+        return torch.cdist(x, y).min(-1).values + torch.linalg.vector_norm(x, dim=-1)
+
+
+POINTWISE: Sequence[Sequence[Callable[[Tensor], Tensor]]] = (
+    (torch.exp, torch.neg, torch.sigmoid, torch.sin, torch.abs),
+    (functional.softplus, functional.mish, torch.square, torch.log1p),
+    (torch.tanh, torch.cos, functional.selu, torch.erf, torch.floor),
+    (functional.hardsigmoid, torch.sqrt, functional.relu6, torch.expm1),
+    (torch.reciprocal, functional.logsigmoid, functional.elu, functional.softsign),
+)
+"""Functions that follow each other; none leaves the numbers that the ones before it return."""
+
+
+class Pointwise(nn.Module):
+    """Functions of single elements, one after another."""
+
+    def __init__(self, functions: Sequence[Callable[[Tensor], Tensor]]) -> None:
+        super().__init__()
+        self.functions = functions
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run the block."""
+        x = x * self.scale
+        for function in self.functions:
+            x = x + function(x.clamp(0.1, 2.0))
+        return x

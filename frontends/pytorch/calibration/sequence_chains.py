@@ -9,14 +9,19 @@ from torch import nn
 
 from .image_blocks import Residual
 from .sequence_blocks import (
+    POINTWISE,
+    Distances,
     Embedding,
     FusedSelfAttention,
     GatedPerceptron,
     Mixer,
+    Pointwise,
     Recurrent,
     RmsNorm,
     Rotary,
+    Selection,
     SelfAttention,
+    Steps,
     WindowAttention,
 )
 from .shapes import Made, Maker, Shapes
@@ -100,8 +105,32 @@ def _embedding(shapes: Shapes) -> Made:
 
 
 def _recurrent(shapes: Shapes) -> Made:
-    n, length, width = shapes.sequence(8)
-    return Recurrent(shapes.pick(("LSTM", "GRU")), width), (n, length, width)
+    n, length, width = shapes.sequence(8 * 2)
+    hidden = shapes.pick((width, width // 2, 2 * width if width < 512 else width))
+    layer = shapes.pick((nn.LSTM, nn.LSTM, nn.LSTM, nn.GRU, nn.GRU, nn.RNN))
+    made = layer(width, hidden, shapes.pick((1, 1, 2)), batch_first=True, bidirectional=shapes.pick((True, False)))
+    return Recurrent(made), (n, length, width)
+
+
+def _step(shapes: Shapes) -> Made:
+    n, width = shapes.pick((1, 4, 16, 64)), shapes.pick((64, 128, 256, 512, 1024))
+    cells = [cell(width, width) for cell in (nn.LSTMCell, nn.GRUCell, nn.RNNCell)]
+    return Steps(*cells), (n, width)
+
+
+def _selection(shapes: Shapes) -> Made:
+    n, length, width = shapes.sequence(1)
+    return Selection(shapes.pick((1, 5, 50))), (n, width, length)
+
+
+def _distances(shapes: Shapes) -> Made:
+    n, length, width = shapes.sequence(1)
+    return Distances(), ((n, length, width), (n, shapes.pick((16, 64, 256, 1024)), width))
+
+
+def _pointwise(shapes: Shapes) -> Made:
+    """Functions of single elements, so that those of special functions and of others are known."""
+    return Pointwise(shapes.pick(POINTWISE)), shapes.sequence(1)
 
 
 SEQUENCE_CHAINS: Mapping[str, tuple[Maker, int]] = {
@@ -113,6 +142,10 @@ SEQUENCE_CHAINS: Mapping[str, tuple[Maker, int]] = {
     "llama": (_llama, 4),
     "mixer": (_mixer, 2),
     "embedding": (_embedding, 3),
-    "recurrent": (_recurrent, 2),
+    "recurrent": (_recurrent, 14),
+    "step": (_step, 2),
+    "selection": (_selection, 4),
+    "distances": (_distances, 2),
+    "pointwise": (_pointwise, 6),
 }
-"""What makes the chains, and how many of 71 chains are of that kind."""
+"""What makes the chains, and the share of each kind."""

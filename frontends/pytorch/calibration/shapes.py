@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import product
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
+
+Sizes = TypeVar("Sizes", bound=tuple[int, ...])
 
 SIDES = (7, 14, 28, 56, 112, 112, 224)
 
 CHANNELS = (16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 384, 512, 768, 1024)
 
 BATCHES = (1, 2, 4, 8)
+
+DEPTHS = (2, 4, 8, 16, 32)
+"""Frames of a video or slices of a volume."""
+
+SAMPLES = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400, 16000)
+"""Lengths of signals."""
 
 LENGTHS = (1, 7, 16, 32, 49, 64, 100, 128, 197, 256, 384, 512)
 
@@ -51,13 +59,29 @@ class Shapes:
         n, c, side = self._within(shapes, lambda n, c, side: weight * n * c * c * side * side)
         return n, c, side + self.pick((0, 0, 0, -1, 1))
 
+    def volume(self, weight: float) -> tuple[int, int, int, int]:
+        """Return batch, channels, depth and side, ``weight * n * c * c * d * h * h`` MACs within the limit."""
+        shapes = [
+            (n, c, depth, side)
+            for n, c, depth, side in product(BATCHES[:2], CHANNELS, DEPTHS, SIDES)
+            if n * c * depth * side * side <= LARGEST_MAP and c * side >= SMALLEST_SIDE_BY_CHANNELS
+        ]
+        return self._within(shapes, lambda n, c, depth, side: weight * n * c * c * depth * side * side)
+
+    def signal(self, weight: float, *, least: int = 16) -> tuple[int, int, int]:
+        """Return batch, channels and length of a signal, ``weight * n * c * c * length`` MACs within the limit."""
+        shapes = [
+            (n, c, length)
+            for n, c, length in product(BATCHES, CHANNELS, SAMPLES)
+            if c >= least and n * c * length <= LARGEST_MAP
+        ]
+        return self._within(shapes, lambda n, c, length: weight * n * c * c * length)
+
     def sequence(self, weight: float) -> tuple[int, int, int]:
         """Return batch, length and width of a sequence, ``weight * n * length * width**2`` MACs within the limit."""
         return self._within(product(BATCHES, LENGTHS, WIDTHS), lambda n, length, width: weight * n * length * width**2)
 
-    def _within(
-        self, shapes: Iterable[tuple[int, int, int]], work: Callable[[int, int, int], float]
-    ) -> tuple[int, int, int]:
+    def _within(self, shapes: Iterable[Sizes], work: Callable[..., float]) -> Sizes:
         """Return a shape whose work is within the limit, and not much less if there is one."""
         shapes = list(shapes)
         within = [s for s in shapes if work(*s) <= self.limit] or [min(shapes, key=lambda s: work(*s))]

@@ -1,4 +1,9 @@
-"""The sweep: chains of operators in shuffled order, measured call by call."""
+"""The sweep: chains of operators in shuffled order, measured call by call.
+
+Libraries compile a kernel for each shape when it is first seen, and forget those of shapes that were not seen for long.
+A network that runs again and again finds its kernels compiled. Chains therefore run in groups: once so that all kernels
+are compiled, then measured, in other orders, so that the operands of a chain left the caches.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +24,12 @@ from .chains import Chain
 
 N_SENTINELS = 10
 """How many chains are repeated at the start, in the middle and at the end."""
+
+GROUP = 40
+"""So many chains run one after another before the first of them runs again."""
+
+REPEATS = 2
+"""How often each chain of a group is measured."""
 
 SENTINEL_RUNS = 3
 """How often each of them runs at each of these times."""
@@ -55,11 +66,10 @@ class Sweep:
         self._sentinels: list[list[list[float]]] = []
 
     def run(self, rounds: int, after_round: Callable[[], object] = lambda: None) -> None:
-        """Run all chains ``rounds`` times, each time in another order, after a first round that is not measured.
+        """Measure all chains ``rounds`` times, each time in other groups and orders.
 
-        ``after_round`` is called after every round but the first.
+        ``after_round`` is called after every round.
         """
-        self._round()
         self._watch_sentinels()
         for i in range(rounds):
             found = self._round()
@@ -91,11 +101,21 @@ class Sweep:
         order = list(range(len(self._chains)))
         self._shuffle(order)
         found: dict[Site, list[float]] = {}
-        for records in self._measure([self._chains[i] for i in order]):
-            for call, cost, _, _, seconds in records:
-                if cost is not None and seconds is not None:
-                    found.setdefault(site_of(call, cost), []).append(seconds)
+        for start in range(0, len(order), GROUP):
+            for records in self._of_group(order[start : start + GROUP]):
+                for call, cost, _, _, seconds in records:
+                    if cost is not None and seconds is not None:
+                        found.setdefault(site_of(call, cost), []).append(seconds)
         return found
+
+    def _of_group(self, group: list[int]) -> list[Sequence[CallCost]]:
+        """Return the calls of each chain of a group, which runs once before it is measured."""
+        measured: list[Sequence[CallCost]] = []
+        for repeat in range(1 + REPEATS):
+            self._shuffle(group)
+            found = self._measure([self._chains[i] for i in group])
+            measured += found if repeat else []
+        return measured
 
     def _watch_sentinels(self) -> None:
         step = max(1, len(self._chains) // N_SENTINELS)

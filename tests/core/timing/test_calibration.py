@@ -6,9 +6,9 @@ from math import log2
 
 import pytest
 
-from costcore.timing.calibration import ANY, Calibration, Point, Rates
+from costcore import CostError
+from costcore.timing.calibration import Calibration, Error, Errors, Point, Rates
 from costcore.timing.families import Site
-from costcore.timing.left_out import left_out_errors
 
 RATES = Rates(overhead=1e-5, peak=1e9, bandwidth=1e9)
 
@@ -30,8 +30,13 @@ BEST = [Point(Site("linear", "product", (30.0,), 1e9, 4.0), 1.0), Point(Site("co
 LEAST = Point(Site("add", "arithmetic", (0.0,), 1, 12), 1e-5)
 
 
-def calibrated(*points, errors=None):
-    return Calibration([*BEST, LEAST, *points], {ANY: 0.5, "relu": 0.1, **(errors or {})})
+RELU = ((0.0, Error(0.1, 0.2)), (2.0, Error(0.1, 0.2)), (4.0, Error(0.5, 1.0)), (8.0, Error(0.9, 2.0)))
+
+ERRORS = Errors({"relu": RELU}, {"arithmetic": 0.5})
+
+
+def calibrated(*points):
+    return Calibration([*BEST, LEAST, *points], ERRORS)
 
 
 def test_rates_are_the_best_of_the_sweep():
@@ -43,11 +48,16 @@ def test_the_ideal_time_is_the_overhead_and_the_larger_of_two_terms():
     assert RATES.ideal(site(size=1e6, work=3)) == pytest.approx(1e-5 + 3e-3)
 
 
+def test_every_step_of_a_recurrence_takes_the_least_time_of_a_call():
+    place = Site("lstm", "product", (20.0, 20.0, 0.0, 0.0, 5.0, 0.0), 1e6, 1e6)
+    assert RATES.ideal(place) == pytest.approx(32 * 1e-5 + 1e-3)
+
+
 def test_a_call_of_the_sweep_takes_what_was_measured():
     measured = point(0.25)
     estimate = calibrated(measured).estimate(measured.site)
     assert estimate.seconds == pytest.approx((1e-5 + 1e-3) / 0.25)
-    assert (estimate.error, estimate.is_seen) == (0.1, True)
+    assert (estimate.error, estimate.distance) == (Error(0.1, 0.2), 0.0)
 
 
 def test_efficiency_is_the_mean_of_the_nearest_logarithms_weighted_by_distance():
@@ -70,7 +80,7 @@ def test_beyond_the_sweep_the_nearest_efficiency_holds():
 def test_a_family_without_points_is_estimated_from_its_kind():
     """``add`` and ``relu`` are arithmetic: one point each, the nearer one at the same size."""
     found = calibrated(point(0.5, size=1e6)).estimate(site(family="softsign", size=1e6))
-    assert not found.is_seen and found.error == 0.5
+    assert found.distance is None and found.error == Error(0.5, 0.5)
     assert found.seconds == pytest.approx((1e-5 + 1e-3) / 0.5, rel=0.001)
 
 
@@ -79,18 +89,36 @@ def test_a_kind_without_points_is_estimated_from_all():
     assert found.seconds == pytest.approx(1.0, rel=0.01)
 
 
-def test_the_error_is_that_of_points_that_were_left_out():
-    """Ten points of one efficiency and one of half of it: without it, its estimate is half of what was measured.
+@pytest.mark.parametrize(
+    ("distance", "error"),
+    [
+        (0.0, Error(0.1, 0.2)),
+        (3.0, Error(0.3, 0.6)),  # half way from 2 to 4
+        (5.0, Error(0.6, 1.25)),  # a quarter of the way from 4 to 8
+        (8.0, Error(0.9, 2.0)),
+        (8.5, None),  # farther than any point was left out
+    ],
+)
+def test_the_error_grows_with_the_distance_of_the_nearest_point(distance, error):
+    found = calibrated(point(0.5, size=2.0**10)).estimate(site(size=2.0 ** (10 + distance)))
+    assert found.distance == pytest.approx(distance)
+    assert found.error == (None if error is None else pytest.approx(error))
 
-    The others are estimated exactly, except where it is among the four nearest, at whose end of the axis it is not.
-    """
-    others = [point(0.5, size=2.0 ** (10 + i)) for i in range(10)]
-    outlier = point(0.25, size=2.0**30)
-    errors = left_out_errors([*others, outlier, *BEST, LEAST], RATES)
-    total = sum(each.seconds for each in others) + outlier.seconds
-    assert errors["relu"] == pytest.approx(outlier.seconds / 2 / total, rel=1e-3)
-    assert errors[ANY] > 0
-    assert errors["linear"] > 0  # its only point is left out, so that it is estimated from other families
+
+def test_a_kind_without_an_error_has_none():
+    assert calibrated(point(0.5)).estimate(site(family="sort", kind="opaque")).error is None
+
+
+def test_points_of_older_files_lack_the_last_coordinates():
+    found = calibrated(point(0.25, size=2.0**10), point(0.5, size=2.0**20))
+    newer = site(size=2.0**10)._replace(axes=(10.0, 3.0))
+    assert found.estimate(newer) == found.estimate(site(size=2.0**10))
+
+
+def test_points_of_a_newer_version_are_refused():
+    newer = Point(Site("relu", "arithmetic", (20.0, 1.0), 1e6, 1e6), 1e-3)
+    with pytest.raises(CostError, match=r"the points of 'relu' in the calibration have 2 coordinates, not 1"):
+        calibrated(newer).estimate(site())
 
 
 def test_an_estimate_does_not_depend_on_the_order_of_points():

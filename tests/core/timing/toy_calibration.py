@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costcore.timing.calibration import ANY, Calibration, Point
+from costcore.timing.calibration import Calibration, Error, Errors, Point
 from costcore.timing.calibration_table import Conditions, to_table
 from costcore.timing.families import Site
 from tests.core.timing.toy_device import device
@@ -28,7 +28,16 @@ POINTS = (
 )
 """The best: 1 TFLOP/s, 1 TB/s and 1 µs per call. All three run at full efficiency, up to the 1 µs."""
 
-ERRORS = {ANY: 0.5, "linear": 0.1, "copy": 0.2, "relu": 0.3}
+
+def growing(mean: float, most: float):
+    """Errors that double from a distance of 2 to one of 8."""
+    return (0.0, Error(mean, most)), (2.0, Error(mean, most)), (8.0, Error(2 * mean, 2 * most))
+
+
+ERRORS = Errors(
+    {"linear": growing(0.1, 0.25), "copy": growing(0.2, 0.5), "relu": growing(0.3, 0.7)},
+    {"product": 0.8, "arithmetic": 0.6},
+)
 
 
 def calibration(points=POINTS, errors=ERRORS) -> Calibration:

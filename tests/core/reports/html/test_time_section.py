@@ -113,7 +113,7 @@ def test_a_calibrated_device_has_a_usual_time_with_its_error():
     assert time.seconds > time.bound_seconds
     section = time_section(time)
     assert f"<dt>Calibrated</dt><dd>{duration(time.seconds)}</dd>" in section
-    assert "<dd class='note'>usual time on this device, ± 30%</dd>" in section  # the error of relu in the file
+    assert "<dd class='note'>usual time on this device, ± 70%</dd>" in section  # the error of relu in the file
 
 
 def cells(table):
