@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import NamedTuple
@@ -17,12 +18,14 @@ TOKENS = 128
 class Network(NamedTuple):
     """A network.
 
-    ``make`` builds it, ``inputs`` returns its inputs for a batch size, ``library`` is what it needs besides torch.
+    ``make`` builds it, ``inputs`` returns its inputs for a batch size, ``library`` is what it needs besides torch, and
+    ``batches`` are the batch sizes at which its time is measured.
     """
 
     make: Callable[[], nn.Module]
     inputs: Callable[[int], Tensor]
     library: str = ""
+    batches: tuple[int, ...] = (1, 4)
 
 
 def _image(batch: int) -> Tensor:
@@ -33,22 +36,23 @@ def _ids(batch: int) -> Tensor:
     return torch.randint(1000, (batch, TOKENS))
 
 
-def _torchvision(name: str) -> nn.Module:
+def from_torchvision(name: str, **settings: object) -> nn.Module:
     import torchvision
 
-    return torchvision.models.get_model(name)
+    return torchvision.models.get_model(name, **settings)
 
 
-def _timm(name: str) -> nn.Module:
+def from_timm(name: str, **settings: object) -> nn.Module:
     import timm
 
-    return timm.create_model(name)
+    return timm.create_model(name, **settings)
 
 
-def _transformers(model: str, config: str, **settings: int) -> nn.Module:
+def from_transformers(model: str, config: str, module: str = "", **settings: int) -> nn.Module:
     import transformers
 
-    return getattr(transformers, model)(getattr(transformers, config)(**settings))
+    place = import_module(f"transformers.{module}") if module else transformers
+    return getattr(place, model)(getattr(transformers, config)(**settings))
 
 
 def mlp() -> nn.Module:
@@ -100,29 +104,37 @@ VISION = (
     "swin_t",
 )
 
+LARGE = ("vgg11", "vit_b_16", "swin_t", "convnext_tiny")
+"""Networks whose time is measured for one image."""
+
 NETWORKS: Mapping[str, Network] = {
     "mlp": Network(mlp, lambda batch: torch.randn(32 * batch, 784)),
     "unet": Network(UNet, _image),
-    **{name: Network(partial(_torchvision, name), _image, "torchvision") for name in VISION},
     **{
-        name: Network(partial(_timm, full), _image, "timm")
+        name: Network(partial(from_torchvision, name), _image, "torchvision", (1,) if name in LARGE else (1, 4))
+        for name in VISION
+    },
+    **{
+        name: Network(partial(from_timm, full), _image, "timm")
         for name, full in (
             ("deit_tiny", "deit_tiny_patch16_224"),
             ("mixer_s32", "mixer_s32_224"),
             ("resmlp_12", "resmlp_12_224"),
         )
     },
-    "bert_4x256": Network(partial(_transformers, "BertModel", "BertConfig", **BERT), _ids, "transformers"),
-    "gpt2_4x512": Network(partial(_transformers, "GPT2Model", "GPT2Config", **GPT2), _ids, "transformers"),
-    "llama_4x512": Network(partial(_transformers, "LlamaForCausalLM", "LlamaConfig", **LLAMA), _ids, "transformers"),
+    "bert_4x256": Network(partial(from_transformers, "BertModel", "BertConfig", **BERT), _ids, "transformers"),
+    "gpt2_4x512": Network(partial(from_transformers, "GPT2Model", "GPT2Config", **GPT2), _ids, "transformers"),
+    "llama_4x512": Network(
+        partial(from_transformers, "LlamaForCausalLM", "LlamaConfig", **LLAMA), _ids, "transformers"
+    ),
 }
 
 
-def available(names: Sequence[str] | None = None) -> dict[str, Network]:
+def available(names: Sequence[str] | None = None, among: Mapping[str, Network] = NETWORKS) -> dict[str, Network]:
     """Return the networks of these names, all if omitted, whose library is installed; print which are skipped."""
     found = {}
-    for name in names or NETWORKS:
-        network = NETWORKS[name]
+    for name in names or among:
+        network = among[name]
         if network.library and find_spec(network.library) is None:
             print(f"{name}: skipped, {network.library} is not installed")
         else:
