@@ -19,7 +19,7 @@ from .chains import Chain, make_chains
 from .conditions import clock_of, conditions, gpu_mhz
 from .sweep import Sweep
 
-FULL = (850, 2e9, 3)
+FULL = (750, 2e9, 3)
 """Number of chains, most MACs of a chain, and number of rounds."""
 
 QUICK = (44, 2e6, 2)
