@@ -3,14 +3,15 @@
 PyTorch's autocast casts the operands of the devices it supports, and leaves meta tensors as they are, so that a pass
 under ``torch.autocast`` would silently be costed in the dtypes of the model. Here meta operands are cast as PyTorch
 would cast them on the device that autocast is enabled for: composite operators cast their own operands, and once
-autocast is used, every other operator that has a rule gets a kernel at the key ``PreDispatch`` that casts.
+autocast is used, every other operator that has a rule gets a kernel at the key ``PreDispatch`` that casts. A weight is
+cast once: the copy is kept until the outermost block of autocast ends.
 
-Source of the rules: ``aten/src/ATen/autocast_mode.h`` of PyTorch 2.13.
+Source of the rules: ``aten/src/ATen/autocast_mode.h`` and ``autocast_mode.cpp`` of PyTorch 2.13.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import ExitStack
 from functools import cache, wraps
 from typing import Any
@@ -18,17 +19,18 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
+from torch.utils.weak import WeakIdRef
 
 from ..meta.operands import tensors_of
 from ..operators.composite_ops import COMPOSITES, FAST_PATHS
-from .dispatch_keys import AFTER
+from .dispatch_keys import AFTER, CAPTURED
 from .libraries import kernels_of_aten
 from .replacement import replace
 
 _LOWER = """
 _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d
-addbmm addmm addmv addr baddbmm bmm chain_matmul einsum linear linalg_multi_dot linalg_vecdot matmul mm mv prelu
-scaled_dot_product_attention gru_cell lstm_cell rnn_relu_cell rnn_tanh_cell
+addbmm addmm _addmm_activation addmv addr baddbmm bmm chain_matmul einsum linear linalg_multi_dot linalg_vecdot matmul
+mm mv prelu scaled_dot_product_attention gru_cell lstm_cell rnn_relu_cell rnn_tanh_cell mkldnn_rnn_layer
 """
 
 LOWER = frozenset(_LOWER.split())
@@ -39,13 +41,12 @@ addcdiv addcmul atan2 bilinear cat cross dot grid_sampler index_copy index_put s
 """
 
 PROMOTED = frozenset(_PROMOTED.split())
-"""Operators that are computed in the widest dtype among their operands, as they are without autocast."""
+"""Operators that are computed in the widest dtype among their operands."""
 
-CASTS_INSIDE = frozenset(f"aten::{name}" for name in ("einsum", "gru", "lstm", "rnn_relu", "rnn_tanh"))
+_CELLS = "lstm gru rnn_relu rnn_tanh lstm_cell gru_cell rnn_relu_cell rnn_tanh_cell"
+
+CASTS_INSIDE = frozenset(f"aten::{name}" for name in ("einsum", "bilinear", *_CELLS.split()))
 """Composite operators without a rule on some devices; the products inside them have one and determine the result."""
-
-LOWER_AS_A_WHOLE = "aten::lstm"
-"""The member of :data:`CASTS_INSIDE` that a device computes in one kernel, in the lower precision."""
 
 KEYS = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA", "xpu": "AutocastXPU", "mps": "AutocastMPS"}
 """The name of the dispatch key at which a device has its autocast kernels."""
@@ -68,19 +69,12 @@ def casts_first(operator: OpOverload, keyset: Any) -> bool:
     )
 
 
-def dtype_for(operator: OpOverload, tensors: Iterable[Tensor]) -> torch.dtype | None:
-    """Return the dtype that the meta operands of an operator are to be cast to; None: they are not cast."""
+def has_rule(operator: OpOverload, tensors: Iterable[Tensor]) -> bool:
+    """Return whether autocast decides how an operator runs on meta tensors, of which there are any."""
     device = _device()
-    packet = operator._schema.name.removeprefix("aten::")
-    if device is None or packet in PROMOTED:
-        return None
-    if not torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), KEYS[device]):
-        return None
-    dtypes = {tensor.dtype for tensor in tensors if tensor.is_meta and _is_castable(tensor)}
-    if not dtypes:
-        return None
-    wanted: torch.dtype = torch.get_autocast_dtype(device) if packet in LOWER else torch.float32
-    return wanted if dtypes != {wanted} else None
+    if device is None or not torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), KEYS[device]):
+        return False
+    return any(tensor.is_meta for tensor in tensors)
 
 
 def lower_dtype() -> torch.dtype:
@@ -97,56 +91,131 @@ def _is_castable(tensor: Tensor) -> bool:
     return tensor.is_floating_point() and tensor.dtype is not torch.float64
 
 
-def cast(value: Any, dtype: torch.dtype) -> Any:
-    """Return arguments with every meta operand cast to ``dtype``, the last one first as in PyTorch."""
-    if isinstance(value, Tensor):
-        return value.to(dtype) if value.is_meta and _is_castable(value) and value.dtype is not dtype else value
-    if isinstance(value, dict):
-        return {name: cast(item, dtype) for name, item in value.items()}
-    return type(value)([cast(item, dtype) for item in reversed(value)][::-1]) if type(value) in (list, tuple) else value
+class Casts:
+    """Casts meta operands, and keeps the copies of weights as PyTorch does: by weight, in whichever dtype came first."""
+
+    def __init__(self) -> None:
+        self._copies: dict[WeakIdRef, Tensor] = {}
+
+    def clear(self) -> None:
+        """Free the copies of weights."""
+        self._copies.clear()
+
+    def run(self, operator: OpOverload, args: Any, kwargs: Any) -> Any:
+        """Run an operator that has a rule: on operands of the dtype that is wanted, and without autocast inside it."""
+        dtypes = {x.dtype for x in tensors_of(args, kwargs) if x.is_meta and _is_castable(x)}
+        wanted = _wanted(operator._schema.name.removeprefix("aten::"), dtypes)
+        if wanted is not None and dtypes - {wanted}:
+            args, kwargs = self(args, wanted), self(kwargs, wanted)
+        with torch._C._ExcludeDispatchKeyGuard(_keys_of(_device() or "cpu")):
+            return operator(*args, **kwargs)
+
+    def __call__(self, value: Any, dtype: torch.dtype) -> Any:
+        """Return arguments with every meta operand cast to ``dtype``, the last one first as in PyTorch."""
+        if isinstance(value, Tensor):
+            is_cast = value.is_meta and _is_castable(value) and value.dtype is not dtype
+            return self._cast(value, dtype) if is_cast else value
+        if isinstance(value, dict):
+            return {name: self(item, dtype) for name, item in value.items()}
+        if type(value) not in (list, tuple):
+            return value
+        return type(value)([self(item, dtype) for item in reversed(value)][::-1])
+
+    def _cast(self, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+        is_weight = tensor.dtype is torch.float32 and tensor.requires_grad and tensor.is_leaf and not tensor._is_view()
+        if not is_weight or dtype is not lower_dtype() or not torch.is_autocast_cache_enabled():
+            return tensor.to(dtype)
+        keeps_gradients = _keeps_gradients()
+        if keeps_gradients and torch.is_inference_mode_enabled():
+            return tensor.to(dtype)
+        key = WeakIdRef(tensor)
+        copy = self._copies.get(key)
+        if copy is None:
+            with torch.set_grad_enabled(keeps_gradients or torch.is_grad_enabled()):
+                copy = self._copies[key] = tensor.to(dtype)
+        return copy
 
 
-def patch_autocast(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:
+def _wanted(packet: str, dtypes: Collection[torch.dtype]) -> torch.dtype | None:
+    """Return the dtype that an operator computes in; None: that of its operands."""
+    if packet in PROMOTED:
+        return torch.float32 if torch.float32 in dtypes else None
+    return lower_dtype() if packet in LOWER else torch.float32
+
+
+@cache
+def _keys_of(device: str) -> Any:
+    return torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, KEYS[device]))
+
+
+@cache
+def _keeps_gradients() -> bool:
+    """Return whether a copy that is kept has a gradient also if it was made without; if so, inference mode keeps none.
+
+    PyTorch does so since 2.11.
+    """
+    with torch.inference_mode(False), torch._C._ExcludeDispatchKeyGuard(CAPTURED):
+        weight = torch.ones(1, 1, device="cpu", requires_grad=True)
+        with torch.autocast("cpu", torch.bfloat16, cache_enabled=True):
+            with torch.no_grad():
+                torch.mm(weight, weight)
+            with torch.enable_grad():
+                return torch.mm(weight, weight).requires_grad
+
+
+def patch_autocast(stack: ExitStack, active_casts: Callable[[], Casts | None]) -> None:
     """Let ``torch.autocast`` work on the meta device, in a thread that captures.
 
     It registers the casting kernels when it is entered. ``torch.autocast("meta")``, as models spell the device of their
-    input, which PyTorch rejects, is autocast of the device that it is enabled for, or else of the CPU.
+    input, which PyTorch rejects, is autocast of the device that it is enabled for, or else of the CPU. When PyTorch
+    frees its copies of weights, as at the end of the outermost block, those of meta weights are freed too.
 
     Args:
         stack: undoes the patches.
-        is_capturing: returns whether the running thread captures.
+        active_casts: returns the casts of the running thread; None if it does not capture.
     """
     autocast: Any = torch.amp.autocast_mode.autocast
-    enter, init = autocast.__enter__, autocast.__init__
+    enter, init, clear = autocast.__enter__, autocast.__init__, torch.clear_autocast_cache
 
     @wraps(enter)
     def __enter__(self: Any) -> Any:  # noqa: N807 - replaces it
-        if is_capturing():
-            register_kernels()
+        if active_casts() is not None:
+            register_kernels(active_casts)
         return enter(self)
 
     @wraps(init)
     def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - replaces it
-        is_meta = device_type == "meta" and is_capturing()
+        is_meta = device_type == "meta" and active_casts() is not None
         init(self, _device() or "cpu" if is_meta else device_type, *args, **kwargs)
+
+    @wraps(clear)
+    def clear_autocast_cache() -> None:
+        casts = active_casts()
+        if casts is not None:
+            casts.clear()
+        clear()
 
     replace(stack, autocast, "__enter__", __enter__)
     replace(stack, autocast, "__init__", __init__)
+    replace(stack, torch, "clear_autocast_cache", clear_autocast_cache)
 
 
 @cache
-def register_kernels() -> None:
+def register_kernels(active_casts: Callable[[], Casts | None]) -> None:
     """Register the casting kernels for the rest of the process.
 
     Threads that do not capture never reach them.
+
+    Args:
+        active_casts: returns the casts of the running thread.
     """
     with kernels_of_aten() as library:
         for name in sorted({name for key in KEYS.values() for name in _operators_at(key)}):
             packet, _, overload = name.removeprefix("aten::").partition(".")
             operator = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
             has_kernel = name.removeprefix("aten::") in COMPOSITES or packet in FAST_PATHS
-            if operator is not None and not has_kernel and packet not in PROMOTED:
-                library.impl(name.removeprefix("aten::"), _kernel(operator), "PreDispatch", with_keyset=True)
+            if operator is not None and not has_kernel:
+                library.impl(name.removeprefix("aten::"), _kernel(operator, active_casts), "PreDispatch", with_keyset=True)
 
 
 def _operators_at(key: str) -> list[str]:
@@ -157,12 +226,11 @@ def _operators_at(key: str) -> list[str]:
     return [name for name in names if name.startswith("aten::")]
 
 
-def _kernel(operator: OpOverload) -> Callable[..., Any]:
+def _kernel(operator: OpOverload, active_casts: Callable[[], Casts | None]) -> Callable[..., Any]:
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_any_enabled():
-            dtype = dtype_for(operator, tensors_of(args, kwargs))
-            if dtype is not None:
-                return operator(*cast(args, dtype), **cast(kwargs, dtype))
+        casts = active_casts()
+        if casts is not None and is_any_enabled() and has_rule(operator, tensors_of(args, kwargs)):
+            return casts.run(operator, args, kwargs)
         return operator.redispatch(keyset & AFTER, *args, **kwargs)
 
     return kernel

@@ -1,4 +1,7 @@
-"""Activation checkpointing on the meta device, which PyTorch before 2.5 has no module for."""
+"""Activation checkpointing on the meta device, which PyTorch before 2.5 has no module for.
+
+It keeps the state of the random generator of the CPU as it does for tensors on a CPU.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ def patch_checkpoint(stack: ExitStack, is_capturing: Callable[[], bool]) -> None
         stack: undoes the patch.
         is_capturing: returns whether the running thread captures.
     """
+    _patch_fork(stack, is_capturing)
     checkpoint: Any = sys.modules.get("torch.utils.checkpoint")  # which imports sympy until PyTorch 2.8
     if checkpoint is None or _knows_meta(checkpoint._get_device_module):
         return
@@ -32,7 +36,6 @@ def patch_checkpoint(stack: ExitStack, is_capturing: Callable[[], bool]) -> None
         return torch.device(device) if device == "meta" and is_capturing() else original(device)
 
     replace(stack, checkpoint, "_get_device_module", get_device_module)
-    _patch_fork(stack, is_capturing)
 
 
 def _patch_fork(stack: ExitStack, is_capturing: Callable[[], bool]) -> None:

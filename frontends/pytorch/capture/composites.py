@@ -61,6 +61,8 @@ def _kernel(name: str, active_mode: Callable[[], CaptureMode | None]) -> Callabl
             redispatch = operator._handle.redispatch_boxed  # operator.redispatch without its Python frame
         mode = active_mode()
         if mode is None or mode.in_composite or mode.is_paused or _functorch_level() is not None:
+            if mode is not None and autocast.is_any_enabled() and autocast.has_rule(operator, tensors_of(args, kwargs)):
+                return mode.casts.run(operator, args, kwargs)
             return redispatch(keyset & AFTER, *args, **kwargs)
         if mode.is_over and mode.end_in_thread is not None:
             mode.end_in_thread()
@@ -94,9 +96,8 @@ def _call(
     if autocast.is_any_enabled():
         if autocast.casts_first(operator, keyset & AFTER):
             return redispatch(keyset & AFTER, *args, **kwargs)  # it comes again after its inputs were cast
-        dtype = autocast.dtype_for(operator, tensors)
-        if dtype is not None:
-            return operator(*autocast.cast(args, dtype), **autocast.cast(kwargs, dtype))
+        if autocast.has_rule(operator, tensors):
+            return mode.casts.run(operator, args, kwargs)
         if plan.native in autocast.CASTS_INSIDE:
             key = cached = None  # what it returns depends on more than its operands
     ledgers = mode.ledgers
@@ -124,7 +125,9 @@ def _call(
         if mode.is_estimate and is_mixed(tensors):
             passed = without_data((args, kwargs), keeps_integers=True)
         mark = ledgers[0].begin_frame() if ledgers else 0
-        result = _run(mode, plan, redispatch, keyset & AFTER, *passed)
+        casts_inside = plan.native in autocast.CASTS_INSIDE and autocast.is_any_enabled()
+        # a mode that handles the operator as a whole, as in inference, would run what is inside without autocast
+        result = _run(mode, plan, redispatch, keyset & (AFTER_CAPTURE if casts_inside else AFTER), *passed)
         if cached is None:
             cached = mode.add_call(plan, key, args, kwargs, tensors, result)
         for ledger in ledgers:
@@ -142,12 +145,9 @@ def _call(
 def _sees_inner(plan: OperatorPlan) -> bool:
     """Return whether a memory ledger sees the operators inside a composite operator, which are not recorded.
 
-    Inside a dispatch mode those of :data:`.autocast.CASTS_INSIDE` would not be cast, and PyTorch would compute others
-    by another algorithm.
+    Inside a dispatch mode, PyTorch would compute the others by another algorithm.
     """
-    if plan.native.removeprefix("aten::") in WITHOUT_GRADIENT:
-        return False
-    return plan.native not in autocast.CASTS_INSIDE or not autocast.is_any_enabled()
+    return plan.native.removeprefix("aten::") not in WITHOUT_GRADIENT
 
 
 def _run(
@@ -160,8 +160,6 @@ def _run(
             ledger.adds_in_place = True
     try:
         watch = Stopwatch(tensors_of(args, kwargs), kwargs) if mode.recording.measures_time else None
-        if plan.native == autocast.LOWER_AS_A_WHOLE and autocast.is_any_enabled():
-            args = autocast.cast(args, autocast.lower_dtype())
         result = run_stand_in(mode, plan.native, args, kwargs)
         if result is None:
             result = redispatch(keyset, *args, **kwargs)

@@ -39,6 +39,7 @@ from ..operators.plan import OperatorPlan
 from ..packed_weights import PackedWeights, without_run
 from ..recording.recording import Recording
 from ..recording.stopwatch import Stopwatch
+from .autocast import Casts
 from .dispatch_keys import CAPTURED, LazyValues
 from .run_kernel import run_kernel
 from .sharded_parameters import join_shards
@@ -71,6 +72,7 @@ class CaptureMode(TorchDispatchMode):
         spellings: follows which functions the code calls, if a capture asks for that.
         is_over: whether the last capture of the thread ended in another thread, so that operators just run.
         end_in_thread: restores the state of the thread, in that thread.
+        casts: casts meta operands under autocast.
         without_capture: a context in which operators run as if nothing was captured; it does not nest.
     """
 
@@ -84,6 +86,7 @@ class CaptureMode(TorchDispatchMode):
         self.in_composite = False
         self.meta_modules: WeakKeyDictionary[Module, Module] = WeakKeyDictionary()
         self.is_over = False
+        self.casts = Casts()
         self.end_in_thread: Callable[[], None] | None = None
         self.spellings: Spellings | None = None
         self.without_capture = torch._C._ExcludeDispatchKeyGuard(CAPTURED)

@@ -78,7 +78,7 @@ def _patch(stack: ExitStack, has_composites: bool) -> None:
     _allow_flex_attention_on_meta(stack)
     nested_tensors.patch_attention(stack, _active_mode)
     dtensor.patch_shape_propagation(stack, _active_mode)
-    autocast.patch_autocast(stack, _is_capturing)
+    autocast.patch_autocast(stack, active_casts)
     checkpoints.patch_checkpoint(stack, _is_capturing)
     python_values.patch_functions(stack, _active_mode)
     storage_sizes.patch_resizing(stack, _active_mode)
@@ -114,6 +114,11 @@ _active_mode: Callable[[], CaptureMode | None] = partial(getattr, THREAD, "mode"
 
 def _is_capturing() -> bool:
     return THREAD.mode is not None
+
+
+def active_casts() -> autocast.Casts | None:
+    """Return what casts meta operands under autocast in the running thread; None if it does not capture."""
+    return None if THREAD.mode is None else THREAD.mode.casts
 
 
 _unseen_threads: dict[int, None] = {}

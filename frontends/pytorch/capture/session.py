@@ -64,7 +64,7 @@ class Session:
             self._thread_state.callback(torch._C._dispatch_tls_set_dispatch_key_included, PRE_DISPATCH, was_included)
             torch._C._dispatch_tls_set_dispatch_key_included(PRE_DISPATCH, True)
             if autocast.is_any_enabled():
-                autocast.register_kernels()
+                autocast.register_kernels(patches.active_casts)
         self._thread_state.callback(self.mode.stop)
         self.mode.__enter__()
         self.mode.end_in_thread = self.restore

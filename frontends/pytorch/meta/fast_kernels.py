@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .arranging import ARRANGING
-from .gradients import GRADIENTS
+from .gradients import GRADIENTS, HALVES, are_vectors
 from .interpolation import INTERPOLATION
 from .lstm import lstm_layer, lstm_layer_backward
 from .plain_layouts import empty, empty_like, is_contiguous, is_dense
@@ -24,12 +24,12 @@ from .products import addmm, baddbmm, bmm, convolution, convolution_backward, fl
 FAST_DTYPES = (torch.float32, torch.float64)
 
 
-def _is_dense_float(x: Tensor) -> bool:
-    return x.dtype in FAST_DTYPES and is_dense(x)
-
-
-def _match(vectors: Sequence[Tensor | None], shape: tuple[int, ...], x: Tensor) -> bool:
-    return all(v is None or (tuple(v.shape) == shape and v.dtype == x.dtype) for v in vectors)
+def _dtype_of(vectors: Sequence[Tensor | None], x: Tensor) -> torch.dtype | None:
+    """Return the dtype of the parameters and statistics of a normalization; None: PyTorch decides about it."""
+    if x.dtype in FAST_DTYPES:
+        return x.dtype
+    has_single = x.dtype in HALVES and any(v is not None and v.dtype is torch.float32 for v in vectors)
+    return torch.float32 if has_single else None
 
 
 def _batch_norm(
@@ -43,12 +43,14 @@ def _batch_norm(
     eps: float,
 ) -> tuple[Tensor, ...] | None:
     """Return what a CPU returns: the statistics of the batch have elements in training only."""
-    if x.dim() < 2 or not _is_dense_float(x) or not _match((weight, bias, mean, var), (x.shape[1],), x):
+    vectors = weight, bias, mean, var
+    dtype = _dtype_of(vectors, x)
+    if x.dim() < 2 or dtype is None or not is_dense(x) or not are_vectors(vectors, (x.shape[1],), dtype):
         return None
     if (mean is None or var is None) and not (training and mean is None and var is None):
         return None
     kept = x.shape[1] if training else 0
-    return empty_like(x), empty((kept,), x.dtype), empty((kept,), x.dtype)
+    return empty_like(x), empty((kept,), dtype), empty((kept,), dtype)
 
 
 def _layer_norm(
@@ -58,7 +60,7 @@ def _layer_norm(
     rank = x.dim() - len(shape)
     if x.dtype not in FAST_DTYPES or not x.is_contiguous() or tuple(x.shape[rank:]) != shape or rank < 0:
         return None
-    if not _match((weight, bias), shape, x):
+    if not are_vectors((weight, bias), shape, x.dtype):
         return None
     rows = (*x.shape[:rank], *[1] * len(shape))
     return empty_like(x), empty(rows, x.dtype), empty(rows, x.dtype)
@@ -74,13 +76,14 @@ def _group_norm(
     groups: int,
     eps: float,
 ) -> tuple[Tensor, ...] | None:
-    if x.dtype not in FAST_DTYPES or not is_contiguous(x) or x.dim() < 2 or groups < 1 or channels % groups:
+    dtype = _dtype_of((weight, bias), x)
+    if dtype is None or not is_contiguous(x) or x.dim() < 2 or groups < 1 or channels % groups:
         return None
     if tuple(x.shape[:2]) != (batch, channels) or x.numel() != batch * channels * positions:
         return None
-    if not _match((weight, bias), (channels,), x):
+    if not are_vectors((weight, bias), (channels,), dtype):
         return None
-    return empty_like(x), empty((batch, groups), x.dtype), empty((batch, groups), x.dtype)
+    return empty_like(x), empty((batch, groups), dtype), empty((batch, groups), dtype)
 
 
 FAST_KERNELS: Mapping[str, Callable[..., Any]] = {

@@ -5,7 +5,7 @@ Each function returns None unless its operands plainly fit, so that PyTorch deci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,10 @@ from .plain_layouts import INDICES, empty, empty_like, is_contiguous, is_dense
 
 _UNARY = "threshold gelu silu hardtanh hardswish hardsigmoid leaky_relu sigmoid tanh"
 _PLAIN_FLOATS = frozenset((torch.float32, torch.float64))
+
+HALVES = frozenset((torch.bfloat16, torch.float16))
+"""Dtypes that a normalization accepts together with parameters in float32."""
+
 
 
 def unary_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | None:
@@ -47,7 +51,7 @@ def batch_norm_backward(
         return None
     features = (x.shape[1],)
     vectors = (weight, mean, var, saved_mean, saved_scale)
-    if saved_mean is None or saved_scale is None or not _are_vectors(vectors, features, x.dtype):
+    if saved_mean is None or saved_scale is None or not are_vectors(vectors, features, x.dtype):
         return None
     return empty(x.shape, x.dtype), *(empty(features, x.dtype) if wanted else None for wanted in output_mask[1:])
 
@@ -68,7 +72,7 @@ def layer_norm_backward(
     if not _are_plain(gradient, x) or rank < 1 or tuple(x.shape[rank:]) != shape:
         return None
     rows = (*x.shape[:rank], *[1] * len(shape))
-    if not _are_vectors((mean, scale), rows, x.dtype) or not _are_vectors((weight, bias), shape, x.dtype):
+    if not are_vectors((mean, scale), rows, x.dtype) or not are_vectors((weight, bias), shape, x.dtype):
         return None
     if any(wanted and learned is None for wanted, learned in zip(output_mask[1:], (weight, bias), strict=True)):
         return None
@@ -88,15 +92,21 @@ def group_norm_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, ...] | None:
-    """Return the empty gradients of input, weight and bias, as far as ``output_mask`` asks for them."""
-    if not _are_plain(gradient, x) or x.dim() < 2 or groups < 1 or channels % groups:
+    """Return the empty gradients of input, weight and bias, as far as ``output_mask`` asks for them.
+
+    A CPU keeps the dtype of an input in lower precision, where PyTorch's own kernel returns that of the weight.
+    """
+    if not _are_plain(gradient, x, _PLAIN_FLOATS | HALVES) or x.dim() < 2 or groups < 1 or channels % groups:
         return None
     if tuple(x.shape[:2]) != (batch, channels) or x.numel() != batch * channels * positions:
         return None
-    if not _are_vectors((mean, scale), (batch, groups), x.dtype) or not _are_vectors((weight,), (channels,), x.dtype):
+    if not are_vectors((mean, scale), (batch, groups), mean.dtype) or mean.dtype not in (x.dtype, torch.float32):
         return None
-    shapes = (tuple(x.shape), (channels,), (channels,))
-    return tuple(empty(s, x.dtype) if wanted else None for s, wanted in zip(shapes, output_mask, strict=True))
+    if not are_vectors((weight,), (channels,), mean.dtype):
+        return None
+    vector = (channels,), mean.dtype
+    gradients = (tuple(x.shape), x.dtype), vector, vector
+    return tuple(empty(*each) if wanted else None for each, wanted in zip(gradients, output_mask, strict=True))
 
 
 def max_pool2d_backward(
@@ -141,11 +151,13 @@ def _are_float(gradient: Tensor, x: Tensor) -> bool:
     return x.dtype in _PLAIN_FLOATS and gradient.dtype == x.dtype
 
 
-def _are_plain(gradient: Tensor, x: Tensor) -> bool:
-    return _are_float(gradient, x) and gradient.shape == x.shape and is_contiguous(gradient) and is_contiguous(x)
+def _are_plain(gradient: Tensor, x: Tensor, dtypes: Collection[torch.dtype] = _PLAIN_FLOATS) -> bool:
+    is_float = x.dtype in dtypes and gradient.dtype == x.dtype
+    return is_float and gradient.shape == x.shape and is_contiguous(gradient) and is_contiguous(x)
 
 
-def _are_vectors(vectors: Sequence[Tensor | None], shape: tuple[int, ...], dtype: torch.dtype) -> bool:
+def are_vectors(vectors: Sequence[Tensor | None], shape: tuple[int, ...], dtype: torch.dtype) -> bool:
+    """Return whether all vectors that there are have a shape and a dtype."""
     return all(v is None or (tuple(v.shape) == shape and v.dtype == dtype) for v in vectors)
 
 

@@ -103,7 +103,8 @@ def _fit(x: Tensor, hx: Tensor, params: Sequence[Tensor]) -> bool:
     """Return whether the layers can run: operands are on the meta device, and their shapes fit."""
     if any(not tensor.is_meta for tensor in (x, hx, *params)) or x.dim() != 3 or not x.numel() or hx.dim() != 3:
         return False
-    return bool(x.shape[2] == params[0].shape[1] and hx.shape[2] == params[1].shape[1] and x.dtype == params[0].dtype)
+    same_dtype = x.dtype == params[0].dtype or torch._C._is_any_autocast_enabled()
+    return bool(x.shape[2] == params[0].shape[1] and hx.shape[2] == params[1].shape[1] and same_dtype)
 
 
 STAND_INS = {"aten::gru": stand_in(_gru), "aten::rnn_tanh": stand_in(_tanh), "aten::rnn_relu": stand_in(_relu)}

@@ -34,7 +34,7 @@ def fused_lstm(
     """Return output and states; None if a CPU would decompose the operator too, or operands have data."""
     if not isinstance(hx, (list, tuple)) or len(hx) != 2 or not input.numel() or input.dim() != 3:
         return None
-    if any(not x.is_meta or x.dtype != torch.float32 for x in (input, *hx, *params)):
+    if any(not x.is_meta for x in (input, *hx, *params)) or not _has_kernel((input, *hx, *params)):
         return None
     n_directions, n_weights = 2 if bidirectional else 1, 4 if has_biases else 2
     if len(params) != num_layers * n_directions * n_weights or not torch.backends.mkldnn.enabled:
@@ -60,6 +60,14 @@ def fused_lstm(
         if dropout and train and i < num_layers - 1:
             y = torch.dropout(y, dropout, True)
     return y.transpose(0, 1) if batch_first else y, torch.stack(hn), torch.stack(cn)
+
+
+def _has_kernel(operands: Sequence[Tensor]) -> bool:
+    """Return whether oneDNN computes an LSTM on these operands; autocast casts them all to one dtype."""
+    if not torch._C._is_any_autocast_enabled():
+        return all(x.dtype is torch.float32 for x in operands)
+    dtype = operands[0].dtype
+    return dtype is torch.float32 or (dtype is torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def _no_biases(weights: Sequence[Tensor]) -> list[Tensor]:
