@@ -123,7 +123,8 @@ def _call(
     else:
         passed = (args, kwargs)
         if mode.is_estimate and is_mixed(tensors):
-            passed = without_data((args, kwargs), keeps_integers=True)
+            with mode.without_capture:
+                passed = without_data((args, kwargs), keeps_integers=True)
         mark = ledgers[0].begin_frame() if ledgers else 0
         casts_inside = plan.native in autocast.CASTS_INSIDE and autocast.is_any_enabled()
         # a mode that handles the operator as a whole, as in inference, would run what is inside without autocast

@@ -24,6 +24,12 @@ from .replacement import replace
 
 _ONLY_PRE_DISPATCH = torch._C.DispatchKeySet(PRE_DISPATCH)
 
+INEXACT = {
+    FLEX: "memory: flex_attention is counted as one kernel that keeps no scores; without torch.compile it keeps them",
+    "scan": "memory: what scan keeps of all steps is counted once; PyTorch also copies it",
+}
+"""Remarks on operators whose memory is not that of a run, by their name."""
+
 _functorch_level = torch._C._functorch.maybe_current_level
 
 
@@ -74,12 +80,18 @@ def patch_dispatch(stack: ExitStack, active_mode: Callable[[], CaptureMode | Non
 def _run(mode: CaptureMode, operator: Any, args: Any, kwargs: Any) -> Any:
     if mode.is_paused or _functorch_level() is not None or _len_torch_dispatch_stack() != 1:
         return _run_as_usual(operator, args, kwargs)  # another transform or mode comes first
+    if operator.name() in INEXACT:
+        for ledger in mode.ledgers:
+            ledger.note(INEXACT[operator.name()], is_approximation=True)
     if operator.name() != FLEX:
         return CONTROL_FLOW[operator.name()](mode, *args, **kwargs)
     mode.assume(FLEX_ASSUMPTION)
-    if args[0].is_meta:
-        return mode.run_as_one_call(operator, args[:3], {}, partial(flex_on_meta, operator, *args[:6]))
-    return mode.run_as_one_call(operator, args[:3], {}, partial(_run_as_usual, operator, args, kwargs))
+    is_meta = args[0].is_meta
+    run = partial(flex_on_meta, operator, *args[:6]) if is_meta else partial(_run_as_usual, operator, args, kwargs)
+    with ExitStack() as stack:
+        for ledger in mode.ledgers:
+            stack.enter_context(ledger.whole())
+        return mode.run_as_one_call(operator, args[:3], {}, run)
 
 
 def _run_as_usual(operator: Any, args: Any, kwargs: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.jit import ScriptModule
 from torch.nn import Module, Parameter
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.overrides import TorchFunctionMode
@@ -129,7 +130,20 @@ def meta_copy(model: Module, values: Values) -> Module:
                 pending.append((module, _with_parameters(state, sharded.get(id(module), {}))))
         for module, state in pending:
             _fill(memo[id(module)], state, memo, copier)
-        return memo[id(model)] if id(model) in memo else copy.deepcopy(model, memo)
+        copied = memo[id(model)] if id(model) in memo else copy.deepcopy(model, memo)
+    for module in modules_of(copied):
+        if isinstance(module, ScriptModule):  # deepcopy copies its tensors where Python does not see it
+            _drop_data(module)
+    return copied
+
+
+def _drop_data(module: ScriptModule) -> None:
+    """Move the tensors of a module that TorchScript compiled to the meta device; integers may decide something."""
+    for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
+        if tensor is not None and tensor.is_floating_point():
+            made = torch.empty_like(tensor, device=META)
+            is_parameter = name in module._parameters
+            module._c.setattr(name, Parameter(made, tensor.requires_grad) if is_parameter else made)
 
 
 def keep_input_checks(exported: Module, copied: Module, n_positional: int) -> None:
