@@ -92,7 +92,7 @@ def _is_castable(tensor: Tensor) -> bool:
 
 
 class Casts:
-    """Casts meta operands, and keeps the copies of weights as PyTorch does: by weight, in whichever dtype came first."""
+    """Casts meta operands, and keeps the copies of weights as PyTorch does: one each, in the dtype that came first."""
 
     def __init__(self) -> None:
         self._copies: dict[WeakIdRef, Tensor] = {}
@@ -168,7 +168,8 @@ def patch_autocast(stack: ExitStack, active_casts: Callable[[], Casts | None]) -
 
     It registers the casting kernels when it is entered. ``torch.autocast("meta")``, as models spell the device of their
     input, which PyTorch rejects, is autocast of the device that it is enabled for, or else of the CPU. When PyTorch
-    frees its copies of weights, as at the end of the outermost block, those of meta weights are freed too.
+    frees its copies of weights, as at the end of the outermost block, those of meta weights are freed too. The inputs
+    of functions with ``torch.amp.custom_fwd(cast_inputs=…)`` are cast as well.
 
     Args:
         stack: undoes the patches.
@@ -176,6 +177,7 @@ def patch_autocast(stack: ExitStack, active_casts: Callable[[], Casts | None]) -
     """
     autocast: Any = torch.amp.autocast_mode.autocast
     enter, init, clear = autocast.__enter__, autocast.__init__, torch.clear_autocast_cache
+    cast_inputs: Callable[..., Any] = torch.amp.autocast_mode._cast
 
     @wraps(enter)
     def __enter__(self: Any) -> Any:  # noqa: N807 - replaces it
@@ -195,6 +197,13 @@ def patch_autocast(stack: ExitStack, active_casts: Callable[[], Casts | None]) -
             casts.clear()
         clear()
 
+    @wraps(cast_inputs)
+    def _cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:
+        if isinstance(value, Tensor) and value.is_meta and active_casts() is not None:
+            return value.to(dtype) if _is_castable(value) else value
+        return cast_inputs(value, device_type, dtype)
+
+    replace(stack, torch.amp.autocast_mode, "_cast", _cast)
     replace(stack, autocast, "__enter__", __enter__)
     replace(stack, autocast, "__init__", __init__)
     replace(stack, torch, "clear_autocast_cache", clear_autocast_cache)
@@ -215,7 +224,9 @@ def register_kernels(active_casts: Callable[[], Casts | None]) -> None:
             operator = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
             has_kernel = name.removeprefix("aten::") in COMPOSITES or packet in FAST_PATHS
             if operator is not None and not has_kernel:
-                library.impl(name.removeprefix("aten::"), _kernel(operator, active_casts), "PreDispatch", with_keyset=True)
+                library.impl(
+                    name.removeprefix("aten::"), _kernel(operator, active_casts), "PreDispatch", with_keyset=True
+                )
 
 
 def _operators_at(key: str) -> list[str]:

@@ -49,6 +49,9 @@ FUSED = (
 MERGED = "memory: the merged mask of a fused transformer operator is not counted"
 
 
+CAST_INSIDE = "memory: what autocast casts inside a fused transformer operator, and keeps, is not counted"
+
+
 @cache
 def register_kernels(active_mode: Callable[[], CaptureMode | None]) -> None:
     """Register a kernel at ``PreDispatch`` for every fused operator, for the rest of the process.
@@ -119,6 +122,9 @@ def _run(mode: CaptureMode, operator: OpOverload, args: Any, kwargs: Any, fused:
         with _without_capture(CAPTURED):
             return fused()
 
+    if autocast.is_any_enabled():
+        for ledger in mode.ledgers:
+            ledger.note(CAST_INSIDE, is_approximation=True)
     passed = mode.cache.plans.of(operator).bind(args, kwargs)
     module = mode.recording.modules.innermost
     is_nested = any(tensor.is_nested for tensor in tensors_of(args, kwargs))
@@ -204,6 +210,8 @@ def as_one_operator(
             has_mask = len(tensors_of(args, kwargs)) > (3 if isinstance(module, MultiheadAttention) else 1)
             for ledger in mode.ledgers:
                 ledger.note(FUSED)
+                if autocast.is_any_enabled():
+                    ledger.note(CAST_INSIDE, is_approximation=True)
                 if has_mask:
                     ledger.note(MERGED, is_approximation=True)
                 stack.enter_context(ledger.whole())

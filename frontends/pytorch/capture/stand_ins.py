@@ -10,6 +10,10 @@ import torch
 from ..meta import gru, lstm, sdpa
 from .dispatch_mode import CaptureMode
 
+PACKED = "memory: a recurrent layer on a packed sequence runs other operators on the meta device than on a CPU"
+
+_RECURRENT = frozenset((lstm.NAME, *gru.STAND_INS))
+
 _STAND_INS: Mapping[str, Callable[..., Any]] = {
     sdpa.NAME: sdpa.fused_attention,
     lstm.NAME: lstm.fused_lstm,
@@ -32,7 +36,10 @@ def run_stand_in(mode: CaptureMode, native: str, args: Any, kwargs: Any) -> Any:
     """
     stand_in = _STAND_INS.get(native)
     result = None if stand_in is None else stand_in(*args, **kwargs)
-    if result is not None and native == lstm.NAME and torch.is_grad_enabled():
+    if native in _RECURRENT and args[0].is_meta:
+        is_packed = isinstance(args[1], torch.Tensor) and args[1].dtype is torch.int64  # sizes of the steps
+        keeps_reserve = result is not None and native == lstm.NAME and torch.is_grad_enabled()
         for ledger in mode.ledgers:
-            ledger.note(lstm.RESERVE, is_approximation=True)
+            if is_packed or keeps_reserve:
+                ledger.note(PACKED if is_packed else lstm.RESERVE, is_approximation=True)
     return result

@@ -21,7 +21,6 @@ HALVES = frozenset((torch.bfloat16, torch.float16))
 """Dtypes that a normalization accepts together with parameters in float32."""
 
 
-
 def unary_backward(gradient: Tensor, x: Tensor, *_: Any, **__: Any) -> Tensor | None:
     """Return the empty gradient of a function of every element."""
     is_plain = gradient.dtype in _PLAIN_FLOATS and gradient.dtype == x.dtype and gradient.shape == x.shape

@@ -219,6 +219,34 @@ def a_checkpoint_in_a_checkpoint(device):
     return Made(run, [nets, x], prepare)
 
 
+def checkpointed(name: str, use_reentrant: bool) -> None:
+    """Add a training step with two checkpoints, each of which keeps the state of the random generator."""
+
+    def step(device: str) -> Made:
+        nets = nn.ModuleList(nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.1), nn.Tanh()) for _ in range(2)).to(device)
+        x = torch.ones(4, 8, device=device, requires_grad=True)
+
+        def run() -> Any:
+            y = x
+            for net in nets:
+                y = checkpoint(net, y, use_reentrant=use_reentrant)
+            loss = y.sum()
+            loss.backward()
+            return loss
+
+        def prepare() -> None:
+            nets.zero_grad()
+            x.grad = None
+
+        return Made(run, [nets, x], prepare)
+
+    CASES[name] = step
+
+
+checkpointed("checkpoints_that_keep_a_random_state", False)
+checkpointed("reentrant_checkpoints_that_keep_a_random_state", True)
+
+
 @case
 def a_teacher_without_gradients(device):
     (net, x), (teacher, _) = mlp(device), mlp(device)
@@ -323,12 +351,12 @@ def scaled_loss(device):
     return Made(run, [net, x, optimizer], net.zero_grad)
 
 
-@with_data
+@case
 def weights_cast_once_by_autocast(device):
     net, x = mlp(device)
 
     def run():
-        with torch.autocast(device, torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16):
             loss = net(x).sum() + net(x).sum()
         loss.backward()
         return loss
@@ -541,6 +569,7 @@ def recurrent(name: str, make: Callable[[], nn.Module]) -> None:
 
 recurrent("rnn", lambda: nn.RNN(5, 7, nonlinearity="relu"))
 recurrent("rnn_in_two_directions", lambda: nn.RNN(5, 7, num_layers=2, bidirectional=True))
+recurrent("gru_in_two_directions", lambda: nn.GRU(5, 7, num_layers=2, bidirectional=True))
 recurrent("gru", lambda: nn.GRU(5, 7, batch_first=True))
 recurrent("gru_without_bias", lambda: nn.GRU(5, 7, num_layers=2, dropout=0.3, bias=False))
 recurrent("lstm_without_bias", lambda: nn.LSTM(5, 7, bias=False))
