@@ -102,8 +102,9 @@ def _spellings() -> dict[Any, Spelling]:
 
 
 def _functions(namespace: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
-    for name in dir(namespace):
-        function = getattr(namespace, name, None)
+    """Yield the functions of a namespace, documented ones first: ``torch.dsmm`` is an old name of ``torch.mm``."""
+    named = [(name, getattr(namespace, name, None)) for name in dir(namespace)]
+    for name, function in sorted(named, key=lambda each: not getattr(each[1], "__doc__", None)):
         if callable(function) and not isinstance(function, type) and getattr(function, "__hash__", None) is not None:
             yield name, function
 

@@ -12,6 +12,8 @@ from torch import nn
 from torch.nn import functional
 
 import costcore
+from costcore.counting.conventions.spelling import short_function
+from costcore.frontends.pytorch.function_names import spelling_of
 from costcore.registry.calculators import calculators
 
 CONVENTIONS = costcore.conventions()
@@ -81,6 +83,45 @@ def test_modules_and_their_operators_exist(convention, key):
 @pytest.mark.parametrize(("convention", "key"), keys("function"))
 def test_functions_exist(convention, key):
     assert function_exists(key)
+
+
+def function_named(name):
+    for prefix, namespace in (("F.", functional), ("torch.Tensor.", torch.Tensor), ("torch.", torch)):
+        if name.startswith(prefix):
+            return getattr(namespace, name.removeprefix(prefix))
+    return getattr(torch.Tensor, f"__{name.removeprefix('operator.')}__")
+
+
+def functions():
+    """Return every function that a rule or an option of a convention names."""
+    rules = {key.partition("(")[0] for _, key in keys("function")}
+    passes = [each for convention in CONVENTIONS.values() for each in convention.counts]
+    return sorted(rules.union(*[functions for each in passes for functions in each.bound.values()]))
+
+
+@pytest.mark.parametrize("name", functions())
+def test_functions_are_what_the_capture_spells(name):
+    assert short_function(spelling_of(function_named(name)).name) == name
+
+
+def old_names():
+    """Return the functions of torch that are the same as one that rules name, under another name."""
+    named = {function_named(name): name for name in functions() if name.startswith("torch.") and "Tensor" not in name}
+    found = {name: getattr(torch, name) for name in dir(torch)}
+    return [(name, named[each]) for name, each in found.items() if is_function(each) and each in named]
+
+
+def is_function(value):
+    return callable(value) and getattr(value, "__hash__", None) is not None
+
+
+@pytest.mark.parametrize(("alias", "name"), old_names())
+def test_an_old_name_is_spelled_as_the_documented_one(alias, name):
+    assert spelling_of(getattr(torch, alias)).name == name
+
+
+def test_old_names_are_known():
+    assert ("dsmm", "torch.mm") in old_names()
 
 
 @pytest.mark.parametrize("name", CONVENTIONS)
